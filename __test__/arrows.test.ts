@@ -1,0 +1,86 @@
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, relative, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+
+import { type CargoPackage, crateViolations, CRATE_ARROWS, importsOf, importViolations } from './support/arrows.ts';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+
+describe('the crates', () => {
+  it('use each other, and crates of others, as the architecture allows', () => {
+    const { packages } = JSON.parse(
+      execFileSync('cargo', ['metadata', '--format-version', '1', '--no-deps', '--offline'], {
+        cwd: root,
+        encoding: 'utf8',
+      }),
+    ) as { packages: CargoPackage[] };
+    expect(crateViolations(packages)).toEqual([]);
+    expect(packages.map(({ name }) => name.replace('perdure-', '')).sort()).toEqual(Object.keys(CRATE_ARROWS).sort());
+  });
+
+  it('would be told of a wrong arrow', () => {
+    const plant = (name: string, dependency: string, kind: string | null = null): string[] =>
+      crateViolations([{ name, dependencies: [{ name: dependency, kind }] }]);
+    expect(plant('perdure-engine', 'perdure-provider')).toEqual(['engine -> provider']);
+    expect(plant('perdure-provider', 'perdure-provider-sqlite')).toEqual(['provider -> provider-sqlite']);
+    expect(plant('perdure-runtime', 'perdure-provider-sqlite')).toEqual(['runtime -> provider-sqlite']);
+    expect(plant('perdure-scheduler', 'perdure-engine', 'dev')).toEqual(['scheduler -> engine (dev)']);
+    expect(plant('perdure-engine', 'tokio')).toEqual(['engine -> tokio']);
+    expect(plant('perdure-engine', 'rusqlite', 'dev')).toEqual(['engine -> rusqlite']);
+    expect(plant('perdure-runtime', 'napi-derive')).toEqual(['runtime -> napi-derive']);
+    expect(plant('perdure-node', 'rusqlite')).toEqual(['node -> rusqlite']);
+    expect(plant('perdure-brand-new', 'serde')).toEqual(['brand-new is not in CRATE_ARROWS']);
+    // The contract is for tests alone.
+    expect(plant('perdure-provider-sqlite', 'perdure-provider-contract')).toEqual([
+      'provider-sqlite -> provider-contract',
+    ]);
+    expect(plant('perdure-provider-sqlite', 'perdure-provider-contract', 'dev')).toEqual([]);
+    expect(plant('perdure-node', 'napi', 'build')).toEqual([]);
+  });
+});
+
+describe('the files of js/', () => {
+  it('import each other as the architecture allows', () => {
+    const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { dependencies: object };
+    const imports = readdirSync(join(root, 'js'), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+      .map((entry) => join(entry.parentPath, entry.name))
+      .flatMap((file) => importsOf(relative(join(root, 'js'), file).split(sep).join('/'), readFileSync(file, 'utf8')));
+    expect(imports.length).toBeGreaterThan(0);
+    expect(importViolations(imports, Object.keys(dependencies))).toEqual([]);
+  });
+
+  it('would be told of a wrong arrow', () => {
+    const plant = (files: Record<string, string>): string[] =>
+      importViolations(
+        Object.entries(files).flatMap(([file, text]) => importsOf(file, text)),
+        ['devalue'],
+      );
+    const told = (file: string, text: string, message: RegExp): void => {
+      expect(plant({ [file]: text })).toEqual([expect.stringMatching(message)]);
+    };
+    told('client.ts', "import { Core } from './native/index.cjs';", /only binding\.ts/);
+    told('client.ts', "const native = await import('./native/index.cjs');", /only binding\.ts/);
+    told('codec.ts', "import type { Future } from './future.ts';", /leaves import nothing but each other/);
+    told('fiber.ts', "import { core } from './binding.js';", /the driver knows neither/);
+    told('scheduler.ts', "export * from './runtime.ts';", /the driver knows neither/);
+    told('future.ts', "let client: import('./client.ts').Client;", /the driver knows neither/);
+    told('client.ts', "import { Runtime } from './index.ts';", /only lists the public names/);
+    told('client.ts', "import x from 'left-pad';", /not a dependency/);
+    told('client.ts', "import x from '../__test__/x.ts';", /outside of js/);
+    expect(plant({ 'a.ts': "import { b } from './b.js';", 'b.ts': "import { type A } from './a.ts';" })).toEqual([
+      expect.stringMatching(/^cycle: a\.ts -> b\.ts -> a\.ts/),
+    ]);
+    expect(plant({ 'a.ts': "import './a.ts';" })).toEqual([expect.stringMatching(/^cycle: a\.ts -> a\.ts/)]);
+    expect(
+      plant({
+        'a.ts': "import { b } from './b.ts'; import 'node:fs'; import 'devalue';",
+        'b.ts': "import type { A } from './a.ts';",
+        'binding.ts': "import { Core } from './native/index.cjs';",
+        'codec.ts': "import { PerdureError } from './errors.ts';",
+      }),
+    ).toEqual([]);
+  });
+});

@@ -1,0 +1,176 @@
+import { posix } from 'node:path';
+import ts from 'typescript';
+
+// Who may use whom: the rules of ARCHITECTURE.md as tables, and functions from facts to the list of violations.
+
+const OURS = 'perdure-';
+
+/** What each crate may use of ours. A crate that is not here fails the test: decide where it stands. */
+export const CRATE_ARROWS: Record<string, { uses: string[]; testsUse?: string[] }> = {
+  node: { uses: ['runtime', 'provider', 'provider-sqlite', 'engine'] },
+  runtime: { uses: ['engine', 'provider', 'scheduler'] },
+  'provider-sqlite': { uses: ['provider', 'engine'], testsUse: ['provider-contract'] },
+  'provider-contract': { uses: ['provider', 'engine'] },
+  provider: { uses: ['engine'] },
+  engine: { uses: [] },
+  scheduler: { uses: [] },
+};
+
+/** Who alone may use these crates of others. `*` stands for any end of the name. */
+export const ONLY_USED_BY: Record<string, string[]> = {
+  'napi*': ['node'],
+  rusqlite: ['provider-sqlite'],
+  'libsqlite3-sys': ['provider-sqlite'],
+  'crossbeam*': ['scheduler'],
+};
+
+/** What these crates may not use: the engine is a pure function, the scheduler knows no runtime. */
+export const NEVER_USES: Record<string, string[]> = {
+  engine: ['tokio*', 'rand', 'getrandom', 'chrono', 'time', 'parking_lot', 'libc'],
+  scheduler: ['tokio*', 'serde*'],
+  provider: ['tokio*'],
+};
+
+/** The part of `cargo metadata` that is read. */
+export interface CargoPackage {
+  name: string;
+  dependencies: { name: string; kind: string | null }[];
+}
+
+/** Every dependency that the tables above do not allow, as a sentence. */
+export function crateViolations(packages: readonly CargoPackage[]): string[] {
+  return packages.flatMap(({ name, dependencies }) => {
+    const crate = name.replace(OURS, '');
+    const allowed = CRATE_ARROWS[crate];
+    if (allowed === undefined) return [`${crate} is not in CRATE_ARROWS`];
+    return dependencies.flatMap((dependency) => {
+      const isTest = dependency.kind === 'dev';
+      const used = dependency.name.replace(OURS, '');
+      if (dependency.name.startsWith(OURS)) {
+        const list = isTest ? [...allowed.uses, ...(allowed.testsUse ?? [])] : allowed.uses;
+        return list.includes(used) ? [] : [`${crate} -> ${used}${isTest ? ' (dev)' : ''}`];
+      }
+      const owners = Object.entries(ONLY_USED_BY).find(([pattern]) => matches(pattern, used))?.[1];
+      const isBanned = !isTest && (NEVER_USES[crate] ?? []).some((pattern) => matches(pattern, used));
+      return isBanned || (owners !== undefined && !owners.includes(crate)) ? [`${crate} -> ${used}`] : [];
+    });
+  });
+}
+
+/** Files of js/ that are at home in one layer, by their names without `.ts`. */
+const LEAVES = ['codec', 'duration', 'error-classes', 'error-data', 'errors', 'plain', 'rich', 'rich-check'];
+const DRIVER = [
+  'channel',
+  'combinators',
+  'current',
+  'engine',
+  'fiber',
+  'future',
+  'mailbox',
+  'operation',
+  'scheduler',
+  'source',
+];
+const OUTER = ['binding', 'client', 'providers', 'runtime'];
+
+/** What files of js/ may import, types included. Later rules do not undo earlier ones. */
+export const JS_RULES: { who: string[] | 'others'; because: string; only?: string[]; never?: string[] }[] = [
+  { who: LEAVES, only: LEAVES, because: 'leaves import nothing but each other' },
+  { who: DRIVER, never: OUTER, because: 'the driver knows neither addon nor store nor client' },
+  { who: 'others', never: ['index'], because: 'index.ts only lists the public names' },
+];
+
+/** Who alone may import the generated binding. */
+const BINDING = 'binding';
+
+/** One import or re-export in a file. */
+export interface Import {
+  from: string;
+  /** The specifier as it stands there. */
+  to: string;
+  /** `import type`: gone at run time. An `import { type A }` is not: it still loads the file. */
+  isType: boolean;
+}
+
+/** Every import, re-export, `import()` and `require()` of one TypeScript file. */
+export function importsOf(file: string, text: string): Import[] {
+  const found: Import[] = [];
+  const add = (specifier: ts.Node | undefined, isType: boolean): void => {
+    if (specifier !== undefined && ts.isStringLiteralLike(specifier))
+      found.push({ from: file, to: specifier.text, isType });
+  };
+  const visit = (node: ts.Node): void => {
+    if (ts.isImportDeclaration(node))
+      add(node.moduleSpecifier, node.importClause?.phaseModifier === ts.SyntaxKind.TypeKeyword);
+    else if (ts.isExportDeclaration(node)) add(node.moduleSpecifier, node.isTypeOnly);
+    else if (ts.isImportTypeNode(node))
+      add(ts.isLiteralTypeNode(node.argument) ? node.argument.literal : undefined, true);
+    else if (ts.isExternalModuleReference(node)) add(node.expression, false);
+    else if (ts.isCallExpression(node)) {
+      const isImport = node.expression.kind === ts.SyntaxKind.ImportKeyword;
+      if (isImport || (ts.isIdentifier(node.expression) && node.expression.text === 'require'))
+        add(node.arguments[0], false);
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true));
+  return found;
+}
+
+/** Every import that the rules above do not allow, and every cycle, as a sentence. File names are relative to js/. */
+export function importViolations(imports: readonly Import[], packages: readonly string[]): string[] {
+  return [...imports.flatMap((arrow) => violationsOf(arrow, packages)), ...cycles(imports)];
+}
+
+function violationsOf({ from, to }: Import, packages: readonly string[]): string[] {
+  if (!to.startsWith('.')) {
+    return to.startsWith('node:') || packages.includes(to)
+      ? []
+      : [`${from} -> ${to}: not a dependency in package.json`];
+  }
+  const target = resolve(from, to);
+  if (target.startsWith('..')) return [`${from} -> ${to}: outside of js/`];
+  if (target.startsWith('native/')) {
+    return nameOf(from) === BINDING ? [] : [`${from} -> ${to}: only ${BINDING}.ts imports the generated binding`];
+  }
+  const [source, used] = [nameOf(from), nameOf(target)];
+  return JS_RULES.filter(
+    ({ who, only, never }) =>
+      (who === 'others' || who.includes(source)) && ((only && !only.includes(used)) || never?.includes(used)),
+  ).map(({ because }) => `${from} -> ${target}: ${because}`);
+}
+
+/** One sentence for each cycle of imports that exist at run time. */
+function cycles(imports: readonly Import[]): string[] {
+  const next = new Map<string, string[]>();
+  for (const { from, to, isType } of imports) {
+    if (!isType && to.startsWith('.')) next.set(from, [...(next.get(from) ?? []), resolve(from, to)]);
+  }
+  const found: string[] = [];
+  const done = new Set<string>();
+  const visit = (file: string, path: string[]): void => {
+    const start = path.indexOf(file);
+    if (start >= 0)
+      found.push(
+        `cycle: ${[...path.slice(start), file].join(' -> ')} (is one of them for types? then \`import type\`)`,
+      );
+    if (start >= 0 || done.has(file)) return;
+    for (const target of next.get(file) ?? []) visit(target, [...path, file]);
+    done.add(file);
+  };
+  for (const file of next.keys()) visit(file, []);
+  return found;
+}
+
+/** The file of js/ that a relative import means: `./a.js` is the output of `a.ts`. */
+function resolve(from: string, to: string): string {
+  return posix.join(posix.dirname(from), to).replace(/\.js$/, '.ts');
+}
+
+function nameOf(file: string): string {
+  return file.replace(/\.ts$/, '');
+}
+
+function matches(pattern: string, name: string): boolean {
+  return pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
+}

@@ -1,0 +1,125 @@
+//! How often and when an activity is tried again.
+
+use serde::{Deserialize, Serialize};
+
+use crate::EventId;
+
+/// Options of one scheduled activity, as recorded with its schedule. The driver merges registration and call before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ActivityOptions {
+    /// When a failed attempt is followed by another.
+    pub retry: RetryPolicy,
+    /// How long one attempt may take, ms. `None`: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+
+/// Delay before attempt n+1: `min(initial × backoff^(n-1), max)`, spread by ± `jitter`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct RetryPolicy {
+    /// Attempts in all; 1 means never again.
+    pub max_attempts: u32,
+    /// Delay before the second attempt, ms.
+    pub initial_interval_ms: f64,
+    /// Factor from one delay to the next.
+    pub backoff: f64,
+    /// Largest delay, ms.
+    pub max_interval_ms: f64,
+    /// Share of the delay by which it is spread, 0 to 1.
+    pub jitter: f64,
+    /// Names of errors that are never tried again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub non_retryable: Vec<String>,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            max_attempts: 3,
+            initial_interval_ms: 200.0,
+            backoff: 2.0,
+            max_interval_ms: 60_000.0,
+            jitter: 0.2,
+            non_retryable: Vec::new(),
+        }
+    }
+}
+
+/// Longest delay that is ever computed, ms: a year. It keeps the arithmetic far from overflow.
+const DELAY_MAX_MS: f64 = 365.0 * 24.0 * 3_600_000.0;
+
+impl RetryPolicy {
+    /// Delay in ms before the attempt that follows failed attempt number `attempt` (from 1), or `None` when that was the last.
+    ///
+    /// The jitter is a function of `seed`, the schedule and the attempt, so that the same history gives the same delay.
+    pub(crate) fn delay_after(&self, attempt: u32, seed: u64, scheduled: EventId) -> Option<i64> {
+        if attempt >= self.max_attempts {
+            return None;
+        }
+        let exponent = f64::from(attempt.saturating_sub(1));
+        let plain = (self.initial_interval_ms * self.backoff.powf(exponent)).min(self.max_interval_ms);
+        let spread = 1.0 + self.jitter * (2.0 * unit_interval(seed, scheduled.0, attempt) - 1.0);
+        let delay = (plain * spread).clamp(0.0, DELAY_MAX_MS);
+        // A NaN from absurd options (0 × infinity) must not become an arbitrary integer.
+        Some(if delay.is_nan() { 0 } else { delay.round() as i64 })
+    }
+}
+
+/// A number in 0..1 that looks random over its arguments (the finalizer of SplitMix64, Steele, Lea and Flood 2014).
+fn unit_interval(seed: u64, scheduled: u64, attempt: u32) -> f64 {
+    let mut z = seed
+        .wrapping_add(scheduled.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+        .wrapping_add(u64::from(attempt) << 48);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^= z >> 31;
+    (z >> 11) as f64 / (1u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delays(policy: &RetryPolicy, attempts: u32) -> Vec<Option<i64>> {
+        (1..=attempts).map(|n| policy.delay_after(n, 7, EventId(2))).collect()
+    }
+
+    #[test]
+    fn delays_grow_to_the_maximum_and_end() {
+        let policy = RetryPolicy { max_attempts: 6, max_interval_ms: 1_000.0, jitter: 0.0, ..RetryPolicy::default() };
+        assert_eq!(delays(&policy, 6), [Some(200), Some(400), Some(800), Some(1_000), Some(1_000), None]);
+    }
+
+    #[test]
+    fn one_attempt_is_never_repeated() {
+        let policy = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
+        assert_eq!(delays(&policy, 1), [None]);
+    }
+
+    #[test]
+    fn jitter_stays_within_its_share_and_repeats() {
+        let policy = RetryPolicy { max_attempts: 200, backoff: 1.0, ..RetryPolicy::default() };
+        let first = delays(&policy, 199);
+        assert_eq!(first, delays(&policy, 199));
+        assert!(first.iter().all(|d| (160..=240).contains(&d.expect("not the last attempt"))));
+        assert!(first.windows(2).any(|w| w[0] != w[1]));
+    }
+
+    #[test]
+    fn absurd_options_give_a_delay() {
+        let policy = RetryPolicy {
+            max_attempts: u32::MAX,
+            initial_interval_ms: f64::INFINITY,
+            backoff: 0.0,
+            max_interval_ms: f64::INFINITY,
+            jitter: 1.0,
+            non_retryable: Vec::new(),
+        };
+        for attempt in [1, 2, 1_000_000] {
+            let delay = policy.delay_after(attempt, 0, EventId(2)).expect("attempts are left");
+            assert!((0..=DELAY_MAX_MS as i64).contains(&delay));
+        }
+    }
+}

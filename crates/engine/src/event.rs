@@ -1,0 +1,190 @@
+//! What a history is made of.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ActivityOptions, EventId, ExecutionId, MessageSeq};
+
+/// A value as text, made and read by the driver alone; `None` is JavaScript's `undefined`.
+pub type Payload = Option<String>;
+
+/// Where a child reports to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ParentLink {
+    /// Id of the parent instance.
+    pub instance: String,
+    /// Execution of the parent that scheduled the child.
+    pub execution: ExecutionId,
+    /// Event that scheduled the child.
+    pub scheduled: EventId,
+}
+
+/// A mailbox of an instance: its events of one name, or one of its FIFO queues.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Mailbox {
+    /// Fed by `raiseEvent`.
+    Event(String),
+    /// Fed by `enqueueEvent`.
+    Queue(String),
+}
+
+/// What waits in the store for an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Its place in the store's order.
+    pub seq: MessageSeq,
+    /// What it says.
+    pub body: MessageBody,
+}
+
+/// What a message says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MessageBody {
+    /// A value for a mailbox.
+    Mail {
+        /// Which one.
+        mailbox: Mailbox,
+        /// The value.
+        payload: Payload,
+    },
+    /// A request to cancel the instance.
+    Cancel {
+        /// What the canceller gave as the reason.
+        reason: Payload,
+    },
+}
+
+/// One event of an execution's history.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// Always event 1.
+    ExecutionStarted {
+        /// Name of the orchestration.
+        name: String,
+        /// Version of the orchestration.
+        version: String,
+        /// Its input.
+        input: Payload,
+        /// Seed of the execution's random numbers.
+        seed: u64,
+        /// The parent that waits for it.
+        parent: Option<ParentLink>,
+    },
+    /// Command: run an activity.
+    ActivityScheduled {
+        /// Name of the activity.
+        name: String,
+        /// Its input.
+        input: Payload,
+        /// Its effective options.
+        options: ActivityOptions,
+    },
+    /// Delivery: the activity's result.
+    ActivityCompleted {
+        /// The schedule.
+        scheduled: EventId,
+        /// What the function returned.
+        output: Payload,
+    },
+    /// Bookkeeping: an attempt failed and another follows. User code does not see it.
+    ActivityAttemptFailed {
+        /// The schedule.
+        scheduled: EventId,
+        /// Which attempt, from 1.
+        attempt: u32,
+        /// The error as the driver encoded it.
+        error: Payload,
+        /// When the next attempt may start, ms since 1970.
+        retry_at_ms: i64,
+    },
+    /// Delivery: the last attempt failed.
+    ActivityFailed {
+        /// The schedule.
+        scheduled: EventId,
+        /// Which attempt, from 1.
+        attempt: u32,
+        /// The error as the driver encoded it.
+        error: Payload,
+    },
+    /// Command: a durable timer.
+    TimerCreated {
+        /// When it is due, ms since 1970.
+        fire_at_ms: i64,
+    },
+    /// Delivery: an awaited timer was due.
+    TimerFired {
+        /// The timer.
+        timer: EventId,
+    },
+    /// Command: give up an activity or timer that has not settled.
+    OperationCancelled {
+        /// Its schedule.
+        scheduled: EventId,
+    },
+    /// Delivery: a message reached a mailbox that was awaited.
+    MessageReceived {
+        /// Which mailbox.
+        mailbox: Mailbox,
+        /// The value.
+        payload: Payload,
+    },
+    /// Delivery: the instance was asked to cancel.
+    CancelRequested {
+        /// The canceller's reason.
+        reason: Payload,
+    },
+    /// Terminal: the function returned.
+    ExecutionCompleted {
+        /// What it returned.
+        output: Payload,
+    },
+    /// Terminal: the function threw.
+    ExecutionFailed {
+        /// What it threw.
+        error: Payload,
+    },
+    /// Terminal: a cancellation left the function.
+    ExecutionCancelled {
+        /// The `CancelledError`.
+        error: Payload,
+    },
+    /// Terminal: ended from outside, at once.
+    ExecutionTerminated {
+        /// The reason given.
+        reason: Payload,
+    },
+}
+
+/// The part an event plays in a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Event 1.
+    Start,
+    /// Recorded when the code asked for it.
+    Command,
+    /// Recorded when it was handed to the code.
+    Delivery,
+    /// Never seen by the code.
+    Bookkeeping,
+    /// The last event.
+    Terminal,
+}
+
+impl Event {
+    pub(crate) fn role(&self) -> Role {
+        match self {
+            Event::ExecutionStarted { .. } => Role::Start,
+            Event::ActivityScheduled { .. } | Event::TimerCreated { .. } | Event::OperationCancelled { .. } => Role::Command,
+            Event::ActivityCompleted { .. }
+            | Event::ActivityFailed { .. }
+            | Event::TimerFired { .. }
+            | Event::MessageReceived { .. }
+            | Event::CancelRequested { .. } => Role::Delivery,
+            Event::ActivityAttemptFailed { .. } => Role::Bookkeeping,
+            Event::ExecutionCompleted { .. }
+            | Event::ExecutionFailed { .. }
+            | Event::ExecutionCancelled { .. }
+            | Event::ExecutionTerminated { .. } => Role::Terminal,
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Events as rows: the columns that every store keeps, and nothing of any store.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ActivityOptions, Event, EventId, Mailbox, ParentLink, Payload};
+
+/// One history event as a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventRecord {
+    /// Place in the execution's history, from 1.
+    pub event_id: EventId,
+    /// When it was recorded, ms since 1970.
+    pub time_ms: i64,
+    /// What it is.
+    pub kind: EventKind,
+    /// The earlier event it refers to (the schedule of a completion).
+    pub ref_id: Option<EventId>,
+    /// Name of the orchestration, activity or mailbox.
+    pub name: Option<String>,
+    /// Input, output, error or message, as the driver made it.
+    pub payload: Payload,
+    /// What else belongs to it: a JSON object made by the engine.
+    pub meta: Option<String>,
+}
+
+macro_rules! kinds {
+    ($($kind:ident),+ $(,)?) => {
+        /// Kind of a history event; its text is what stores keep.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum EventKind {
+            $(#[doc = concat!("`", stringify!($kind), "`")] $kind,)+
+        }
+
+        impl EventKind {
+            /// Every kind.
+            pub const ALL: &'static [EventKind] = &[$(EventKind::$kind),+];
+
+            /// The kind's text.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(EventKind::$kind => stringify!($kind),)+ }
+            }
+
+            /// The kind of a text.
+            #[must_use]
+            pub fn parse(text: &str) -> Option<Self> {
+                match text { $(stringify!($kind) => Some(EventKind::$kind),)+ _ => None }
+            }
+        }
+    };
+}
+
+kinds!(
+    ExecutionStarted,
+    ActivityScheduled,
+    ActivityCompleted,
+    ActivityAttemptFailed,
+    ActivityFailed,
+    TimerCreated,
+    TimerFired,
+    OperationCancelled,
+    EventReceived,
+    QueueReceived,
+    CancelRequested,
+    ExecutionCompleted,
+    ExecutionFailed,
+    ExecutionCancelled,
+    ExecutionTerminated,
+);
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A row that is no event: the store was changed by something else than Perdure, or by a newer one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("event {event_id} ({kind}) cannot be read: {problem}")]
+pub struct RecordError {
+    /// Which event.
+    pub event_id: EventId,
+    /// Its kind.
+    pub kind: EventKind,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StartMeta {
+    version: String,
+    /// As text: JSON readers lose the low bits of large numbers.
+    seed: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parent: Option<ParentLink>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AttemptMeta {
+    attempt: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retry_at_ms: Option<i64>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TimerMeta {
+    fire_at_ms: i64,
+}
+
+fn json<T: Serialize>(meta: &T) -> Option<String> {
+    Some(serde_json::to_string(meta).expect("a struct of strings and numbers is always JSON"))
+}
+
+impl EventRecord {
+    /// The row of an event.
+    #[must_use]
+    pub fn new(event_id: EventId, time_ms: i64, event: Event) -> Self {
+        let mut row = Self { event_id, time_ms, kind: EventKind::ExecutionStarted, ref_id: None, name: None, payload: None, meta: None };
+        match event {
+            Event::ExecutionStarted { name, version, input, seed, parent } => {
+                row.name = Some(name);
+                row.payload = input;
+                row.meta = json(&StartMeta { version, seed: seed.to_string(), parent });
+            }
+            Event::ActivityScheduled { name, input, options } => {
+                row.kind = EventKind::ActivityScheduled;
+                row.name = Some(name);
+                row.payload = input;
+                row.meta = if options == ActivityOptions::default() { None } else { json(&options) };
+            }
+            Event::ActivityCompleted { scheduled, output } => {
+                row.kind = EventKind::ActivityCompleted;
+                row.ref_id = Some(scheduled);
+                row.payload = output;
+            }
+            Event::ActivityAttemptFailed { scheduled, attempt, error, retry_at_ms } => {
+                row.kind = EventKind::ActivityAttemptFailed;
+                row.ref_id = Some(scheduled);
+                row.payload = error;
+                row.meta = json(&AttemptMeta { attempt, retry_at_ms: Some(retry_at_ms) });
+            }
+            Event::ActivityFailed { scheduled, attempt, error } => {
+                row.kind = EventKind::ActivityFailed;
+                row.ref_id = Some(scheduled);
+                row.payload = error;
+                row.meta = json(&AttemptMeta { attempt, retry_at_ms: None });
+            }
+            Event::TimerCreated { fire_at_ms } => {
+                row.kind = EventKind::TimerCreated;
+                row.meta = json(&TimerMeta { fire_at_ms });
+            }
+            Event::TimerFired { timer } => {
+                row.kind = EventKind::TimerFired;
+                row.ref_id = Some(timer);
+            }
+            Event::OperationCancelled { scheduled } => {
+                row.kind = EventKind::OperationCancelled;
+                row.ref_id = Some(scheduled);
+            }
+            Event::MessageReceived { mailbox, payload } => {
+                let (kind, name) = match mailbox {
+                    Mailbox::Event(name) => (EventKind::EventReceived, name),
+                    Mailbox::Queue(name) => (EventKind::QueueReceived, name),
+                };
+                row.kind = kind;
+                row.name = Some(name);
+                row.payload = payload;
+            }
+            Event::CancelRequested { reason } => {
+                row.kind = EventKind::CancelRequested;
+                row.payload = reason;
+            }
+            Event::ExecutionCompleted { output } => {
+                row.kind = EventKind::ExecutionCompleted;
+                row.payload = output;
+            }
+            Event::ExecutionFailed { error } => {
+                row.kind = EventKind::ExecutionFailed;
+                row.payload = error;
+            }
+            Event::ExecutionCancelled { error } => {
+                row.kind = EventKind::ExecutionCancelled;
+                row.payload = error;
+            }
+            Event::ExecutionTerminated { reason } => {
+                row.kind = EventKind::ExecutionTerminated;
+                row.payload = reason;
+            }
+        }
+        row
+    }
+
+    /// The event of a row.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError`] when a column that the kind needs is absent or no such value.
+    pub fn into_event(self) -> Result<Event, RecordError> {
+        let Self { event_id, kind, ref_id, name, payload, meta, .. } = self;
+        let fail = |problem: String| RecordError { event_id, kind, problem };
+        let name = || name.ok_or_else(|| fail("it has no name".into()));
+        let reference = || ref_id.ok_or_else(|| fail("it refers to no earlier event".into()));
+        let text = meta.as_deref().unwrap_or("{}");
+        let bad = |e: serde_json::Error| fail(format!("its meta is not what the kind needs: {e}"));
+        Ok(match kind {
+            EventKind::ExecutionStarted => {
+                let meta: StartMeta = serde_json::from_str(text).map_err(bad)?;
+                let seed = meta.seed.parse().map_err(|_| fail("its seed is no number".into()))?;
+                Event::ExecutionStarted { name: name()?, version: meta.version, input: payload, seed, parent: meta.parent }
+            }
+            EventKind::ActivityScheduled => Event::ActivityScheduled {
+                name: name()?,
+                input: payload,
+                options: if meta.is_none() { ActivityOptions::default() } else { serde_json::from_str(text).map_err(bad)? },
+            },
+            EventKind::ActivityCompleted => Event::ActivityCompleted { scheduled: reference()?, output: payload },
+            EventKind::ActivityAttemptFailed => {
+                let meta: AttemptMeta = serde_json::from_str(text).map_err(bad)?;
+                let retry_at_ms = meta.retry_at_ms.ok_or_else(|| fail("it has no retryAtMs".into()))?;
+                Event::ActivityAttemptFailed { scheduled: reference()?, attempt: meta.attempt, error: payload, retry_at_ms }
+            }
+            EventKind::ActivityFailed => {
+                let meta: AttemptMeta = serde_json::from_str(text).map_err(bad)?;
+                Event::ActivityFailed { scheduled: reference()?, attempt: meta.attempt, error: payload }
+            }
+            EventKind::TimerCreated => {
+                let meta: TimerMeta = serde_json::from_str(text).map_err(bad)?;
+                Event::TimerCreated { fire_at_ms: meta.fire_at_ms }
+            }
+            EventKind::TimerFired => Event::TimerFired { timer: reference()? },
+            EventKind::OperationCancelled => Event::OperationCancelled { scheduled: reference()? },
+            EventKind::EventReceived => Event::MessageReceived { mailbox: Mailbox::Event(name()?), payload },
+            EventKind::QueueReceived => Event::MessageReceived { mailbox: Mailbox::Queue(name()?), payload },
+            EventKind::CancelRequested => Event::CancelRequested { reason: payload },
+            EventKind::ExecutionCompleted => Event::ExecutionCompleted { output: payload },
+            EventKind::ExecutionFailed => Event::ExecutionFailed { error: payload },
+            EventKind::ExecutionCancelled => Event::ExecutionCancelled { error: payload },
+            EventKind::ExecutionTerminated => Event::ExecutionTerminated { reason: payload },
+        })
+    }
+}

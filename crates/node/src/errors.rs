@@ -1,0 +1,50 @@
+//! Errors as data: the JSON `{ code, message, details }` of which `js/errors.ts` makes the error classes.
+
+use perdure_provider::{ProviderError, ProviderErrorKind};
+use perdure_runtime::RuntimeError;
+use serde_json::{Map, Value, json};
+
+/// The error as JSON text.
+pub(crate) fn to_json(error: &RuntimeError) -> String {
+    let mut data = Map::new();
+    data.insert("code".into(), error.code().into());
+    data.insert("message".into(), error.to_string().into());
+    if let Some(details) = details(error) {
+        data.insert("details".into(), details);
+    }
+    Value::Object(data).to_string()
+}
+
+fn details(error: &RuntimeError) -> Option<Value> {
+    Some(match error {
+        RuntimeError::InstanceExists { id } | RuntimeError::InstanceNotFound { id } => json!({ "id": id }),
+        RuntimeError::InstanceEnded { id, status } | RuntimeError::NotSuspended { id, status } => {
+            json!({ "id": id, "status": status.as_str() })
+        }
+        RuntimeError::Nondeterminism(mismatch) => json!({
+            "eventId": mismatch.event_id.0,
+            "recorded": mismatch.recorded,
+            "attempted": mismatch.attempted,
+            "field": mismatch.field.as_ref().map(|f| json!({ "name": f.name, "recorded": f.recorded, "attempted": f.attempted })),
+        }),
+        RuntimeError::Provider(error) => provider_details(error),
+        RuntimeError::State(_) | RuntimeError::Argument(_) => return None,
+    })
+}
+
+fn provider_details(error: &ProviderError) -> Value {
+    match error.kind {
+        ProviderErrorKind::SchemaVersion { found, supported } => json!({ "found": found, "supported": supported }),
+        kind => json!({ "kind": format!("{kind:?}"), "retryable": error.retryable() }),
+    }
+}
+
+/// The error as a JavaScript exception whose message is the data.
+pub(crate) fn thrown(error: &RuntimeError) -> napi::Error {
+    napi::Error::from_reason(to_json(error))
+}
+
+/// A wrong argument, which the TypeScript side should have refused.
+pub(crate) fn argument(message: impl Into<String>) -> napi::Error {
+    thrown(&RuntimeError::Argument(message.into()))
+}

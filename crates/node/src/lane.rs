@@ -1,0 +1,401 @@
+//! `NativeRuntime`: a runtime and its lane, for the thread that made it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use napi::bindgen_prelude::{Either4, Function};
+use napi_derive::napi;
+use perdure_engine::{ActivityOptions, Awaited, Command, Delivery as EngineDelivery, EventId, Mailbox, Outcome};
+use perdure_runtime::{ActivityToken, Delivered, Failure, Host, Job, Level, Runtime, RuntimeError, Token};
+use serde_json::json;
+
+use crate::errors::{argument, thrown};
+use crate::options;
+use crate::port::Wake;
+use crate::replies::{Answer, Replies};
+use crate::store::Store;
+
+/// Drive an instance (kind 0), or forget its generator (kind 3).
+#[napi(object, object_from_js = false)]
+pub struct InstanceJob {
+    /// 0 or 3.
+    pub kind: u32,
+    /// The instance.
+    pub token: u32,
+}
+
+/// Run an attempt of an activity.
+#[napi(object, object_from_js = false, use_nullable = true)]
+pub struct ActivityJob {
+    /// 1.
+    pub kind: u32,
+    /// The attempt.
+    pub token: u32,
+    /// Name of the activity.
+    pub name: String,
+    /// Its input.
+    pub input: Option<String>,
+    /// Number of the attempt, from 1.
+    pub attempt: u32,
+    /// How long it may take, ms; -1: no limit.
+    pub timeout_ms: f64,
+    /// Id of the instance.
+    pub instance_id: String,
+    /// Its execution.
+    pub execution_id: f64,
+    /// Name of its orchestration.
+    pub orchestration_name: String,
+    /// The schedule.
+    pub operation: f64,
+}
+
+/// Abort an attempt.
+#[napi(object, object_from_js = false)]
+pub struct AbortJob {
+    /// 2.
+    pub kind: u32,
+    /// The attempt.
+    pub token: u32,
+    /// `cancelled`, `shutdown` or `leaseLost`.
+    pub reason: String,
+}
+
+/// Write a log record.
+#[napi(object, object_from_js = false, use_nullable = true)]
+pub struct LogJob {
+    /// 4.
+    pub kind: u32,
+    /// `debug`, `info`, `warn` or `error`.
+    pub level: String,
+    /// What happened.
+    pub message: String,
+    /// JSON text of an object.
+    pub fields: Option<String>,
+}
+
+/// What a job can be.
+type AnyJob = Either4<InstanceJob, ActivityJob, AbortJob, LogJob>;
+
+/// What the code is handed: succeeded (0), failed for good (1), message (2), cancel (3).
+#[napi(object, object_from_js = false, use_nullable = true)]
+pub struct Delivery {
+    /// 0 to 3.
+    pub kind: u32,
+    /// The operation; 0 for a message or a cancel.
+    pub operation: f64,
+    /// Value, error, message or reason.
+    pub value: Option<String>,
+    /// Number of the last attempt of a failed activity.
+    pub attempt: u32,
+    /// `e` or `q` and the name of the mailbox.
+    pub mailbox: Option<String>,
+    /// The deterministic time from here on, ms since 1970.
+    pub time_ms: f64,
+}
+
+/// What is needed to make a generator.
+#[napi(object, object_from_js = false, use_nullable = true)]
+pub struct Description {
+    /// Id of the instance.
+    pub instance_id: String,
+    /// Its execution.
+    pub execution_id: f64,
+    /// Name of the orchestration.
+    pub name: String,
+    /// Version of the orchestration.
+    pub version: String,
+    /// Its input.
+    pub input: Option<String>,
+    /// Id of the parent instance.
+    pub parent_id: Option<String>,
+    /// The deterministic time, ms since 1970.
+    pub time_ms: f64,
+}
+
+/// Sizes of the maps keyed by instance.
+#[napi(object, object_from_js = false)]
+pub struct MapSizes {
+    /// Loaded instances.
+    pub instances: u32,
+    /// Turns in progress.
+    pub turns: u32,
+    /// Attempts of activities.
+    pub activities: u32,
+}
+
+/// Wakes the thread that made the runtime.
+struct ThisThread(Wake);
+
+impl Host for ThisThread {
+    fn wake(&self) {
+        self.0.call();
+    }
+}
+
+/// A runtime.
+#[napi]
+pub struct NativeRuntime {
+    inner: Arc<Runtime>,
+    replies: Replies,
+}
+
+#[napi]
+impl NativeRuntime {
+    /// A runtime on a store; `options` is JSON.
+    #[napi(constructor)]
+    pub fn new(store: &Store, options: String) -> napi::Result<Self> {
+        let runtime = Runtime::new(Arc::clone(&store.inner), options::parse(&options)?);
+        Ok(Self { inner: Arc::new(runtime), replies: store.replies.clone() })
+    }
+
+    /// Say that this thread can run an `orchestration` or an `activity`.
+    #[napi]
+    pub fn register(&self, kind: String, name: String, version: String) -> napi::Result<()> {
+        match kind.as_str() {
+            "orchestration" => self.inner.register(name, version).map_err(|e| thrown(&e)),
+            // An activity runs on the lane that scheduled it: nothing else has to know of it yet.
+            "activity" => Ok(()),
+            other => Err(argument(format!("'orchestration' or 'activity' can be registered, not '{other}'"))),
+        }
+    }
+
+    /// Start; the reply holds the worker's id.
+    #[napi]
+    pub fn start(&self, request: f64, wake: Function<'_, (), ()>) -> napi::Result<()> {
+        let host = Arc::new(ThisThread(Wake::new(&wake)?));
+        let (inner, replies) = (Arc::clone(&self.inner), self.replies.clone());
+        crate::tokio_threads::handle()?.spawn(async move {
+            let result = inner.start(host).await.map(|id| Some(json!({ "workerId": id }).to_string()));
+            replies.push(Answer { request, result });
+        });
+        Ok(())
+    }
+
+    /// Shut down; the reply comes when it is drained or the timeout has passed.
+    #[napi]
+    pub fn shutdown(&self, request: f64, timeout_ms: f64) -> napi::Result<()> {
+        let timeout = Duration::try_from_secs_f64(timeout_ms / 1_000.0).map_err(|e| argument(format!("timeout: {e}")))?;
+        let (inner, replies) = (Arc::clone(&self.inner), self.replies.clone());
+        crate::tokio_threads::handle()?.spawn(async move {
+            let result = inner.shutdown(timeout).await.map(|()| None);
+            replies.push(Answer { request, result });
+        });
+        Ok(())
+    }
+
+    /// What to do next; `null` parks the lane until `wake` is called.
+    #[napi]
+    pub fn next_job(&self) -> Option<AnyJob> {
+        Some(match self.inner.next_job()? {
+            Job::Turn(token) => Either4::A(InstanceJob { kind: 0, token: token.0 }),
+            Job::Drop(token) => Either4::A(InstanceJob { kind: 3, token: token.0 }),
+            Job::Activity(job) => Either4::B(ActivityJob {
+                kind: 1,
+                token: job.token.0,
+                name: job.name,
+                input: job.input,
+                attempt: job.attempt,
+                timeout_ms: job.timeout_ms.map_or(-1.0, |ms| ms as f64),
+                instance_id: job.instance_id,
+                execution_id: job.execution as f64,
+                orchestration_name: job.orchestration,
+                operation: job.scheduled.0 as f64,
+            }),
+            Job::Abort { activity, reason } => {
+                Either4::C(AbortJob { kind: 2, token: activity.0, reason: reason.as_str().to_owned() })
+            }
+            Job::Log(record) => Either4::D(LogJob {
+                kind: 4,
+                level: record.level.as_str().to_owned(),
+                message: record.message,
+                fields: record.fields,
+            }),
+        })
+    }
+
+    /// What is needed to make an instance's generator.
+    #[napi]
+    pub fn describe(&self, instance: u32) -> napi::Result<Description> {
+        let facts = self.inner.describe(Token(instance)).map_err(|e| thrown(&e))?;
+        Ok(Description {
+            instance_id: facts.instance_id,
+            execution_id: facts.execution as f64,
+            name: facts.name,
+            version: facts.version,
+            input: facts.input,
+            parent_id: facts.parent_id,
+            time_ms: facts.time_ms as f64,
+        })
+    }
+
+    /// Schedule an activity; `options` is JSON of the effective options, `null` for the defaults.
+    #[napi]
+    pub fn schedule_activity(&self, instance: u32, name: String, input: Option<String>, options: Option<String>) -> napi::Result<f64> {
+        let options = match options {
+            None => ActivityOptions::default(),
+            Some(text) => serde_json::from_str(&text).map_err(|e| argument(format!("options of activity '{name}': {e}")))?,
+        };
+        self.issue(instance, Command::ScheduleActivity { name, input, options })
+    }
+
+    /// Create a timer that is due after a delay.
+    #[napi]
+    pub fn create_timer(&self, instance: u32, delay_ms: f64) -> napi::Result<f64> {
+        self.issue(instance, Command::CreateTimer { delay_ms: delay_ms.ceil() as i64 })
+    }
+
+    /// Create a timer that is due at a time.
+    #[napi]
+    pub fn create_timer_at(&self, instance: u32, at_ms: f64) -> napi::Result<f64> {
+        self.issue(instance, Command::CreateTimerAt { fire_at_ms: at_ms.ceil() as i64 })
+    }
+
+    /// Give an operation up.
+    #[napi]
+    pub fn cancel_operation(&self, instance: u32, operation: f64) -> napi::Result<()> {
+        self.issue(instance, Command::CancelOperation { scheduled: EventId(operation as u64) }).map(|_| ())
+    }
+
+    /// All fibers wait: what is next? `null`: the turn is over.
+    #[napi]
+    pub fn next(&self, instance: u32, mailboxes: Option<Vec<String>>, timers: Option<Vec<f64>>) -> napi::Result<Option<Delivery>> {
+        let mailboxes = mailboxes.unwrap_or_default().into_iter().map(mailbox).collect::<napi::Result<_>>()?;
+        let timers = timers.unwrap_or_default().into_iter().map(|id| EventId(id as u64)).collect();
+        let delivered = self.inner.step(Token(instance), Awaited { mailboxes, timers }).map_err(|e| thrown(&e))?;
+        Ok(delivered.map(delivery))
+    }
+
+    /// The code has ended: completed (0), failed (1) or cancelled (2). The turn is over.
+    #[napi]
+    pub fn finish(&self, instance: u32, kind: u32, payload: Option<String>) -> napi::Result<()> {
+        let outcome = match kind {
+            0 => Outcome::Completed(payload),
+            1 => Outcome::Failed(payload),
+            2 => Outcome::Cancelled(payload),
+            other => return Err(argument(format!("there is no outcome {other}"))),
+        };
+        self.inner.finish(Token(instance), outcome).map_err(|e| thrown(&e))
+    }
+
+    /// The code does not fit its history: suspend the instance. The turn is over and nothing of it is stored.
+    #[napi]
+    pub fn suspend(&self, instance: u32, source: String) -> napi::Result<()> {
+        self.inner.suspend(Token(instance), &source).map_err(|e| thrown(&e))
+    }
+
+    /// Whether the code is being taken through what it did before.
+    #[napi]
+    pub fn is_replaying(&self, instance: u32) -> napi::Result<bool> {
+        self.inner.is_replaying(Token(instance)).map_err(|e| thrown(&e))
+    }
+
+    /// Write a trace line, unless the instance is replaying.
+    #[napi]
+    pub fn trace(&self, instance: u32, level: String, message: String, fields: Option<String>) -> napi::Result<()> {
+        let level = Level::parse(&level).ok_or_else(|| argument(format!("there is no level '{level}'")))?;
+        self.inner.trace(Token(instance), level, message, fields).map_err(|e| thrown(&e))
+    }
+
+    /// Set the custom status, or reset it with `null`.
+    #[napi]
+    pub fn set_custom_status(&self, instance: u32, text: Option<String>) -> napi::Result<()> {
+        self.inner.set_custom_status(Token(instance), text).map_err(|e| thrown(&e))
+    }
+
+    /// A deterministic number in 0..1.
+    #[napi]
+    pub fn random(&self, instance: u32) -> napi::Result<f64> {
+        self.inner.random(Token(instance)).map_err(|e| thrown(&e))
+    }
+
+    /// A deterministic version 4 UUID.
+    #[napi]
+    pub fn random_uuid(&self, instance: u32) -> napi::Result<String> {
+        self.inner.random_uuid(Token(instance)).map_err(|e| thrown(&e))
+    }
+
+    /// An attempt succeeded. `true`: the lane was parked and has work now, drain it.
+    #[napi]
+    pub fn complete_activity(&self, activity: u32, output: Option<String>) -> bool {
+        self.inner.complete_activity(ActivityToken(activity), output)
+    }
+
+    /// An attempt failed. `true`: the lane was parked and has work now, drain it.
+    #[napi]
+    pub fn fail_activity(&self, activity: u32, error: String, error_name: String, non_retryable: bool, retry_after_ms: f64) -> bool {
+        let retry_after_ms = (retry_after_ms >= 0.0).then_some(retry_after_ms.ceil() as i64);
+        self.inner.fail_activity(ActivityToken(activity), Failure { error: Some(error), error_name, non_retryable, retry_after_ms })
+    }
+
+    /// Counters and gauges, as JSON.
+    #[napi]
+    pub fn metrics(&self) -> String {
+        let m = self.inner.metrics();
+        json!({
+            "turns": m.turns,
+            "ended": m.ended,
+            "fenced": m.fenced,
+            "attempts": m.attempts,
+            "takeovers": m.takeovers,
+            "ownedInstances": m.owned_instances,
+            "cachedInstances": m.cached_instances,
+            "runningActivities": m.running_activities,
+            "openActivities": m.open_activities,
+            "queuedJobs": m.queued_jobs,
+            "turnsInProgress": m.turns_in_progress,
+            "commitBatches": m.commit_batches,
+            "commitWrites": m.commit_writes,
+            "commitRetries": m.commit_retries,
+        })
+        .to_string()
+    }
+
+    /// Sizes of the maps keyed by instance.
+    #[napi]
+    pub fn map_sizes(&self) -> MapSizes {
+        let sizes = self.inner.map_sizes();
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        MapSizes { instances: count(sizes.instances), turns: count(sizes.turns), activities: count(sizes.activities) }
+    }
+
+    fn issue(&self, instance: u32, command: Command) -> napi::Result<f64> {
+        self.inner.issue(Token(instance), command).map(|id| id.0 as f64).map_err(|e| thrown(&e))
+    }
+}
+
+fn mailbox(text: String) -> napi::Result<Mailbox> {
+    match text.as_bytes().first() {
+        Some(b'e') => Ok(Mailbox::Event(text[1..].to_owned())),
+        Some(b'q') => Ok(Mailbox::Queue(text[1..].to_owned())),
+        _ => Err(thrown(&RuntimeError::Argument(format!("'{text}' names no mailbox")))),
+    }
+}
+
+fn delivery(delivered: Delivered) -> Delivery {
+    let mut js = Delivery { kind: 0, operation: 0.0, value: None, attempt: 0, mailbox: None, time_ms: delivered.time_ms as f64 };
+    match delivered.delivery {
+        EngineDelivery::Succeeded { operation, value } => {
+            js.operation = operation.0 as f64;
+            js.value = value;
+        }
+        EngineDelivery::Failed { operation, error, attempt } => {
+            js.kind = 1;
+            js.operation = operation.0 as f64;
+            js.value = error;
+            js.attempt = attempt;
+        }
+        EngineDelivery::Message { mailbox, payload } => {
+            js.kind = 2;
+            js.mailbox = Some(match mailbox {
+                Mailbox::Event(name) => format!("e{name}"),
+                Mailbox::Queue(name) => format!("q{name}"),
+            });
+            js.value = payload;
+        }
+        EngineDelivery::Cancel { reason } => {
+            js.kind = 3;
+            js.value = reason;
+        }
+    }
+    js
+}

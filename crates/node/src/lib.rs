@@ -1,0 +1,12 @@
+//! The addon: it converts and forwards, nothing else. Every rule lives in `perdure-runtime` and below, or in `js/`.
+//!
+//! Calls are synchronous and cheap. What takes time is answered later through a [`port`](crate::port): the call names a request, and the
+//! reply is fetched from the store's port after its `wake` was called. No thread of Rust ever waits for JavaScript.
+
+mod errors;
+mod lane;
+mod options;
+mod port;
+mod replies;
+mod store;
+mod tokio_threads;

@@ -1,0 +1,28 @@
+//! Options of a runtime, as the TypeScript side sends them after it has checked them.
+
+use std::time::Duration;
+
+use perdure_runtime::RuntimeOptions;
+use serde_json::Value;
+
+use crate::errors::argument;
+
+pub(crate) fn parse(text: &str) -> napi::Result<RuntimeOptions> {
+    let json: Value = serde_json::from_str(text).map_err(|e| argument(format!("the options are no JSON: {e}")))?;
+    let defaults = RuntimeOptions::default();
+    let count = |name: &str, default: usize| match &json[name] {
+        Value::Null => Ok(default),
+        value => {
+            let n = value.as_u64().and_then(|n| usize::try_from(n).ok());
+            n.ok_or_else(|| argument(format!("the option {name} must be a whole number, not {value}")))
+        }
+    };
+    let lease_ms = count("leaseMs", usize::try_from(defaults.lease.as_millis()).unwrap_or(usize::MAX))?;
+    Ok(RuntimeOptions {
+        activity_concurrency: count("activityConcurrency", defaults.activity_concurrency)?.max(1),
+        cached_instances_max: count("cachedInstancesMax", defaults.cached_instances_max)?,
+        lease: Duration::from_millis(lease_ms as u64),
+        worker_name: json["workerName"].as_str().unwrap_or_default().to_owned(),
+        budget: defaults.budget,
+    })
+}

@@ -1,0 +1,76 @@
+//! Replies to requests, in the order in which they were answered.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use perdure_runtime::RuntimeError;
+
+use crate::errors::to_json;
+use crate::port::Wake;
+
+/// An answered request.
+pub(crate) struct Answer {
+    pub(crate) request: f64,
+    pub(crate) result: Result<Option<String>, RuntimeError>,
+}
+
+impl Answer {
+    /// Whether it succeeded, and the text that goes with it.
+    pub(crate) fn into_text(self) -> (bool, Option<String>) {
+        match self.result {
+            Ok(text) => (true, text),
+            Err(error) => (false, Some(to_json(&error))),
+        }
+    }
+}
+
+/// The queue of answers of one store.
+#[derive(Clone, Default)]
+pub(crate) struct Replies(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    answers: VecDeque<Answer>,
+    wake: Option<Wake>,
+    /// The wake function was called and the queue not emptied since.
+    woken: bool,
+}
+
+impl Replies {
+    pub(crate) fn attach(&self, wake: Wake) {
+        let mut state = self.0.lock();
+        state.wake = Some(wake);
+        state.woken = false;
+        Self::rouse(&mut state);
+    }
+
+    /// A reply that answers `request`; `text` makes the text of its result.
+    pub(crate) fn to<T>(&self, request: f64, text: impl FnOnce(T) -> Option<String> + Send + 'static) -> perdure_runtime::Reply<T> {
+        let this = self.clone();
+        Box::new(move |result| this.push(Answer { request, result: result.map(text) }))
+    }
+
+    pub(crate) fn push(&self, answer: Answer) {
+        let mut state = self.0.lock();
+        state.answers.push_back(answer);
+        Self::rouse(&mut state);
+    }
+
+    pub(crate) fn next(&self) -> Option<Answer> {
+        let mut state = self.0.lock();
+        let answer = state.answers.pop_front();
+        state.woken = answer.is_some();
+        answer
+    }
+
+    fn rouse(state: &mut State) {
+        if let Some(wake) = &state.wake
+            && !state.woken
+            && !state.answers.is_empty()
+        {
+            state.woken = true;
+            wake.call();
+        }
+    }
+}

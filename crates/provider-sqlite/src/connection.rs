@@ -1,0 +1,214 @@
+//! Opening: what may stand at a path, and the settings without which a commit would mean less than it says.
+
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
+
+use perdure_provider::{ProviderError, ProviderErrorKind as Kind};
+use rusqlite::config::DbConfig;
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, MAIN_DB, OpenFlags};
+
+use crate::error::Failure;
+use crate::options::{
+    BUSY_FIRST_TRIES, BUSY_SLEEP, BUSY_SLEEP_FIRST, BUSY_TRIES_MAX, Durability, OPEN_SLEEP, OPEN_TRIES_MAX,
+    READER_CACHE_KIB, SQLITE_VERSION_MIN, STATEMENTS_MAX, WAL_BYTES_KEPT, WAL_PAGES, WRITER_CACHE_KIB,
+};
+use crate::schema;
+
+/// What every SQLite file begins with.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+/// How often a connection waits for a lock before it gives up; only its own thread changes it.
+#[derive(Clone)]
+pub(crate) struct Patience(Arc<AtomicI32>);
+
+impl Patience {
+    fn new() -> Self {
+        Self(Arc::new(AtomicI32::new(BUSY_TRIES_MAX)))
+    }
+
+    /// Run `work` with at most `tries` waits.
+    pub(crate) fn limited<T>(&self, tries: i32, work: impl FnOnce() -> T) -> T {
+        self.0.store(tries, Ordering::Relaxed);
+        let result = work();
+        self.0.store(BUSY_TRIES_MAX, Ordering::Relaxed);
+        result
+    }
+}
+
+/// The connection that writes.
+pub(crate) struct WriterConnection {
+    pub(crate) connection: Connection,
+    pub(crate) patience: Patience,
+}
+
+/// The absolute path of a store, once it is clear that a store can be there.
+pub(crate) fn locate(path: &Path) -> Result<PathBuf, ProviderError> {
+    let shown = path.display().to_string();
+    let refuse = |detail: String| Failure::Found(Kind::CannotOpen, detail).named(&shown);
+    if path.as_os_str().is_empty() {
+        return Err(refuse("the path is empty.".into()));
+    }
+    // Absolute, so that neither `:memory:` nor `file:` has a meaning of its own to SQLite.
+    let path = std::path::absolute(path).map_err(|error| refuse(format!("{error}.")))?;
+    match fs::metadata(&path) {
+        Ok(found) if found.is_dir() => {
+            Err(refuse("it is a directory; name a file in it, for example 'perdure.db'.".into()))
+        }
+        Ok(found) if !found.is_file() => Err(refuse("it is no regular file.".into())),
+        Ok(_) => Ok(path),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let directory = path.parent().unwrap_or(&path);
+            match fs::metadata(directory) {
+                Ok(found) if found.is_dir() => Ok(path),
+                Ok(_) => Err(refuse(format!("'{}' is no directory.", directory.display()))),
+                Err(error) if error.kind() == ErrorKind::NotFound => Err(refuse(format!(
+                    "the directory '{}' does not exist; create it first, then open the store again.",
+                    directory.display()
+                ))),
+                Err(error) => Err(refuse(format!("its directory cannot be read ({error})."))),
+            }
+        }
+        Err(error) => Err(refuse(format!("it cannot be read ({error})."))),
+    }
+}
+
+/// The writer of a store in a file: made if it is not there, brought to this version's schema, and looked over.
+pub(crate) fn open_writer(path: &Path, durability: Durability) -> Result<WriterConnection, Failure> {
+    assert!(rusqlite::version_number() >= SQLITE_VERSION_MIN, "this build has SQLite {}", rusqlite::version());
+    check_magic(path)?;
+    retrying(|| {
+        let (mut connection, patience) = connect(path)?;
+        if connection.is_readonly(MAIN_DB)? {
+            return Err(Failure::Found(Kind::CannotOpen, "this user may not write to it.".into()));
+        }
+        // Another application's file must stay as it is: nothing that writes comes before this line.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        schema::identify(&connection)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+        set_durability(&connection, durability)?;
+        set_common(&connection, WRITER_CACHE_KIB)?;
+        schema::migrate(&mut connection)?;
+        schema::probe(&connection)?;
+        Ok(WriterConnection { connection, patience })
+    })
+}
+
+/// A reader of a store that is open for writing.
+pub(crate) fn open_reader(path: &Path) -> Result<Connection, Failure> {
+    retrying(|| {
+        let (connection, _) = connect(path)?;
+        set_common(&connection, READER_CACHE_KIB)?;
+        set_and_check(&connection, "query_only", 1)?;
+        Ok(connection)
+    })
+}
+
+/// A private store that lives as long as its one connection.
+pub(crate) fn open_in_memory() -> Result<WriterConnection, Failure> {
+    let mut connection = Connection::open_in_memory()?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    set_common(&connection, WRITER_CACHE_KIB)?;
+    schema::migrate(&mut connection)?;
+    Ok(WriterConnection { connection, patience: Patience::new() })
+}
+
+/// Said before SQLite opens the file, so that a file of another kind is not taken for a damaged store.
+fn check_magic(path: &Path) -> Result<(), Failure> {
+    let mut head = Vec::with_capacity(MAGIC.len());
+    match fs::File::open(path).and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut head)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Failure::Found(Kind::CannotOpen, format!("it cannot be read ({error})."))),
+        // An empty file is what another opener has just made.
+        Ok(_) if head.is_empty() || head == MAGIC => Ok(()),
+        Ok(_) => Err(Failure::Found(
+            Kind::NotADatabase,
+            "it does not begin like a SQLite file. It was left as it is; choose another path.".into(),
+        )),
+    }
+}
+
+fn connect(path: &Path) -> Result<(Connection, Patience), Failure> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    let patience = Patience::new();
+    let limit = patience.clone();
+    connection.busy_handler(Some(move |tries: i32| {
+        sleep(if tries < BUSY_FIRST_TRIES { BUSY_SLEEP_FIRST } else { BUSY_SLEEP });
+        tries < limit.0.load(Ordering::Relaxed)
+    }))?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    Ok((connection, patience))
+}
+
+fn set_durability(connection: &Connection, durability: Durability) -> Result<(), Failure> {
+    let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(Failure::Found(
+            Kind::CannotOpen,
+            format!("its file system does not allow a write-ahead log (journal_mode stays '{mode}')."),
+        ));
+    }
+    let synchronous = match durability {
+        Durability::Full => 2,
+        Durability::Normal => 1,
+    };
+    set_and_check(connection, "synchronous", synchronous)?;
+    if durability == Durability::Full {
+        // Only macOS knows these: there a plain fsync leaves the data in the drive's cache.
+        set_and_check(connection, "fullfsync", 1)?;
+        set_and_check(connection, "checkpoint_fullfsync", 1)?;
+    }
+    set_and_check(connection, "wal_autocheckpoint", i64::from(WAL_PAGES))?;
+    set_and_check(connection, "journal_size_limit", WAL_BYTES_KEPT)
+}
+
+fn set_common(connection: &Connection, cache_kib: i64) -> Result<(), Failure> {
+    // Nothing refers to rows of other tables by a constraint: what belongs together is written together.
+    set_and_check(connection, "foreign_keys", 0)?;
+    set_and_check(connection, "temp_store", 2)?;
+    set_and_check(connection, "cache_size", -cache_kib)?;
+    // A damaged page is noticed when it is read, not when it has been written on.
+    set_and_check(connection, "cell_size_check", 1)
+}
+
+/// SQLite ignores a setting that it does not know or cannot honour: each is read back.
+fn set_and_check(connection: &Connection, pragma: &str, value: i64) -> Result<(), Failure> {
+    connection.pragma_update(None, pragma, value).or_else(|error| match error {
+        // Some settings answer with their new value.
+        rusqlite::Error::ExecuteReturnedResults => Ok(()),
+        other => Err(other),
+    })?;
+    let found: i64 = read_pragma(connection, pragma)?;
+    if found == value {
+        Ok(())
+    } else {
+        Err(Failure::internal(format!("PRAGMA {pragma} was set to {value} and is {found}.")))
+    }
+}
+
+pub(crate) fn read_pragma<T: FromSql>(connection: &Connection, pragma: &str) -> Result<T, Failure> {
+    Ok(connection.pragma_query_value(None, pragma, |row| row.get(0))?)
+}
+
+/// SQLite answers some locks at once where waiting could deadlock (the change to WAL, the recovery of a log). Nobody
+/// holds these for long, so the whole opening is tried again.
+fn retrying<T>(mut open: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
+    let mut tries = 0;
+    loop {
+        match open() {
+            Err(failure) if failure.kind() == Kind::Busy && tries < OPEN_TRIES_MAX => tries += 1,
+            result => return result,
+        }
+        sleep(OPEN_SLEEP);
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a thread of this crate's own waits for a file lock, which announces nothing")]
+fn sleep(time: Duration) {
+    std::thread::sleep(time);
+}

@@ -1,0 +1,32 @@
+//! Who is told when another process may have written.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use perdure_provider::ChangeListener;
+
+#[derive(Default)]
+pub(crate) struct Listeners {
+    list: Mutex<Vec<Arc<ChangeListener>>>,
+    any: AtomicBool,
+}
+
+impl Listeners {
+    pub(crate) fn add(&self, listener: ChangeListener) {
+        self.list.lock().push(Arc::new(listener));
+        self.any.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn any(&self) -> bool {
+        self.any.load(Ordering::Acquire)
+    }
+
+    /// Tell each. They may add others: the lock is not held.
+    pub(crate) fn tell(&self) {
+        let list = self.list.lock().clone();
+        for listener in list {
+            listener();
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! The provider: hands jobs to the writer and reads to the readers, and closes both.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use perdure_engine::{EventId, EventRecord, ExecutionId, Message, MessageSeq};
+use perdure_provider::{
+    Acquire, Acquired, ChangeListener, CommitDone, InstanceKey, InstanceStatus, NewWorker, Provider, ProviderError,
+    ProviderErrorKind, ProviderInfo, Worker, WorkerId, Write,
+};
+use rusqlite::Connection;
+use tokio::sync::{oneshot, watch};
+
+use crate::connection::{self, WriterConnection};
+use crate::error::Failure;
+use crate::job::{Batch, Call};
+use crate::listeners::Listeners;
+use crate::options::{BATCH_WRITES_MAX, SqliteOptions};
+use crate::queue::Queue;
+use crate::readers::Readers;
+use crate::session::Session;
+use crate::threads::spawn;
+use crate::writer::{self, Shared};
+use crate::{acquire, inbox, rows, status, worker};
+
+/// Perdure's store in a SQLite file or in memory.
+///
+/// Opening blocks; everything else does not. Dropping it closes it and waits for its threads.
+pub struct SqliteProvider {
+    shared: Arc<Shared>,
+    /// `None`: in memory, where the one connection reads too.
+    readers: Option<Arc<Readers>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    ended: watch::Receiver<bool>,
+}
+
+/// What the writer did so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SqliteStats {
+    /// Transactions committed.
+    pub transactions: u64,
+    /// Batches and single operations in them.
+    pub jobs: u64,
+}
+
+impl SqliteProvider {
+    /// Open the store in a file; it is made if it is not there, its directory is not.
+    ///
+    /// # Errors
+    ///
+    /// `CannotOpen`, `NotADatabase`, `SchemaVersion` and `Corrupt` say what is wrong with the path or with what is
+    /// there; such a file is left as it is. `Busy`, `Io` and `Full` may pass.
+    pub fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self, ProviderError> {
+        let path = connection::locate(path.as_ref())?;
+        let location = path.display().to_string();
+        let open = || {
+            let writer = connection::open_writer(&path, options.durability)?;
+            Ok((writer, Some(Arc::new(Readers::open(&path)?))))
+        };
+        let (writer, readers) = open().map_err(|failure: Failure| failure.named(&location))?;
+        let shared = Shared {
+            queue: Queue::new(),
+            listeners: Listeners::default(),
+            clock: options.clock,
+            location,
+            file: Some(path),
+            transactions: AtomicU64::new(0),
+            jobs: AtomicU64::new(0),
+        };
+        Self::start(shared, writer, readers)
+    }
+
+    /// A private store in memory. It ends with this provider.
+    ///
+    /// # Errors
+    ///
+    /// `Busy` when memory or threads ran out.
+    pub fn in_memory(options: SqliteOptions) -> Result<Self, ProviderError> {
+        let location = ":memory:".to_owned();
+        let writer = connection::open_in_memory().map_err(|failure| failure.named(&location))?;
+        let shared = Shared {
+            queue: Queue::new(),
+            listeners: Listeners::default(),
+            clock: options.clock,
+            location,
+            file: None,
+            transactions: AtomicU64::new(0),
+            jobs: AtomicU64::new(0),
+        };
+        Self::start(shared, writer, None)
+    }
+
+    fn start(shared: Shared, writer: WriterConnection, readers: Option<Arc<Readers>>) -> Result<Self, ProviderError> {
+        let shared = Arc::new(shared);
+        let (end, ended) = watch::channel(false);
+        let body = {
+            let (shared, readers) = (Arc::clone(&shared), readers.clone());
+            move || {
+                writer::run(writer, &shared, readers);
+                end.send_replace(true);
+            }
+        };
+        let thread = spawn("write", body).map_err(|failure| failure.named(&shared.location))?;
+        Ok(Self { shared, readers, writer: Mutex::new(Some(thread)), ended })
+    }
+
+    /// What the writer did so far.
+    #[must_use]
+    pub fn stats(&self) -> SqliteStats {
+        SqliteStats {
+            transactions: self.shared.transactions.load(Ordering::Relaxed),
+            jobs: self.shared.jobs.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Run an operation on the writer thread, in a transaction that it may share.
+    async fn write<T, F>(&self, work: F) -> Result<T, ProviderError>
+    where
+        T: Send + 'static,
+        F: Fn(&mut Session<'_>) -> Result<T, Failure> + Send + 'static,
+    {
+        let (call, answer) = Call::new(work);
+        self.shared.queue.push(Box::new(call)).map_err(|_| self.closed())?;
+        answer.await.unwrap_or_else(|_| Err(self.closed()))
+    }
+
+    /// Run a read on a reader thread; in memory on the writer's.
+    async fn read<T, F>(&self, work: F) -> Result<T, ProviderError>
+    where
+        T: Send + 'static,
+        F: Fn(&Connection) -> Result<T, Failure> + Send + 'static,
+    {
+        let Some(readers) = &self.readers else {
+            return self.write(move |session| work(session.connection())).await;
+        };
+        let (reply, answer) = oneshot::channel();
+        let read = Box::new(move |connection: &Connection| {
+            // A caller that is gone has nobody to tell.
+            let _ = reply.send(work(connection));
+        });
+        readers.push(read).map_err(|_| self.closed())?;
+        match answer.await {
+            Ok(result) => result.map_err(|failure| failure.named(&self.shared.location)),
+            Err(_) => Err(Failure::internal("a read panicked").named(&self.shared.location)),
+        }
+    }
+
+    fn closed(&self) -> ProviderError {
+        Failure::Found(ProviderErrorKind::Closed, String::new()).named(&self.shared.location)
+    }
+
+    /// Refuse what comes from now on.
+    fn refuse(&self) {
+        self.shared.queue.close();
+        if let Some(readers) = &self.readers {
+            readers.refuse();
+        }
+    }
+
+    fn join(&self) {
+        let thread = self.writer.lock().take();
+        // The last handle to a provider may be dropped by an answer, on the writer thread itself.
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[async_trait]
+impl Provider for SqliteProvider {
+    fn info(&self) -> ProviderInfo {
+        ProviderInfo {
+            kind: "sqlite",
+            location: self.shared.location.clone(),
+            // One: while it is written the next one gathers, and it is handed over by the answer to the first.
+            concurrent_commits: 1,
+            batch_max: BATCH_WRITES_MAX,
+        }
+    }
+
+    fn commit(&self, batch: Arc<Vec<Write>>, done: CommitDone) {
+        let Err(job) = self.shared.queue.push(Box::new(Batch::new(batch, done))) else {
+            return;
+        };
+        // There is no writer thread any more, and the caller may hold a lock that its `done` takes.
+        let closed = self.closed();
+        if let Err(failure) = spawn("closed", move || job.answer(Err(closed))) {
+            drop(failure);
+        }
+    }
+
+    fn on_foreign_change(&self, listener: ChangeListener) {
+        self.shared.listeners.add(listener);
+        // It may sleep for as long as there is nothing to write.
+        self.shared.queue.nudge();
+    }
+
+    async fn register_worker(&self, worker: NewWorker) -> Result<(), ProviderError> {
+        self.write(move |session| worker::register(session, &worker)).await
+    }
+
+    async fn renew_worker(&self, worker: &WorkerId, lease_ms: u64) -> Result<bool, ProviderError> {
+        let worker = worker.clone();
+        self.write(move |session| worker::renew(session, &worker, lease_ms)).await
+    }
+
+    async fn workers(&self) -> Result<Vec<Worker>, ProviderError> {
+        self.read(worker::all).await
+    }
+
+    async fn release_worker(&self, worker: &WorkerId) -> Result<u64, ProviderError> {
+        let worker = worker.clone();
+        self.write(move |session| worker::release(session, &worker)).await
+    }
+
+    async fn release_expired_workers(&self) -> Result<Vec<WorkerId>, ProviderError> {
+        self.write(worker::release_expired).await
+    }
+
+    async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
+        self.write(move |session| acquire::acquire(session, &request)).await
+    }
+
+    async fn read_history(
+        &self,
+        key: InstanceKey,
+        execution: ExecutionId,
+        from: EventId,
+        limit: usize,
+    ) -> Result<Vec<EventRecord>, ProviderError> {
+        self.read(move |connection| rows::history(connection, key, execution, from, limit)).await
+    }
+
+    async fn read_inbox(
+        &self,
+        worker: &WorkerId,
+        after: MessageSeq,
+        limit: usize,
+    ) -> Result<Vec<(InstanceKey, Message)>, ProviderError> {
+        let worker = worker.clone();
+        self.read(move |connection| inbox::of_worker(connection, &worker, after, limit)).await
+    }
+
+    async fn read_messages(&self, key: InstanceKey) -> Result<Vec<Message>, ProviderError> {
+        self.read(move |connection| inbox::of_instance(connection, key)).await
+    }
+
+    async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {
+        self.read(move |connection| status::statuses(connection, &ids)).await
+    }
+
+    async fn close(&self) {
+        self.refuse();
+        let mut ended = self.ended.clone();
+        // An error says that the thread is gone without having said so: it has ended all the same.
+        let _ = ended.wait_for(|ended| *ended).await;
+        self.join();
+    }
+}
+
+impl Drop for SqliteProvider {
+    fn drop(&mut self) {
+        self.refuse();
+        self.join();
+    }
+}

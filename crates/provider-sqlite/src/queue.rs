@@ -1,0 +1,96 @@
+//! A queue between callers and a thread of the provider.
+//!
+//! It has no limit of its own: each entry belongs to a caller that waits for its answer, and what writes on its own
+//! account keeps to `ProviderInfo::concurrent_commits` and `batch_max`.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+pub(crate) struct Queue<T> {
+    state: Mutex<State<T>>,
+    ready: Condvar,
+}
+
+struct State<T> {
+    items: VecDeque<T>,
+    closed: bool,
+    /// Somebody wants the taking thread to look around although nothing was pushed.
+    nudged: bool,
+}
+
+/// What came of waiting.
+pub(crate) enum Taken<T> {
+    /// At least one item.
+    Items(Vec<T>),
+    /// None in the given time.
+    Idle,
+    /// None, and none will come.
+    Closed,
+}
+
+impl<T> Queue<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: Mutex::new(State { items: VecDeque::new(), closed: false, nudged: false }),
+            ready: Condvar::new(),
+        }
+    }
+
+    /// Add an item; it comes back when the queue is closed.
+    pub(crate) fn push(&self, item: T) -> Result<(), T> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return Err(item);
+        }
+        state.items.push_back(item);
+        drop(state);
+        self.ready.notify_one();
+        Ok(())
+    }
+
+    /// Wake the taking thread as if its time were up.
+    pub(crate) fn nudge(&self) {
+        self.state.lock().nudged = true;
+        self.ready.notify_all();
+    }
+
+    /// Take no more items; those that wait are still handed out.
+    pub(crate) fn close(&self) {
+        self.state.lock().closed = true;
+        self.ready.notify_all();
+    }
+
+    /// Wait for items, at most for `patience`, and take those from the front that `fits` lets pass; the first always passes.
+    pub(crate) fn take(&self, patience: Option<Duration>, mut fits: impl FnMut(&T) -> bool) -> Taken<T> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(first) = state.items.pop_front() {
+                let mut fitting = fits(&first);
+                let mut items = vec![first];
+                while fitting && let Some(next) = state.items.front() {
+                    fitting = fits(next);
+                    if fitting {
+                        items.extend(state.items.pop_front());
+                    }
+                }
+                return Taken::Items(items);
+            }
+            if state.closed {
+                return Taken::Closed;
+            }
+            if std::mem::take(&mut state.nudged) {
+                return Taken::Idle;
+            }
+            match patience {
+                None => self.ready.wait(&mut state),
+                Some(patience) => {
+                    if self.ready.wait_for(&mut state, patience).timed_out() && state.items.is_empty() && !state.closed {
+                        return Taken::Idle;
+                    }
+                }
+            }
+        }
+    }
+}

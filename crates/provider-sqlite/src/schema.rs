@@ -1,0 +1,101 @@
+//! Whose file it is, which version of the schema it has, and how it comes to the newest.
+
+use perdure_provider::ProviderErrorKind as Kind;
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::connection::read_pragma;
+use crate::error::Failure;
+
+/// `PRAGMA application_id` of every store: "Perd".
+const APPLICATION_ID: i64 = 0x5065_7264;
+
+/// Migrations; the one at place n brings version n to version n + 1 (`PRAGMA user_version`).
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_first.sql")];
+
+/// First and last row of each tree, in the order in which the tree is kept.
+const PROBES: &[&str] = &[
+    "SELECT * FROM instances ORDER BY key LIMIT 1",
+    "SELECT * FROM instances ORDER BY key DESC LIMIT 1",
+    "SELECT id FROM instances ORDER BY id LIMIT 1",
+    "SELECT wake_at FROM instances INDEXED BY instances_due WHERE wake_at IS NOT NULL ORDER BY name, version, priority, wake_at LIMIT 1",
+    "SELECT owner FROM instances INDEXED BY instances_owner WHERE owner IS NOT NULL ORDER BY owner LIMIT 1",
+    "SELECT * FROM history ORDER BY rowid LIMIT 1",
+    "SELECT * FROM history ORDER BY rowid DESC LIMIT 1",
+    "SELECT event_id FROM history ORDER BY instance_key, execution, event_id LIMIT 1",
+    "SELECT event_id FROM history ORDER BY instance_key DESC, execution DESC, event_id DESC LIMIT 1",
+    "SELECT * FROM messages ORDER BY seq LIMIT 1",
+    "SELECT * FROM messages ORDER BY seq DESC LIMIT 1",
+    "SELECT instance_key FROM messages INDEXED BY messages_instance ORDER BY instance_key LIMIT 1",
+    "SELECT * FROM workers ORDER BY id LIMIT 1",
+];
+
+/// The version of the schema in a file that is ours or still empty; an error for every other file. Only reads.
+pub(crate) fn identify(connection: &Connection) -> Result<u32, Failure> {
+    let application: i64 = read_pragma(connection, "application_id")?;
+    let version: i64 = read_pragma(connection, "user_version")?;
+    let objects: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    match (application, version, objects) {
+        (0, 0, 0) => Ok(0),
+        (APPLICATION_ID, version, _) => {
+            let found = u32::try_from(version).map_err(|_| Failure::corrupt(format!("its schema has version {version}")))?;
+            let supported = newest();
+            if found <= supported {
+                return Ok(found);
+            }
+            Err(Failure::Found(
+                Kind::SchemaVersion { found, supported },
+                format!("its schema has version {found}, this Perdure knows versions up to {supported}. Use a newer Perdure."),
+            ))
+        }
+        _ => Err(Failure::Found(
+            Kind::NotADatabase,
+            "it is the SQLite file of another application. It was left as it is; choose another path.".into(),
+        )),
+    }
+}
+
+const fn newest() -> u32 {
+    MIGRATIONS.len() as u32
+}
+
+/// Bring a file to the newest version, once: of several openers one migrates, and the others find it done.
+pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Failure> {
+    if identify(connection)? == newest() {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Asked again: another opener may have been here while this one waited for the lock.
+    let version = identify(&transaction)?;
+    for migration in &MIGRATIONS[version as usize..] {
+        transaction.execute_batch(migration)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", newest())?;
+    transaction.commit()?;
+    assert_eq!(identify(connection)?, newest(), "the version was written with the tables");
+    Ok(())
+}
+
+/// Look over the file in a few page reads: a damaged header, schema or first page is told at open, not in the middle of
+/// the night. What lies deeper is told when it is read; a full check would read the whole file.
+pub(crate) fn probe(connection: &Connection) -> Result<(), Failure> {
+    for sql in PROBES {
+        let look = || -> Result<(), rusqlite::Error> {
+            let mut statement = connection.prepare(sql)?;
+            let mut rows = statement.query([])?;
+            rows.next()?;
+            Ok(())
+        };
+        look().map_err(|error| match error {
+            // The version is right and yet a table or column is not: the schema itself was damaged or changed.
+            rusqlite::Error::SqliteFailure(failure, Some(message)) if failure.code == rusqlite::ErrorCode::Unknown => {
+                Failure::corrupt(format!("its schema is not that of version {}: {message}", newest()))
+            }
+            rusqlite::Error::SqlInputError { msg, .. } => {
+                Failure::corrupt(format!("its schema is not that of version {}: {msg}", newest()))
+            }
+            other => Failure::from(other),
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! The writer's connection: its transactions, the statements of the hot path, and what it remembers between transactions.
+
+use std::collections::HashMap;
+
+use perdure_engine::EventRecord;
+use perdure_provider::InstanceKey;
+use rusqlite::{Connection, OptionalExtension, Params, Row, Statement, params};
+
+use crate::error::Failure;
+use crate::options::VERSIONS_MAX;
+use crate::rows::integer;
+
+/// What jobs work with. Everything in it belongs to the writer thread.
+pub(crate) struct Session<'c> {
+    connection: &'c Connection,
+    now_ms: i64,
+    /// Versions of custom statuses, so that a turn need not ask for one. Right only while no other connection commits
+    /// and nothing is rolled back: either makes it forget all.
+    versions: HashMap<InstanceKey, u64>,
+    data_version: Option<i64>,
+    // The two statements of every turn are kept apart from the cache of the others: its look-ups would cost a tenth of a turn.
+    append_event: Statement<'c>,
+    hold_turn: Statement<'c>,
+}
+
+impl<'c> Session<'c> {
+    pub(crate) fn new(connection: &'c Connection) -> Result<Self, Failure> {
+        Ok(Self {
+            connection,
+            now_ms: 0,
+            versions: HashMap::new(),
+            data_version: None,
+            append_event: connection.prepare(
+                "INSERT INTO history (instance_key, execution, event_id, time, kind, ref_id, name, payload, meta)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            )?,
+            hold_turn: connection.prepare(
+                "UPDATE instances SET next_event_id = ?6, turns = turns + 1, updated_at = ?7, status = 'Running'
+                 WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4 AND next_event_id = ?5",
+            )?,
+        })
+    }
+
+    /// Begin a transaction that holds the lock for writing from its first moment on, so that it never has to be given up later.
+    pub(crate) fn begin(&mut self, now_ms: i64) -> Result<(), Failure> {
+        self.now_ms = now_ms;
+        self.execute("BEGIN IMMEDIATE", [])?;
+        Ok(())
+    }
+
+    pub(crate) fn commit(&mut self) -> Result<(), Failure> {
+        self.execute("COMMIT", [])?;
+        Ok(())
+    }
+
+    /// Undo the transaction, if one is open: some errors have undone it already.
+    pub(crate) fn roll_back(&mut self) {
+        self.versions.clear();
+        if !self.connection.is_autocommit() {
+            // A failure leaves the transaction open, and the next `BEGIN` tells of it.
+            let _ = self.connection.execute_batch("ROLLBACK");
+        }
+    }
+
+    /// Whether another connection committed since this was last asked. Exact for this connection: SQLite counts the
+    /// commits of others alone. What was remembered of the store is forgotten then.
+    pub(crate) fn foreign_commit(&mut self) -> Result<bool, Failure> {
+        let version = self.query_one("PRAGMA data_version", [], |row| row.get(0))?;
+        let before = self.data_version.replace(version);
+        let foreign = before.is_some_and(|before| before != version);
+        if foreign {
+            self.versions.clear();
+        }
+        Ok(foreign)
+    }
+
+    pub(crate) fn connection(&self) -> &'c Connection {
+        self.connection
+    }
+
+    /// The store's clock when the transaction began (P9).
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+
+    pub(crate) fn execute(&self, sql: &str, params: impl Params) -> Result<usize, Failure> {
+        Ok(self.connection.prepare_cached(sql)?.execute(params)?)
+    }
+
+    /// The first row.
+    pub(crate) fn query_one<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, Failure> {
+        Ok(self.connection.prepare_cached(sql)?.query_row(params, read)?)
+    }
+
+    /// The first row, if there is one.
+    pub(crate) fn query_optional<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>, Failure> {
+        Ok(self.connection.prepare_cached(sql)?.query_row(params, read).optional()?)
+    }
+
+    /// Every row.
+    pub(crate) fn query_all<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, Failure> {
+        Ok(self.connection.prepare_cached(sql)?.query_map(params, read)?.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Append one event; the primary key refuses a second one of the same id (P8).
+    pub(crate) fn append_event(&mut self, key: InstanceKey, execution: i64, event: &EventRecord) -> Result<(), Failure> {
+        self.append_event.execute(params![
+            key.0,
+            execution,
+            integer(event.event_id.0),
+            event.time_ms,
+            event.kind.as_str(),
+            event.ref_id.map(|id| integer(id.0)),
+            event.name,
+            event.payload,
+            event.meta,
+        ])?;
+        Ok(())
+    }
+
+    /// The fenced update of a turn after which its worker keeps the instance: the one statement besides its events.
+    pub(crate) fn hold_turn(&mut self, params: impl Params) -> Result<usize, Failure> {
+        Ok(self.hold_turn.execute(params)?)
+    }
+
+    pub(crate) fn remember_version(&mut self, key: InstanceKey, version: u64) {
+        if self.versions.len() >= VERSIONS_MAX {
+            self.versions.clear();
+        }
+        self.versions.insert(key, version);
+    }
+
+    pub(crate) fn forget_version(&mut self, key: InstanceKey) {
+        self.versions.remove(&key);
+    }
+
+    pub(crate) fn remembered_version(&self, key: InstanceKey) -> Option<u64> {
+        self.versions.get(&key).copied()
+    }
+}

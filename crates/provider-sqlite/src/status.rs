@@ -1,0 +1,47 @@
+//! What clients see of instances.
+
+use perdure_engine::ExecutionId;
+use perdure_provider::{InstanceKey, InstanceStatus};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::error::Failure;
+use crate::rows::{number, status};
+
+/// The result of an ended instance is in its last event, and nowhere else.
+const STATUS: &str = "SELECT i.key, i.id, i.name, i.version, i.execution, i.status, i.custom_status, i.custom_status_version,
+      i.created_at, i.updated_at, i.completed_at, i.parent_id, i.tags, coalesce(h.payload, i.report)
+    FROM instances i LEFT JOIN history h ON i.completed_at IS NOT NULL
+      AND h.instance_key = i.key AND h.execution = i.execution AND h.event_id = i.next_event_id - 1
+    WHERE i.id = ?1";
+
+/// Status of each id, all at one moment.
+pub(crate) fn statuses(connection: &Connection, ids: &[String]) -> Result<Vec<Option<InstanceStatus>>, Failure> {
+    let moment = (ids.len() > 1 && connection.is_autocommit()).then(|| connection.unchecked_transaction()).transpose()?;
+    let mut statement = connection.prepare_cached(STATUS)?;
+    let statuses = ids
+        .iter()
+        .map(|id| statement.query_row(params![id], instance_status).optional())
+        .collect::<rusqlite::Result<_>>()?;
+    drop(statement);
+    moment.map(|transaction| transaction.finish()).transpose()?;
+    Ok(statuses)
+}
+
+fn instance_status(row: &Row<'_>) -> rusqlite::Result<InstanceStatus> {
+    Ok(InstanceStatus {
+        key: InstanceKey(row.get(0)?),
+        id: row.get(1)?,
+        name: row.get(2)?,
+        version: row.get(3)?,
+        execution: ExecutionId(number(row, 4)?),
+        status: status(row, 5)?,
+        custom_status: row.get(6)?,
+        custom_status_version: number(row, 7)?,
+        created_at_ms: row.get(8)?,
+        updated_at_ms: row.get(9)?,
+        completed_at_ms: row.get(10)?,
+        parent_id: row.get(11)?,
+        tags: row.get(12)?,
+        result: row.get(13)?,
+    })
+}

@@ -1,0 +1,88 @@
+//! Workers: who may own instances, and what becomes of the instances of one that is gone.
+
+use std::sync::Arc;
+
+use perdure_provider::{NewWorker, Worker, WorkerId};
+use rusqlite::{Connection, Row, params};
+
+use crate::error::Failure;
+use crate::session::Session;
+
+/// End of a lease that starts now.
+fn lease_until(session: &Session<'_>, lease_ms: u64) -> i64 {
+    session.now_ms().saturating_add(i64::try_from(lease_ms).unwrap_or(i64::MAX))
+}
+
+/// Once more with the same id is the same registration: the caller may not have heard of the first.
+pub(crate) fn register(session: &mut Session<'_>, worker: &NewWorker) -> Result<(), Failure> {
+    session.execute(
+        "INSERT INTO workers (id, name, host, pid, process_start, lease_until) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT (id) DO UPDATE SET name = excluded.name, host = excluded.host, pid = excluded.pid,
+           process_start = excluded.process_start, lease_until = excluded.lease_until",
+        params![
+            &*worker.id.0,
+            worker.name,
+            worker.host,
+            worker.pid,
+            worker.process_start,
+            lease_until(session, worker.lease_ms),
+        ],
+    )?;
+    Ok(())
+}
+
+pub(crate) fn renew(session: &mut Session<'_>, worker: &WorkerId, lease_ms: u64) -> Result<bool, Failure> {
+    let renewed = session.execute(
+        "UPDATE workers SET lease_until = ?2 WHERE id = ?1",
+        params![&*worker.0, lease_until(session, lease_ms)],
+    )?;
+    Ok(renewed == 1)
+}
+
+pub(crate) fn is_registered(session: &Session<'_>, worker: &WorkerId) -> Result<bool, Failure> {
+    let row = session.query_optional("SELECT 1 FROM workers WHERE id = ?1", params![&*worker.0], |_| Ok(()))?;
+    Ok(row.is_some())
+}
+
+/// Remove a worker; what it owned is due at once, for others (P7).
+pub(crate) fn release(session: &mut Session<'_>, worker: &WorkerId) -> Result<u64, Failure> {
+    session.execute("DELETE FROM workers WHERE id = ?1", params![&*worker.0])?;
+    let released = session.execute(
+        "UPDATE instances SET owner = NULL, wake_at = ?2 WHERE owner = ?1",
+        params![&*worker.0, session.now_ms()],
+    )?;
+    Ok(released as u64)
+}
+
+/// [`release`] each worker whose lease has ended by the store's clock (P9).
+pub(crate) fn release_expired(session: &mut Session<'_>) -> Result<Vec<WorkerId>, Failure> {
+    let expired = session.query_all(
+        "SELECT id FROM workers WHERE lease_until <= ?1 ORDER BY lease_until, id",
+        params![session.now_ms()],
+        |row| id(row, 0),
+    )?;
+    for worker in &expired {
+        release(session, worker)?;
+    }
+    Ok(expired)
+}
+
+pub(crate) fn all(connection: &Connection) -> Result<Vec<Worker>, Failure> {
+    let mut statement =
+        connection.prepare_cached("SELECT id, name, host, pid, process_start, lease_until FROM workers ORDER BY id")?;
+    let workers = statement.query_map([], |row| {
+        Ok(Worker {
+            id: id(row, 0)?,
+            name: row.get(1)?,
+            host: row.get(2)?,
+            pid: row.get(3)?,
+            process_start: row.get(4)?,
+            lease_until_ms: row.get(5)?,
+        })
+    })?;
+    Ok(workers.collect::<rusqlite::Result<_>>()?)
+}
+
+fn id(row: &Row<'_>, column: usize) -> rusqlite::Result<WorkerId> {
+    Ok(WorkerId(Arc::from(row.get_ref(column)?.as_str()?)))
+}

@@ -1,0 +1,73 @@
+//! The start of an instance: its row and its first event.
+
+use perdure_engine::{EventId, EventKind, ExecutionId};
+use perdure_provider::{Epoch, InstanceKey, NewInstance, OnConflict, Outcome};
+use rusqlite::params;
+
+use super::{Found, find};
+use crate::error::Failure;
+use crate::rows::integer;
+use crate::session::Session;
+use crate::worker;
+
+pub(super) fn start(session: &mut Session<'_>, instance: &NewInstance) -> Result<Outcome, Failure> {
+    let first = &instance.first_event;
+    if first.event_id != EventId::FIRST || first.kind != EventKind::ExecutionStarted {
+        return Err(Failure::internal(format!("a start with event {} ({}) as its first", first.event_id, first.kind)));
+    }
+    // A worker that is not registered any more must not own anything: nobody would ever take it over.
+    let claim = match &instance.claim {
+        Some(worker) if worker::is_registered(session, worker)? => Some(worker),
+        _ => None,
+    };
+    // Claimed, it is in its first epoch (P3); left to whoever acquires it, it is due now and in none.
+    let (epoch, wake_at) = if claim.is_some() { (Epoch(1), None) } else { (Epoch(0), Some(session.now_ms())) };
+    let insert = |session: &Session<'_>| {
+        session.execute(
+            "INSERT INTO instances (id, name, version, execution, status, owner, epoch, next_event_id, turns, wake_at,
+               custom_status_version, priority, parent_id, tags, created_at, updated_at)
+             VALUES (?1, ?2, ?3, ?4, 'Pending', ?5, ?6, ?7, 0, ?8, 0, ?9, ?10, ?11, ?12, ?12)
+             ON CONFLICT (id) DO NOTHING",
+            params![
+                instance.id,
+                instance.name,
+                instance.version,
+                integer(ExecutionId::FIRST.0),
+                claim.map(|worker| &*worker.0),
+                integer(epoch.0),
+                integer(EventId::FIRST.next().0),
+                wake_at,
+                instance.priority,
+                instance.parent_id,
+                instance.tags,
+                first.time_ms,
+            ],
+        )
+    };
+    if insert(session)? == 0 {
+        if !make_room(session, instance)? {
+            return Ok(Outcome::Exists);
+        }
+        let inserted = insert(session)?;
+        assert_eq!(inserted, 1, "the id was made free in this transaction");
+    }
+    let key = InstanceKey(session.connection().last_insert_rowid());
+    session.append_event(key, integer(ExecutionId::FIRST.0), first)?;
+    if claim.is_some() {
+        session.remember_version(key, 0);
+    }
+    Ok(Outcome::Started { key, claimed: claim.map(|_| epoch) })
+}
+
+/// Remove the instance that has the id, if the start may replace it.
+fn make_room(session: &Session<'_>, instance: &NewInstance) -> Result<bool, Failure> {
+    match (instance.on_conflict, find(session, &instance.id)?) {
+        (OnConflict::RestartIfTerminal, Some(Found { key, status, .. })) if status.is_terminal() => {
+            // It has no messages: they went with the commit that ended it (P6).
+            session.execute("DELETE FROM history WHERE instance_key = ?1", params![key.0])?;
+            session.execute("DELETE FROM instances WHERE key = ?1", params![key.0])?;
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}

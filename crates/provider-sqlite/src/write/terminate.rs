@@ -1,0 +1,48 @@
+//! Writes that end an instance or let it go on, whoever owns it.
+
+use perdure_engine::{Event, EventRecord};
+use perdure_provider::{Outcome, Status, Terminate};
+use rusqlite::params;
+
+use super::find;
+use crate::error::Failure;
+use crate::rows::integer;
+use crate::session::Session;
+
+pub(super) fn terminate(session: &mut Session<'_>, termination: &Terminate) -> Result<Outcome, Failure> {
+    let Some(instance) = find(session, &termination.id)? else {
+        return Ok(Outcome::NotFound);
+    };
+    if instance.status.is_terminal() {
+        return Ok(Outcome::Ended { status: instance.status });
+    }
+    let event = Event::ExecutionTerminated { reason: termination.reason.clone() };
+    let event = EventRecord::new(instance.next_event_id, termination.time_ms, event);
+    session.append_event(instance.key, integer(instance.execution.0), &event)?;
+    // The owner is cleared (P7) and the next event id moves on: what the former owner still sends is fenced off twice.
+    session.execute(
+        "UPDATE instances SET status = 'Terminated', next_event_id = next_event_id + 1, owner = NULL, wake_at = NULL,
+           report = NULL, updated_at = ?2, completed_at = ?2
+         WHERE key = ?1",
+        params![instance.key.0, termination.time_ms],
+    )?;
+    session.execute("DELETE FROM messages WHERE instance_key = ?1", params![instance.key.0])?;
+    session.forget_version(instance.key);
+    Ok(Outcome::Terminated { key: instance.key, owner: instance.owner })
+}
+
+pub(super) fn resume(session: &mut Session<'_>, id: &str, time_ms: i64) -> Result<Outcome, Failure> {
+    let Some(instance) = find(session, id)? else {
+        return Ok(Outcome::NotFound);
+    };
+    if instance.status != Status::Suspended {
+        return Ok(Outcome::NotSuspended { status: instance.status });
+    }
+    session.execute(
+        "UPDATE instances SET status = CASE WHEN turns = 0 THEN 'Pending' ELSE 'Running' END, wake_at = ?2, report = NULL,
+           updated_at = ?3
+         WHERE key = ?1",
+        params![instance.key.0, session.now_ms(), time_ms],
+    )?;
+    Ok(Outcome::Resumed)
+}

@@ -1,0 +1,156 @@
+//! What a turn did (architecture, section 2): one fenced update and one insert for each event; the rest only when it is needed.
+
+use perdure_engine::{EventId, EventKind};
+use perdure_provider::{AfterTurn, Outcome, Status, TurnCommit};
+use rusqlite::params;
+
+use crate::error::Failure;
+use crate::rows::{integer, number};
+use crate::session::Session;
+
+pub(super) fn commit(session: &mut Session<'_>, turn: &TurnCommit) -> Result<Outcome, Failure> {
+    let next = check(turn)?;
+    let Some(wake_at_ms) = advance(session, turn, next)? else {
+        return Ok(Outcome::Fenced);
+    };
+    for event in &turn.events {
+        session.append_event(turn.key, integer(turn.execution.0), event)?;
+    }
+    if matches!(turn.after, AfterTurn::End { .. }) {
+        // P6. Nothing can be added later: messages are only taken for instances that have not ended.
+        session.execute("DELETE FROM messages WHERE instance_key = ?1", params![turn.key.0])?;
+    } else {
+        consume(session, turn)?;
+    }
+    let version = custom_status_version(session, turn)?;
+    if turn.after == AfterTurn::Hold {
+        session.remember_version(turn.key, version);
+    } else {
+        session.forget_version(turn.key);
+    }
+    Ok(Outcome::Committed { custom_status_version: version, wake_at_ms })
+}
+
+/// Refuse what must never be stored, before anything is written. Returns the id after the last event.
+fn check(turn: &TurnCommit) -> Result<EventId, Failure> {
+    let refuse = |what: &str| Err(Failure::internal(format!("a turn of instance {} {what}", turn.key.0)));
+    let mut next = turn.next_event_id;
+    for event in &turn.events {
+        if event.event_id != next {
+            return refuse(&format!("has event {} where event {next} belongs", event.event_id));
+        }
+        next = next.next();
+    }
+    let ended = turn.events.iter().position(|event| terminal(event.kind).is_some());
+    match (&turn.after, ended) {
+        (AfterTurn::End { status }, Some(place)) if place + 1 == turn.events.len() => {
+            if terminal(turn.events[place].kind) != Some(*status) {
+                return refuse(&format!("ends as {status} with {}", turn.events[place].kind));
+            }
+        }
+        (AfterTurn::End { .. }, _) => return refuse("ends, and its last event is not the only one that says so"),
+        (_, Some(_)) => return refuse("goes on after a terminal event"),
+        (_, None) => {}
+    }
+    if turn.consumed.iter().any(|seq| *seq > turn.seen) {
+        return refuse("consumed a message that its worker has not seen");
+    }
+    Ok(next)
+}
+
+/// The status that a terminal event of a turn gives.
+fn terminal(kind: EventKind) -> Option<Status> {
+    match kind {
+        EventKind::ExecutionCompleted => Some(Status::Completed),
+        EventKind::ExecutionFailed => Some(Status::Failed),
+        EventKind::ExecutionCancelled => Some(Status::Cancelled),
+        EventKind::ExecutionTerminated => Some(Status::Terminated),
+        _ => None,
+    }
+}
+
+/// Move the instance on if the turn is still its owner's, and return when it is due if it was released; `None`: fenced
+/// off (P2). The fence is the update's own condition: an instance without an owner, and with it every one that has ended
+/// or is suspended, matches no worker.
+fn advance(session: &mut Session<'_>, turn: &TurnCommit, next: EventId) -> Result<Option<Option<i64>>, Failure> {
+    let (key, owner) = (turn.key.0, &*turn.worker.0);
+    let (epoch, execution) = (integer(turn.epoch.0), integer(turn.execution.0));
+    let (fence, next) = (integer(turn.next_event_id.0), integer(next.0));
+    let changed = match &turn.after {
+        AfterTurn::Hold => session.hold_turn(params![key, owner, epoch, execution, fence, next, turn.time_ms])?,
+        // A message that the worker has not seen came between its last look and this commit: due at once.
+        AfterTurn::Release { wake_at_ms } => {
+            return session.query_optional(
+                "UPDATE instances SET next_event_id = ?6, turns = turns + 1, updated_at = ?7, status = 'Running', owner = NULL,
+                   wake_at = CASE WHEN EXISTS (SELECT 1 FROM messages WHERE instance_key = ?1 AND seq > ?8)
+                     THEN min(?9, coalesce(?10, ?9)) ELSE ?10 END
+                 WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4 AND next_event_id = ?5
+                 RETURNING wake_at",
+                params![
+                    key,
+                    owner,
+                    epoch,
+                    execution,
+                    fence,
+                    next,
+                    turn.time_ms,
+                    integer(turn.seen.0),
+                    session.now_ms(),
+                    wake_at_ms
+                ],
+                |row| row.get(0),
+            );
+        }
+        AfterTurn::End { status } => session.execute(
+            "UPDATE instances SET next_event_id = ?6, turns = turns + 1, updated_at = ?7, status = ?8, owner = NULL,
+               wake_at = NULL, completed_at = ?7
+             WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4 AND next_event_id = ?5",
+            params![key, owner, epoch, execution, fence, next, turn.time_ms, status.as_str()],
+        )?,
+        // A suspension without events is no turn: an instance whose first turn never came about stays fresh.
+        AfterTurn::Suspend { report } => session.execute(
+            "UPDATE instances SET next_event_id = ?6, turns = turns + ?9, updated_at = ?7, status = 'Suspended',
+               owner = NULL, wake_at = NULL, report = ?8
+             WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4 AND next_event_id = ?5",
+            params![key, owner, epoch, execution, fence, next, turn.time_ms, report, i64::from(next > fence)],
+        )?,
+    };
+    Ok((changed == 1).then_some(None))
+}
+
+/// A consumed message goes with the turn that consumed it (P5). The owner alone consumes, so one that is not there
+/// was consumed twice.
+fn consume(session: &Session<'_>, turn: &TurnCommit) -> Result<(), Failure> {
+    for seq in &turn.consumed {
+        let gone = session.execute(
+            "DELETE FROM messages WHERE seq = ?1 AND instance_key = ?2",
+            params![integer(seq.0), turn.key.0],
+        )?;
+        if gone != 1 {
+            return Err(Failure::internal(format!(
+                "a turn of instance {} consumed message {seq}, which does not wait for it",
+                turn.key.0
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn custom_status_version(session: &Session<'_>, turn: &TurnCommit) -> Result<u64, Failure> {
+    if let Some(change) = &turn.custom_status {
+        return session.query_one(
+            "UPDATE instances SET custom_status = ?2, custom_status_version = custom_status_version + 1 WHERE key = ?1
+             RETURNING custom_status_version",
+            params![turn.key.0, change.value],
+            |row| number(row, 0),
+        );
+    }
+    match session.remembered_version(turn.key) {
+        Some(version) => Ok(version),
+        None => session.query_one(
+            "SELECT custom_status_version FROM instances WHERE key = ?1",
+            params![turn.key.0],
+            |row| number(row, 0),
+        ),
+    }
+}

@@ -1,0 +1,215 @@
+//! The writer thread: everything that waits becomes one transaction, and is answered when that is durable.
+//!
+//! - No delay is added: whatever has come while one transaction was written is the next one.
+//! - Answers are given in order, on this thread, with no lock held and no transaction open, so that one may hand over the next batch.
+//! - A failing job takes nobody with it: its transaction is rolled back and its jobs run again one by one. That keeps
+//!   savepoints out of every transaction that does not fail.
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use perdure_provider::{Clock, ProviderError};
+use rusqlite::Connection;
+
+use crate::connection::{Patience, WriterConnection};
+use crate::error::Failure;
+use crate::job::Job;
+use crate::listeners::Listeners;
+use crate::options::{
+    CHECKPOINT_TRIES_MAX, FOREIGN_CHANGE_EVERY, TRANSACTION_JOBS_MAX, TRANSACTION_WRITES_MAX, WAL_BYTES_MAX, WAL_CHECK_EVERY,
+};
+use crate::queue::{Queue, Taken};
+use crate::readers::Readers;
+use crate::session::Session;
+
+/// What the writer thread shares with its provider.
+pub(crate) struct Shared {
+    pub(crate) queue: Queue<Box<dyn Job>>,
+    pub(crate) listeners: Listeners,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) location: String,
+    /// `None`: in memory.
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) transactions: AtomicU64,
+    pub(crate) jobs: AtomicU64,
+}
+
+/// Body of the writer thread. It ends when the queue is closed and empty; the readers end with it.
+pub(crate) fn run(writer: WriterConnection, shared: &Shared, readers: Option<Arc<Readers>>) {
+    let WriterConnection { connection, patience } = writer;
+    match Session::new(&connection) {
+        Ok(session) => Writer { session, connection: &connection, patience, shared, log: Log::of(shared) }.serve(),
+        Err(failure) => refuse_all(shared, &failure.named(&shared.location)),
+    }
+    if let Some(readers) = readers {
+        readers.close();
+    }
+    if shared.file.is_some() {
+        // Best done, not needed: another process may use the log, and SQLite reads it at the next open.
+        let _ = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+    }
+    let _ = connection.close();
+}
+
+/// Without its statements a writer can only say so.
+fn refuse_all(shared: &Shared, error: &ProviderError) {
+    while let Taken::Items(jobs) = shared.queue.take(None, |_| true) {
+        for job in jobs {
+            answer(job, Err(error.clone()));
+        }
+    }
+}
+
+/// A caller's code must not end the thread that all others depend on.
+fn answer(job: Box<dyn Job>, result: Result<(), ProviderError>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| job.answer(result)));
+}
+
+struct Writer<'c> {
+    session: Session<'c>,
+    connection: &'c Connection,
+    patience: Patience,
+    shared: &'c Shared,
+    log: Option<Log>,
+}
+
+impl Writer<'_> {
+    fn serve(&mut self) {
+        loop {
+            let watching = self.shared.file.is_some() && self.shared.listeners.any();
+            let (mut jobs, mut writes) = (0, 0);
+            let taken = self.shared.queue.take(watching.then_some(FOREIGN_CHANGE_EVERY), |job| {
+                let fits = jobs < TRANSACTION_JOBS_MAX && writes < TRANSACTION_WRITES_MAX;
+                jobs += 1;
+                writes += job.writes();
+                fits
+            });
+            match taken {
+                Taken::Items(group) => self.write(group),
+                Taken::Idle => self.look_around(),
+                Taken::Closed => return,
+            }
+        }
+    }
+
+    fn write(&mut self, mut group: Vec<Box<dyn Job>>) {
+        match self.attempt(&mut group) {
+            Ok(()) => {
+                for job in group {
+                    answer(job, Ok(()));
+                }
+            }
+            Err(Stopped::InJob(_)) if group.len() > 1 => {
+                for job in group {
+                    let mut alone = [job];
+                    let result = self.attempt(&mut alone).map_err(|stopped| self.named(stopped));
+                    let [job] = alone;
+                    answer(job, result);
+                }
+            }
+            Err(stopped) => {
+                let error = self.named(stopped);
+                for job in group {
+                    answer(job, Err(error.clone()));
+                }
+            }
+        }
+        if let Some(log) = &mut self.log {
+            log.keep_bounded(self.connection, &self.patience);
+        }
+    }
+
+    /// Write a group in one transaction. An error means that nothing of it is in the store.
+    ///
+    /// That holds for a failed COMMIT too: SQLite makes the frames of a commit visible, to this process and to all
+    /// others, only after they are synced, and the next transaction writes over them.
+    fn attempt(&mut self, group: &mut [Box<dyn Job>]) -> Result<(), Stopped> {
+        self.session.begin(self.shared.clock.now_ms()).map_err(Stopped::Around)?;
+        let foreign = if self.shared.file.is_some() { self.session.foreign_commit() } else { Ok(false) };
+        let result = foreign.map_err(Stopped::Around).and_then(|foreign| {
+            for job in group.iter_mut() {
+                // A panic is a defect of one job; the transaction is rolled back and forgets it.
+                catch_unwind(AssertUnwindSafe(|| job.run(&mut self.session)))
+                    .unwrap_or_else(|_| Err(Failure::internal("a write panicked")))
+                    .map_err(Stopped::InJob)?;
+            }
+            self.session.commit().map_err(Stopped::Around)?;
+            Ok(foreign)
+        });
+        match result {
+            Ok(foreign) => {
+                self.shared.transactions.fetch_add(1, Ordering::Relaxed);
+                self.shared.jobs.fetch_add(group.len() as u64, Ordering::Relaxed);
+                if foreign {
+                    self.tell_listeners();
+                }
+                Ok(())
+            }
+            Err(stopped) => {
+                self.session.roll_back();
+                // What was seen is not told twice, so it is told now.
+                self.tell_listeners();
+                Err(stopped)
+            }
+        }
+    }
+
+    /// Ask whether another process wrote. On the writer's own connection, because SQLite counts the commits of other
+    /// connections alone there; and no foreign commit slips by while this thread writes, because then the lock is its own.
+    fn look_around(&mut self) {
+        // An error comes again, and is told, with the next write.
+        if self.session.foreign_commit().unwrap_or(true) {
+            self.tell_listeners();
+        }
+    }
+
+    fn tell_listeners(&self) {
+        let _ = catch_unwind(AssertUnwindSafe(|| self.shared.listeners.tell()));
+    }
+
+    fn named(&self, stopped: Stopped) -> ProviderError {
+        let (Stopped::InJob(failure) | Stopped::Around(failure)) = stopped;
+        failure.named(&self.shared.location)
+    }
+}
+
+/// Where a transaction stopped.
+enum Stopped {
+    /// In one of its jobs: the others may pass without it.
+    InJob(Failure),
+    /// Before or after them.
+    Around(Failure),
+}
+
+/// The write-ahead log. SQLite starts it again from its beginning when all of it was copied and nobody reads from it;
+/// readers that follow each other without a gap keep it growing. Over a size the writer waits for such a gap.
+struct Log {
+    file: PathBuf,
+    transactions: u64,
+    limit: u64,
+}
+
+impl Log {
+    fn of(shared: &Shared) -> Option<Self> {
+        let mut file = shared.file.clone()?.into_os_string();
+        file.push("-wal");
+        Some(Self { file: file.into(), transactions: 0, limit: WAL_BYTES_MAX })
+    }
+
+    fn keep_bounded(&mut self, connection: &Connection, patience: &Patience) {
+        self.transactions += 1;
+        if !self.transactions.is_multiple_of(WAL_CHECK_EVERY) {
+            return;
+        }
+        let size = || fs::metadata(&self.file).map_or(0, |found| found.len());
+        if size() <= self.limit {
+            return;
+        }
+        // It fails while another process reads at length; then the next try waits until the log has grown by as much again.
+        let _ = patience.limited(CHECKPOINT_TRIES_MAX, || connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)"));
+        self.limit = if size() <= WAL_BYTES_MAX { WAL_BYTES_MAX } else { size() + WAL_BYTES_MAX };
+    }
+}

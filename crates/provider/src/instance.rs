@@ -1,0 +1,162 @@
+//! Instances as a store knows them.
+
+use std::fmt;
+
+use perdure_engine::{EventId, EventRecord, ExecutionId, Message, Payload};
+
+use crate::WorkerId;
+
+/// The store's own short name of an instance; never shown to users and never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InstanceKey(pub i64);
+
+/// How often an instance was acquired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch(pub u64);
+
+/// Status of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// Started; no turn was committed yet.
+    Pending,
+    /// At least one turn was committed.
+    Running,
+    /// The function returned.
+    Completed,
+    /// The function threw.
+    Failed,
+    /// A cancellation ended it.
+    Cancelled,
+    /// Ended from outside, at once.
+    Terminated,
+    /// Held until it is resumed.
+    Suspended,
+}
+
+impl Status {
+    /// Every status.
+    pub const ALL: [Status; 7] = [
+        Status::Pending,
+        Status::Running,
+        Status::Completed,
+        Status::Failed,
+        Status::Cancelled,
+        Status::Terminated,
+        Status::Suspended,
+    ];
+
+    /// The text that stores keep and users see.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Status::Pending => "Pending",
+            Status::Running => "Running",
+            Status::Completed => "Completed",
+            Status::Failed => "Failed",
+            Status::Cancelled => "Cancelled",
+            Status::Terminated => "Terminated",
+            Status::Suspended => "Suspended",
+        }
+    }
+
+    /// The status of a text.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|s| s.as_str() == text)
+    }
+
+    /// Whether the instance has ended for good.
+    #[must_use]
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Status::Completed | Status::Failed | Status::Cancelled | Status::Terminated)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a client sees of an instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InstanceStatus {
+    /// The store's name of it.
+    pub key: InstanceKey,
+    /// The user's name of it.
+    pub id: String,
+    /// Name of its orchestration.
+    pub name: String,
+    /// Version of its orchestration.
+    pub version: String,
+    /// Current execution.
+    pub execution: ExecutionId,
+    /// Status.
+    pub status: Status,
+    /// Payload of the terminal event: output when Completed, error when Failed or Cancelled, reason when Terminated.
+    /// The report when Suspended.
+    pub result: Payload,
+    /// Custom status as the driver encoded it.
+    pub custom_status: Payload,
+    /// How many changes of the custom status were stored.
+    pub custom_status_version: u64,
+    /// When it was started, ms since 1970.
+    pub created_at_ms: i64,
+    /// When it last changed, ms since 1970.
+    pub updated_at_ms: i64,
+    /// When it ended, ms since 1970.
+    pub completed_at_ms: Option<i64>,
+    /// Id of the parent instance.
+    pub parent_id: Option<String>,
+    /// Tags as a JSON object of strings made by the driver, if it has any.
+    pub tags: Option<String>,
+}
+
+/// A request for work.
+#[derive(Clone, Debug)]
+pub struct Acquire {
+    /// Who asks.
+    pub worker: WorkerId,
+    /// Names and versions of orchestrations that it can run.
+    pub registered: Vec<(String, String)>,
+    /// At most so many instances.
+    pub limit: usize,
+    /// At most so many history events with each; the rest is read in pages.
+    pub history_page: usize,
+}
+
+/// The answer to a request for work.
+#[derive(Clone, Debug, Default)]
+pub struct Acquired {
+    /// Now owned by the worker, longest due first.
+    pub instances: Vec<AcquiredInstance>,
+    /// When the next unowned instance that the worker can run is due, ms since 1970; in the past when the limit left some behind.
+    pub next_wake_at_ms: Option<i64>,
+}
+
+/// An instance that now belongs to a worker.
+#[derive(Clone, Debug)]
+pub struct AcquiredInstance {
+    /// The store's name of it.
+    pub key: InstanceKey,
+    /// The user's name of it.
+    pub id: String,
+    /// Name of its orchestration.
+    pub name: String,
+    /// Version of its orchestration.
+    pub version: String,
+    /// Id of the parent instance.
+    pub parent_id: Option<String>,
+    /// Current execution.
+    pub execution: ExecutionId,
+    /// Epoch of this acquisition.
+    pub epoch: Epoch,
+    /// Id that the next event of the execution gets.
+    pub next_event_id: EventId,
+    /// Whether no turn of the current execution was committed yet.
+    pub fresh: bool,
+    /// First page of its history.
+    pub history: Vec<EventRecord>,
+    /// Every message that waits for it, in order.
+    pub messages: Vec<Message>,
+}

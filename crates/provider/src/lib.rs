@@ -1,0 +1,28 @@
+//! What Perdure needs of a store: `trait Provider` and its types. It knows nothing of any SQL.
+//!
+//! Invariants that every provider keeps (checked by `perdure-provider-contract`, cited as P1 to P9):
+//!
+//! - **P1** A batch of [`Write`]s is one transaction, or several; each write in it is atomic by itself, and outcomes come in order.
+//! - **P2** A [`TurnCommit`] is fenced by owner, epoch and next event id: a part that does not match changes nothing and is
+//!   answered with [`Outcome::Fenced`]; the other parts of its batch commit.
+//! - **P3** An instance's epoch rises at every acquisition (a claimed start counts as one) and never falls.
+//! - **P4** At most one worker owns an instance, and only instances that are active, unowned and due are acquired.
+//! - **P5** Message numbers rise in the order in which messages become visible to readers; a message is gone once the turn that consumed it is committed.
+//! - **P6** Ended instances never change again; what waits for them is dropped with the commit that ends them.
+//! - **P7** A release, a takeover and a termination clear the owner, so that the former owner's commits are fenced off.
+//! - **P8** Event ids of an execution are 1..n without gap, and history only ever grows.
+//! - **P9** Leases and due times are compared with the store's clock alone.
+
+mod clock;
+mod error;
+mod instance;
+mod provider;
+mod worker;
+mod write;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use error::{ProviderError, ProviderErrorKind};
+pub use instance::{Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, InstanceStatus, Status};
+pub use provider::{ChangeListener, CommitDone, Provider, ProviderInfo};
+pub use worker::{NewWorker, Worker, WorkerId};
+pub use write::{AfterTurn, NewInstance, NewMessage, OnConflict, Outcome, StatusChange, Terminate, TurnCommit, Write};

@@ -1,0 +1,189 @@
+//! What is written to a store on the hot path, and what comes of it.
+
+use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq, Payload};
+
+use crate::{Epoch, InstanceKey, Status, WorkerId};
+
+/// One write; atomic by itself.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// Start an instance.
+    Start(Box<NewInstance>),
+    /// Put a message into an instance's mailbox.
+    Message(NewMessage),
+    /// End an instance at once, whoever owns it.
+    Terminate(Terminate),
+    /// Let a suspended instance go on.
+    Resume {
+        /// The user's name of it.
+        id: String,
+        /// Now, ms since 1970.
+        time_ms: i64,
+    },
+    /// What a turn did.
+    Turn(Box<TurnCommit>),
+}
+
+/// An instance to start.
+#[derive(Clone, Debug)]
+pub struct NewInstance {
+    /// The user's name of it.
+    pub id: String,
+    /// Name of its orchestration.
+    pub name: String,
+    /// Version of its orchestration.
+    pub version: String,
+    /// Its first event (`ExecutionStarted`, id 1); its time is the instance's creation.
+    pub first_event: EventRecord,
+    /// Id of the parent instance.
+    pub parent_id: Option<String>,
+    /// Tags as a JSON object of strings made by the driver.
+    pub tags: Option<String>,
+    /// Higher is acquired first.
+    pub priority: i32,
+    /// The worker that takes it at once; `None` leaves it to whoever acquires it.
+    pub claim: Option<WorkerId>,
+    /// What to do when the id is in use.
+    pub on_conflict: OnConflict,
+}
+
+/// What a start does when the id is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnConflict {
+    /// Answer [`Outcome::Exists`] and change nothing.
+    Keep,
+    /// Replace an instance that has ended (its history goes); answer [`Outcome::Exists`] for one that has not.
+    RestartIfTerminal,
+}
+
+/// A message to send.
+#[derive(Clone, Debug)]
+pub struct NewMessage {
+    /// The user's name of the receiving instance.
+    pub instance: String,
+    /// What it says.
+    pub body: MessageBody,
+    /// Now, ms since 1970.
+    pub time_ms: i64,
+}
+
+/// A termination.
+#[derive(Clone, Debug)]
+pub struct Terminate {
+    /// The user's name of the instance.
+    pub id: String,
+    /// Why, as the driver encoded it.
+    pub reason: Payload,
+    /// Now, ms since 1970.
+    pub time_ms: i64,
+}
+
+/// What a turn of an instance did (architecture, section 2).
+#[derive(Clone, Debug)]
+pub struct TurnCommit {
+    /// The instance.
+    pub key: InstanceKey,
+    /// Fence: its owner.
+    pub worker: WorkerId,
+    /// Fence: its epoch.
+    pub epoch: Epoch,
+    /// Its execution.
+    pub execution: ExecutionId,
+    /// Fence: the id of the first event appended, or of the next one when there is none.
+    pub next_event_id: EventId,
+    /// Events appended, ids rising by one from `next_event_id`.
+    pub events: Vec<EventRecord>,
+    /// Messages consumed; each is one of those up to `seen`.
+    pub consumed: Vec<MessageSeq>,
+    /// Every message for this instance up to this number is known to the worker. At a release, one after it makes the
+    /// instance due at once, so that a message that came in between is not slept through. `MessageSeq(0)`: none is known.
+    pub seen: MessageSeq,
+    /// New custom status, if it changed.
+    pub custom_status: Option<StatusChange>,
+    /// What becomes of the instance.
+    pub after: AfterTurn,
+    /// Now, ms since 1970.
+    pub time_ms: i64,
+}
+
+/// A change of the custom status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusChange {
+    /// The new value; `None` when it was reset.
+    pub value: Payload,
+}
+
+/// What becomes of an instance after a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AfterTurn {
+    /// The worker keeps it.
+    Hold,
+    /// It is given back and sleeps.
+    Release {
+        /// When it is due again without a message, ms since 1970; `None`: never.
+        wake_at_ms: Option<i64>,
+    },
+    /// It has ended; the last event appended says how.
+    End {
+        /// Completed, Failed or Cancelled.
+        status: Status,
+    },
+    /// It is held until it is resumed.
+    Suspend {
+        /// Why, as the driver shows it.
+        report: String,
+    },
+}
+
+/// What came of a [`Write`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The instance was started.
+    Started {
+        /// The store's name of it.
+        key: InstanceKey,
+        /// Its epoch, when it was claimed.
+        claimed: Option<Epoch>,
+    },
+    /// The id of a start is in use.
+    Exists,
+    /// The message waits for the instance.
+    Delivered {
+        /// The store's name of the instance.
+        key: InstanceKey,
+        /// The message's number.
+        seq: MessageSeq,
+        /// The instance's owner; `None`: it is due now, for whoever acquires it.
+        owner: Option<WorkerId>,
+    },
+    /// The instance was terminated.
+    Terminated {
+        /// The store's name of the instance.
+        key: InstanceKey,
+        /// Its owner until now.
+        owner: Option<WorkerId>,
+    },
+    /// A suspended instance is due now.
+    Resumed,
+    /// A resumed instance was not suspended; nothing changed.
+    NotSuspended {
+        /// What it is.
+        status: Status,
+    },
+    /// There is no instance of that id.
+    NotFound,
+    /// The instance has ended; nothing changed.
+    Ended {
+        /// How it ended.
+        status: Status,
+    },
+    /// The turn is durable.
+    Committed {
+        /// Version of the custom status after it.
+        custom_status_version: u64,
+        /// When it was released: when it is due, ms since 1970. `None` when it was not released or sleeps until a message comes.
+        wake_at_ms: Option<i64>,
+    },
+    /// The turn's owner, epoch or next event id is not the store's; nothing of it was written.
+    Fenced,
+}

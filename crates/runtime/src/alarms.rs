@@ -1,0 +1,83 @@
+//! Things to do at a time: awaited timers of instances that stay in memory, and retries.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use perdure_provider::Clock;
+use tokio::sync::Notify;
+
+/// What to do at each of many times, earliest first.
+pub(crate) struct Alarms<T> {
+    clock: Arc<dyn Clock>,
+    state: Mutex<State<T>>,
+    earlier: Notify,
+}
+
+struct State<T> {
+    next: u64,
+    at: BTreeMap<(i64, u64), T>,
+}
+
+impl<T> Alarms<T> {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, state: Mutex::new(State { next: 0, at: BTreeMap::new() }), earlier: Notify::new() }
+    }
+
+    pub(crate) fn set(&self, at_ms: i64, what: T) {
+        let mut state = self.state.lock();
+        let n = state.next;
+        state.next += 1;
+        state.at.insert((at_ms, n), what);
+        let is_first = state.at.first_key_value().is_some_and(|((_, first), _)| *first == n);
+        drop(state);
+        if is_first {
+            self.earlier.notify_one();
+        }
+    }
+
+    /// The next thing that is due; never early, however coarse the timer below is.
+    pub(crate) async fn next(&self) -> T {
+        loop {
+            let first = {
+                let mut state = self.state.lock();
+                match state.at.first_entry() {
+                    Some(entry) if entry.key().0 <= self.clock.now_ms() => return entry.remove(),
+                    Some(entry) => Some(entry.key().0),
+                    None => None,
+                }
+            };
+            match first {
+                None => self.earlier.notified().await,
+                Some(at_ms) => {
+                    let wait = Duration::from_millis(u64::try_from(at_ms - self.clock.now_ms()).unwrap_or(0).max(1));
+                    tokio::select! {
+                        () = self.earlier.notified() => {}
+                        () = crate::time::sleep(wait) => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perdure_provider::ManualClock;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_due_comes_in_order_and_an_earlier_one_overtakes() {
+        let clock = Arc::new(ManualClock::new(100));
+        let alarms = Arc::new(Alarms::new(clock.clone() as Arc<dyn Clock>));
+        alarms.set(3_600_100, "later");
+        let waiting = { let alarms = Arc::clone(&alarms); tokio::spawn(async move { alarms.next().await }) };
+        tokio::task::yield_now().await;
+        alarms.set(100, "now");
+        assert_eq!(waiting.await.expect("the task ends"), "now");
+        clock.advance(3_600_000);
+        assert_eq!(alarms.next().await, "later");
+    }
+}

@@ -1,0 +1,65 @@
+//! What a call into the runtime can answer besides its result.
+
+use perdure_engine::Mismatch;
+use perdure_provider::{ProviderError, ProviderErrorKind, Status};
+
+/// An error of the runtime. Each kind becomes one error class of the public API.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum RuntimeError {
+    /// A start found its id in use.
+    #[error("an instance with the id '{id}' exists already")]
+    InstanceExists {
+        /// The id.
+        id: String,
+    },
+    /// There is no such instance.
+    #[error("there is no instance with the id '{id}'")]
+    InstanceNotFound {
+        /// The id.
+        id: String,
+    },
+    /// The instance has ended and takes no more messages.
+    #[error("instance '{id}' has ended ({status}) and takes no more messages")]
+    InstanceEnded {
+        /// The id.
+        id: String,
+        /// How it ended.
+        status: Status,
+    },
+    /// A resumed instance is not suspended.
+    #[error("instance '{id}' is not suspended, it is {status}")]
+    NotSuspended {
+        /// The id.
+        id: String,
+        /// What it is.
+        status: Status,
+    },
+    /// Code and history disagree.
+    #[error("{0}")]
+    Nondeterminism(Mismatch),
+    /// The call does not fit the state that the runtime is in.
+    #[error("{0}")]
+    State(&'static str),
+    /// What was handed over is not what the call takes.
+    #[error("{0}")]
+    Argument(String),
+    /// The store refused or failed.
+    #[error("{0}")]
+    Provider(#[from] ProviderError),
+}
+
+impl RuntimeError {
+    /// The stable code of the error class.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            RuntimeError::InstanceExists { .. } => "INSTANCE_EXISTS",
+            RuntimeError::InstanceNotFound { .. } => "INSTANCE_NOT_FOUND",
+            RuntimeError::Nondeterminism(_) => "NONDETERMINISM",
+            RuntimeError::InstanceEnded { .. } | RuntimeError::NotSuspended { .. } | RuntimeError::State(_) => "RUNTIME_STATE",
+            RuntimeError::Argument(_) => "ARGUMENT",
+            RuntimeError::Provider(error) if matches!(error.kind, ProviderErrorKind::SchemaVersion { .. }) => "SCHEMA_VERSION",
+            RuntimeError::Provider(_) => "PROVIDER",
+        }
+    }
+}

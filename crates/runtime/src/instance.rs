@@ -1,0 +1,105 @@
+//! One instance that this worker owns.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
+use perdure_engine::{Budget, Completion, Engine, EventId, ExecutionId, MessageSeq, RecordError, Start};
+use perdure_provider::{AcquiredInstance, Epoch, InstanceKey};
+use perdure_scheduler::Process;
+
+/// Name of a loaded instance between the runtime and its host; never used again within a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u32);
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A loaded instance.
+pub(crate) struct Instance {
+    pub(crate) token: Token,
+    pub(crate) key: InstanceKey,
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) parent_id: Option<String>,
+    pub(crate) execution: ExecutionId,
+    core: Mutex<Core>,
+}
+
+/// What changes about a loaded instance.
+pub(crate) struct Core {
+    pub(crate) process: Process,
+    pub(crate) epoch: Epoch,
+    /// `None`: it was set aside to save memory and comes back from history.
+    pub(crate) engine: Option<Engine>,
+    /// Id of the next event, as the store has it.
+    pub(crate) next_event_id: EventId,
+    /// Whether the host holds its generator.
+    pub(crate) hot: bool,
+    /// Time of the last alarm set for an awaited timer, ms since 1970.
+    pub(crate) alarm_ms: Option<i64>,
+    /// What came while the engine was busy or absent.
+    pub(crate) pending: Vec<Completion>,
+    /// Highest message loaded.
+    pub(crate) seen: MessageSeq,
+}
+
+impl Instance {
+    pub(crate) fn new(token: Token, acquired: AcquiredInstance, budget: Budget) -> Result<Arc<Self>, (Arc<Self>, RecordError)> {
+        let AcquiredInstance { key, id, name, version, parent_id, execution, epoch, next_event_id, fresh, history, messages } = acquired;
+        let complete = history.last().is_some_and(|last| last.event_id.next() == next_event_id);
+        let engine = Engine::new(Start { history, complete, fresh, budget });
+        let seen = messages.last().map_or(MessageSeq(0), |m| m.seq);
+        let pending = messages.into_iter().map(Completion::Message).collect();
+        let (engine, problem) = match engine {
+            Ok(engine) => (Some(engine), None),
+            Err(problem) => (None, Some(problem)),
+        };
+        let core = Core { process: Process::default(), epoch, engine, next_event_id, hot: false, alarm_ms: None, pending, seen };
+        let instance = Arc::new(Self { token, key, id, name, version, parent_id, execution, core: Mutex::new(core) });
+        match problem {
+            None => Ok(instance),
+            Some(problem) => Err((instance, problem)),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
+        self.core.lock()
+    }
+}
+
+impl Core {
+    /// Hand over what came meanwhile.
+    pub(crate) fn take_in(&mut self) {
+        if let Some(engine) = &mut self.engine {
+            for completion in self.pending.drain(..) {
+                engine.offer(completion);
+            }
+        }
+    }
+
+    /// Keep something for the engine. `false`: a message that was loaded before.
+    pub(crate) fn keep(&mut self, completion: Completion) -> bool {
+        if let Completion::Message(message) = &completion {
+            if message.seq <= self.seen {
+                return false;
+            }
+            self.seen = message.seq;
+        }
+        self.pending.push(completion);
+        true
+    }
+
+    /// Whether a turn would have anything to do; takes in what came meanwhile.
+    pub(crate) fn is_runnable(&mut self, now_ms: i64) -> bool {
+        self.take_in();
+        match &self.engine {
+            Some(engine) => engine.is_runnable(now_ms),
+            None => true,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What a lane hands to its thread, and how the thread is woken.
+
+use std::sync::Arc;
+
+use perdure_engine::{EventId, Payload};
+
+use crate::activities::{AbortReason, ActivityToken};
+use crate::instance::{Instance, Token};
+
+/// Runs user code: it drains the lane on a thread of its own and must never block the caller of `wake`.
+pub trait Host: Send + Sync + 'static {
+    /// The lane was parked and has work now. Called from any thread.
+    fn wake(&self);
+}
+
+/// What waits in a lane.
+pub(crate) enum Queued {
+    Turn(Arc<Instance>),
+    Activity(ActivityToken),
+    Abort(ActivityToken, AbortReason),
+    Drop(Token),
+    Log(LogRecord),
+}
+
+/// What the host is to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Job {
+    /// Drive an instance until all its fibers wait and [`step`](crate::Runtime::step) says that the turn is over.
+    Turn(Token),
+    /// Run an attempt of an activity.
+    Activity(ActivityJob),
+    /// Abort an attempt.
+    Abort {
+        /// Which one.
+        activity: ActivityToken,
+        /// Why.
+        reason: AbortReason,
+    },
+    /// Forget an instance's generator, without running its `finally` blocks.
+    Drop(Token),
+    /// Write a log record.
+    Log(LogRecord),
+}
+
+/// An attempt to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ActivityJob {
+    /// Name of the attempt.
+    pub token: ActivityToken,
+    /// Name of the activity.
+    pub name: String,
+    /// Its input.
+    pub input: Payload,
+    /// Number of the attempt, from 1.
+    pub attempt: u32,
+    /// How long it may take, ms.
+    pub timeout_ms: Option<u64>,
+    /// Id of the instance.
+    pub instance_id: String,
+    /// Its execution.
+    pub execution: u64,
+    /// Name of its orchestration.
+    pub orchestration: String,
+    /// Event that scheduled it.
+    pub scheduled: EventId,
+}
+
+/// Level of a log record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// For whoever develops.
+    Debug,
+    /// For whoever looks.
+    Info,
+    /// Something to look at.
+    Warn,
+    /// Something to act on.
+    Error,
+}
+
+impl Level {
+    /// Its text.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Level::Debug => "debug",
+            Level::Info => "info",
+            Level::Warn => "warn",
+            Level::Error => "error",
+        }
+    }
+
+    /// The level of a text.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Level::Debug, Level::Info, Level::Warn, Level::Error].into_iter().find(|l| l.as_str() == text)
+    }
+}
+
+/// A line for the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogRecord {
+    /// How important it is.
+    pub level: Level,
+    /// What happened.
+    pub message: String,
+    /// More about it, as JSON text of an object.
+    pub fields: Option<String>,
+}

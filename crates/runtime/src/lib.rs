@@ -1,0 +1,38 @@
+//! The runtime: workers, committer, timers, leases, activity attempts and client operations around the pure engine.
+//!
+//! It knows nothing of napi or SQL. User code is run by a [`Host`] that drains a lane on a thread of its own: it asks for a [`Job`], drives it
+//! by synchronous calls, and never blocks a thread of this crate. The invariants of ARCHITECTURE.md are cited here by number.
+
+mod activities;
+mod alarms;
+mod committer;
+mod error;
+mod instance;
+mod job;
+mod liveness;
+mod maps;
+mod metrics;
+mod options;
+mod registry;
+mod runtime;
+mod session;
+mod status;
+mod store;
+mod table;
+mod time;
+mod trace;
+mod turn;
+mod watch;
+mod worker;
+
+pub use activities::{AbortReason, ActivityToken};
+pub use committer::CommitStats;
+pub use error::RuntimeError;
+pub use instance::Token;
+pub use job::{ActivityJob, Host, Job, Level, LogRecord};
+pub use metrics::Metrics;
+pub use options::RuntimeOptions;
+pub use runtime::{Facts, Failure, MapSizes, Runtime};
+pub use store::{Conflict, DEFAULT_VERSION, Reply, StartRequest, Store};
+pub use turn::Delivered;
+pub use watch::{Awaiting, WaitId};

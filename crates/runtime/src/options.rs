@@ -1,0 +1,51 @@
+//! Options and named limits of a runtime.
+
+use std::time::Duration;
+
+use perdure_engine::Budget;
+
+/// Options of a runtime.
+#[derive(Clone, Debug)]
+pub struct RuntimeOptions {
+    /// Activities that run at once.
+    pub activity_concurrency: usize,
+    /// Instances whose generator is kept alive while they wait.
+    pub cached_instances_max: usize,
+    /// How long this worker may be silent before others take its instances over.
+    pub lease: Duration,
+    /// The user's name for the worker.
+    pub worker_name: String,
+    /// Budget of a turn.
+    pub budget: Budget,
+}
+
+impl Default for RuntimeOptions {
+    fn default() -> Self {
+        Self {
+            activity_concurrency: 100,
+            cached_instances_max: 10_000,
+            lease: Duration::from_secs(15),
+            worker_name: String::new(),
+            budget: Budget::default(),
+        }
+    }
+}
+
+/// Instances that a worker owns at once; the rest waits in the store.
+pub(crate) const OWNED_INSTANCES_MAX: usize = 20_000;
+/// Instances taken with one request for work.
+pub(crate) const ACQUIRE_BATCH: usize = 64;
+/// History events read at once.
+pub(crate) const HISTORY_PAGE: usize = 2_000;
+/// Messages read at once.
+pub(crate) const INBOX_PAGE: usize = 1_000;
+/// Statuses read at once for those who wait for them.
+pub(crate) const STATUS_PAGE: usize = 500;
+/// An instance whose timer is due sooner than this stays where it is; one that sleeps longer is released.
+pub(crate) const HOLD_TIMER_MS: i64 = 1_000;
+/// How often a worker looks for due work and dead workers although nothing told it to.
+pub(crate) const SAFETY_POLL: Duration = Duration::from_secs(1);
+/// Delay before a failed write or read is tried again: doubles from the first to the second.
+pub(crate) const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
+/// How often a client's request is tried when the store is busy, before the caller is told.
+pub(crate) const CLIENT_ATTEMPTS: u32 = 5;

@@ -1,0 +1,429 @@
+//! A runtime: what it can run, its lane, and its session while it is started.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use perdure_engine::{Awaited, Command, Completion, EventId, Outcome, Payload};
+use perdure_provider::Clock;
+use perdure_scheduler::{Class, Lane};
+
+use crate::activities::{AbortReason, ActivityToken};
+use crate::error::RuntimeError;
+use crate::instance::Token;
+use crate::job::{ActivityJob, Host, Job, Level, LogRecord, Queued};
+use crate::maps::{Turn, Turns};
+use crate::metrics::{Counters, Metrics};
+use crate::options::{RETRY_DELAYS, RuntimeOptions};
+use crate::registry::Registry;
+use crate::session::Session;
+use crate::store::Store;
+use crate::turn::{self, Delivered};
+use crate::worker::{self, Tasks};
+
+/// What a runtime and its sessions share.
+pub(crate) struct Shared {
+    pub(crate) store: Arc<Store>,
+    pub(crate) options: RuntimeOptions,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) lane: Lane<Queued>,
+    pub(crate) registry: Mutex<Registry>,
+    pub(crate) metrics: Counters,
+    pub(crate) turns: Turns,
+    session: RwLock<Option<Arc<Session>>>,
+    tasks: Mutex<Option<Tasks>>,
+    phase: Mutex<Phase>,
+    tokens: AtomicU32,
+    activities: AtomicU32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Stopped,
+    Starting,
+    Started,
+    Stopping,
+}
+
+impl Shared {
+    pub(crate) fn next_token(&self) -> Token {
+        Token(self.tokens.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn next_activity(&self) -> ActivityToken {
+        ActivityToken(self.activities.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn log(&self, level: Level, message: String) {
+        self.lane.push(Class::First, Queued::Log(LogRecord { level, message, fields: None }));
+    }
+
+    pub(crate) fn session(&self) -> Option<Arc<Session>> {
+        self.session.read().clone()
+    }
+
+    fn set_session(&self, session: Option<(Arc<Session>, Tasks)>) -> Option<Arc<Session>> {
+        let (session, tasks) = session.unzip();
+        let old_tasks = std::mem::replace(&mut *self.tasks.lock(), tasks);
+        drop(old_tasks);
+        std::mem::replace(&mut *self.session.write(), session)
+    }
+
+    /// A session lost its lease: begin another one as a new worker, as soon as the store answers.
+    pub(crate) fn start_over(self: &Arc<Self>) {
+        let shared = Arc::clone(self);
+        self.store.tokio.spawn(async move {
+            let (mut delay, most) = RETRY_DELAYS;
+            while *shared.phase.lock() == Phase::Started {
+                match worker::begin(&shared).await {
+                    Ok(begun) => {
+                        let phase = shared.phase.lock();
+                        if *phase == Phase::Started {
+                            shared.set_session(Some(begun));
+                        }
+                        return;
+                    }
+                    Err(error) => {
+                        shared.log(Level::Warn, format!("a new worker could not be registered, trying again: {error}"));
+                        crate::time::sleep(delay).await;
+                        delay = (delay * 2).min(most);
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// What the host must know of an instance to make its generator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Facts {
+    /// Id of the instance.
+    pub instance_id: String,
+    /// Its execution.
+    pub execution: u64,
+    /// Name of the orchestration.
+    pub name: String,
+    /// Version of the orchestration.
+    pub version: String,
+    /// Input of the execution.
+    pub input: Payload,
+    /// Id of the parent instance.
+    pub parent_id: Option<String>,
+    /// Deterministic time at the start, ms since 1970.
+    pub time_ms: i64,
+}
+
+/// Sizes of the maps that are keyed by instance or attempt; all 0 when nothing is loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MapSizes {
+    /// Loaded instances.
+    pub instances: usize,
+    /// Turns in progress.
+    pub turns: usize,
+    /// Attempts of activities.
+    pub activities: usize,
+}
+
+/// A runtime. Its lane's methods ([`next_job`](Self::next_job) to [`fail_activity`](Self::fail_activity)) are for the lane's one thread.
+pub struct Runtime {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Runtime {
+    /// A runtime on a store, not started.
+    #[must_use]
+    pub fn new(store: Arc<Store>, options: RuntimeOptions) -> Self {
+        let clock = Arc::clone(&store.clock);
+        let shared = Shared {
+            store,
+            options,
+            clock,
+            lane: Lane::default(),
+            registry: Mutex::default(),
+            metrics: Counters::default(),
+            turns: Turns::default(),
+            session: RwLock::default(),
+            tasks: Mutex::default(),
+            phase: Mutex::new(Phase::Stopped),
+            tokens: AtomicU32::new(1),
+            activities: AtomicU32::new(1),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Say that the host can run an orchestration, before or after the start.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::Argument`] when that name and version is registered already.
+    pub fn register(&self, name: String, version: String) -> Result<(), RuntimeError> {
+        let duplicate = format!("orchestration '{name}' version '{version}' is registered already");
+        if !self.shared.registry.lock().add(name, version) {
+            return Err(RuntimeError::Argument(duplicate));
+        }
+        if let Some(session) = self.shared.session() {
+            session.due_at(0);
+        }
+        Ok(())
+    }
+
+    /// Register a worker and begin to take work. Returns the worker's id.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] unless it is stopped; what the store answers.
+    pub async fn start(&self, host: Arc<dyn Host>) -> Result<String, RuntimeError> {
+        self.change_phase(Phase::Stopped, Phase::Starting, "the runtime is started already")?;
+        self.shared.lane.attach(Box::new(move || host.wake()));
+        match worker::begin(&self.shared).await {
+            Ok(begun) => {
+                let id = begun.0.worker.to_string();
+                self.shared.set_session(Some(begun));
+                *self.shared.phase.lock() = Phase::Started;
+                Ok(id)
+            }
+            Err(error) => {
+                *self.shared.phase.lock() = Phase::Stopped;
+                Err(error)
+            }
+        }
+    }
+
+    /// Take no new work, let running turns and activities finish until `timeout`, abort the rest, hand over what is left.
+    /// Returns as soon as that is done.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] unless it is started. A store that does not answer is no error: the lease ends by itself.
+    pub async fn shutdown(&self, timeout: Duration) -> Result<(), RuntimeError> {
+        self.change_phase(Phase::Started, Phase::Stopping, "the runtime is not started")?;
+        if let Some(session) = self.shared.session() {
+            session.drain();
+            let drained = async {
+                while !session.is_drained() {
+                    session.drained.notified().await;
+                }
+            };
+            tokio::select! {
+                () = drained => {}
+                () = crate::time::sleep(timeout) => {}
+            }
+            session.end(AbortReason::Shutdown);
+            self.shared.store.detach(&session);
+            if let Err(error) = self.shared.store.provider.release_worker(&session.worker).await {
+                self.shared.log(Level::Warn, format!("what worker {} owned is taken over when its lease ends: {error}", session.worker));
+            }
+        }
+        self.shared.set_session(None);
+        *self.shared.phase.lock() = Phase::Stopped;
+        Ok(())
+    }
+
+    fn change_phase(&self, from: Phase, to: Phase, otherwise: &'static str) -> Result<(), RuntimeError> {
+        let mut phase = self.shared.phase.lock();
+        if *phase != from {
+            return Err(RuntimeError::State(otherwise));
+        }
+        *phase = to;
+        Ok(())
+    }
+
+    /// What it has done and holds.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        let mut metrics = self.shared.metrics.read();
+        let commits = self.shared.store.committer.stats();
+        metrics.commit_batches = commits.batches;
+        metrics.commit_writes = commits.writes;
+        metrics.commit_retries = commits.retries;
+        metrics.queued_jobs = self.shared.lane.len() as u64;
+        metrics.turns_in_progress = self.shared.turns.len() as u64;
+        if let Some(session) = self.shared.session() {
+            let table = session.table.lock();
+            metrics.owned_instances = table.len() as u64;
+            metrics.cached_instances = table.hot_len() as u64;
+            drop(table);
+            let activities = session.activities.lock();
+            metrics.running_activities = activities.running() as u64;
+            metrics.open_activities = activities.len() as u64;
+        }
+        metrics
+    }
+
+    /// Sizes of the maps keyed by instance.
+    #[must_use]
+    pub fn map_sizes(&self) -> MapSizes {
+        let session = self.shared.session();
+        MapSizes {
+            instances: session.as_ref().map_or(0, |s| s.table.lock().loaded()),
+            turns: self.shared.turns.len(),
+            activities: session.as_ref().map_or(0, |s| s.activities.lock().len()),
+        }
+    }
+
+    // ---- the lane ----
+
+    /// What to do next; `None` parks the lane until the host is woken.
+    pub fn next_job(&self) -> Option<Job> {
+        loop {
+            match self.shared.lane.pop()? {
+                Queued::Turn(instance) => {
+                    let token = instance.token;
+                    if let Some(turn) = self.shared.session().and_then(|session| turn::begin(session, instance)) {
+                        self.shared.turns.begin(turn);
+                        return Some(Job::Turn(token));
+                    }
+                }
+                Queued::Activity(token) => {
+                    if let Some(job) = self.activity_job(token) {
+                        self.shared.metrics.attempt();
+                        return Some(Job::Activity(job));
+                    }
+                }
+                Queued::Abort(activity, reason) => return Some(Job::Abort { activity, reason }),
+                Queued::Drop(token) => {
+                    self.shared.turns.end(token);
+                    return Some(Job::Drop(token));
+                }
+                Queued::Log(record) => return Some(Job::Log(record)),
+            }
+        }
+    }
+
+    fn activity_job(&self, token: ActivityToken) -> Option<ActivityJob> {
+        let session = self.shared.session()?;
+        let activities = session.activities.lock();
+        let attempt = activities.get(token)?;
+        let (instance, task) = (&attempt.instance, &attempt.task);
+        Some(ActivityJob {
+            token,
+            name: task.name.clone(),
+            input: task.input.clone(),
+            attempt: attempt.number,
+            timeout_ms: task.options.timeout_ms,
+            instance_id: instance.id.clone(),
+            execution: instance.execution.0,
+            orchestration: instance.name.clone(),
+            scheduled: task.scheduled,
+        })
+    }
+
+    pub(crate) fn turn(&self, token: Token) -> Result<Turn, RuntimeError> {
+        turn::in_progress(self.shared.turns.get(token))
+    }
+
+    /// What the host must know to make an instance's generator.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] when the instance has no turn in progress.
+    pub fn describe(&self, token: Token) -> Result<Facts, RuntimeError> {
+        let Turn { instance, .. } = self.turn(token)?;
+        let core = instance.lock();
+        let engine = core.engine.as_ref().ok_or(RuntimeError::State("the instance is being loaded"))?;
+        Ok(Facts {
+            instance_id: instance.id.clone(),
+            execution: instance.execution.0,
+            name: instance.name.clone(),
+            version: instance.version.clone(),
+            input: engine.input().clone(),
+            parent_id: instance.parent_id.clone(),
+            time_ms: engine.time_ms(),
+        })
+    }
+
+    /// The code asks for something; the id of the operation.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::Nondeterminism`] when history holds something else; [`RuntimeError::State`] outside a turn.
+    pub fn issue(&self, token: Token, command: Command) -> Result<EventId, RuntimeError> {
+        turn::issue(&self.turn(token)?, command)
+    }
+
+    /// All fibers wait: what is next? `None`: the turn is over and on its way to the store.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::Nondeterminism`] when history went on differently; [`RuntimeError::State`] outside a turn.
+    pub fn step(&self, token: Token, awaited: Awaited) -> Result<Option<Delivered>, RuntimeError> {
+        let turn = self.turn(token)?;
+        let delivered = turn::step(&turn, awaited)?;
+        if delivered.is_none() {
+            self.shared.turns.end(token);
+            turn::end(turn);
+        }
+        Ok(delivered)
+    }
+
+    /// The code has ended; the turn is over and on its way to the store.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::Nondeterminism`] when history goes on; [`RuntimeError::State`] outside a turn.
+    pub fn finish(&self, token: Token, outcome: Outcome) -> Result<(), RuntimeError> {
+        let turn = self.turn(token)?;
+        turn::finish(&turn, outcome)?;
+        self.shared.turns.end(token);
+        turn::end(turn);
+        Ok(())
+    }
+
+    /// The code does not fit its history, or cannot be run: end the turn, store nothing of it, suspend the instance.
+    /// `source` says where in the code that showed.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn suspend(&self, token: Token, source: &str) -> Result<(), RuntimeError> {
+        let turn = self.turn(token)?;
+        self.shared.turns.end(token);
+        turn::suspend(turn, source);
+        Ok(())
+    }
+
+    /// A deterministic number in 0..1.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn random(&self, token: Token) -> Result<f64, RuntimeError> {
+        self.turn(token)?.with_engine(perdure_engine::Engine::random)
+    }
+
+    /// A deterministic version 4 UUID.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn random_uuid(&self, token: Token) -> Result<String, RuntimeError> {
+        self.turn(token)?.with_engine(perdure_engine::Engine::random_uuid)
+    }
+
+    /// An attempt succeeded. `true`: the lane was parked and has work now; the caller must drain it.
+    pub fn complete_activity(&self, token: ActivityToken, output: Payload) -> bool {
+        self.shared.session().is_some_and(|s| s.settle(token, |scheduled| Completion::ActivityCompleted { scheduled, output }))
+    }
+
+    /// An attempt failed. `true`: the lane was parked and has work now; the caller must drain it.
+    pub fn fail_activity(&self, token: ActivityToken, failure: Failure) -> bool {
+        let Failure { error, error_name, non_retryable, retry_after_ms } = failure;
+        self.shared.session().is_some_and(|s| {
+            s.settle(token, |scheduled| Completion::AttemptFailed { scheduled, error, error_name, non_retryable, retry_after_ms })
+        })
+    }
+}
+
+/// Why an attempt failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// The error as the driver encoded it.
+    pub error: Payload,
+    /// Its name.
+    pub error_name: String,
+    /// Whether it says that another attempt is useless.
+    pub non_retryable: bool,
+    /// When to try again, ms from now, if it says so.
+    pub retry_after_ms: Option<i64>,
+}

@@ -1,0 +1,469 @@
+//! One start of a runtime: a worker, the instances it owns, and their activities.
+//!
+//! A session ends when the runtime shuts down or loses its lease; a runtime that lost its lease starts another by itself.
+//!
+//! Lock order: table, then an instance's core, then activities. A lane or the committer is called with a core locked at most.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use perdure_engine::{Completion, Effect, EventId, MessageSeq};
+use perdure_provider::{AcquiredInstance, AfterTurn, InstanceKey, ProviderError, TurnCommit, WorkerId, Write};
+use perdure_scheduler::{Class, State};
+use tokio::sync::Notify;
+
+use crate::activities::{AbortReason, Activities, ActivityToken, Attempt};
+use crate::alarms::Alarms;
+use crate::committer::Patience;
+use crate::instance::Instance;
+use crate::job::{Level, Queued};
+use crate::options::{HISTORY_PAGE, OWNED_INSTANCES_MAX, RETRY_DELAYS};
+use crate::runtime::Shared;
+use crate::table::Table;
+
+/// What an alarm of a session is for.
+pub(crate) enum Alarm {
+    /// An awaited timer of an instance that stays in memory.
+    Timer(Weak<Instance>),
+    /// The next attempt of an activity.
+    Retry(ActivityToken),
+}
+
+pub(crate) struct Session {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) worker: WorkerId,
+    pub(crate) table: Mutex<Table>,
+    pub(crate) activities: Mutex<Activities>,
+    pub(crate) alarms: Alarms<Alarm>,
+    /// When the next look for due instances is needed, ms since 1970; `None`: not before something tells.
+    pub(crate) next_acquire_ms: Mutex<Option<i64>>,
+    pub(crate) acquire_wanted: Notify,
+    pub(crate) inbox_wanted: Notify,
+    /// Instances for which the inbox held messages before they were in the table.
+    early: Mutex<HashSet<InstanceKey>>,
+    /// Takes no new work; see [`Runtime::shutdown`](crate::Runtime::shutdown).
+    draining: AtomicBool,
+    ended: AtomicBool,
+    /// Something ran dry, while draining.
+    pub(crate) drained: Notify,
+}
+
+impl Session {
+    pub(crate) fn new(shared: Arc<Shared>, worker: WorkerId) -> Arc<Self> {
+        let clock = Arc::clone(&shared.clock);
+        let slots = shared.options.activity_concurrency;
+        Arc::new(Self {
+            shared,
+            worker,
+            table: Mutex::default(),
+            activities: Mutex::new(Activities::new(slots)),
+            alarms: Alarms::new(clock),
+            next_acquire_ms: Mutex::new(Some(0)),
+            acquire_wanted: Notify::new(),
+            inbox_wanted: Notify::new(),
+            early: Mutex::default(),
+            draining: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            drained: Notify::new(),
+        })
+    }
+
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.shared.clock.now_ms()
+    }
+
+    /// How many more instances it may own.
+    pub(crate) fn room(&self) -> usize {
+        if self.draining.load(Ordering::Acquire) { 0 } else { OWNED_INSTANCES_MAX.saturating_sub(self.table.lock().len()) }
+    }
+
+    // ---- instances come ----
+
+    /// An instance was acquired, or started and claimed.
+    pub(crate) fn insert(self: &Arc<Self>, acquired: AcquiredInstance) {
+        if self.has_ended() {
+            // Whatever was this worker's is released in the store by now, or will be.
+            return;
+        }
+        let key = acquired.key;
+        let kept = self.table.lock().take_released(key, acquired.epoch, acquired.next_event_id);
+        let instance = match kept {
+            Some((instance, true)) => {
+                let mut core = instance.lock();
+                core.process = perdure_scheduler::Process::default();
+                core.epoch = acquired.epoch;
+                for message in acquired.messages {
+                    core.keep(Completion::Message(message));
+                }
+                drop(core);
+                instance
+            }
+            kept => {
+                if let Some((stale, _)) = kept {
+                    self.drop_generator(&stale);
+                }
+                match Instance::new(self.shared.next_token(), acquired, self.shared.options.budget) {
+                    Ok(instance) => instance,
+                    Err((instance, problem)) => {
+                        self.table.lock().insert(Arc::clone(&instance));
+                        return self.suspend(&instance, problem.to_string());
+                    }
+                }
+            }
+        };
+        self.table.lock().insert(Arc::clone(&instance));
+        if self.early.lock().remove(&key) {
+            self.inbox_again(key);
+        }
+        let push = instance.lock().process.notify();
+        debug_assert!(push, "what was just loaded is idle");
+        self.shared.lane.push(Class::First, Queued::Turn(instance));
+    }
+
+    /// Messages of the inbox. Those of instances that are not here yet are fetched again when they are.
+    pub(crate) fn receive(self: &Arc<Self>, key: InstanceKey, completion: Completion) {
+        let Some(instance) = self.table.lock().get(key).cloned() else {
+            self.early.lock().insert(key);
+            return;
+        };
+        self.notify(&instance, Some(completion));
+    }
+
+    /// Read what waits for one instance.
+    fn inbox_again(self: &Arc<Self>, key: InstanceKey) {
+        let this = Arc::clone(self);
+        self.shared.store.tokio.spawn(async move {
+            let messages = retrying(|| this.shared.store.provider.read_messages(key)).await;
+            for message in messages.unwrap_or_default() {
+                this.receive(key, Completion::Message(message));
+            }
+        });
+    }
+
+    /// Something happened to an instance: make it ready if that means work.
+    pub(crate) fn notify(self: &Arc<Self>, instance: &Arc<Instance>, completion: Option<Completion>) {
+        if let Some(queued) = self.notified(instance, completion) {
+            self.shared.lane.push(Class::First, queued);
+        }
+    }
+
+    fn notified(self: &Arc<Self>, instance: &Arc<Instance>, completion: Option<Completion>) -> Option<Queued> {
+        let mut core = instance.lock();
+        if let Some(completion) = completion
+            && !core.keep(completion)
+        {
+            return None;
+        }
+        // A message that nobody waits for, or a timer that nobody waits for any more, wakes nobody.
+        if core.process.state() == State::Idle && !core.is_runnable(self.now_ms()) {
+            return None;
+        }
+        if !core.process.notify() {
+            return None;
+        }
+        if core.engine.is_none() {
+            let begun = core.process.begin() && core.process.block();
+            debug_assert!(begun, "it was just made ready");
+            drop(core);
+            self.load(Arc::clone(instance), EventId::FIRST);
+            return None;
+        }
+        Some(Queued::Turn(Arc::clone(instance)))
+    }
+
+    // ---- history comes ----
+
+    /// Read a page of history for a blocked instance; it is ready afterwards.
+    pub(crate) fn load(self: &Arc<Self>, instance: Arc<Instance>, from: EventId) {
+        let this = Arc::clone(self);
+        self.shared.store.tokio.spawn(async move {
+            let provider = &this.shared.store.provider;
+            let (key, execution) = (instance.key, instance.execution);
+            let page = retrying(|| provider.read_history(key, execution, from, HISTORY_PAGE)).await;
+            let messages = if from == EventId::FIRST { retrying(|| provider.read_messages(key)).await } else { Ok(Vec::new()) };
+            let (page, messages) = match (page, messages) {
+                (Ok(page), Ok(messages)) => (page, messages),
+                (Err(error), _) | (_, Err(error)) => {
+                    this.shared.log(Level::Error, format!("the history of instance '{}' cannot be read: {error}", instance.id));
+                    return this.forget(&instance, AbortReason::LeaseLost);
+                }
+            };
+            let mut core = instance.lock();
+            let complete = page.len() < HISTORY_PAGE;
+            let loaded = match &mut core.engine {
+                Some(engine) => engine.extend_history(page, complete),
+                None => perdure_engine::Engine::new(perdure_engine::Start {
+                    history: page,
+                    complete,
+                    // An instance is set aside only after a turn was committed.
+                    fresh: false,
+                    budget: this.shared.options.budget,
+                })
+                .map(|engine| core.engine = Some(engine)),
+            };
+            if let Err(problem) = loaded {
+                drop(core);
+                return this.suspend(&instance, problem.to_string());
+            }
+            if from == EventId::FIRST {
+                // All that waits was just read; what was kept of it meanwhile would come twice.
+                core.pending.retain(|c| !matches!(c, Completion::Message(m) if messages.iter().any(|read| read.seq == m.seq)));
+                let later = std::mem::take(&mut core.pending);
+                core.pending = messages.into_iter().map(Completion::Message).chain(later).collect();
+                let last = core.pending.iter().filter_map(|c| match c {
+                    Completion::Message(m) => Some(m.seq),
+                    _ => None,
+                });
+                core.seen = last.max().unwrap_or(MessageSeq(0)).max(core.seen);
+            }
+            let ready = core.process.end(true);
+            drop(core);
+            if ready {
+                this.shared.lane.push(Class::First, Queued::Turn(instance));
+            }
+        });
+    }
+
+    // ---- activities ----
+
+    /// Carry out the effects of a turn that is durable.
+    pub(crate) fn carry_out(self: &Arc<Self>, instance: &Arc<Instance>, effects: Vec<Effect>) {
+        if effects.is_empty() {
+            return;
+        }
+        let now = self.now_ms();
+        let mut activities = self.activities.lock();
+        for effect in effects {
+            match effect {
+                Effect::StartActivity { task, attempt, not_before_ms } => {
+                    let token = self.shared.next_activity();
+                    let delayed = not_before_ms > now;
+                    let attempt = Attempt { instance: Arc::clone(instance), task, number: attempt };
+                    if activities.add(token, attempt, delayed) && delayed {
+                        self.alarms.set(not_before_ms, Alarm::Retry(token));
+                    }
+                }
+                Effect::AbortActivity { scheduled } => {
+                    if let Some(token) = activities.cancel(instance.key, scheduled) {
+                        self.shared.lane.push(Class::First, Queued::Abort(token, AbortReason::Cancelled));
+                    }
+                }
+            }
+        }
+        while let Some(token) = activities.admit() {
+            self.shared.lane.push(Class::Later, Queued::Activity(token));
+        }
+    }
+
+    /// An attempt is over. Called on the lane's thread. `true`: the lane was parked and has work now.
+    pub(crate) fn settle(self: &Arc<Self>, token: ActivityToken, result: impl FnOnce(EventId) -> Completion) -> bool {
+        let lane = &self.shared.lane;
+        let mut drain = false;
+        let attempt = {
+            let mut activities = self.activities.lock();
+            let attempt = activities.remove(token);
+            while let Some(next) = activities.admit() {
+                drain |= lane.push_quietly(Class::Later, Queued::Activity(next));
+            }
+            attempt
+        };
+        if let Some(attempt) = attempt
+            && let Some(turn) = self.notified(&attempt.instance, Some(result(attempt.task.scheduled)))
+        {
+            drain |= lane.push_quietly(Class::First, turn);
+        }
+        self.tell_drained();
+        drain
+    }
+
+    pub(crate) fn abort(&self, tokens: Vec<ActivityToken>, reason: AbortReason) {
+        for token in tokens {
+            self.shared.lane.push(Class::First, Queued::Abort(token, reason));
+        }
+    }
+
+    /// Wait for alarms until the session ends.
+    pub(crate) async fn run_alarms(self: Arc<Self>) {
+        loop {
+            match self.alarms.next().await {
+                Alarm::Timer(instance) => {
+                    if let Some(instance) = instance.upgrade() {
+                        self.notify(&instance, None);
+                    }
+                }
+                Alarm::Retry(token) => {
+                    let mut activities = self.activities.lock();
+                    activities.due(token);
+                    while let Some(token) = activities.admit() {
+                        self.shared.lane.push(Class::Later, Queued::Activity(token));
+                    }
+                }
+            }
+        }
+    }
+
+    // ---- instances go ----
+
+    /// Keep as many generators as the cache may hold.
+    pub(crate) fn trim(self: &Arc<Self>) {
+        let max = self.shared.options.cached_instances_max;
+        let surplus = {
+            let table = self.table.lock();
+            if table.hot_len() <= max { return } else { table.surplus(max) }
+        };
+        for instance in surplus {
+            let mut core = instance.lock();
+            let released = core.process.state() == State::Complete;
+            if !core.process.is_idle() && !released {
+                continue;
+            }
+            core.engine = None;
+            let hot = std::mem::take(&mut core.hot);
+            drop(core);
+            let mut table = self.table.lock();
+            table.cool(instance.token);
+            if released && table.is_released(&instance) {
+                table.remove(&instance);
+            }
+            drop(table);
+            if hot {
+                self.shared.lane.push(Class::First, Queued::Drop(instance.token));
+            }
+        }
+    }
+
+    fn drop_generator(&self, instance: &Instance) {
+        let hot = {
+            let mut core = instance.lock();
+            core.process.complete();
+            std::mem::take(&mut core.hot)
+        };
+        if hot {
+            self.shared.lane.push(Class::First, Queued::Drop(instance.token));
+        }
+    }
+
+    /// The instance has ended, or is another's by now: forget it and abort what it still runs.
+    pub(crate) fn forget(self: &Arc<Self>, instance: &Arc<Instance>, reason: AbortReason) {
+        self.table.lock().remove(instance);
+        self.drop_generator(instance);
+        let (aborted, admitted) = {
+            let mut activities = self.activities.lock();
+            let aborted = activities.cancel_all(instance.key);
+            let admitted: Vec<ActivityToken> = std::iter::from_fn(|| activities.admit()).collect();
+            (aborted, admitted)
+        };
+        self.abort(aborted, reason);
+        for token in admitted {
+            self.shared.lane.push(Class::Later, Queued::Activity(token));
+        }
+        self.tell_drained();
+    }
+
+    /// An instance was terminated from outside.
+    pub(crate) fn forget_key(self: &Arc<Self>, key: InstanceKey) {
+        let instance = self.table.lock().any(key).cloned();
+        if let Some(instance) = instance {
+            self.forget(&instance, AbortReason::Cancelled);
+        }
+    }
+
+    /// Hold an instance whose code or history is not fit to go on. Nothing of its turn is stored.
+    pub(crate) fn suspend(self: &Arc<Self>, instance: &Arc<Instance>, report: String) {
+        self.shared.log(Level::Error, format!("instance '{}' is suspended: {}", instance.id, report.lines().next().unwrap_or_default()));
+        let commit = {
+            let core = instance.lock();
+            TurnCommit {
+                key: instance.key,
+                worker: self.worker.clone(),
+                epoch: core.epoch,
+                execution: instance.execution,
+                next_event_id: core.next_event_id,
+                events: Vec::new(),
+                consumed: Vec::new(),
+                seen: core.seen,
+                custom_status: None,
+                after: AfterTurn::Suspend { report },
+                time_ms: self.now_ms(),
+            }
+        };
+        self.forget(instance, AbortReason::Cancelled);
+        let (this, id) = (Arc::clone(self), instance.id.clone());
+        let done = Box::new(move |_| this.shared.store.watch.changed(&id));
+        self.shared.store.committer.submit(Write::Turn(Box::new(commit)), Patience::Endless, done);
+    }
+
+    // ---- the session ends ----
+
+    /// Take no new work and start no new activity.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+        self.activities.lock().close();
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing runs and nothing is being committed.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.activities.lock().running() == 0
+            && self.table.lock().owned().all(|i| matches!(i.lock().process.state(), State::Idle | State::Complete))
+    }
+
+    pub(crate) fn tell_drained(&self) {
+        if self.is_draining() {
+            self.drained.notify_one();
+        }
+    }
+
+    /// Forget everything; late results and commits find nothing.
+    pub(crate) fn end(&self, reason: AbortReason) {
+        self.ended.store(true, Ordering::Release);
+        self.drain();
+        let running = self.activities.lock().clear();
+        self.abort(running, reason);
+        for instance in self.table.lock().clear() {
+            self.drop_generator(&instance);
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// The generator of an instance, if it has one, is used again.
+    pub(crate) fn touch(self: &Arc<Self>, instance: &Arc<Instance>) {
+        self.table.lock().touch(instance);
+        self.trim();
+    }
+
+    /// An instance is due at a time and nobody owns it.
+    pub(crate) fn due_at(&self, at_ms: i64) {
+        let mut next = self.next_acquire_ms.lock();
+        if next.is_none_or(|n| at_ms < n) {
+            *next = Some(at_ms);
+            drop(next);
+            self.acquire_wanted.notify_one();
+        }
+    }
+}
+
+/// Read until the store answers, or refuses for good.
+pub(crate) async fn retrying<T, F>(read: impl Fn() -> F) -> Result<T, ProviderError>
+where
+    F: Future<Output = Result<T, ProviderError>>,
+{
+    let (mut delay, most) = RETRY_DELAYS;
+    loop {
+        match read().await {
+            Err(error) if error.retryable() => {
+                crate::time::sleep(delay).await;
+                delay = (delay * 2).min(most);
+            }
+            answer => return answer,
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The custom status: it finds its instance through the map of turns, and is stored with the turn.
+
+use perdure_engine::Payload;
+
+use crate::error::RuntimeError;
+use crate::instance::Token;
+use crate::runtime::Runtime;
+
+impl Runtime {
+    /// Set the custom status, or reset it with `None`; stored with the turn unless the instance is replaying.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn set_custom_status(&self, token: Token, value: Payload) -> Result<(), RuntimeError> {
+        self.turn(token)?.with_engine(|engine| engine.set_custom_status(value))
+    }
+}

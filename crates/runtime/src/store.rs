@@ -1,0 +1,303 @@
+//! A store as one process uses it: its committer, those who wait on it, and the operations of clients.
+
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use perdure_engine::{Event, EventId, EventRecord, ExecutionId, MessageBody, MessageSeq, Payload};
+use perdure_provider::{
+    AcquiredInstance, Clock, InstanceKey, InstanceStatus, NewInstance, NewMessage, OnConflict, Outcome, Provider, Terminate, Write,
+};
+use tokio::runtime::Handle;
+
+use crate::committer::{Committer, Patience};
+use crate::error::RuntimeError;
+use crate::options::HISTORY_PAGE;
+use crate::session::{Session, retrying};
+use crate::watch::{Awaiting, Watch, WaitId};
+
+/// Told the answer of a client operation, on any thread; it must not block.
+pub type Reply<T> = Box<dyn FnOnce(Result<T, RuntimeError>) + Send>;
+
+/// Version of an orchestration when neither the start nor a registration names one.
+pub const DEFAULT_VERSION: &str = "1.0.0";
+
+/// A client's start.
+#[derive(Clone, Debug)]
+pub struct StartRequest {
+    /// Id of the instance.
+    pub id: String,
+    /// Name of the orchestration.
+    pub name: String,
+    /// Its version; `None`: the highest registered in this process, else [`DEFAULT_VERSION`].
+    pub version: Option<String>,
+    /// Its input.
+    pub input: Payload,
+    /// Tags as a JSON object of strings.
+    pub tags: Option<String>,
+    /// Higher is acquired first.
+    pub priority: i32,
+    /// What to do when the id is in use.
+    pub conflict: Conflict,
+}
+
+/// What a start does when its id is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// Fail with `InstanceExists`.
+    Fail,
+    /// Succeed: the instance is there.
+    Return,
+    /// Replace an instance that has ended; fail otherwise.
+    RestartIfTerminal,
+}
+
+/// An opened store.
+pub struct Store {
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) tokio: Handle,
+    pub(crate) committer: Arc<Committer>,
+    pub(crate) watch: Arc<Watch>,
+    sessions: Mutex<Vec<Weak<Session>>>,
+    watching: tokio::task::JoinHandle<()>,
+}
+
+impl Store {
+    /// Use an opened provider.
+    pub fn new(provider: Arc<dyn Provider>, clock: Arc<dyn Clock>, tokio: Handle) -> Arc<Self> {
+        let watch = Arc::new(Watch::default());
+        let store = Arc::new(Self {
+            committer: Committer::new(Arc::clone(&provider), tokio.clone()),
+            watching: tokio.spawn(Arc::clone(&watch).run(Arc::clone(&provider))),
+            watch,
+            sessions: Mutex::default(),
+            provider,
+            clock,
+            tokio,
+        });
+        let weak = Arc::downgrade(&store);
+        store.provider.on_foreign_change(Box::new(move || {
+            if let Some(store) = weak.upgrade() {
+                store.watch.all_changed();
+                for session in store.sessions() {
+                    session.inbox_wanted.notify_one();
+                    session.due_at(0);
+                }
+            }
+        }));
+        store
+    }
+
+    pub(crate) fn attach(&self, session: &Arc<Session>) {
+        let mut sessions = self.sessions.lock();
+        sessions.retain(|s| s.strong_count() > 0);
+        sessions.push(Arc::downgrade(session));
+    }
+
+    pub(crate) fn detach(&self, session: &Arc<Session>) {
+        self.sessions.lock().retain(|s| !s.ptr_eq(&Arc::downgrade(session)));
+    }
+
+    fn sessions(&self) -> Vec<Arc<Session>> {
+        self.sessions.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Whether a runtime of this process uses the store.
+    #[must_use]
+    pub fn in_use(&self) -> bool {
+        !self.sessions().is_empty()
+    }
+
+    /// Start an instance. When a runtime of this process can run it, it is that runtime's from the first moment.
+    pub fn start(self: &Arc<Self>, request: StartRequest, reply: Reply<()>) {
+        let StartRequest { id, name, version, input, tags, priority, conflict } = request;
+        let sessions = self.sessions();
+        let version = version
+            .or_else(|| sessions.iter().find_map(|s| s.shared.registry.lock().highest(&name).map(str::to_owned)))
+            .unwrap_or_else(|| DEFAULT_VERSION.to_owned());
+        let session = sessions.into_iter().find(|s| s.room() > 0 && s.shared.registry.lock().has(&name, &version));
+        let started = Event::ExecutionStarted { name: name.clone(), version: version.clone(), input, seed: seed(), parent: None };
+        let first_event = EventRecord::new(EventId::FIRST, self.clock.now_ms(), started);
+        // What the runtime needs of it, should it be claimed.
+        let claimed = session.as_ref().map(|_| AcquiredInstance {
+            key: InstanceKey(0),
+            id: id.clone(),
+            name: name.clone(),
+            version: version.clone(),
+            parent_id: None,
+            execution: ExecutionId::FIRST,
+            epoch: perdure_provider::Epoch(0),
+            next_event_id: EventId::FIRST.next(),
+            fresh: true,
+            history: vec![first_event.clone()],
+            messages: Vec::new(),
+        });
+        let on_conflict = if conflict == Conflict::RestartIfTerminal { OnConflict::RestartIfTerminal } else { OnConflict::Keep };
+        let claim = session.as_ref().map(|s| s.worker.clone());
+        let new = NewInstance { id: id.clone(), name, version, first_event, parent_id: None, tags, priority, claim, on_conflict };
+        let this = Arc::clone(self);
+        self.write(Write::Start(Box::new(new)), move |outcome| match outcome {
+            Ok(Outcome::Started { key, claimed: Some(epoch) }) => {
+                // Claimed for a session that ended meanwhile, it is released with everything else that was its.
+                if let (Some(session), Some(acquired)) = (session, claimed) {
+                    session.insert(AcquiredInstance { key, epoch, ..acquired });
+                }
+                reply(Ok(()));
+            }
+            Ok(Outcome::Started { .. }) => {
+                this.work_is_due();
+                reply(Ok(()));
+            }
+            Ok(Outcome::Exists) if conflict == Conflict::Return => reply(Ok(())),
+            Ok(Outcome::Exists) => reply(Err(RuntimeError::InstanceExists { id })),
+            other => reply(Err(unexpected(other))),
+        });
+    }
+
+    /// Send a message to an instance.
+    pub fn send(self: &Arc<Self>, id: String, body: MessageBody, reply: Reply<()>) {
+        let message = NewMessage { instance: id.clone(), body, time_ms: self.clock.now_ms() };
+        let this = Arc::clone(self);
+        self.write(Write::Message(message), move |outcome| match outcome {
+            Ok(Outcome::Delivered { owner, .. }) => {
+                match owner {
+                    None => this.work_is_due(),
+                    Some(owner) => {
+                        for session in this.sessions().iter().filter(|s| s.worker == owner) {
+                            session.inbox_wanted.notify_one();
+                        }
+                    }
+                }
+                reply(Ok(()));
+            }
+            Ok(Outcome::NotFound) => reply(Err(RuntimeError::InstanceNotFound { id })),
+            Ok(Outcome::Ended { status }) => reply(Err(RuntimeError::InstanceEnded { id, status })),
+            other => reply(Err(unexpected(other))),
+        });
+    }
+
+    /// End an instance at once, whoever owns it.
+    pub fn terminate(self: &Arc<Self>, id: String, reason: Payload, reply: Reply<()>) {
+        let write = Write::Terminate(Terminate { id: id.clone(), reason, time_ms: self.clock.now_ms() });
+        let this = Arc::clone(self);
+        self.write(write, move |outcome| match outcome {
+            Ok(Outcome::Terminated { key, .. }) => {
+                for session in this.sessions() {
+                    session.forget_key(key);
+                }
+                this.watch.changed(&id);
+                reply(Ok(()));
+            }
+            Ok(Outcome::NotFound) => reply(Err(RuntimeError::InstanceNotFound { id })),
+            Ok(Outcome::Ended { status }) => reply(Err(RuntimeError::InstanceEnded { id, status })),
+            other => reply(Err(unexpected(other))),
+        });
+    }
+
+    /// Let a suspended instance go on.
+    pub fn resume(self: &Arc<Self>, id: String, reply: Reply<()>) {
+        let this = Arc::clone(self);
+        self.write(Write::Resume { id: id.clone(), time_ms: self.clock.now_ms() }, move |outcome| match outcome {
+            Ok(Outcome::Resumed) => {
+                this.work_is_due();
+                reply(Ok(()));
+            }
+            Ok(Outcome::NotFound) => reply(Err(RuntimeError::InstanceNotFound { id })),
+            Ok(Outcome::NotSuspended { status } | Outcome::Ended { status }) => reply(Err(RuntimeError::NotSuspended { id, status })),
+            other => reply(Err(unexpected(other))),
+        });
+    }
+
+    /// Status of an instance; `None` when there is none of that id.
+    pub fn status(self: &Arc<Self>, id: String, reply: Reply<Option<InstanceStatus>>) {
+        let this = Arc::clone(self);
+        self.tokio.spawn(async move {
+            let answer = this.provider.statuses(vec![id]).await;
+            reply(answer.map(|mut statuses| statuses.pop().flatten()).map_err(RuntimeError::from));
+        });
+    }
+
+    /// Wait until an instance has ended or its custom status has changed; the status then, or `InstanceNotFound`.
+    pub fn wait(&self, wait: WaitId, id: String, awaiting: Awaiting, reply: Reply<InstanceStatus>) {
+        let not_found = RuntimeError::InstanceNotFound { id: id.clone() };
+        let done = Box::new(move |answer: Result<Option<InstanceStatus>, _>| {
+            reply(answer.map_err(RuntimeError::from).and_then(|status| status.ok_or(not_found)));
+        });
+        self.watch.add(wait, id, awaiting, done);
+    }
+
+    /// Forget a wait; its reply never comes.
+    pub fn abandon(&self, wait: WaitId) {
+        self.watch.remove(wait);
+    }
+
+    /// History of an instance's current execution, whole.
+    pub fn history(self: &Arc<Self>, id: String, reply: Reply<Vec<EventRecord>>) {
+        let this = Arc::clone(self);
+        self.tokio.spawn(async move {
+            let read = async {
+                let status = this.provider.statuses(vec![id.clone()]).await?.pop().flatten();
+                let status = status.ok_or(RuntimeError::InstanceNotFound { id })?;
+                let mut events: Vec<EventRecord> = Vec::new();
+                loop {
+                    let from = events.last().map_or(EventId::FIRST, |e| e.event_id.next());
+                    let page = this.provider.read_history(status.key, status.execution, from, HISTORY_PAGE).await?;
+                    let last = page.len() < HISTORY_PAGE;
+                    events.extend(page);
+                    if last {
+                        return Ok(events);
+                    }
+                }
+            };
+            reply(read.await);
+        });
+    }
+
+    /// Close the store, once no runtime uses it.
+    pub fn close(self: &Arc<Self>, reply: Reply<()>) {
+        if self.in_use() {
+            return reply(Err(RuntimeError::State("the provider is in use: shut down the runtimes that were started on it first")));
+        }
+        let this = Arc::clone(self);
+        self.tokio.spawn(async move {
+            this.provider.close().await;
+            // Those who still wait are told that the store is closed.
+            this.watch.all_changed();
+            reply(Ok(()));
+        });
+    }
+
+    /// Some instance is due: whoever can run it should look.
+    fn work_is_due(&self) {
+        for session in self.sessions() {
+            session.due_at(0);
+        }
+    }
+
+    fn write(self: &Arc<Self>, write: Write, done: impl FnOnce(Result<Outcome, RuntimeError>) + Send + 'static) {
+        self.committer.submit(write, Patience::Limited, Box::new(move |answer| done(answer.map_err(RuntimeError::from))));
+    }
+
+    /// Messages that wait for a worker, after one.
+    pub(crate) async fn inbox(&self, session: &Session, after: MessageSeq) -> Result<Vec<(InstanceKey, perdure_engine::Message)>, perdure_provider::ProviderError> {
+        retrying(|| self.provider.read_inbox(&session.worker, after, crate::options::INBOX_PAGE)).await
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.watching.abort();
+    }
+}
+
+fn unexpected(outcome: Result<Outcome, RuntimeError>) -> RuntimeError {
+    match outcome {
+        Err(error) => error,
+        Ok(outcome) => unreachable!("no store answers this write with {outcome:?}"),
+    }
+}
+
+/// Seed of an execution's random numbers: as random as a UUID.
+fn seed() -> u64 {
+    uuid::Uuid::new_v4().as_u64_pair().1 ^ uuid::Uuid::new_v4().as_u64_pair().0
+}

@@ -1,0 +1,105 @@
+//! The instances that this worker has loaded, and which of them may be set aside.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use hashlink::LinkedHashMap;
+use perdure_engine::EventId;
+use perdure_provider::{Epoch, InstanceKey};
+
+use crate::instance::{Instance, Token};
+
+/// Instances by key, and those with a live generator by how long they were not used.
+#[derive(Default)]
+pub(crate) struct Table {
+    owned: HashMap<InstanceKey, Arc<Instance>>,
+    /// Released instances whose generator was kept, with the epoch and next event id at which they were released.
+    released: HashMap<InstanceKey, (Arc<Instance>, Epoch, EventId)>,
+    /// Owned and released instances with a generator, least recently used first.
+    hot: LinkedHashMap<Token, Arc<Instance>>,
+}
+
+impl Table {
+    pub(crate) fn insert(&mut self, instance: Arc<Instance>) {
+        self.owned.insert(instance.key, instance);
+    }
+
+    pub(crate) fn get(&self, key: InstanceKey) -> Option<&Arc<Instance>> {
+        self.owned.get(&key)
+    }
+
+    /// An instance that is owned, or whose generator was kept.
+    pub(crate) fn any(&self, key: InstanceKey) -> Option<&Arc<Instance>> {
+        self.owned.get(&key).or_else(|| self.released.get(&key).map(|(instance, _, _)| instance))
+    }
+
+    /// Forget an instance altogether.
+    pub(crate) fn remove(&mut self, instance: &Instance) {
+        if self.owned.get(&instance.key).is_some_and(|i| i.token == instance.token) {
+            self.owned.remove(&instance.key);
+        }
+        if self.released.get(&instance.key).is_some_and(|(i, _, _)| i.token == instance.token) {
+            self.released.remove(&instance.key);
+        }
+        self.hot.remove(&instance.token);
+    }
+
+    /// The instance is released but keeps its generator.
+    pub(crate) fn keep_released(&mut self, instance: Arc<Instance>, epoch: Epoch, next_event_id: EventId) {
+        self.owned.remove(&instance.key);
+        self.released.insert(instance.key, (instance, epoch, next_event_id));
+    }
+
+    /// An instance was acquired: its kept generator, and whether that is still right. It is exactly when nobody owned the instance since
+    /// (the epoch went up by this acquisition alone) and nothing was appended.
+    pub(crate) fn take_released(&mut self, key: InstanceKey, epoch: Epoch, next_event_id: EventId) -> Option<(Arc<Instance>, bool)> {
+        let (instance, kept_epoch, kept_next) = self.released.remove(&key)?;
+        let valid = kept_epoch.0 + 1 == epoch.0 && kept_next == next_event_id;
+        Some((instance, valid))
+    }
+
+    /// The instance has a generator and was used just now.
+    pub(crate) fn touch(&mut self, instance: &Arc<Instance>) {
+        self.hot.insert(instance.token, Arc::clone(instance));
+    }
+
+    /// The instance has no generator any more.
+    pub(crate) fn cool(&mut self, token: Token) {
+        self.hot.remove(&token);
+    }
+
+    /// Generators beyond `max`: the least recently used ones, which the caller may set aside.
+    pub(crate) fn surplus(&self, max: usize) -> Vec<Arc<Instance>> {
+        let n = self.hot.len().saturating_sub(max);
+        self.hot.values().take(n).cloned().collect()
+    }
+
+    pub(crate) fn is_released(&self, instance: &Instance) -> bool {
+        self.released.get(&instance.key).is_some_and(|(i, _, _)| i.token == instance.token)
+    }
+
+    pub(crate) fn owned(&self) -> impl Iterator<Item = &Arc<Instance>> {
+        self.owned.values()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.owned.len()
+    }
+
+    /// Instances loaded: owned, or released with their generator kept.
+    pub(crate) fn loaded(&self) -> usize {
+        self.owned.len() + self.released.len()
+    }
+
+    pub(crate) fn hot_len(&self) -> usize {
+        self.hot.len()
+    }
+
+    /// Forget everything; returns all that was loaded.
+    pub(crate) fn clear(&mut self) -> Vec<Arc<Instance>> {
+        self.hot.clear();
+        let mut all: Vec<_> = self.owned.drain().map(|(_, i)| i).collect();
+        all.extend(self.released.drain().map(|(_, (i, _, _))| i));
+        all
+    }
+}

@@ -1,0 +1,158 @@
+//! Those who wait for an instance to end or for its custom status to change.
+//!
+//! Whoever waits is woken by the commit that brings the change when that happens in this process, and by the store's sign of a
+//! foreign change otherwise. One query serves all who wait.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use perdure_provider::{InstanceStatus, Provider, ProviderError};
+use tokio::sync::Notify;
+
+use crate::options::{RETRY_DELAYS, STATUS_PAGE};
+
+/// What somebody waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaiting {
+    /// The instance has ended.
+    End,
+    /// The version of its custom status is above this one, or it has ended.
+    StatusAfter(u64),
+}
+
+/// Told the status that ended a wait; `None` when there is no such instance.
+pub(crate) type WaitDone = Box<dyn FnOnce(Result<Option<InstanceStatus>, ProviderError>) + Send>;
+
+/// Name of a wait, given by the caller.
+pub type WaitId = u64;
+
+struct Waiter {
+    id: WaitId,
+    awaiting: Awaiting,
+    done: WaitDone,
+}
+
+#[derive(Default)]
+struct State {
+    waiters: HashMap<String, Vec<Waiter>>,
+    instance_of: HashMap<WaitId, String>,
+    dirty: HashSet<String>,
+}
+
+/// The waits of one process on one store.
+#[derive(Default)]
+pub(crate) struct Watch {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+impl Watch {
+    /// Wait. The first look at the store follows at once, so that nothing is missed that happened before.
+    pub(crate) fn add(&self, id: WaitId, instance: String, awaiting: Awaiting, done: WaitDone) {
+        let mut state = self.state.lock();
+        state.instance_of.insert(id, instance.clone());
+        state.dirty.insert(instance.clone());
+        state.waiters.entry(instance).or_default().push(Waiter { id, awaiting, done });
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// Forget a wait; its `done` is never called.
+    pub(crate) fn remove(&self, id: WaitId) {
+        let mut state = self.state.lock();
+        let Some(instance) = state.instance_of.remove(&id) else { return };
+        if let Some(waiters) = state.waiters.get_mut(&instance) {
+            waiters.retain(|w| w.id != id);
+            if waiters.is_empty() {
+                state.waiters.remove(&instance);
+            }
+        }
+    }
+
+    /// An instance ended or changed its custom status.
+    pub(crate) fn changed(&self, instance: &str) {
+        let mut state = self.state.lock();
+        if state.waiters.contains_key(instance) && state.dirty.insert(instance.to_owned()) {
+            drop(state);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Anything may have changed.
+    pub(crate) fn all_changed(&self) {
+        let mut state = self.state.lock();
+        if state.waiters.is_empty() {
+            return;
+        }
+        let State { waiters, dirty, .. } = &mut *state;
+        dirty.extend(waiters.keys().cloned());
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// Serve the waits until the store is closed.
+    pub(crate) async fn run(self: Arc<Self>, provider: Arc<dyn Provider>) {
+        let mut delay = RETRY_DELAYS.0;
+        loop {
+            let page: Vec<String> = {
+                let mut state = self.state.lock();
+                let page: Vec<String> = state.dirty.iter().take(STATUS_PAGE).cloned().collect();
+                for id in &page {
+                    state.dirty.remove(id);
+                }
+                page
+            };
+            if page.is_empty() {
+                self.changed.notified().await;
+                continue;
+            }
+            match provider.statuses(page.clone()).await {
+                Ok(statuses) => {
+                    delay = RETRY_DELAYS.0;
+                    for (id, status) in page.iter().zip(statuses) {
+                        self.settle(id, status.as_ref());
+                    }
+                }
+                Err(error) if error.retryable() => {
+                    self.state.lock().dirty.extend(page);
+                    crate::time::sleep(delay).await;
+                    delay = (delay * 2).min(RETRY_DELAYS.1);
+                }
+                Err(error) => {
+                    let waiters: Vec<Waiter> = std::mem::take(&mut *self.state.lock()).waiters.into_values().flatten().collect();
+                    for waiter in waiters {
+                        (waiter.done)(Err(error.clone()));
+                    }
+                }
+            }
+        }
+    }
+
+    fn settle(&self, instance: &str, status: Option<&InstanceStatus>) {
+        let settled = {
+            let mut state = self.state.lock();
+            let Some(waiters) = state.waiters.get_mut(instance) else { return };
+            let settled: Vec<Waiter> = waiters.extract_if(.., |w| is_over(w.awaiting, status)).collect();
+            if waiters.is_empty() {
+                state.waiters.remove(instance);
+            }
+            for waiter in &settled {
+                state.instance_of.remove(&waiter.id);
+            }
+            settled
+        };
+        for waiter in settled {
+            (waiter.done)(Ok(status.cloned()));
+        }
+    }
+}
+
+fn is_over(awaiting: Awaiting, status: Option<&InstanceStatus>) -> bool {
+    let Some(status) = status else { return true };
+    status.status.is_terminal()
+        || match awaiting {
+            Awaiting::End => false,
+            Awaiting::StatusAfter(version) => status.custom_status_version > version,
+        }
+}

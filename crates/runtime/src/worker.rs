@@ -1,0 +1,193 @@
+//! What a worker does besides turns: it renews its lease, takes due instances, reads its inbox, and takes dead workers over.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use perdure_engine::{Completion, MessageSeq};
+use perdure_provider::{Acquire, NewWorker, ProviderErrorKind, WorkerId};
+use tokio::task::JoinHandle;
+
+use crate::activities::AbortReason;
+use crate::error::RuntimeError;
+use crate::job::Level;
+use crate::liveness::ThisProcess;
+use crate::options::{ACQUIRE_BATCH, HISTORY_PAGE, INBOX_PAGE, RETRY_DELAYS, SAFETY_POLL};
+use crate::runtime::Shared;
+use crate::session::{Session, retrying};
+
+/// The tasks of a session; they end with it.
+pub(crate) struct Tasks(Vec<JoinHandle<()>>);
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        for task in &self.0 {
+            task.abort();
+        }
+    }
+}
+
+/// Register a worker and set its session going.
+pub(crate) async fn begin(shared: &Arc<Shared>) -> Result<(Arc<Session>, Tasks), RuntimeError> {
+    let process = ThisProcess::read();
+    let worker = WorkerId(Arc::from(uuid::Uuid::now_v7().hyphenated().to_string()));
+    let row = NewWorker {
+        id: worker.clone(),
+        name: shared.options.worker_name.clone(),
+        host: process.host.clone(),
+        pid: process.pid,
+        process_start: process.start.clone(),
+        lease_ms: lease_ms(shared),
+    };
+    shared.store.provider.register_worker(row).await?;
+    let session = Session::new(Arc::clone(shared), worker);
+    shared.store.attach(&session);
+    let spawn = |future| shared.store.tokio.spawn(future);
+    let tasks: [std::pin::Pin<Box<dyn Future<Output = ()> + Send>>; 5] = [
+        Box::pin(Arc::clone(&session).run_alarms()),
+        Box::pin(acquire(Arc::clone(&session))),
+        Box::pin(inbox(Arc::clone(&session))),
+        Box::pin(renew(Arc::clone(&session))),
+        Box::pin(take_over(Arc::clone(&session), process)),
+    ];
+    Ok((Arc::clone(&session), Tasks(tasks.into_iter().map(spawn).collect())))
+}
+
+fn lease_ms(shared: &Shared) -> u64 {
+    u64::try_from(shared.options.lease.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Take due instances whenever some may be due.
+async fn acquire(session: Arc<Session>) {
+    let shared = &session.shared;
+    let mut delay = RETRY_DELAYS.0;
+    loop {
+        let due = *session.next_acquire_ms.lock();
+        let now = session.now_ms();
+        let room = session.room();
+        let registered = shared.registry.lock().all();
+        match due {
+            Some(at) if at <= now && room > 0 && !registered.is_empty() => {}
+            Some(at) if room > 0 && !registered.is_empty() => {
+                let wait = Duration::from_millis(u64::try_from(at - now).unwrap_or(0)).min(SAFETY_POLL);
+                tokio::select! {
+                    () = session.acquire_wanted.notified() => {}
+                    () = crate::time::sleep(wait) => {}
+                }
+                continue;
+            }
+            _ => {
+                // Room comes back with ended instances, and a registration tells; the poll is for the former.
+                tokio::select! {
+                    () = session.acquire_wanted.notified() => {}
+                    () = crate::time::sleep(SAFETY_POLL) => {}
+                }
+                continue;
+            }
+        }
+        // What becomes due from here on must lead to another look.
+        *session.next_acquire_ms.lock() = None;
+        let limit = room.min(ACQUIRE_BATCH);
+        let request = Acquire { worker: session.worker.clone(), registered, limit, history_page: HISTORY_PAGE };
+        match shared.store.provider.acquire(request).await {
+            Ok(acquired) => {
+                delay = RETRY_DELAYS.0;
+                let full = acquired.instances.len() == limit;
+                for instance in acquired.instances {
+                    session.insert(instance);
+                }
+                if let Some(at) = if full { Some(0) } else { acquired.next_wake_at_ms } {
+                    session.due_at(at);
+                }
+            }
+            Err(error) if error.kind == ProviderErrorKind::Closed => return,
+            Err(error) => {
+                shared.log(Level::Warn, format!("due instances could not be read, trying again: {error}"));
+                crate::time::sleep(delay).await;
+                delay = (delay * 2).min(RETRY_DELAYS.1);
+                session.due_at(0);
+            }
+        }
+    }
+}
+
+/// Read the messages that come for owned instances, whenever some may have come.
+async fn inbox(session: Arc<Session>) {
+    let mut after = MessageSeq(0);
+    loop {
+        session.inbox_wanted.notified().await;
+        loop {
+            let Ok(messages) = session.shared.store.inbox(&session, after).await else { return };
+            let full = messages.len() == INBOX_PAGE;
+            for (key, message) in messages {
+                after = after.max(message.seq);
+                session.receive(key, Completion::Message(message));
+            }
+            if !full {
+                break;
+            }
+        }
+    }
+}
+
+/// Renew the lease in time, or give everything up before it ends.
+async fn renew(session: Arc<Session>) {
+    let shared = Arc::clone(&session.shared);
+    let lease = shared.options.lease;
+    let mut renewed_ms = session.now_ms();
+    loop {
+        crate::time::sleep(lease / 3).await;
+        let asked_ms = session.now_ms();
+        let answer = retry_until(renewed_ms, &session).await;
+        match answer {
+            Some(true) => renewed_ms = asked_ms,
+            lost => {
+                let why = if lost.is_none() { "the store did not answer in time" } else { "another worker took it over" };
+                shared.log(Level::Warn, format!("worker {} lost its lease: {why}; it starts over", session.worker));
+                session.end(AbortReason::LeaseLost);
+                shared.store.detach(&session);
+                shared.start_over();
+                return;
+            }
+        }
+    }
+}
+
+/// Renew, again and again while the store fails, until the lease is about to end; then `None`.
+async fn retry_until(renewed_ms: i64, session: &Session) -> Option<bool> {
+    let lease = lease_ms(&session.shared);
+    let ends_ms = renewed_ms.saturating_add(i64::try_from(lease).unwrap_or(i64::MAX));
+    let left = Duration::from_millis(u64::try_from(ends_ms - session.now_ms()).unwrap_or(0));
+    let provider = &session.shared.store.provider;
+    let renewal = retrying(|| provider.renew_worker(&session.worker, lease));
+    tokio::select! {
+        answer = renewal => answer.ok(),
+        () = crate::time::sleep(left) => None,
+    }
+}
+
+/// Take dead workers over: at once when their process on this machine is gone, else when their lease has ended.
+async fn take_over(session: Arc<Session>, process: ThisProcess) {
+    let shared = &session.shared;
+    let provider = &shared.store.provider;
+    loop {
+        let mut taken: Vec<WorkerId> = Vec::new();
+        for worker in retrying(|| provider.workers()).await.unwrap_or_default() {
+            let gone = process.knows_gone(&worker);
+            if worker.id != session.worker && gone && provider.release_worker(&worker.id).await.is_ok() {
+                taken.push(worker.id);
+            }
+        }
+        match provider.release_expired_workers().await {
+            Ok(expired) => taken.extend(expired),
+            Err(error) if error.kind == ProviderErrorKind::Closed => return,
+            // It is tried again a second later.
+            Err(_) => {}
+        }
+        for worker in taken {
+            shared.metrics.takeover();
+            shared.log(Level::Info, format!("worker {worker} is gone; its instances go on"));
+            session.due_at(0);
+        }
+        crate::time::sleep(SAFETY_POLL).await;
+    }
+}

@@ -1,0 +1,83 @@
+// Options of activities: validation, and the JSON that the engine records with a schedule.
+
+import { type Duration, parseDuration } from './duration.ts';
+import { checkOptions, duration, finite, listOfTexts, nested, type OptionTable, whole } from './options.ts';
+
+/** When a failed attempt is followed by another. */
+export interface RetryOptions {
+  /** Attempts in all; 1 = never again. Default 3. */
+  maxAttempts?: number;
+  /** Delay before the second attempt. Default 200 ms. */
+  initialInterval?: Duration;
+  /** Factor from one delay to the next, at least 1. Default 2. */
+  backoff?: number;
+  /** Largest delay. Default 60 s. */
+  maxInterval?: Duration;
+  /** Share of a delay by which it is spread at random, 0 to 1. Default 0.2. */
+  jitter?: number;
+  /** Names of errors (`error.name`) that are never tried again. Default none. */
+  nonRetryable?: readonly string[];
+}
+
+/**
+ * Options of an activity, from its registration or from one call; the call wins, option by option.
+ *
+ * @example
+ * ```ts
+ * yield ctx.scheduleActivity('charge', order, { retry: { maxAttempts: 5, initialInterval: '1s' }, timeout: '30s' });
+ * ```
+ */
+export interface ActivityOptions {
+  /** When a failed attempt is followed by another. The delays are durable: they survive a restart. */
+  retry?: RetryOptions;
+  /** How long one attempt may take; an attempt that takes longer is aborted and counts as failed. Default none. */
+  timeout?: Duration;
+}
+
+const RETRY: OptionTable = {
+  maxAttempts: whole(1, 0xffff_ffff),
+  initialInterval: duration(),
+  backoff: finite(1),
+  maxInterval: duration(),
+  jitter: finite(0, 1),
+  nonRetryable: listOfTexts,
+};
+
+const OPTIONS: OptionTable = {
+  retry: nested(RETRY),
+  timeout: duration(1),
+};
+
+/** @throws TypeError naming the option that is wrong; `where` begins its message */
+export function checkActivityOptions(options: ActivityOptions | undefined, where: string): void {
+  checkOptions(options, OPTIONS, where);
+}
+
+/**
+ * The engine's JSON of checked options, those of the call over those of the registration; `null` when there are none.
+ */
+export function recordedOptions(registered: ActivityOptions | undefined, called: ActivityOptions | undefined): string | null {
+  if (registered === undefined && called === undefined) return null;
+  const retry = { ...registered?.retry, ...defined(called?.retry) };
+  const timeout = called?.timeout ?? registered?.timeout;
+  return JSON.stringify({
+    retry: {
+      maxAttempts: retry.maxAttempts,
+      initialIntervalMs: ms(retry.initialInterval),
+      backoff: retry.backoff,
+      maxIntervalMs: ms(retry.maxInterval),
+      jitter: retry.jitter,
+      nonRetryable: retry.nonRetryable,
+    },
+    timeoutMs: ms(timeout),
+  });
+}
+
+function ms(value: Duration | undefined): number | undefined {
+  return value === undefined ? undefined : parseDuration(value, 'duration');
+}
+
+/** Without the properties that are `undefined`, which must not hide those of the registration. */
+function defined<T extends object>(options: T | undefined): Partial<T> {
+  return Object.fromEntries(Object.entries(options ?? {}).filter(([, value]) => value !== undefined)) as Partial<T>;
+}

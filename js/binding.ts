@@ -1,0 +1,296 @@
+// The native addon, as this package uses it: the one file that imports it.
+//
+// Nothing else knows that errors cross as JSON text and that calls name an instance by its token. A synchronous call
+// that fails throws an Error whose message is JSON of `{ code, message, details? }`; a reply that fails is the same text.
+
+import native from './native/index.cjs';
+
+import type { AbortReason } from './activity.ts';
+import type { Delivery, EndKind, EnginePort, TraceLevel } from './engine.ts';
+import { fromNative, type NativeErrorData, type PerdureError, ProviderError } from './errors.ts';
+import type { InstanceDescription } from './instance.ts';
+
+/** A reply to a request of a {@link NativeStore}. */
+export interface NativeReply {
+  readonly request: number;
+  readonly ok: boolean;
+  /** JSON or `null`; when not ok, JSON of an error. */
+  readonly text: string | null;
+}
+
+/** An opened provider. Each request is answered by one reply, unless it is abandoned. */
+export interface NativeStore {
+  /** Called once. `wake` is called when replies are there, and does not keep the process alive. */
+  attach(wake: () => void): void;
+  nextReply(): NativeReply | null;
+  start(
+    request: number,
+    id: string,
+    name: string,
+    version: string | null,
+    input: string | null,
+    tags: string | null,
+    priority: number,
+    onConflict: string,
+  ): void;
+  send(request: number, id: string, kind: string, name: string, payload: string | null): void;
+  cancel(request: number, id: string, reason: string | null): void;
+  terminate(request: number, id: string, reason: string | null): void;
+  resume(request: number, id: string): void;
+  status(request: number, id: string): void;
+  waitForEnd(request: number, id: string): void;
+  waitForStatusChange(request: number, id: string, afterVersion: number): void;
+  abandon(request: number): void;
+  history(request: number, id: string): void;
+  close(request: number): void;
+}
+
+interface NativeStoreClass {
+  openSqlite(path: string, durability: string): Promise<NativeStore>;
+  sqliteInMemory(): Promise<NativeStore>;
+}
+
+export const TURN = 0;
+export const ACTIVITY = 1;
+export const ABORT = 2;
+export const DROP = 3;
+export const LOG = 4;
+
+/** What a lane is handed. */
+export type NativeJob =
+  | { readonly kind: typeof TURN; readonly token: number }
+  | {
+      readonly kind: typeof ACTIVITY;
+      readonly token: number;
+      readonly name: string;
+      readonly input: string | null;
+      readonly attempt: number;
+      readonly instanceId: string;
+      readonly executionId: number;
+      readonly orchestrationName: string;
+      readonly operation: number;
+    }
+  | { readonly kind: typeof ABORT; readonly token: number; readonly reason: AbortReason }
+  | { readonly kind: typeof DROP; readonly token: number }
+  | {
+      readonly kind: typeof LOG;
+      readonly level: TraceLevel;
+      readonly message: string;
+      /** JSON of an object. */
+      readonly fields: string | null;
+      /** Whether the runtime itself says it, and not an orchestration. */
+      readonly internal?: boolean | null;
+    };
+
+/** Sizes of the addon's maps, for tests. */
+export interface NativeMapSizes {
+  readonly instances: number;
+  readonly turns: number;
+  readonly activities: number;
+}
+
+/** A runtime. `instance` and `activity` are tokens of jobs. */
+export interface NativeRuntime {
+  register(kind: string, name: string, version: string): void;
+  start(request: number, wake: () => void): void;
+  shutdown(request: number, timeoutMs: number): void;
+  /** `null`: nothing to do; the lane is parked and `wake` will be called. */
+  nextJob(): NativeJob | null;
+  describe(instance: number): InstanceDescription;
+  scheduleActivity(instance: number, name: string, input: string | null, options: string | null): number;
+  createTimer(instance: number, delayMs: number): number;
+  createTimerAt(instance: number, atMs: number): number;
+  cancelOperation(instance: number, operation: number): void;
+  next(instance: number, mailboxes: string[] | null, timers: number[] | null): Delivery | null;
+  finish(instance: number, kind: number, payload: string | null): void;
+  suspend(instance: number, source: string): void;
+  isReplaying(instance: number): boolean;
+  trace(instance: number, level: string, message: string, fields: string | null): void;
+  setCustomStatus(instance: number, text: string | null): void;
+  random(instance: number): number;
+  randomUuid(instance: number): string;
+  /** True: the lane was parked and has work now; a drain is to be scheduled. */
+  completeActivity(activity: number, output: string | null): boolean;
+  /** As `completeActivity`. `retryAfterMs` is -1 for none. */
+  failActivity(activity: number, error: string, errorName: string, nonRetryable: boolean, retryAfterMs: number): boolean;
+  metrics(): string;
+  mapSizes(): NativeMapSizes;
+}
+
+interface NativeModule {
+  readonly Store: NativeStoreClass;
+  readonly NativeRuntime: new (store: NativeStore, options: string) => NativeRuntime;
+}
+
+const addon = native as unknown as NativeModule;
+
+/** @throws ProviderError, SchemaVersionError */
+export async function openSqlite(path: string, durability: string): Promise<NativeStore> {
+  try {
+    return await addon.Store.openSqlite(path, durability);
+  } catch (error) {
+    throw nativeError(error);
+  }
+}
+
+/** @throws ProviderError */
+export async function openSqliteInMemory(): Promise<NativeStore> {
+  try {
+    return await addon.Store.sqliteInMemory();
+  } catch (error) {
+    throw nativeError(error);
+  }
+}
+
+/** Options of a runtime, as the addon takes them. */
+export interface NativeRuntimeOptions {
+  readonly activityConcurrency: number;
+  readonly cachedInstancesMax: number;
+  readonly leaseMs: number;
+  readonly workerName: string;
+  readonly logLevel: TraceLevel;
+}
+
+export function createRuntime(store: NativeStore, options: NativeRuntimeOptions): NativeRuntime {
+  try {
+    return new addon.NativeRuntime(store, JSON.stringify(options));
+  } catch (error) {
+    throw nativeError(error);
+  }
+}
+
+/** The engine of one instance: the runtime's calls with its token filled in. */
+export class NativeEngine implements EnginePort {
+  private readonly runtime: NativeRuntime;
+  private readonly token: number;
+
+  constructor(runtime: NativeRuntime, token: number) {
+    this.runtime = runtime;
+    this.token = token;
+  }
+
+  describe(): InstanceDescription {
+    try {
+      return this.runtime.describe(this.token);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  scheduleActivity(name: string, input: string | null, options: string | null): number {
+    try {
+      return this.runtime.scheduleActivity(this.token, name, input, options);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  createTimer(delayMs: number): number {
+    try {
+      return this.runtime.createTimer(this.token, delayMs);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  createTimerAt(atMs: number): number {
+    try {
+      return this.runtime.createTimerAt(this.token, atMs);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  cancelOperation(operation: number): void {
+    try {
+      this.runtime.cancelOperation(this.token, operation);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  next(mailboxes: string[] | null, timers: number[] | null): Delivery | null {
+    try {
+      return this.runtime.next(this.token, mailboxes, timers);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  finish(kind: EndKind, payload: string | null): void {
+    try {
+      this.runtime.finish(this.token, kind, payload);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  suspend(source: string): void {
+    try {
+      this.runtime.suspend(this.token, source);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  isReplaying(): boolean {
+    try {
+      return this.runtime.isReplaying(this.token);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  trace(level: TraceLevel, message: string, fields: string | null): void {
+    try {
+      this.runtime.trace(this.token, level, message, fields);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  setCustomStatus(text: string | null): void {
+    try {
+      this.runtime.setCustomStatus(this.token, text);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  random(): number {
+    try {
+      return this.runtime.random(this.token);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  randomUuid(): string {
+    try {
+      return this.runtime.randomUuid(this.token);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+}
+
+/** The error of a reply that is not ok. */
+export function replyError(text: string | null): PerdureError {
+  return errorOf(text ?? '') ?? new ProviderError(`the addon replied with an error that cannot be read: ${text}`, { retryable: false });
+}
+
+/** What a native call threw, as one of Perdure's errors. Anything else, such as a TypeError of napi, stays what it is. */
+export function nativeError(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  return errorOf(error.message) ?? error;
+}
+
+function errorOf(text: string): PerdureError | undefined {
+  if (!text.startsWith('{')) return undefined;
+  try {
+    const data = JSON.parse(text) as NativeErrorData;
+    return typeof data.code === 'string' ? fromNative(data) : undefined;
+  } catch {
+    return undefined;
+  }
+}

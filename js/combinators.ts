@@ -1,0 +1,324 @@
+// all, allSettled, any, race, select: futures over futures.
+//
+// Invariants:
+//
+//   C1. A combinator is lazy: it watches its branches only while someone waits for it, and `poll` computes its state in
+//       between. Its outcome is a function of its branches' outcomes and their places in the settle sequence, so it does
+//       not depend on when it was looked at.
+//   C2. It settles at the place of the branch that decided, so combinators nest.
+//   C3. While it watches, it does a constant amount of work per branch that settles.
+
+import { CancelledError } from './errors.ts';
+import { describeValue, isGenerator } from './fiber.ts';
+import { BaseFuture, FAILED, type Future, OK, PENDING, type State, type Waiter } from './future.ts';
+import { checkKeys } from './options.ts';
+import type { FiberScheduler } from './scheduler.ts';
+
+/** What can be combined: a future (of whatever kind), or the result of calling a `function*`, which becomes a fiber. */
+export type Branch = Future<any> | Generator<any, any, any>;
+
+/** The value of a branch. */
+export type BranchValue<B> = B extends Generator<any, infer R, any> ? R : B extends Future<infer T> ? T : never;
+
+/** The values of a list of branches, in its order. */
+export type BranchValues<B extends readonly Branch[]> = { -readonly [K in keyof B]: BranchValue<B[K]> };
+
+/** What `race` gives: the position of the branch that settled first, and its value. Check `index` to narrow `value`. */
+export type RaceResult<B extends readonly Branch[]> = number extends B['length']
+  ? { index: number; value: BranchValue<B[number]> }
+  : { [K in keyof B]: { index: K extends `${infer N extends number}` ? N : number; value: BranchValue<B[K]> } }[number];
+
+/** What `select` gives: the tag of the branch that settled first, and its value. Check `tag` to narrow `value`. */
+export type SelectResult<B extends Readonly<Record<string, Branch>>> = {
+  [K in keyof B]: { tag: K; value: BranchValue<B[K]> };
+}[keyof B];
+
+/** Last argument of `race`, `any`, `select` and `all`. */
+export interface CombineOptions {
+  /**
+   * Cancel the branches that are still pending once the outcome is decided. Default false: they go on. The outcome is decided
+   * when a fiber waits for the combinator.
+   */
+  cancelLosers?: boolean;
+}
+
+abstract class Combinator<T> extends BaseFuture<T> implements Waiter {
+  protected readonly branches: readonly BaseFuture<unknown>[];
+  /** While watching: branches that are still awaited; each counts once, however often it is listed. */
+  protected remaining = 0;
+  private watching = false;
+  private readonly cancelsLosers: boolean;
+
+  constructor(scheduler: FiberScheduler, branches: readonly BaseFuture<unknown>[], options: CombineOptions | undefined) {
+    super(scheduler);
+    this.branches = branches;
+    this.cancelsLosers = options?.cancelLosers === true;
+  }
+
+  override poll(): State {
+    if (this.state === PENDING && !this.watching) this.evaluate();
+    return this.state;
+  }
+
+  wake(source: BaseFuture<unknown>): void {
+    if (!this.watching) return;
+    this.remaining -= 1;
+    this.branchSettled(source);
+  }
+
+  override abandon(reason: string | undefined): void {
+    const { branches, scheduler } = this;
+    this.unwatch();
+    this.settle(FAILED, new CancelledError(reason));
+    for (const branch of branches) scheduler.cancel(branch, reason);
+  }
+
+  /** Compute the outcome from the branches as they are; `conclude` it if there is one. */
+  protected abstract evaluate(): void;
+
+  /** A branch settled while watching. */
+  protected abstract branchSettled(branch: BaseFuture<unknown>): void;
+
+  protected conclude(state: typeof OK | typeof FAILED, value: unknown, order: number): void {
+    this.unwatch();
+    this.settleAt(state, value, order);
+    if (!this.cancelsLosers) return;
+    for (const branch of this.branches) {
+      if (branch.poll() === PENDING) this.scheduler.cancel(branch, 'another branch settled first');
+    }
+  }
+
+  protected override onAwaited(): void {
+    this.watching = true;
+    this.remaining = 0;
+    for (const branch of this.branches) {
+      if (branch.state === PENDING && branch.subscribe(this)) this.remaining += 1;
+    }
+  }
+
+  protected override onForgotten(): void {
+    this.unwatch();
+  }
+
+  private unwatch(): void {
+    if (!this.watching) return;
+    this.watching = false;
+    for (const branch of this.branches) {
+      if (branch.state === PENDING) branch.unsubscribe(this);
+    }
+  }
+}
+
+/** The branch that settled first (the earlier listed one if it is listed twice), or `undefined`. */
+function first(branches: readonly BaseFuture<unknown>[], outcome?: State): BaseFuture<unknown> | undefined {
+  let found: BaseFuture<unknown> | undefined;
+  for (const branch of branches) {
+    const state = branch.poll();
+    if (state === PENDING || (outcome !== undefined && state !== outcome)) continue;
+    if (found === undefined || branch.order < found.order) found = branch;
+  }
+  return found;
+}
+
+/** The place at which the last of the branches settled, or `undefined` when one is pending. */
+function lastOrder(branches: readonly BaseFuture<unknown>[]): number | undefined {
+  let last = 0;
+  for (const branch of branches) {
+    if (branch.poll() === PENDING) return undefined;
+    if (branch.order > last) last = branch.order;
+  }
+  return last;
+}
+
+class All extends Combinator<unknown[]> {
+  protected override evaluate(): void {
+    let failed: BaseFuture<unknown> | undefined;
+    let pending = false;
+    let last = 0;
+    for (const branch of this.branches) {
+      const state = branch.poll();
+      if (state === PENDING) pending = true;
+      else if (state === FAILED && (failed === undefined || branch.order < failed.order)) failed = branch;
+      else if (branch.order > last) last = branch.order;
+    }
+    if (failed !== undefined) this.conclude(FAILED, failed.value, failed.order);
+    else if (!pending) this.conclude(OK, this.values(), last);
+  }
+
+  protected override branchSettled(branch: BaseFuture<unknown>): void {
+    if (branch.state === FAILED) this.conclude(FAILED, branch.value, branch.order);
+    else if (this.remaining === 0) this.conclude(OK, this.values(), branch.order);
+  }
+
+  private values(): unknown[] {
+    return this.branches.map((branch) => branch.value);
+  }
+}
+
+class AllSettled extends Combinator<PromiseSettledResult<unknown>[]> {
+  protected override evaluate(): void {
+    const last = lastOrder(this.branches);
+    if (last !== undefined) this.conclude(OK, this.results(), last);
+  }
+
+  protected override branchSettled(branch: BaseFuture<unknown>): void {
+    if (this.remaining === 0) this.conclude(OK, this.results(), branch.order);
+  }
+
+  private results(): PromiseSettledResult<unknown>[] {
+    return this.branches.map((branch) =>
+      branch.state === OK
+        ? { status: 'fulfilled', value: branch.value }
+        : { status: 'rejected', reason: branch.value },
+    );
+  }
+}
+
+class Any extends Combinator<unknown> {
+  protected override evaluate(): void {
+    const winner = first(this.branches, OK);
+    if (winner !== undefined) {
+      this.conclude(OK, winner.value, winner.order);
+      return;
+    }
+    const last = lastOrder(this.branches);
+    if (last !== undefined) this.conclude(FAILED, this.failure(), last);
+  }
+
+  protected override branchSettled(branch: BaseFuture<unknown>): void {
+    if (branch.state === OK) this.conclude(OK, branch.value, branch.order);
+    else if (this.remaining === 0) this.conclude(FAILED, this.failure(), branch.order);
+  }
+
+  private failure(): AggregateError {
+    const errors = this.branches.map((branch) => branch.value);
+    return new AggregateError(errors, `all ${errors.length} branches of ctx.any failed`);
+  }
+}
+
+abstract class FirstSettled<T> extends Combinator<T> {
+  protected override evaluate(): void {
+    const winner = first(this.branches);
+    if (winner !== undefined) this.branchSettled(winner);
+  }
+
+  protected override branchSettled(branch: BaseFuture<unknown>): void {
+    if (branch.state === FAILED) this.conclude(FAILED, branch.value, branch.order);
+    else this.conclude(OK, this.result(this.branches.indexOf(branch), branch.value), branch.order);
+  }
+
+  protected abstract result(index: number, value: unknown): T;
+}
+
+class Race extends FirstSettled<{ index: number; value: unknown }> {
+  protected override result(index: number, value: unknown): { index: number; value: unknown } {
+    return { index, value };
+  }
+}
+
+class Select extends FirstSettled<{ tag: string; value: unknown }> {
+  private readonly tags: readonly string[];
+
+  constructor(
+    scheduler: FiberScheduler,
+    tags: readonly string[],
+    branches: readonly BaseFuture<unknown>[],
+    options: CombineOptions | undefined,
+  ) {
+    super(scheduler, branches, options);
+    this.tags = tags;
+  }
+
+  protected override result(index: number, value: unknown): { tag: string; value: unknown } {
+    return { tag: this.tags[index] as string, value };
+  }
+}
+
+/** @throws TypeError when `branches` is no list of branches, or `options` holds something else than its options */
+export function all(scheduler: FiberScheduler, branches: unknown, options?: unknown): BaseFuture<unknown[]> {
+  return new All(scheduler, branchList(scheduler, 'all', branches), combineOptions('all', options));
+}
+
+/** @throws TypeError as {@link all} */
+export function allSettled(scheduler: FiberScheduler, branches: unknown): BaseFuture<PromiseSettledResult<unknown>[]> {
+  return new AllSettled(scheduler, branchList(scheduler, 'allSettled', branches), undefined);
+}
+
+/** @throws TypeError as {@link all}, and when the list is empty */
+export function any(scheduler: FiberScheduler, branches: unknown, options?: unknown): BaseFuture<unknown> {
+  const list = branchList(scheduler, 'any', branches);
+  requireSome('any', list);
+  return new Any(scheduler, list, combineOptions('any', options));
+}
+
+/**
+ * `race(a, b, …)`, `race([a, b, …])`, either with options at the end.
+ *
+ * @throws TypeError as {@link all}, and when there is no branch
+ */
+export function race(scheduler: FiberScheduler, args: readonly unknown[]): BaseFuture<{ index: number; value: unknown }> {
+  let options: unknown;
+  let branches: unknown = args;
+  if (Array.isArray(args[0])) {
+    [branches, options] = args;
+    if (args.length > 2) throw new TypeError('ctx.race takes a list and options, or any number of branches and options');
+  } else if (args.length > 0 && isOptions(args[args.length - 1])) {
+    branches = args.slice(0, -1);
+    options = args[args.length - 1];
+  }
+  const list = branchList(scheduler, 'race', branches);
+  requireSome('race', list);
+  return new Race(scheduler, list, combineOptions('race', options));
+}
+
+/** @throws TypeError as {@link all}, and when there is no branch */
+export function select(scheduler: FiberScheduler, branches: unknown, options?: unknown): BaseFuture<{ tag: string; value: unknown }> {
+  if (typeof branches !== 'object' || branches === null || Array.isArray(branches) || !isOptions(branches)) {
+    throw new TypeError(`ctx.select takes an object of branches, such as { done: future }, not ${describeValue(branches)}`);
+  }
+  const tags = Object.keys(branches);
+  const list = tags.map((tag) => branch(scheduler, `select: branch '${tag}'`, (branches as Record<string, unknown>)[tag]));
+  requireSome('select', list);
+  return new Select(scheduler, tags, list, combineOptions('select', options));
+}
+
+function branchList(scheduler: FiberScheduler, method: string, branches: unknown): BaseFuture<unknown>[] {
+  if (!Array.isArray(branches)) {
+    throw new TypeError(`ctx.${method} takes a list of branches, such as [a, b], not ${describeValue(branches)}`);
+  }
+  // Checked before any becomes a fiber: a call that throws has started nothing.
+  for (let i = 0; i < branches.length; i += 1) checkBranch(`${method}: branch ${i}`, branches[i]);
+  return branches.map((value, i) => branch(scheduler, `${method}: branch ${i}`, value));
+}
+
+function checkBranch(where: string, value: unknown): void {
+  if (value instanceof BaseFuture || isGenerator(value)) return;
+  const hint = typeof value === 'function' ? ': call it, and hand over the generator that it returns' : '';
+  throw new TypeError(`ctx.${where} must be a future or a generator, not ${describeValue(value)}${hint}`);
+}
+
+function branch(scheduler: FiberScheduler, where: string, value: unknown): BaseFuture<unknown> {
+  checkBranch(where, value);
+  if (!(value instanceof BaseFuture)) return scheduler.spawn(value as Generator<unknown, unknown, any>);
+  if (value.scheduler !== scheduler) throw new TypeError(`ctx.${where} is a future of another orchestration`);
+  return value;
+}
+
+function requireSome(method: string, branches: readonly unknown[]): void {
+  if (branches.length === 0) throw new TypeError(`ctx.${method} needs at least one branch: with none it would wait for ever`);
+}
+
+function isOptions(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !(value instanceof BaseFuture) && !isGenerator(value) && !Array.isArray(value);
+}
+
+function combineOptions(method: string, options: unknown): CombineOptions | undefined {
+  if (options === undefined) return undefined;
+  if (!isOptions(options)) throw new TypeError(`ctx.${method}: the options must be an object, not ${describeValue(options)}`);
+  checkKeys(options as object, ['cancelLosers'], `ctx.${method}`);
+  const { cancelLosers } = options as CombineOptions;
+  if (cancelLosers !== undefined && typeof cancelLosers !== 'boolean') {
+    throw new TypeError(`ctx.${method}: cancelLosers must be true or false, not ${describeValue(cancelLosers)}`);
+  }
+  return options as CombineOptions;
+}

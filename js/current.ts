@@ -1,0 +1,32 @@
+// The slot that says which fiber runs now.
+//
+// Why this is safe without AsyncLocalStorage: user code of an orchestration runs only between `enter` and `leave`, both
+// of which `Fiber.advance` calls, and a generator gives control back synchronously, by yielding or ending. JavaScript
+// does not preempt, so between the two no other fiber can start: fibers are advanced by a scheduler's `runReady`, which
+// runs inside a turn, and a turn is a job of a lane's drain, which does not run inside itself. At most one fiber is
+// therefore between `enter` and `leave`, whatever number of instances, lanes and runtimes there are in the thread; each
+// worker thread has a module instance, and so a slot, of its own.
+//
+// How it fails: code that keeps a context and calls it later (in a promise callback, a timer, an activity) finds the
+// slot empty or taken by a fiber of another instance. Both are noticed, because every context compares the slot with
+// its own scheduler, and give an error that says what happened; neither can act on the wrong instance.
+
+import type { Fiber } from './fiber.ts';
+
+let running: Fiber<unknown> | null = null;
+
+/** The fiber whose code is running, if one is. */
+export function currentFiber(): Fiber<unknown> | null {
+  return running;
+}
+
+/** A fiber's code is about to run. */
+export function enter(fiber: Fiber<unknown>): void {
+  if (running !== null) throw new Error('a fiber was advanced inside another one: this is a bug in Perdure');
+  running = fiber;
+}
+
+/** The fiber's code has given control back. */
+export function leave(): void {
+  running = null;
+}

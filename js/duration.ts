@@ -1,0 +1,53 @@
+/**
+ * A span of time: a number of milliseconds, or a decimal number with one of the units `ms`, `s`, `m`, `h`, `d`.
+ *
+ * @example
+ * ```ts
+ * ctx.scheduleTimer(250);
+ * ctx.scheduleTimer('1.5s');
+ * ctx.scheduleTimer('7d');
+ * ```
+ */
+export type Duration = number | string;
+
+const UNIT_MS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+
+const PATTERN = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
+
+/** The range of `Date`: a longer span could not be added to any time. */
+const MAX_MS = 8.64e15;
+
+/**
+ * The milliseconds of a duration, rounded to a whole number.
+ *
+ * @param value - the duration as the user gave it
+ * @param option - what the user calls it, for the error: `retry.maxInterval`
+ * @throws TypeError when it is no finite number >= 0 and no text of the form `'1.5s'`
+ */
+export function parseDuration(value: Duration, option: string): number {
+  const ms = typeof value === 'string' ? parseText(value) : value;
+  if (typeof ms !== 'number' || !(ms >= 0 && ms <= MAX_MS)) {
+    throw new TypeError(
+      `${option} must be a duration: a number of ms (finite, >= 0) or text such as '250ms', '1.5s', '5m', '24h', '7d'; ` +
+        `got ${describe(value)}`,
+    );
+  }
+  return Math.round(ms);
+}
+
+function parseText(text: string): number {
+  const [, amount, unit] = PATTERN.exec(text) ?? [];
+  return amount === undefined || unit === undefined ? Number.NaN : Number(amount) * (UNIT_MS[unit] ?? Number.NaN);
+}
+
+function describe(value: unknown): string {
+  if (typeof value === 'string') return `'${value}'`;
+  if (value === null || (typeof value !== 'object' && typeof value !== 'function')) return String(value);
+  return Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`;
+}

@@ -1,0 +1,212 @@
+// Fiber<T>: one strand of an orchestration, driven over its generator.
+//
+// A fiber owns its generator and what it waits for. The scheduler owns the ready queue and the set of fibers.
+//
+// Invariants:
+//
+//   B1. User code runs only inside `advance`, which only the scheduler's `runReady` calls. `wake`, `interrupt` and
+//       whatever settles a future run none: they put the fiber into the ready queue.
+//   B2. A fiber is exactly one of: in the ready queue (or never started), running, waiting on one future, settled.
+//   B3. `advance` goes on over futures that have settled in a loop, so the stack stays flat however many there are.
+//   B4. A fiber that its instance drops is forgotten where it stands: no `finally` of user code runs.
+
+import { enter, leave } from './current.ts';
+import { CancelledError, DeterminismError } from './errors.ts';
+import { BaseFuture, FAILED, OK, PENDING, type Waiter } from './future.ts';
+import type { FiberScheduler } from './scheduler.ts';
+
+/** What a fiber runs: a generator, or what makes one when it starts. */
+export type FiberBody<T> = Iterator<unknown, T, any> | (() => Iterator<unknown, T, any>);
+
+export class Fiber<T> extends BaseFuture<T> implements Waiter {
+  /** Its number within the instance, from 0 (the main fiber) in order of creation. */
+  readonly id: number;
+  private body: FiberBody<T> | null;
+  private generator: Iterator<unknown, T, any> | null = null;
+  private waiting: BaseFuture<unknown> | null = null;
+  /** The future whose settling woke it: its outcome is what the pending `yield` gives. */
+  private woken: BaseFuture<unknown> | null = null;
+  /** Thrown at the `yield` where it is, or at the next one that would wait. */
+  private interruption: Error | null = null;
+
+  constructor(scheduler: FiberScheduler, id: number, body: FiberBody<T>) {
+    super(scheduler);
+    this.id = id;
+    this.body = body;
+  }
+
+  /** What it waits on. */
+  get waitingOn(): BaseFuture<unknown> | null {
+    return this.waiting;
+  }
+
+  wake(source: BaseFuture<unknown>): void {
+    if (this.waiting !== source) return;
+    this.waiting = null;
+    this.woken = source;
+    this.scheduler.ready(this);
+  }
+
+  /** Make the pending `yield` throw `error`, whatever it waits on; if there is none, the next one that would wait. */
+  interrupt(error: Error): void {
+    if (this.state !== PENDING) return;
+    this.interruption = error;
+    const waiting = this.waiting;
+    if (waiting === null) return;
+    this.waiting = null;
+    waiting.unsubscribe(this);
+    this.scheduler.ready(this);
+  }
+
+  override abandon(reason: string | undefined): void {
+    if (this.generator === null) {
+      // It never began: there is nothing in it that could catch.
+      this.body = null;
+      this.settle(FAILED, new CancelledError(reason));
+      this.scheduler.ended(this);
+      return;
+    }
+    const waiting = this.waiting;
+    this.interrupt(new CancelledError(reason));
+    // What only this fiber waited for is given up with it.
+    if (waiting !== null && !waiting.isAwaited) this.scheduler.cancel(waiting, reason);
+  }
+
+  /** Run user code until it waits or ends. */
+  advance(): void {
+    const { scheduler } = this;
+    if (this.state !== PENDING) return;
+    const { woken } = this;
+    let fails = false;
+    let value: unknown;
+    if (woken !== null) {
+      this.woken = null;
+      fails = woken.state === FAILED;
+      value = woken.value;
+    }
+    // An interruption outranks what the wait gave: it was asked for and must not get lost.
+    if (this.interruption !== null && this.generator !== null) {
+      value = this.interruption;
+      this.interruption = null;
+      fails = true;
+    }
+    for (;;) {
+      let step: IteratorResult<unknown, T>;
+      enter(this);
+      try {
+        step = this.step(fails, value);
+      } catch (error) {
+        this.end(FAILED, error);
+        return;
+      } finally {
+        leave();
+      }
+      if (scheduler.mismatch !== null) return;
+      if (step.done === true) {
+        this.end(OK, step.value);
+        return;
+      }
+      const yielded = step.value;
+      if (!(yielded instanceof BaseFuture) || yielded.scheduler !== scheduler) {
+        fails = true;
+        value = notAFuture(yielded);
+        continue;
+      }
+      const state = yielded.poll();
+      if (state === PENDING) {
+        if (this.interruption === null) {
+          this.waiting = yielded;
+          yielded.subscribe(this);
+          return;
+        }
+        fails = true;
+        value = this.interruption;
+        this.interruption = null;
+        continue;
+      }
+      fails = state === FAILED;
+      value = yielded.value;
+    }
+  }
+
+  private step(fails: boolean, value: unknown): IteratorResult<unknown, T> {
+    const generator = this.generator ?? this.begin();
+    if (!fails) return generator.next(value);
+    // Every generator has `throw`; another iterator may not, and is then over.
+    if (generator.throw === undefined) throw value;
+    return generator.throw(value);
+  }
+
+  private begin(): Iterator<unknown, T, any> {
+    const { body } = this;
+    this.body = null;
+    const generator = typeof body === 'function' ? body() : body;
+    if (!isGenerator(generator)) {
+      throw new TypeError(`an orchestration must be a function*, but this one returned ${describeValue(generator)}`);
+    }
+    this.generator = generator as Iterator<unknown, T, any>;
+    return this.generator;
+  }
+
+  private end(state: typeof OK | typeof FAILED, value: unknown): void {
+    this.generator = null;
+    this.scheduler.ended(this);
+    this.settle(state, value);
+  }
+}
+
+/** Whether a value is what a call of a `function*` returns. */
+export function isGenerator(value: unknown): value is Generator<unknown, unknown, any> {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    !(value instanceof BaseFuture) &&
+    typeof (value as Partial<Generator>).next === 'function' &&
+    typeof (value as Partial<Generator>).throw === 'function' &&
+    typeof (value as Partial<Generator>)[Symbol.iterator] === 'function'
+  );
+}
+
+/** A value in an error message. */
+export function describeValue(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
+  if (typeof value === 'function') return 'a function';
+  if (typeof value !== 'object') return `the ${typeof value} ${String(value)}`;
+  if (typeof (value as { then?: unknown }).then === 'function') return 'a promise';
+  if (typeof (value as { [Symbol.asyncIterator]?: unknown })[Symbol.asyncIterator] === 'function') return 'an async generator';
+  if (isGenerator(value)) return 'a generator';
+  return Array.isArray(value) ? 'an array' : 'an object';
+}
+
+/** What an orchestration is told that yielded something that cannot be waited for. */
+function notAFuture(value: unknown): DeterminismError {
+  if (value instanceof BaseFuture) {
+    return new DeterminismError('a future of another orchestration was yielded: every instance can wait only for its own', {
+      called: 'yield',
+      instead: 'ctx.scheduleActivity',
+    });
+  }
+  const what = describeValue(value);
+  const instead = remedy(what);
+  return new DeterminismError(`${what} was yielded, which an orchestration cannot wait for: ${instead}`, {
+    called: `yield of ${what}`,
+    instead,
+  });
+}
+
+function remedy(what: string): string {
+  switch (what) {
+    case 'a promise':
+      return "do the asynchronous work in an activity and write `yield ctx.scheduleActivity('name', input)`";
+    case 'an async generator':
+      return 'orchestrations are written as `function*`, without `async`';
+    case 'a generator':
+      return 'write `yield* block()` to run it here, or `yield ctx.spawn(block)` to run it as a fiber';
+    case 'an array':
+      return 'write `yield ctx.all([…])`';
+    case 'a function':
+      return 'call it, and yield the future that it returns';
+    default:
+      return 'yield what a method of the context returned, such as `yield ctx.scheduleTimer(1000)`';
+  }
+}

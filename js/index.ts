@@ -1,0 +1,55 @@
+/** Durable orchestrations: plain generator functions that go on where they were after a crash. */
+
+export {
+  activityContext,
+  type ActivityContext,
+  type ActivityDefinition,
+  type ActivityFunction,
+  defineActivity,
+} from './activity.ts';
+export type { ActivityOptions, RetryOptions } from './activity-options.ts';
+export {
+  Client,
+  type CustomStatus,
+  type HistoryEvent,
+  type InstanceHandle,
+  type InstanceState,
+  type InstanceStatus,
+  type StartOptions,
+  type TypedStartOptions,
+} from './client.ts';
+export type { Branch, BranchValue, BranchValues, CombineOptions, RaceResult, SelectResult } from './combinators.ts';
+export type { Duration } from './duration.ts';
+export {
+  ActivityError,
+  CancelledError,
+  DeterminismError,
+  InstanceExistsError,
+  InstanceNotFoundError,
+  LimitError,
+  NondeterminismError,
+  NonRetryableError,
+  NotRegisteredError,
+  PayloadError,
+  PerdureError,
+  ProviderError,
+  RetryAfterError,
+  RuntimeStateError,
+  SchemaVersionError,
+  SubOrchestrationError,
+  TimeoutError,
+} from './errors.ts';
+export type { Future } from './future.ts';
+export type { Logger, LogLevel } from './logger.ts';
+export {
+  defineOrchestration,
+  type InputArguments,
+  type OrchestrationContext,
+  type OrchestrationDefinition,
+  type OrchestrationFunction,
+  type OrchestrationGenerator,
+  type OrchestrationOptions,
+} from './orchestration.ts';
+export { type Provider, SqliteProvider, type SqliteOptions } from './providers.ts';
+export { type InstanceEvent, Runtime, type RuntimeEvents, type RuntimeMetrics, type RuntimeOptions } from './runtime.ts';
+export type { TraceFields } from './trace.ts';

@@ -1,0 +1,126 @@
+// One execution in memory: its engine, its fibers, and the turn that takes them from one wait to the next.
+//
+// Invariants:
+//
+//   I1. A turn ends with exactly one of: `next` returning null, `finish`, `suspend`.
+//   I2. What is kept outside under this instance's key is taken away by `release`, which runs once the execution ends, is
+//       suspended or is dropped, and by nothing else.
+//   I3. Dropping runs no user code (fiber.ts, B4).
+
+import { CANCELLED, COMPLETED, type EnginePort, FAILED_FOR_GOOD } from './engine.ts';
+import { CancelledError } from './errors.ts';
+import { FAILED, OK, PENDING } from './future.ts';
+import { OperationFuture } from './operation.ts';
+import {
+  OrchestrationContext,
+  type OrchestrationFacts,
+  type OrchestrationFunction,
+  type OrchestrationHost,
+} from './orchestration.ts';
+import { fromPayload, toErrorPayload, toPayload } from './payload.ts';
+import { FiberScheduler } from './scheduler.ts';
+import { sourceLines } from './source.ts';
+import { forgetCustomStatus } from './status.ts';
+import { forgetTrace } from './trace.ts';
+
+/** An execution as the engine describes it. */
+export interface InstanceDescription {
+  readonly instanceId: string;
+  readonly executionId: number;
+  readonly name: string;
+  readonly version: string;
+  readonly input: string | null;
+  readonly parentId: string | null;
+  /** The deterministic time at its start, ms since 1970. */
+  readonly timeMs: number;
+}
+
+/** How a turn left the instance. */
+export type TurnEnd = 'waiting' | 'completed' | 'failed' | 'cancelled' | 'suspended';
+
+export class Instance {
+  readonly facts: OrchestrationFacts;
+  private readonly port: EnginePort;
+  private readonly scheduler: FiberScheduler;
+  private isReleased = false;
+
+  constructor(port: EnginePort, description: InstanceDescription, fn: OrchestrationFunction, host: OrchestrationHost) {
+    const { instanceId, executionId, name, version, input, parentId, timeMs } = description;
+    this.port = port;
+    this.facts = { instanceId, executionId, name, version, parentId: parentId ?? undefined };
+    // The function is called when the main fiber begins: it is user code, and its input may turn out to be damaged.
+    this.scheduler = new FiberScheduler(port, timeMs, () => fn(context, fromPayload(input, 'input')));
+    const context = new OrchestrationContext(this.scheduler, this.facts, host);
+  }
+
+  /** Run fibers and hand over deliveries until there are no more, or the execution ends. */
+  turn(): TurnEnd {
+    try {
+      return this.drive();
+    } catch (error) {
+      this.scheduler.refused(error);
+      if (this.scheduler.mismatch === null) throw error;
+      return this.suspend();
+    }
+  }
+
+  /** Forget what is kept under this instance's key. It is not used after that. */
+  release(): void {
+    if (this.isReleased) return;
+    this.isReleased = true;
+    forgetCustomStatus(this.scheduler);
+    forgetTrace(this.scheduler);
+  }
+
+  private drive(): TurnEnd {
+    const { port, scheduler } = this;
+    const { main, mailboxes, timers } = scheduler;
+    for (;;) {
+      scheduler.runReady();
+      if (scheduler.mismatch !== null) return this.suspend();
+      if (main.state !== PENDING) return this.finish();
+      const delivery = port.next(mailboxes.list(), timers.list());
+      if (delivery === null) return 'waiting';
+      scheduler.deliver(delivery);
+    }
+  }
+
+  private finish(): TurnEnd {
+    const { port, scheduler } = this;
+    const { main } = scheduler;
+    let error = main.value;
+    let output: string | null = null;
+    let isCompleted = main.state === OK;
+    if (isCompleted) {
+      try {
+        output = toPayload(main.value, 'output');
+      } catch (unstorable) {
+        error = unstorable;
+        isCompleted = false;
+      }
+    }
+    if (isCompleted) {
+      port.finish(COMPLETED, output);
+      this.release();
+      return 'completed';
+    }
+    const isCancelled = scheduler.isCancelled && error instanceof CancelledError;
+    port.finish(isCancelled ? CANCELLED : FAILED_FOR_GOOD, toErrorPayload(error));
+    this.release();
+    return isCancelled ? 'cancelled' : 'failed';
+  }
+
+  private suspend(): TurnEnd {
+    const source = this.scheduler.mismatch?.source || this.waitingAt();
+    this.release();
+    this.port.suspend(source);
+    return 'suspended';
+  }
+
+  /** Where the main fiber waits, as far as that is known: what shows a mismatch that no call of user code did. */
+  private waitingAt(): string {
+    const { main } = this.scheduler;
+    const waitingOn = main.state === FAILED ? null : main.waitingOn;
+    return waitingOn instanceof OperationFuture ? sourceLines(waitingOn.source) : '';
+  }
+}

@@ -1,0 +1,235 @@
+// A lane: the loop on a JavaScript thread that takes jobs from the addon and runs user code for them.
+//
+// Invariants:
+//
+//   L1. At most one drain runs at a time, and at most one is scheduled.
+//   L2. A drain gives the event loop back when its slice is used up. A slice spans the drains that follow each other
+//       without the event loop coming in between, so activities that settle at once cannot keep it out either.
+//   L3. No job throws out of the drain. What goes wrong in one is reported and ends that job alone.
+//   L4. Between drains the lane is parked (`nextJob` returned null), or a drain is scheduled. No wake is lost: the addon
+//       wakes a parked lane, and a call that un-parks it says so.
+
+import { ActivityContext, type ActivityFunction, type ActivityHost, type ActivitySink, failActivity, runActivity } from './activity.ts';
+import { ABORT, ACTIVITY, DROP, LOG, type NativeJob, NativeEngine, type NativeRuntime, nativeError, TURN } from './binding.ts';
+import type { TraceLevel } from './engine.ts';
+import { NotRegisteredError, RuntimeStateError } from './errors.ts';
+import { Instance, type TurnEnd } from './instance.ts';
+import type { OrchestrationFacts, OrchestrationFunction, OrchestrationHost } from './orchestration.ts';
+
+/** What a lane needs of its runtime. */
+export interface LaneHost extends ActivityHost, OrchestrationHost {
+  /** Time after which a drain lets the event loop in, ms. */
+  readonly turnSliceMs: number;
+  activityFunction(name: string): ActivityFunction | undefined;
+  /** Names that `name` may be a slip for. */
+  activitiesLike(name: string): string[];
+  orchestrationFunction(name: string, version: string): OrchestrationFunction | undefined;
+  /** A line from the addon: of an orchestration, or (`isInternal`) of the runtime itself. */
+  logText(level: TraceLevel, message: string, fields: string | null, isInternal: boolean): void;
+  /** A turn ended the execution or suspended it. */
+  instanceEnded(facts: OrchestrationFacts, end: Exclude<TurnEnd, 'waiting'>): void;
+  /** Something went wrong that is no failure of user code. */
+  report(error: unknown, what: string): void;
+}
+
+// Taken now: what user code or a determinism guard does to `performance` later must not reach the loop.
+const now = performance.now.bind(performance);
+
+export class Lane implements ActivitySink {
+  private readonly native: NativeRuntime;
+  private readonly host: LaneHost;
+  private readonly instances = new Map<number, Instance>();
+  /** Attempts that have not settled and were not told to stop. */
+  private readonly activities = new Map<number, ActivityContext>();
+  private isDraining = false;
+  private isScheduled = false;
+  private isOpen = false;
+  private isWoken = false;
+  private isClosed = false;
+  private sliceStart = 0;
+
+  constructor(native: NativeRuntime, host: LaneHost) {
+    this.native = native;
+    this.host = host;
+  }
+
+  /** The addon has jobs for a lane that was parked. */
+  readonly wake = (): void => {
+    this.isWoken = true;
+    if (!this.isOpen) return;
+    this.sliceStart = now();
+    this.drain();
+  };
+
+  /** Begin to take jobs: what they need of the runtime is known from now on. */
+  open(): void {
+    this.isOpen = true;
+    if (this.isWoken) this.wake();
+  }
+
+  /** Drop everything: the runtime is over. */
+  close(): void {
+    this.isClosed = true;
+    for (const instance of this.instances.values()) instance.release();
+    this.instances.clear();
+    this.activities.clear();
+  }
+
+  get sizes(): { instances: number; activities: number } {
+    return { instances: this.instances.size, activities: this.activities.size };
+  }
+
+  completeActivity(activity: number, output: string | null): void {
+    this.activities.delete(activity);
+    if (this.isClosed) return;
+    try {
+      if (this.native.completeActivity(activity, output)) this.drainSoon();
+    } catch (error) {
+      this.host.report(nativeError(error), 'the result of an activity could not be handed over');
+    }
+  }
+
+  failActivity(activity: number, error: string, errorName: string, nonRetryable: boolean, retryAfterMs: number): void {
+    this.activities.delete(activity);
+    if (this.isClosed) return;
+    try {
+      if (this.native.failActivity(activity, error, errorName, nonRetryable, retryAfterMs)) this.drainSoon();
+    } catch (cause) {
+      this.host.report(nativeError(cause), 'the failure of an activity could not be handed over');
+    }
+  }
+
+  private drainSoon(): void {
+    if (this.isScheduled) return;
+    this.isScheduled = true;
+    queueMicrotask(this.scheduled);
+  }
+
+  private readonly scheduled = (): void => {
+    this.isScheduled = false;
+    this.drain();
+  };
+
+  private readonly nextSlice = (): void => {
+    this.isScheduled = false;
+    this.sliceStart = now();
+    this.drain();
+  };
+
+  private drain(): void {
+    // A drain that is scheduled already takes what is there.
+    if (this.isDraining || this.isScheduled || this.isClosed) return;
+    this.isDraining = true;
+    const { native, host } = this;
+    try {
+      for (;;) {
+        if (now() - this.sliceStart >= host.turnSliceMs) {
+          this.isScheduled = true;
+          setImmediate(this.nextSlice);
+          return;
+        }
+        const job = native.nextJob();
+        if (job === null || this.isClosed) return;
+        try {
+          this.run(job);
+        } catch (error) {
+          host.report(nativeError(error), 'a job failed');
+        }
+      }
+    } catch (error) {
+      host.report(nativeError(error), 'taking the next job failed');
+    } finally {
+      this.isDraining = false;
+    }
+  }
+
+  private run(job: NativeJob): void {
+    switch (job.kind) {
+      case TURN:
+        this.turn(job.token);
+        return;
+      case ACTIVITY: {
+        const fn = this.host.activityFunction(job.name);
+        if (fn === undefined) {
+          failActivity(job.token, this.unknownActivity(job.name), this, true);
+          return;
+        }
+        const context = new ActivityContext(job, this.host);
+        this.activities.set(job.token, context);
+        runActivity(fn, job, context, this);
+        return;
+      }
+      case ABORT: {
+        const context = this.activities.get(job.token);
+        this.activities.delete(job.token);
+        context?.abort(job.reason);
+        return;
+      }
+      case DROP:
+        this.instances.get(job.token)?.release();
+        this.instances.delete(job.token);
+        return;
+      case LOG:
+        this.host.logText(job.level, job.message, job.fields, job.internal === true);
+        return;
+      default:
+        job satisfies never;
+    }
+  }
+
+  private turn(token: number): void {
+    const instance = this.instances.get(token) ?? this.load(token);
+    if (instance === undefined) return;
+    let end: TurnEnd;
+    try {
+      end = instance.turn();
+    } catch (error) {
+      // Not user code, whose errors the fibers keep, and no mismatch: Perdure itself failed. The instance stays as it is
+      // stored, for someone to look at.
+      this.forget(token, instance);
+      this.host.report(nativeError(error), `the turn of instance '${instance.facts.instanceId}' failed`);
+      this.giveUp(token, `internal error: ${error instanceof Error ? error.stack : String(error)}`);
+      return;
+    }
+    if (end === 'waiting') return;
+    this.forget(token, instance);
+    this.host.instanceEnded(instance.facts, end);
+  }
+
+  private load(token: number): Instance | undefined {
+    const engine = new NativeEngine(this.native, token);
+    const description = engine.describe();
+    const { name, version } = description;
+    const fn = this.host.orchestrationFunction(name, version);
+    if (fn === undefined) {
+      this.host.report(new RuntimeStateError(`orchestration '${name}' ${version} is not registered here`), 'an instance cannot be run');
+      this.giveUp(token, `orchestration '${name}' ${version} is not registered in this runtime`);
+      return undefined;
+    }
+    const instance = new Instance(engine, description, fn, this.host);
+    this.instances.set(token, instance);
+    return instance;
+  }
+
+  private forget(token: number, instance: Instance): void {
+    instance.release();
+    this.instances.delete(token);
+  }
+
+  private giveUp(token: number, why: string): void {
+    try {
+      this.native.suspend(token, why);
+    } catch (error) {
+      this.host.report(nativeError(error), 'an instance could not be suspended');
+    }
+  }
+
+  private unknownActivity(name: string): NotRegisteredError {
+    const [near] = this.host.activitiesLike(name);
+    const hint = near === undefined ? '' : `; did you mean '${near}'?`;
+    return new NotRegisteredError(`activity '${name}' is not registered in this runtime${hint}`, {
+      kind: 'activity',
+      missing: name,
+    });
+  }
+}

@@ -1,0 +1,164 @@
+// Validation of what users hand over: a TypeError names the option, and the one that was probably meant.
+
+import { type Duration, parseDuration } from './duration.ts';
+
+/** A table of the options that an object may hold: what each is checked by. */
+export type OptionTable = Readonly<Record<string, (value: unknown, path: string) => void>>;
+
+/**
+ * Check an options object against its table. `undefined` stands for no options, and for an option that is left out.
+ *
+ * @param where - how the error begins: `new Runtime`
+ * @throws TypeError naming the first option that is unknown or has a wrong value
+ */
+export function checkOptions(options: unknown, table: OptionTable, where: string): void {
+  if (options === undefined) return;
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw new TypeError(`${where}: the options must be an object, got ${show(options)}`);
+  }
+  checkKeys(options, Object.keys(table), where);
+  for (const [name, value] of Object.entries(options)) {
+    if (value !== undefined) table[name]?.(value, `${where}: ${name}`);
+  }
+}
+
+/** @throws TypeError naming the first own key of `options` that is not in `known` */
+export function checkKeys(options: object, known: readonly string[], where: string): void {
+  for (const key of Object.keys(options)) {
+    if (known.includes(key)) continue;
+    const [near] = nearest(key, known);
+    const hint = near === undefined ? `the options are ${known.join(', ')}` : `did you mean \`${near}\`?`;
+    throw new TypeError(`${where}: unknown option \`${key}\`; ${hint}`);
+  }
+}
+
+/** The names that `name` may be a slip for, the nearest first. */
+export function nearest(name: string, known: Iterable<string>): string[] {
+  const lower = name.toLowerCase();
+  const far = Math.max(2, Math.floor(name.length / 3)) + 1;
+  return [...known]
+    .map((candidate) => ({ candidate, distance: editDistance(lower, candidate.toLowerCase()) }))
+    .filter(({ candidate, distance }) => distance < far && distance < candidate.length)
+    .sort((a, b) => a.distance - b.distance)
+    .map(({ candidate }) => candidate);
+}
+
+/** Insertions, deletions, substitutions and swaps of neighbours that lead from one text to the other (optimal string alignment). */
+function editDistance(a: string, b: string): number {
+  let beforeLast: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i += 1) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j += 1) {
+      const same = a[i - 1] === b[j - 1];
+      let cost = Math.min((last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (last[j - 1] ?? 0) + (same ? 0 : 1));
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) cost = Math.min(cost, (beforeLast[j - 2] ?? 0) + 1);
+      row.push(cost);
+    }
+    beforeLast = last;
+    last = row;
+  }
+  return last[b.length] ?? 0;
+}
+
+/** Longest id or name, in characters (UTF-16 code units). */
+const NAME_MAX = 256;
+
+/**
+ * Check an id or a name: 1 to 256 characters, no NUL, no lone surrogate.
+ *
+ * @param what - what it is, for the error: `instance id`
+ * @throws TypeError when it is none
+ */
+export function checkName(value: unknown, what: string): asserts value is string {
+  if (typeof value !== 'string') throw new TypeError(`the ${what} must be a string, got ${show(value)}`);
+  if (value.length === 0) throw new TypeError(`the ${what} must not be empty`);
+  if (value.length > NAME_MAX) throw new TypeError(`the ${what} must have at most ${NAME_MAX} characters, got ${value.length}`);
+  if (value.includes('\0')) throw new TypeError(`the ${what} must not contain NUL`);
+  if (!value.isWellFormed()) throw new TypeError(`the ${what} must not contain a lone surrogate`);
+}
+
+/** A whole number within bounds. */
+export function whole(min: number, max: number = Number.MAX_SAFE_INTEGER): (value: unknown, path: string) => void {
+  return (value, path) => {
+    if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return;
+    const bounds = max === Number.MAX_SAFE_INTEGER ? `>= ${min}` : `from ${min} to ${max}`;
+    throw new TypeError(`${path} must be a whole number ${bounds}, got ${show(value)}`);
+  };
+}
+
+/** A finite number within bounds. */
+export function finite(min: number, max: number = Number.MAX_VALUE): (value: unknown, path: string) => void {
+  return (value, path) => {
+    if (typeof value === 'number' && value >= min && value <= max) return;
+    const bounds = max === Number.MAX_VALUE ? `>= ${min}` : `from ${min} to ${max}`;
+    throw new TypeError(`${path} must be a number ${bounds}, got ${show(value)}`);
+  };
+}
+
+/** One of some words. */
+export function oneOf(...words: readonly string[]): (value: unknown, path: string) => void {
+  return (value, path) => {
+    if (typeof value === 'string' && words.includes(value)) return;
+    const [near] = typeof value === 'string' ? nearest(value, words) : [];
+    const list = words.map((word) => `'${word}'`).join(', ');
+    throw new TypeError(`${path} must be one of ${list}, got ${show(value)}${near === undefined ? '' : `; did you mean '${near}'?`}`);
+  };
+}
+
+/** A duration of at least `min` ms. */
+export function duration(min = 0): (value: unknown, path: string) => void {
+  return (value, path) => {
+    if (parseDuration(value as Duration, path) < min) throw new TypeError(`${path} must be at least ${min} ms, got ${show(value)}`);
+  };
+}
+
+export function bool(value: unknown, path: string): void {
+  if (typeof value !== 'boolean') throw new TypeError(`${path} must be true or false, got ${show(value)}`);
+}
+
+export function text(value: unknown, path: string): void {
+  if (typeof value !== 'string') throw new TypeError(`${path} must be a string, got ${show(value)}`);
+}
+
+/** An id or a name; see {@link checkName}. */
+export function named(value: unknown, path: string): void {
+  try {
+    checkName(value, 'value');
+  } catch (error) {
+    throw new TypeError(`${path}: ${(error as Error).message}`);
+  }
+}
+
+export function listOfTexts(value: unknown, path: string): void {
+  if (!Array.isArray(value)) throw new TypeError(`${path} must be a list of strings, got ${show(value)}`);
+  for (const [i, item] of value.entries()) text(item, `${path}[${i}]`);
+}
+
+/** An object whose values are all strings. */
+export function textsByName(value: unknown, path: string): void {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new TypeError(`${path} must be an object of strings, got ${show(value)}`);
+  }
+  for (const [name, item] of Object.entries(value)) text(item, `${path}.${name}`);
+}
+
+/** An object with options of its own. */
+export function nested(table: OptionTable): (value: unknown, path: string) => void {
+  return (value, path) => {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+      throw new TypeError(`${path} must be an object, got ${show(value)}`);
+    }
+    checkKeys(value, Object.keys(table), path);
+    for (const [name, item] of Object.entries(value)) {
+      if (item !== undefined) table[name]?.(item, `${path}.${name}`);
+    }
+  };
+}
+
+function show(value: unknown): string {
+  if (typeof value === 'string') return `'${value.length > 60 ? `${value.slice(0, 60)}…` : value}'`;
+  if (value === null || (typeof value !== 'object' && typeof value !== 'function')) return String(value);
+  if (typeof value === 'function') return 'a function';
+  return Array.isArray(value) ? 'an array' : 'an object';
+}

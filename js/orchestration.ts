@@ -1,0 +1,493 @@
+// Orchestrations: how they are defined, and the context that their code works with.
+
+import type { ActivityDefinition } from './activity.ts';
+import { type ActivityOptions, checkActivityOptions } from './activity-options.ts';
+import * as combinators from './combinators.ts';
+import type { Branch, BranchValue, BranchValues, CombineOptions, RaceResult, SelectResult } from './combinators.ts';
+import { type Duration, parseDuration } from './duration.ts';
+import type { TraceLevel } from './engine.ts';
+import { describeValue, isGenerator } from './fiber.ts';
+import type { Future } from './future.ts';
+import { MailboxFuture } from './mailbox.ts';
+import { ActivityFuture, TimerFuture } from './operation.ts';
+import { checkName } from './options.ts';
+import { toPayload } from './payload.ts';
+import type { FiberScheduler } from './scheduler.ts';
+import { captureSource, type SourceMark } from './source.ts';
+import { getCustomStatus, resetCustomStatus, setCustomStatus } from './status.ts';
+import { trace, type TraceFields, type TraceOrigin } from './trace.ts';
+
+/** What an orchestration function returns when it is called. */
+export type OrchestrationGenerator<O = any> = Generator<any, O, any>;
+
+/** The function of an orchestration: a `function*` that yields futures. */
+export type OrchestrationFunction<I = any, O = any> = (ctx: OrchestrationContext, input: I) => OrchestrationGenerator<O>;
+
+/** Options of {@link defineOrchestration} and `runtime.registerOrchestration`. */
+export interface OrchestrationOptions {
+  /** Its version, such as `'1.2.0'`. Instances stay with the version they were started with. Default `'1.0.0'`. */
+  version?: string;
+}
+
+/** An orchestration with its name and version, as {@link defineOrchestration} makes it. */
+export interface OrchestrationDefinition<I = any, O = any> {
+  readonly kind: 'orchestration';
+  readonly name: string;
+  readonly version: string;
+  readonly fn: OrchestrationFunction<I, O>;
+}
+
+/** The version of an orchestration that names none. */
+export const DEFAULT_VERSION = '1.0.0';
+
+/**
+ * Define an orchestration: register it with `runtime.register`, start it with `client.start`.
+ *
+ * @param name - 1 to 256 characters
+ * @param fn - a `function*`; it runs again from its start after a crash, with the recorded results, so it must do the
+ *   same things again: no clock, randomness or IO of its own
+ * @throws TypeError when an argument is wrong
+ *
+ * @example
+ * ```ts
+ * const order = defineOrchestration('order', function* (ctx, input: Order) {
+ *   const receipt = yield* ctx.call(charge, input);
+ *   return receipt.id;
+ * }, { version: '1.2.0' });
+ * runtime.register(charge, order);
+ * const handle = await client.start(order, { total: 12 });
+ * ```
+ */
+export function defineOrchestration<I = undefined, O = unknown>(
+  name: string,
+  fn: (ctx: OrchestrationContext, input: I) => OrchestrationGenerator<O>,
+  options?: OrchestrationOptions,
+): OrchestrationDefinition<I, O> {
+  checkName(name, 'orchestration name');
+  checkOrchestrationFunction(fn, name);
+  const { version = DEFAULT_VERSION } = options ?? {};
+  checkName(version, `version of orchestration '${name}'`);
+  return Object.freeze({ kind: 'orchestration', name, version, fn });
+}
+
+function checkOrchestrationFunction(fn: unknown, name: string): void {
+  const tag = Object.prototype.toString.call(fn);
+  if (typeof fn === 'function' && tag !== '[object AsyncFunction]' && tag !== '[object AsyncGeneratorFunction]') return;
+  const got = typeof fn === 'function' ? 'an async function: its asynchronous work belongs in activities' : describeValue(fn);
+  throw new TypeError(`orchestration '${name}' must be a function*, got ${got}`);
+}
+
+/** The last arguments of a call: the input may be left out where it may be `undefined`. */
+export type InputArguments<I, Options> = undefined extends I
+  ? [input?: I, options?: Options]
+  : [input: I, options?: Options];
+
+/** Facts of an execution, the same in every replay. */
+export interface OrchestrationFacts {
+  readonly instanceId: string;
+  readonly executionId: number;
+  readonly name: string;
+  readonly version: string;
+  readonly parentId: string | undefined;
+}
+
+/** What a context needs of the runtime that it runs in. */
+export interface OrchestrationHost {
+  /**
+   * The JSON to record with a schedule: the options of the call over those that the activity is registered with here, or
+   * over `defined` when it is not.
+   */
+  recordedOptions(name: string, called: ActivityOptions | undefined, defined: ActivityOptions | undefined): string | null;
+  /** Whether futures remember the line that made them. */
+  readonly sourceStacks: boolean;
+}
+
+/**
+ * What an orchestration works with. Its methods schedule work at once and return a {@link Future}, unless they are said
+ * to be synchronous; two calls before the first `yield` run in parallel. They work only inside the `function*` that was
+ * given this context.
+ */
+export class OrchestrationContext {
+  readonly #scheduler: FiberScheduler;
+  readonly #facts: OrchestrationFacts;
+  readonly #host: OrchestrationHost;
+  readonly #origin: TraceOrigin;
+
+  /** @internal */
+  constructor(scheduler: FiberScheduler, facts: OrchestrationFacts, host: OrchestrationHost) {
+    this.#scheduler = scheduler;
+    this.#facts = facts;
+    this.#host = host;
+    this.#origin = { instanceId: facts.instanceId, executionId: facts.executionId, orchestrationName: facts.name };
+  }
+
+  /** Id of this instance. */
+  get instanceId(): string {
+    return this.#facts.instanceId;
+  }
+
+  /** Number of this execution of the instance, from 1. */
+  get executionId(): number {
+    return this.#facts.executionId;
+  }
+
+  /** Name of this orchestration. */
+  get name(): string {
+    return this.#facts.name;
+  }
+
+  /** Version of this orchestration that the instance was started with. */
+  get version(): string {
+    return this.#facts.version;
+  }
+
+  /** Id of the instance that waits for this one, if it is a child. */
+  get parentId(): string | undefined {
+    return this.#facts.parentId;
+  }
+
+  /** Whether the code is being taken through what it did before. For logging only: whatever depends on it breaks the replay. */
+  get isReplaying(): boolean {
+    return this.#scheduler.port.isReplaying();
+  }
+
+  /**
+   * Run an activity: at least once, its result is recorded once.
+   *
+   * @param name - the name that it is registered under
+   * @param input - any value that can be stored
+   * @param options - over those of the registration
+   * @returns a future of its output; it fails with `ActivityError` (`cause` is what the activity threw)
+   * @throws PayloadError when the input cannot be stored
+   * @throws TypeError when a name or an option is wrong
+   *
+   * @example
+   * ```ts
+   * const receipt = yield ctx.scheduleActivity('charge', order, { timeout: '30s' });
+   * ```
+   */
+  scheduleActivity<T = any>(name: string, input?: unknown, options?: ActivityOptions): Future<T> {
+    this.#scheduler.assertRunning('scheduleActivity');
+    checkName(name, 'activity name');
+    return this.#activity<T>(name, input, options, this.#source(this.scheduleActivity));
+  }
+
+  /**
+   * Run an activity by its definition; otherwise as {@link scheduleActivity}, with types.
+   *
+   * @example
+   * ```ts
+   * const receipt = yield* ctx.call(charge, order);
+   * ```
+   */
+  call<I, O>(activity: ActivityDefinition<I, O>, ...args: InputArguments<I, ActivityOptions>): Future<O> {
+    this.#scheduler.assertRunning('call');
+    if (activity?.kind !== 'activity') {
+      throw new TypeError(`ctx.call takes what defineActivity returned, not ${describeValue(activity)}`);
+    }
+    return this.#activity<O>(activity.name, args[0], args[1], this.#source(this.call), activity.options);
+  }
+
+  /**
+   * A durable timer. When it is due is fixed now. A timer that no fiber waits for wakes nobody.
+   *
+   * @param due - a duration (ms, or text such as `'24h'`), or a time (a `Date`, or ISO text)
+   * @throws TypeError when it is neither
+   *
+   * @example
+   * ```ts
+   * yield ctx.scheduleTimer('24h');
+   * yield ctx.scheduleTimer(new Date('2030-01-01T00:00:00Z'));
+   * ```
+   */
+  scheduleTimer(due: Duration | Date): Future<void> {
+    this.#scheduler.assertRunning('scheduleTimer');
+    return this.#timer(due, 'scheduleTimer', this.#source(this.scheduleTimer));
+  }
+
+  /** The same as {@link scheduleTimer}. */
+  sleep(due: Duration | Date): Future<void> {
+    this.#scheduler.assertRunning('sleep');
+    return this.#timer(due, 'sleep', this.#source(this.sleep));
+  }
+
+  /**
+   * The next event of a name, raised with `client.raiseEvent`. One that was raised early is kept until it is waited for.
+   * An event is consumed only by a future that a fiber is waiting on, the one that has waited longest first: one that
+   * lost a race eats nothing, and can be waited for again.
+   *
+   * @throws TypeError when the name is wrong
+   *
+   * @example
+   * ```ts
+   * const answer = yield ctx.race(ctx.waitForEvent('approve'), ctx.scheduleTimer('24h'));
+   * ```
+   */
+  waitForEvent<T = any>(name: string): Future<T> {
+    this.#scheduler.assertRunning('waitForEvent');
+    checkName(name, 'event name');
+    return new MailboxFuture<T>(this.#scheduler, `e${name}`);
+  }
+
+  /**
+   * The next message of a FIFO queue, fed by `client.enqueueEvent`. Each message goes to exactly one dequeue, and only
+   * to one that a fiber is waiting on.
+   *
+   * @throws TypeError when the name is wrong
+   *
+   * @example
+   * ```ts
+   * for (;;) {
+   *   const task = yield ctx.dequeueEvent('tasks');
+   *   yield ctx.scheduleActivity('work', task);
+   * }
+   * ```
+   */
+  dequeueEvent<T = any>(queue: string): Future<T> {
+    this.#scheduler.assertRunning('dequeueEvent');
+    checkName(queue, 'queue name');
+    return new MailboxFuture<T>(this.#scheduler, `q${queue}`);
+  }
+
+  /**
+   * All values, in the order of the branches; fails with the first failure. Branches are futures, other combinators and
+   * generators (which become fibers).
+   *
+   * @throws TypeError when a branch is none
+   *
+   * @example
+   * ```ts
+   * const [user, orders] = yield* ctx.all([ctx.call(loadUser, id), ctx.call(loadOrders, id)]);
+   * ```
+   */
+  all<const B extends readonly Branch[]>(branches: B, options?: CombineOptions): Future<BranchValues<B>> {
+    this.#scheduler.assertRunning('all');
+    return combinators.all(this.#scheduler, branches, options) as unknown as Future<BranchValues<B>>;
+  }
+
+  /**
+   * What became of each branch, in their order, as `Promise.allSettled` gives it. Fails only when it is cancelled.
+   *
+   * @throws TypeError when a branch is none
+   *
+   * @example
+   * ```ts
+   * const results = yield* ctx.allSettled(orders.map((order) => ctx.call(charge, order)));
+   * const failed = results.filter((result) => result.status === 'rejected');
+   * ```
+   */
+  allSettled<const B extends readonly Branch[]>(
+    branches: B,
+  ): Future<{ -readonly [K in keyof B]: PromiseSettledResult<BranchValue<B[K]>> }> {
+    this.#scheduler.assertRunning('allSettled');
+    return combinators.allSettled(this.#scheduler, branches) as unknown as Future<{
+      -readonly [K in keyof B]: PromiseSettledResult<BranchValue<B[K]>>;
+    }>;
+  }
+
+  /**
+   * The value of the first branch that succeeds; fails with an `AggregateError` when all have failed.
+   *
+   * @throws TypeError when a branch is none, or there is none
+   *
+   * @example
+   * ```ts
+   * const quote = yield* ctx.any([ctx.call(askA, item), ctx.call(askB, item)], { cancelLosers: true });
+   * ```
+   */
+  any<const B extends readonly Branch[]>(branches: B, options?: CombineOptions): Future<BranchValue<B[number]>> {
+    this.#scheduler.assertRunning('any');
+    return combinators.any(this.#scheduler, branches, options) as Future<BranchValue<B[number]>>;
+  }
+
+  /**
+   * The first branch that settles, as `{ index, value }`; fails if it failed. The others go on, unless
+   * `{ cancelLosers: true }` is the last argument. Branches are given one by one or as a list.
+   *
+   * @throws TypeError when a branch is none, or there is none
+   *
+   * @example
+   * ```ts
+   * const first = yield* ctx.race(ctx.waitForEvent<Answer>('approve'), ctx.scheduleTimer('24h'), { cancelLosers: true });
+   * return first.index === 0 ? first.value : 'expired';
+   * ```
+   */
+  race<const B extends readonly Branch[]>(branches: B, options?: CombineOptions): Future<RaceResult<B>>;
+  race<const B extends readonly Branch[]>(...branches: B): Future<RaceResult<B>>;
+  race<const B extends readonly Branch[]>(...args: readonly [...branches: B, options: CombineOptions]): Future<RaceResult<B>>;
+  race(...args: readonly unknown[]): Future<never> {
+    this.#scheduler.assertRunning('race');
+    return combinators.race(this.#scheduler, args) as Future<unknown> as Future<never>;
+  }
+
+  /**
+   * The first branch that settles, as `{ tag, value }`; fails if it failed. Otherwise as {@link race}.
+   *
+   * @throws TypeError when a branch is none, or there is none
+   *
+   * @example
+   * ```ts
+   * const first = yield* ctx.select({ answer: ctx.waitForEvent<Answer>('answer'), late: ctx.scheduleTimer('24h') });
+   * if (first.tag === 'answer') return first.value;   // Answer
+   * ```
+   */
+  select<const B extends Readonly<Record<string, Branch>>>(branches: B, options?: CombineOptions): Future<SelectResult<B>> {
+    this.#scheduler.assertRunning('select');
+    return combinators.select(this.#scheduler, branches, options) as unknown as Future<SelectResult<B>>;
+  }
+
+  /**
+   * Start a fiber: a strand of this orchestration that runs beside the others. It begins when the code that spawned it
+   * waits. When the orchestration returns, fibers that have not ended are dropped.
+   *
+   * @param body - a `function*`, or what a call of one returned
+   * @returns a future of what it returns
+   * @throws TypeError when `body` is neither
+   *
+   * @example
+   * ```ts
+   * const audit = ctx.spawn(function* () {
+   *   yield ctx.scheduleActivity('audit', 'begin');
+   *   yield ctx.scheduleTimer('1h');
+   *   yield ctx.scheduleActivity('audit', 'still there');
+   * });
+   * ```
+   */
+  spawn<T>(body: (() => Generator<any, T, any>) | Generator<any, T, any>): Future<T> {
+    this.#scheduler.assertRunning('spawn');
+    if (typeof body !== 'function' && !isGenerator(body)) {
+      throw new TypeError(`ctx.spawn takes a function*, or what a call of one returned, not ${describeValue(body)}`);
+    }
+    return this.#scheduler.spawn<T>(body);
+  }
+
+  /**
+   * Show a status to whoever asks for this instance. Synchronous; stored with the turn, and its version goes up by one
+   * with each stored change. `undefined` is the same as {@link resetCustomStatus}.
+   *
+   * @throws PayloadError when the value cannot be stored
+   *
+   * @example
+   * ```ts
+   * ctx.setCustomStatus({ step: 'charged', done: 0.5 });
+   * ```
+   */
+  setCustomStatus(value: unknown): void {
+    this.#scheduler.assertRunning('setCustomStatus');
+    setCustomStatus(this.#scheduler, this.#scheduler.port, value);
+  }
+
+  /** Take the custom status away. Synchronous. */
+  resetCustomStatus(): void {
+    this.#scheduler.assertRunning('resetCustomStatus');
+    resetCustomStatus(this.#scheduler, this.#scheduler.port);
+  }
+
+  /** The custom status that was set last, in a replay too; a copy, `undefined` when there is none. Synchronous. */
+  getCustomStatus<T = any>(): T | undefined {
+    this.#scheduler.assertRunning('getCustomStatus');
+    return getCustomStatus(this.#scheduler) as T | undefined;
+  }
+
+  /** Log a line at level debug, with the instance beside it. Synchronous; silent while replaying. */
+  traceDebug(message: string, fields?: TraceFields): void {
+    this.#trace('debug', message, fields);
+  }
+
+  /** Log a line at level info. Synchronous; silent while replaying. */
+  traceInfo(message: string, fields?: TraceFields): void {
+    this.#trace('info', message, fields);
+  }
+
+  /** Log a line at level warn. Synchronous; silent while replaying. */
+  traceWarn(message: string, fields?: TraceFields): void {
+    this.#trace('warn', message, fields);
+  }
+
+  /** Log a line at level error. Synchronous; silent while replaying. */
+  traceError(message: string, fields?: TraceFields): void {
+    this.#trace('error', message, fields);
+  }
+
+  /**
+   * The deterministic time, in ms since 1970 as `Date.now()` gives it: that of what was delivered last, so it stands still
+   * until the next `yield`. Synchronous.
+   *
+   * @example
+   * ```ts
+   * const deadline = new Date(ctx.now() + 60_000);
+   * ```
+   */
+  now(): number {
+    this.#scheduler.assertRunning('now');
+    return this.#scheduler.now;
+  }
+
+  /** A number in 0..1, the same in every replay. Synchronous. */
+  random(): number {
+    this.#scheduler.assertRunning('random');
+    return this.#scheduler.port.random();
+  }
+
+  /** A UUID of version 4, the same in every replay. Synchronous. */
+  randomUUID(): string {
+    this.#scheduler.assertRunning('randomUUID');
+    return this.#scheduler.port.randomUuid();
+  }
+
+  #activity<T>(
+    name: string,
+    input: unknown,
+    options: ActivityOptions | undefined,
+    source: SourceMark | undefined,
+    defined?: ActivityOptions,
+  ): Future<T> {
+    const scheduler = this.#scheduler;
+    if (options !== undefined) checkActivityOptions(options, `activity '${name}'`);
+    const payload = toPayload(input, 'input');
+    const recorded = this.#host.recordedOptions(name, options, defined);
+    let operation: number;
+    try {
+      operation = scheduler.port.scheduleActivity(name, payload, recorded);
+    } catch (error) {
+      throw scheduler.refused(error);
+    }
+    return new ActivityFuture<T>(scheduler, operation, name, source);
+  }
+
+  #timer(due: unknown, method: string, source: SourceMark | undefined): Future<void> {
+    const scheduler = this.#scheduler;
+    const at = timeOf(due, method);
+    const delay = at === undefined ? parseDuration(due as Duration, `ctx.${method}: the duration`) : 0;
+    let operation: number;
+    try {
+      operation = at === undefined ? scheduler.port.createTimer(delay) : scheduler.port.createTimerAt(at);
+    } catch (error) {
+      throw scheduler.refused(error);
+    }
+    return new TimerFuture(scheduler, operation, source);
+  }
+
+  #trace(level: TraceLevel, message: string, fields: TraceFields | undefined): void {
+    const scheduler = this.#scheduler;
+    scheduler.assertRunning(`trace${level[0]?.toUpperCase()}${level.slice(1)}`);
+    trace(scheduler, scheduler.port, this.#origin, level, message, fields);
+  }
+
+  #source(entry: (...args: never[]) => unknown): SourceMark | undefined {
+    return this.#host.sourceStacks ? captureSource(entry) : undefined;
+  }
+}
+
+/** How a time as text begins, which no duration does. */
+const ISO_TIME = /^[+-]?\d{4,6}-/;
+
+/** The time that `due` names, ms since 1970; `undefined` when it is a duration (or neither). */
+function timeOf(due: unknown, method: string): number | undefined {
+  let at: number;
+  if (due instanceof Date) at = due.getTime();
+  else if (typeof due === 'string' && ISO_TIME.test(due)) at = Date.parse(due);
+  else return undefined;
+  if (Number.isNaN(at)) throw new TypeError(`ctx.${method}: ${typeof due === 'string' ? `'${due}'` : 'the Date'} is no valid time`);
+  return at;
+}

@@ -1,0 +1,37 @@
+// Values and errors on their way to and from the engine and the store, where nothing is `null`.
+
+import { decode, encode } from './codec.ts';
+import { decodeError, encodeError, type ErrorData } from './errors.ts';
+
+/**
+ * The stored text of a value; `undefined` is `null`.
+ *
+ * @param path - what the user calls the value, for the error: `input`
+ * @throws PayloadError when it cannot be stored
+ */
+export function toPayload(value: unknown, path: string): string | null {
+  return value === undefined ? null : (encode(value, path) ?? null);
+}
+
+/**
+ * The value of a stored text.
+ *
+ * @throws PayloadError when the text is damaged
+ */
+export function fromPayload(text: string | null, path: string): unknown {
+  return text === null ? undefined : decode(text, path);
+}
+
+/** The stored text of an error, or of anything else that was thrown. Never throws. */
+export function toErrorPayload(error: unknown): string {
+  return JSON.stringify(encodeError(error));
+}
+
+/** The error of a stored text. Never throws: damaged text gives an error that says so. */
+export function fromErrorPayload(text: string | null): Error {
+  try {
+    return decodeError(JSON.parse(text ?? 'null') as ErrorData);
+  } catch (cause) {
+    return new Error('an error was stored here, but its text is damaged', { cause });
+  }
+}

@@ -1,0 +1,218 @@
+// Providers: opened stores, and the one reply port of each.
+
+import { type NativeStore, nativeError, openSqlite, openSqliteInMemory, replyError } from './binding.ts';
+import { RuntimeStateError } from './errors.ts';
+import { checkOptions, oneOf } from './options.ts';
+
+/** Who waits for a reply. */
+interface Waiting {
+  resolve(text: string | null): void;
+  reject(error: unknown): void;
+}
+
+/** A request that can be given up. */
+export interface PendingReply {
+  readonly reply: Promise<string | null>;
+  /** Forget it: the promise stays pending for ever. */
+  abandon(): void;
+}
+
+/**
+ * Requests to a store and their replies. All replies of a store come through here, in batches, so that a thousand
+ * waiting clients cost one wakeup.
+ */
+export class StorePort {
+  readonly store: NativeStore;
+  private readonly waiting = new Map<number, Waiting>();
+  private lastRequest = 0;
+  private holds = 0;
+  /** A timer that does nothing but keep the process alive while it is ref'd: the addon's callbacks do not. */
+  private readonly keepAlive = setInterval(() => {}, 0x7fff_ffff).unref();
+  private runtimes = 0;
+  private state: 'open' | 'closing' | 'closed' = 'open';
+  private closing: Promise<void> | undefined;
+
+  constructor(store: NativeStore) {
+    this.store = store;
+    store.attach(this.takeReplies);
+  }
+
+  /** Make a request and wait for its reply. */
+  request(issue: (store: NativeStore, request: number) => void): Promise<string | null> {
+    return this.open(issue).reply;
+  }
+
+  /** Make a request that may be given up. */
+  open(issue: (store: NativeStore, request: number) => void): PendingReply {
+    this.assertOpen();
+    this.lastRequest += 1;
+    const request = this.lastRequest;
+    const { promise: reply, resolve, reject } = newDeferred<string | null>();
+    this.waiting.set(request, { resolve, reject });
+    this.hold();
+    try {
+      issue(this.store, request);
+    } catch (error) {
+      this.forget(request);
+      reject(nativeError(error));
+    }
+    return { reply, abandon: () => this.abandon(request) };
+  }
+
+  /** Keep the process alive until `letGo` was called as often. */
+  hold(): void {
+    this.holds += 1;
+    if (this.holds === 1) this.keepAlive.ref();
+  }
+
+  letGo(): void {
+    this.holds -= 1;
+    if (this.holds === 0) this.keepAlive.unref();
+  }
+
+  runtimeStarted(): void {
+    this.assertOpen();
+    this.runtimes += 1;
+    this.hold();
+  }
+
+  runtimeStopped(): void {
+    this.runtimes -= 1;
+    this.letGo();
+  }
+
+  assertOpen(): void {
+    if (this.state !== 'open') throw new RuntimeStateError(`the provider is ${this.state === 'closed' ? 'closed' : 'being closed'}`);
+  }
+
+  close(): Promise<void> {
+    this.closing ??= this.closeOnce();
+    return this.closing;
+  }
+
+  private async closeOnce(): Promise<void> {
+    if (this.runtimes > 0) {
+      this.closing = undefined;
+      const runtimes = this.runtimes === 1 ? 'a runtime is' : `${this.runtimes} runtimes are`;
+      throw new RuntimeStateError(`the provider cannot be closed while ${runtimes} started: shut down first`);
+    }
+    const { reply } = this.open((store, request) => store.close(request));
+    this.state = 'closing';
+    try {
+      await reply;
+    } finally {
+      this.state = 'closed';
+      for (const [request, { reject }] of this.waiting) {
+        this.forget(request);
+        reject(new RuntimeStateError('the provider was closed'));
+      }
+      clearInterval(this.keepAlive);
+    }
+  }
+
+  private readonly takeReplies = (): void => {
+    for (let reply = this.store.nextReply(); reply !== null; reply = this.store.nextReply()) {
+      const waiting = this.forget(reply.request);
+      if (waiting === undefined) continue;
+      if (reply.ok) waiting.resolve(reply.text);
+      else waiting.reject(replyError(reply.text));
+    }
+  };
+
+  private abandon(request: number): void {
+    if (this.forget(request) !== undefined && this.state === 'open') this.store.abandon(request);
+  }
+
+  private forget(request: number): Waiting | undefined {
+    const waiting = this.waiting.get(request);
+    if (waiting !== undefined) {
+      this.waiting.delete(request);
+      this.letGo();
+    }
+    return waiting;
+  }
+}
+
+function newDeferred<T>(): { promise: Promise<T>; resolve(value: T): void; reject(error: unknown): void } {
+  let resolve!: (value: T) => void;
+  let reject!: (error: unknown) => void;
+  const promise = new Promise<T>((res, rej) => {
+    resolve = res;
+    reject = rej;
+  });
+  return { promise, resolve, reject };
+}
+
+/** An opened store: what runtimes and clients are made with. */
+export abstract class Provider {
+  readonly #port: StorePort;
+
+  /** @internal */
+  protected constructor(port: StorePort) {
+    this.#port = port;
+  }
+
+  /**
+   * Close the store. What clients still wait for is rejected. Closing it again does nothing.
+   *
+   * @throws RuntimeStateError while a runtime is started on it
+   */
+  close(): Promise<void> {
+    return this.#port.close();
+  }
+
+  /** The same as {@link close}. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** @internal */
+  static portOf(provider: unknown, where: string): StorePort {
+    if (typeof provider === 'object' && provider !== null && #port in provider) return provider.#port;
+    throw new TypeError(`${where} takes a provider, such as what SqliteProvider.open returned`);
+  }
+}
+
+/** Options of {@link SqliteProvider.open}. */
+export interface SqliteOptions {
+  /**
+   * `'full'` (default): a commit survives power loss. `'normal'`: it survives the end of the process, but the last
+   * commits before a power loss may be lost.
+   */
+  durability?: 'full' | 'normal';
+}
+
+/**
+ * A store in an SQLite file. Several processes of one machine may open the same file.
+ *
+ * @example
+ * ```ts
+ * await using provider = await SqliteProvider.open('orders.db');
+ * ```
+ */
+export class SqliteProvider extends Provider {
+  private constructor(port: StorePort) {
+    super(port);
+  }
+
+  /**
+   * Open a file, which is made when it does not exist yet; its directory must exist. Migrations are applied.
+   *
+   * @throws ProviderError when the file cannot be opened, is corrupt or is no database
+   * @throws SchemaVersionError when a newer Perdure wrote it; nothing is touched then
+   * @throws TypeError when an argument is wrong
+   */
+  static async open(path: string, options?: SqliteOptions): Promise<SqliteProvider> {
+    if (typeof path !== 'string' || path.length === 0 || path.includes('\0')) {
+      throw new TypeError('SqliteProvider.open: the path must be a string that is not empty');
+    }
+    if (path === ':memory:') throw new TypeError("SqliteProvider.open: use SqliteProvider.inMemory() instead of ':memory:'");
+    checkOptions(options, { durability: oneOf('full', 'normal') }, 'SqliteProvider.open');
+    return new SqliteProvider(new StorePort(await openSqlite(path, options?.durability ?? 'full')));
+  }
+
+  /** A store in memory, for tests: it is gone when it is closed. */
+  static async inMemory(): Promise<SqliteProvider> {
+    return new SqliteProvider(new StorePort(await openSqliteInMemory()));
+  }
+}

@@ -1,0 +1,61 @@
+// What a runtime can run: activities by name, orchestrations by name and version.
+
+import type { ActivityDefinition, ActivityFunction } from './activity.ts';
+import { type ActivityOptions, checkActivityOptions, recordedOptions } from './activity-options.ts';
+import { RuntimeStateError } from './errors.ts';
+import { nearest } from './options.ts';
+import type { OrchestrationDefinition, OrchestrationFunction } from './orchestration.ts';
+
+interface RegisteredActivity {
+  readonly fn: ActivityFunction;
+  readonly options: ActivityOptions | undefined;
+  /** The options as the engine records them when the call has none. */
+  readonly recorded: string | null;
+}
+
+export class Registry {
+  private readonly activities = new Map<string, RegisteredActivity>();
+  private readonly orchestrations = new Map<string, Map<string, OrchestrationFunction>>();
+
+  /** @throws RuntimeStateError when the name is taken */
+  addActivity({ name, fn, options }: ActivityDefinition): void {
+    if (this.activities.has(name)) throw new RuntimeStateError(`activity '${name}' is registered already`);
+    checkActivityOptions(options, `activity '${name}'`);
+    this.activities.set(name, { fn, options, recorded: recordedOptions(options, undefined) });
+  }
+
+  /** @throws RuntimeStateError when the name is taken in that version */
+  addOrchestration({ name, version, fn }: OrchestrationDefinition): void {
+    const versions = this.orchestrations.get(name) ?? new Map<string, OrchestrationFunction>();
+    if (versions.has(version)) throw new RuntimeStateError(`orchestration '${name}' ${version} is registered already`);
+    versions.set(version, fn);
+    this.orchestrations.set(name, versions);
+  }
+
+  activityFunction(name: string): ActivityFunction | undefined {
+    return this.activities.get(name)?.fn;
+  }
+
+  activitiesLike(name: string): string[] {
+    return nearest(name, this.activities.keys());
+  }
+
+  orchestrationFunction(name: string, version: string): OrchestrationFunction | undefined {
+    return this.orchestrations.get(name)?.get(version);
+  }
+
+  /** The JSON to record with a schedule; see `OrchestrationHost`. */
+  recordedOptions(name: string, called: ActivityOptions | undefined, defined: ActivityOptions | undefined): string | null {
+    const registered = this.activities.get(name);
+    if (registered === undefined) return recordedOptions(defined, called);
+    return called === undefined ? registered.recorded : recordedOptions(registered.options, called);
+  }
+
+  /** Everything that is registered, as the addon wants to hear it. */
+  *entries(): Generator<{ kind: 'activity' | 'orchestration'; name: string; version: string }> {
+    for (const name of this.activities.keys()) yield { kind: 'activity', name, version: '' };
+    for (const [name, versions] of this.orchestrations) {
+      for (const version of versions.keys()) yield { kind: 'orchestration', name, version };
+    }
+  }
+}

@@ -1,0 +1,76 @@
+import { parse, stringify } from 'devalue';
+
+import { checkRich, type CheckOptions, type Extension, kindOf } from './rich-check.ts';
+
+/**
+ * Text for a value that JSON cannot hold: dates, maps, sets, big integers, `undefined` inside, cycles and so on, as
+ * devalue writes it.
+ *
+ * @throws PayloadError naming the path of the first part that would not come back as it was
+ */
+export function stringifyRich(value: unknown, options: CheckOptions): string {
+  const extensions = [BUFFER, ...options.extensions];
+  checkRich(value, { ...options, extensions });
+  const reducers = extensions.map(({ name, matches, write }) => [
+    name,
+    // In a list, because devalue takes anything falsy as "not mine".
+    (part: unknown) => typeof part === 'object' && part !== null && matches(part) && [write(part)],
+  ]);
+  return stringify(value, Object.fromEntries(reducers), { operations: STRINGIFY });
+}
+
+/** The value of a text of {@link stringifyRich}, given the same extensions. */
+export function parseRich(text: string, extensions: readonly Extension[]): unknown {
+  const revivers = [BUFFER, ...extensions].map(({ name, read }) => [name, ([data]: [unknown]) => read(data)]);
+  return parse(text, Object.fromEntries(revivers), { operations: PARSE });
+}
+
+/** Without this a Buffer would come back as the Uint8Array that it also is. */
+const BUFFER: Extension = {
+  name: 'Buffer',
+  matches: (value) => Buffer.isBuffer(value),
+  write: (value) => (value as Buffer).toString('base64'),
+  read: (text) => Buffer.from(text as string, 'base64'),
+};
+
+// devalue refuses `__proto__` as a key. Here such a key carries one NUL more in front in the text than it has in the
+// value, so that every key is possible; and every property is defined, never assigned, so no prototype is touched.
+const PROTO_KEY = /^\0*__proto__$/;
+
+function escapeKey(key: string): string {
+  return PROTO_KEY.test(key) ? `\0${key}` : key;
+}
+
+function unescapeKey(key: string): string {
+  return key.charCodeAt(0) === 0 && PROTO_KEY.test(key) ? key.slice(1) : key;
+}
+
+/** How devalue looks at a value. */
+const STRINGIFY = {
+  tagOf: (value: object) => kindOf(value) ?? '',
+  isThenable: () => false,
+  shapeOf: (value: object) =>
+    kindOf(value) === 'Object'
+      ? {
+          kind: Object.getPrototypeOf(value) === null ? ('null-proto' as const) : ('plain' as const),
+          keys: Object.keys(value).map(escapeKey),
+        }
+      : { kind: 'not-plain' as const },
+  get: (value: Record<string, unknown>, key: string | number) =>
+    value[typeof key === 'string' ? unescapeKey(key) : key],
+  // A view of a part of a buffer takes its own bytes along and not those around it.
+  viewInfo: ({ buffer, byteOffset, byteLength }: ArrayBufferView) => ({
+    buffer: byteLength === buffer.byteLength ? buffer : buffer.slice(byteOffset, byteOffset + byteLength),
+    byteOffset: 0,
+    byteLength,
+    bufferByteLength: byteLength,
+  }),
+};
+
+/** How devalue builds one. */
+const PARSE = {
+  set: (target: object, key: string | number, value: unknown) => {
+    const name = typeof key === 'string' ? unescapeKey(key) : key;
+    Object.defineProperty(target, name, { value, writable: true, enumerable: true, configurable: true });
+  },
+};

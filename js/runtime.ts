@@ -1,0 +1,384 @@
+// The runtime: registers code, runs it on a lane of this thread, and stops in good order.
+
+import { type ActivityDefinition, type ActivityFunction, defineActivity } from './activity.ts';
+import type { ActivityOptions } from './activity-options.ts';
+import { createRuntime, type NativeMapSizes, type NativeRuntime, nativeError } from './binding.ts';
+import { Client } from './client.ts';
+import { type Duration, parseDuration } from './duration.ts';
+import type { TraceLevel } from './engine.ts';
+import { PerdureError, RuntimeStateError } from './errors.ts';
+import type { TurnEnd } from './instance.ts';
+import { Lane, type LaneHost } from './lane.ts';
+import { checkLogger, consoleLogger, isLogged, LOG_LEVELS, type Logger, type LogLevel } from './logger.ts';
+import { bool, checkOptions, duration, finite, named, oneOf, type OptionTable, whole } from './options.ts';
+import {
+  defineOrchestration,
+  type OrchestrationDefinition,
+  type OrchestrationFacts,
+  type OrchestrationFunction,
+  type OrchestrationOptions,
+} from './orchestration.ts';
+import { Provider, type StorePort } from './providers.ts';
+import { Registry } from './registry.ts';
+import type { TraceFields } from './trace.ts';
+
+/** Options of a {@link Runtime}. */
+export interface RuntimeOptions {
+  /** Activity attempts that run at the same time, at most. Default 100. */
+  activityConcurrency?: number;
+  /** Time after which the runtime lets the event loop in, ms. Default 5. */
+  turnSliceMs?: number;
+  /** Orchestrations whose generator is kept in memory, at most; others are replayed when they go on. Default 10 000. */
+  cachedInstancesMax?: number;
+  /** How long other workers wait for a sign of life before they take over. Default 15 s. */
+  lease?: Duration;
+  /** Name of this worker in the store and in logs. Default `perdure`. */
+  workerName?: string;
+  /** Where log lines go. Default: stderr, as text. */
+  logger?: Logger;
+  /** The least severe level that is logged; `'silent'` logs nothing. Default `'info'`. */
+  logLevel?: LogLevel;
+  /**
+   * Whether activity errors and mismatches show the line of the orchestration that scheduled the work. Costs about a
+   * microsecond per scheduled operation. Default: true, unless `NODE_ENV` is `production`.
+   */
+  sourceStacks?: boolean;
+}
+
+const OPTIONS: OptionTable = {
+  activityConcurrency: whole(1, 1_000_000),
+  turnSliceMs: finite(0.1, 60_000),
+  cachedInstancesMax: whole(1, 0xffff_ffff),
+  lease: duration(100),
+  workerName: named,
+  logger: checkLogger,
+  logLevel: oneOf(...LOG_LEVELS),
+  sourceStacks: bool,
+};
+
+/** An execution has ended here, or was suspended. */
+export interface InstanceEvent {
+  readonly instanceId: string;
+  readonly executionId: number;
+  /** Name of the orchestration. */
+  readonly name: string;
+  readonly version: string;
+  readonly status: 'Completed' | 'Failed' | 'Cancelled' | 'Suspended';
+}
+
+/** What `runtime.on` tells of. */
+export interface RuntimeEvents {
+  /** Something failed that is no failure of user code. Without a listener it is only logged. */
+  error: (error: Error) => void;
+  /** Something is not as it should be, and the runtime goes on. */
+  warning: (warning: Error) => void;
+  /** The code of an execution has ended, or was suspended; what it ended with may not be stored yet. */
+  instance: (event: InstanceEvent) => void;
+}
+
+/** Counters and gauges by name. */
+export type RuntimeMetrics = Readonly<Record<string, any>>;
+
+type State = 'stopped' | 'starting' | 'started' | 'stopping';
+
+const STATUS_OF = { completed: 'Completed', failed: 'Failed', cancelled: 'Cancelled', suspended: 'Suspended' } as const;
+
+/**
+ * Runs orchestrations and activities in this process. What is registered with it belongs to it alone; several runtimes
+ * of a process share nothing.
+ *
+ * @example
+ * ```ts
+ * const runtime = new Runtime(provider, { activityConcurrency: 20 });
+ * runtime.registerActivity('charge', async (ctx, order) => pay(order, { signal: ctx.signal }));
+ * runtime.registerOrchestration('order', function* (ctx, order) {
+ *   return yield ctx.scheduleActivity('charge', order);
+ * });
+ * await runtime.start();
+ * // …
+ * await runtime.shutdown('5s');
+ * ```
+ */
+export class Runtime {
+  readonly #port: StorePort;
+  readonly #options: RuntimeOptions;
+  readonly #registry = new Registry();
+  readonly #host: Host;
+  #native: NativeRuntime;
+  #lane: Lane | null = null;
+  #state: State = 'stopped';
+  #starting: Promise<void> | null = null;
+  #stopping: Promise<void> | null = null;
+
+  /** @throws TypeError when an argument is wrong */
+  constructor(provider: Provider, options?: RuntimeOptions) {
+    this.#port = Provider.portOf(provider, 'new Runtime');
+    checkOptions(options, OPTIONS, 'new Runtime');
+    this.#options = { ...options };
+    this.#host = new Host(this.#registry, new Client(provider), this.#options);
+    this.#native = this.#createNative();
+  }
+
+  /**
+   * Register an activity; before or after `start`.
+   *
+   * @param options - defaults for all calls
+   * @throws RuntimeStateError when the name is registered already
+   * @throws TypeError when an argument is wrong
+   */
+  registerActivity<I = any, O = any>(name: string, fn: ActivityFunction<I, O>, options?: ActivityOptions): this {
+    return this.register(defineActivity<I, O>(name, fn, options));
+  }
+
+  /**
+   * Register an orchestration; before or after `start`. Several versions of one name can be registered.
+   *
+   * @throws RuntimeStateError when the name is registered already in this version
+   * @throws TypeError when an argument is wrong
+   */
+  registerOrchestration<I = any, O = any>(name: string, fn: OrchestrationFunction<I, O>, options?: OrchestrationOptions): this {
+    return this.register(defineOrchestration<I, O>(name, fn, options));
+  }
+
+  /**
+   * Register what `defineActivity` and `defineOrchestration` made; before or after `start`.
+   *
+   * @throws RuntimeStateError when one is registered already; those before it are registered then
+   * @throws TypeError when one is no definition
+   */
+  register(...definitions: readonly (ActivityDefinition | OrchestrationDefinition)[]): this {
+    for (const definition of definitions) {
+      switch (definition?.kind) {
+        case 'activity':
+          this.#registry.addActivity(definition);
+          this.#registerNative('activity', definition.name, '');
+          break;
+        case 'orchestration':
+          this.#registry.addOrchestration(definition);
+          this.#registerNative('orchestration', definition.name, definition.version);
+          break;
+        default:
+          throw new TypeError('runtime.register takes what defineActivity and defineOrchestration returned');
+      }
+    }
+    return this;
+  }
+
+  /**
+   * Begin to work; resolves when this worker is entered in the store. The process stays alive until `shutdown`.
+   *
+   * @throws RuntimeStateError when it is started already, or the provider is closed
+   * @throws ProviderError when the store refuses
+   */
+  start(): Promise<void> {
+    if (this.#state !== 'stopped') {
+      const how = { starting: 'being started', started: 'started', stopping: 'being shut down' }[this.#state];
+      return Promise.reject(new RuntimeStateError(`the runtime cannot be started: it is ${how}`));
+    }
+    this.#state = 'starting';
+    this.#starting = this.#start();
+    return this.#starting;
+  }
+
+  /**
+   * Stop taking work, let running turns and activities finish, and hand over what is left; resolves as soon as nothing
+   * runs any more. What still runs at the deadline is aborted and will run again elsewhere. A runtime that is stopped can be started again.
+   *
+   * @param timeout - how long to wait for what runs. Default 5 s
+   * @throws TypeError when the timeout is no duration
+   */
+  shutdown(timeout: Duration = '5s'): Promise<void> {
+    const timeoutMs = parseDuration(timeout, 'runtime.shutdown: timeout');
+    if (this.#state === 'stopped') return Promise.resolve();
+    this.#stopping ??= this.#shutdown(timeoutMs).finally(() => {
+      this.#stopping = null;
+    });
+    return this.#stopping;
+  }
+
+  /** The same as {@link shutdown} with its default timeout. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.shutdown();
+  }
+
+  /** Counters and gauges since the last start. */
+  metrics(): RuntimeMetrics {
+    try {
+      return JSON.parse(this.#native.metrics()) as RuntimeMetrics;
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  /**
+   * Be told of events, until the returned function is called. A listener that throws is reported in the log.
+   *
+   * @throws TypeError when there is no such event
+   *
+   * @example
+   * ```ts
+   * const off = runtime.on('instance', ({ instanceId, status }) => console.log(instanceId, status));
+   * ```
+   */
+  on<E extends keyof RuntimeEvents>(event: E, listener: RuntimeEvents[E]): () => void {
+    return this.#host.on(event, listener);
+  }
+
+  /** @internal */
+  static sizesOf(runtime: Runtime): { native: NativeMapSizes; instances: number; activities: number } {
+    return { native: runtime.#native.mapSizes(), ...(runtime.#lane?.sizes ?? { instances: 0, activities: 0 }) };
+  }
+
+  async #start(): Promise<void> {
+    try {
+      this.#port.runtimeStarted();
+    } catch (error) {
+      this.#state = 'stopped';
+      throw error;
+    }
+    const native = this.#native;
+    const lane = new Lane(native, this.#host);
+    this.#lane = lane;
+    try {
+      const reply = await this.#port.request((_store, request) => native.start(request, lane.wake));
+      this.#host.workerId = (JSON.parse(reply ?? '{}') as { workerId?: string }).workerId ?? '';
+    } catch (error) {
+      this.#stopped();
+      throw error;
+    }
+    this.#state = 'started';
+    lane.open();
+  }
+
+  async #shutdown(timeoutMs: number): Promise<void> {
+    // A start that fails has nothing to shut down; whoever called it hears of the failure.
+    await this.#starting?.catch(() => {});
+    if (this.#state !== 'started') return;
+    this.#state = 'stopping';
+    const native = this.#native;
+    try {
+      await this.#port.request((_store, request) => native.shutdown(request, timeoutMs));
+    } finally {
+      this.#stopped();
+    }
+  }
+
+  #stopped(): void {
+    this.#lane?.close();
+    this.#lane = null;
+    this.#state = 'stopped';
+    this.#port.runtimeStopped();
+    // A worker of its own for the next start: nothing of this one can reach it.
+    this.#native = this.#createNative();
+  }
+
+  #createNative(): NativeRuntime {
+    const { activityConcurrency = 100, cachedInstancesMax = 10_000, lease = '15s', workerName = 'perdure', logLevel = 'info' } = this.#options;
+    const native = createRuntime(this.#port.store, {
+      activityConcurrency,
+      cachedInstancesMax,
+      leaseMs: parseDuration(lease, 'lease'),
+      workerName,
+      logLevel: logLevel === 'silent' ? 'error' : logLevel,
+    });
+    for (const { kind, name, version } of this.#registry.entries()) native.register(kind, name, version);
+    return native;
+  }
+
+  #registerNative(kind: string, name: string, version: string): void {
+    try {
+      this.#native.register(kind, name, version);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+}
+
+/** The runtime as its lane sees it. */
+class Host implements LaneHost {
+  readonly client: Client;
+  readonly sourceStacks: boolean;
+  readonly turnSliceMs: number;
+  workerId = '';
+  private readonly registry: Registry;
+  private readonly logger: Logger;
+  private readonly logLevel: LogLevel;
+  private readonly listeners: { [E in keyof RuntimeEvents]: Set<RuntimeEvents[E]> } = {
+    error: new Set(),
+    warning: new Set(),
+    instance: new Set(),
+  };
+
+  constructor(registry: Registry, client: Client, options: RuntimeOptions) {
+    this.registry = registry;
+    this.client = client;
+    this.turnSliceMs = options.turnSliceMs ?? 5;
+    this.sourceStacks = options.sourceStacks ?? process.env['NODE_ENV'] !== 'production';
+    this.logger = options.logger ?? consoleLogger;
+    this.logLevel = options.logLevel ?? 'info';
+  }
+
+  on<E extends keyof RuntimeEvents>(event: E, listener: RuntimeEvents[E]): () => void {
+    oneOf(...Object.keys(this.listeners))(event, 'runtime.on: the event');
+    if (typeof listener !== 'function') throw new TypeError('runtime.on: the listener must be a function');
+    const listeners: Set<RuntimeEvents[E]> = this.listeners[event];
+    listeners.add(listener);
+    return () => {
+      listeners.delete(listener);
+    };
+  }
+
+  activityFunction(name: string): ActivityFunction | undefined {
+    return this.registry.activityFunction(name);
+  }
+
+  activitiesLike(name: string): string[] {
+    return this.registry.activitiesLike(name);
+  }
+
+  orchestrationFunction(name: string, version: string): OrchestrationFunction | undefined {
+    return this.registry.orchestrationFunction(name, version);
+  }
+
+  recordedOptions(name: string, called: ActivityOptions | undefined, defined: ActivityOptions | undefined): string | null {
+    return this.registry.recordedOptions(name, called, defined);
+  }
+
+  log(level: TraceLevel, message: string, fields: TraceFields): void {
+    if (!isLogged(level, this.logLevel)) return;
+    try {
+      this.logger[level](fields, message);
+    } catch {
+      // A logger that fails must not stop the work, and there is nowhere left to say so.
+    }
+  }
+
+  logText(level: TraceLevel, message: string, fields: string | null, isInternal: boolean): void {
+    const values = fields === null ? {} : (JSON.parse(fields) as TraceFields);
+    this.log(level, message, values);
+    if (!isInternal || (level !== 'error' && level !== 'warn')) return;
+    const error = new PerdureError(message, 'RUNTIME', { cause: values });
+    this.emit(level === 'error' ? 'error' : 'warning', error);
+  }
+
+  instanceEnded(facts: OrchestrationFacts, end: Exclude<TurnEnd, 'waiting'>): void {
+    if (this.listeners.instance.size === 0) return;
+    const { instanceId, executionId, name, version } = facts;
+    this.emit('instance', { instanceId, executionId, name, version, status: STATUS_OF[end] });
+  }
+
+  report(error: unknown, what: string): void {
+    this.log('error', what, { error });
+    this.emit('error', error instanceof Error ? error : new PerdureError(what, 'RUNTIME', { cause: error }));
+  }
+
+  private emit<E extends keyof RuntimeEvents>(event: E, ...args: Parameters<RuntimeEvents[E]>): void {
+    for (const listener of this.listeners[event]) {
+      try {
+        (listener as (...values: Parameters<RuntimeEvents[E]>) => void)(...args);
+      } catch (error) {
+        this.log('error', `a listener of '${event}' threw`, { error });
+      }
+    }
+  }
+}

@@ -1,0 +1,186 @@
+// The scheduler of one instance's fibers: who is ready, what is pending, and what a delivery does.
+//
+// Between two deliveries it runs fibers until all of them wait. It knows no store, no thread and no clock: it talks to an
+// EnginePort, and the same deliveries make it do the same things in the same order.
+//
+// Invariants:
+//
+//   S1. Fibers are advanced only by `runReady`, in the order in which they became ready.
+//   S2. Deliveries come one by one, and only when no fiber is ready, so a replay makes the same choices whatever the turn
+//       boundaries were (architecture: "Order is history's order").
+//   S3. Once `mismatch` is set no fiber is advanced any more; what user code makes of the exception has no effect.
+//   S4. When the main fiber has settled no fiber is advanced any more.
+
+import { currentFiber } from './current.ts';
+import { ACTIVITY_FAILED, CANCEL, type Delivery, type EnginePort, MESSAGE, SUCCEEDED } from './engine.ts';
+import { CancelledError, DeterminismError, NondeterminismError } from './errors.ts';
+import { Fiber, type FiberBody } from './fiber.ts';
+import { type BaseFuture, PENDING } from './future.ts';
+import { AwaitedMailboxes } from './mailbox.ts';
+import { AwaitedTimers, type OperationFuture } from './operation.ts';
+import { sourceHere } from './source.ts';
+
+/** The code and its history disagree. */
+export interface FoundMismatch {
+  readonly error: NondeterminismError;
+  /** The lines of user code that showed it, as in a stack; may be empty. */
+  readonly source: string;
+}
+
+/** Entries that were taken are cut off the queue when there are so many of them, and they are half of it. */
+const COMPACT_AT = 1_024;
+
+export class FiberScheduler {
+  readonly port: EnginePort;
+  /** The main fiber: when it settles, the execution ends. */
+  readonly main: Fiber<unknown>;
+  /** The operations that have not settled, by id, in order of issue. */
+  readonly operations = new Map<number, OperationFuture<unknown>>();
+  readonly mailboxes = new AwaitedMailboxes();
+  readonly timers = new AwaitedTimers();
+  /** The deterministic time, ms since 1970: that of the last delivery. */
+  now: number;
+  /** Set once a call into the engine showed that the code does not fit its history. */
+  mismatch: FoundMismatch | null = null;
+  /** Whether a cancellation of the instance was delivered. */
+  isCancelled = false;
+
+  private readonly fibers = new Set<Fiber<unknown>>();
+  private readonly queue: Fiber<unknown>[] = [];
+  private head = 0;
+  private fibersMade = 0;
+  private lastOrder = 0;
+  private readonly toCancel: BaseFuture<unknown>[] = [];
+  private cancelling = false;
+
+  constructor(port: EnginePort, now: number, main: FiberBody<unknown>) {
+    this.port = port;
+    this.now = now;
+    this.main = this.spawn(main);
+  }
+
+  /** Start a fiber. It runs when those that are ready before it have. */
+  spawn<T>(body: FiberBody<T>): Fiber<T> {
+    const fiber = new Fiber<T>(this, this.fibersMade, body);
+    this.fibersMade += 1;
+    this.fibers.add(fiber as Fiber<unknown>);
+    this.ready(fiber as Fiber<unknown>);
+    return fiber;
+  }
+
+  /** Fibers that have not ended, in order of creation. */
+  get liveFibers(): ReadonlySet<Fiber<unknown>> {
+    return this.fibers;
+  }
+
+  ready(fiber: Fiber<any>): void {
+    this.queue.push(fiber);
+  }
+
+  ended(fiber: Fiber<any>): void {
+    this.fibers.delete(fiber);
+  }
+
+  nextOrder(): number {
+    this.lastOrder += 1;
+    return this.lastOrder;
+  }
+
+  /** Run fibers until all wait, the main one has ended, or a mismatch was found. */
+  runReady(): void {
+    const { queue, main } = this;
+    while (this.head < queue.length && main.state === PENDING && this.mismatch === null) {
+      const fiber = queue[this.head] as Fiber<unknown>;
+      this.head += 1;
+      if (this.head >= COMPACT_AT && this.head * 2 >= queue.length) {
+        queue.splice(0, this.head);
+        this.head = 0;
+      }
+      fiber.advance();
+    }
+    if (this.head >= queue.length) {
+      queue.length = 0;
+      this.head = 0;
+    }
+  }
+
+  /** Hand one delivery over: futures settle and fibers become ready. */
+  deliver(delivery: Delivery): void {
+    this.now = delivery.timeMs;
+    switch (delivery.kind) {
+      case SUCCEEDED:
+      case ACTIVITY_FAILED: {
+        const future = this.operations.get(delivery.operation);
+        if (future === undefined) return;
+        this.operations.delete(delivery.operation);
+        future.deliver(delivery);
+        return;
+      }
+      case MESSAGE:
+        this.mailboxes.first(delivery.mailbox ?? '')?.deliver(delivery.value);
+        return;
+      case CANCEL:
+        this.cancelAll(delivery.value ?? undefined);
+        return;
+      default:
+        delivery.kind satisfies never;
+    }
+  }
+
+  /**
+   * Give a future up. The work is done in a loop: giving up a fiber gives up what it waits for, and such a chain can be
+   * longer than the stack.
+   */
+  cancel(future: BaseFuture<unknown>, reason: string | undefined): void {
+    this.toCancel.push(future);
+    if (this.cancelling) return;
+    this.cancelling = true;
+    try {
+      for (let next = this.toCancel.pop(); next !== undefined; next = this.toCancel.pop()) {
+        if (next.poll() === PENDING) next.abandon(reason);
+      }
+    } finally {
+      this.toCancel.length = 0;
+      this.cancelling = false;
+    }
+  }
+
+  /** The command that gives an operation up. */
+  cancelOperation(operation: number): void {
+    try {
+      this.port.cancelOperation(operation);
+    } catch (error) {
+      throw this.refused(error);
+    }
+  }
+
+  /** Note what the engine threw, if it was a mismatch. Returns the error to throw into user code. */
+  refused(error: unknown): unknown {
+    if (error instanceof NondeterminismError && this.mismatch === null) {
+      this.mismatch = { error, source: sourceHere() };
+    }
+    return error;
+  }
+
+  /** Throws unless a fiber of this instance is running. `method` is what the user called. */
+  assertRunning(method: string): void {
+    const scheduler = currentFiber()?.scheduler;
+    if (scheduler === this) return;
+    const where =
+      scheduler === undefined
+        ? 'while its orchestration was not running (in a promise callback, a timer or an activity?)'
+        : 'from another orchestration';
+    throw new DeterminismError(`ctx.${method} was called ${where}: a context works only inside its own function*`, {
+      called: `ctx.${method}`,
+      instead: `call ctx.${method} directly in the function* that was given this ctx`,
+    });
+  }
+
+  /** The instance is to cancel: every pending `yield` throws, and every operation is given up. */
+  private cancelAll(reason: string | undefined): void {
+    this.isCancelled = true;
+    // The waits go first: an operation that fails under a combinator could look like an ordinary result to it.
+    for (const fiber of this.fibers) fiber.interrupt(new CancelledError(reason));
+    for (const operation of [...this.operations.values()]) this.cancel(operation, reason);
+  }
+}

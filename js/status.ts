@@ -1,0 +1,36 @@
+// The custom status of the instances that are in memory, as their code sees it.
+//
+// The map holds an entry per instance that has set a status, under a key that is unique over all runtimes of the thread.
+// The guard in instance.ts takes the entry away when the instance ends or is dropped.
+
+import type { EnginePort } from './engine.ts';
+import { fromPayload, toPayload } from './payload.ts';
+
+const statuses = new Map<object, string>();
+
+/** @throws PayloadError when the value cannot be stored; nothing has changed then */
+export function setCustomStatus(instance: object, port: EnginePort, value: unknown): void {
+  const text = toPayload(value, 'status');
+  port.setCustomStatus(text);
+  if (text === null) statuses.delete(instance);
+  else statuses.set(instance, text);
+}
+
+export function resetCustomStatus(instance: object, port: EnginePort): void {
+  port.setCustomStatus(null);
+  statuses.delete(instance);
+}
+
+/** What the code has set last, in a replay too; a copy, `undefined` when there is none. */
+export function getCustomStatus(instance: object): unknown {
+  return fromPayload(statuses.get(instance) ?? null, 'status');
+}
+
+export function forgetCustomStatus(instance: object): void {
+  statuses.delete(instance);
+}
+
+/** How many instances the map holds. */
+export function customStatusCount(): number {
+  return statuses.size;
+}

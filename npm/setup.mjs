@@ -1,0 +1,118 @@
+// Brings a clone to where its commands can run: installs, builds the addon, compiles the TypeScript, each only when
+// something it depends on has changed. Then it runs the npm scripts that it was given, all of them even if one fails,
+// and the arguments that are no script go to the last one:
+//
+//   node npm/setup.mjs [script…] [argument…]
+//
+// Plain Node without dependencies, because it runs before anything is installed.
+
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+process.chdir(root);
+const manifest = JSON.parse(readFileSync('package.json', 'utf8'));
+
+requireNode();
+const rust = requireRust();
+onChange('node_modules/.perdure-stamp', ['package-lock.json'], process.version, () =>
+  npm(['ci', '--include=dev', '--loglevel=error']),
+);
+onChange('js/native/.stamp', nativeInputs(), rust, () => npm(['run', '--silent', 'build:native']), [
+  'index.cjs',
+  'index.d.cts',
+  '.node',
+]);
+must(npm(['run', '--silent', 'build:js']));
+
+const words = process.argv.slice(2);
+const scripts = words.filter((word) => Object.hasOwn(manifest.scripts, word));
+const rest = words.filter((word) => !scripts.includes(word));
+for (const script of scripts) {
+  const more = script === scripts.at(-1) && rest.length > 0 ? ['--', ...rest] : [];
+  const status = npm(['run', '--silent', script, ...more]);
+  process.exitCode ||= status;
+}
+
+function requireNode() {
+  const needed = manifest.engines.node.replace('>=', '');
+  if (isOlder(process.versions.node, needed)) {
+    fail(`Perdure needs Node ${needed} or newer, this is ${process.versions.node} (${process.execPath}).`);
+  }
+}
+
+/** What `rustc -vV` says: a new compiler or another host is a reason to build again. */
+function requireRust() {
+  const needed = /^rust-version = "(.+)"$/m.exec(readFileSync('Cargo.toml', 'utf8'))?.[1] ?? '0';
+  const cargo = spawnSync('cargo', ['--version'], { encoding: 'utf8' });
+  const rustc = spawnSync('rustc', ['-vV'], { encoding: 'utf8' });
+  if (cargo.status !== 0 || rustc.status !== 0) {
+    fail(
+      `Perdure's engine is built from Rust source, and ${cargo.status === 0 ? 'rustc' : 'cargo'} does not run here.\n` +
+        `Install Rust ${needed} or newer (https://rustup.rs), open a new shell and run this command again.`,
+    );
+  }
+  const found = /^release: (\S+)$/m.exec(rustc.stdout)?.[1] ?? '0';
+  if (isOlder(found, needed)) fail(`Perdure needs Rust ${needed} or newer, this is ${found}: run \`rustup update\`.`);
+  return rustc.stdout;
+}
+
+/** Everything that the addon is made of. Tests are in it too: a build too many is cheap, one too few is a riddle. */
+function nativeInputs() {
+  const sources = readdirSync('crates', { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name));
+  return ['Cargo.toml', 'Cargo.lock', 'build.rs', 'package.json', 'package-lock.json', ...sources].sort();
+}
+
+/**
+ * Runs `build` unless `stamp` holds the hash of the same inputs and files ending in `outputs` are beside it. The stamp
+ * goes away first and comes back last, so a build that was interrupted starts over; it is made from the inputs as they
+ * were before, so an edit during the build is built next time.
+ */
+function onChange(stamp, inputs, environment, build, outputs = []) {
+  const now = hash(inputs, environment);
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === now) {
+    const built = readdirSync(dirname(stamp));
+    if (outputs.every((end) => built.some((name) => name.endsWith(end)))) return;
+  }
+  rmSync(stamp, { force: true });
+  must(build());
+  writeFileSync(stamp, now);
+}
+
+function hash(files, environment) {
+  const all = createHash('sha256').update(environment);
+  for (const file of files) {
+    all.update(`\0${file}\0`).update(existsSync(file) ? readFileSync(file) : 'absent');
+  }
+  return all.digest('hex');
+}
+
+/** Runs npm, the one that started this script where there is one, and returns its exit code. */
+function npm(args) {
+  const cli = process.env.npm_execpath;
+  const result = cli?.endsWith('npm-cli.js')
+    ? spawnSync(process.execPath, [cli, ...args], { stdio: 'inherit' })
+    : spawnSync('npm', args, { stdio: 'inherit', shell: process.platform === 'win32' });
+  if (result.error) fail(`npm does not run: ${result.error.message}`);
+  return result.status ?? 1;
+}
+
+function must(status) {
+  if (status !== 0) process.exit(status);
+}
+
+function isOlder(version, needed) {
+  const [a, b] = [version, needed].map((text) => text.split('.').map((part) => Number.parseInt(part, 10)));
+  const at = [0, 1, 2].find((i) => (a[i] ?? 0) !== (b[i] ?? 0));
+  return at !== undefined && (a[at] ?? 0) < (b[at] ?? 0);
+}
+
+function fail(message) {
+  console.error(message);
+  process.exit(1);
+}
