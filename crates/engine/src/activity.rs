@@ -88,22 +88,41 @@ mod tests {
 
     #[test]
     fn delays_grow_to_the_maximum_and_end() {
-        let policy = RetryPolicy { max_attempts: 6, max_interval_ms: 1_000.0, jitter: 0.0, ..RetryPolicy::default() };
-        assert_eq!(delays(&policy, 6), [Some(200), Some(400), Some(800), Some(1_000), Some(1_000), None]);
+        let policy = RetryPolicy {
+            max_attempts: 6,
+            max_interval_ms: 1_000.0,
+            jitter: 0.0,
+            ..RetryPolicy::default()
+        };
+        assert_eq!(
+            delays(&policy, 6),
+            [Some(200), Some(400), Some(800), Some(1_000), Some(1_000), None]
+        );
     }
 
     #[test]
     fn one_attempt_is_never_repeated() {
-        let policy = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
+        let policy = RetryPolicy {
+            max_attempts: 1,
+            ..RetryPolicy::default()
+        };
         assert_eq!(delays(&policy, 1), [None]);
     }
 
     #[test]
     fn jitter_stays_within_its_share_and_repeats() {
-        let policy = RetryPolicy { max_attempts: 200, backoff: 1.0, ..RetryPolicy::default() };
+        let policy = RetryPolicy {
+            max_attempts: 200,
+            backoff: 1.0,
+            ..RetryPolicy::default()
+        };
         let first = delays(&policy, 199);
         assert_eq!(first, delays(&policy, 199));
-        assert!(first.iter().all(|d| (160..=240).contains(&d.expect("not the last attempt"))));
+        assert!(
+            first
+                .iter()
+                .all(|d| (160..=240).contains(&d.expect("not the last attempt")))
+        );
         assert!(first.windows(2).any(|w| w[0] != w[1]));
     }
 

@@ -36,7 +36,9 @@ impl Command {
     pub(crate) fn into_event(self, now_ms: i64) -> Event {
         match self {
             Command::ScheduleActivity { name, input, options } => Event::ActivityScheduled { name, input, options },
-            Command::CreateTimer { delay_ms } => Event::TimerCreated { fire_at_ms: now_ms.saturating_add(delay_ms) },
+            Command::CreateTimer { delay_ms } => Event::TimerCreated {
+                fire_at_ms: now_ms.saturating_add(delay_ms),
+            },
             Command::CreateTimerAt { fire_at_ms } => Event::TimerCreated { fire_at_ms },
             Command::CancelOperation { scheduled } => Event::OperationCancelled { scheduled },
         }

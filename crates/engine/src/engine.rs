@@ -10,8 +10,8 @@ use crate::random::Random;
 use crate::replay::{Recorded, Tape};
 use crate::turn::ActivityTask;
 use crate::{
-    Awaited, Command, Completion, Delivery, Effect, Event, EventId, EventKind, EventRecord, Mailbox, Message, MessageBody,
-    MessageSeq, Mismatch, Outcome, Payload, RecordError, Step, Terminal, TurnOutput, Waiting,
+    Awaited, Command, Completion, Delivery, Effect, Event, EventId, EventKind, EventRecord, Mailbox, Message,
+    MessageBody, MessageSeq, Mismatch, Outcome, Payload, RecordError, Step, Terminal, TurnOutput, Waiting,
 };
 
 /// How much one turn may do before others get theirs.
@@ -25,7 +25,10 @@ pub struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { deliveries: 256, replayed: 4_096 }
+        Self {
+            deliveries: 256,
+            replayed: 4_096,
+        }
     }
 }
 
@@ -45,8 +48,15 @@ pub struct Start {
 /// An operation that is not settled.
 #[derive(Clone, Debug)]
 enum Open {
-    Activity { task: Arc<ActivityTask>, attempt: u32, not_before_ms: i64, handed_out: bool },
-    Timer { fire_at_ms: i64 },
+    Activity {
+        task: Arc<ActivityTask>,
+        attempt: u32,
+        not_before_ms: i64,
+        handed_out: bool,
+    },
+    Timer {
+        fire_at_ms: i64,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -112,13 +122,28 @@ impl Engine {
     pub fn new(start: Start) -> Result<Self, RecordError> {
         let mut tape = Tape::default();
         tape.extend(start.history, start.complete)?;
-        let no_start = |kind| RecordError { event_id: EventId::FIRST, kind, problem: "the history does not begin with ExecutionStarted".into() };
+        let no_start = |kind| RecordError {
+            event_id: EventId::FIRST,
+            kind,
+            problem: "the history does not begin with ExecutionStarted".into(),
+        };
         let first = tape.pop().ok_or_else(|| no_start(EventKind::ExecutionStarted))?;
-        let Event::ExecutionStarted { name, version, input, seed, .. } = first.event else {
+        let Event::ExecutionStarted {
+            name,
+            version,
+            input,
+            seed,
+            ..
+        } = first.event
+        else {
             return Err(no_start(EventRecord::new(first.id, first.time_ms, first.event).kind));
         };
         Ok(Self {
-            phase: if start.fresh { Phase::Live } else { Phase::Replaying(tape) },
+            phase: if start.fresh {
+                Phase::Live
+            } else {
+                Phase::Replaying(tape)
+            },
             budget: start.budget,
             name,
             version,
@@ -225,10 +250,16 @@ impl Engine {
     /// Take in something that happened outside; it is delivered when its turn comes.
     pub fn offer(&mut self, completion: Completion) {
         match completion {
-            Completion::Message(Message { seq, body: MessageBody::Mail { mailbox, payload } }) => {
+            Completion::Message(Message {
+                seq,
+                body: MessageBody::Mail { mailbox, payload },
+            }) => {
                 self.mail.entry(mailbox).or_default().push_back((seq, payload));
             }
-            Completion::Message(Message { seq, body: MessageBody::Cancel { reason } }) => self.cancels.push_back((seq, reason)),
+            Completion::Message(Message {
+                seq,
+                body: MessageBody::Cancel { reason },
+            }) => self.cancels.push_back((seq, reason)),
             other => self.ready.push_back(other),
         }
     }
@@ -240,7 +271,10 @@ impl Engine {
             Phase::Broken(_) | Phase::Ended(_) => false,
             Phase::Replaying(_) => true,
             Phase::Live => {
-                !self.ready.is_empty() || !self.cancels.is_empty() || self.oldest_mail().is_some() || self.due_timer(now_ms).is_some()
+                !self.ready.is_empty()
+                    || !self.cancels.is_empty()
+                    || self.oldest_mail().is_some()
+                    || self.due_timer(now_ms).is_some()
             }
         }
     }
@@ -320,7 +354,10 @@ impl Engine {
                 debug_assert!(id < self.next_event_id);
                 self.turn.deliveries += 1;
                 self.time_ms = now_ms;
-                return Ok(Step::Deliver { delivery, time_ms: now_ms });
+                return Ok(Step::Deliver {
+                    delivery,
+                    time_ms: now_ms,
+                });
             }
         }
         Ok(Step::Wait)
@@ -371,22 +408,46 @@ impl Engine {
             (Phase::Ended(terminal), _) => Waiting::Ended(*terminal),
             (_, Stopped::Budget) => Waiting::More,
             (Phase::Replaying(tape), Stopped::NeedHistory) => Waiting::History { from: tape.next_page() },
-            _ => Waiting::Outside { open_activities: self.open_activities, timer_at_ms: self.next_timer() },
+            _ => Waiting::Outside {
+                open_activities: self.open_activities,
+                timer_at_ms: self.next_timer(),
+            },
         };
-        let mut effects: Vec<Effect> = turn.aborts.into_iter().map(|scheduled| Effect::AbortActivity { scheduled }).collect();
+        let mut effects: Vec<Effect> = turn
+            .aborts
+            .into_iter()
+            .map(|scheduled| Effect::AbortActivity { scheduled })
+            .collect();
         // Activities found open in a replay start only when the replay has shown that the code still fits.
         if matches!(self.phase, Phase::Live) {
             for id in turn.to_start {
-                if let Some(Open::Activity { task, attempt, not_before_ms, handed_out }) = self.open.get_mut(&id) {
+                if let Some(Open::Activity {
+                    task,
+                    attempt,
+                    not_before_ms,
+                    handed_out,
+                }) = self.open.get_mut(&id)
+                {
                     *handed_out = true;
-                    effects.push(Effect::StartActivity { task: Arc::clone(task), attempt: *attempt, not_before_ms: *not_before_ms });
+                    effects.push(Effect::StartActivity {
+                        task: Arc::clone(task),
+                        attempt: *attempt,
+                        not_before_ms: *not_before_ms,
+                    });
                 }
             }
         } else {
             self.turn.to_start = turn.to_start;
         }
         let next_event_id = turn.events.first().map_or(self.next_event_id, |e| e.event_id);
-        TurnOutput { next_event_id, events: turn.events, consumed: turn.consumed, custom_status: turn.custom_status, effects, waiting }
+        TurnOutput {
+            next_event_id,
+            events: turn.events,
+            consumed: turn.consumed,
+            custom_status: turn.custom_status,
+            effects,
+            waiting,
+        }
     }
 
     fn stop(&mut self, stopped: Stopped) -> Step {
@@ -438,7 +499,9 @@ impl Engine {
     }
 
     fn replay_delivery(&mut self) -> Result<Step, Mismatch> {
-        let Phase::Replaying(tape) = &mut self.phase else { unreachable!("only called while replaying") };
+        let Phase::Replaying(tape) = &mut self.phase else {
+            unreachable!("only called while replaying")
+        };
         let front = &tape.front().expect("the caller looked at it").event;
         let awaited = match front {
             Event::MessageReceived { mailbox, .. } => self.awaited.mailboxes.contains(mailbox),
@@ -481,8 +544,21 @@ impl Engine {
     }
 
     fn open_activity(&mut self, id: EventId, name: String, input: Payload, options: ActivityOptions) {
-        let task = Arc::new(ActivityTask { scheduled: id, name, input, options });
-        self.open.insert(id, Open::Activity { task, attempt: 1, not_before_ms: 0, handed_out: false });
+        let task = Arc::new(ActivityTask {
+            scheduled: id,
+            name,
+            input,
+            options,
+        });
+        self.open.insert(
+            id,
+            Open::Activity {
+                task,
+                attempt: 1,
+                not_before_ms: 0,
+                handed_out: false,
+            },
+        );
         self.open_activities += 1;
         self.turn.to_start.push(id);
     }
@@ -498,14 +574,36 @@ impl Engine {
         match event {
             Event::ActivityCompleted { scheduled, output } => {
                 self.close_activity(scheduled);
-                Some(Delivery::Succeeded { operation: scheduled, value: output })
+                Some(Delivery::Succeeded {
+                    operation: scheduled,
+                    value: output,
+                })
             }
-            Event::ActivityFailed { scheduled, attempt, error } => {
+            Event::ActivityFailed {
+                scheduled,
+                attempt,
+                error,
+            } => {
                 self.close_activity(scheduled);
-                Some(Delivery::Failed { operation: scheduled, error, attempt })
+                Some(Delivery::Failed {
+                    operation: scheduled,
+                    error,
+                    attempt,
+                })
             }
-            Event::ActivityAttemptFailed { scheduled, attempt: failed, retry_at_ms, .. } => {
-                if let Some(Open::Activity { attempt, not_before_ms, handed_out, .. }) = self.open.get_mut(&scheduled) {
+            Event::ActivityAttemptFailed {
+                scheduled,
+                attempt: failed,
+                retry_at_ms,
+                ..
+            } => {
+                if let Some(Open::Activity {
+                    attempt,
+                    not_before_ms,
+                    handed_out,
+                    ..
+                }) = self.open.get_mut(&scheduled)
+                {
                     *attempt = failed + 1;
                     *not_before_ms = retry_at_ms;
                     if std::mem::take(handed_out) {
@@ -516,7 +614,10 @@ impl Engine {
             }
             Event::TimerFired { timer } => {
                 self.open.remove(&timer);
-                Some(Delivery::Succeeded { operation: timer, value: None })
+                Some(Delivery::Succeeded {
+                    operation: timer,
+                    value: None,
+                })
             }
             Event::MessageReceived { mailbox, payload } => Some(Delivery::Message { mailbox, payload }),
             Event::CancelRequested { reason } => Some(Delivery::Cancel { reason }),
@@ -552,22 +653,40 @@ impl Engine {
     fn event_of(&self, completion: Completion, now_ms: i64) -> Option<Event> {
         match completion {
             Completion::ActivityCompleted { scheduled, output } => {
-                matches!(self.open.get(&scheduled), Some(Open::Activity { .. })).then_some(Event::ActivityCompleted { scheduled, output })
+                matches!(self.open.get(&scheduled), Some(Open::Activity { .. }))
+                    .then_some(Event::ActivityCompleted { scheduled, output })
             }
-            Completion::AttemptFailed { scheduled, error, error_name, non_retryable, retry_after_ms } => {
-                let Some(Open::Activity { task, attempt, .. }) = self.open.get(&scheduled) else { return None };
+            Completion::AttemptFailed {
+                scheduled,
+                error,
+                error_name,
+                non_retryable,
+                retry_after_ms,
+            } => {
+                let Some(Open::Activity { task, attempt, .. }) = self.open.get(&scheduled) else {
+                    return None;
+                };
                 let attempt = *attempt;
                 let policy = &task.options.retry;
                 let delay = if non_retryable || policy.non_retryable.contains(&error_name) {
                     None
                 } else {
-                    policy.delay_after(attempt, self.seed, scheduled).map(|d| retry_after_ms.unwrap_or(d).max(0))
+                    policy
+                        .delay_after(attempt, self.seed, scheduled)
+                        .map(|d| retry_after_ms.unwrap_or(d).max(0))
                 };
                 Some(match delay {
-                    Some(delay) => {
-                        Event::ActivityAttemptFailed { scheduled, attempt, error, retry_at_ms: now_ms.saturating_add(delay) }
-                    }
-                    None => Event::ActivityFailed { scheduled, attempt, error },
+                    Some(delay) => Event::ActivityAttemptFailed {
+                        scheduled,
+                        attempt,
+                        error,
+                        retry_at_ms: now_ms.saturating_add(delay),
+                    },
+                    None => Event::ActivityFailed {
+                        scheduled,
+                        attempt,
+                        error,
+                    },
                 })
             }
             Completion::Message(_) => unreachable!("messages are sorted into mailboxes when they are offered"),
@@ -578,8 +697,17 @@ impl Engine {
         if self.mail.is_empty() {
             return None;
         }
-        let oldest = |mailbox: &&Mailbox| self.mail.get(*mailbox).and_then(|queue| queue.front()).map(|(seq, _)| *seq);
-        self.awaited.mailboxes.iter().filter(|m| oldest(m).is_some()).min_by_key(oldest)
+        let oldest = |mailbox: &&Mailbox| {
+            self.mail
+                .get(*mailbox)
+                .and_then(|queue| queue.front())
+                .map(|(seq, _)| *seq)
+        };
+        self.awaited
+            .mailboxes
+            .iter()
+            .filter(|m| oldest(m).is_some())
+            .min_by_key(oldest)
     }
 
     fn awaited_timers(&self) -> impl Iterator<Item = (i64, EventId)> {
@@ -590,7 +718,10 @@ impl Engine {
     }
 
     fn due_timer(&self, now_ms: i64) -> Option<EventId> {
-        self.awaited_timers().filter(|(at, _)| *at <= now_ms).min().map(|(_, id)| id)
+        self.awaited_timers()
+            .filter(|(at, _)| *at <= now_ms)
+            .min()
+            .map(|(_, id)| id)
     }
 
     fn next_timer(&self) -> Option<i64> {

@@ -174,7 +174,9 @@ impl Event {
     pub(crate) fn role(&self) -> Role {
         match self {
             Event::ExecutionStarted { .. } => Role::Start,
-            Event::ActivityScheduled { .. } | Event::TimerCreated { .. } | Event::OperationCancelled { .. } => Role::Command,
+            Event::ActivityScheduled { .. } | Event::TimerCreated { .. } | Event::OperationCancelled { .. } => {
+                Role::Command
+            }
             Event::ActivityCompleted { .. }
             | Event::ActivityFailed { .. }
             | Event::TimerFired { .. }

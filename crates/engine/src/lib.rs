@@ -32,6 +32,4 @@ pub use event::{Event, Mailbox, Message, MessageBody, ParentLink, Payload};
 pub use ids::{EventId, ExecutionId, MessageSeq};
 pub use mismatch::{FieldDifference, Mismatch};
 pub use record::{EventKind, EventRecord, RecordError};
-pub use turn::{
-    ActivityTask, Awaited, Completion, Delivery, Effect, Outcome, Step, Terminal, TurnOutput, Waiting,
-};
+pub use turn::{ActivityTask, Awaited, Completion, Delivery, Effect, Outcome, Step, Terminal, TurnOutput, Waiting};

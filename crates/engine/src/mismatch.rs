@@ -99,13 +99,21 @@ fn describe(event: &Event) -> String {
         Event::ExecutionStarted { name, version, .. } => format!("start of {name} {version}"),
         Event::ActivityScheduled { name, .. } => format!("activity '{name}' is scheduled"),
         Event::ActivityCompleted { scheduled, .. } => format!("the activity of event {scheduled} completes"),
-        Event::ActivityAttemptFailed { scheduled, .. } => format!("an attempt of the activity of event {scheduled} fails"),
+        Event::ActivityAttemptFailed { scheduled, .. } => {
+            format!("an attempt of the activity of event {scheduled} fails")
+        }
         Event::ActivityFailed { scheduled, .. } => format!("the activity of event {scheduled} fails"),
         Event::TimerCreated { fire_at_ms } => format!("a timer for {fire_at_ms} ms since 1970 is created"),
         Event::TimerFired { timer } => format!("the timer of event {timer} fires"),
         Event::OperationCancelled { scheduled } => format!("the operation of event {scheduled} is cancelled"),
-        Event::MessageReceived { mailbox: Mailbox::Event(name), .. } => format!("event '{name}' is received"),
-        Event::MessageReceived { mailbox: Mailbox::Queue(name), .. } => format!("a message of queue '{name}' is received"),
+        Event::MessageReceived {
+            mailbox: Mailbox::Event(name),
+            ..
+        } => format!("event '{name}' is received"),
+        Event::MessageReceived {
+            mailbox: Mailbox::Queue(name),
+            ..
+        } => format!("a message of queue '{name}' is received"),
         Event::CancelRequested { .. } => "a cancellation is delivered".into(),
         Event::ExecutionCompleted { .. } => "the orchestration returns".into(),
         Event::ExecutionFailed { .. } => "the orchestration throws".into(),
@@ -117,22 +125,37 @@ fn describe(event: &Event) -> String {
 /// The first field that differs between two events of one kind; `None` when the kinds differ or nothing does.
 pub(crate) fn difference(recorded: &Event, attempted: &Event) -> Option<FieldDifference> {
     let field = |name, recorded: String, attempted: String| {
-        (recorded != attempted).then_some(FieldDifference { name, recorded, attempted })
+        (recorded != attempted).then_some(FieldDifference {
+            name,
+            recorded,
+            attempted,
+        })
     };
     let value = |name, recorded: &Payload, attempted: &Payload| {
-        (recorded != attempted).then(|| FieldDifference { name, recorded: shown(recorded), attempted: shown(attempted) })
+        (recorded != attempted).then(|| FieldDifference {
+            name,
+            recorded: shown(recorded),
+            attempted: shown(attempted),
+        })
     };
     match (recorded, attempted) {
-        (Event::ActivityScheduled { name, input, .. }, Event::ActivityScheduled { name: name2, input: input2, .. }) => {
-            field("name", name.clone(), name2.clone()).or_else(|| value("input", input, input2))
-        }
+        (
+            Event::ActivityScheduled { name, input, .. },
+            Event::ActivityScheduled {
+                name: name2,
+                input: input2,
+                ..
+            },
+        ) => field("name", name.clone(), name2.clone()).or_else(|| value("input", input, input2)),
         (Event::TimerCreated { fire_at_ms }, Event::TimerCreated { fire_at_ms: other }) => {
             field("fireAtMs", fire_at_ms.to_string(), other.to_string())
         }
         (Event::OperationCancelled { scheduled }, Event::OperationCancelled { scheduled: other }) => {
             field("operation", scheduled.to_string(), other.to_string())
         }
-        (Event::ExecutionCompleted { output }, Event::ExecutionCompleted { output: other }) => value("output", output, other),
+        (Event::ExecutionCompleted { output }, Event::ExecutionCompleted { output: other }) => {
+            value("output", output, other)
+        }
         _ => None,
     }
 }

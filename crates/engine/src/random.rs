@@ -21,6 +21,9 @@ impl Random {
     pub(crate) fn uuid(&mut self) -> String {
         let mut bytes = [0; 16];
         self.0.fill_bytes(&mut bytes);
-        uuid::Builder::from_random_bytes(bytes).into_uuid().hyphenated().to_string()
+        uuid::Builder::from_random_bytes(bytes)
+            .into_uuid()
+            .hyphenated()
+            .to_string()
     }
 }

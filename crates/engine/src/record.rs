@@ -120,35 +120,72 @@ impl EventRecord {
     /// The row of an event.
     #[must_use]
     pub fn new(event_id: EventId, time_ms: i64, event: Event) -> Self {
-        let mut row = Self { event_id, time_ms, kind: EventKind::ExecutionStarted, ref_id: None, name: None, payload: None, meta: None };
+        let mut row = Self {
+            event_id,
+            time_ms,
+            kind: EventKind::ExecutionStarted,
+            ref_id: None,
+            name: None,
+            payload: None,
+            meta: None,
+        };
         match event {
-            Event::ExecutionStarted { name, version, input, seed, parent } => {
+            Event::ExecutionStarted {
+                name,
+                version,
+                input,
+                seed,
+                parent,
+            } => {
                 row.name = Some(name);
                 row.payload = input;
-                row.meta = json(&StartMeta { version, seed: seed.to_string(), parent });
+                row.meta = json(&StartMeta {
+                    version,
+                    seed: seed.to_string(),
+                    parent,
+                });
             }
             Event::ActivityScheduled { name, input, options } => {
                 row.kind = EventKind::ActivityScheduled;
                 row.name = Some(name);
                 row.payload = input;
-                row.meta = if options == ActivityOptions::default() { None } else { json(&options) };
+                row.meta = if options == ActivityOptions::default() {
+                    None
+                } else {
+                    json(&options)
+                };
             }
             Event::ActivityCompleted { scheduled, output } => {
                 row.kind = EventKind::ActivityCompleted;
                 row.ref_id = Some(scheduled);
                 row.payload = output;
             }
-            Event::ActivityAttemptFailed { scheduled, attempt, error, retry_at_ms } => {
+            Event::ActivityAttemptFailed {
+                scheduled,
+                attempt,
+                error,
+                retry_at_ms,
+            } => {
                 row.kind = EventKind::ActivityAttemptFailed;
                 row.ref_id = Some(scheduled);
                 row.payload = error;
-                row.meta = json(&AttemptMeta { attempt, retry_at_ms: Some(retry_at_ms) });
+                row.meta = json(&AttemptMeta {
+                    attempt,
+                    retry_at_ms: Some(retry_at_ms),
+                });
             }
-            Event::ActivityFailed { scheduled, attempt, error } => {
+            Event::ActivityFailed {
+                scheduled,
+                attempt,
+                error,
+            } => {
                 row.kind = EventKind::ActivityFailed;
                 row.ref_id = Some(scheduled);
                 row.payload = error;
-                row.meta = json(&AttemptMeta { attempt, retry_at_ms: None });
+                row.meta = json(&AttemptMeta {
+                    attempt,
+                    retry_at_ms: None,
+                });
             }
             Event::TimerCreated { fire_at_ms } => {
                 row.kind = EventKind::TimerCreated;
@@ -201,8 +238,20 @@ impl EventRecord {
     ///
     /// [`RecordError`] when a column that the kind needs is absent or no such value.
     pub fn into_event(self) -> Result<Event, RecordError> {
-        let Self { event_id, kind, ref_id, name, payload, meta, .. } = self;
-        let fail = |problem: String| RecordError { event_id, kind, problem };
+        let Self {
+            event_id,
+            kind,
+            ref_id,
+            name,
+            payload,
+            meta,
+            ..
+        } = self;
+        let fail = |problem: String| RecordError {
+            event_id,
+            kind,
+            problem,
+        };
         let name = || name.ok_or_else(|| fail("it has no name".into()));
         let reference = || ref_id.ok_or_else(|| fail("it refers to no earlier event".into()));
         let text = meta.as_deref().unwrap_or("{}");
@@ -211,31 +260,63 @@ impl EventRecord {
             EventKind::ExecutionStarted => {
                 let meta: StartMeta = serde_json::from_str(text).map_err(bad)?;
                 let seed = meta.seed.parse().map_err(|_| fail("its seed is no number".into()))?;
-                Event::ExecutionStarted { name: name()?, version: meta.version, input: payload, seed, parent: meta.parent }
+                Event::ExecutionStarted {
+                    name: name()?,
+                    version: meta.version,
+                    input: payload,
+                    seed,
+                    parent: meta.parent,
+                }
             }
             EventKind::ActivityScheduled => Event::ActivityScheduled {
                 name: name()?,
                 input: payload,
-                options: if meta.is_none() { ActivityOptions::default() } else { serde_json::from_str(text).map_err(bad)? },
+                options: if meta.is_none() {
+                    ActivityOptions::default()
+                } else {
+                    serde_json::from_str(text).map_err(bad)?
+                },
             },
-            EventKind::ActivityCompleted => Event::ActivityCompleted { scheduled: reference()?, output: payload },
+            EventKind::ActivityCompleted => Event::ActivityCompleted {
+                scheduled: reference()?,
+                output: payload,
+            },
             EventKind::ActivityAttemptFailed => {
                 let meta: AttemptMeta = serde_json::from_str(text).map_err(bad)?;
                 let retry_at_ms = meta.retry_at_ms.ok_or_else(|| fail("it has no retryAtMs".into()))?;
-                Event::ActivityAttemptFailed { scheduled: reference()?, attempt: meta.attempt, error: payload, retry_at_ms }
+                Event::ActivityAttemptFailed {
+                    scheduled: reference()?,
+                    attempt: meta.attempt,
+                    error: payload,
+                    retry_at_ms,
+                }
             }
             EventKind::ActivityFailed => {
                 let meta: AttemptMeta = serde_json::from_str(text).map_err(bad)?;
-                Event::ActivityFailed { scheduled: reference()?, attempt: meta.attempt, error: payload }
+                Event::ActivityFailed {
+                    scheduled: reference()?,
+                    attempt: meta.attempt,
+                    error: payload,
+                }
             }
             EventKind::TimerCreated => {
                 let meta: TimerMeta = serde_json::from_str(text).map_err(bad)?;
-                Event::TimerCreated { fire_at_ms: meta.fire_at_ms }
+                Event::TimerCreated {
+                    fire_at_ms: meta.fire_at_ms,
+                }
             }
             EventKind::TimerFired => Event::TimerFired { timer: reference()? },
-            EventKind::OperationCancelled => Event::OperationCancelled { scheduled: reference()? },
-            EventKind::EventReceived => Event::MessageReceived { mailbox: Mailbox::Event(name()?), payload },
-            EventKind::QueueReceived => Event::MessageReceived { mailbox: Mailbox::Queue(name()?), payload },
+            EventKind::OperationCancelled => Event::OperationCancelled {
+                scheduled: reference()?,
+            },
+            EventKind::EventReceived => Event::MessageReceived {
+                mailbox: Mailbox::Event(name()?),
+                payload,
+            },
+            EventKind::QueueReceived => Event::MessageReceived {
+                mailbox: Mailbox::Queue(name()?),
+                payload,
+            },
             EventKind::CancelRequested => Event::CancelRequested { reason: payload },
             EventKind::ExecutionCompleted => Event::ExecutionCompleted { output: payload },
             EventKind::ExecutionFailed => Event::ExecutionFailed { error: payload },

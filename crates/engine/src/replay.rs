@@ -34,7 +34,11 @@ impl Tape {
             let expected = self.next_id.unwrap_or(EventId::FIRST);
             if id != expected {
                 let problem = format!("event {expected} was expected in its place");
-                return Err(RecordError { event_id: id, kind, problem });
+                return Err(RecordError {
+                    event_id: id,
+                    kind,
+                    problem,
+                });
             }
             self.next_id = Some(id.next());
             let event = record.into_event()?;

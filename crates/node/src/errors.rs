@@ -17,9 +17,9 @@ pub(crate) fn to_json(error: &RuntimeError) -> String {
 
 fn details(error: &RuntimeError) -> Option<Value> {
     Some(match error {
-        RuntimeError::InstanceExists { id } | RuntimeError::InstanceNotFound { id } => json!({ "id": id }),
+        RuntimeError::InstanceExists { id } | RuntimeError::InstanceNotFound { id } => json!({ "instanceId": id }),
         RuntimeError::InstanceEnded { id, status } | RuntimeError::NotSuspended { id, status } => {
-            json!({ "id": id, "status": status.as_str() })
+            json!({ "instanceId": id, "status": status.as_str() })
         }
         RuntimeError::Nondeterminism(mismatch) => json!({
             "eventId": mismatch.event_id.0,

@@ -145,7 +145,10 @@ impl NativeRuntime {
     #[napi(constructor)]
     pub fn new(store: &Store, options: String) -> napi::Result<Self> {
         let runtime = Runtime::new(Arc::clone(&store.inner), options::parse(&options)?);
-        Ok(Self { inner: Arc::new(runtime), replies: store.replies.clone() })
+        Ok(Self {
+            inner: Arc::new(runtime),
+            replies: store.replies.clone(),
+        })
     }
 
     /// Say that this thread can run an `orchestration` or an `activity`.
@@ -155,7 +158,9 @@ impl NativeRuntime {
             "orchestration" => self.inner.register(name, version).map_err(|e| thrown(&e)),
             // An activity runs on the lane that scheduled it: nothing else has to know of it yet.
             "activity" => Ok(()),
-            other => Err(argument(format!("'orchestration' or 'activity' can be registered, not '{other}'"))),
+            other => Err(argument(format!(
+                "'orchestration' or 'activity' can be registered, not '{other}'"
+            ))),
         }
     }
 
@@ -165,7 +170,10 @@ impl NativeRuntime {
         let host = Arc::new(ThisThread(Wake::new(&wake)?));
         let (inner, replies) = (Arc::clone(&self.inner), self.replies.clone());
         crate::tokio_threads::handle()?.spawn(async move {
-            let result = inner.start(host).await.map(|id| Some(json!({ "workerId": id }).to_string()));
+            let result = inner
+                .start(host)
+                .await
+                .map(|id| Some(json!({ "workerId": id }).to_string()));
             replies.push(Answer { request, result });
         });
         Ok(())
@@ -174,7 +182,8 @@ impl NativeRuntime {
     /// Shut down; the reply comes when it is drained or the timeout has passed.
     #[napi]
     pub fn shutdown(&self, request: f64, timeout_ms: f64) -> napi::Result<()> {
-        let timeout = Duration::try_from_secs_f64(timeout_ms / 1_000.0).map_err(|e| argument(format!("timeout: {e}")))?;
+        let timeout =
+            Duration::try_from_secs_f64(timeout_ms / 1_000.0).map_err(|e| argument(format!("timeout: {e}")))?;
         let (inner, replies) = (Arc::clone(&self.inner), self.replies.clone());
         crate::tokio_threads::handle()?.spawn(async move {
             let result = inner.shutdown(timeout).await.map(|()| None);
@@ -187,8 +196,14 @@ impl NativeRuntime {
     #[napi]
     pub fn next_job(&self) -> Option<AnyJob> {
         Some(match self.inner.next_job()? {
-            Job::Turn(token) => Either4::A(InstanceJob { kind: 0, token: token.0 }),
-            Job::Drop(token) => Either4::A(InstanceJob { kind: 3, token: token.0 }),
+            Job::Turn(token) => Either4::A(InstanceJob {
+                kind: 0,
+                token: token.0,
+            }),
+            Job::Drop(token) => Either4::A(InstanceJob {
+                kind: 3,
+                token: token.0,
+            }),
             Job::Activity(job) => Either4::B(ActivityJob {
                 kind: 1,
                 token: job.token.0,
@@ -201,9 +216,11 @@ impl NativeRuntime {
                 orchestration_name: job.orchestration,
                 operation: job.scheduled.0 as f64,
             }),
-            Job::Abort { activity, reason } => {
-                Either4::C(AbortJob { kind: 2, token: activity.0, reason: reason.as_str().to_owned() })
-            }
+            Job::Abort { activity, reason } => Either4::C(AbortJob {
+                kind: 2,
+                token: activity.0,
+                reason: reason.as_str().to_owned(),
+            }),
             Job::Log(record) => Either4::D(LogJob {
                 kind: 4,
                 level: record.level.as_str().to_owned(),
@@ -230,10 +247,18 @@ impl NativeRuntime {
 
     /// Schedule an activity; `options` is JSON of the effective options, `null` for the defaults.
     #[napi]
-    pub fn schedule_activity(&self, instance: u32, name: String, input: Option<String>, options: Option<String>) -> napi::Result<f64> {
+    pub fn schedule_activity(
+        &self,
+        instance: u32,
+        name: String,
+        input: Option<String>,
+        options: Option<String>,
+    ) -> napi::Result<f64> {
         let options = match options {
             None => ActivityOptions::default(),
-            Some(text) => serde_json::from_str(&text).map_err(|e| argument(format!("options of activity '{name}': {e}")))?,
+            Some(text) => {
+                serde_json::from_str(&text).map_err(|e| argument(format!("options of activity '{name}': {e}")))?
+            }
         };
         self.issue(instance, Command::ScheduleActivity { name, input, options })
     }
@@ -241,27 +266,59 @@ impl NativeRuntime {
     /// Create a timer that is due after a delay.
     #[napi]
     pub fn create_timer(&self, instance: u32, delay_ms: f64) -> napi::Result<f64> {
-        self.issue(instance, Command::CreateTimer { delay_ms: delay_ms.ceil() as i64 })
+        self.issue(
+            instance,
+            Command::CreateTimer {
+                delay_ms: delay_ms.ceil() as i64,
+            },
+        )
     }
 
     /// Create a timer that is due at a time.
     #[napi]
     pub fn create_timer_at(&self, instance: u32, at_ms: f64) -> napi::Result<f64> {
-        self.issue(instance, Command::CreateTimerAt { fire_at_ms: at_ms.ceil() as i64 })
+        self.issue(
+            instance,
+            Command::CreateTimerAt {
+                fire_at_ms: at_ms.ceil() as i64,
+            },
+        )
     }
 
     /// Give an operation up.
     #[napi]
     pub fn cancel_operation(&self, instance: u32, operation: f64) -> napi::Result<()> {
-        self.issue(instance, Command::CancelOperation { scheduled: EventId(operation as u64) }).map(|_| ())
+        self.issue(
+            instance,
+            Command::CancelOperation {
+                scheduled: EventId(operation as u64),
+            },
+        )
+        .map(|_| ())
     }
 
     /// All fibers wait: what is next? `null`: the turn is over.
     #[napi]
-    pub fn next(&self, instance: u32, mailboxes: Option<Vec<String>>, timers: Option<Vec<f64>>) -> napi::Result<Option<Delivery>> {
-        let mailboxes = mailboxes.unwrap_or_default().into_iter().map(mailbox).collect::<napi::Result<_>>()?;
-        let timers = timers.unwrap_or_default().into_iter().map(|id| EventId(id as u64)).collect();
-        let delivered = self.inner.step(Token(instance), Awaited { mailboxes, timers }).map_err(|e| thrown(&e))?;
+    pub fn next(
+        &self,
+        instance: u32,
+        mailboxes: Option<Vec<String>>,
+        timers: Option<Vec<f64>>,
+    ) -> napi::Result<Option<Delivery>> {
+        let mailboxes = mailboxes
+            .unwrap_or_default()
+            .into_iter()
+            .map(mailbox)
+            .collect::<napi::Result<_>>()?;
+        let timers = timers
+            .unwrap_or_default()
+            .into_iter()
+            .map(|id| EventId(id as u64))
+            .collect();
+        let delivered = self
+            .inner
+            .step(Token(instance), Awaited { mailboxes, timers })
+            .map_err(|e| thrown(&e))?;
         Ok(delivered.map(delivery))
     }
 
@@ -293,13 +350,17 @@ impl NativeRuntime {
     #[napi]
     pub fn trace(&self, instance: u32, level: String, message: String, fields: Option<String>) -> napi::Result<()> {
         let level = Level::parse(&level).ok_or_else(|| argument(format!("there is no level '{level}'")))?;
-        self.inner.trace(Token(instance), level, message, fields).map_err(|e| thrown(&e))
+        self.inner
+            .trace(Token(instance), level, message, fields)
+            .map_err(|e| thrown(&e))
     }
 
     /// Set the custom status, or reset it with `null`.
     #[napi]
     pub fn set_custom_status(&self, instance: u32, text: Option<String>) -> napi::Result<()> {
-        self.inner.set_custom_status(Token(instance), text).map_err(|e| thrown(&e))
+        self.inner
+            .set_custom_status(Token(instance), text)
+            .map_err(|e| thrown(&e))
     }
 
     /// A deterministic number in 0..1.
@@ -322,9 +383,24 @@ impl NativeRuntime {
 
     /// An attempt failed. `true`: the lane was parked and has work now, drain it.
     #[napi]
-    pub fn fail_activity(&self, activity: u32, error: String, error_name: String, non_retryable: bool, retry_after_ms: f64) -> bool {
+    pub fn fail_activity(
+        &self,
+        activity: u32,
+        error: String,
+        error_name: String,
+        non_retryable: bool,
+        retry_after_ms: f64,
+    ) -> bool {
         let retry_after_ms = (retry_after_ms >= 0.0).then_some(retry_after_ms.ceil() as i64);
-        self.inner.fail_activity(ActivityToken(activity), Failure { error: Some(error), error_name, non_retryable, retry_after_ms })
+        self.inner.fail_activity(
+            ActivityToken(activity),
+            Failure {
+                error: Some(error),
+                error_name,
+                non_retryable,
+                retry_after_ms,
+            },
+        )
     }
 
     /// Counters and gauges, as JSON.
@@ -355,11 +431,18 @@ impl NativeRuntime {
     pub fn map_sizes(&self) -> MapSizes {
         let sizes = self.inner.map_sizes();
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        MapSizes { instances: count(sizes.instances), turns: count(sizes.turns), activities: count(sizes.activities) }
+        MapSizes {
+            instances: count(sizes.instances),
+            turns: count(sizes.turns),
+            activities: count(sizes.activities),
+        }
     }
 
     fn issue(&self, instance: u32, command: Command) -> napi::Result<f64> {
-        self.inner.issue(Token(instance), command).map(|id| id.0 as f64).map_err(|e| thrown(&e))
+        self.inner
+            .issue(Token(instance), command)
+            .map(|id| id.0 as f64)
+            .map_err(|e| thrown(&e))
     }
 }
 
@@ -372,13 +455,24 @@ fn mailbox(text: String) -> napi::Result<Mailbox> {
 }
 
 fn delivery(delivered: Delivered) -> Delivery {
-    let mut js = Delivery { kind: 0, operation: 0.0, value: None, attempt: 0, mailbox: None, time_ms: delivered.time_ms as f64 };
+    let mut js = Delivery {
+        kind: 0,
+        operation: 0.0,
+        value: None,
+        attempt: 0,
+        mailbox: None,
+        time_ms: delivered.time_ms as f64,
+    };
     match delivered.delivery {
         EngineDelivery::Succeeded { operation, value } => {
             js.operation = operation.0 as f64;
             js.value = value;
         }
-        EngineDelivery::Failed { operation, error, attempt } => {
+        EngineDelivery::Failed {
+            operation,
+            error,
+            attempt,
+        } => {
             js.kind = 1;
             js.operation = operation.0 as f64;
             js.value = error;

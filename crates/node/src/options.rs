@@ -17,7 +17,10 @@ pub(crate) fn parse(text: &str) -> napi::Result<RuntimeOptions> {
             n.ok_or_else(|| argument(format!("the option {name} must be a whole number, not {value}")))
         }
     };
-    let lease_ms = count("leaseMs", usize::try_from(defaults.lease.as_millis()).unwrap_or(usize::MAX))?;
+    let lease_ms = count(
+        "leaseMs",
+        usize::try_from(defaults.lease.as_millis()).unwrap_or(usize::MAX),
+    )?;
     Ok(RuntimeOptions {
         activity_concurrency: count("activityConcurrency", defaults.activity_concurrency)?.max(1),
         cached_instances_max: count("cachedInstancesMax", defaults.cached_instances_max)?,

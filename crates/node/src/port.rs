@@ -9,7 +9,10 @@ pub(crate) struct Wake(ThreadsafeFunction<(), (), (), Status, false, true>);
 
 impl Wake {
     pub(crate) fn new(function: &Function<'_, (), ()>) -> napi::Result<Self> {
-        let function = function.build_threadsafe_function::<()>().weak::<true>().callee_handled::<false>();
+        let function = function
+            .build_threadsafe_function::<()>()
+            .weak::<true>()
+            .callee_handled::<false>();
         Ok(Self(function.build()?))
     }
 

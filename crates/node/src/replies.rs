@@ -46,9 +46,18 @@ impl Replies {
     }
 
     /// A reply that answers `request`; `text` makes the text of its result.
-    pub(crate) fn to<T>(&self, request: f64, text: impl FnOnce(T) -> Option<String> + Send + 'static) -> perdure_runtime::Reply<T> {
+    pub(crate) fn to<T>(
+        &self,
+        request: f64,
+        text: impl FnOnce(T) -> Option<String> + Send + 'static,
+    ) -> perdure_runtime::Reply<T> {
         let this = self.clone();
-        Box::new(move |result| this.push(Answer { request, result: result.map(text) }))
+        Box::new(move |result| {
+            this.push(Answer {
+                request,
+                result: result.map(text),
+            })
+        })
     }
 
     pub(crate) fn push(&self, answer: Answer) {

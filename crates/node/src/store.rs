@@ -45,7 +45,10 @@ impl Task for OpenSqlite {
     type JsValue = Store;
 
     fn compute(&mut self) -> napi::Result<Self::Output> {
-        let options = SqliteOptions { durability: self.durability, ..SqliteOptions::default() };
+        let options = SqliteOptions {
+            durability: self.durability,
+            ..SqliteOptions::default()
+        };
         Ok(match &self.path {
             Some(path) => SqliteProvider::open(path, options),
             None => SqliteProvider::in_memory(options),
@@ -62,7 +65,10 @@ impl Task for OpenSqlite {
 impl Store {
     fn new(provider: Arc<dyn Provider>) -> napi::Result<Self> {
         let inner = perdure_runtime::Store::new(provider, Arc::new(SystemClock), tokio_threads::handle()?);
-        Ok(Self { inner, replies: Replies::default() })
+        Ok(Self {
+            inner,
+            replies: Replies::default(),
+        })
     }
 
     /// Open a SQLite file; `durability` is `full` or `normal`.
@@ -71,15 +77,25 @@ impl Store {
         let durability = match durability.as_str() {
             "full" => Durability::Full,
             "normal" => Durability::Normal,
-            other => return Err(argument(format!("durability must be 'full' or 'normal', not '{other}'"))),
+            other => {
+                return Err(argument(format!(
+                    "durability must be 'full' or 'normal', not '{other}'"
+                )));
+            }
         };
-        Ok(AsyncTask::new(OpenSqlite { path: Some(path), durability }))
+        Ok(AsyncTask::new(OpenSqlite {
+            path: Some(path),
+            durability,
+        }))
     }
 
     /// Open a SQLite store in memory.
     #[napi(ts_return_type = "Promise<Store>")]
     pub fn sqlite_in_memory() -> AsyncTask<OpenSqlite> {
-        AsyncTask::new(OpenSqlite { path: None, durability: Durability::Normal })
+        AsyncTask::new(OpenSqlite {
+            path: None,
+            durability: Durability::Normal,
+        })
     }
 
     /// Say how this thread is woken when replies are there. It does not keep the process alive.
@@ -100,7 +116,10 @@ impl Store {
 
     /// Start an instance; `on_conflict` is `error`, `return` or `restartIfTerminal`.
     #[napi]
-    #[expect(clippy::too_many_arguments, reason = "positional arguments cross the boundary fastest")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "positional arguments cross the boundary fastest"
+    )]
     pub fn start(
         &self,
         request: f64,
@@ -116,29 +135,57 @@ impl Store {
             "error" => Conflict::Fail,
             "return" => Conflict::Return,
             "restartIfTerminal" => Conflict::RestartIfTerminal,
-            other => return Err(argument(format!("onConflict must be 'error', 'return' or 'restartIfTerminal', not '{other}'"))),
+            other => {
+                return Err(argument(format!(
+                    "onConflict must be 'error', 'return' or 'restartIfTerminal', not '{other}'"
+                )));
+            }
         };
-        let start = StartRequest { id, name, version, input, tags, priority, conflict };
+        let start = StartRequest {
+            id,
+            name,
+            version,
+            input,
+            tags,
+            priority,
+            conflict,
+        };
         self.inner.start(start, self.replies.to(request, |()| None));
         Ok(())
     }
 
     /// Send a message; `kind` is `event` or `queue`.
     #[napi]
-    pub fn send(&self, request: f64, id: String, kind: String, name: String, payload: Option<String>) -> napi::Result<()> {
+    pub fn send(
+        &self,
+        request: f64,
+        id: String,
+        kind: String,
+        name: String,
+        payload: Option<String>,
+    ) -> napi::Result<()> {
         let mailbox = match kind.as_str() {
             "event" => Mailbox::Event(name),
             "queue" => Mailbox::Queue(name),
-            other => return Err(argument(format!("the kind of a message must be 'event' or 'queue', not '{other}'"))),
+            other => {
+                return Err(argument(format!(
+                    "the kind of a message must be 'event' or 'queue', not '{other}'"
+                )));
+            }
         };
-        self.inner.send(id, MessageBody::Mail { mailbox, payload }, self.replies.to(request, |()| None));
+        self.inner.send(
+            id,
+            MessageBody::Mail { mailbox, payload },
+            self.replies.to(request, |()| None),
+        );
         Ok(())
     }
 
     /// Ask an instance to cancel.
     #[napi]
     pub fn cancel(&self, request: f64, id: String, reason: Option<String>) {
-        self.inner.send(id, MessageBody::Cancel { reason }, self.replies.to(request, |()| None));
+        self.inner
+            .send(id, MessageBody::Cancel { reason }, self.replies.to(request, |()| None));
     }
 
     /// End an instance at once.
@@ -156,13 +203,23 @@ impl Store {
     /// Status of an instance, or `null`.
     #[napi]
     pub fn status(&self, request: f64, id: String) {
-        self.inner.status(id, self.replies.to(request, |status: Option<InstanceStatus>| status.map(|s| status_json(&s))));
+        self.inner.status(
+            id,
+            self.replies.to(request, |status: Option<InstanceStatus>| {
+                status.map(|s| status_json(&s))
+            }),
+        );
     }
 
     /// Status of an instance once it has ended.
     #[napi]
     pub fn wait_for_end(&self, request: f64, id: String) {
-        self.inner.wait(request as u64, id, Awaiting::End, self.replies.to(request, |status| Some(status_json(&status))));
+        self.inner.wait(
+            request as u64,
+            id,
+            Awaiting::End,
+            self.replies.to(request, |status| Some(status_json(&status))),
+        );
     }
 
     /// Custom status of an instance once its version is above `after_version`, or `null` when it ends without that.
@@ -171,10 +228,16 @@ impl Store {
         let after = after_version as u64;
         let text = move |status: InstanceStatus| {
             (status.custom_status_version > after).then(|| {
-                json!({ "customStatus": status.custom_status, "customStatusVersion": status.custom_status_version }).to_string()
+                json!({ "customStatus": status.custom_status, "customStatusVersion": status.custom_status_version })
+                    .to_string()
             })
         };
-        self.inner.wait(request as u64, id, Awaiting::StatusAfter(after), self.replies.to(request, text));
+        self.inner.wait(
+            request as u64,
+            id,
+            Awaiting::StatusAfter(after),
+            self.replies.to(request, text),
+        );
     }
 
     /// Forget a wait; its reply does not come.
@@ -186,7 +249,11 @@ impl Store {
     /// History of an instance's current execution.
     #[napi]
     pub fn history(&self, request: f64, id: String) {
-        self.inner.history(id, self.replies.to(request, |events: Vec<EventRecord>| Some(history_json(&events))));
+        self.inner.history(
+            id,
+            self.replies
+                .to(request, |events: Vec<EventRecord>| Some(history_json(&events))),
+        );
     }
 
     /// Close the store, once no runtime uses it.

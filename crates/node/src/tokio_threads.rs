@@ -13,7 +13,12 @@ pub(crate) fn handle() -> napi::Result<Handle> {
     if let Some(runtime) = TOKIO.get() {
         return Ok(runtime.handle().clone());
     }
-    let built = Builder::new_multi_thread().worker_threads(THREADS).thread_name("perdure").enable_time().build();
-    let built = built.map_err(|error| napi::Error::from_reason(format!("the threads of Perdure could not be started: {error}")))?;
+    let built = Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .thread_name("perdure")
+        .enable_time()
+        .build();
+    let built = built
+        .map_err(|error| napi::Error::from_reason(format!("the threads of Perdure could not be started: {error}")))?;
     Ok(TOKIO.get_or_init(|| built).handle().clone())
 }

@@ -1,1 +1,216 @@
-//! stub
+//! The behaviours that every provider shows: P1 to P9 of `perdure_provider`, and what the architecture asks of a store
+//! (sections 2, 4 and 6). One check for each, all listed in [`suite!`].
+//!
+//! A provider crate implements [`Fixture`] in a test file and expands the suite there:
+//!
+//! ```ignore
+//! struct File(tempfile::TempDir);
+//! impl perdure_provider_contract::Fixture for File { /* … */ }
+//! perdure_provider_contract::suite!(File);
+//! ```
+//!
+//! Checks never sleep: the store's clock is turned by hand, and what happens elsewhere is awaited, with a timeout that
+//! only a failure reaches.
+
+mod store;
+
+pub mod acquire;
+pub mod batches;
+pub mod handles;
+pub mod messages;
+pub mod payloads;
+pub mod release;
+pub mod starts;
+pub mod statuses;
+pub mod suspension;
+pub mod termination;
+pub mod turns;
+pub mod workers;
+
+pub use store::{Fixture, Store};
+
+/// One `#[tokio::test]` for each check, over stores of a [`Fixture`].
+#[macro_export]
+macro_rules! suite {
+    ($fixture:ty) => {
+        $crate::tests! { $fixture;
+            acquire {
+                takes_the_highest_priority_first_and_then_the_longest_due,
+                takes_no_more_than_the_limit_and_says_that_more_is_due,
+                takes_only_what_is_registered_by_name_and_version,
+                takes_nothing_before_its_time_and_says_when_that_is,
+                takes_nothing_that_is_owned_suspended_or_ended,
+                gives_each_instance_to_one_of_many_workers,
+                raises_the_epoch_at_every_acquisition,
+                brings_the_first_page_of_history_and_every_message,
+                gives_nothing_to_a_worker_that_is_not_registered,
+                leaves_a_backlog_that_nobody_registered_where_it_is,
+            }
+            batches {
+                outcomes_come_in_the_order_of_the_writes,
+                an_empty_batch_is_answered,
+                an_answer_may_hand_over_the_next_batch,
+                answers_come_on_a_thread_of_the_provider,
+                answers_come_in_the_order_of_the_batches,
+                an_answer_that_panics_stops_nothing,
+                a_refused_batch_leaves_nothing_and_harms_no_other,
+                the_caller_keeps_its_batch,
+            }
+            handles {
+                a_second_handle_sees_what_the_first_wrote,
+                a_foreign_change_is_told,
+                a_foreign_change_is_told_to_a_busy_handle,
+                a_custom_status_of_another_handle_is_counted,
+                handles_do_not_take_the_same_instance,
+                closing_finishes_what_was_handed_over,
+                a_closed_handle_answers_closed,
+                closing_twice_is_closing_once,
+                closing_one_handle_leaves_the_other,
+                dropping_a_handle_finishes_what_was_handed_over,
+                a_handle_may_be_dropped_by_an_answer,
+            }
+            messages {
+                keep_their_order_over_every_kind,
+                numbers_rise_over_all_instances,
+                tell_the_owner_of_the_instance,
+                make_a_sleeping_instance_due,
+                leave_an_instance_that_is_due_in_its_place,
+                wait_at_a_suspended_instance,
+                are_refused_by_an_ended_instance,
+                are_refused_for_an_unknown_id,
+                are_gone_with_the_turn_that_consumed_them,
+                that_were_not_consumed_pass_to_the_next_owner,
+                of_a_fenced_turn_still_wait,
+                cannot_be_consumed_twice,
+                in_the_inbox_are_those_of_the_worker_after_a_number,
+                in_the_inbox_are_found_among_many_of_others,
+            }
+            payloads {
+                texts_come_back_as_they_went_in,
+                every_kind_of_event_comes_back,
+                every_column_of_an_instance_comes_back,
+            }
+            release {
+                sleeps_until_its_time,
+                sleeps_for_ever_without_a_time,
+                a_message_that_was_not_seen_makes_it_due_at_once,
+                a_message_that_was_seen_does_not,
+                a_message_that_was_not_seen_does_not_delay_an_earlier_time,
+                fences_off_the_former_owner,
+            }
+            starts {
+                a_started_instance_is_pending_and_due,
+                a_claimed_start_belongs_to_its_worker,
+                a_claim_of_an_unregistered_worker_leaves_the_instance_due,
+                an_id_in_use_is_kept,
+                an_id_twice_in_a_batch_is_started_once,
+                eight_starts_at_once_make_one_instance,
+                restart_replaces_an_ended_instance,
+                restart_keeps_an_instance_that_has_not_ended,
+                restart_fences_off_what_was_before,
+                a_start_without_its_first_event_is_refused,
+            }
+            statuses {
+                come_in_the_order_of_the_ids,
+                of_no_ids_are_none,
+                show_the_times_of_an_instance,
+                show_the_result_of_each_end,
+            }
+            suspension {
+                holds_the_instance_with_its_report,
+                ends_with_resume_and_is_due_at_once,
+                keeps_an_instance_fresh,
+                is_no_first_turn_for_an_instance_that_had_one,
+                fences_off_the_former_owner,
+                resume_changes_nothing_else,
+            }
+            termination {
+                ends_a_pending_instance,
+                ends_an_owned_instance_and_fences_off_its_owner,
+                ends_a_sleeping_instance,
+                ends_a_suspended_instance,
+                drops_the_messages,
+                changes_no_ended_instance,
+                of_an_unknown_id_is_not_found,
+            }
+            turns {
+                append_events_and_move_the_instance_on,
+                without_events_are_turns,
+                are_fenced_by_the_owner,
+                are_fenced_by_the_epoch,
+                are_fenced_by_the_next_event_id,
+                are_fenced_by_the_execution,
+                written_twice_are_fenced_the_second_time,
+                of_one_instance_may_follow_each_other_in_a_batch,
+                that_are_fenced_leave_the_others_of_their_batch,
+                count_the_changes_of_the_custom_status,
+                that_end_an_instance_end_it_for_good,
+                history_is_read_in_pages,
+                with_a_gap_between_event_ids_are_refused,
+                that_end_and_do_not_say_so_are_refused,
+                of_a_thousand_instances_fit_a_batch,
+            }
+            workers {
+                are_listed_with_their_leases,
+                registered_twice_are_one,
+                renew_their_lease_from_now,
+                that_were_removed_cannot_renew,
+                that_are_removed_release_what_they_own,
+                whose_lease_ended_are_taken_over,
+                whose_lease_has_not_ended_keep_what_they_own,
+                that_are_unknown_release_nothing,
+            }
+        }
+    };
+}
+
+/// Expands [`suite!`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! tests {
+    ($fixture:ty; $($module:ident { $($check:ident,)+ })+) => {
+        $(mod $module {
+            #[allow(unused_imports, reason = "the fixture's type may be named by a path")]
+            use super::*;
+            $(
+                #[tokio::test]
+                async fn $check() {
+                    let store = $crate::Store::open::<$fixture>().await;
+                    store.finish($crate::$module::$check(&store)).await;
+                }
+            )+
+        })+
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    /// A check that is missing in the suite would never run, and nobody would know.
+    #[test]
+    fn every_check_is_in_the_suite() {
+        let suite = include_str!("lib.rs");
+        let modules = [
+            ("acquire", include_str!("acquire.rs")),
+            ("batches", include_str!("batches.rs")),
+            ("handles", include_str!("handles.rs")),
+            ("messages", include_str!("messages.rs")),
+            ("payloads", include_str!("payloads.rs")),
+            ("release", include_str!("release.rs")),
+            ("starts", include_str!("starts.rs")),
+            ("statuses", include_str!("statuses.rs")),
+            ("suspension", include_str!("suspension.rs")),
+            ("termination", include_str!("termination.rs")),
+            ("turns", include_str!("turns.rs")),
+            ("workers", include_str!("workers.rs")),
+        ];
+        assert_eq!(modules.len(), suite.lines().filter(|line| line.starts_with("pub mod ")).count());
+        for (module, source) in modules {
+            let listed = suite.split_once(&format!("            {module} {{\n")).expect("a module has a place in the suite").1;
+            let listed = listed.split_once('}').expect("a module's list ends").0;
+            let checks = source.lines().filter_map(|line| line.strip_prefix("pub async fn ")?.split_once('('));
+            for (check, _) in checks {
+                assert!(listed.lines().any(|line| line.trim() == format!("{check},")), "{module}::{check} is not in the suite");
+            }
+        }
+    }
+}

@@ -46,7 +46,10 @@ pub(crate) fn acquire(session: &mut Session<'_>, request: &Acquire) -> Result<Ac
     for taken in due {
         instances.extend(take(session, request, InstanceKey(taken.key))?);
     }
-    Ok(Acquired { instances, next_wake_at_ms })
+    Ok(Acquired {
+        instances,
+        next_wake_at_ms,
+    })
 }
 
 fn earliest(so_far: &mut Option<i64>, wake_at_ms: i64) {
@@ -81,7 +84,11 @@ fn collect(
                 earliest(next_wake_at_ms, wake_at_ms);
                 break;
             }
-            due.push(Due { priority: Reverse(priority), wake_at_ms, key });
+            due.push(Due {
+                priority: Reverse(priority),
+                wake_at_ms,
+                key,
+            });
         }
     }
     Ok(())
@@ -120,7 +127,10 @@ fn take(session: &mut Session<'_>, request: &Acquire, key: InstanceKey) -> Resul
         Err(failure) if failure.is_undecodable() => {
             session.execute(
                 "UPDATE instances SET status = 'Suspended', owner = NULL, report = ?2 WHERE key = ?1",
-                params![key.0, format!("Rows of this instance in the store cannot be read: {failure}")],
+                params![
+                    key.0,
+                    format!("Rows of this instance in the store cannot be read: {failure}")
+                ],
             )?;
             Ok(None)
         }
@@ -133,7 +143,10 @@ fn load(session: &Session<'_>, history_page: usize, instance: &mut AcquiredInsta
     instance.history = rows::history(session.connection(), key, execution, EventId::FIRST, history_page)?;
     let recorded = instance.next_event_id.0 - 1;
     if instance.history.len() as u64 != recorded.min(history_page as u64) {
-        return Err(Failure::corrupt(format!("instance {} has {recorded} events and not all are there", key.0)));
+        return Err(Failure::corrupt(format!(
+            "instance {} has {recorded} events and not all are there",
+            key.0
+        )));
     }
     instance.messages = inbox::of_instance(session.connection(), key)?;
     Ok(())

@@ -56,9 +56,9 @@ pub(crate) fn locate(path: &Path) -> Result<PathBuf, ProviderError> {
     // Absolute, so that neither `:memory:` nor `file:` has a meaning of its own to SQLite.
     let path = std::path::absolute(path).map_err(|error| refuse(format!("{error}.")))?;
     match fs::metadata(&path) {
-        Ok(found) if found.is_dir() => {
-            Err(refuse("it is a directory; name a file in it, for example 'perdure.db'.".into()))
-        }
+        Ok(found) if found.is_dir() => Err(refuse(
+            "it is a directory; name a file in it, for example 'perdure.db'.".into(),
+        )),
         Ok(found) if !found.is_file() => Err(refuse("it is no regular file.".into())),
         Ok(_) => Ok(path),
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -79,12 +79,19 @@ pub(crate) fn locate(path: &Path) -> Result<PathBuf, ProviderError> {
 
 /// The writer of a store in a file: made if it is not there, brought to this version's schema, and looked over.
 pub(crate) fn open_writer(path: &Path, durability: Durability) -> Result<WriterConnection, Failure> {
-    assert!(rusqlite::version_number() >= SQLITE_VERSION_MIN, "this build has SQLite {}", rusqlite::version());
+    assert!(
+        rusqlite::version_number() >= SQLITE_VERSION_MIN,
+        "this build has SQLite {}",
+        rusqlite::version()
+    );
     check_magic(path)?;
     retrying(|| {
         let (mut connection, patience) = connect(path)?;
         if connection.is_readonly(MAIN_DB)? {
-            return Err(Failure::Found(Kind::CannotOpen, "this user may not write to it.".into()));
+            return Err(Failure::Found(
+                Kind::CannotOpen,
+                "this user may not write to it.".into(),
+            ));
         }
         // Another application's file must stay as it is: nothing that writes comes before this line.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -114,7 +121,10 @@ pub(crate) fn open_in_memory() -> Result<WriterConnection, Failure> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     set_common(&connection, WRITER_CACHE_KIB)?;
     schema::migrate(&mut connection)?;
-    Ok(WriterConnection { connection, patience: Patience::new() })
+    Ok(WriterConnection {
+        connection,
+        patience: Patience::new(),
+    })
 }
 
 /// Said before SQLite opens the file, so that a file of another kind is not taken for a damaged store.
@@ -122,7 +132,10 @@ fn check_magic(path: &Path) -> Result<(), Failure> {
     let mut head = Vec::with_capacity(MAGIC.len());
     match fs::File::open(path).and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut head)) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Failure::Found(Kind::CannotOpen, format!("it cannot be read ({error})."))),
+        Err(error) => Err(Failure::Found(
+            Kind::CannotOpen,
+            format!("it cannot be read ({error})."),
+        )),
         // An empty file is what another opener has just made.
         Ok(_) if head.is_empty() || head == MAGIC => Ok(()),
         Ok(_) => Err(Failure::Found(
@@ -138,7 +151,11 @@ fn connect(path: &Path) -> Result<(Connection, Patience), Failure> {
     let patience = Patience::new();
     let limit = patience.clone();
     connection.busy_handler(Some(move |tries: i32| {
-        sleep(if tries < BUSY_FIRST_TRIES { BUSY_SLEEP_FIRST } else { BUSY_SLEEP });
+        sleep(if tries < BUSY_FIRST_TRIES {
+            BUSY_SLEEP_FIRST
+        } else {
+            BUSY_SLEEP
+        });
         tries < limit.0.load(Ordering::Relaxed)
     }))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
@@ -178,16 +195,20 @@ fn set_common(connection: &Connection, cache_kib: i64) -> Result<(), Failure> {
 
 /// SQLite ignores a setting that it does not know or cannot honour: each is read back.
 fn set_and_check(connection: &Connection, pragma: &str, value: i64) -> Result<(), Failure> {
-    connection.pragma_update(None, pragma, value).or_else(|error| match error {
-        // Some settings answer with their new value.
-        rusqlite::Error::ExecuteReturnedResults => Ok(()),
-        other => Err(other),
-    })?;
+    connection
+        .pragma_update(None, pragma, value)
+        .or_else(|error| match error {
+            // Some settings answer with their new value.
+            rusqlite::Error::ExecuteReturnedResults => Ok(()),
+            other => Err(other),
+        })?;
     let found: i64 = read_pragma(connection, pragma)?;
     if found == value {
         Ok(())
     } else {
-        Err(Failure::internal(format!("PRAGMA {pragma} was set to {value} and is {found}.")))
+        Err(Failure::internal(format!(
+            "PRAGMA {pragma} was set to {value} and is {found}."
+        )))
     }
 }
 
@@ -208,7 +229,10 @@ fn retrying<T>(mut open: impl FnMut() -> Result<T, Failure>) -> Result<T, Failur
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a thread of this crate's own waits for a file lock, which announces nothing")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a thread of this crate's own waits for a file lock, which announces nothing"
+)]
 fn sleep(time: Duration) {
     std::thread::sleep(time);
 }

@@ -50,11 +50,15 @@ impl Failure {
         let message = match kind {
             Kind::Busy => format!("The SQLite store '{location}' is locked by another process ({detail})."),
             Kind::Io => format!("Reading or writing the SQLite store '{location}' failed ({detail}); see to its disk."),
-            Kind::Full => format!("There is no room left for the SQLite store '{location}' ({detail}); free some and it goes on."),
+            Kind::Full => {
+                format!("There is no room left for the SQLite store '{location}' ({detail}); free some and it goes on.")
+            }
             Kind::CannotOpen => format!("The SQLite store '{location}' cannot be opened: {detail}"),
             Kind::NotADatabase => format!("'{location}' is no Perdure store: {detail}"),
             Kind::Corrupt => format!("The SQLite store '{location}' is damaged ({detail}); restore it from a backup."),
-            Kind::SchemaVersion { .. } => format!("The SQLite store '{location}' was made by a newer Perdure: {detail}"),
+            Kind::SchemaVersion { .. } => {
+                format!("The SQLite store '{location}' was made by a newer Perdure: {detail}")
+            }
             Kind::Closed => format!("The SQLite store '{location}' is closed."),
             Kind::Internal => format!("Perdure's SQLite store '{location}' failed: {detail}"),
         };
@@ -84,9 +88,10 @@ fn kind_of(error: &rusqlite::Error) -> Kind {
             ErrorCode::DatabaseCorrupt => Kind::Corrupt,
             _ => Kind::Internal,
         },
-        E::FromSqlConversionFailure(..) | E::IntegralValueOutOfRange(..) | E::Utf8Error(..) | E::InvalidColumnType(..) => {
-            Kind::Corrupt
-        }
+        E::FromSqlConversionFailure(..)
+        | E::IntegralValueOutOfRange(..)
+        | E::Utf8Error(..)
+        | E::InvalidColumnType(..) => Kind::Corrupt,
         E::NulError(_) | E::InvalidPath(_) => Kind::CannotOpen,
         _ => Kind::Internal,
     }

@@ -8,8 +8,7 @@ use crate::error::Failure;
 use crate::options::INBOX_SCAN_MAX;
 use crate::rows::{integer, message};
 
-const OF_INSTANCE: &str =
-    "SELECT seq, kind, name, payload FROM messages WHERE instance_key = ?1 ORDER BY seq";
+const OF_INSTANCE: &str = "SELECT seq, kind, name, payload FROM messages WHERE instance_key = ?1 ORDER BY seq";
 
 /// Walks over the messages after a number: good when these are few, whatever the worker owns.
 const BY_NUMBER: &str = "SELECT m.seq, m.kind, m.name, m.payload, m.instance_key

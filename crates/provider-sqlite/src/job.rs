@@ -30,7 +30,11 @@ pub(crate) struct Batch {
 
 impl Batch {
     pub(crate) fn new(writes: Arc<Vec<Write>>, done: CommitDone) -> Self {
-        Self { writes, outcomes: Vec::new(), done }
+        Self {
+            writes,
+            outcomes: Vec::new(),
+            done,
+        }
     }
 }
 
@@ -69,7 +73,14 @@ where
 {
     pub(crate) fn new(work: F) -> (Self, oneshot::Receiver<Result<T, ProviderError>>) {
         let (reply, answer) = oneshot::channel();
-        (Self { work, value: None, reply }, answer)
+        (
+            Self {
+                work,
+                value: None,
+                reply,
+            },
+            answer,
+        )
     }
 }
 

@@ -78,12 +78,17 @@ pub struct SqliteOptions {
 
 impl Default for SqliteOptions {
     fn default() -> Self {
-        Self { durability: Durability::Full, clock: Arc::new(SystemClock) }
+        Self {
+            durability: Durability::Full,
+            clock: Arc::new(SystemClock),
+        }
     }
 }
 
 impl fmt::Debug for SqliteOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SqliteOptions").field("durability", &self.durability).finish_non_exhaustive()
+        f.debug_struct("SqliteOptions")
+            .field("durability", &self.durability)
+            .finish_non_exhaustive()
     }
 }

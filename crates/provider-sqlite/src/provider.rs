@@ -105,7 +105,12 @@ impl SqliteProvider {
             }
         };
         let thread = spawn("write", body).map_err(|failure| failure.named(&shared.location))?;
-        Ok(Self { shared, readers, writer: Mutex::new(Some(thread)), ended })
+        Ok(Self {
+            shared,
+            readers,
+            writer: Mutex::new(Some(thread)),
+            ended,
+        })
     }
 
     /// What the writer did so far.
@@ -205,7 +210,8 @@ impl Provider for SqliteProvider {
 
     async fn renew_worker(&self, worker: &WorkerId, lease_ms: u64) -> Result<bool, ProviderError> {
         let worker = worker.clone();
-        self.write(move |session| worker::renew(session, &worker, lease_ms)).await
+        self.write(move |session| worker::renew(session, &worker, lease_ms))
+            .await
     }
 
     async fn workers(&self) -> Result<Vec<Worker>, ProviderError> {
@@ -232,7 +238,8 @@ impl Provider for SqliteProvider {
         from: EventId,
         limit: usize,
     ) -> Result<Vec<EventRecord>, ProviderError> {
-        self.read(move |connection| rows::history(connection, key, execution, from, limit)).await
+        self.read(move |connection| rows::history(connection, key, execution, from, limit))
+            .await
     }
 
     async fn read_inbox(
@@ -242,7 +249,8 @@ impl Provider for SqliteProvider {
         limit: usize,
     ) -> Result<Vec<(InstanceKey, Message)>, ProviderError> {
         let worker = worker.clone();
-        self.read(move |connection| inbox::of_worker(connection, &worker, after, limit)).await
+        self.read(move |connection| inbox::of_worker(connection, &worker, after, limit))
+            .await
     }
 
     async fn read_messages(&self, key: InstanceKey) -> Result<Vec<Message>, ProviderError> {

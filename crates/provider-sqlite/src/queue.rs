@@ -33,7 +33,11 @@ pub(crate) enum Taken<T> {
 impl<T> Queue<T> {
     pub(crate) fn new() -> Self {
         Self {
-            state: Mutex::new(State { items: VecDeque::new(), closed: false, nudged: false }),
+            state: Mutex::new(State {
+                items: VecDeque::new(),
+                closed: false,
+                nudged: false,
+            }),
             ready: Condvar::new(),
         }
     }
@@ -86,7 +90,8 @@ impl<T> Queue<T> {
             match patience {
                 None => self.ready.wait(&mut state),
                 Some(patience) => {
-                    if self.ready.wait_for(&mut state, patience).timed_out() && state.items.is_empty() && !state.closed {
+                    if self.ready.wait_for(&mut state, patience).timed_out() && state.items.is_empty() && !state.closed
+                    {
                         return Taken::Idle;
                     }
                 }

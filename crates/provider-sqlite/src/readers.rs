@@ -24,7 +24,10 @@ pub(crate) struct Readers {
 
 impl Readers {
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        let readers = Self { queue: Arc::new(Queue::new()), threads: Mutex::default() };
+        let readers = Self {
+            queue: Arc::new(Queue::new()),
+            threads: Mutex::default(),
+        };
         for n in 1..=READERS {
             let connection = open_reader(path)?;
             let queue = Arc::clone(&readers.queue);

@@ -52,13 +52,22 @@ pub(crate) fn history(
         "SELECT event_id, time, kind, ref_id, name, payload, meta FROM history
          WHERE instance_key = ?1 AND execution = ?2 AND event_id >= ?3 ORDER BY event_id LIMIT ?4",
     )?;
-    let mut rows = statement.query(params![key.0, integer(execution.0), integer(from.0), integer(limit as u64)])?;
+    let mut rows = statement.query(params![
+        key.0,
+        integer(execution.0),
+        integer(from.0),
+        integer(limit as u64)
+    ])?;
     let mut events: Vec<EventRecord> = Vec::new();
     let mut expected = from.max(EventId::FIRST);
     while let Some(row) = rows.next()? {
-        let event = event(row).map_err(|error| unreadable(error, format_args!("event {expected} of instance {}", key.0)))?;
+        let event =
+            event(row).map_err(|error| unreadable(error, format_args!("event {expected} of instance {}", key.0)))?;
         if event.event_id != expected {
-            return Err(Failure::corrupt(format!("event {expected} of instance {} is missing", key.0)));
+            return Err(Failure::corrupt(format!(
+                "event {expected} of instance {} is missing",
+                key.0
+            )));
         }
         expected = expected.next();
         events.push(event);
@@ -81,14 +90,24 @@ fn event(row: &Row<'_>) -> rusqlite::Result<EventRecord> {
 /// Say which row it was that could not be read.
 fn unreadable(error: rusqlite::Error, what: impl Display) -> Failure {
     let failure = Failure::from(error);
-    if failure.is_undecodable() { Failure::corrupt(format_args!("{what}: {failure}")) } else { failure }
+    if failure.is_undecodable() {
+        Failure::corrupt(format_args!("{what}: {failure}"))
+    } else {
+        failure
+    }
 }
 
 /// How a body is kept: its kind, mailbox and payload.
 pub(crate) fn message_columns(body: &MessageBody) -> (&'static str, Option<&str>, Option<&str>) {
     match body {
-        MessageBody::Mail { mailbox: Mailbox::Event(name), payload } => ("Event", Some(name), payload.as_deref()),
-        MessageBody::Mail { mailbox: Mailbox::Queue(name), payload } => ("Queue", Some(name), payload.as_deref()),
+        MessageBody::Mail {
+            mailbox: Mailbox::Event(name),
+            payload,
+        } => ("Event", Some(name), payload.as_deref()),
+        MessageBody::Mail {
+            mailbox: Mailbox::Queue(name),
+            payload,
+        } => ("Queue", Some(name), payload.as_deref()),
         MessageBody::Cancel { reason } => ("Cancel", None, reason.as_deref()),
     }
 }
@@ -106,7 +125,13 @@ pub(crate) fn message(row: &Row<'_>) -> Result<Message, Failure> {
                 return Ok(MessageBody::Cancel { reason: payload });
             }
         };
-        Ok(MessageBody::Mail { mailbox: mailbox(row.get(2)?), payload })
+        Ok(MessageBody::Mail {
+            mailbox: mailbox(row.get(2)?),
+            payload,
+        })
     };
-    Ok(Message { seq, body: body().map_err(|error| unreadable(error, format_args!("message {seq}")))? })
+    Ok(Message {
+        seq,
+        body: body().map_err(|error| unreadable(error, format_args!("message {seq}")))?,
+    })
 }

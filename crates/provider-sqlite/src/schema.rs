@@ -37,14 +37,17 @@ pub(crate) fn identify(connection: &Connection) -> Result<u32, Failure> {
     match (application, version, objects) {
         (0, 0, 0) => Ok(0),
         (APPLICATION_ID, version, _) => {
-            let found = u32::try_from(version).map_err(|_| Failure::corrupt(format!("its schema has version {version}")))?;
+            let found =
+                u32::try_from(version).map_err(|_| Failure::corrupt(format!("its schema has version {version}")))?;
             let supported = newest();
             if found <= supported {
                 return Ok(found);
             }
             Err(Failure::Found(
                 Kind::SchemaVersion { found, supported },
-                format!("its schema has version {found}, this Perdure knows versions up to {supported}. Use a newer Perdure."),
+                format!(
+                    "its schema has version {found}, this Perdure knows versions up to {supported}. Use a newer Perdure."
+                ),
             ))
         }
         _ => Err(Failure::Found(
@@ -72,7 +75,11 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Failure> {
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", newest())?;
     transaction.commit()?;
-    assert_eq!(identify(connection)?, newest(), "the version was written with the tables");
+    assert_eq!(
+        identify(connection)?,
+        newest(),
+        "the version was written with the tables"
+    );
     Ok(())
 }
 

@@ -104,7 +104,11 @@ impl<'c> Session<'c> {
         params: impl Params,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Option<T>, Failure> {
-        Ok(self.connection.prepare_cached(sql)?.query_row(params, read).optional()?)
+        Ok(self
+            .connection
+            .prepare_cached(sql)?
+            .query_row(params, read)
+            .optional()?)
     }
 
     /// Every row.
@@ -114,11 +118,20 @@ impl<'c> Session<'c> {
         params: impl Params,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, Failure> {
-        Ok(self.connection.prepare_cached(sql)?.query_map(params, read)?.collect::<rusqlite::Result<_>>()?)
+        Ok(self
+            .connection
+            .prepare_cached(sql)?
+            .query_map(params, read)?
+            .collect::<rusqlite::Result<_>>()?)
     }
 
     /// Append one event; the primary key refuses a second one of the same id (P8).
-    pub(crate) fn append_event(&mut self, key: InstanceKey, execution: i64, event: &EventRecord) -> Result<(), Failure> {
+    pub(crate) fn append_event(
+        &mut self,
+        key: InstanceKey,
+        execution: i64,
+        event: &EventRecord,
+    ) -> Result<(), Failure> {
         self.append_event.execute(params![
             key.0,
             execution,

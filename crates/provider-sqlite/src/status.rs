@@ -8,7 +8,8 @@ use crate::error::Failure;
 use crate::rows::{number, status};
 
 /// The result of an ended instance is in its last event, and nowhere else.
-const STATUS: &str = "SELECT i.key, i.id, i.name, i.version, i.execution, i.status, i.custom_status, i.custom_status_version,
+const STATUS: &str =
+    "SELECT i.key, i.id, i.name, i.version, i.execution, i.status, i.custom_status, i.custom_status_version,
       i.created_at, i.updated_at, i.completed_at, i.parent_id, i.tags, coalesce(h.payload, i.report)
     FROM instances i LEFT JOIN history h ON i.completed_at IS NOT NULL
       AND h.instance_key = i.key AND h.execution = i.execution AND h.event_id = i.next_event_id - 1
@@ -16,7 +17,9 @@ const STATUS: &str = "SELECT i.key, i.id, i.name, i.version, i.execution, i.stat
 
 /// Status of each id, all at one moment.
 pub(crate) fn statuses(connection: &Connection, ids: &[String]) -> Result<Vec<Option<InstanceStatus>>, Failure> {
-    let moment = (ids.len() > 1 && connection.is_autocommit()).then(|| connection.unchecked_transaction()).transpose()?;
+    let moment = (ids.len() > 1 && connection.is_autocommit())
+        .then(|| connection.unchecked_transaction())
+        .transpose()?;
     let mut statement = connection.prepare_cached(STATUS)?;
     let statuses = ids
         .iter()

@@ -10,7 +10,10 @@ use crate::error::Failure;
 /// Start a thread whose name shows what it does.
 pub(crate) fn spawn(role: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Failure> {
     // Linux shows fifteen characters.
-    Builder::new().name(format!("perdure-{role}")).spawn(body).map_err(|error: io::Error| {
-        Failure::Found(ProviderErrorKind::Busy, format!("no thread could be started: {error}"))
-    })
+    Builder::new()
+        .name(format!("perdure-{role}"))
+        .spawn(body)
+        .map_err(|error: io::Error| {
+            Failure::Found(ProviderErrorKind::Busy, format!("no thread could be started: {error}"))
+        })
 }

@@ -10,7 +10,9 @@ use crate::session::Session;
 
 /// End of a lease that starts now.
 fn lease_until(session: &Session<'_>, lease_ms: u64) -> i64 {
-    session.now_ms().saturating_add(i64::try_from(lease_ms).unwrap_or(i64::MAX))
+    session
+        .now_ms()
+        .saturating_add(i64::try_from(lease_ms).unwrap_or(i64::MAX))
 }
 
 /// Once more with the same id is the same registration: the caller may not have heard of the first.

@@ -19,7 +19,8 @@ use crate::error::Failure;
 use crate::job::Job;
 use crate::listeners::Listeners;
 use crate::options::{
-    CHECKPOINT_TRIES_MAX, FOREIGN_CHANGE_EVERY, TRANSACTION_JOBS_MAX, TRANSACTION_WRITES_MAX, WAL_BYTES_MAX, WAL_CHECK_EVERY,
+    CHECKPOINT_TRIES_MAX, FOREIGN_CHANGE_EVERY, TRANSACTION_JOBS_MAX, TRANSACTION_WRITES_MAX, WAL_BYTES_MAX,
+    WAL_CHECK_EVERY,
 };
 use crate::queue::{Queue, Taken};
 use crate::readers::Readers;
@@ -41,7 +42,14 @@ pub(crate) struct Shared {
 pub(crate) fn run(writer: WriterConnection, shared: &Shared, readers: Option<Arc<Readers>>) {
     let WriterConnection { connection, patience } = writer;
     match Session::new(&connection) {
-        Ok(session) => Writer { session, connection: &connection, patience, shared, log: Log::of(shared) }.serve(),
+        Ok(session) => Writer {
+            session,
+            connection: &connection,
+            patience,
+            shared,
+            log: Log::of(shared),
+        }
+        .serve(),
         Err(failure) => refuse_all(shared, &failure.named(&shared.location)),
     }
     if let Some(readers) = readers {
@@ -127,8 +135,14 @@ impl Writer<'_> {
     /// That holds for a failed COMMIT too: SQLite makes the frames of a commit visible, to this process and to all
     /// others, only after they are synced, and the next transaction writes over them.
     fn attempt(&mut self, group: &mut [Box<dyn Job>]) -> Result<(), Stopped> {
-        self.session.begin(self.shared.clock.now_ms()).map_err(Stopped::Around)?;
-        let foreign = if self.shared.file.is_some() { self.session.foreign_commit() } else { Ok(false) };
+        self.session
+            .begin(self.shared.clock.now_ms())
+            .map_err(Stopped::Around)?;
+        let foreign = if self.shared.file.is_some() {
+            self.session.foreign_commit()
+        } else {
+            Ok(false)
+        };
         let result = foreign.map_err(Stopped::Around).and_then(|foreign| {
             for job in group.iter_mut() {
                 // A panic is a defect of one job; the transaction is rolled back and forgets it.
@@ -196,7 +210,11 @@ impl Log {
     fn of(shared: &Shared) -> Option<Self> {
         let mut file = shared.file.clone()?.into_os_string();
         file.push("-wal");
-        Some(Self { file: file.into(), transactions: 0, limit: WAL_BYTES_MAX })
+        Some(Self {
+            file: file.into(),
+            transactions: 0,
+            limit: WAL_BYTES_MAX,
+        })
     }
 
     fn keep_bounded(&mut self, connection: &Connection, patience: &Patience) {
@@ -209,7 +227,13 @@ impl Log {
             return;
         }
         // It fails while another process reads at length; then the next try waits until the log has grown by as much again.
-        let _ = patience.limited(CHECKPOINT_TRIES_MAX, || connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)"));
-        self.limit = if size() <= WAL_BYTES_MAX { WAL_BYTES_MAX } else { size() + WAL_BYTES_MAX };
+        let _ = patience.limited(CHECKPOINT_TRIES_MAX, || {
+            connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
+        });
+        self.limit = if size() <= WAL_BYTES_MAX {
+            WAL_BYTES_MAX
+        } else {
+            size() + WAL_BYTES_MAX
+        };
     }
 }

@@ -13,7 +13,10 @@ pub trait Clock: Send + Sync + 'static {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's wall clock")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the machine's wall clock"
+    )]
     fn now_ms(&self) -> i64 {
         std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)

@@ -43,12 +43,18 @@ pub enum ProviderErrorKind {
 impl ProviderError {
     /// An error of a kind.
     pub fn new(kind: ProviderErrorKind, message: impl fmt::Display) -> Self {
-        Self { kind, message: message.to_string() }
+        Self {
+            kind,
+            message: message.to_string(),
+        }
     }
 
     /// Whether the same call may work later.
     #[must_use]
     pub const fn retryable(&self) -> bool {
-        matches!(self.kind, ProviderErrorKind::Busy | ProviderErrorKind::Io | ProviderErrorKind::Full)
+        matches!(
+            self.kind,
+            ProviderErrorKind::Busy | ProviderErrorKind::Io | ProviderErrorKind::Full
+        )
     }
 }

@@ -68,7 +68,10 @@ impl Status {
     /// Whether the instance has ended for good.
     #[must_use]
     pub const fn is_terminal(self) -> bool {
-        matches!(self, Status::Completed | Status::Failed | Status::Cancelled | Status::Terminated)
+        matches!(
+            self,
+            Status::Completed | Status::Failed | Status::Cancelled | Status::Terminated
+        )
     }
 }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Message, MessageSeq};
 
-use crate::{Acquire, Acquired, InstanceKey, InstanceStatus, NewWorker, Outcome, ProviderError, Worker, WorkerId, Write};
+use crate::{
+    Acquire, Acquired, InstanceKey, InstanceStatus, NewWorker, Outcome, ProviderError, Worker, WorkerId, Write,
+};
 
 /// What is told when a batch is durable, or was not written. Called once, on a thread of the provider; it must not block.
 pub type CommitDone = Box<dyn FnOnce(Result<Vec<Outcome>, ProviderError>) + Send>;

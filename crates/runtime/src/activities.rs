@@ -78,7 +78,14 @@ pub(crate) struct Activities {
 
 impl Activities {
     pub(crate) fn new(slots: usize) -> Self {
-        Self { slots, used: 0, closed: false, entries: HashMap::new(), by_schedule: BTreeMap::new(), queue: VecDeque::new() }
+        Self {
+            slots,
+            used: 0,
+            closed: false,
+            entries: HashMap::new(),
+            by_schedule: BTreeMap::new(),
+            queue: VecDeque::new(),
+        }
     }
 
     /// Take an attempt in, to be admitted now or, when `delayed`, by [`due`](Self::due). `false`: it is here already (its instance was loaded again).
@@ -127,7 +134,8 @@ impl Activities {
     /// An attempt is over; `None`: nobody waits for it any more.
     pub(crate) fn remove(&mut self, token: ActivityToken) -> Option<Attempt> {
         let entry = self.entries.remove(&token)?;
-        self.by_schedule.remove(&(entry.attempt.instance.key, entry.attempt.task.scheduled));
+        self.by_schedule
+            .remove(&(entry.attempt.instance.key, entry.attempt.task.scheduled));
         self.used -= usize::from(entry.place == Place::Admitted);
         Some(entry.attempt)
     }
@@ -142,9 +150,15 @@ impl Activities {
 
     /// Give all of an instance up. The tokens of attempts that must be aborted.
     pub(crate) fn cancel_all(&mut self, key: InstanceKey) -> Vec<ActivityToken> {
-        let schedules: Vec<EventId> =
-            self.by_schedule.range((key, EventId(0))..=(key, EventId(u64::MAX))).map(|((_, scheduled), _)| *scheduled).collect();
-        schedules.into_iter().filter_map(|scheduled| self.cancel(key, scheduled)).collect()
+        let schedules: Vec<EventId> = self
+            .by_schedule
+            .range((key, EventId(0))..=(key, EventId(u64::MAX)))
+            .map(|((_, scheduled), _)| *scheduled)
+            .collect();
+        schedules
+            .into_iter()
+            .filter_map(|scheduled| self.cancel(key, scheduled))
+            .collect()
     }
 
     /// Admit nothing more.
@@ -154,7 +168,12 @@ impl Activities {
 
     /// Forget everything. The tokens of attempts that must be aborted.
     pub(crate) fn clear(&mut self) -> Vec<ActivityToken> {
-        let admitted = self.entries.iter().filter(|(_, e)| e.place == Place::Admitted).map(|(t, _)| *t).collect();
+        let admitted = self
+            .entries
+            .iter()
+            .filter(|(_, e)| e.place == Place::Admitted)
+            .map(|(t, _)| *t)
+            .collect();
         self.entries.clear();
         self.by_schedule.clear();
         self.queue.clear();

@@ -22,7 +22,14 @@ struct State<T> {
 
 impl<T> Alarms<T> {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, state: Mutex::new(State { next: 0, at: BTreeMap::new() }), earlier: Notify::new() }
+        Self {
+            clock,
+            state: Mutex::new(State {
+                next: 0,
+                at: BTreeMap::new(),
+            }),
+            earlier: Notify::new(),
+        }
     }
 
     pub(crate) fn set(&self, at_ms: i64, what: T) {
@@ -73,7 +80,10 @@ mod tests {
         let clock = Arc::new(ManualClock::new(100));
         let alarms = Arc::new(Alarms::new(clock.clone() as Arc<dyn Clock>));
         alarms.set(3_600_100, "later");
-        let waiting = { let alarms = Arc::clone(&alarms); tokio::spawn(async move { alarms.next().await }) };
+        let waiting = {
+            let alarms = Arc::clone(&alarms);
+            tokio::spawn(async move { alarms.next().await })
+        };
         tokio::task::yield_now().await;
         alarms.set(100, "now");
         assert_eq!(waiting.await.expect("the task ends"), "now");

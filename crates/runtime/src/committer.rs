@@ -62,11 +62,22 @@ pub struct CommitStats {
 impl Committer {
     pub(crate) fn new(provider: Arc<dyn Provider>, tokio: Handle) -> Arc<Self> {
         let info = provider.info();
-        Arc::new(Self { provider, tokio, concurrent: info.concurrent_commits, batch_max: info.batch_max, state: Mutex::default() })
+        Arc::new(Self {
+            provider,
+            tokio,
+            concurrent: info.concurrent_commits,
+            batch_max: info.batch_max,
+            state: Mutex::default(),
+        })
     }
 
     pub(crate) fn submit(self: &Arc<Self>, write: Write, patience: Patience, done: WriteDone) {
-        self.state.lock().waiting.push_back(Item { write, patience, attempts: 0, done });
+        self.state.lock().waiting.push_back(Item {
+            write,
+            patience,
+            attempts: 0,
+            done,
+        });
         self.pump();
     }
 
@@ -90,23 +101,35 @@ impl Committer {
     }
 
     fn send(self: &Arc<Self>, mut items: Vec<Item>) {
-        let batch = Arc::new(items.iter_mut().map(|item| std::mem::replace(&mut item.write, PLACEHOLDER)).collect::<Vec<_>>());
+        let batch = Arc::new(
+            items
+                .iter_mut()
+                .map(|item| std::mem::replace(&mut item.write, PLACEHOLDER))
+                .collect::<Vec<_>>(),
+        );
         let this = Arc::clone(self);
         let kept = Arc::clone(&batch);
-        self.provider.commit(batch, Box::new(move |result| match result {
-            Ok(outcomes) => this.written(items, outcomes),
-            Err(error) => {
-                let writes = Arc::try_unwrap(kept).unwrap_or_else(|shared| (*shared).clone());
-                for (item, write) in items.iter_mut().zip(writes) {
-                    item.write = write;
+        self.provider.commit(
+            batch,
+            Box::new(move |result| match result {
+                Ok(outcomes) => this.written(items, outcomes),
+                Err(error) => {
+                    let writes = Arc::try_unwrap(kept).unwrap_or_else(|shared| (*shared).clone());
+                    for (item, write) in items.iter_mut().zip(writes) {
+                        item.write = write;
+                    }
+                    this.failed(items, &error);
                 }
-                this.failed(items, &error);
-            }
-        }));
+            }),
+        );
     }
 
     fn written(self: &Arc<Self>, items: Vec<Item>, outcomes: Vec<Outcome>) {
-        assert_eq!(items.len(), outcomes.len(), "a provider answers each write of a batch (P1)");
+        assert_eq!(
+            items.len(),
+            outcomes.len(),
+            "a provider answers each write of a batch (P1)"
+        );
         {
             let mut state = self.state.lock();
             state.failures = 0;
@@ -135,10 +158,16 @@ impl Committer {
                     given_up.push(item);
                 }
             }
-            state.failures = if error.retryable() { state.failures.saturating_add(1) } else { 0 };
+            state.failures = if error.retryable() {
+                state.failures.saturating_add(1)
+            } else {
+                0
+            };
             state.backing_off = error.retryable();
             let (first, most) = RETRY_DELAYS;
-            first.saturating_mul(1 << state.failures.clamp(1, 16).saturating_sub(1)).min(most)
+            first
+                .saturating_mul(1 << state.failures.clamp(1, 16).saturating_sub(1))
+                .min(most)
         };
         for item in given_up.into_iter().rev() {
             (item.done)(Err(error.clone()));
@@ -156,4 +185,7 @@ impl Committer {
 }
 
 /// Stands in an item for a write that is under way.
-const PLACEHOLDER: Write = Write::Resume { id: String::new(), time_ms: 0 };
+const PLACEHOLDER: Write = Write::Resume {
+    id: String::new(),
+    time_ms: 0,
+};

@@ -56,9 +56,13 @@ impl RuntimeError {
             RuntimeError::InstanceExists { .. } => "INSTANCE_EXISTS",
             RuntimeError::InstanceNotFound { .. } => "INSTANCE_NOT_FOUND",
             RuntimeError::Nondeterminism(_) => "NONDETERMINISM",
-            RuntimeError::InstanceEnded { .. } | RuntimeError::NotSuspended { .. } | RuntimeError::State(_) => "RUNTIME_STATE",
+            RuntimeError::InstanceEnded { .. } | RuntimeError::NotSuspended { .. } | RuntimeError::State(_) => {
+                "RUNTIME_STATE"
+            }
             RuntimeError::Argument(_) => "ARGUMENT",
-            RuntimeError::Provider(error) if matches!(error.kind, ProviderErrorKind::SchemaVersion { .. }) => "SCHEMA_VERSION",
+            RuntimeError::Provider(error) if matches!(error.kind, ProviderErrorKind::SchemaVersion { .. }) => {
+                "SCHEMA_VERSION"
+            }
             RuntimeError::Provider(_) => "PROVIDER",
         }
     }

@@ -49,18 +49,57 @@ pub(crate) struct Core {
 }
 
 impl Instance {
-    pub(crate) fn new(token: Token, acquired: AcquiredInstance, budget: Budget) -> Result<Arc<Self>, (Arc<Self>, RecordError)> {
-        let AcquiredInstance { key, id, name, version, parent_id, execution, epoch, next_event_id, fresh, history, messages } = acquired;
+    pub(crate) fn new(
+        token: Token,
+        acquired: AcquiredInstance,
+        budget: Budget,
+    ) -> Result<Arc<Self>, (Arc<Self>, RecordError)> {
+        let AcquiredInstance {
+            key,
+            id,
+            name,
+            version,
+            parent_id,
+            execution,
+            epoch,
+            next_event_id,
+            fresh,
+            history,
+            messages,
+        } = acquired;
         let complete = history.last().is_some_and(|last| last.event_id.next() == next_event_id);
-        let engine = Engine::new(Start { history, complete, fresh, budget });
+        let engine = Engine::new(Start {
+            history,
+            complete,
+            fresh,
+            budget,
+        });
         let seen = messages.last().map_or(MessageSeq(0), |m| m.seq);
         let pending = messages.into_iter().map(Completion::Message).collect();
         let (engine, problem) = match engine {
             Ok(engine) => (Some(engine), None),
             Err(problem) => (None, Some(problem)),
         };
-        let core = Core { process: Process::default(), epoch, engine, next_event_id, hot: false, alarm_ms: None, pending, seen };
-        let instance = Arc::new(Self { token, key, id, name, version, parent_id, execution, core: Mutex::new(core) });
+        let core = Core {
+            process: Process::default(),
+            epoch,
+            engine,
+            next_event_id,
+            hot: false,
+            alarm_ms: None,
+            pending,
+            seen,
+        };
+        let instance = Arc::new(Self {
+            token,
+            key,
+            id,
+            name,
+            version,
+            parent_id,
+            execution,
+            core: Mutex::new(core),
+        });
         match problem {
             None => Ok(instance),
             Some(problem) => Err((instance, problem)),

@@ -93,7 +93,9 @@ impl Level {
     /// The level of a text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        [Level::Debug, Level::Info, Level::Warn, Level::Error].into_iter().find(|l| l.as_str() == text)
+        [Level::Debug, Level::Info, Level::Warn, Level::Error]
+            .into_iter()
+            .find(|l| l.as_str() == text)
     }
 }
 

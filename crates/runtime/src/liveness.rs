@@ -15,12 +15,19 @@ pub(crate) struct ThisProcess {
 impl ThisProcess {
     pub(crate) fn read() -> Self {
         let pid = std::process::id();
-        Self { host: host(), pid, start: start_of(pid).unwrap_or_default() }
+        Self {
+            host: host(),
+            pid,
+            start: start_of(pid).unwrap_or_default(),
+        }
     }
 
     /// Whether the process of a worker is surely gone: it ran on this machine, and there its id is free or another's.
     pub(crate) fn knows_gone(&self, worker: &Worker) -> bool {
-        if self.host.is_empty() || worker.host != self.host || (worker.pid == self.pid && worker.process_start == self.start) {
+        if self.host.is_empty()
+            || worker.host != self.host
+            || (worker.pid == self.pid && worker.process_start == self.start)
+        {
             return false;
         }
         match start_of(worker.pid) {
@@ -35,7 +42,11 @@ impl ThisProcess {
 fn host() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    if boot.trim().is_empty() { String::new() } else { format!("{}/{}", boot.trim(), namespace.display()) }
+    if boot.trim().is_empty() {
+        String::new()
+    } else {
+        format!("{}/{}", boot.trim(), namespace.display())
+    }
 }
 
 /// Start time of a process in clock ticks since boot: field 22 of `/proc/PID/stat` (proc(5)); a zombie counts as gone.
@@ -51,7 +62,9 @@ fn start_of(pid: u32) -> Option<String> {
 
 #[cfg(unix)]
 fn exists(pid: u32) -> bool {
-    let Ok(pid) = libc::pid_t::try_from(pid) else { return false };
+    let Ok(pid) = libc::pid_t::try_from(pid) else {
+        return false;
+    };
     if fs::exists("/proc/self/stat").unwrap_or(false) {
         // What /proc shows was looked at already: no entry or a zombie.
         return false;
@@ -77,7 +90,14 @@ mod tests {
 
     fn worker_of(host: &str, pid: u32, start: &str) -> Worker {
         let id = WorkerId(Arc::from("w"));
-        Worker { id, name: String::new(), host: host.into(), pid, process_start: start.into(), lease_until_ms: 0 }
+        Worker {
+            id,
+            name: String::new(),
+            host: host.into(),
+            pid,
+            process_start: start.into(),
+            lease_until_ms: 0,
+        }
     }
 
     #[test]

@@ -20,15 +20,23 @@ impl Registry {
     }
 
     pub(crate) fn has(&self, name: &str, version: &str) -> bool {
-        self.0.get(name).is_some_and(|versions| versions.iter().any(|v| v == version))
+        self.0
+            .get(name)
+            .is_some_and(|versions| versions.iter().any(|v| v == version))
     }
 
     pub(crate) fn highest(&self, name: &str) -> Option<&str> {
-        self.0.get(name).and_then(|versions| versions.last()).map(String::as_str)
+        self.0
+            .get(name)
+            .and_then(|versions| versions.last())
+            .map(String::as_str)
     }
 
     pub(crate) fn all(&self) -> Vec<(String, String)> {
-        self.0.iter().flat_map(|(name, versions)| versions.iter().map(|v| (name.clone(), v.clone()))).collect()
+        self.0
+            .iter()
+            .flat_map(|(name, versions)| versions.iter().map(|v| (name.clone(), v.clone())))
+            .collect()
     }
 }
 

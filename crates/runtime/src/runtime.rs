@@ -1,42 +1,23 @@
 //! A runtime: what it can run, its lane, and its session while it is started.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use perdure_engine::{Awaited, Command, Completion, EventId, Outcome, Payload};
-use perdure_provider::Clock;
-use perdure_scheduler::{Class, Lane};
 
 use crate::activities::{AbortReason, ActivityToken};
 use crate::error::RuntimeError;
 use crate::instance::Token;
-use crate::job::{ActivityJob, Host, Job, Level, LogRecord, Queued};
+use crate::job::{ActivityJob, Host, Job, Level, Queued};
 use crate::maps::{Turn, Turns};
-use crate::metrics::{Counters, Metrics};
+use crate::metrics::Metrics;
 use crate::options::{RETRY_DELAYS, RuntimeOptions};
-use crate::registry::Registry;
 use crate::session::Session;
+use crate::shared::Shared;
 use crate::store::Store;
 use crate::turn::{self, Delivered};
-use crate::worker::{self, Tasks};
-
-/// What a runtime and its sessions share.
-pub(crate) struct Shared {
-    pub(crate) store: Arc<Store>,
-    pub(crate) options: RuntimeOptions,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) lane: Lane<Queued>,
-    pub(crate) registry: Mutex<Registry>,
-    pub(crate) metrics: Counters,
-    pub(crate) turns: Turns,
-    session: RwLock<Option<Arc<Session>>>,
-    tasks: Mutex<Option<Tasks>>,
-    phase: Mutex<Phase>,
-    tokens: AtomicU32,
-    activities: AtomicU32,
-}
+use crate::worker;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -44,55 +25,6 @@ enum Phase {
     Starting,
     Started,
     Stopping,
-}
-
-impl Shared {
-    pub(crate) fn next_token(&self) -> Token {
-        Token(self.tokens.fetch_add(1, Ordering::Relaxed))
-    }
-
-    pub(crate) fn next_activity(&self) -> ActivityToken {
-        ActivityToken(self.activities.fetch_add(1, Ordering::Relaxed))
-    }
-
-    pub(crate) fn log(&self, level: Level, message: String) {
-        self.lane.push(Class::First, Queued::Log(LogRecord { level, message, fields: None }));
-    }
-
-    pub(crate) fn session(&self) -> Option<Arc<Session>> {
-        self.session.read().clone()
-    }
-
-    fn set_session(&self, session: Option<(Arc<Session>, Tasks)>) -> Option<Arc<Session>> {
-        let (session, tasks) = session.unzip();
-        let old_tasks = std::mem::replace(&mut *self.tasks.lock(), tasks);
-        drop(old_tasks);
-        std::mem::replace(&mut *self.session.write(), session)
-    }
-
-    /// A session lost its lease: begin another one as a new worker, as soon as the store answers.
-    pub(crate) fn start_over(self: &Arc<Self>) {
-        let shared = Arc::clone(self);
-        self.store.tokio.spawn(async move {
-            let (mut delay, most) = RETRY_DELAYS;
-            while *shared.phase.lock() == Phase::Started {
-                match worker::begin(&shared).await {
-                    Ok(begun) => {
-                        let phase = shared.phase.lock();
-                        if *phase == Phase::Started {
-                            shared.set_session(Some(begun));
-                        }
-                        return;
-                    }
-                    Err(error) => {
-                        shared.log(Level::Warn, format!("a new worker could not be registered, trying again: {error}"));
-                        crate::time::sleep(delay).await;
-                        delay = (delay * 2).min(most);
-                    }
-                }
-            }
-        });
-    }
 }
 
 /// What the host must know of an instance to make its generator.
@@ -128,28 +60,33 @@ pub struct MapSizes {
 /// A runtime. Its lane's methods ([`next_job`](Self::next_job) to [`fail_activity`](Self::fail_activity)) are for the lane's one thread.
 pub struct Runtime {
     pub(crate) shared: Arc<Shared>,
+    state: Arc<State>,
+    turns: Turns,
+}
+
+/// Whether it is started, and its session then.
+struct State {
+    phase: Mutex<Phase>,
+    session: RwLock<Option<Arc<Session>>>,
 }
 
 impl Runtime {
     /// A runtime on a store, not started.
     #[must_use]
     pub fn new(store: Arc<Store>, options: RuntimeOptions) -> Self {
-        let clock = Arc::clone(&store.clock);
-        let shared = Shared {
-            store,
-            options,
-            clock,
-            lane: Lane::default(),
-            registry: Mutex::default(),
-            metrics: Counters::default(),
-            turns: Turns::default(),
-            session: RwLock::default(),
-            tasks: Mutex::default(),
+        let state = State {
             phase: Mutex::new(Phase::Stopped),
-            tokens: AtomicU32::new(1),
-            activities: AtomicU32::new(1),
+            session: RwLock::default(),
         };
-        Self { shared: Arc::new(shared) }
+        Self {
+            shared: Shared::new(store, options),
+            state: Arc::new(state),
+            turns: Turns::default(),
+        }
+    }
+
+    fn session(&self) -> Option<Arc<Session>> {
+        self.state.session.read().clone()
     }
 
     /// Say that the host can run an orchestration, before or after the start.
@@ -162,7 +99,7 @@ impl Runtime {
         if !self.shared.registry.lock().add(name, version) {
             return Err(RuntimeError::Argument(duplicate));
         }
-        if let Some(session) = self.shared.session() {
+        if let Some(session) = self.session() {
             session.due_at(0);
         }
         Ok(())
@@ -177,14 +114,18 @@ impl Runtime {
         self.change_phase(Phase::Stopped, Phase::Starting, "the runtime is started already")?;
         self.shared.lane.attach(Box::new(move || host.wake()));
         match worker::begin(&self.shared).await {
-            Ok(begun) => {
-                let id = begun.0.worker.to_string();
-                self.shared.set_session(Some(begun));
-                *self.shared.phase.lock() = Phase::Started;
+            Ok(session) => {
+                let id = session.worker.to_string();
+                *self.state.session.write() = Some(Arc::clone(&session));
+                *self.state.phase.lock() = Phase::Started;
+                self.shared
+                    .store
+                    .tokio
+                    .spawn(start_over(Arc::clone(&self.shared), Arc::clone(&self.state), session));
                 Ok(id)
             }
             Err(error) => {
-                *self.shared.phase.lock() = Phase::Stopped;
+                *self.state.phase.lock() = Phase::Stopped;
                 Err(error)
             }
         }
@@ -198,7 +139,7 @@ impl Runtime {
     /// [`RuntimeError::State`] unless it is started. A store that does not answer is no error: the lease ends by itself.
     pub async fn shutdown(&self, timeout: Duration) -> Result<(), RuntimeError> {
         self.change_phase(Phase::Started, Phase::Stopping, "the runtime is not started")?;
-        if let Some(session) = self.shared.session() {
+        if let Some(session) = self.session() {
             session.drain();
             let drained = async {
                 while !session.is_drained() {
@@ -210,18 +151,23 @@ impl Runtime {
                 () = crate::time::sleep(timeout) => {}
             }
             session.end(AbortReason::Shutdown);
-            self.shared.store.detach(&session);
             if let Err(error) = self.shared.store.provider.release_worker(&session.worker).await {
-                self.shared.log(Level::Warn, format!("what worker {} owned is taken over when its lease ends: {error}", session.worker));
+                self.shared.log(
+                    Level::Warn,
+                    format!(
+                        "what worker {} owned is taken over when its lease ends: {error}",
+                        session.worker
+                    ),
+                );
             }
         }
-        self.shared.set_session(None);
-        *self.shared.phase.lock() = Phase::Stopped;
+        *self.state.session.write() = None;
+        *self.state.phase.lock() = Phase::Stopped;
         Ok(())
     }
 
     fn change_phase(&self, from: Phase, to: Phase, otherwise: &'static str) -> Result<(), RuntimeError> {
-        let mut phase = self.shared.phase.lock();
+        let mut phase = self.state.phase.lock();
         if *phase != from {
             return Err(RuntimeError::State(otherwise));
         }
@@ -238,8 +184,8 @@ impl Runtime {
         metrics.commit_writes = commits.writes;
         metrics.commit_retries = commits.retries;
         metrics.queued_jobs = self.shared.lane.len() as u64;
-        metrics.turns_in_progress = self.shared.turns.len() as u64;
-        if let Some(session) = self.shared.session() {
+        metrics.turns_in_progress = self.turns.len() as u64;
+        if let Some(session) = self.session() {
             let table = session.table.lock();
             metrics.owned_instances = table.len() as u64;
             metrics.cached_instances = table.hot_len() as u64;
@@ -254,10 +200,10 @@ impl Runtime {
     /// Sizes of the maps keyed by instance.
     #[must_use]
     pub fn map_sizes(&self) -> MapSizes {
-        let session = self.shared.session();
+        let session = self.session();
         MapSizes {
             instances: session.as_ref().map_or(0, |s| s.table.lock().loaded()),
-            turns: self.shared.turns.len(),
+            turns: self.turns.len(),
             activities: session.as_ref().map_or(0, |s| s.activities.lock().len()),
         }
     }
@@ -270,8 +216,8 @@ impl Runtime {
             match self.shared.lane.pop()? {
                 Queued::Turn(instance) => {
                     let token = instance.token;
-                    if let Some(turn) = self.shared.session().and_then(|session| turn::begin(session, instance)) {
-                        self.shared.turns.begin(turn);
+                    if let Some(turn) = self.session().and_then(|session| turn::begin(session, instance)) {
+                        self.turns.begin(turn);
                         return Some(Job::Turn(token));
                     }
                 }
@@ -283,7 +229,7 @@ impl Runtime {
                 }
                 Queued::Abort(activity, reason) => return Some(Job::Abort { activity, reason }),
                 Queued::Drop(token) => {
-                    self.shared.turns.end(token);
+                    self.turns.end(token);
                     return Some(Job::Drop(token));
                 }
                 Queued::Log(record) => return Some(Job::Log(record)),
@@ -292,7 +238,7 @@ impl Runtime {
     }
 
     fn activity_job(&self, token: ActivityToken) -> Option<ActivityJob> {
-        let session = self.shared.session()?;
+        let session = self.session()?;
         let activities = session.activities.lock();
         let attempt = activities.get(token)?;
         let (instance, task) = (&attempt.instance, &attempt.task);
@@ -310,7 +256,7 @@ impl Runtime {
     }
 
     pub(crate) fn turn(&self, token: Token) -> Result<Turn, RuntimeError> {
-        turn::in_progress(self.shared.turns.get(token))
+        turn::in_progress(self.turns.get(token))
     }
 
     /// What the host must know to make an instance's generator.
@@ -321,7 +267,10 @@ impl Runtime {
     pub fn describe(&self, token: Token) -> Result<Facts, RuntimeError> {
         let Turn { instance, .. } = self.turn(token)?;
         let core = instance.lock();
-        let engine = core.engine.as_ref().ok_or(RuntimeError::State("the instance is being loaded"))?;
+        let engine = core
+            .engine
+            .as_ref()
+            .ok_or(RuntimeError::State("the instance is being loaded"))?;
         Ok(Facts {
             instance_id: instance.id.clone(),
             execution: instance.execution.0,
@@ -351,7 +300,7 @@ impl Runtime {
         let turn = self.turn(token)?;
         let delivered = turn::step(&turn, awaited)?;
         if delivered.is_none() {
-            self.shared.turns.end(token);
+            self.turns.end(token);
             turn::end(turn);
         }
         Ok(delivered)
@@ -365,7 +314,7 @@ impl Runtime {
     pub fn finish(&self, token: Token, outcome: Outcome) -> Result<(), RuntimeError> {
         let turn = self.turn(token)?;
         turn::finish(&turn, outcome)?;
-        self.shared.turns.end(token);
+        self.turns.end(token);
         turn::end(turn);
         Ok(())
     }
@@ -378,7 +327,7 @@ impl Runtime {
     /// [`RuntimeError::State`] outside a turn.
     pub fn suspend(&self, token: Token, source: &str) -> Result<(), RuntimeError> {
         let turn = self.turn(token)?;
-        self.shared.turns.end(token);
+        self.turns.end(token);
         turn::suspend(turn, source);
         Ok(())
     }
@@ -403,15 +352,61 @@ impl Runtime {
 
     /// An attempt succeeded. `true`: the lane was parked and has work now; the caller must drain it.
     pub fn complete_activity(&self, token: ActivityToken, output: Payload) -> bool {
-        self.shared.session().is_some_and(|s| s.settle(token, |scheduled| Completion::ActivityCompleted { scheduled, output }))
+        self.session()
+            .is_some_and(|s| s.settle(token, |scheduled| Completion::ActivityCompleted { scheduled, output }))
     }
 
     /// An attempt failed. `true`: the lane was parked and has work now; the caller must drain it.
     pub fn fail_activity(&self, token: ActivityToken, failure: Failure) -> bool {
-        let Failure { error, error_name, non_retryable, retry_after_ms } = failure;
-        self.shared.session().is_some_and(|s| {
-            s.settle(token, |scheduled| Completion::AttemptFailed { scheduled, error, error_name, non_retryable, retry_after_ms })
+        let Failure {
+            error,
+            error_name,
+            non_retryable,
+            retry_after_ms,
+        } = failure;
+        self.session().is_some_and(|s| {
+            s.settle(token, |scheduled| Completion::AttemptFailed {
+                scheduled,
+                error,
+                error_name,
+                non_retryable,
+                retry_after_ms,
+            })
         })
+    }
+}
+
+/// While the runtime is started: each time its session has ended (it lost its lease), begin another one as a new worker, as soon as the
+/// store answers.
+async fn start_over(shared: Arc<Shared>, state: Arc<State>, first: Arc<Session>) {
+    let mut session = first;
+    let (mut delay, most) = RETRY_DELAYS;
+    loop {
+        session.over().await;
+        session = loop {
+            if *state.phase.lock() != Phase::Started {
+                return;
+            }
+            match worker::begin(&shared).await {
+                Ok(session) => break session,
+                Err(error) => {
+                    shared.log(
+                        Level::Warn,
+                        format!("a new worker could not be registered, trying again: {error}"),
+                    );
+                    crate::time::sleep(delay).await;
+                    delay = (delay * 2).min(most);
+                }
+            }
+        };
+        delay = RETRY_DELAYS.0;
+        let phase = state.phase.lock();
+        if *phase == Phase::Started {
+            *state.session.write() = Some(Arc::clone(&session));
+        } else {
+            // It was shut down meanwhile: what this worker was given goes back when its lease ends.
+            session.end(AbortReason::Shutdown);
+        }
     }
 }
 

@@ -9,18 +9,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use perdure_engine::{Completion, Effect, EventId, MessageSeq};
-use perdure_provider::{AcquiredInstance, AfterTurn, InstanceKey, ProviderError, TurnCommit, WorkerId, Write};
+use perdure_engine::{Completion, Effect, EventId};
+use perdure_provider::{AcquiredInstance, AfterTurn, InstanceKey, TurnCommit, WorkerId, Write};
 use perdure_scheduler::{Class, State};
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
 use crate::activities::{AbortReason, Activities, ActivityToken, Attempt};
 use crate::alarms::Alarms;
 use crate::committer::Patience;
 use crate::instance::Instance;
 use crate::job::{Level, Queued};
-use crate::options::{HISTORY_PAGE, OWNED_INSTANCES_MAX, RETRY_DELAYS};
-use crate::runtime::Shared;
+use crate::options::OWNED_INSTANCES_MAX;
+use crate::shared::Shared;
+use crate::store::LocalWorker;
 use crate::table::Table;
 
 /// What an alarm of a session is for.
@@ -48,6 +50,9 @@ pub(crate) struct Session {
     ended: AtomicBool,
     /// Something ran dry, while draining.
     pub(crate) drained: Notify,
+    over: Notify,
+    /// What runs for it; aborted when it ends.
+    tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Session {
@@ -67,16 +72,13 @@ impl Session {
             draining: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             drained: Notify::new(),
+            over: Notify::new(),
+            tasks: Mutex::default(),
         })
     }
 
     pub(crate) fn now_ms(&self) -> i64 {
         self.shared.clock.now_ms()
-    }
-
-    /// How many more instances it may own.
-    pub(crate) fn room(&self) -> usize {
-        if self.draining.load(Ordering::Acquire) { 0 } else { OWNED_INSTANCES_MAX.saturating_sub(self.table.lock().len()) }
     }
 
     // ---- instances come ----
@@ -88,7 +90,10 @@ impl Session {
             return;
         }
         let key = acquired.key;
-        let kept = self.table.lock().take_released(key, acquired.epoch, acquired.next_event_id);
+        let kept = self
+            .table
+            .lock()
+            .take_released(key, acquired.epoch, acquired.next_event_id);
         let instance = match kept {
             Some((instance, true)) => {
                 let mut core = instance.lock();
@@ -131,17 +136,6 @@ impl Session {
         self.notify(&instance, Some(completion));
     }
 
-    /// Read what waits for one instance.
-    fn inbox_again(self: &Arc<Self>, key: InstanceKey) {
-        let this = Arc::clone(self);
-        self.shared.store.tokio.spawn(async move {
-            let messages = retrying(|| this.shared.store.provider.read_messages(key)).await;
-            for message in messages.unwrap_or_default() {
-                this.receive(key, Completion::Message(message));
-            }
-        });
-    }
-
     /// Something happened to an instance: make it ready if that means work.
     pub(crate) fn notify(self: &Arc<Self>, instance: &Arc<Instance>, completion: Option<Completion>) {
         if let Some(queued) = self.notified(instance, completion) {
@@ -173,59 +167,6 @@ impl Session {
         Some(Queued::Turn(Arc::clone(instance)))
     }
 
-    // ---- history comes ----
-
-    /// Read a page of history for a blocked instance; it is ready afterwards.
-    pub(crate) fn load(self: &Arc<Self>, instance: Arc<Instance>, from: EventId) {
-        let this = Arc::clone(self);
-        self.shared.store.tokio.spawn(async move {
-            let provider = &this.shared.store.provider;
-            let (key, execution) = (instance.key, instance.execution);
-            let page = retrying(|| provider.read_history(key, execution, from, HISTORY_PAGE)).await;
-            let messages = if from == EventId::FIRST { retrying(|| provider.read_messages(key)).await } else { Ok(Vec::new()) };
-            let (page, messages) = match (page, messages) {
-                (Ok(page), Ok(messages)) => (page, messages),
-                (Err(error), _) | (_, Err(error)) => {
-                    this.shared.log(Level::Error, format!("the history of instance '{}' cannot be read: {error}", instance.id));
-                    return this.forget(&instance, AbortReason::LeaseLost);
-                }
-            };
-            let mut core = instance.lock();
-            let complete = page.len() < HISTORY_PAGE;
-            let loaded = match &mut core.engine {
-                Some(engine) => engine.extend_history(page, complete),
-                None => perdure_engine::Engine::new(perdure_engine::Start {
-                    history: page,
-                    complete,
-                    // An instance is set aside only after a turn was committed.
-                    fresh: false,
-                    budget: this.shared.options.budget,
-                })
-                .map(|engine| core.engine = Some(engine)),
-            };
-            if let Err(problem) = loaded {
-                drop(core);
-                return this.suspend(&instance, problem.to_string());
-            }
-            if from == EventId::FIRST {
-                // All that waits was just read; what was kept of it meanwhile would come twice.
-                core.pending.retain(|c| !matches!(c, Completion::Message(m) if messages.iter().any(|read| read.seq == m.seq)));
-                let later = std::mem::take(&mut core.pending);
-                core.pending = messages.into_iter().map(Completion::Message).chain(later).collect();
-                let last = core.pending.iter().filter_map(|c| match c {
-                    Completion::Message(m) => Some(m.seq),
-                    _ => None,
-                });
-                core.seen = last.max().unwrap_or(MessageSeq(0)).max(core.seen);
-            }
-            let ready = core.process.end(true);
-            drop(core);
-            if ready {
-                this.shared.lane.push(Class::First, Queued::Turn(instance));
-            }
-        });
-    }
-
     // ---- activities ----
 
     /// Carry out the effects of a turn that is durable.
@@ -237,17 +178,27 @@ impl Session {
         let mut activities = self.activities.lock();
         for effect in effects {
             match effect {
-                Effect::StartActivity { task, attempt, not_before_ms } => {
+                Effect::StartActivity {
+                    task,
+                    attempt,
+                    not_before_ms,
+                } => {
                     let token = self.shared.next_activity();
                     let delayed = not_before_ms > now;
-                    let attempt = Attempt { instance: Arc::clone(instance), task, number: attempt };
+                    let attempt = Attempt {
+                        instance: Arc::clone(instance),
+                        task,
+                        number: attempt,
+                    };
                     if activities.add(token, attempt, delayed) && delayed {
                         self.alarms.set(not_before_ms, Alarm::Retry(token));
                     }
                 }
                 Effect::AbortActivity { scheduled } => {
                     if let Some(token) = activities.cancel(instance.key, scheduled) {
-                        self.shared.lane.push(Class::First, Queued::Abort(token, AbortReason::Cancelled));
+                        self.shared
+                            .lane
+                            .push(Class::First, Queued::Abort(token, AbortReason::Cancelled));
                     }
                 }
             }
@@ -311,7 +262,11 @@ impl Session {
         let max = self.shared.options.cached_instances_max;
         let surplus = {
             let table = self.table.lock();
-            if table.hot_len() <= max { return } else { table.surplus(max) }
+            if table.hot_len() <= max {
+                return;
+            } else {
+                table.surplus(max)
+            }
         };
         for instance in surplus {
             let mut core = instance.lock();
@@ -362,17 +317,16 @@ impl Session {
         self.tell_drained();
     }
 
-    /// An instance was terminated from outside.
-    pub(crate) fn forget_key(self: &Arc<Self>, key: InstanceKey) {
-        let instance = self.table.lock().any(key).cloned();
-        if let Some(instance) = instance {
-            self.forget(&instance, AbortReason::Cancelled);
-        }
-    }
-
     /// Hold an instance whose code or history is not fit to go on. Nothing of its turn is stored.
     pub(crate) fn suspend(self: &Arc<Self>, instance: &Arc<Instance>, report: String) {
-        self.shared.log(Level::Error, format!("instance '{}' is suspended: {}", instance.id, report.lines().next().unwrap_or_default()));
+        self.shared.log(
+            Level::Error,
+            format!(
+                "instance '{}' is suspended: {}",
+                instance.id,
+                report.lines().next().unwrap_or_default()
+            ),
+        );
         let commit = {
             let core = instance.lock();
             TurnCommit {
@@ -392,7 +346,10 @@ impl Session {
         self.forget(instance, AbortReason::Cancelled);
         let (this, id) = (Arc::clone(self), instance.id.clone());
         let done = Box::new(move |_| this.shared.store.watch.changed(&id));
-        self.shared.store.committer.submit(Write::Turn(Box::new(commit)), Patience::Endless, done);
+        self.shared
+            .store
+            .committer
+            .submit(Write::Turn(Box::new(commit)), Patience::Endless, done);
     }
 
     // ---- the session ends ----
@@ -410,7 +367,11 @@ impl Session {
     /// Whether nothing runs and nothing is being committed.
     pub(crate) fn is_drained(&self) -> bool {
         self.activities.lock().running() == 0
-            && self.table.lock().owned().all(|i| matches!(i.lock().process.state(), State::Idle | State::Complete))
+            && self
+                .table
+                .lock()
+                .owned()
+                .all(|i| matches!(i.lock().process.state(), State::Idle | State::Complete))
     }
 
     pub(crate) fn tell_drained(&self) {
@@ -419,9 +380,23 @@ impl Session {
         }
     }
 
+    pub(crate) fn keep_tasks(&self, tasks: Vec<JoinHandle<()>>) {
+        *self.tasks.lock() = tasks;
+    }
+
+    /// Until it has ended.
+    pub(crate) async fn over(&self) {
+        self.over.notified().await;
+    }
+
     /// Forget everything; late results and commits find nothing.
-    pub(crate) fn end(&self, reason: AbortReason) {
+    pub(crate) fn end(self: &Arc<Self>, reason: AbortReason) {
         self.ended.store(true, Ordering::Release);
+        self.shared.store.detach(&self.worker);
+        for task in self.tasks.lock().drain(..) {
+            task.abort();
+        }
+        self.over.notify_one();
         self.drain();
         let running = self.activities.lock().clear();
         self.abort(running, reason);
@@ -440,6 +415,15 @@ impl Session {
         self.trim();
     }
 
+    /// How many more instances it may own.
+    pub(crate) fn room(&self) -> usize {
+        if self.draining.load(Ordering::Acquire) {
+            0
+        } else {
+            OWNED_INSTANCES_MAX.saturating_sub(self.table.lock().len())
+        }
+    }
+
     /// An instance is due at a time and nobody owns it.
     pub(crate) fn due_at(&self, at_ms: i64) {
         let mut next = self.next_acquire_ms.lock();
@@ -451,19 +435,35 @@ impl Session {
     }
 }
 
-/// Read until the store answers, or refuses for good.
-pub(crate) async fn retrying<T, F>(read: impl Fn() -> F) -> Result<T, ProviderError>
-where
-    F: Future<Output = Result<T, ProviderError>>,
-{
-    let (mut delay, most) = RETRY_DELAYS;
-    loop {
-        match read().await {
-            Err(error) if error.retryable() => {
-                crate::time::sleep(delay).await;
-                delay = (delay * 2).min(most);
-            }
-            answer => return answer,
+impl LocalWorker for Session {
+    fn worker(&self) -> &WorkerId {
+        &self.worker
+    }
+
+    fn can_take(&self, name: &str, version: &str) -> bool {
+        self.room() > 0 && self.shared.registry.lock().has(name, version)
+    }
+
+    fn highest_version(&self, name: &str) -> Option<String> {
+        self.shared.registry.lock().highest(name).map(str::to_owned)
+    }
+
+    fn take(self: Arc<Self>, acquired: AcquiredInstance) {
+        self.insert(acquired);
+    }
+
+    fn terminated(self: Arc<Self>, key: InstanceKey) {
+        let instance = self.table.lock().any(key).cloned();
+        if let Some(instance) = instance {
+            self.forget(&instance, AbortReason::Cancelled);
         }
+    }
+
+    fn look_for_messages(&self) {
+        self.inbox_wanted.notify_one();
+    }
+
+    fn look_for_work(&self) {
+        self.due_at(0);
     }
 }

@@ -3,17 +3,17 @@
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use perdure_engine::{Event, EventId, EventRecord, ExecutionId, MessageBody, MessageSeq, Payload};
+use perdure_engine::{Event, EventId, EventRecord, ExecutionId, MessageBody, Payload};
 use perdure_provider::{
-    AcquiredInstance, Clock, InstanceKey, InstanceStatus, NewInstance, NewMessage, OnConflict, Outcome, Provider, Terminate, Write,
+    AcquiredInstance, Clock, InstanceKey, InstanceStatus, NewInstance, NewMessage, OnConflict, Outcome, Provider,
+    Terminate, WorkerId, Write,
 };
 use tokio::runtime::Handle;
 
 use crate::committer::{Committer, Patience};
 use crate::error::RuntimeError;
 use crate::options::HISTORY_PAGE;
-use crate::session::{Session, retrying};
-use crate::watch::{Awaiting, Watch, WaitId};
+use crate::watch::{Awaiting, WaitId, Watch};
 
 /// Told the answer of a client operation, on any thread; it must not block.
 pub type Reply<T> = Box<dyn FnOnce(Result<T, RuntimeError>) + Send>;
@@ -51,6 +51,22 @@ pub enum Conflict {
     RestartIfTerminal,
 }
 
+/// A worker of this process, as its store sees it.
+pub(crate) trait LocalWorker: Send + Sync {
+    fn worker(&self) -> &WorkerId;
+    /// Whether it can run an orchestration and has room for an instance.
+    fn can_take(&self, name: &str, version: &str) -> bool;
+    fn highest_version(&self, name: &str) -> Option<String>;
+    /// An instance was started and is its.
+    fn take(self: Arc<Self>, acquired: AcquiredInstance);
+    /// An instance was terminated.
+    fn terminated(self: Arc<Self>, key: InstanceKey);
+    /// Messages may have come for its instances.
+    fn look_for_messages(&self);
+    /// Instances may be due.
+    fn look_for_work(&self);
+}
+
 /// An opened store.
 pub struct Store {
     pub(crate) provider: Arc<dyn Provider>,
@@ -58,7 +74,7 @@ pub struct Store {
     pub(crate) tokio: Handle,
     pub(crate) committer: Arc<Committer>,
     pub(crate) watch: Arc<Watch>,
-    sessions: Mutex<Vec<Weak<Session>>>,
+    workers: Mutex<Vec<Weak<dyn LocalWorker>>>,
     watching: tokio::task::JoinHandle<()>,
 }
 
@@ -70,7 +86,7 @@ impl Store {
             committer: Committer::new(Arc::clone(&provider), tokio.clone()),
             watching: tokio.spawn(Arc::clone(&watch).run(Arc::clone(&provider))),
             watch,
-            sessions: Mutex::default(),
+            workers: Mutex::default(),
             provider,
             clock,
             tokio,
@@ -79,47 +95,61 @@ impl Store {
         store.provider.on_foreign_change(Box::new(move || {
             if let Some(store) = weak.upgrade() {
                 store.watch.all_changed();
-                for session in store.sessions() {
-                    session.inbox_wanted.notify_one();
-                    session.due_at(0);
+                for worker in store.workers() {
+                    worker.look_for_messages();
+                    worker.look_for_work();
                 }
             }
         }));
         store
     }
 
-    pub(crate) fn attach(&self, session: &Arc<Session>) {
-        let mut sessions = self.sessions.lock();
-        sessions.retain(|s| s.strong_count() > 0);
-        sessions.push(Arc::downgrade(session));
+    pub(crate) fn attach(&self, worker: &Arc<dyn LocalWorker>) {
+        self.workers.lock().push(Arc::downgrade(worker));
     }
 
-    pub(crate) fn detach(&self, session: &Arc<Session>) {
-        self.sessions.lock().retain(|s| !s.ptr_eq(&Arc::downgrade(session)));
+    pub(crate) fn detach(&self, worker: &WorkerId) {
+        self.workers
+            .lock()
+            .retain(|w| w.upgrade().is_some_and(|w| w.worker() != worker));
     }
 
-    fn sessions(&self) -> Vec<Arc<Session>> {
-        self.sessions.lock().iter().filter_map(Weak::upgrade).collect()
+    fn workers(&self) -> Vec<Arc<dyn LocalWorker>> {
+        self.workers.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Whether a runtime of this process uses the store.
     #[must_use]
     pub fn in_use(&self) -> bool {
-        !self.sessions().is_empty()
+        !self.workers().is_empty()
     }
 
     /// Start an instance. When a runtime of this process can run it, it is that runtime's from the first moment.
     pub fn start(self: &Arc<Self>, request: StartRequest, reply: Reply<()>) {
-        let StartRequest { id, name, version, input, tags, priority, conflict } = request;
-        let sessions = self.sessions();
+        let StartRequest {
+            id,
+            name,
+            version,
+            input,
+            tags,
+            priority,
+            conflict,
+        } = request;
+        let workers = self.workers();
         let version = version
-            .or_else(|| sessions.iter().find_map(|s| s.shared.registry.lock().highest(&name).map(str::to_owned)))
+            .or_else(|| workers.iter().find_map(|w| w.highest_version(&name)))
             .unwrap_or_else(|| DEFAULT_VERSION.to_owned());
-        let session = sessions.into_iter().find(|s| s.room() > 0 && s.shared.registry.lock().has(&name, &version));
-        let started = Event::ExecutionStarted { name: name.clone(), version: version.clone(), input, seed: seed(), parent: None };
+        let worker = workers.into_iter().find(|w| w.can_take(&name, &version));
+        let started = Event::ExecutionStarted {
+            name: name.clone(),
+            version: version.clone(),
+            input,
+            seed: seed(),
+            parent: None,
+        };
         let first_event = EventRecord::new(EventId::FIRST, self.clock.now_ms(), started);
         // What the runtime needs of it, should it be claimed.
-        let claimed = session.as_ref().map(|_| AcquiredInstance {
+        let claimed = worker.as_ref().map(|_| AcquiredInstance {
             key: InstanceKey(0),
             id: id.clone(),
             name: name.clone(),
@@ -132,15 +162,32 @@ impl Store {
             history: vec![first_event.clone()],
             messages: Vec::new(),
         });
-        let on_conflict = if conflict == Conflict::RestartIfTerminal { OnConflict::RestartIfTerminal } else { OnConflict::Keep };
-        let claim = session.as_ref().map(|s| s.worker.clone());
-        let new = NewInstance { id: id.clone(), name, version, first_event, parent_id: None, tags, priority, claim, on_conflict };
+        let on_conflict = if conflict == Conflict::RestartIfTerminal {
+            OnConflict::RestartIfTerminal
+        } else {
+            OnConflict::Keep
+        };
+        let claim = worker.as_ref().map(|w| w.worker().clone());
+        let new = NewInstance {
+            id: id.clone(),
+            name,
+            version,
+            first_event,
+            parent_id: None,
+            tags,
+            priority,
+            claim,
+            on_conflict,
+        };
         let this = Arc::clone(self);
         self.write(Write::Start(Box::new(new)), move |outcome| match outcome {
-            Ok(Outcome::Started { key, claimed: Some(epoch) }) => {
-                // Claimed for a session that ended meanwhile, it is released with everything else that was its.
-                if let (Some(session), Some(acquired)) = (session, claimed) {
-                    session.insert(AcquiredInstance { key, epoch, ..acquired });
+            Ok(Outcome::Started {
+                key,
+                claimed: Some(epoch),
+            }) => {
+                // Claimed for a worker that ended meanwhile, it is released with everything else that was its.
+                if let (Some(worker), Some(acquired)) = (worker, claimed) {
+                    worker.take(AcquiredInstance { key, epoch, ..acquired });
                 }
                 reply(Ok(()));
             }
@@ -156,15 +203,19 @@ impl Store {
 
     /// Send a message to an instance.
     pub fn send(self: &Arc<Self>, id: String, body: MessageBody, reply: Reply<()>) {
-        let message = NewMessage { instance: id.clone(), body, time_ms: self.clock.now_ms() };
+        let message = NewMessage {
+            instance: id.clone(),
+            body,
+            time_ms: self.clock.now_ms(),
+        };
         let this = Arc::clone(self);
         self.write(Write::Message(message), move |outcome| match outcome {
             Ok(Outcome::Delivered { owner, .. }) => {
                 match owner {
                     None => this.work_is_due(),
                     Some(owner) => {
-                        for session in this.sessions().iter().filter(|s| s.worker == owner) {
-                            session.inbox_wanted.notify_one();
+                        for worker in this.workers().iter().filter(|w| *w.worker() == owner) {
+                            worker.look_for_messages();
                         }
                     }
                 }
@@ -178,12 +229,16 @@ impl Store {
 
     /// End an instance at once, whoever owns it.
     pub fn terminate(self: &Arc<Self>, id: String, reason: Payload, reply: Reply<()>) {
-        let write = Write::Terminate(Terminate { id: id.clone(), reason, time_ms: self.clock.now_ms() });
+        let write = Write::Terminate(Terminate {
+            id: id.clone(),
+            reason,
+            time_ms: self.clock.now_ms(),
+        });
         let this = Arc::clone(self);
         self.write(write, move |outcome| match outcome {
             Ok(Outcome::Terminated { key, .. }) => {
-                for session in this.sessions() {
-                    session.forget_key(key);
+                for worker in this.workers() {
+                    worker.terminated(key);
                 }
                 this.watch.changed(&id);
                 reply(Ok(()));
@@ -197,15 +252,23 @@ impl Store {
     /// Let a suspended instance go on.
     pub fn resume(self: &Arc<Self>, id: String, reply: Reply<()>) {
         let this = Arc::clone(self);
-        self.write(Write::Resume { id: id.clone(), time_ms: self.clock.now_ms() }, move |outcome| match outcome {
-            Ok(Outcome::Resumed) => {
-                this.work_is_due();
-                reply(Ok(()));
-            }
-            Ok(Outcome::NotFound) => reply(Err(RuntimeError::InstanceNotFound { id })),
-            Ok(Outcome::NotSuspended { status } | Outcome::Ended { status }) => reply(Err(RuntimeError::NotSuspended { id, status })),
-            other => reply(Err(unexpected(other))),
-        });
+        self.write(
+            Write::Resume {
+                id: id.clone(),
+                time_ms: self.clock.now_ms(),
+            },
+            move |outcome| match outcome {
+                Ok(Outcome::Resumed) => {
+                    this.work_is_due();
+                    reply(Ok(()));
+                }
+                Ok(Outcome::NotFound) => reply(Err(RuntimeError::InstanceNotFound { id })),
+                Ok(Outcome::NotSuspended { status } | Outcome::Ended { status }) => {
+                    reply(Err(RuntimeError::NotSuspended { id, status }))
+                }
+                other => reply(Err(unexpected(other))),
+            },
+        );
     }
 
     /// Status of an instance; `None` when there is none of that id.
@@ -213,7 +276,11 @@ impl Store {
         let this = Arc::clone(self);
         self.tokio.spawn(async move {
             let answer = this.provider.statuses(vec![id]).await;
-            reply(answer.map(|mut statuses| statuses.pop().flatten()).map_err(RuntimeError::from));
+            reply(
+                answer
+                    .map(|mut statuses| statuses.pop().flatten())
+                    .map_err(RuntimeError::from),
+            );
         });
     }
 
@@ -221,7 +288,11 @@ impl Store {
     pub fn wait(&self, wait: WaitId, id: String, awaiting: Awaiting, reply: Reply<InstanceStatus>) {
         let not_found = RuntimeError::InstanceNotFound { id: id.clone() };
         let done = Box::new(move |answer: Result<Option<InstanceStatus>, _>| {
-            reply(answer.map_err(RuntimeError::from).and_then(|status| status.ok_or(not_found)));
+            reply(
+                answer
+                    .map_err(RuntimeError::from)
+                    .and_then(|status| status.ok_or(not_found)),
+            );
         });
         self.watch.add(wait, id, awaiting, done);
     }
@@ -241,7 +312,10 @@ impl Store {
                 let mut events: Vec<EventRecord> = Vec::new();
                 loop {
                     let from = events.last().map_or(EventId::FIRST, |e| e.event_id.next());
-                    let page = this.provider.read_history(status.key, status.execution, from, HISTORY_PAGE).await?;
+                    let page = this
+                        .provider
+                        .read_history(status.key, status.execution, from, HISTORY_PAGE)
+                        .await?;
                     let last = page.len() < HISTORY_PAGE;
                     events.extend(page);
                     if last {
@@ -256,7 +330,9 @@ impl Store {
     /// Close the store, once no runtime uses it.
     pub fn close(self: &Arc<Self>, reply: Reply<()>) {
         if self.in_use() {
-            return reply(Err(RuntimeError::State("the provider is in use: shut down the runtimes that were started on it first")));
+            return reply(Err(RuntimeError::State(
+                "the provider is in use: shut down the runtimes that were started on it first",
+            )));
         }
         let this = Arc::clone(self);
         self.tokio.spawn(async move {
@@ -269,18 +345,17 @@ impl Store {
 
     /// Some instance is due: whoever can run it should look.
     fn work_is_due(&self) {
-        for session in self.sessions() {
-            session.due_at(0);
+        for worker in self.workers() {
+            worker.look_for_work();
         }
     }
 
     fn write(self: &Arc<Self>, write: Write, done: impl FnOnce(Result<Outcome, RuntimeError>) + Send + 'static) {
-        self.committer.submit(write, Patience::Limited, Box::new(move |answer| done(answer.map_err(RuntimeError::from))));
-    }
-
-    /// Messages that wait for a worker, after one.
-    pub(crate) async fn inbox(&self, session: &Session, after: MessageSeq) -> Result<Vec<(InstanceKey, perdure_engine::Message)>, perdure_provider::ProviderError> {
-        retrying(|| self.provider.read_inbox(&session.worker, after, crate::options::INBOX_PAGE)).await
+        self.committer.submit(
+            write,
+            Patience::Limited,
+            Box::new(move |answer| done(answer.map_err(RuntimeError::from))),
+        );
     }
 }
 

@@ -30,7 +30,9 @@ impl Table {
 
     /// An instance that is owned, or whose generator was kept.
     pub(crate) fn any(&self, key: InstanceKey) -> Option<&Arc<Instance>> {
-        self.owned.get(&key).or_else(|| self.released.get(&key).map(|(instance, _, _)| instance))
+        self.owned
+            .get(&key)
+            .or_else(|| self.released.get(&key).map(|(instance, _, _)| instance))
     }
 
     /// Forget an instance altogether.
@@ -38,7 +40,11 @@ impl Table {
         if self.owned.get(&instance.key).is_some_and(|i| i.token == instance.token) {
             self.owned.remove(&instance.key);
         }
-        if self.released.get(&instance.key).is_some_and(|(i, _, _)| i.token == instance.token) {
+        if self
+            .released
+            .get(&instance.key)
+            .is_some_and(|(i, _, _)| i.token == instance.token)
+        {
             self.released.remove(&instance.key);
         }
         self.hot.remove(&instance.token);
@@ -52,7 +58,12 @@ impl Table {
 
     /// An instance was acquired: its kept generator, and whether that is still right. It is exactly when nobody owned the instance since
     /// (the epoch went up by this acquisition alone) and nothing was appended.
-    pub(crate) fn take_released(&mut self, key: InstanceKey, epoch: Epoch, next_event_id: EventId) -> Option<(Arc<Instance>, bool)> {
+    pub(crate) fn take_released(
+        &mut self,
+        key: InstanceKey,
+        epoch: Epoch,
+        next_event_id: EventId,
+    ) -> Option<(Arc<Instance>, bool)> {
         let (instance, kept_epoch, kept_next) = self.released.remove(&key)?;
         let valid = kept_epoch.0 + 1 == epoch.0 && kept_next == next_event_id;
         Some((instance, valid))
@@ -75,7 +86,9 @@ impl Table {
     }
 
     pub(crate) fn is_released(&self, instance: &Instance) -> bool {
-        self.released.get(&instance.key).is_some_and(|(i, _, _)| i.token == instance.token)
+        self.released
+            .get(&instance.key)
+            .is_some_and(|(i, _, _)| i.token == instance.token)
     }
 
     pub(crate) fn owned(&self) -> impl Iterator<Item = &Arc<Instance>> {

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 /// Sleep for at least `duration`.
-#[expect(clippy::disallowed_methods, reason = "the one place that sleeps; everything else waits for a notification or an alarm")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that sleeps; everything else waits for a notification or an alarm"
+)]
 pub(crate) async fn sleep(duration: Duration) {
     tokio::time::sleep(duration).await;
 }

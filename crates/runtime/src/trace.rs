@@ -13,9 +13,17 @@ impl Runtime {
     /// # Errors
     ///
     /// [`RuntimeError::State`] outside a turn.
-    pub fn trace(&self, token: Token, level: Level, message: String, fields: Option<String>) -> Result<(), RuntimeError> {
+    pub fn trace(
+        &self,
+        token: Token,
+        level: Level,
+        message: String,
+        fields: Option<String>,
+    ) -> Result<(), RuntimeError> {
         if !self.is_replaying(token)? {
-            self.shared.lane.push(Class::First, Queued::Log(LogRecord { level, message, fields }));
+            self.shared
+                .lane
+                .push(Class::First, Queued::Log(LogRecord { level, message, fields }));
         }
         Ok(())
     }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use perdure_engine::{Awaited, Command, Delivery, Effect, EventId, Mismatch, Outcome as End, Step, Terminal, TurnOutput, Waiting};
+use perdure_engine::{
+    Awaited, Command, Delivery, Effect, EventId, Mismatch, Outcome as End, Step, Terminal, TurnOutput, Waiting,
+};
 use perdure_provider::{AfterTurn, Outcome, ProviderError, Status, StatusChange, TurnCommit, Write};
 use perdure_scheduler::Class;
 
@@ -24,7 +26,8 @@ pub struct Delivered {
     pub time_ms: i64,
 }
 
-const NO_TURN: RuntimeError = RuntimeError::State("the instance has no turn in progress: its methods work only while its code runs");
+const NO_TURN: RuntimeError =
+    RuntimeError::State("the instance has no turn in progress: its methods work only while its code runs");
 
 impl Turn {
     pub(crate) fn with_engine<T>(&self, f: impl FnOnce(&mut perdure_engine::Engine) -> T) -> Result<T, RuntimeError> {
@@ -55,7 +58,8 @@ pub(crate) fn begin(session: Arc<Session>, instance: Arc<Instance>) -> Option<Tu
 }
 
 pub(crate) fn issue(turn: &Turn, command: Command) -> Result<EventId, RuntimeError> {
-    turn.with_engine(|engine| engine.issue(command))?.map_err(RuntimeError::Nondeterminism)
+    turn.with_engine(|engine| engine.issue(command))?
+        .map_err(RuntimeError::Nondeterminism)
 }
 
 /// What is next, if anything; the turn goes on when there is.
@@ -72,7 +76,8 @@ pub(crate) fn step(turn: &Turn, awaited: Awaited) -> Result<Option<Delivered>, R
 }
 
 pub(crate) fn finish(turn: &Turn, end: End) -> Result<(), RuntimeError> {
-    turn.with_engine(|engine| engine.finish(end))?.map_err(RuntimeError::Nondeterminism)
+    turn.with_engine(|engine| engine.finish(end))?
+        .map_err(RuntimeError::Nondeterminism)
 }
 
 /// All fibers wait, or the code has ended: commit what the turn did.
@@ -92,12 +97,15 @@ pub(crate) fn end(turn: Turn) {
             }
             return;
         }
-        Waiting::Ended(terminal) => AfterTurn::End { status: status_of(terminal) },
-        Waiting::Outside { open_activities: 0, timer_at_ms }
-            if timer_at_ms.is_none_or(|at| at > now + HOLD_TIMER_MS) && !engine.is_runnable(now) =>
-        {
-            AfterTurn::Release { wake_at_ms: timer_at_ms }
-        }
+        Waiting::Ended(terminal) => AfterTurn::End {
+            status: status_of(terminal),
+        },
+        Waiting::Outside {
+            open_activities: 0,
+            timer_at_ms,
+        } if timer_at_ms.is_none_or(|at| at > now + HOLD_TIMER_MS) && !engine.is_runnable(now) => AfterTurn::Release {
+            wake_at_ms: timer_at_ms,
+        },
         Waiting::More | Waiting::Outside { .. } => AfterTurn::Hold,
     };
     if after == AfterTurn::Hold && output.is_empty() {
@@ -110,7 +118,11 @@ pub(crate) fn end(turn: Turn) {
         let (write, kept) = commit_of(&session, &instance, &core, output, after, now);
         drop(core);
         let store = Arc::clone(&session.shared.store);
-        store.committer.submit(write, Patience::Endless, Box::new(move |answer| answered(&session, &instance, kept, answer)));
+        store.committer.submit(
+            write,
+            Patience::Endless,
+            Box::new(move |answer| answered(&session, &instance, kept, answer)),
+        );
     }
 }
 
@@ -120,7 +132,11 @@ pub(crate) fn suspend(turn: Turn, source: &str) {
         let core = turn.instance.lock();
         let mismatch = core.engine.as_ref().and_then(|e| e.mismatch()).map(Mismatch::to_string);
         let mismatch = mismatch.unwrap_or_else(|| "the code of the orchestration could not be run".to_owned());
-        if source.is_empty() { mismatch } else { format!("{mismatch}\n{source}") }
+        if source.is_empty() {
+            mismatch
+        } else {
+            format!("{mismatch}\n{source}")
+        }
     };
     turn.session.suspend(&turn.instance, report);
 }
@@ -142,7 +158,14 @@ struct Kept {
     status_changed: bool,
 }
 
-fn commit_of(session: &Session, instance: &Instance, core: &Core, output: TurnOutput, after: AfterTurn, now: i64) -> (Write, Kept) {
+fn commit_of(
+    session: &Session,
+    instance: &Instance,
+    core: &Core,
+    output: TurnOutput,
+    after: AfterTurn,
+    now: i64,
+) -> (Write, Kept) {
     let next_event_id = EventId(output.next_event_id.0 + output.events.len() as u64);
     let kept = Kept {
         after: after.clone(),
@@ -196,13 +219,22 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, kept: Kept, answer
             }
         }
         Ok(Outcome::Fenced) => {
-            session.shared.log(Level::Warn, format!("a turn of instance '{}' was not stored: it belongs to another worker by now", instance.id));
+            session.shared.log(
+                Level::Warn,
+                format!(
+                    "a turn of instance '{}' was not stored: it belongs to another worker by now",
+                    instance.id
+                ),
+            );
             session.shared.metrics.fenced();
             session.forget(instance, AbortReason::LeaseLost);
         }
         Ok(other) => unreachable!("a turn is committed or fenced off, not {other:?}"),
         Err(error) => {
-            session.shared.log(Level::Error, format!("a turn of instance '{}' could not be stored: {error}", instance.id));
+            session.shared.log(
+                Level::Error,
+                format!("a turn of instance '{}' could not be stored: {error}", instance.id),
+            );
             session.forget(instance, AbortReason::LeaseLost);
         }
     }
@@ -213,7 +245,9 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, kept: Kept, answer
 fn go_on(session: &Arc<Session>, instance: &Arc<Instance>, waiting: &Waiting) {
     let ready = {
         let mut core = instance.lock();
-        if let Waiting::Outside { timer_at_ms: Some(at), .. } = waiting
+        if let Waiting::Outside {
+            timer_at_ms: Some(at), ..
+        } = waiting
             && core.alarm_ms.replace(*at) != Some(*at)
         {
             session.alarms.set(*at, Alarm::Timer(Arc::downgrade(instance)));
@@ -222,7 +256,10 @@ fn go_on(session: &Arc<Session>, instance: &Arc<Instance>, waiting: &Waiting) {
         core.process.end(more)
     };
     if ready {
-        session.shared.lane.push(Class::First, Queued::Turn(Arc::clone(instance)));
+        session
+            .shared
+            .lane
+            .push(Class::First, Queued::Turn(Arc::clone(instance)));
     }
     session.tell_drained();
 }
@@ -237,7 +274,10 @@ fn released(session: &Arc<Session>, instance: &Arc<Instance>) {
     };
     match keep {
         Some((epoch, next_event_id)) if session.shared.options.cached_instances_max > 0 => {
-            session.table.lock().keep_released(Arc::clone(instance), epoch, next_event_id);
+            session
+                .table
+                .lock()
+                .keep_released(Arc::clone(instance), epoch, next_event_id);
         }
         _ => session.forget(instance, AbortReason::Cancelled),
     }

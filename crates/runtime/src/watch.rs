@@ -53,7 +53,11 @@ impl Watch {
         let mut state = self.state.lock();
         state.instance_of.insert(id, instance.clone());
         state.dirty.insert(instance.clone());
-        state.waiters.entry(instance).or_default().push(Waiter { id, awaiting, done });
+        state
+            .waiters
+            .entry(instance)
+            .or_default()
+            .push(Waiter { id, awaiting, done });
         drop(state);
         self.changed.notify_one();
     }
@@ -61,7 +65,9 @@ impl Watch {
     /// Forget a wait; its `done` is never called.
     pub(crate) fn remove(&self, id: WaitId) {
         let mut state = self.state.lock();
-        let Some(instance) = state.instance_of.remove(&id) else { return };
+        let Some(instance) = state.instance_of.remove(&id) else {
+            return;
+        };
         if let Some(waiters) = state.waiters.get_mut(&instance) {
             waiters.retain(|w| w.id != id);
             if waiters.is_empty() {
@@ -120,7 +126,11 @@ impl Watch {
                     delay = (delay * 2).min(RETRY_DELAYS.1);
                 }
                 Err(error) => {
-                    let waiters: Vec<Waiter> = std::mem::take(&mut *self.state.lock()).waiters.into_values().flatten().collect();
+                    let waiters: Vec<Waiter> = std::mem::take(&mut *self.state.lock())
+                        .waiters
+                        .into_values()
+                        .flatten()
+                        .collect();
                     for waiter in waiters {
                         (waiter.done)(Err(error.clone()));
                     }
@@ -132,7 +142,9 @@ impl Watch {
     fn settle(&self, instance: &str, status: Option<&InstanceStatus>) {
         let settled = {
             let mut state = self.state.lock();
-            let Some(waiters) = state.waiters.get_mut(instance) else { return };
+            let Some(waiters) = state.waiters.get_mut(instance) else {
+                return;
+            };
             let settled: Vec<Waiter> = waiters.extract_if(.., |w| is_over(w.awaiting, status)).collect();
             if waiters.is_empty() {
                 state.waiters.remove(instance);

@@ -5,29 +5,19 @@ use std::time::Duration;
 
 use perdure_engine::{Completion, MessageSeq};
 use perdure_provider::{Acquire, NewWorker, ProviderErrorKind, WorkerId};
-use tokio::task::JoinHandle;
 
 use crate::activities::AbortReason;
 use crate::error::RuntimeError;
 use crate::job::Level;
 use crate::liveness::ThisProcess;
 use crate::options::{ACQUIRE_BATCH, HISTORY_PAGE, INBOX_PAGE, RETRY_DELAYS, SAFETY_POLL};
-use crate::runtime::Shared;
-use crate::session::{Session, retrying};
-
-/// The tasks of a session; they end with it.
-pub(crate) struct Tasks(Vec<JoinHandle<()>>);
-
-impl Drop for Tasks {
-    fn drop(&mut self) {
-        for task in &self.0 {
-            task.abort();
-        }
-    }
-}
+use crate::retry::retrying;
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::store::LocalWorker;
 
 /// Register a worker and set its session going.
-pub(crate) async fn begin(shared: &Arc<Shared>) -> Result<(Arc<Session>, Tasks), RuntimeError> {
+pub(crate) async fn begin(shared: &Arc<Shared>) -> Result<Arc<Session>, RuntimeError> {
     let process = ThisProcess::read();
     let worker = WorkerId(Arc::from(uuid::Uuid::now_v7().hyphenated().to_string()));
     let row = NewWorker {
@@ -40,8 +30,8 @@ pub(crate) async fn begin(shared: &Arc<Shared>) -> Result<(Arc<Session>, Tasks),
     };
     shared.store.provider.register_worker(row).await?;
     let session = Session::new(Arc::clone(shared), worker);
-    shared.store.attach(&session);
-    let spawn = |future| shared.store.tokio.spawn(future);
+    let local: Arc<dyn LocalWorker> = session.clone();
+    shared.store.attach(&local);
     let tasks: [std::pin::Pin<Box<dyn Future<Output = ()> + Send>>; 5] = [
         Box::pin(Arc::clone(&session).run_alarms()),
         Box::pin(acquire(Arc::clone(&session))),
@@ -49,7 +39,8 @@ pub(crate) async fn begin(shared: &Arc<Shared>) -> Result<(Arc<Session>, Tasks),
         Box::pin(renew(Arc::clone(&session))),
         Box::pin(take_over(Arc::clone(&session), process)),
     ];
-    Ok((Arc::clone(&session), Tasks(tasks.into_iter().map(spawn).collect())))
+    session.keep_tasks(tasks.into_iter().map(|task| shared.store.tokio.spawn(task)).collect());
+    Ok(session)
 }
 
 fn lease_ms(shared: &Shared) -> u64 {
@@ -87,7 +78,12 @@ async fn acquire(session: Arc<Session>) {
         // What becomes due from here on must lead to another look.
         *session.next_acquire_ms.lock() = None;
         let limit = room.min(ACQUIRE_BATCH);
-        let request = Acquire { worker: session.worker.clone(), registered, limit, history_page: HISTORY_PAGE };
+        let request = Acquire {
+            worker: session.worker.clone(),
+            registered,
+            limit,
+            history_page: HISTORY_PAGE,
+        };
         match shared.store.provider.acquire(request).await {
             Ok(acquired) => {
                 delay = RETRY_DELAYS.0;
@@ -101,7 +97,10 @@ async fn acquire(session: Arc<Session>) {
             }
             Err(error) if error.kind == ProviderErrorKind::Closed => return,
             Err(error) => {
-                shared.log(Level::Warn, format!("due instances could not be read, trying again: {error}"));
+                shared.log(
+                    Level::Warn,
+                    format!("due instances could not be read, trying again: {error}"),
+                );
                 crate::time::sleep(delay).await;
                 delay = (delay * 2).min(RETRY_DELAYS.1);
                 session.due_at(0);
@@ -116,7 +115,10 @@ async fn inbox(session: Arc<Session>) {
     loop {
         session.inbox_wanted.notified().await;
         loop {
-            let Ok(messages) = session.shared.store.inbox(&session, after).await else { return };
+            let provider = &session.shared.store.provider;
+            let Ok(messages) = retrying(|| provider.read_inbox(&session.worker, after, INBOX_PAGE)).await else {
+                return;
+            };
             let full = messages.len() == INBOX_PAGE;
             for (key, message) in messages {
                 after = after.max(message.seq);
@@ -141,11 +143,16 @@ async fn renew(session: Arc<Session>) {
         match answer {
             Some(true) => renewed_ms = asked_ms,
             lost => {
-                let why = if lost.is_none() { "the store did not answer in time" } else { "another worker took it over" };
-                shared.log(Level::Warn, format!("worker {} lost its lease: {why}; it starts over", session.worker));
+                let why = if lost.is_none() {
+                    "the store did not answer in time"
+                } else {
+                    "another worker took it over"
+                };
+                shared.log(
+                    Level::Warn,
+                    format!("worker {} lost its lease: {why}; it starts over", session.worker),
+                );
                 session.end(AbortReason::LeaseLost);
-                shared.store.detach(&session);
-                shared.start_over();
                 return;
             }
         }

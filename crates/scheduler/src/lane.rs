@@ -27,8 +27,15 @@ struct LaneState<J> {
 
 impl<J> Default for Lane<J> {
     fn default() -> Self {
-        let state = LaneState { first: VecDeque::new(), later: VecDeque::new(), parked: true };
-        Self { state: Mutex::new(state), wake: Mutex::new(None) }
+        let state = LaneState {
+            first: VecDeque::new(),
+            later: VecDeque::new(),
+            parked: true,
+        };
+        Self {
+            state: Mutex::new(state),
+            wake: Mutex::new(None),
+        }
     }
 }
 

@@ -14,7 +14,9 @@ pub(super) fn send(session: &mut Session<'_>, message: &NewMessage) -> Result<Ou
         return Ok(Outcome::NotFound);
     };
     if instance.status.is_terminal() {
-        return Ok(Outcome::Ended { status: instance.status });
+        return Ok(Outcome::Ended {
+            status: instance.status,
+        });
     }
     let (kind, name, payload) = message_columns(&message.body);
     // Numbers rise in the order in which transactions commit, because one transaction writes at a time (P5).
@@ -31,5 +33,9 @@ pub(super) fn send(session: &mut Session<'_>, message: &NewMessage) -> Result<Ou
         )?;
     }
     let seq = MessageSeq(u64::try_from(seq).expect("AUTOINCREMENT counts from 1"));
-    Ok(Outcome::Delivered { key: instance.key, seq, owner: instance.owner })
+    Ok(Outcome::Delivered {
+        key: instance.key,
+        seq,
+        owner: instance.owner,
+    })
 }

@@ -13,7 +13,10 @@ use crate::worker;
 pub(super) fn start(session: &mut Session<'_>, instance: &NewInstance) -> Result<Outcome, Failure> {
     let first = &instance.first_event;
     if first.event_id != EventId::FIRST || first.kind != EventKind::ExecutionStarted {
-        return Err(Failure::internal(format!("a start with event {} ({}) as its first", first.event_id, first.kind)));
+        return Err(Failure::internal(format!(
+            "a start with event {} ({}) as its first",
+            first.event_id, first.kind
+        )));
     }
     // A worker that is not registered any more must not own anything: nobody would ever take it over.
     let claim = match &instance.claim {
@@ -21,7 +24,11 @@ pub(super) fn start(session: &mut Session<'_>, instance: &NewInstance) -> Result
         _ => None,
     };
     // Claimed, it is in its first epoch (P3); left to whoever acquires it, it is due now and in none.
-    let (epoch, wake_at) = if claim.is_some() { (Epoch(1), None) } else { (Epoch(0), Some(session.now_ms())) };
+    let (epoch, wake_at) = if claim.is_some() {
+        (Epoch(1), None)
+    } else {
+        (Epoch(0), Some(session.now_ms()))
+    };
     let insert = |session: &Session<'_>| {
         session.execute(
             "INSERT INTO instances (id, name, version, execution, status, owner, epoch, next_event_id, turns, wake_at,
@@ -56,7 +63,10 @@ pub(super) fn start(session: &mut Session<'_>, instance: &NewInstance) -> Result
     if claim.is_some() {
         session.remember_version(key, 0);
     }
-    Ok(Outcome::Started { key, claimed: claim.map(|_| epoch) })
+    Ok(Outcome::Started {
+        key,
+        claimed: claim.map(|_| epoch),
+    })
 }
 
 /// Remove the instance that has the id, if the start may replace it.

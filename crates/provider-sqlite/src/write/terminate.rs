@@ -14,9 +14,13 @@ pub(super) fn terminate(session: &mut Session<'_>, termination: &Terminate) -> R
         return Ok(Outcome::NotFound);
     };
     if instance.status.is_terminal() {
-        return Ok(Outcome::Ended { status: instance.status });
+        return Ok(Outcome::Ended {
+            status: instance.status,
+        });
     }
-    let event = Event::ExecutionTerminated { reason: termination.reason.clone() };
+    let event = Event::ExecutionTerminated {
+        reason: termination.reason.clone(),
+    };
     let event = EventRecord::new(instance.next_event_id, termination.time_ms, event);
     session.append_event(instance.key, integer(instance.execution.0), &event)?;
     // The owner is cleared (P7) and the next event id moves on: what the former owner still sends is fenced off twice.
@@ -28,7 +32,10 @@ pub(super) fn terminate(session: &mut Session<'_>, termination: &Terminate) -> R
     )?;
     session.execute("DELETE FROM messages WHERE instance_key = ?1", params![instance.key.0])?;
     session.forget_version(instance.key);
-    Ok(Outcome::Terminated { key: instance.key, owner: instance.owner })
+    Ok(Outcome::Terminated {
+        key: instance.key,
+        owner: instance.owner,
+    })
 }
 
 pub(super) fn resume(session: &mut Session<'_>, id: &str, time_ms: i64) -> Result<Outcome, Failure> {
@@ -36,7 +43,9 @@ pub(super) fn resume(session: &mut Session<'_>, id: &str, time_ms: i64) -> Resul
         return Ok(Outcome::NotFound);
     };
     if instance.status != Status::Suspended {
-        return Ok(Outcome::NotSuspended { status: instance.status });
+        return Ok(Outcome::NotSuspended {
+            status: instance.status,
+        });
     }
     session.execute(
         "UPDATE instances SET status = CASE WHEN turns = 0 THEN 'Pending' ELSE 'Running' END, wake_at = ?2, report = NULL,

@@ -28,7 +28,10 @@ pub(super) fn commit(session: &mut Session<'_>, turn: &TurnCommit) -> Result<Out
     } else {
         session.forget_version(turn.key);
     }
-    Ok(Outcome::Committed { custom_status_version: version, wake_at_ms })
+    Ok(Outcome::Committed {
+        custom_status_version: version,
+        wake_at_ms,
+    })
 }
 
 /// Refuse what must never be stored, before anything is written. Returns the id after the last event.
@@ -112,7 +115,17 @@ fn advance(session: &mut Session<'_>, turn: &TurnCommit, next: EventId) -> Resul
             "UPDATE instances SET next_event_id = ?6, turns = turns + ?9, updated_at = ?7, status = 'Suspended',
                owner = NULL, wake_at = NULL, report = ?8
              WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4 AND next_event_id = ?5",
-            params![key, owner, epoch, execution, fence, next, turn.time_ms, report, i64::from(next > fence)],
+            params![
+                key,
+                owner,
+                epoch,
+                execution,
+                fence,
+                next,
+                turn.time_ms,
+                report,
+                i64::from(next > fence)
+            ],
         )?,
     };
     Ok((changed == 1).then_some(None))

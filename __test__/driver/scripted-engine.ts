@@ -1,0 +1,177 @@
+// An engine that does what a test tells it: the driver under test cannot tell it from the native one.
+
+import type { ActivityOptions } from '../../js/activity-options.ts';
+import {
+  ACTIVITY_FAILED,
+  CANCEL,
+  type Delivery,
+  type EndKind,
+  type EnginePort,
+  MESSAGE,
+  SUCCEEDED,
+  type TraceLevel,
+} from '../../js/engine.ts';
+import { NondeterminismError } from '../../js/errors.ts';
+import { Instance, type TurnEnd } from '../../js/instance.ts';
+import type { OrchestrationFunction, OrchestrationHost } from '../../js/orchestration.ts';
+import { toErrorPayload, toPayload } from '../../js/payload.ts';
+
+const END_NAMES = ['completed', 'failed', 'cancelled'] as const;
+
+export class ScriptedEngine implements EnginePort {
+  /** Every command, as text: `activity a "input"`. */
+  readonly commands: string[] = [];
+  /** What each `next` named, in order. */
+  readonly awaited: { mailboxes: string[] | null; timers: number[] | null }[] = [];
+  readonly traces: { level: TraceLevel; message: string; fields: unknown }[] = [];
+  readonly statuses: (string | null)[] = [];
+  end: { kind: (typeof END_NAMES)[number]; payload: string | null } | null = null;
+  suspendedAt: string | null = null;
+  replaying = false;
+  /** The command with this number (from 0) and all after it do not fit the history. */
+  mismatchAt = Number.POSITIVE_INFINITY;
+  timeMs = 1_000;
+  private lastOperation = 1;
+  private randoms = 0;
+  private readonly deliveries: Delivery[] = [];
+  private readonly mail: { mailbox: string; payload: string | null }[] = [];
+  private readonly dueTimers = new Set<number>();
+
+  /** The activity scheduled as operation `operation` returns. */
+  succeed(operation: number, value?: unknown): void {
+    this.deliveries.push({ ...NOTHING, kind: SUCCEEDED, operation, value: toPayload(value, 'value') });
+  }
+
+  fail(operation: number, error: unknown, attempt = 1): void {
+    this.deliveries.push({ ...NOTHING, kind: ACTIVITY_FAILED, operation, value: toErrorPayload(error), attempt });
+  }
+
+  cancel(reason: string | null = null): void {
+    this.deliveries.push({ ...NOTHING, kind: CANCEL, value: reason });
+  }
+
+  /** A message arrives; it is handed over when its mailbox is waited for. `'e' + name` or `'q' + name`. */
+  post(mailbox: string, value?: unknown): void {
+    this.mail.push({ mailbox, payload: toPayload(value, 'value') });
+  }
+
+  /** A timer is due; it fires when it is waited for. */
+  due(operation: number): void {
+    this.dueTimers.add(operation);
+  }
+
+  get lastAwaited(): { mailboxes: string[] | null; timers: number[] | null } {
+    return this.awaited.at(-1) ?? { mailboxes: null, timers: null };
+  }
+
+  scheduleActivity(name: string, input: string | null, options: string | null): number {
+    return this.command(`activity ${name}${input === null ? '' : ` ${input}`}${options === null ? '' : ` ${options}`}`);
+  }
+
+  createTimer(delayMs: number): number {
+    return this.command(`timer +${delayMs}`);
+  }
+
+  createTimerAt(atMs: number): number {
+    return this.command(`timer @${atMs}`);
+  }
+
+  cancelOperation(operation: number): void {
+    this.command(`cancel ${operation}`);
+  }
+
+  next(mailboxes: string[] | null, timers: number[] | null): Delivery | null {
+    this.awaited.push({ mailboxes: mailboxes && [...mailboxes], timers: timers && [...timers] });
+    const delivery = this.take(mailboxes, timers);
+    if (delivery === null) return null;
+    this.timeMs += 1;
+    return { ...delivery, timeMs: this.timeMs };
+  }
+
+  finish(kind: EndKind, payload: string | null): void {
+    this.check('finish');
+    this.end = { kind: END_NAMES[kind], payload };
+  }
+
+  suspend(source: string): void {
+    this.suspendedAt = source;
+  }
+
+  isReplaying(): boolean {
+    return this.replaying;
+  }
+
+  trace(level: TraceLevel, message: string, fields: string | null): void {
+    this.traces.push({ level, message, fields: JSON.parse(fields ?? 'null') });
+  }
+
+  setCustomStatus(text: string | null): void {
+    this.statuses.push(text);
+  }
+
+  random(): number {
+    this.randoms += 1;
+    return this.randoms / 1_000;
+  }
+
+  randomUuid(): string {
+    return '00000000-0000-4000-8000-000000000000';
+  }
+
+  private command(text: string): number {
+    this.check(text);
+    this.commands.push(text);
+    this.lastOperation += 1;
+    return this.lastOperation;
+  }
+
+  private check(attempted: string): void {
+    if (this.commands.length < this.mismatchAt) return;
+    const report = { eventId: 2, recorded: 'something else', attempted };
+    throw new NondeterminismError('the code no longer fits its history', { report });
+  }
+
+  private take(mailboxes: string[] | null, timers: number[] | null): Delivery | null {
+    const ready = this.deliveries.shift();
+    if (ready !== undefined) return ready;
+    const i = this.mail.findIndex(({ mailbox }) => mailboxes?.includes(mailbox));
+    const [message] = i < 0 ? [] : this.mail.splice(i, 1);
+    if (message !== undefined) return { ...NOTHING, kind: MESSAGE, mailbox: message.mailbox, value: message.payload };
+    const operation = timers?.find((timer) => this.dueTimers.delete(timer));
+    return operation === undefined ? null : { ...NOTHING, kind: SUCCEEDED, operation };
+  }
+}
+
+const NOTHING = { operation: 0, value: null, attempt: 0, mailbox: null, timeMs: 0 };
+
+export const HOST: OrchestrationHost = {
+  recordedOptions: (_name: string, called: ActivityOptions | undefined) => (called === undefined ? null : JSON.stringify(called)),
+  sourceStacks: true,
+};
+
+/** An instance of `fn` on an engine of its own. */
+export class Script {
+  readonly engine = new ScriptedEngine();
+  readonly instance: Instance;
+
+  constructor(fn: OrchestrationFunction, input?: unknown, host: OrchestrationHost = HOST) {
+    const description = { instanceId: 'i', executionId: 1, name: 'test', version: '1.0.0', parentId: null, timeMs: 1_000 };
+    this.instance = new Instance(this.engine, { ...description, input: toPayload(input, 'input') }, fn, host);
+  }
+
+  turn(): TurnEnd {
+    return this.instance.turn();
+  }
+
+  /** Run a turn that must complete, and give the output. */
+  output(): unknown {
+    const end = this.turn();
+    if (end !== 'completed') throw new Error(`the turn ended as ${end}: ${this.engine.end?.payload}`);
+    return JSON.parse(this.engine.end?.payload ?? 'null');
+  }
+}
+
+/** The output of an orchestration that needs one turn. */
+export function outputOf(fn: OrchestrationFunction, input?: unknown): unknown {
+  return new Script(fn, input).output();
+}

@@ -1,0 +1,60 @@
+/** A promise with its resolvers beside it. */
+export interface Deferred<T> {
+  readonly promise: Promise<T>;
+  resolve(value: T): void;
+  reject(reason: unknown): void;
+}
+
+export function deferred<T = void>(): Deferred<T> {
+  let resolve!: (value: T) => void;
+  let reject!: (reason: unknown) => void;
+  const promise = new Promise<T>((onResolve, onReject) => {
+    resolve = onResolve;
+    reject = onReject;
+  });
+  return { promise, resolve, reject };
+}
+
+/** Counts up; whoever waits for a number goes on when it is reached. */
+export class Counter {
+  #count = 0;
+  readonly #waiting: { at: number; resolve: () => void }[] = [];
+
+  get count(): number {
+    return this.#count;
+  }
+
+  add(): void {
+    this.#count += 1;
+    for (const { at, resolve } of this.#waiting) if (this.#count === at) resolve();
+  }
+
+  reaches(at: number): Promise<void> {
+    if (this.#count >= at) return Promise.resolve();
+    return new Promise((resolve) => this.#waiting.push({ at, resolve }));
+  }
+}
+
+/** What a promise is rejected with; fails when it is not. */
+export async function rejection<E = any>(promise: Promise<unknown>): Promise<E> {
+  let value: unknown;
+  try {
+    value = await promise;
+  } catch (error) {
+    return error as E;
+  }
+  throw new Error(`it was not rejected, but gave ${JSON.stringify(value)}`);
+}
+
+/** When an `AbortSignal` is aborted: its reason. */
+export function aborted(signal: AbortSignal): Promise<unknown> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(signal.reason);
+    else signal.addEventListener('abort', () => resolve(signal.reason), { once: true });
+  });
+}
+
+/** Goes on after the event loop has come round once. */
+export function nextTick(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

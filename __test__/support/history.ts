@@ -1,0 +1,58 @@
+// What must hold for every history, whoever wrote it and however often that one was killed.
+
+import type { HistoryEvent, InstanceStatus } from 'perdure';
+
+const TERMINAL: Readonly<Record<string, InstanceStatus['status']>> = {
+  ExecutionCompleted: 'Completed',
+  ExecutionFailed: 'Failed',
+  ExecutionCancelled: 'Cancelled',
+  ExecutionTerminated: 'Terminated',
+};
+
+/** Kinds of events that settle the operation they refer to. */
+const SETTLES = new Set(['ActivityCompleted', 'ActivityFailed', 'TimerFired', 'OperationCancelled']);
+
+/** What such an event may refer to. */
+const SCHEDULES: Readonly<Record<string, readonly string[]>> = {
+  ActivityCompleted: ['ActivityScheduled'],
+  ActivityFailed: ['ActivityScheduled'],
+  ActivityAttemptFailed: ['ActivityScheduled'],
+  TimerFired: ['TimerCreated'],
+  OperationCancelled: ['ActivityScheduled', 'TimerCreated'],
+};
+
+export function kinds(history: readonly HistoryEvent[]): string[] {
+  return history.map((event) => event.kind);
+}
+
+/**
+ * Every rule that a history breaks, as a sentence (reliability.md, S3, S4, S7): ids 1..n, one start at the beginning,
+ * one terminal event at the end that says what the status says, completions that refer to one earlier schedule each.
+ */
+export function historyViolations(history: readonly HistoryEvent[], status: InstanceStatus['status']): string[] {
+  const violations: string[] = [];
+  const settled = new Set<number>();
+  for (const [i, event] of history.entries()) {
+    const { eventId, kind, refId } = event;
+    const at = `event ${eventId} (${kind})`;
+    if (eventId !== i + 1) violations.push(`${at} stands in place ${i + 1}`);
+    if ((kind === 'ExecutionStarted') !== (i === 0)) violations.push(`${at} is in place ${i + 1}`);
+    if (kind in TERMINAL && i !== history.length - 1) violations.push(`${at} is followed by others`);
+    const schedules = SCHEDULES[kind];
+    if (schedules === undefined) continue;
+    const schedule = refId === undefined || refId >= eventId ? undefined : history[refId - 1];
+    if (schedule === undefined || !schedules.includes(schedule.kind)) {
+      violations.push(`${at} refers to ${schedule === undefined ? `event ${refId}, which is not before it` : `a ${schedule.kind}`}`);
+      continue;
+    }
+    if (settled.has(schedule.eventId)) violations.push(`${at} comes after event ${schedule.eventId} was settled`);
+    if (SETTLES.has(kind)) settled.add(schedule.eventId);
+  }
+  const last = history.at(-1);
+  const ended = last === undefined ? undefined : TERMINAL[last.kind];
+  const isTerminal = Object.values(TERMINAL).includes(status);
+  if (isTerminal ? ended !== status : ended !== undefined) {
+    violations.push(`the status is ${status} and the last event ${last?.kind ?? 'missing'}`);
+  }
+  return violations;
+}

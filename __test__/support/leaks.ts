@@ -1,0 +1,60 @@
+// Who opened a provider or started a runtime and did not end it: a file that leaves one behind fails.
+//
+// The methods of the built package are wrapped, so that nothing escapes by being made in another way than the other
+// tests make it. Vitest runs each file in a module graph of its own, so the count is per file.
+
+import { Runtime, SqliteProvider } from 'perdure';
+import { afterAll, expect } from 'vitest';
+
+/** What is open, and where it was opened. */
+const open = new Map<object, { what: string; stack: string }>();
+
+function opened(thing: object, what: string): void {
+  open.set(thing, { what, stack: new Error().stack ?? '' });
+}
+
+const { open: openFile, inMemory } = SqliteProvider;
+SqliteProvider.open = async (...args) => {
+  const provider = await openFile.apply(SqliteProvider, args);
+  opened(provider, `a provider of ${args[0]}`);
+  return provider;
+};
+SqliteProvider.inMemory = async () => {
+  const provider = await inMemory.call(SqliteProvider);
+  opened(provider, 'a provider in memory');
+  return provider;
+};
+
+const { close } = SqliteProvider.prototype;
+SqliteProvider.prototype.close = async function (this: SqliteProvider) {
+  await close.call(this);
+  open.delete(this);
+};
+
+const { start, shutdown } = Runtime.prototype;
+Runtime.prototype.start = async function (this: Runtime) {
+  await start.call(this);
+  opened(this, 'a runtime');
+};
+Runtime.prototype.shutdown = async function (this: Runtime, ...args) {
+  await shutdown.apply(this, args);
+  open.delete(this);
+};
+
+/** A sentence for each provider and runtime that is open now. */
+export function leaks(): string[] {
+  return [...open.values()].map(({ what, stack }) => `${what} was left open, opened at\n${stack}`);
+}
+
+/** End what is open, runtimes first. Returns what there was. */
+export async function endLeaked(): Promise<string[]> {
+  const found = leaks();
+  const things = [...open.keys()];
+  for (const runtime of things.filter((thing) => thing instanceof Runtime)) await runtime.shutdown(0);
+  for (const provider of things.filter((thing) => thing instanceof SqliteProvider)) await provider.close();
+  return found;
+}
+
+afterAll(async () => {
+  expect(await endLeaked(), 'every file ends what it started').toEqual([]);
+});

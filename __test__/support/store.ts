@@ -1,0 +1,105 @@
+// What an end to end test stands on: a store of its own file, and runtimes that end with the test.
+
+import { Client, type Provider, Runtime, type RuntimeOptions } from 'perdure';
+import { afterAll, afterEach, beforeAll, expect, vi } from 'vitest';
+
+import './leaks.ts';
+import type { StoreAddress, StoreKind, StoreSite } from './providers.ts';
+
+// A machine that does many things at once is slow, and no test here waits for a timeout to pass.
+vi.setConfig({ testTimeout: 30_000, hookTimeout: 30_000 });
+
+/** How long clients wait for what must come. */
+export const SOON = '20s';
+
+/** A store for the tests of one `describe`, with one provider opened on it. */
+export class TestStore {
+  /** Errors that runtimes have reported, which are no failures of user code. A test that expects some takes them out. */
+  readonly errors: Error[] = [];
+  #site: StoreSite | undefined;
+  #provider: Provider | undefined;
+  #client: Client | undefined;
+  #ids = 0;
+  readonly #runtimes: Runtime[] = [];
+  readonly #providers: Provider[] = [];
+
+  get provider(): Provider {
+    return present(this.#provider);
+  }
+
+  get client(): Client {
+    return present(this.#client);
+  }
+
+  get address(): StoreAddress {
+    return present(this.#site).address;
+  }
+
+  /** An instance id that no other test of the store has. */
+  id(what = 'instance'): string {
+    this.#ids += 1;
+    return `${what}-${this.#ids}`;
+  }
+
+  /** A runtime that is shut down when the test ends; not started. */
+  runtime(options: RuntimeOptions = {}, provider = this.provider): Runtime {
+    const runtime = new Runtime(provider, { logLevel: 'silent', ...options });
+    runtime.on('error', (error) => this.errors.push(error));
+    this.#runtimes.push(runtime);
+    return runtime;
+  }
+
+  /** A started runtime with what `register` registers. */
+  async start(register: (runtime: Runtime) => void, options?: RuntimeOptions, provider?: Provider): Promise<Runtime> {
+    const runtime = this.runtime(options, provider);
+    register(runtime);
+    await runtime.start();
+    return runtime;
+  }
+
+  /** Another provider of the same store, closed when the test ends. */
+  async open(): Promise<Provider> {
+    const provider = await present(this.#site).open();
+    this.#providers.push(provider);
+    return provider;
+  }
+
+  /**
+   * Resolves when all that this process has handed to the store so far is stored and has been answered: writes are
+   * answered in order, and this is one more.
+   */
+  async settled(): Promise<void> {
+    await this.client.startOrchestration(this.id('settled'), 'nobody registers this');
+  }
+
+  async create(kind: StoreKind): Promise<void> {
+    this.#site = kind.create();
+    this.#provider = await this.#site.open();
+    this.#client = new Client(this.#provider);
+  }
+
+  async endTest(): Promise<void> {
+    for (const runtime of this.#runtimes.splice(0)) await runtime.shutdown();
+    for (const provider of this.#providers.splice(0)) await provider.close();
+    expect(this.errors.splice(0), 'a runtime reported an error').toEqual([]);
+  }
+
+  async remove(): Promise<void> {
+    await this.#provider?.close();
+    this.#site?.remove();
+  }
+}
+
+/** A store of this kind for the tests of the `describe` that this is called in. */
+export function useStore(kind: StoreKind): TestStore {
+  const store = new TestStore();
+  beforeAll(() => store.create(kind));
+  afterEach(() => store.endTest());
+  afterAll(() => store.remove());
+  return store;
+}
+
+function present<T>(value: T | undefined): T {
+  if (value === undefined) throw new Error('the store is there only while tests run');
+  return value;
+}

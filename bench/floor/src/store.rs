@@ -1,0 +1,49 @@
+//! A file with Perdure's tables and the settings under which Perdure writes it.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use rusqlite::Connection;
+
+use crate::Failure;
+use crate::arguments::Arguments;
+
+/// As `provider-sqlite` sets them (its `options.rs` and `connection.rs`); `synchronous` is FULL.
+const SETTINGS: [(&str, i64); 5] = [
+    ("synchronous", 2),
+    ("wal_autocheckpoint", 4_000),
+    ("journal_size_limit", 32 * 1024 * 1024),
+    ("temp_store", 2),
+    ("cache_size", -16_384),
+];
+
+/// A new store.
+pub(crate) fn create(arguments: &Arguments) -> Result<Connection, Failure> {
+    let connection = Connection::open(arguments.text("db")?)?;
+    let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(format!("journal_mode is '{mode}'").into());
+    }
+    for (name, value) in SETTINGS {
+        // Some settings answer with their new value, so what counts is what is read back.
+        let _ = connection.pragma_update(None, name, value);
+        let found: i64 = connection.pragma_query_value(None, name, |row| row.get(0))?;
+        if found != value {
+            return Err(format!("PRAGMA {name} was set to {value} and is {found}").into());
+        }
+    }
+    for migration in migrations(Path::new(arguments.text("schema")?))? {
+        connection.execute_batch(&fs::read_to_string(migration)?)?;
+    }
+    Ok(connection)
+}
+
+/// The `.sql` files of a directory, in the order of their numbers.
+fn migrations(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = fs::read_dir(directory)?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<io::Result<Vec<_>>>()?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "sql"));
+    files.sort();
+    Ok(files)
+}

@@ -1,0 +1,307 @@
+//! A fresh store for one check, and the short forms that checks are written in.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use perdure_engine::{
+    ActivityOptions, Event, EventId, EventRecord, ExecutionId, Mailbox, MessageBody, MessageSeq, Payload,
+};
+use perdure_provider::{
+    Acquire, Acquired, AcquiredInstance, AfterTurn, Clock, CommitDone, InstanceKey, InstanceStatus, ManualClock, NewInstance,
+    NewMessage, NewWorker, OnConflict, Outcome, Provider, ProviderError, Status, StatusChange, Terminate, TurnCommit,
+    WorkerId, Write,
+};
+use tokio::sync::oneshot;
+
+/// How long a check may take; only a failure takes as long.
+const CHECK_MAX: Duration = Duration::from_secs(60);
+/// What the clock shows when a check begins.
+pub(crate) const START_MS: i64 = 1_000_000;
+/// Lease of the workers that checks register.
+pub(crate) const LEASE_MS: u64 = 15_000;
+/// The orchestration that checks start.
+pub(crate) const NAME: &str = "flow";
+/// Its version.
+pub(crate) const VERSION: &str = "1.0.0";
+
+/// Makes the stores of one provider.
+pub trait Fixture: Sized + Send + Sync + 'static {
+    /// A fresh, empty store whose clock is `clock`.
+    fn open(clock: Arc<ManualClock>) -> impl Future<Output = Self> + Send;
+
+    /// A handle on it, made by [`open`](Self::open).
+    fn provider(&self) -> Arc<dyn Provider>;
+
+    /// Another handle on the same store, as another process would have it. `None`: nobody else can reach this store.
+    fn second(&self) -> impl Future<Output = Option<Arc<dyn Provider>>> + Send;
+}
+
+/// A store under test.
+pub struct Store {
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) clock: Arc<ManualClock>,
+    second: Option<Arc<dyn Provider>>,
+    /// Holds what the store lives in.
+    _fixture: Box<dyn std::any::Any + Send + Sync>,
+}
+
+impl Store {
+    /// A fresh one.
+    pub async fn open<F: Fixture>() -> Self {
+        let clock = Arc::new(ManualClock::new(START_MS));
+        let fixture = F::open(Arc::clone(&clock)).await;
+        let (provider, second) = (fixture.provider(), fixture.second().await);
+        Self { provider, clock, second, _fixture: Box::new(fixture) }
+    }
+
+    /// Run a check, and close the store after it.
+    pub async fn finish(&self, check: impl Future<Output = ()>) {
+        within(check).await;
+        within(self.provider.close()).await;
+        if let Some(second) = &self.second {
+            within(second.close()).await;
+        }
+    }
+
+    /// The same store through another handle, as another process has it.
+    pub(crate) fn second(&self) -> Option<Handle<'_>> {
+        self.second.as_ref().map(|provider| Handle { provider, clock: &self.clock })
+    }
+
+    pub(crate) fn first(&self) -> Handle<'_> {
+        Handle { provider: &self.provider, clock: &self.clock }
+    }
+}
+
+/// Fail instead of hanging.
+pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(CHECK_MAX, work).await.expect("what the check waits for never came")
+}
+
+/// One handle on a store.
+#[derive(Clone, Copy)]
+pub(crate) struct Handle<'s> {
+    pub(crate) provider: &'s Arc<dyn Provider>,
+    pub(crate) clock: &'s ManualClock,
+}
+
+/// A `done` and what it was given.
+pub(crate) fn answer() -> (CommitDone, oneshot::Receiver<Result<Vec<Outcome>, ProviderError>>) {
+    let (send, receive) = oneshot::channel();
+    (Box::new(move |result| send.send(result).expect("a check waits for every answer")), receive)
+}
+
+impl Handle<'_> {
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.clock.now_ms()
+    }
+
+    pub(crate) async fn try_batch(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, ProviderError> {
+        let (done, answered) = answer();
+        self.provider.commit(Arc::new(writes), done);
+        within(answered).await.expect("a batch is answered")
+    }
+
+    pub(crate) async fn batch(&self, writes: Vec<Write>) -> Vec<Outcome> {
+        self.try_batch(writes).await.expect("the batch is written")
+    }
+
+    pub(crate) async fn write(&self, write: Write) -> Outcome {
+        let [outcome] = <[Outcome; 1]>::try_from(self.batch(vec![write]).await).expect("one outcome for one write");
+        outcome
+    }
+
+    pub(crate) async fn turn(&self, turn: TurnCommit) -> Outcome {
+        self.write(Write::Turn(Box::new(turn))).await
+    }
+
+    /// Write a turn that must pass.
+    pub(crate) async fn commit(&self, turn: TurnCommit) -> (u64, Option<i64>) {
+        match self.turn(turn).await {
+            Outcome::Committed { custom_status_version, wake_at_ms } => (custom_status_version, wake_at_ms),
+            other => panic!("the turn is committed, not {other:?}"),
+        }
+    }
+
+    pub(crate) async fn worker(&self, id: &str) -> WorkerId {
+        let worker = new_worker(id);
+        self.provider.register_worker(worker.clone()).await.expect("the worker is registered");
+        worker.id
+    }
+
+    pub(crate) async fn start(&self, instance: NewInstance) -> InstanceKey {
+        match self.write(Write::Start(Box::new(instance))).await {
+            Outcome::Started { key, .. } => key,
+            other => panic!("the instance is started, not {other:?}"),
+        }
+    }
+
+    pub(crate) async fn acquire(&self, worker: &WorkerId) -> Acquired {
+        self.acquire_up_to(worker, 100).await
+    }
+
+    pub(crate) async fn acquire_up_to(&self, worker: &WorkerId, limit: usize) -> Acquired {
+        let registered = vec![(NAME.to_owned(), VERSION.to_owned())];
+        self.request(Acquire { worker: worker.clone(), registered, limit, history_page: 100 }).await
+    }
+
+    pub(crate) async fn request(&self, request: Acquire) -> Acquired {
+        self.provider.acquire(request).await.expect("the store answers a request for work")
+    }
+
+    /// Acquire the one instance that is due.
+    pub(crate) async fn acquire_one(&self, worker: &WorkerId) -> AcquiredInstance {
+        let acquired = self.acquire(worker).await;
+        let ids: Vec<_> = acquired.instances.iter().map(|instance| instance.id.clone()).collect();
+        let [instance] =
+            <[AcquiredInstance; 1]>::try_from(acquired.instances).unwrap_or_else(|_| panic!("one is due, not {ids:?}"));
+        instance
+    }
+
+    /// Start an instance and acquire it.
+    pub(crate) async fn owned(&self, id: &str, worker: &WorkerId) -> AcquiredInstance {
+        self.start(instance(id)).await;
+        self.acquire_one(worker).await
+    }
+
+    pub(crate) async fn send(&self, id: &str, body: MessageBody) -> Outcome {
+        let message = NewMessage { instance: id.to_owned(), body, time_ms: self.now_ms() };
+        self.write(Write::Message(message)).await
+    }
+
+    /// Send a message that must arrive.
+    pub(crate) async fn deliver(&self, id: &str, body: MessageBody) -> MessageSeq {
+        match self.send(id, body).await {
+            Outcome::Delivered { seq, .. } => seq,
+            other => panic!("the message is delivered, not {other:?}"),
+        }
+    }
+
+    pub(crate) async fn terminate(&self, id: &str, reason: Payload) -> Outcome {
+        self.write(Write::Terminate(Terminate { id: id.to_owned(), reason, time_ms: self.now_ms() })).await
+    }
+
+    pub(crate) async fn resume(&self, id: &str) -> Outcome {
+        self.write(Write::Resume { id: id.to_owned(), time_ms: self.now_ms() }).await
+    }
+
+    pub(crate) async fn find(&self, id: &str) -> Option<InstanceStatus> {
+        let statuses = self.provider.statuses(vec![id.to_owned()]).await.expect("the store answers");
+        let [status] = <[_; 1]>::try_from(statuses).expect("one status for one id");
+        status
+    }
+
+    pub(crate) async fn status(&self, id: &str) -> InstanceStatus {
+        self.find(id).await.expect("there is such an instance")
+    }
+
+    pub(crate) async fn history(&self, key: InstanceKey) -> Vec<EventRecord> {
+        self.provider.read_history(key, ExecutionId::FIRST, EventId::FIRST, usize::MAX).await.expect("the store answers")
+    }
+
+    pub(crate) async fn messages(&self, key: InstanceKey) -> Vec<perdure_engine::Message> {
+        self.provider.read_messages(key).await.expect("the store answers")
+    }
+
+    /// Nothing is due for a worker that can run what checks start.
+    pub(crate) async fn assert_nothing_due(&self, worker: &WorkerId) {
+        let acquired = self.acquire(worker).await;
+        assert!(acquired.instances.is_empty(), "nothing is due, but {:?}", acquired.instances);
+    }
+}
+
+pub(crate) fn new_worker(id: &str) -> NewWorker {
+    NewWorker {
+        id: WorkerId(id.into()),
+        name: format!("{id} of the contract"),
+        host: "host-1".into(),
+        pid: 4_711,
+        process_start: "12345".into(),
+        lease_ms: LEASE_MS,
+    }
+}
+
+/// An instance that nobody claims.
+pub(crate) fn instance(id: &str) -> NewInstance {
+    NewInstance {
+        id: id.into(),
+        name: NAME.into(),
+        version: VERSION.into(),
+        first_event: started(Some("{}".into())),
+        parent_id: None,
+        tags: None,
+        priority: 0,
+        claim: None,
+        on_conflict: OnConflict::Keep,
+    }
+}
+
+pub(crate) fn start(instance: NewInstance) -> Write {
+    Write::Start(Box::new(instance))
+}
+
+/// The first event of an execution.
+pub(crate) fn started(input: Payload) -> EventRecord {
+    let event = Event::ExecutionStarted { name: NAME.into(), version: VERSION.into(), input, seed: u64::MAX, parent: None };
+    EventRecord::new(EventId::FIRST, START_MS, event)
+}
+
+/// An activity scheduled as event `id`.
+pub(crate) fn scheduled(id: u64) -> EventRecord {
+    let event = Event::ActivityScheduled { name: "step".into(), input: None, options: ActivityOptions::default() };
+    EventRecord::new(EventId(id), START_MS + id as i64, event)
+}
+
+/// The end of an execution as event `id`.
+pub(crate) fn completed(id: u64, output: Payload) -> EventRecord {
+    EventRecord::new(EventId(id), START_MS + id as i64, Event::ExecutionCompleted { output })
+}
+
+/// A turn of an acquired instance in which nothing happened and after which its worker keeps it.
+pub(crate) fn turn(instance: &AcquiredInstance, worker: &WorkerId) -> TurnCommit {
+    TurnCommit {
+        key: instance.key,
+        worker: worker.clone(),
+        epoch: instance.epoch,
+        execution: instance.execution,
+        next_event_id: instance.next_event_id,
+        events: Vec::new(),
+        consumed: Vec::new(),
+        seen: instance.messages.last().map_or(MessageSeq(0), |message| message.seq),
+        custom_status: None,
+        after: AfterTurn::Hold,
+        time_ms: START_MS + 1,
+    }
+}
+
+/// A turn that ends the instance.
+pub(crate) fn end(instance: &AcquiredInstance, worker: &WorkerId, output: Payload) -> TurnCommit {
+    TurnCommit {
+        events: vec![completed(instance.next_event_id.0, output)],
+        after: AfterTurn::End { status: Status::Completed },
+        ..turn(instance, worker)
+    }
+}
+
+/// A turn that suspends the instance and stores nothing.
+pub(crate) fn suspend(instance: &AcquiredInstance, worker: &WorkerId, report: &str) -> TurnCommit {
+    TurnCommit { after: AfterTurn::Suspend { report: report.into() }, ..turn(instance, worker) }
+}
+
+/// A turn that releases the instance.
+pub(crate) fn release(instance: &AcquiredInstance, worker: &WorkerId, wake_at_ms: Option<i64>) -> TurnCommit {
+    TurnCommit { after: AfterTurn::Release { wake_at_ms }, ..turn(instance, worker) }
+}
+
+pub(crate) fn event(name: &str, payload: &str) -> MessageBody {
+    MessageBody::Mail { mailbox: Mailbox::Event(name.into()), payload: Some(payload.into()) }
+}
+
+pub(crate) fn queued(name: &str, payload: &str) -> MessageBody {
+    MessageBody::Mail { mailbox: Mailbox::Queue(name.into()), payload: Some(payload.into()) }
+}
+
+pub(crate) fn custom_status(value: &str) -> Option<StatusChange> {
+    Some(StatusChange { value: Some(value.into()) })
+}

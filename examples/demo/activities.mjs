@@ -1,0 +1,72 @@
+// What touches the outside. The services are made up and slow, and they fail now and then, each in its own way; the
+// runtime tries again. The ledger is a real file.
+
+import { createHash } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { defineActivity, RetryAfterError } from 'perdure';
+import { loadAirports, loadFlights, miles } from './flights.mjs';
+
+const retry = { maxAttempts: 8, initialInterval: '100ms', maxInterval: '1s' };
+
+/** All activities, over the two files that they write. `effects` notes every run, see effects.mjs. */
+export async function createActivities({ ledger, effects }) {
+  const airports = await loadAirports();
+
+  async function listFlights(ctx, { days }) {
+    return loadFlights(days);
+  }
+
+  async function startFlights(ctx, { batch, report }) {
+    // This may run again after a crash, when some of the batch were started already: the ids are stable, and 'return'
+    // leaves an instance that exists as it is.
+    await Promise.all(batch.map((flight) =>
+      ctx.client.startOrchestration(flight.id, 'settle-flight', { flight, report }, { onConflict: 'return' })));
+  }
+
+  async function lookUpRoute(ctx, { origin, destination }) {
+    await delay(60, undefined, { signal: ctx.signal });
+    const reply = { airports: [airports.get(origin), airports.get(destination)] };
+    if (draw(ctx) < 0.07) reply.airports.pop(); // a reply that was cut short ...
+    const [from, to] = reply.airports;
+    return { from: from.city, to: to.city, miles: miles(from, to) }; // ... makes this a TypeError
+  }
+
+  async function countPassengers(ctx, { distance }) {
+    await delay(40, undefined, { signal: ctx.signal });
+    const luck = draw(ctx);
+    if (luck < 0.05) throw new RetryAfterError('250ms', '429 too many requests');
+    // It hangs, until the timeout of the attempt aborts the signal.
+    if (luck < 0.0) await delay(60_000, undefined, { signal: ctx.signal });
+    return 30 + Math.floor(Math.min(distance, 2000) / 20) + (distance % 37);
+  }
+
+  async function writeLedger(ctx, entry) {
+    // The ledger may have been written although this activity never heard of it: the process was killed in between, or,
+    // as here, the answer was lost. The key is the same in every attempt, so the ledger knows the entry again.
+    await ledger.write(ctx.idempotencyKey, entry);
+    await delay(20, undefined, { signal: ctx.signal });
+    if (draw(ctx) < 0.05) throw Object.assign(new Error('socket hang up'), { code: 'ECONNRESET' });
+  }
+
+  async function tell(ctx, { to, message }) {
+    await ctx.client.enqueueEvent(to, 'news', message);
+  }
+
+  return [
+    defineActivity('list-flights', effects.noting(listFlights)),
+    defineActivity('start-flights', effects.noting(startFlights)),
+    defineActivity('look-up-route', effects.noting(lookUpRoute), { retry }),
+    defineActivity('count-passengers', effects.noting(countPassengers), { retry, timeout: '1s' }),
+    defineActivity('write-ledger', effects.noting(writeLedger), { retry }),
+    defineActivity('tell', effects.noting(tell)),
+  ];
+}
+
+/**
+ * A number from 0 to 1 that looks random, and is the same for the same attempt of the same step: so every run of the
+ * demo has the same failures, whatever is killed when.
+ */
+function draw({ idempotencyKey, activityName, attempt }) {
+  const hash = createHash('sha256').update(`${idempotencyKey} ${activityName} ${attempt}`).digest();
+  return hash.readUInt32BE() / 2 ** 32;
+}

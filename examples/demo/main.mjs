@@ -1,0 +1,177 @@
+// The demo: settles a week of flights, kills the worker that does it twice, and shows that nothing was lost or done twice.
+//
+//   npm start -- [--days 7] [--kills 2] [--resume <folder>]
+//
+// This process starts, kills and watches the worker, and plays the person who approves refunds. It talks to the
+// orchestrations only through a Client on the same SQLite file: two processes may share one.
+
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { Client, SqliteProvider } from 'perdure';
+import { settleDays } from './orchestrations.mjs';
+import { Progress } from './progress.mjs';
+import { report } from './report.mjs';
+
+const PARENT = 'settle-days';
+const REFUND_APPROVED = 10_000; // dollars; the approver cuts a larger one to this
+const STALLED_MS = 30_000;
+
+const { days, kills, resume } = options();
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const folder = resume ?? join(root, '.perdure', `demo-${new Date().toISOString().slice(0, 19).replaceAll(/[^0-9]+/g, '-')}`);
+const shownFolder = relative(process.cwd(), folder);
+if (resume !== undefined && !existsSync(join(folder, 'demo.db'))) fail(`there is no demo to resume in ${folder}`);
+mkdirSync(folder, { recursive: true });
+
+const progress = new Progress(process.stdout);
+let worker = null;
+let workers = 0;
+
+process.once('SIGINT', interrupted);
+process.once('SIGTERM', interrupted);
+
+const provider = await SqliteProvider.open(join(folder, 'demo.db'));
+const client = new Client(provider);
+await client.start(settleDays, { days, atOnce: 100 }, { id: PARENT, onConflict: 'return' });
+
+progress.line(`Settling the flights of ${days} days, one orchestration each. The worker will be killed ${times(kills)}.\n`);
+const begin = performance.now();
+await startWorker();
+const end = await follow();
+const seconds = (performance.now() - begin) / 1000;
+await stopWorker();
+
+progress.line();
+const isSound = await report({ client, folder, end, seconds, kills, workers, isResumed: resume !== undefined }, progress);
+await provider.close();
+
+progress.line(`
+The database is ${join(shownFolder, 'demo.db')}; ledger.jsonl, effects.jsonl and worker.log are beside it. Try next:
+
+  node examples/demo/history.mjs ${shownFolder}    what is recorded of a flight, event by event
+  npm start -- --kills 10                ten kills instead of two
+  npm start, then Ctrl-C                 everything stops; it says how to go on
+`);
+process.exitCode = isSound ? 0 : 1;
+
+/** Watches the job until it ends; approves and kills on the way. */
+async function follow() {
+  const approved = new Set();
+  let killAt = null;
+  let killed = 0;
+  let before = { settled: -1, time: performance.now() };
+  for (;;) {
+    const status = await client.getStatus(PARENT);
+    if (status.completedAt !== undefined || status.status === 'Suspended') return status;
+
+    // Nothing before the parent's first turn.
+    const { total = 0, started = 0, settled = 0, waiting = [] } = status.customStatus ?? {};
+    if (settled !== before.settled) before = { settled, time: performance.now() };
+    if (performance.now() - before.time > STALLED_MS) fail(`nothing was settled for ${STALLED_MS / 1000} s; see ${shownFolder}/worker.log`);
+    progress.show({ total, settled, started, waiting: waiting.length, workers, seconds: (performance.now() - begin) / 1000 });
+
+    for (const id of waiting) {
+      if (approved.has(id)) continue;
+      approved.add(id);
+      approve(id).catch((error) => fail(error.stack));
+    }
+
+    // The rest of the work in equal parts, and a kill between each two.
+    if (total > 0) killAt ??= Array.from({ length: kills }, (_, i) => settled + Math.round(((total - settled) * (i + 1)) / (kills + 1)));
+    if (killAt !== null && killed < kills && settled >= killAt[killed]) {
+      killed += 1;
+      await killWorker(settled);
+      await startWorker();
+    }
+    await delay(50);
+  }
+}
+
+/** A person looks at a flight's status and decides. */
+async function approve(id) {
+  await delay(300);
+  const { customStatus } = await client.getStatus(id);
+  // Asked again after a crash, and decided long since.
+  if (customStatus.stage !== 'awaiting approval') return;
+  await client.raiseEvent(id, 'decision', { refund: Math.min(customStatus.refund, REFUND_APPROVED), by: 'ada' });
+}
+
+async function startWorker() {
+  workers += 1;
+  const log = openSync(join(folder, 'worker.log'), 'a');
+  const child = fork(new URL('./worker.mjs', import.meta.url), [folder], { stdio: ['ignore', log, log, 'ipc'] });
+  closeSync(log);
+  worker = child;
+  child.once('exit', (code, signal) => {
+    if (worker !== child) return; // it was meant to go
+    const log = readFileSync(join(folder, 'worker.log'), 'utf8').trim().split('\n').slice(-15).join('\n');
+    fail(`the worker ended by itself (${signal ?? `exit code ${code}`}). The end of its log:\n\n${log}`);
+  });
+  await once(child, 'message');
+  progress.line(`worker ${workers} (pid ${child.pid}) is at work`);
+}
+
+async function killWorker(settled) {
+  const child = worker;
+  worker = null;
+  const gone = once(child, 'exit');
+  child.kill('SIGKILL');
+  await gone;
+  progress.line(`kill -9 ${child.pid} after ${settled} flights`);
+}
+
+/** Lets the worker shut down; it has a few seconds. */
+async function stopWorker() {
+  const child = worker;
+  worker = null;
+  if (child === null || child.exitCode !== null || child.signalCode !== null) return;
+  const gone = once(child, 'exit');
+  if (child.connected) child.disconnect();
+  const timer = setTimeout(() => child.kill('SIGKILL'), 8000);
+  await gone;
+  clearTimeout(timer);
+}
+
+async function interrupted() {
+  progress.line('Interrupted.');
+  // Who asks a second time does not want to wait.
+  process.once('SIGINT', () => process.exit(130));
+  await stopWorker();
+  progress.line(`Nothing is lost. Go on with: npm start -- --resume ${shownFolder}`);
+  process.exit(130);
+}
+
+function fail(message) {
+  const child = worker;
+  worker = null;
+  child?.kill('SIGKILL');
+  console.error(`\nThe demo failed: ${message}`);
+  process.exit(1);
+}
+
+function options() {
+  try {
+    const { values } = parseArgs({
+      options: { days: { type: 'string', default: '7' }, kills: { type: 'string', default: '2' }, resume: { type: 'string' } },
+    });
+    return { days: whole(values.days, '--days', 1, 90), kills: whole(values.kills, '--kills', 0, 100), resume: values.resume };
+  } catch (error) {
+    console.error(`${error.message}\nUsage: npm start -- [--days 7] [--kills 2] [--resume <folder>]`);
+    process.exit(2);
+  }
+}
+
+function whole(text, name, min, max) {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < min || value > max) throw new Error(`${name} must be a whole number from ${min} to ${max}, got '${text}'`);
+  return value;
+}
+
+function times(n) {
+  return ['never', 'once', 'twice'][n] ?? `${n} times`;
+}

@@ -1,0 +1,115 @@
+// What happened, from three records that know nothing of each other: the histories in the database, the log of what the
+// activities did, and the ledger.
+
+import { join } from 'node:path';
+import { readEffects } from './effects.mjs';
+import { loadFlights } from './flights.mjs';
+import { readLedger } from './ledger.mjs';
+
+/** What an orchestration waits for, and what must therefore not be lost: each is one step. */
+const STEPS = new Set(['ActivityCompleted', 'ActivityFailed', 'TimerFired', 'EventReceived', 'QueueReceived']);
+
+/** Prints the table and the checks; says whether all is as it should be. */
+export async function report({ client, folder, end, seconds, kills, isResumed }, out) {
+  const history = (await client.getHistory(end.id));
+  const { days } = history[0].payload;
+  const flights = await loadFlights(days);
+  const histories = new Map([[end.id, history]]);
+  for (const { id } of flights) histories.set(id, await client.getHistory(id).catch(() => []));
+  const events = [...histories.values()].flat();
+  const steps = events.filter(({ kind }) => STEPS.has(kind)).length;
+  const approvals = events.filter(({ kind }) => kind === 'EventReceived').length;
+  const effects = runsOf(readEffects(join(folder, 'effects.jsonl')));
+  const ledger = await readLedger(join(folder, 'ledger.jsonl'));
+
+  const rate = isResumed ? '' : `${Math.round(steps / seconds)} per second`;
+  table(out, [
+    ['instances', histories.size, `${flights.length} flights and their parent`],
+    ['steps', steps, 'activity results, timers, events and messages'],
+    ['time', `${seconds.toFixed(1)} s`, `${rate}${rate && ', '}the services of the demo are slow on purpose`],
+    ['approvals', approvals, 'by an event from another process'],
+    ['failed attempts', effects.failures.size, `retried: ${summary(effects.failures.values())}`],
+    ['repeated runs', effects.repeated, `activities in flight at ${kills} kill${kills === 1 ? '' : 's'}: ${effects.cut} cut short, ${effects.lost} done but not yet recorded`],
+    ['ledger', ledger.length, `entries, ${dollars(sum(ledger))} in all`],
+  ]);
+
+  return [
+    check(out, 'the parent has completed', end.status === 'Completed', end.error?.stack ?? end.status),
+    exactlyOnce(out, flights, ledger),
+    check(out, 'the ledger adds up to what the parent counted', sum(ledger) === end.output?.amount, `${dollars(sum(ledger))}, not ${dollars(end.output?.amount)}`),
+    neverAgain(out, histories, effects),
+  ].every(Boolean);
+}
+
+/** Every flight stands in the ledger once, and nothing else does. */
+function exactlyOnce(out, flights, ledger) {
+  const counts = new Map(flights.map(({ id }) => [id, 0]));
+  for (const { flight } of ledger) counts.set(flight, (counts.get(flight) ?? 0) + 1);
+  const wrong = [...counts].filter(([, count]) => count !== 1);
+  const list = wrong.slice(0, 5).map(([id, count]) => `${id} ${count} times`).join(', ');
+  return check(out, `each of the ${flights.length} flights stands in the ledger exactly once`, wrong.length === 0, `${wrong.length} do not: ${list}`);
+}
+
+/** No activity began again after its result had been recorded. */
+function neverAgain(out, histories, { began }) {
+  const again = [];
+  for (const [id, history] of histories) {
+    for (const { kind, refId, time } of history) {
+      if (kind !== 'ActivityCompleted') continue;
+      // An idempotency key is instance / execution / event that scheduled the activity.
+      const key = `${id}/1/${refId}`;
+      if (!began.has(key)) again.push(`${key} (its run is missing)`);
+      else if (began.get(key) > time.getTime()) again.push(key);
+    }
+  }
+  return check(out, 'no step whose result was recorded ran again', again.length === 0, `${again.length} did: ${again.slice(0, 5).join(', ')}`);
+}
+
+/** Sums up the notes of effects.mjs. */
+function runsOf(notes) {
+  const began = new Map(); // by key: when its last run began
+  const failures = new Map(); // by key and attempt: name of the error
+  const runs = new Map(); // by key and attempt: how its runs ended
+  for (const { time, key, attempt, what, error } of notes) {
+    const id = `${key} ${attempt}`;
+    if (what === 'began') {
+      began.set(key, time);
+      runs.set(id, [...(runs.get(id) ?? []), 'cut']);
+    } else {
+      runs.get(id)[runs.get(id).length - 1] = what;
+    }
+    if (what === 'failed') failures.set(id, error);
+  }
+  // The last run of an attempt is the one that counted; those before it were in vain.
+  const inVain = [...runs.values()].flatMap((ends) => ends.slice(0, -1));
+  const cut = inVain.filter((end) => end === 'cut').length;
+  return { began, failures, repeated: inVain.length, cut, lost: inVain.length - cut };
+}
+
+function table(out, rows) {
+  const widths = [0, 1].map((column) => Math.max(...rows.map((row) => String(row[column]).length)));
+  for (const [name, value, remark] of rows) {
+    out.line(`  ${name.padEnd(widths[0])}  ${String(value).padStart(widths[1])}  ${remark}`);
+  }
+  out.line();
+}
+
+function check(out, what, isTrue, otherwise) {
+  out.line(isTrue ? `  ok      ${what}` : `  FAILED  ${what}: ${otherwise}`);
+  return isTrue;
+}
+
+/** `TypeError 12, Error 3`, most frequent first. */
+function summary(names) {
+  const counts = new Map();
+  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return [...counts].sort((a, b) => b[1] - a[1]).map(([name, count]) => `${name} ${count}`).join(', ');
+}
+
+function sum(ledger) {
+  return ledger.reduce((total, { amount }) => total + amount, 0);
+}
+
+function dollars(amount) {
+  return `$${amount?.toLocaleString('en-US')}`;
+}
