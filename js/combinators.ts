@@ -7,6 +7,9 @@
 //       not depend on when it was looked at.
 //   C2. It settles at the place of the branch that decided, so combinators nest.
 //   C3. While it watches, it does a constant amount of work per branch that settles.
+//   C4. Combinators nest without limit, as trees or sharing branches: nothing here recurses over them. What goes from one
+//       to the next (polling, watching, waking) goes through a list of work.
+//   C5. Losers are cancelled after all states are computed, never in between: see `FiberScheduler.runCancels`.
 
 import { CancelledError } from './errors.ts';
 import { describeValue, isGenerator } from './fiber.ts';
@@ -46,34 +49,39 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter {
   protected readonly branches: readonly BaseFuture<unknown>[];
   /** While watching: branches that are still awaited; each counts once, however often it is listed. */
   protected remaining = 0;
-  private watching = false;
+  private isWatching = false;
   private readonly cancelsLosers: boolean;
+  /** Whether a branch is a combinator: then its state has to be computed first. */
+  private readonly isNested: boolean;
+  /** The last pass of {@link refresh} that came here. */
+  private seenIn = 0;
 
   constructor(scheduler: FiberScheduler, branches: readonly BaseFuture<unknown>[], options: CombineOptions | undefined) {
     super(scheduler);
     this.branches = branches;
     this.cancelsLosers = options?.cancelLosers === true;
+    this.isNested = branches.some((branch) => branch instanceof Combinator);
   }
 
   override poll(): State {
-    if (this.state === PENDING && !this.watching) this.evaluate();
+    if (this.isStale) {
+      if (this.isNested) this.refresh();
+      else this.evaluate();
+    }
     return this.state;
   }
 
   wake(source: BaseFuture<unknown>): void {
-    if (!this.watching) return;
-    this.remaining -= 1;
-    this.branchSettled(source);
+    if (this.isWatching) wakes.add({ combinator: this, source });
   }
 
   override abandon(reason: string | undefined): void {
-    const { branches, scheduler } = this;
     this.unwatch();
     this.settle(FAILED, new CancelledError(reason));
-    for (const branch of branches) scheduler.cancel(branch, reason);
+    for (const branch of this.branches) this.scheduler.cancelSoon(branch, reason);
   }
 
-  /** Compute the outcome from the branches as they are; `conclude` it if there is one. */
+  /** Compute the outcome from the branches' states as they are; `conclude` it if there is one. */
   protected abstract evaluate(): void;
 
   /** A branch settled while watching. */
@@ -84,65 +92,108 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter {
     this.settleAt(state, value, order);
     if (!this.cancelsLosers) return;
     for (const branch of this.branches) {
-      if (branch.poll() === PENDING) this.scheduler.cancel(branch, 'another branch settled first');
+      if (branch.state === PENDING) this.scheduler.cancelSoon(branch, 'another branch settled first');
     }
   }
 
   protected override onAwaited(): void {
-    this.watching = true;
-    this.remaining = 0;
-    for (const branch of this.branches) {
-      if (branch.state === PENDING && branch.subscribe(this)) this.remaining += 1;
-    }
+    toWatch.add(this as Combinator<unknown>);
   }
 
   protected override onForgotten(): void {
-    this.unwatch();
+    if (this.isWatching) toUnwatch.add(this as Combinator<unknown>);
   }
 
+  private get isStale(): boolean {
+    return this.state === PENDING && !this.isWatching;
+  }
+
+  /** Compute the state of this and of all combinators below it, those below first. */
+  private refresh(): void {
+    lastPass += 1;
+    const stack: Combinator<unknown>[] = [this as Combinator<unknown>];
+    for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
+      if (top.seenIn === lastPass) {
+        stack.pop();
+        if (top.isStale) top.evaluate();
+        continue;
+      }
+      top.seenIn = lastPass;
+      if (!top.isNested) continue;
+      for (const branch of top.branches) {
+        if (branch instanceof Combinator && branch.isStale && branch.seenIn !== lastPass) stack.push(branch);
+      }
+    }
+  }
+
+  /** Called by the lists of work below. */
+  static readonly work = {
+    watch(combinator: Combinator<unknown>): void {
+      combinator.isWatching = true;
+      combinator.remaining = 0;
+      for (const branch of combinator.branches) {
+        if (branch.state === PENDING && branch.subscribe(combinator)) combinator.remaining += 1;
+      }
+    },
+    unwatch(combinator: Combinator<unknown>): void {
+      combinator.unwatch();
+    },
+    wake({ combinator, source }: { combinator: Combinator<any>; source: BaseFuture<unknown> }): void {
+      if (!combinator.isWatching) return;
+      combinator.remaining -= 1;
+      combinator.branchSettled(source);
+    },
+  };
+
   private unwatch(): void {
-    if (!this.watching) return;
-    this.watching = false;
+    if (!this.isWatching) return;
+    this.isWatching = false;
     for (const branch of this.branches) {
       if (branch.state === PENDING) branch.unsubscribe(this);
     }
   }
 }
 
-/** The branch that settled first (the earlier listed one if it is listed twice), or `undefined`. */
-function first(branches: readonly BaseFuture<unknown>[], outcome?: State): BaseFuture<unknown> | undefined {
-  let found: BaseFuture<unknown> | undefined;
-  for (const branch of branches) {
-    const state = branch.poll();
-    if (state === PENDING || (outcome !== undefined && state !== outcome)) continue;
-    if (found === undefined || branch.order < found.order) found = branch;
+/** Work that makes more of its kind: done one by one, in the order in which it came, by the first call. Runs no user code. */
+class WorkList<T> {
+  private readonly items: T[] = [];
+  private isRunning = false;
+  private readonly run: (item: T) => void;
+
+  constructor(run: (item: T) => void) {
+    this.run = run;
   }
-  return found;
+
+  add(item: T): void {
+    this.items.push(item);
+    if (this.isRunning) return;
+    this.isRunning = true;
+    try {
+      for (let i = 0; i < this.items.length; i += 1) this.run(this.items[i] as T);
+    } finally {
+      this.items.length = 0;
+      this.isRunning = false;
+    }
+  }
 }
 
-/** The place at which the last of the branches settled, or `undefined` when one is pending. */
-function lastOrder(branches: readonly BaseFuture<unknown>[]): number | undefined {
-  let last = 0;
-  for (const branch of branches) {
-    if (branch.poll() === PENDING) return undefined;
-    if (branch.order > last) last = branch.order;
-  }
-  return last;
-}
+let lastPass = 0;
+const toWatch = new WorkList(Combinator.work.watch);
+const toUnwatch = new WorkList(Combinator.work.unwatch);
+const wakes = new WorkList(Combinator.work.wake);
 
 class All extends Combinator<unknown[]> {
   protected override evaluate(): void {
     let failed: BaseFuture<unknown> | undefined;
-    let pending = false;
+    let isPending = false;
     let last = 0;
     for (const branch of this.branches) {
-      const state = branch.poll();
-      if (state === PENDING) pending = true;
-      else if (state === FAILED && (failed === undefined || branch.order < failed.order)) failed = branch;
+      if (branch.state === PENDING) isPending = true;
+      else if (branch.state === FAILED && (failed === undefined || branch.order < failed.order)) failed = branch;
       else if (branch.order > last) last = branch.order;
     }
     if (failed !== undefined) this.conclude(FAILED, failed.value, failed.order);
-    else if (!pending) this.conclude(OK, this.values(), last);
+    else if (!isPending) this.conclude(OK, this.values(), last);
   }
 
   protected override branchSettled(branch: BaseFuture<unknown>): void {
@@ -157,8 +208,12 @@ class All extends Combinator<unknown[]> {
 
 class AllSettled extends Combinator<PromiseSettledResult<unknown>[]> {
   protected override evaluate(): void {
-    const last = lastOrder(this.branches);
-    if (last !== undefined) this.conclude(OK, this.results(), last);
+    let last = 0;
+    for (const branch of this.branches) {
+      if (branch.state === PENDING) return;
+      if (branch.order > last) last = branch.order;
+    }
+    this.conclude(OK, this.results(), last);
   }
 
   protected override branchSettled(branch: BaseFuture<unknown>): void {
@@ -176,13 +231,16 @@ class AllSettled extends Combinator<PromiseSettledResult<unknown>[]> {
 
 class Any extends Combinator<unknown> {
   protected override evaluate(): void {
-    const winner = first(this.branches, OK);
-    if (winner !== undefined) {
-      this.conclude(OK, winner.value, winner.order);
-      return;
+    let winner: BaseFuture<unknown> | undefined;
+    let isPending = false;
+    let last = 0;
+    for (const branch of this.branches) {
+      if (branch.state === PENDING) isPending = true;
+      else if (branch.state === OK && (winner === undefined || branch.order < winner.order)) winner = branch;
+      else if (branch.order > last) last = branch.order;
     }
-    const last = lastOrder(this.branches);
-    if (last !== undefined) this.conclude(FAILED, this.failure(), last);
+    if (winner !== undefined) this.conclude(OK, winner.value, winner.order);
+    else if (!isPending) this.conclude(FAILED, this.failure(), last);
   }
 
   protected override branchSettled(branch: BaseFuture<unknown>): void {
@@ -198,8 +256,11 @@ class Any extends Combinator<unknown> {
 
 abstract class FirstSettled<T> extends Combinator<T> {
   protected override evaluate(): void {
-    const winner = first(this.branches);
-    if (winner !== undefined) this.branchSettled(winner);
+    let first: BaseFuture<unknown> | undefined;
+    for (const branch of this.branches) {
+      if (branch.state !== PENDING && (first === undefined || branch.order < first.order)) first = branch;
+    }
+    if (first !== undefined) this.branchSettled(first);
   }
 
   protected override branchSettled(branch: BaseFuture<unknown>): void {

@@ -69,7 +69,7 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
     const waiting = this.waiting;
     this.interrupt(new CancelledError(reason));
     // What only this fiber waited for is given up with it.
-    if (waiting !== null && !waiting.isAwaited) this.scheduler.cancel(waiting, reason);
+    if (waiting !== null && !waiting.isAwaited) this.scheduler.cancelSoon(waiting, reason);
   }
 
   /** Run user code until it waits or ends. */
@@ -112,7 +112,9 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
         value = notAFuture(yielded);
         continue;
       }
-      const state = yielded.poll();
+      let state = yielded.poll();
+      // To look at it may decide a race whose losers are to be cancelled, and they may be part of what is looked at.
+      if (scheduler.runCancels()) state = yielded.poll();
       if (state === PENDING) {
         if (this.interruption === null) {
           this.waiting = yielded;

@@ -27,6 +27,11 @@ export interface FoundMismatch {
   readonly source: string;
 }
 
+interface ToCancel {
+  readonly future: BaseFuture<unknown>;
+  readonly reason: string | undefined;
+}
+
 /** Entries that were taken are cut off the queue when there are so many of them, and they are half of it. */
 const COMPACT_AT = 1_024;
 
@@ -50,8 +55,8 @@ export class FiberScheduler {
   private head = 0;
   private fibersMade = 0;
   private lastOrder = 0;
-  private readonly toCancel: BaseFuture<unknown>[] = [];
-  private cancelling = false;
+  private readonly toCancel: ToCancel[] = [];
+  private isCancelling = false;
 
   constructor(port: EnginePort, now: number, main: FiberBody<unknown>) {
     this.port = port;
@@ -107,42 +112,39 @@ export class FiberScheduler {
   /** Hand one delivery over: futures settle and fibers become ready. */
   deliver(delivery: Delivery): void {
     this.now = delivery.timeMs;
-    switch (delivery.kind) {
-      case SUCCEEDED:
-      case ACTIVITY_FAILED: {
-        const future = this.operations.get(delivery.operation);
-        if (future === undefined) return;
-        this.operations.delete(delivery.operation);
-        future.deliver(delivery);
-        return;
-      }
-      case MESSAGE:
-        this.mailboxes.first(delivery.mailbox ?? '')?.deliver(delivery.value);
-        return;
-      case CANCEL:
-        this.cancelAll(delivery.value ?? undefined);
-        return;
-      default:
-        delivery.kind satisfies never;
-    }
+    this.dispatch(delivery);
+    this.runCancels();
+  }
+
+  /** Give a future up, unless it has settled. */
+  cancel(future: BaseFuture<unknown>, reason: string | undefined): void {
+    this.cancelSoon(future, reason);
+    this.runCancels();
+  }
+
+  /** Give a future up with the next `runCancels`. */
+  cancelSoon(future: BaseFuture<unknown>, reason: string | undefined): void {
+    this.toCancel.push({ future, reason });
   }
 
   /**
-   * Give a future up. The work is done in a loop: giving up a fiber gives up what it waits for, and such a chain can be
-   * longer than the stack.
+   * Give up what is to be given up, in the order in which that was asked for. A list and a loop, because to give up a
+   * fiber is to give up what it waits for, and such a chain can be longer than the stack. Returns whether there was any.
    */
-  cancel(future: BaseFuture<unknown>, reason: string | undefined): void {
-    this.toCancel.push(future);
-    if (this.cancelling) return;
-    this.cancelling = true;
+  runCancels(): boolean {
+    const { toCancel } = this;
+    if (toCancel.length === 0 || this.isCancelling) return false;
+    this.isCancelling = true;
     try {
-      for (let next = this.toCancel.pop(); next !== undefined; next = this.toCancel.pop()) {
-        if (next.poll() === PENDING) next.abandon(reason);
+      for (let i = 0; i < toCancel.length; i += 1) {
+        const { future, reason } = toCancel[i] as ToCancel;
+        if (future.poll() === PENDING) future.abandon(reason);
       }
     } finally {
-      this.toCancel.length = 0;
-      this.cancelling = false;
+      toCancel.length = 0;
+      this.isCancelling = false;
     }
+    return true;
   }
 
   /** The command that gives an operation up. */
@@ -176,11 +178,32 @@ export class FiberScheduler {
     });
   }
 
+  private dispatch(delivery: Delivery): void {
+    switch (delivery.kind) {
+      case SUCCEEDED:
+      case ACTIVITY_FAILED: {
+        const future = this.operations.get(delivery.operation);
+        if (future === undefined) return;
+        this.operations.delete(delivery.operation);
+        future.deliver(delivery);
+        return;
+      }
+      case MESSAGE:
+        this.mailboxes.first(delivery.mailbox ?? '')?.deliver(delivery.value);
+        return;
+      case CANCEL:
+        this.cancelAll(delivery.value ?? undefined);
+        return;
+      default:
+        delivery.kind satisfies never;
+    }
+  }
+
   /** The instance is to cancel: every pending `yield` throws, and every operation is given up. */
   private cancelAll(reason: string | undefined): void {
     this.isCancelled = true;
     // The waits go first: an operation that fails under a combinator could look like an ordinary result to it.
     for (const fiber of this.fibers) fiber.interrupt(new CancelledError(reason));
-    for (const operation of [...this.operations.values()]) this.cancel(operation, reason);
+    for (const operation of this.operations.values()) this.cancelSoon(operation, reason);
   }
 }

@@ -33,19 +33,17 @@ export async function createActivities({ ledger, effects }) {
 
   async function countPassengers(ctx, { distance }) {
     await delay(40, undefined, { signal: ctx.signal });
-    const luck = draw(ctx);
-    if (luck < 0.05) throw new RetryAfterError('250ms', '429 too many requests');
-    // It hangs, until the timeout of the attempt aborts the signal.
-    if (luck < 0.0) await delay(60_000, undefined, { signal: ctx.signal });
+    if (draw(ctx) < 0.05) throw new RetryAfterError('250ms', '429 too many requests');
     return 30 + Math.floor(Math.min(distance, 2000) / 20) + (distance % 37);
   }
 
   async function writeLedger(ctx, entry) {
     // The ledger may have been written although this activity never heard of it: the process was killed in between, or,
     // as here, the answer was lost. The key is the same in every attempt, so the ledger knows the entry again.
-    await ledger.write(ctx.idempotencyKey, entry);
+    const isNew = await ledger.write(ctx.idempotencyKey, entry);
     await delay(20, undefined, { signal: ctx.signal });
     if (draw(ctx) < 0.05) throw Object.assign(new Error('socket hang up'), { code: 'ECONNRESET' });
+    return { isNew };
   }
 
   async function tell(ctx, { to, message }) {
@@ -56,17 +54,17 @@ export async function createActivities({ ledger, effects }) {
     defineActivity('list-flights', effects.noting(listFlights)),
     defineActivity('start-flights', effects.noting(startFlights)),
     defineActivity('look-up-route', effects.noting(lookUpRoute), { retry }),
-    defineActivity('count-passengers', effects.noting(countPassengers), { retry, timeout: '1s' }),
+    defineActivity('count-passengers', effects.noting(countPassengers), { retry }),
     defineActivity('write-ledger', effects.noting(writeLedger), { retry }),
     defineActivity('tell', effects.noting(tell)),
   ];
 }
 
 /**
- * A number from 0 to 1 that looks random, and is the same for the same attempt of the same step: so every run of the
- * demo has the same failures, whatever is killed when.
+ * A number from 0 to 1 that looks random, and is the same for the same attempt of the same activity of the same flight:
+ * so every run of the demo has the same failures, whatever is killed when.
  */
-function draw({ idempotencyKey, activityName, attempt }) {
-  const hash = createHash('sha256').update(`${idempotencyKey} ${activityName} ${attempt}`).digest();
+function draw({ instanceId, activityName, attempt }) {
+  const hash = createHash('sha256').update(`${instanceId} ${activityName} ${attempt}`).digest();
   return hash.readUInt32BE() / 2 ** 32;
 }

@@ -27,8 +27,14 @@ export class EffectLog {
 
   /** Written with one synchronous call, so SIGKILL cannot take it back. */
   #note({ idempotencyKey: key, activityName: activity, attempt }, what, error) {
-    writeSync(this.#file, `${JSON.stringify({ time: Date.now(), pid: process.pid, key, activity, attempt, what, error: error?.name })}\n`);
+    const note = { time: Date.now(), pid: process.pid, key, activity, attempt, what, error: nameOf(error) };
+    writeSync(this.#file, `${JSON.stringify(note)}\n`);
   }
+}
+
+/** What sort of error it is: the plain ones of Node are told apart by their code. */
+function nameOf(error) {
+  return error?.name === 'Error' ? (error.code ?? error.name) : error?.name;
 }
 
 /** All notes, oldest first. */

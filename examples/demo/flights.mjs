@@ -27,7 +27,9 @@ export async function loadAirports() {
 
 /** Miles between two airports along the great circle. */
 export function miles(from, to) {
-  const [a, b] = [from, to].map(({ latitude, longitude }) => [latitude, longitude].map((degrees) => (degrees * Math.PI) / 180));
-  const h = Math.sin((b[0] - a[0]) / 2) ** 2 + Math.cos(a[0]) * Math.cos(b[0]) * Math.sin((b[1] - a[1]) / 2) ** 2;
+  const radians = Math.PI / 180;
+  const north = Math.sin(((to.latitude - from.latitude) * radians) / 2);
+  const east = Math.sin(((to.longitude - from.longitude) * radians) / 2);
+  const h = north ** 2 + Math.cos(from.latitude * radians) * Math.cos(to.latitude * radians) * east ** 2;
   return Math.round(2 * 3959 * Math.asin(Math.sqrt(h)));
 }

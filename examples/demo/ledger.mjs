@@ -1,8 +1,8 @@
 // A ledger: one line of JSON per entry, appended and synced, each key once.
 //
 // It stands for the payment system, the mail server or the table of somebody else: what is outside the database of the
-// orchestrations, and so cannot be part of its transactions. An activity that writes to it may be killed after the write
-// and before its result is recorded; then it runs again. The idempotency key makes the second write do nothing.
+// orchestrations, and so cannot be part of its transactions. An activity that writes to it may be killed after the
+// write and before its result is recorded; then it runs again. The idempotency key makes the second write do nothing.
 
 import { open, readFile } from 'node:fs/promises';
 
@@ -29,15 +29,21 @@ export class Ledger {
     return new Ledger(file, entries);
   }
 
-  /** Resolves when the entry is on disk, be it from this call or from an earlier one with the same key. */
-  write(key, entry) {
-    let written = this.#written.get(key);
-    if (written === undefined) {
-      this.#lines.push(`${JSON.stringify({ key, ...entry })}\n`);
-      written = this.#next ??= this.#last = this.#last.then(() => this.#flush());
-      this.#written.set(key, written);
+  /**
+   * Resolves when the entry is on disk: to true if it was written now, to false if an earlier call with this key has
+   * written it.
+   */
+  async write(key, entry) {
+    const earlier = this.#written.get(key);
+    if (earlier !== undefined) {
+      await earlier;
+      return false;
     }
-    return written;
+    this.#lines.push(`${JSON.stringify({ key, ...entry })}\n`);
+    this.#next ??= this.#last = this.#last.then(() => this.#flush());
+    this.#written.set(key, this.#next);
+    await this.#next;
+    return true;
   }
 
   /** One sync for all entries that came while the one before it was under way. */

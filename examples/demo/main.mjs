@@ -1,6 +1,7 @@
-// The demo: settles a week of flights, kills the worker that does it twice, and shows that nothing was lost or done twice.
+// The demo: settles the flights of some days, kills the worker that does it twice on the way, and shows that nothing
+// was lost and nothing done twice.
 //
-//   npm start -- [--days 7] [--kills 2] [--resume <folder>]
+//   npm start -- [--days 14] [--kills 2] [--resume <folder>]
 //
 // This process starts, kills and watches the worker, and plays the person who approves refunds. It talks to the
 // orchestrations only through a Client on the same SQLite file: two processes may share one.
@@ -15,22 +16,28 @@ import { parseArgs } from 'node:util';
 import { Client, SqliteProvider } from 'perdure';
 import { settleDays } from './orchestrations.mjs';
 import { Progress } from './progress.mjs';
-import { report } from './report.mjs';
+import { report, unsettled } from './report.mjs';
 
 const PARENT = 'settle-days';
 const REFUND_APPROVED = 10_000; // dollars; the approver cuts a larger one to this
 const STALLED_MS = 30_000;
 
-const { days, kills, resume } = options();
-const root = fileURLToPath(new URL('../../', import.meta.url));
-const folder = resume ?? join(root, '.perdure', `demo-${new Date().toISOString().slice(0, 19).replaceAll(/[^0-9]+/g, '-')}`);
-const shownFolder = relative(process.cwd(), folder);
-if (resume !== undefined && !existsSync(join(folder, 'demo.db'))) fail(`there is no demo to resume in ${folder}`);
-mkdirSync(folder, { recursive: true });
-
 const progress = new Progress(process.stdout);
+/** The worker process; null while there is none that should be there. */
 let worker = null;
 let workers = 0;
+let isInterrupted = false;
+
+const { days, kills, resume } = options();
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const time = new Date().toISOString().slice(0, 19).replaceAll(/[^0-9]+/g, '-');
+const folder = resume ?? join(root, '.perdure', `demo-${time}`);
+const shownFolder = relative(process.cwd(), folder);
+if (resume !== undefined && !existsSync(join(folder, 'demo.db'))) fail(`there is no demo to resume in ${folder}`);
+if (resume === undefined) {
+  mkdirSync(join(root, '.perdure'), { recursive: true });
+  mkdirSync(folder);
+}
 
 process.once('SIGINT', interrupted);
 process.once('SIGTERM', interrupted);
@@ -39,23 +46,28 @@ const provider = await SqliteProvider.open(join(folder, 'demo.db'));
 const client = new Client(provider);
 await client.start(settleDays, { days, atOnce: 100 }, { id: PARENT, onConflict: 'return' });
 
-progress.line(`Settling the flights of ${days} days, one orchestration each. The worker will be killed ${times(kills)}.\n`);
+const job = resume === undefined ? `Settling the flights of ${days} days, one orchestration each.` : 'Going on where it stopped.';
+progress.line(`${job} The worker will be killed ${times(kills)}.\n`);
 const begin = performance.now();
 await startWorker();
 const end = await follow();
 const seconds = (performance.now() - begin) / 1000;
+progress.end();
+progress.line();
 await stopWorker();
 
-progress.line();
-const isSound = await report({ client, folder, end, seconds, kills, workers, isResumed: resume !== undefined }, progress);
+const isSound = await report({ client, folder, end, seconds, isResumed: resume !== undefined }, progress);
 await provider.close();
 
 progress.line(`
-The database is ${join(shownFolder, 'demo.db')}; ledger.jsonl, effects.jsonl and worker.log are beside it. Try next:
+The database is ${join(shownFolder, 'demo.db')}, with ledger.jsonl, effects.jsonl and worker.log beside it. Try next:
 
-  node examples/demo/history.mjs ${shownFolder}    what is recorded of a flight, event by event
-  npm start -- --kills 10                ten kills instead of two
-  npm start, then Ctrl-C                 everything stops; it says how to go on
+  node examples/demo/history.mjs ${shownFolder}
+      what is recorded of a flight, event by event
+  npm start -- --kills 10
+      ten kills
+  npm start, and Ctrl-C in the middle
+      everything stops; it says how to go on
 `);
 process.exitCode = isSound ? 0 : 1;
 
@@ -67,13 +79,16 @@ async function follow() {
   let before = { settled: -1, time: performance.now() };
   for (;;) {
     const status = await client.getStatus(PARENT);
+    if (isInterrupted) return new Promise(() => {}); // interrupted() ends the process
+
+    // There is no custom status before the parent's first turn.
+    const { total = 0, started = 0, settled = 0, waiting = [] } = status.customStatus ?? {};
+    const seconds = (performance.now() - begin) / 1000;
+    progress.show({ total, settled, started, waiting: waiting.length, workers, seconds });
     if (status.completedAt !== undefined || status.status === 'Suspended') return status;
 
-    // Nothing before the parent's first turn.
-    const { total = 0, started = 0, settled = 0, waiting = [] } = status.customStatus ?? {};
     if (settled !== before.settled) before = { settled, time: performance.now() };
-    if (performance.now() - before.time > STALLED_MS) fail(`nothing was settled for ${STALLED_MS / 1000} s; see ${shownFolder}/worker.log`);
-    progress.show({ total, settled, started, waiting: waiting.length, workers, seconds: (performance.now() - begin) / 1000 });
+    if (performance.now() - before.time > STALLED_MS) await stalled();
 
     for (const id of waiting) {
       if (approved.has(id)) continue;
@@ -81,8 +96,7 @@ async function follow() {
       approve(id).catch((error) => fail(error.stack));
     }
 
-    // The rest of the work in equal parts, and a kill between each two.
-    if (total > 0) killAt ??= Array.from({ length: kills }, (_, i) => settled + Math.round(((total - settled) * (i + 1)) / (kills + 1)));
+    if (total > 0) killAt ??= spread(kills, settled, total);
     if (killAt !== null && killed < kills && settled >= killAt[killed]) {
       killed += 1;
       await killWorker(settled);
@@ -90,6 +104,11 @@ async function follow() {
     }
     await delay(50);
   }
+}
+
+/** `n` numbers that divide what is between two others into equal parts. */
+function spread(n, from, to) {
+  return Array.from({ length: n }, (_, i) => from + Math.round(((to - from) * (i + 1)) / (n + 1)));
 }
 
 /** A person looks at a flight's status and decides. */
@@ -138,7 +157,8 @@ async function stopWorker() {
 }
 
 async function interrupted() {
-  progress.line('Interrupted.');
+  isInterrupted = true;
+  progress.end();
   // Who asks a second time does not want to wait.
   process.once('SIGINT', () => process.exit(130));
   await stopWorker();
@@ -146,30 +166,42 @@ async function interrupted() {
   process.exit(130);
 }
 
+/** Says where everything stands, and gives up. */
+async function stalled() {
+  const { status, customStatus } = await client.getStatus(PARENT);
+  const flights = await unsettled(client, PARENT);
+  fail([
+    `nothing was settled for ${STALLED_MS / 1000} s.`,
+    `The parent is ${status}, with custom status ${JSON.stringify(customStatus)}.`,
+    `${flights.length} flights were started and have not ended${flights.length > 0 ? ', such as' : ''}`,
+    ...flights.slice(0, 10),
+  ].join('\n  '));
+}
+
 function fail(message) {
   const child = worker;
   worker = null;
   child?.kill('SIGKILL');
-  console.error(`\nThe demo failed: ${message}`);
+  console.error(`\nThe demo has failed: ${message}`);
   process.exit(1);
 }
 
 function options() {
   try {
-    const { values } = parseArgs({
-      options: { days: { type: 'string', default: '7' }, kills: { type: 'string', default: '2' }, resume: { type: 'string' } },
-    });
-    return { days: whole(values.days, '--days', 1, 90), kills: whole(values.kills, '--kills', 0, 100), resume: values.resume };
+    const text = (value) => ({ type: 'string', default: value });
+    const { values } = parseArgs({ options: { days: text('14'), kills: text('2'), resume: text(undefined) } });
+    const { days, kills, resume } = values;
+    return { days: whole(days, '--days', 1, 90), kills: whole(kills, '--kills', 0, 100), resume };
   } catch (error) {
-    console.error(`${error.message}\nUsage: npm start -- [--days 7] [--kills 2] [--resume <folder>]`);
+    console.error(`${error.message}\nUsage: npm start -- [--days 14] [--kills 2] [--resume <folder>]`);
     process.exit(2);
   }
 }
 
 function whole(text, name, min, max) {
   const value = Number(text);
-  if (!Number.isInteger(value) || value < min || value > max) throw new Error(`${name} must be a whole number from ${min} to ${max}, got '${text}'`);
-  return value;
+  if (Number.isInteger(value) && value >= min && value <= max) return value;
+  throw new Error(`${name} must be a whole number from ${min} to ${max}, got '${text}'`);
 }
 
 function times(n) {

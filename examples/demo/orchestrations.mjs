@@ -1,8 +1,8 @@
 // The job: settle every flight of some days. What the passengers paid is booked, less what they are owed for a delay.
 //
-// These are plain generator functions. When their process is killed they run again from the start, each `yield` answered
-// at once by what is recorded, until they are where they were. So they must take the same way every time: whatever
-// touches the outside, and whatever may fail, is an activity.
+// These are plain generator functions. When their process is killed they run again from the start, each `yield`
+// answered at once by what is recorded, until they are where they were. So they must take the same way every time:
+// whatever touches the outside, and whatever may fail, is an activity.
 
 import { defineOrchestration } from 'perdure';
 
@@ -18,9 +18,9 @@ export const settleFlight = defineOrchestration('settle-flight', function* (ctx,
     ctx.scheduleActivity('count-passengers', flight),
   ]);
 
-  // A timer in the database: a worker that is killed meanwhile is not needed for it to go on.
+  // A durable timer, longer for longer flights. It is in the database, so it goes on while no worker is there.
   ctx.setCustomStatus({ stage: 'held for corrections' });
-  yield ctx.sleep('400ms');
+  yield ctx.sleep(300 + (route.miles % 400));
 
   const fares = passengers * Math.round(49 + 0.11 * route.miles);
   let refund = passengers * refundPerPassenger(flight.delay);
@@ -33,7 +33,8 @@ export const settleFlight = defineOrchestration('settle-flight', function* (ctx,
 
   ctx.setCustomStatus({ stage: 'booking' });
   const amount = fares - refund;
-  yield ctx.scheduleActivity('write-ledger', { flight: ctx.instanceId, from: route.from, to: route.to, fares, refund, amount });
+  const { from, to } = route;
+  yield ctx.scheduleActivity('write-ledger', { flight: ctx.instanceId, from, to, fares, refund, amount });
 
   ctx.setCustomStatus({ stage: 'settled', amount });
   yield ctx.scheduleActivity('tell', { to: report, message: { kind: 'settled', id: ctx.instanceId, amount } });
@@ -56,9 +57,10 @@ export const settleDays = defineOrchestration('settle-days', function* (ctx, { d
   let amount = 0;
 
   while (settled < flights.length) {
-    // Refill by halves: one activity starts many.
-    if (started < flights.length && unsettled.size <= atOnce / 2) {
-      const batch = flights.slice(started, started + atOnce - unsettled.size);
+    // One activity starts several: it waits until there is room for them.
+    const room = atOnce - unsettled.size;
+    if (started < flights.length && room >= atOnce / 10) {
+      const batch = flights.slice(started, started + room);
       yield ctx.scheduleActivity('start-flights', { batch, report: ctx.instanceId });
       for (const flight of batch) unsettled.add(flight.id);
       started += batch.length;

@@ -6,7 +6,9 @@ const PLAIN_INTERVAL_MS = 2000;
 export class Progress {
   #out;
   #shown = '';
+  #last = '';
   #printed = 0;
+  #hasEnded = false;
 
   constructor(out) {
     this.#out = out;
@@ -20,13 +22,17 @@ export class Progress {
   }
 
   show({ total, settled, started, waiting, workers, seconds }) {
+    if (this.#hasEnded) return;
+    // The total is not known before the first turn.
     const share = total === 0 ? 0 : settled / total;
     const bar = '█'.repeat(Math.round(share * BAR)).padEnd(BAR, '░');
-    const text = `${bar} ${settled} of ${total} settled, ${started - settled} under way, ${waiting} await approval, worker ${workers}, ${seconds.toFixed(1)} s`;
+    const counts = `${settled} of ${total} settled, ${started - settled} under way, ${waiting} await approval`;
+    const text = `${bar} ${counts}, worker ${workers}, ${seconds.toFixed(1)} s`;
+    this.#last = text;
     if (this.#out.isTTY) {
       this.#erase();
       // A line that wraps could not be written over.
-      this.#shown = text.slice(0, this.#out.columns - 1);
+      this.#shown = text.slice(0, (this.#out.columns || 80) - 1);
       this.#out.write(this.#shown);
     } else if (performance.now() - this.#printed >= PLAIN_INTERVAL_MS) {
       this.#printed = performance.now();
@@ -34,10 +40,12 @@ export class Progress {
     }
   }
 
-  /** The progress line goes; lines that stay are left. */
+  /** What was shown last stays; no more is shown. */
   end() {
     this.#erase();
     this.#shown = '';
+    this.#hasEnded = true;
+    if (this.#last !== '') this.#out.write(`${this.#last}\n`);
   }
 
   #erase() {

@@ -10,8 +10,8 @@ import { readLedger } from './ledger.mjs';
 const STEPS = new Set(['ActivityCompleted', 'ActivityFailed', 'TimerFired', 'EventReceived', 'QueueReceived']);
 
 /** Prints the table and the checks; says whether all is as it should be. */
-export async function report({ client, folder, end, seconds, kills, isResumed }, out) {
-  const history = (await client.getHistory(end.id));
+export async function report({ client, folder, end, seconds, isResumed }, out) {
+  const history = await client.getHistory(end.id);
   const { days } = history[0].payload;
   const flights = await loadFlights(days);
   const histories = new Map([[end.id, history]]);
@@ -19,26 +19,41 @@ export async function report({ client, folder, end, seconds, kills, isResumed },
   const events = [...histories.values()].flat();
   const steps = events.filter(({ kind }) => STEPS.has(kind)).length;
   const approvals = events.filter(({ kind }) => kind === 'EventReceived').length;
+  const known = events.filter(({ kind, payload }) => kind === 'ActivityCompleted' && payload?.isNew === false).length;
   const effects = runsOf(readEffects(join(folder, 'effects.jsonl')));
   const ledger = await readLedger(join(folder, 'ledger.jsonl'));
 
-  const rate = isResumed ? '' : `${Math.round(steps / seconds)} per second`;
+  const rate = isResumed ? '-' : Math.round(steps / seconds);
   table(out, [
     ['instances', histories.size, `${flights.length} flights and their parent`],
     ['steps', steps, 'activity results, timers, events and messages'],
-    ['time', `${seconds.toFixed(1)} s`, `${rate}${rate && ', '}the services of the demo are slow on purpose`],
+    ['time', `${seconds.toFixed(1)} s`, 'from the first worker to the last result, kills included'],
+    ['steps per second', rate, 'the services of the demo are slow on purpose; `npm run bench` measures speed'],
     ['approvals', approvals, 'by an event from another process'],
-    ['failed attempts', effects.failures.size, `retried: ${summary(effects.failures.values())}`],
-    ['repeated runs', effects.repeated, `activities in flight at ${kills} kill${kills === 1 ? '' : 's'}: ${effects.cut} cut short, ${effects.lost} done but not yet recorded`],
-    ['ledger', ledger.length, `entries, ${dollars(sum(ledger))} in all`],
+    ['retries', effects.failures.size, `after ${summary(effects.failures.values())}`],
+    ['runs repeated', effects.repeated, `because of a kill: ${effects.cut} cut short, ${effects.lost} done but not yet recorded`],
+    ['ledger entries', ledger.length, `${dollars(sum(ledger))}; ${known} would stand there twice without the idempotency key`],
   ]);
 
+  const [booked, counted] = [sum(ledger), end.output?.amount];
   return [
     check(out, 'the parent has completed', end.status === 'Completed', end.error?.stack ?? end.status),
     exactlyOnce(out, flights, ledger),
-    check(out, 'the ledger adds up to what the parent counted', sum(ledger) === end.output?.amount, `${dollars(sum(ledger))}, not ${dollars(end.output?.amount)}`),
+    check(out, 'the ledger adds up to what the parent counted', booked === counted, `${dollars(booked)}, not ${dollars(counted)}`),
     neverAgain(out, histories, effects),
   ].every(Boolean);
+}
+
+/** Where the flights stand that are not settled, for when the job does not go on. */
+export async function unsettled(client, parent) {
+  const [{ payload: { days } }] = await client.getHistory(parent);
+  const lines = [];
+  for (const { id } of await loadFlights(days)) {
+    const found = await client.getStatus(id);
+    if (found === null || found.status === 'Completed') continue;
+    lines.push([`${id}: ${found.status}`, JSON.stringify(found.customStatus), found.error?.message].filter(Boolean).join(', '));
+  }
+  return lines;
 }
 
 /** Every flight stands in the ledger once, and nothing else does. */
@@ -47,7 +62,8 @@ function exactlyOnce(out, flights, ledger) {
   for (const { flight } of ledger) counts.set(flight, (counts.get(flight) ?? 0) + 1);
   const wrong = [...counts].filter(([, count]) => count !== 1);
   const list = wrong.slice(0, 5).map(([id, count]) => `${id} ${count} times`).join(', ');
-  return check(out, `each of the ${flights.length} flights stands in the ledger exactly once`, wrong.length === 0, `${wrong.length} do not: ${list}`);
+  const what = `each of the ${flights.length} flights stands in the ledger exactly once`;
+  return check(out, what, wrong.length === 0, `${wrong.length} do not: ${list}`);
 }
 
 /** No activity began again after its result had been recorded. */
@@ -62,7 +78,8 @@ function neverAgain(out, histories, { began }) {
       else if (began.get(key) > time.getTime()) again.push(key);
     }
   }
-  return check(out, 'no step whose result was recorded ran again', again.length === 0, `${again.length} did: ${again.slice(0, 5).join(', ')}`);
+  const list = again.slice(0, 5).join(', ');
+  return check(out, 'no step whose result was recorded ran again', again.length === 0, `${again.length} did: ${list}`);
 }
 
 /** Sums up the notes of effects.mjs. */

@@ -11,10 +11,9 @@ use crate::store;
 pub(crate) fn run(arguments: &Arguments) -> Result<String, Failure> {
     let count: i64 = arguments.number("count", None)?;
     let connection = store::create(arguments)?;
-    if arguments.number("warm", Some(0))? != 0 {
-        commits(&connection, 0, count)?;
-    }
-    let times = commits(&connection, count, count)?;
+    let warm = arguments.number("warm", Some(0))?;
+    commits(&connection, 0, warm)?;
+    let times = commits(&connection, warm, count)?;
     let singles: Vec<String> = times.iter().map(|ms| format!("{ms:.6}")).collect();
     Ok(format!(r#"{{"commitMs":[{}]}}"#, singles.join(",")))
 }

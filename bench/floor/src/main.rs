@@ -4,7 +4,7 @@
 //! command prints one line of JSON.
 //!
 //!   write  --db F --schema D --instances N --steps N [--batch 64] [--rows all|appended] [--warm 1]
-//!   commit --db F --schema D --count N [--warm 1]
+//!   commit --db F --schema D --count N [--warm N]
 //!   read   --db F --out F
 //!   count  --db F
 

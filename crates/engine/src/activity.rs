@@ -1,6 +1,6 @@
 //! How often and when an activity is tried again.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::EventId;
 
@@ -16,24 +16,35 @@ pub struct ActivityOptions {
 }
 
 /// Delay before attempt n+1: `min(initial × backoff^(n-1), max)`, spread by ± `jitter`.
+///
+/// JSON has no infinity: a number that is none is written as `null` and read as infinity, which the arithmetic bears.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RetryPolicy {
     /// Attempts in all; 1 means never again.
     pub max_attempts: u32,
     /// Delay before the second attempt, ms.
+    #[serde(deserialize_with = "null_as_infinity")]
     pub initial_interval_ms: f64,
     /// Factor from one delay to the next.
+    #[serde(deserialize_with = "null_as_infinity")]
     pub backoff: f64,
     /// Largest delay, ms.
+    #[serde(deserialize_with = "null_as_infinity")]
     pub max_interval_ms: f64,
     /// Share of the delay by which it is spread, 0 to 1.
+    #[serde(deserialize_with = "null_as_infinity")]
     pub jitter: f64,
     /// Names of errors that are never tried again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub non_retryable: Vec<String>,
 }
 
+fn null_as_infinity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
+}
+
+/// A part of the format of histories: what equals the default is left out there.
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
@@ -60,7 +71,7 @@ impl RetryPolicy {
         }
         let exponent = f64::from(attempt.saturating_sub(1));
         let plain = (self.initial_interval_ms * self.backoff.powf(exponent)).min(self.max_interval_ms);
-        let spread = 1.0 + self.jitter * (2.0 * unit_interval(seed, scheduled.0, attempt) - 1.0);
+        let spread = 1.0 + self.jitter.clamp(0.0, 1.0) * (2.0 * unit_interval(seed, scheduled.0, attempt) - 1.0);
         let delay = (plain * spread).clamp(0.0, DELAY_MAX_MS);
         // A NaN from absurd options (0 × infinity) must not become an arbitrary integer.
         Some(if delay.is_nan() { 0 } else { delay.round() as i64 })

@@ -1,34 +1,39 @@
 //! One execution: replayed from its history first, then live.
+//!
+//! It owns the phase, the deterministic time, the order of events and what the turn in progress has done. What is open
+//! (`operations`), what has come from outside (`inbox`) and the history that is still ahead (`tape`) have their own files,
+//! and so has what the engine does in each of its two working phases.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::Arc;
+mod live;
+mod replaying;
 
-use crate::activity::ActivityOptions;
-use crate::event::Role;
-use crate::mismatch::{Attempt, difference};
+use std::mem;
+
+use crate::inbox::Inbox;
+use crate::mismatch::Attempt;
+use crate::operations::Operations;
 use crate::random::Random;
-use crate::replay::{Recorded, Tape};
-use crate::turn::ActivityTask;
+use crate::tape::{Recorded, Tape};
 use crate::{
-    Awaited, Command, Completion, Delivery, Effect, Event, EventId, EventKind, EventRecord, Mailbox, Message,
-    MessageBody, MessageSeq, Mismatch, Outcome, Payload, RecordError, Step, Terminal, TurnOutput, Waiting,
+    Awaited, Command, Completion, Delivery, Event, EventId, EventKind, EventRecord, MessageSeq, Mismatch, Outcome, Payload,
+    RecordError, Step, Terminal, TurnOutput, Waiting,
 };
 
-/// How much one turn may do before others get theirs.
+/// How much one turn may do before others get theirs. A turn can end only where the code waits, so the last thing that it
+/// is handed may take it beyond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Completions delivered in one turn while live.
     pub deliveries: u32,
+    /// Commands issued in one turn while live.
+    pub commands: u32,
     /// Completions delivered in one turn while replaying.
     pub replayed: u32,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self {
-            deliveries: 256,
-            replayed: 4_096,
-        }
+        Self { deliveries: 256, commands: 1_024, replayed: 4_096 }
     }
 }
 
@@ -45,27 +50,16 @@ pub struct Start {
     pub budget: Budget,
 }
 
-/// An operation that is not settled.
-#[derive(Clone, Debug)]
-enum Open {
-    Activity {
-        task: Arc<ActivityTask>,
-        attempt: u32,
-        not_before_ms: i64,
-        handed_out: bool,
-    },
-    Timer {
-        fire_at_ms: i64,
-    },
-}
-
 #[derive(Clone, Debug)]
 enum Phase {
     Replaying(Tape),
     Live,
     /// E4.
-    Broken(Mismatch),
+    Broken(Box<Mismatch>),
+    /// The code ended.
     Ended(Terminal),
+    /// The execution was ended from outside where the replay is now.
+    Terminated,
 }
 
 /// The engine of one execution. See the crate's invariants.
@@ -76,18 +70,14 @@ pub struct Engine {
     name: String,
     version: String,
     input: Payload,
-    seed: u64,
     random: Random,
     /// Id of the next event: recorded when live, consumed when replaying.
     next_event_id: EventId,
     time_ms: i64,
-    open: BTreeMap<EventId, Open>,
-    open_activities: usize,
+    operations: Operations,
     custom_status: Payload,
     awaited: Awaited,
-    ready: VecDeque<Completion>,
-    mail: HashMap<Mailbox, VecDeque<(MessageSeq, Payload)>>,
-    cancels: VecDeque<(MessageSeq, Payload)>,
+    inbox: Inbox,
     turn: Turn,
 }
 
@@ -97,14 +87,13 @@ struct Turn {
     events: Vec<EventRecord>,
     consumed: Vec<MessageSeq>,
     custom_status: Option<Payload>,
-    /// Activities that got something to do, in order of schedule or retry.
-    to_start: Vec<EventId>,
-    aborts: Vec<EventId>,
     deliveries: u32,
+    commands: u32,
     replayed: u32,
     stopped: Stopped,
 }
 
+/// Why a turn is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stopped {
     #[default]
@@ -114,53 +103,39 @@ enum Stopped {
 }
 
 impl Engine {
-    /// An engine at the beginning of an execution.
+    /// An engine at the beginning of an execution. Ask [`needs_history`](Self::needs_history) before the code runs.
     ///
     /// # Errors
     ///
     /// [`RecordError`] when the history cannot be read or does not begin with `ExecutionStarted`.
     pub fn new(start: Start) -> Result<Self, RecordError> {
-        let mut tape = Tape::default();
+        let kind = start.history.first().map_or(EventKind::ExecutionStarted, |first| first.kind);
+        let mut tape = Tape::new();
         tape.extend(start.history, start.complete)?;
-        let no_start = |kind| RecordError {
-            event_id: EventId::FIRST,
-            kind,
-            problem: "the history does not begin with ExecutionStarted".into(),
+        let Some(Recorded { time_ms, event: Event::ExecutionStarted { name, version, input, seed, .. } }) = tape.pop() else {
+            let problem = "the history does not begin with ExecutionStarted".into();
+            return Err(RecordError { event_id: EventId::FIRST, kind, problem });
         };
-        let first = tape.pop().ok_or_else(|| no_start(EventKind::ExecutionStarted))?;
-        let Event::ExecutionStarted {
-            name,
-            version,
-            input,
-            seed,
-            ..
-        } = first.event
-        else {
-            return Err(no_start(EventRecord::new(first.id, first.time_ms, first.event).kind));
-        };
-        Ok(Self {
-            phase: if start.fresh {
-                Phase::Live
-            } else {
-                Phase::Replaying(tape)
-            },
+        let is_live = start.fresh && tape.front().is_none();
+        let mut engine = Self {
+            phase: Phase::Replaying(tape),
             budget: start.budget,
             name,
             version,
             input,
-            seed,
             random: Random::new(seed),
             next_event_id: EventId::FIRST.next(),
-            time_ms: first.time_ms,
-            open: BTreeMap::new(),
-            open_activities: 0,
+            time_ms,
+            operations: Operations::default(),
             custom_status: None,
             awaited: Awaited::default(),
-            ready: VecDeque::new(),
-            mail: HashMap::new(),
-            cancels: VecDeque::new(),
+            inbox: Inbox::default(),
             turn: Turn::default(),
-        })
+        };
+        if is_live {
+            engine.go_live();
+        }
+        Ok(engine)
     }
 
     /// Name of the orchestration.
@@ -177,26 +152,26 @@ impl Engine {
 
     /// Input of the execution.
     #[must_use]
-    pub fn input(&self) -> &Payload {
+    pub const fn input(&self) -> &Payload {
         &self.input
     }
 
     /// Deterministic time, ms since 1970: that of the last event delivered.
     #[must_use]
-    pub fn time_ms(&self) -> i64 {
+    pub const fn time_ms(&self) -> i64 {
         self.time_ms
     }
 
     /// Id that the next event will get, or that the replay has come to.
     #[must_use]
-    pub fn next_event_id(&self) -> EventId {
+    pub const fn next_event_id(&self) -> EventId {
         self.next_event_id
     }
 
     /// Whether the code is being taken through what it did before (E3).
     #[must_use]
-    pub fn is_replaying(&self) -> bool {
-        matches!(self.phase, Phase::Replaying(_))
+    pub const fn is_replaying(&self) -> bool {
+        matches!(self.phase, Phase::Replaying(_) | Phase::Terminated)
     }
 
     /// The mismatch that broke this engine, if one did.
@@ -220,7 +195,7 @@ impl Engine {
 
     /// The custom status as the code sees it here.
     #[must_use]
-    pub fn custom_status(&self) -> &Payload {
+    pub const fn custom_status(&self) -> &Payload {
         &self.custom_status
     }
 
@@ -235,7 +210,17 @@ impl Engine {
         self.custom_status = value;
     }
 
-    /// Append a page of history, after [`Step::NeedHistory`].
+    /// First event of the page that must be here before the code may run: after [`Engine::new`] and after each page, until
+    /// it is `None`. Commands up to the next wait are checked without waiting for a page.
+    #[must_use]
+    pub fn needs_history(&self) -> Option<EventId> {
+        match &self.phase {
+            Phase::Replaying(tape) if !tape.reaches_next_wait() => Some(tape.next_page()),
+            _ => None,
+        }
+    }
+
+    /// Append a page of history, after [`Step::NeedHistory`] or when [`needs_history`](Self::needs_history) says so.
     ///
     /// # Errors
     ///
@@ -249,18 +234,8 @@ impl Engine {
 
     /// Take in something that happened outside; it is delivered when its turn comes.
     pub fn offer(&mut self, completion: Completion) {
-        match completion {
-            Completion::Message(Message {
-                seq,
-                body: MessageBody::Mail { mailbox, payload },
-            }) => {
-                self.mail.entry(mailbox).or_default().push_back((seq, payload));
-            }
-            Completion::Message(Message {
-                seq,
-                body: MessageBody::Cancel { reason },
-            }) => self.cancels.push_back((seq, reason)),
-            other => self.ready.push_back(other),
+        if matches!(self.phase, Phase::Replaying(_) | Phase::Live) {
+            self.inbox.offer(completion);
         }
     }
 
@@ -268,20 +243,15 @@ impl Engine {
     #[must_use]
     pub fn is_runnable(&self, now_ms: i64) -> bool {
         match &self.phase {
-            Phase::Broken(_) | Phase::Ended(_) => false,
+            Phase::Broken(_) | Phase::Ended(_) | Phase::Terminated => false,
             Phase::Replaying(_) => true,
-            Phase::Live => {
-                !self.ready.is_empty()
-                    || !self.cancels.is_empty()
-                    || self.oldest_mail().is_some()
-                    || self.due_timer(now_ms).is_some()
-            }
+            Phase::Live => self.inbox.has(&self.awaited.mailboxes) || self.due_timer(self.monotonic(now_ms)).is_some(),
         }
     }
 
     /// Whether a fiber waits on a mailbox.
     #[must_use]
-    pub fn awaits_message(&self) -> bool {
+    pub const fn awaits_message(&self) -> bool {
         !self.awaited.mailboxes.is_empty()
     }
 
@@ -292,25 +262,16 @@ impl Engine {
     /// [`Mismatch`] when history holds something else here; the engine is broken from then on (E4).
     pub fn issue(&mut self, command: Command) -> Result<EventId, Mismatch> {
         let event = command.into_event(self.time_ms);
-        self.skip_bookkeeping();
+        let id = self.next_event_id;
         match &mut self.phase {
-            Phase::Broken(mismatch) => return Err(mismatch.clone()),
-            Phase::Replaying(tape) => {
-                let fits = tape.front().is_some_and(|recorded| {
-                    std::mem::discriminant(&recorded.event) == std::mem::discriminant(&event)
-                        && difference(&recorded.event, &event).is_none()
-                });
-                if !fits {
-                    return Err(self.break_at(Attempt::Command(&event)));
-                }
-                let recorded = tape.pop().expect("its front was just compared");
-                return Ok(self.consume(recorded, |engine, id, event| engine.apply_command(id, event)));
-            }
+            Phase::Broken(mismatch) => return Err(mismatch.as_ref().clone()),
+            Phase::Replaying(_) => return self.replay_command(&event),
             // What is issued after the end has no effect: the code can still run `finally` blocks.
-            Phase::Ended(_) => return Ok(self.next_event_id),
+            Phase::Ended(_) | Phase::Terminated => return Ok(id),
             Phase::Live => {}
         }
-        let id = self.record(event.clone());
+        self.turn.commands = self.turn.commands.saturating_add(1);
+        self.record(event.clone(), self.time_ms);
         self.apply_command(id, event);
         Ok(id)
     }
@@ -323,44 +284,17 @@ impl Engine {
     pub fn next(&mut self, awaited: Awaited, now_ms: i64) -> Result<Step, Mismatch> {
         self.awaited = awaited;
         self.turn.stopped = Stopped::Waiting;
-        self.skip_bookkeeping();
         match &self.phase {
-            Phase::Broken(mismatch) => return Err(mismatch.clone()),
-            Phase::Ended(_) => return Ok(Step::Wait),
-            Phase::Live => {}
-            Phase::Replaying(tape) => match tape.front() {
-                None if tape.is_complete() => self.phase = Phase::Live,
-                None => return Ok(self.stop(Stopped::NeedHistory)),
-                Some(recorded) if recorded.event.role() == Role::Delivery => {
-                    if !tape.may_deliver() {
-                        return Ok(self.stop(Stopped::NeedHistory));
-                    }
-                    if self.turn.replayed >= self.budget.replayed {
-                        return Ok(self.stop(Stopped::Budget));
-                    }
-                    return self.replay_delivery();
+            Phase::Broken(mismatch) => return Err(mismatch.as_ref().clone()),
+            Phase::Ended(_) | Phase::Terminated => return Ok(Step::Wait),
+            Phase::Replaying(_) => {
+                if let Some(step) = self.replay_next()? {
+                    return Ok(step);
                 }
-                Some(_) => return Err(self.break_at(Attempt::Wait)),
-            },
-        }
-        if self.turn.deliveries >= self.budget.deliveries && self.is_runnable(now_ms) {
-            return Ok(self.stop(Stopped::Budget));
-        }
-        // Monotonic: a clock that was set back must not make time run backwards inside an execution.
-        let now_ms = now_ms.max(self.time_ms);
-        while let Some(event) = self.take_deliverable(now_ms) {
-            let id = self.record_at(event.clone(), now_ms);
-            if let Some(delivery) = self.apply_delivery(event) {
-                debug_assert!(id < self.next_event_id);
-                self.turn.deliveries += 1;
-                self.time_ms = now_ms;
-                return Ok(Step::Deliver {
-                    delivery,
-                    time_ms: now_ms,
-                });
             }
+            Phase::Live => {}
         }
-        Ok(Step::Wait)
+        Ok(self.live_next(now_ms))
     }
 
     /// The code returned or threw.
@@ -374,80 +308,49 @@ impl Engine {
             Outcome::Failed(error) => (Event::ExecutionFailed { error }, Terminal::Failed),
             Outcome::Cancelled(error) => (Event::ExecutionCancelled { error }, Terminal::Cancelled),
         };
-        self.skip_bookkeeping();
         match &mut self.phase {
-            Phase::Broken(mismatch) => return Err(mismatch.clone()),
-            Phase::Ended(_) => return Ok(()),
-            Phase::Replaying(tape) => {
-                let fits = tape.front().is_some_and(|recorded| {
-                    std::mem::discriminant(&recorded.event) == std::mem::discriminant(&event)
-                        && difference(&recorded.event, &event).is_none()
-                });
-                if !fits {
-                    return Err(self.break_at(Attempt::End(&event)));
+            Phase::Broken(mismatch) => return Err(mismatch.as_ref().clone()),
+            Phase::Ended(_) | Phase::Terminated => return Ok(()),
+            Phase::Replaying(_) => {
+                if self.take_equal(&event, Attempt::End)?.is_none() {
+                    return Ok(());
                 }
             }
             Phase::Live => {
-                self.record(event);
+                self.record(event, self.time_ms);
             }
         }
-        for (id, open) in std::mem::take(&mut self.open) {
-            if matches!(open, Open::Activity { handed_out: true, .. }) {
-                self.turn.aborts.push(id);
-            }
-        }
-        self.open_activities = 0;
+        self.operations.cancel_all();
         self.phase = Phase::Ended(terminal);
         Ok(())
     }
 
     /// End the turn and take what it did.
     pub fn end_turn(&mut self) -> TurnOutput {
-        let turn = std::mem::take(&mut self.turn);
-        let waiting = match (&self.phase, turn.stopped) {
+        let Turn { events, consumed, custom_status, stopped, .. } = mem::take(&mut self.turn);
+        self.inbox.shrink();
+        let waiting = match (&self.phase, stopped) {
             (Phase::Ended(terminal), _) => Waiting::Ended(*terminal),
-            (_, Stopped::Budget) => Waiting::More,
+            (Phase::Live | Phase::Replaying(_), Stopped::Budget) => Waiting::More,
             (Phase::Replaying(tape), Stopped::NeedHistory) => Waiting::History { from: tape.next_page() },
-            _ => Waiting::Outside {
-                open_activities: self.open_activities,
-                timer_at_ms: self.next_timer(),
-            },
+            (Phase::Broken(_) | Phase::Terminated, _) => Waiting::Outside { open_activities: 0, timer_at_ms: None },
+            _ => Waiting::Outside { open_activities: self.operations.activities(), timer_at_ms: self.next_timer() },
         };
-        let mut effects: Vec<Effect> = turn
-            .aborts
-            .into_iter()
-            .map(|scheduled| Effect::AbortActivity { scheduled })
-            .collect();
-        // Activities found open in a replay start only when the replay has shown that the code still fits.
-        if matches!(self.phase, Phase::Live) {
-            for id in turn.to_start {
-                if let Some(Open::Activity {
-                    task,
-                    attempt,
-                    not_before_ms,
-                    handed_out,
-                }) = self.open.get_mut(&id)
-                {
-                    *handed_out = true;
-                    effects.push(Effect::StartActivity {
-                        task: Arc::clone(task),
-                        attempt: *attempt,
-                        not_before_ms: *not_before_ms,
-                    });
-                }
-            }
-        } else {
-            self.turn.to_start = turn.to_start;
-        }
-        let next_event_id = turn.events.first().map_or(self.next_event_id, |e| e.event_id);
-        TurnOutput {
-            next_event_id,
-            events: turn.events,
-            consumed: turn.consumed,
-            custom_status: turn.custom_status,
-            effects,
-            waiting,
-        }
+        let effects = self.operations.take_effects();
+        let next_event_id = events.first().map_or(self.next_event_id, |e| e.event_id);
+        TurnOutput { next_event_id, events, consumed, custom_status, effects, waiting }
+    }
+
+    // ---- what live and replaying share ----
+
+    fn go_live(&mut self) {
+        self.phase = Phase::Live;
+        self.operations.go_live();
+    }
+
+    /// A clock that was set back must not make time run backwards inside an execution.
+    fn monotonic(&self, now_ms: i64) -> i64 {
+        now_ms.max(self.time_ms)
     }
 
     fn stop(&mut self, stopped: Stopped) -> Step {
@@ -459,272 +362,49 @@ impl Engine {
         }
     }
 
-    fn break_at(&mut self, attempt: Attempt<'_>) -> Mismatch {
-        let recorded = match &self.phase {
-            Phase::Replaying(tape) => tape.front().map(|r| &r.event),
-            _ => None,
-        };
-        let mismatch = Mismatch::new(self.next_event_id, recorded, attempt);
-        self.phase = Phase::Broken(mismatch.clone());
-        mismatch
-    }
-
-    /// Append an event at the deterministic time.
-    fn record(&mut self, event: Event) -> EventId {
-        self.record_at(event, self.time_ms)
-    }
-
-    fn record_at(&mut self, event: Event, time_ms: i64) -> EventId {
-        let id = self.next_event_id;
-        self.turn.events.push(EventRecord::new(id, time_ms, event));
-        self.next_event_id = id.next();
-        id
-    }
-
-    /// Take a recorded event as passed.
-    fn consume<T>(&mut self, recorded: Recorded, apply: impl FnOnce(&mut Self, EventId, Event) -> T) -> EventId {
-        debug_assert_eq!(recorded.id, self.next_event_id);
-        self.next_event_id = recorded.id.next();
-        apply(self, recorded.id, recorded.event);
-        recorded.id
-    }
-
-    fn skip_bookkeeping(&mut self) {
-        while let Phase::Replaying(tape) = &mut self.phase
-            && tape.front().is_some_and(|r| r.event.role() == Role::Bookkeeping)
-        {
-            let recorded = tape.pop().expect("its front was just looked at");
-            self.consume(recorded, |engine, _, event| engine.apply_delivery(event));
-        }
-    }
-
-    fn replay_delivery(&mut self) -> Result<Step, Mismatch> {
-        let Phase::Replaying(tape) = &mut self.phase else {
-            unreachable!("only called while replaying")
-        };
-        let front = &tape.front().expect("the caller looked at it").event;
-        let awaited = match front {
-            Event::MessageReceived { mailbox, .. } => self.awaited.mailboxes.contains(mailbox),
-            Event::TimerFired { timer } => self.awaited.timers.contains(timer),
-            Event::ActivityCompleted { scheduled, .. } | Event::ActivityFailed { scheduled, .. } => {
-                matches!(self.open.get(scheduled), Some(Open::Activity { .. }))
-            }
-            _ => true,
-        };
-        if !awaited {
-            return Err(self.break_at(Attempt::Wait));
-        }
-        let recorded = tape.pop().expect("its front was just looked at");
-        let time_ms = recorded.time_ms;
-        self.turn.replayed += 1;
-        self.time_ms = time_ms;
-        let mut delivery = None;
-        self.consume(recorded, |engine, _, event| delivery = engine.apply_delivery(event));
-        let delivery = delivery.expect("an event of role Delivery hands something over");
-        Ok(Step::Deliver { delivery, time_ms })
-    }
-
-    /// What a command changes, live and in a replay alike.
-    fn apply_command(&mut self, id: EventId, event: Event) {
-        match event {
-            Event::ActivityScheduled { name, input, options } => self.open_activity(id, name, input, options),
-            Event::TimerCreated { fire_at_ms } => {
-                self.open.insert(id, Open::Timer { fire_at_ms });
-            }
-            Event::OperationCancelled { scheduled } => {
-                if let Some(Open::Activity { handed_out, .. }) = self.open.remove(&scheduled) {
-                    self.open_activities -= 1;
-                    if handed_out {
-                        self.turn.aborts.push(scheduled);
-                    }
-                }
-            }
-            _ => unreachable!("only commands come here"),
-        }
-    }
-
-    fn open_activity(&mut self, id: EventId, name: String, input: Payload, options: ActivityOptions) {
-        let task = Arc::new(ActivityTask {
-            scheduled: id,
-            name,
-            input,
-            options,
-        });
-        self.open.insert(
-            id,
-            Open::Activity {
-                task,
-                attempt: 1,
-                not_before_ms: 0,
-                handed_out: false,
-            },
-        );
-        self.open_activities += 1;
-        self.turn.to_start.push(id);
-    }
-
-    fn close_activity(&mut self, id: EventId) {
-        if self.open.remove(&id).is_some() {
-            self.open_activities -= 1;
-        }
-    }
-
-    /// What a delivery or a bookkeeping event changes, live and in a replay alike; the former are handed to the code.
-    fn apply_delivery(&mut self, event: Event) -> Option<Delivery> {
-        match event {
-            Event::ActivityCompleted { scheduled, output } => {
-                self.close_activity(scheduled);
-                Some(Delivery::Succeeded {
-                    operation: scheduled,
-                    value: output,
-                })
-            }
-            Event::ActivityFailed {
-                scheduled,
-                attempt,
-                error,
-            } => {
-                self.close_activity(scheduled);
-                Some(Delivery::Failed {
-                    operation: scheduled,
-                    error,
-                    attempt,
-                })
-            }
-            Event::ActivityAttemptFailed {
-                scheduled,
-                attempt: failed,
-                retry_at_ms,
-                ..
-            } => {
-                if let Some(Open::Activity {
-                    attempt,
-                    not_before_ms,
-                    handed_out,
-                    ..
-                }) = self.open.get_mut(&scheduled)
-                {
-                    *attempt = failed + 1;
-                    *not_before_ms = retry_at_ms;
-                    if std::mem::take(handed_out) {
-                        self.turn.to_start.push(scheduled);
-                    }
-                }
-                None
-            }
-            Event::TimerFired { timer } => {
-                self.open.remove(&timer);
-                Some(Delivery::Succeeded {
-                    operation: timer,
-                    value: None,
-                })
-            }
-            Event::MessageReceived { mailbox, payload } => Some(Delivery::Message { mailbox, payload }),
-            Event::CancelRequested { reason } => Some(Delivery::Cancel { reason }),
-            _ => unreachable!("only deliveries and bookkeeping come here"),
-        }
-    }
-
-    /// The next thing that can be recorded as delivered (or as bookkeeping) now: cancellation first, then activities in order of arrival,
-    /// then the oldest awaited message, then the earliest awaited timer.
-    fn take_deliverable(&mut self, now_ms: i64) -> Option<Event> {
-        if let Some((seq, reason)) = self.cancels.pop_front() {
-            self.turn.consumed.push(seq);
-            return Some(Event::CancelRequested { reason });
-        }
-        while let Some(completion) = self.ready.pop_front() {
-            if let Some(event) = self.event_of(completion, now_ms) {
-                return Some(event);
-            }
-        }
-        if let Some(mailbox) = self.oldest_mail().cloned() {
-            let queue = self.mail.get_mut(&mailbox).expect("the oldest mail is in it");
-            let (seq, payload) = queue.pop_front().expect("the oldest mail is in it");
-            if queue.is_empty() {
-                self.mail.remove(&mailbox);
-            }
-            self.turn.consumed.push(seq);
-            return Some(Event::MessageReceived { mailbox, payload });
-        }
-        self.due_timer(now_ms).map(|timer| Event::TimerFired { timer })
-    }
-
-    /// The event that records what an activity did; `None` when nobody waits for it any more (E5).
-    fn event_of(&self, completion: Completion, now_ms: i64) -> Option<Event> {
-        match completion {
-            Completion::ActivityCompleted { scheduled, output } => {
-                matches!(self.open.get(&scheduled), Some(Open::Activity { .. }))
-                    .then_some(Event::ActivityCompleted { scheduled, output })
-            }
-            Completion::AttemptFailed {
-                scheduled,
-                error,
-                error_name,
-                non_retryable,
-                retry_after_ms,
-            } => {
-                let Some(Open::Activity { task, attempt, .. }) = self.open.get(&scheduled) else {
-                    return None;
-                };
-                let attempt = *attempt;
-                let policy = &task.options.retry;
-                let delay = if non_retryable || policy.non_retryable.contains(&error_name) {
-                    None
-                } else {
-                    policy
-                        .delay_after(attempt, self.seed, scheduled)
-                        .map(|d| retry_after_ms.unwrap_or(d).max(0))
-                };
-                Some(match delay {
-                    Some(delay) => Event::ActivityAttemptFailed {
-                        scheduled,
-                        attempt,
-                        error,
-                        retry_at_ms: now_ms.saturating_add(delay),
-                    },
-                    None => Event::ActivityFailed {
-                        scheduled,
-                        attempt,
-                        error,
-                    },
-                })
-            }
-            Completion::Message(_) => unreachable!("messages are sorted into mailboxes when they are offered"),
-        }
-    }
-
-    fn oldest_mail(&self) -> Option<&Mailbox> {
-        if self.mail.is_empty() {
-            return None;
-        }
-        let oldest = |mailbox: &&Mailbox| {
-            self.mail
-                .get(*mailbox)
-                .and_then(|queue| queue.front())
-                .map(|(seq, _)| *seq)
-        };
-        self.awaited
-            .mailboxes
-            .iter()
-            .filter(|m| oldest(m).is_some())
-            .min_by_key(oldest)
-    }
-
     fn awaited_timers(&self) -> impl Iterator<Item = (i64, EventId)> {
-        self.awaited.timers.iter().filter_map(|id| match self.open.get(id) {
-            Some(Open::Timer { fire_at_ms }) => Some((*fire_at_ms, *id)),
-            _ => None,
-        })
+        self.awaited.timers.iter().filter_map(|id| Some((self.operations.fire_at_ms(*id)?, *id)))
     }
 
     fn due_timer(&self, now_ms: i64) -> Option<EventId> {
-        self.awaited_timers()
-            .filter(|(at, _)| *at <= now_ms)
-            .min()
-            .map(|(_, id)| id)
+        self.awaited_timers().filter(|(at, _)| *at <= now_ms).min().map(|(_, id)| id)
     }
 
     fn next_timer(&self) -> Option<i64> {
         self.awaited_timers().map(|(at, _)| at).min()
+    }
+
+    fn apply_command(&mut self, id: EventId, event: Event) {
+        match event {
+            Event::ActivityScheduled { name, input, options } => self.operations.schedule(id, name, input, options),
+            Event::TimerCreated { fire_at_ms } => self.operations.create_timer(id, fire_at_ms),
+            Event::OperationCancelled { scheduled } => self.operations.cancel(scheduled),
+            _ => unreachable!("only commands come here"),
+        }
+    }
+
+    /// Deliveries and bookkeeping; the former are handed to the code.
+    fn apply_delivery(&mut self, event: Event) -> Option<Delivery> {
+        Some(match event {
+            Event::ActivityCompleted { scheduled, output } => {
+                self.operations.close(scheduled);
+                Delivery::Succeeded { operation: scheduled, value: output }
+            }
+            Event::ActivityFailed { scheduled, attempt, error } => {
+                self.operations.close(scheduled);
+                Delivery::Failed { operation: scheduled, error, attempt }
+            }
+            Event::ActivityAttemptFailed { scheduled, attempt, retry_at_ms, .. } => {
+                self.operations.retry(scheduled, attempt, retry_at_ms);
+                return None;
+            }
+            Event::TimerFired { timer } => {
+                self.operations.close(timer);
+                Delivery::Succeeded { operation: timer, value: None }
+            }
+            Event::MessageReceived { mailbox, payload } => Delivery::Message { mailbox, payload },
+            Event::CancelRequested { reason } => Delivery::Cancel { reason },
+            _ => unreachable!("only deliveries and bookkeeping come here"),
+        })
     }
 }

@@ -166,8 +166,10 @@ pub(crate) enum Role {
     Delivery,
     /// Never seen by the code.
     Bookkeeping,
-    /// The last event.
-    Terminal,
+    /// The last event, recorded when the code ended.
+    End,
+    /// The last event, recorded from outside while the code waited.
+    Termination,
 }
 
 impl Event {
@@ -185,8 +187,8 @@ impl Event {
             Event::ActivityAttemptFailed { .. } => Role::Bookkeeping,
             Event::ExecutionCompleted { .. }
             | Event::ExecutionFailed { .. }
-            | Event::ExecutionCancelled { .. }
-            | Event::ExecutionTerminated { .. } => Role::Terminal,
+            | Event::ExecutionCancelled { .. } => Role::End,
+            Event::ExecutionTerminated { .. } => Role::Termination,
         }
     }
 }

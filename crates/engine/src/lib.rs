@@ -19,10 +19,12 @@ mod command;
 mod engine;
 mod event;
 mod ids;
+mod inbox;
 mod mismatch;
+mod operations;
 mod random;
 mod record;
-mod replay;
+mod tape;
 mod turn;
 
 pub use activity::{ActivityOptions, RetryPolicy};

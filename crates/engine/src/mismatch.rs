@@ -2,10 +2,15 @@
 
 use std::fmt;
 
-use crate::{Event, EventId, Mailbox, Payload};
+use crate::event::Role;
+use crate::operations::Operations;
+use crate::{Awaited, Event, EventId, Mailbox, Payload};
 
 /// Longest value shown in a report, in characters.
 const SHOWN_MAX: usize = 200;
+
+/// How many mailboxes and timers a report names.
+const WAITS_MAX: usize = 5;
 
 /// The code and its history disagree. Nothing was changed; the instance can go on with code that fits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +22,7 @@ pub struct Mismatch {
     /// What the code did instead.
     pub attempted: String,
     /// The field that differs, when the kinds agree: name, recorded value, attempted value.
-    pub field: Option<FieldDifference>,
+    pub field: Option<Box<FieldDifference>>,
     /// What most often causes this.
     pub hint: &'static str,
 }
@@ -53,8 +58,8 @@ impl std::error::Error for Mismatch {}
 pub(crate) enum Attempt<'a> {
     /// It issued a command, which this event would record.
     Command(&'a Event),
-    /// It waited.
-    Wait,
+    /// It waited for these, besides open activities.
+    Wait(&'a Awaited),
     /// It ended, which this event would record.
     End(&'a Event),
 }
@@ -64,22 +69,27 @@ const HINT_MORE: &str = "The code does more here than it did when it first ran. 
 const HINT_FEWER: &str = "The code does less here than it did when it first ran. Run the old code again, or register the change under a new version.";
 
 impl Mismatch {
-    pub(crate) fn new(event_id: EventId, recorded: Option<&Event>, attempt: Attempt<'_>) -> Self {
-        let attempted_event = match attempt {
+    pub(crate) fn new(event_id: EventId, recorded: Option<&Event>, attempt: Attempt<'_>, operations: &Operations) -> Self {
+        let attempted = match attempt {
             Attempt::Command(event) | Attempt::End(event) => Some(event),
-            Attempt::Wait => None,
+            Attempt::Wait(_) => None,
         };
-        let field = recorded.zip(attempted_event).and_then(|(r, a)| difference(r, a));
-        let hint = match (recorded, attempt) {
-            (None, Attempt::Command(_)) => HINT_MORE,
-            (Some(_), Attempt::Wait | Attempt::End(_)) => HINT_FEWER,
+        let hint = match (recorded.map(Event::role), attempt) {
+            // It waited or ended then, and goes on now.
+            (None | Some(Role::Delivery | Role::End | Role::Termination), Attempt::Command(_))
+            | (Some(Role::End), Attempt::Wait(_)) => HINT_MORE,
+            // It went on then, and waits or ends now.
+            (Some(Role::Command), Attempt::Wait(_)) | (None | Some(Role::Command | Role::Delivery), Attempt::End(_)) => HINT_FEWER,
             _ => HINT_CHANGED,
         };
         Self {
             event_id,
-            recorded: recorded.map_or_else(|| "the code waited here".into(), describe),
-            attempted: attempted_event.map_or_else(|| "the code waits".into(), describe),
-            field,
+            recorded: recorded.map_or_else(|| "the code waited here".into(), |event| describe(event, operations)),
+            attempted: match attempt {
+                Attempt::Command(event) | Attempt::End(event) => describe(event, operations),
+                Attempt::Wait(awaited) => describe_wait(awaited, operations),
+            },
+            field: recorded.zip(attempted).and_then(|(recorded, attempted)| difference(recorded, attempted)).map(Box::new),
             hint,
         }
     }
@@ -94,26 +104,21 @@ fn shown(payload: &Payload) -> String {
     }
 }
 
-fn describe(event: &Event) -> String {
+fn describe(event: &Event, operations: &Operations) -> String {
+    let activity = |scheduled: &EventId| match operations.activity(*scheduled) {
+        Some(activity) => format!("activity '{}' of event {scheduled}", activity.task.name),
+        None => format!("the activity of event {scheduled}"),
+    };
     match event {
         Event::ExecutionStarted { name, version, .. } => format!("start of {name} {version}"),
         Event::ActivityScheduled { name, .. } => format!("activity '{name}' is scheduled"),
-        Event::ActivityCompleted { scheduled, .. } => format!("the activity of event {scheduled} completes"),
-        Event::ActivityAttemptFailed { scheduled, .. } => {
-            format!("an attempt of the activity of event {scheduled} fails")
-        }
-        Event::ActivityFailed { scheduled, .. } => format!("the activity of event {scheduled} fails"),
+        Event::ActivityCompleted { scheduled, .. } => format!("{} completes", activity(scheduled)),
+        Event::ActivityAttemptFailed { scheduled, .. } => format!("an attempt of {} fails", activity(scheduled)),
+        Event::ActivityFailed { scheduled, .. } => format!("{} fails", activity(scheduled)),
         Event::TimerCreated { fire_at_ms } => format!("a timer for {fire_at_ms} ms since 1970 is created"),
         Event::TimerFired { timer } => format!("the timer of event {timer} fires"),
         Event::OperationCancelled { scheduled } => format!("the operation of event {scheduled} is cancelled"),
-        Event::MessageReceived {
-            mailbox: Mailbox::Event(name),
-            ..
-        } => format!("event '{name}' is received"),
-        Event::MessageReceived {
-            mailbox: Mailbox::Queue(name),
-            ..
-        } => format!("a message of queue '{name}' is received"),
+        Event::MessageReceived { mailbox, .. } => format!("{} is received", describe_mailbox(mailbox)),
         Event::CancelRequested { .. } => "a cancellation is delivered".into(),
         Event::ExecutionCompleted { .. } => "the orchestration returns".into(),
         Event::ExecutionFailed { .. } => "the orchestration throws".into(),
@@ -122,8 +127,48 @@ fn describe(event: &Event) -> String {
     }
 }
 
+fn describe_mailbox(mailbox: &Mailbox) -> String {
+    match mailbox {
+        Mailbox::Event(name) => format!("event '{name}'"),
+        Mailbox::Queue(name) => format!("a message of queue '{name}'"),
+    }
+}
+
+fn describe_wait(awaited: &Awaited, operations: &Operations) -> String {
+    let mailboxes = awaited.mailboxes.iter().map(describe_mailbox);
+    let timers = awaited.timers.iter().map(|id| format!("the timer of event {id}"));
+    let activities = match operations.activities() {
+        0 => None,
+        1 => Some("an activity".into()),
+        many => Some(format!("one of {many} activities")),
+    };
+    let mut shown: Vec<String> = mailboxes.chain(timers).take(WAITS_MAX + 1).chain(activities).collect();
+    let all = awaited.mailboxes.len() + awaited.timers.len();
+    if all > WAITS_MAX {
+        shown[WAITS_MAX] = format!("{} more", all - WAITS_MAX);
+    }
+    match shown.split_last() {
+        None => "the code waits for nothing".into(),
+        Some((only, [])) => format!("the code waits for {only}"),
+        Some((last, others)) => format!("the code waits for {} or {last}", others.join(", ")),
+    }
+}
+
+/// Whether what the code did is what history holds: the same kind, name and input. What it threw and the options of an
+/// activity are not compared: a stack changes with every edit, and options are taken from history.
+pub(crate) fn agree(recorded: &Event, attempted: &Event) -> bool {
+    match (recorded, attempted) {
+        (Event::ActivityScheduled { name, input, .. }, Event::ActivityScheduled { name: name2, input: input2, .. }) => {
+            name == name2 && input == input2
+        }
+        (Event::ExecutionFailed { .. }, Event::ExecutionFailed { .. })
+        | (Event::ExecutionCancelled { .. }, Event::ExecutionCancelled { .. }) => true,
+        _ => recorded == attempted,
+    }
+}
+
 /// The first field that differs between two events of one kind; `None` when the kinds differ or nothing does.
-pub(crate) fn difference(recorded: &Event, attempted: &Event) -> Option<FieldDifference> {
+fn difference(recorded: &Event, attempted: &Event) -> Option<FieldDifference> {
     let field = |name, recorded: String, attempted: String| {
         (recorded != attempted).then_some(FieldDifference {
             name,

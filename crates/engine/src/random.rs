@@ -3,27 +3,43 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// The random numbers of one execution: ChaCha8 (a portable, versioned stream) seeded with the execution's seed.
+/// The random numbers of one execution: the ChaCha8 stream whose key is the execution's seed.
+///
+/// Stored executions depend on every bit of it. The key is therefore laid out here and not by the library, and a test
+/// holds the first numbers of a seed fast.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(ChaCha8Rng);
+pub(crate) struct Random {
+    seed: u64,
+    /// Made by the first draw: most executions never ask, and a sleeping one should be small.
+    stream: Option<Box<ChaCha8Rng>>,
+}
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(ChaCha8Rng::seed_from_u64(seed))
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self { seed, stream: None }
+    }
+
+    pub(crate) const fn seed(&self) -> u64 {
+        self.seed
     }
 
     /// A number in 0..1 with 53 random bits, as `Math.random` gives.
     pub(crate) fn unit(&mut self) -> f64 {
-        (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+        (self.stream().next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// A version 4 UUID in lower case.
     pub(crate) fn uuid(&mut self) -> String {
         let mut bytes = [0; 16];
-        self.0.fill_bytes(&mut bytes);
-        uuid::Builder::from_random_bytes(bytes)
-            .into_uuid()
-            .hyphenated()
-            .to_string()
+        self.stream().fill_bytes(&mut bytes);
+        uuid::Builder::from_random_bytes(bytes).into_uuid().hyphenated().to_string()
+    }
+
+    fn stream(&mut self) -> &mut ChaCha8Rng {
+        self.stream.get_or_insert_with(|| {
+            let mut key = [0; 32];
+            key[..8].copy_from_slice(&self.seed.to_le_bytes());
+            Box::new(ChaCha8Rng::from_seed(key))
+        })
     }
 }

@@ -9,24 +9,47 @@ use crate::store::{Store, end, instance, scheduled, start, suspend, turn};
 pub async fn a_started_instance_is_pending_and_due(store: &Store) {
     let store = store.first();
     let outcome = store.write(start(instance("a"))).await;
-    let Outcome::Started { key, claimed: None } = outcome else { panic!("started and unclaimed, not {outcome:?}") };
+    let Outcome::Started { key, claimed: None } = outcome else {
+        panic!("started and unclaimed, not {outcome:?}")
+    };
     let status = store.status("a").await;
-    assert_eq!((status.key, status.status, status.execution), (key, Status::Pending, ExecutionId::FIRST));
+    assert_eq!(
+        (status.key, status.status, status.execution),
+        (key, Status::Pending, ExecutionId::FIRST)
+    );
     assert_eq!(store.history(key).await, [instance("a").first_event]);
 
     let worker = store.worker("w").await;
     let acquired = store.acquire_one(&worker).await;
     assert_eq!((acquired.key, acquired.id.as_str()), (key, "a"));
-    assert_eq!((acquired.epoch, acquired.next_event_id, acquired.fresh), (Epoch(1), EventId(2), true));
-    assert_eq!(store.status("a").await.status, Status::Pending, "no turn was committed yet");
+    assert_eq!(
+        (acquired.epoch, acquired.next_event_id, acquired.fresh),
+        (Epoch(1), EventId(2), true)
+    );
+    assert_eq!(
+        store.status("a").await.status,
+        Status::Pending,
+        "no turn was committed yet"
+    );
 }
 
 /// A claim is an acquisition (P3), and nobody else gets the instance (P4).
 pub async fn a_claimed_start_belongs_to_its_worker(store: &Store) {
     let store = store.first();
     let (owner, other) = (store.worker("owner").await, store.worker("other").await);
-    let outcome = store.write(start(NewInstance { claim: Some(owner.clone()), ..instance("a") })).await;
-    let Outcome::Started { key, claimed: Some(epoch) } = outcome else { panic!("started and claimed, not {outcome:?}") };
+    let outcome = store
+        .write(start(NewInstance {
+            claim: Some(owner.clone()),
+            ..instance("a")
+        }))
+        .await;
+    let Outcome::Started {
+        key,
+        claimed: Some(epoch),
+    } = outcome
+    else {
+        panic!("started and claimed, not {outcome:?}")
+    };
     store.assert_nothing_due(&other).await;
     assert_eq!(store.provider.release_worker(&owner).await, Ok(1));
     let taken = store.acquire_one(&other).await;
@@ -39,9 +62,21 @@ pub async fn a_claimed_start_belongs_to_its_worker(store: &Store) {
 pub async fn a_claim_of_an_unregistered_worker_leaves_the_instance_due(store: &Store) {
     let store = store.first();
     let gone = store.worker("gone").await;
-    store.provider.release_worker(&gone).await.expect("the worker is removed");
-    let outcome = store.write(start(NewInstance { claim: Some(gone), ..instance("a") })).await;
-    assert!(matches!(outcome, Outcome::Started { claimed: None, .. }), "started and unclaimed, not {outcome:?}");
+    store
+        .provider
+        .release_worker(&gone)
+        .await
+        .expect("the worker is removed");
+    let outcome = store
+        .write(start(NewInstance {
+            claim: Some(gone),
+            ..instance("a")
+        }))
+        .await;
+    assert!(
+        matches!(outcome, Outcome::Started { claimed: None, .. }),
+        "started and unclaimed, not {outcome:?}"
+    );
     let worker = store.worker("w").await;
     assert_eq!(store.acquire_one(&worker).await.id, "a");
 }
@@ -51,7 +86,12 @@ pub async fn an_id_in_use_is_kept(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let key = store.start(instance("a")).await;
-    let again = NewInstance { name: "other".into(), claim: Some(worker.clone()), priority: 7, ..instance("a") };
+    let again = NewInstance {
+        name: "other".into(),
+        claim: Some(worker.clone()),
+        priority: 7,
+        ..instance("a")
+    };
     let before = store.status("a").await;
     assert_eq!(store.write(start(again.clone())).await, Outcome::Exists);
     assert_eq!(store.status("a").await, before);
@@ -65,9 +105,14 @@ pub async fn an_id_in_use_is_kept(store: &Store) {
 /// The second of them meets the first.
 pub async fn an_id_twice_in_a_batch_is_started_once(store: &Store) {
     let store = store.first();
-    let outcomes = store.batch(vec![start(instance("a")), start(instance("a")), start(instance("b"))]).await;
+    let outcomes = store
+        .batch(vec![start(instance("a")), start(instance("a")), start(instance("b"))])
+        .await;
     assert!(
-        matches!(outcomes[..], [Outcome::Started { .. }, Outcome::Exists, Outcome::Started { .. }]),
+        matches!(
+            outcomes[..],
+            [Outcome::Started { .. }, Outcome::Exists, Outcome::Started { .. }]
+        ),
         "the second exists: {outcomes:?}"
     );
 }
@@ -78,13 +123,19 @@ pub async fn eight_starts_at_once_make_one_instance(store: &Store) {
     let second = store.second().unwrap_or(first);
     let go = |handle: crate::store::Handle<'_>| {
         let (done, answered) = crate::store::answer();
-        handle.provider.commit(std::sync::Arc::new(vec![start(instance("a"))]), done);
+        handle
+            .provider
+            .commit(std::sync::Arc::new(vec![start(instance("a"))]), done);
         answered
     };
     let answers: Vec<_> = (0..8).map(|n| go(if n % 2 == 0 { first } else { second })).collect();
     let mut started = 0;
     for answered in answers {
-        match &answered.await.expect("a batch is answered").expect("the batch is written")[..] {
+        match &answered
+            .await
+            .expect("a batch is answered")
+            .expect("the batch is written")[..]
+        {
             [Outcome::Started { .. }] => started += 1,
             [Outcome::Exists] => {}
             other => panic!("started or exists, not {other:?}"),
@@ -97,9 +148,15 @@ pub async fn eight_starts_at_once_make_one_instance(store: &Store) {
 pub async fn restart_replaces_an_ended_instance(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
-    let again = NewInstance { on_conflict: OnConflict::RestartIfTerminal, ..instance("a") };
+    let again = NewInstance {
+        on_conflict: OnConflict::RestartIfTerminal,
+        ..instance("a")
+    };
     let old = store.owned("a", &worker).await;
-    let ended = perdure_provider::TurnCommit { custom_status: crate::store::custom_status("1"), ..end(&old, &worker, None) };
+    let ended = perdure_provider::TurnCommit {
+        custom_status: crate::store::custom_status("1"),
+        ..end(&old, &worker, None)
+    };
     store.commit(ended).await;
 
     let key = store.start(again).await;
@@ -107,8 +164,14 @@ pub async fn restart_replaces_an_ended_instance(store: &Store) {
     assert_eq!(store.history(old.key).await, []);
     assert_eq!(store.history(key).await.len(), 1);
     let status = store.status("a").await;
-    assert_eq!((status.key, status.status, status.completed_at_ms), (key, Status::Pending, None));
-    assert_eq!((status.custom_status, status.custom_status_version, status.result), (None, 0, None));
+    assert_eq!(
+        (status.key, status.status, status.completed_at_ms),
+        (key, Status::Pending, None)
+    );
+    assert_eq!(
+        (status.custom_status, status.custom_status_version, status.result),
+        (None, 0, None)
+    );
     assert!(store.acquire_one(&worker).await.fresh);
 }
 
@@ -116,7 +179,12 @@ pub async fn restart_replaces_an_ended_instance(store: &Store) {
 pub async fn restart_keeps_an_instance_that_has_not_ended(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
-    let again = || start(NewInstance { on_conflict: OnConflict::RestartIfTerminal, ..instance("a") });
+    let again = || {
+        start(NewInstance {
+            on_conflict: OnConflict::RestartIfTerminal,
+            ..instance("a")
+        })
+    };
     let owned = store.owned("a", &worker).await;
     assert_eq!(store.write(again()).await, Outcome::Exists, "while Pending");
     store.commit(turn(&owned, &worker)).await;
@@ -132,7 +200,11 @@ pub async fn restart_fences_off_what_was_before(store: &Store) {
     let worker = store.worker("w").await;
     let old = store.owned("a", &worker).await;
     store.terminate("a", None).await;
-    let again = NewInstance { on_conflict: OnConflict::RestartIfTerminal, claim: Some(worker.clone()), ..instance("a") };
+    let again = NewInstance {
+        on_conflict: OnConflict::RestartIfTerminal,
+        claim: Some(worker.clone()),
+        ..instance("a")
+    };
     let key = store.start(again).await;
     let mut late = turn(&old, &worker);
     late.events = vec![scheduled(2)];
@@ -143,8 +215,19 @@ pub async fn restart_fences_off_what_was_before(store: &Store) {
 /// A history begins with `ExecutionStarted` as event 1 (P8), or is not begun.
 pub async fn a_start_without_its_first_event_is_refused(store: &Store) {
     let store = store.first();
-    for first_event in [scheduled(1), perdure_engine::EventRecord { event_id: EventId(2), ..instance("a").first_event }] {
-        let refused = store.try_batch(vec![start(NewInstance { first_event, ..instance("a") })]).await;
+    for first_event in [
+        scheduled(1),
+        perdure_engine::EventRecord {
+            event_id: EventId(2),
+            ..instance("a").first_event
+        },
+    ] {
+        let refused = store
+            .try_batch(vec![start(NewInstance {
+                first_event,
+                ..instance("a")
+            })])
+            .await;
         assert_eq!(refused.expect_err("it is refused").kind, ProviderErrorKind::Internal);
         assert_eq!(store.find("a").await, None);
     }

@@ -8,9 +8,9 @@ use perdure_engine::{
     ActivityOptions, Event, EventId, EventRecord, ExecutionId, Mailbox, MessageBody, MessageSeq, Payload,
 };
 use perdure_provider::{
-    Acquire, Acquired, AcquiredInstance, AfterTurn, Clock, CommitDone, InstanceKey, InstanceStatus, ManualClock, NewInstance,
-    NewMessage, NewWorker, OnConflict, Outcome, Provider, ProviderError, Status, StatusChange, Terminate, TurnCommit,
-    WorkerId, Write,
+    Acquire, Acquired, AcquiredInstance, AfterTurn, Clock, CommitDone, InstanceKey, InstanceStatus, ManualClock,
+    NewInstance, NewMessage, NewWorker, OnConflict, Outcome, Provider, ProviderError, Status, StatusChange, Terminate,
+    TurnCommit, WorkerId, Write,
 };
 use tokio::sync::oneshot;
 
@@ -52,7 +52,12 @@ impl Store {
         let clock = Arc::new(ManualClock::new(START_MS));
         let fixture = F::open(Arc::clone(&clock)).await;
         let (provider, second) = (fixture.provider(), fixture.second().await);
-        Self { provider, clock, second, _fixture: Box::new(fixture) }
+        Self {
+            provider,
+            clock,
+            second,
+            _fixture: Box::new(fixture),
+        }
     }
 
     /// Run a check, and close the store after it.
@@ -66,17 +71,25 @@ impl Store {
 
     /// The same store through another handle, as another process has it.
     pub(crate) fn second(&self) -> Option<Handle<'_>> {
-        self.second.as_ref().map(|provider| Handle { provider, clock: &self.clock })
+        self.second.as_ref().map(|provider| Handle {
+            provider,
+            clock: &self.clock,
+        })
     }
 
     pub(crate) fn first(&self) -> Handle<'_> {
-        Handle { provider: &self.provider, clock: &self.clock }
+        Handle {
+            provider: &self.provider,
+            clock: &self.clock,
+        }
     }
 }
 
 /// Fail instead of hanging.
 pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(CHECK_MAX, work).await.expect("what the check waits for never came")
+    tokio::time::timeout(CHECK_MAX, work)
+        .await
+        .expect("what the check waits for never came")
 }
 
 /// One handle on a store.
@@ -89,7 +102,10 @@ pub(crate) struct Handle<'s> {
 /// A `done` and what it was given.
 pub(crate) fn answer() -> (CommitDone, oneshot::Receiver<Result<Vec<Outcome>, ProviderError>>) {
     let (send, receive) = oneshot::channel();
-    (Box::new(move |result| send.send(result).expect("a check waits for every answer")), receive)
+    (
+        Box::new(move |result| send.send(result).expect("a check waits for every answer")),
+        receive,
+    )
 }
 
 impl Handle<'_> {
@@ -119,14 +135,20 @@ impl Handle<'_> {
     /// Write a turn that must pass.
     pub(crate) async fn commit(&self, turn: TurnCommit) -> (u64, Option<i64>) {
         match self.turn(turn).await {
-            Outcome::Committed { custom_status_version, wake_at_ms } => (custom_status_version, wake_at_ms),
+            Outcome::Committed {
+                custom_status_version,
+                wake_at_ms,
+            } => (custom_status_version, wake_at_ms),
             other => panic!("the turn is committed, not {other:?}"),
         }
     }
 
     pub(crate) async fn worker(&self, id: &str) -> WorkerId {
         let worker = new_worker(id);
-        self.provider.register_worker(worker.clone()).await.expect("the worker is registered");
+        self.provider
+            .register_worker(worker.clone())
+            .await
+            .expect("the worker is registered");
         worker.id
     }
 
@@ -143,11 +165,20 @@ impl Handle<'_> {
 
     pub(crate) async fn acquire_up_to(&self, worker: &WorkerId, limit: usize) -> Acquired {
         let registered = vec![(NAME.to_owned(), VERSION.to_owned())];
-        self.request(Acquire { worker: worker.clone(), registered, limit, history_page: 100 }).await
+        self.request(Acquire {
+            worker: worker.clone(),
+            registered,
+            limit,
+            history_page: 100,
+        })
+        .await
     }
 
     pub(crate) async fn request(&self, request: Acquire) -> Acquired {
-        self.provider.acquire(request).await.expect("the store answers a request for work")
+        self.provider
+            .acquire(request)
+            .await
+            .expect("the store answers a request for work")
     }
 
     /// Acquire the one instance that is due.
@@ -166,7 +197,11 @@ impl Handle<'_> {
     }
 
     pub(crate) async fn send(&self, id: &str, body: MessageBody) -> Outcome {
-        let message = NewMessage { instance: id.to_owned(), body, time_ms: self.now_ms() };
+        let message = NewMessage {
+            instance: id.to_owned(),
+            body,
+            time_ms: self.now_ms(),
+        };
         self.write(Write::Message(message)).await
     }
 
@@ -179,15 +214,28 @@ impl Handle<'_> {
     }
 
     pub(crate) async fn terminate(&self, id: &str, reason: Payload) -> Outcome {
-        self.write(Write::Terminate(Terminate { id: id.to_owned(), reason, time_ms: self.now_ms() })).await
+        self.write(Write::Terminate(Terminate {
+            id: id.to_owned(),
+            reason,
+            time_ms: self.now_ms(),
+        }))
+        .await
     }
 
     pub(crate) async fn resume(&self, id: &str) -> Outcome {
-        self.write(Write::Resume { id: id.to_owned(), time_ms: self.now_ms() }).await
+        self.write(Write::Resume {
+            id: id.to_owned(),
+            time_ms: self.now_ms(),
+        })
+        .await
     }
 
     pub(crate) async fn find(&self, id: &str) -> Option<InstanceStatus> {
-        let statuses = self.provider.statuses(vec![id.to_owned()]).await.expect("the store answers");
+        let statuses = self
+            .provider
+            .statuses(vec![id.to_owned()])
+            .await
+            .expect("the store answers");
         let [status] = <[_; 1]>::try_from(statuses).expect("one status for one id");
         status
     }
@@ -197,7 +245,10 @@ impl Handle<'_> {
     }
 
     pub(crate) async fn history(&self, key: InstanceKey) -> Vec<EventRecord> {
-        self.provider.read_history(key, ExecutionId::FIRST, EventId::FIRST, usize::MAX).await.expect("the store answers")
+        self.provider
+            .read_history(key, ExecutionId::FIRST, EventId::FIRST, usize::MAX)
+            .await
+            .expect("the store answers")
     }
 
     pub(crate) async fn messages(&self, key: InstanceKey) -> Vec<perdure_engine::Message> {
@@ -207,7 +258,11 @@ impl Handle<'_> {
     /// Nothing is due for a worker that can run what checks start.
     pub(crate) async fn assert_nothing_due(&self, worker: &WorkerId) {
         let acquired = self.acquire(worker).await;
-        assert!(acquired.instances.is_empty(), "nothing is due, but {:?}", acquired.instances);
+        assert!(
+            acquired.instances.is_empty(),
+            "nothing is due, but {:?}",
+            acquired.instances
+        );
     }
 }
 
@@ -243,13 +298,23 @@ pub(crate) fn start(instance: NewInstance) -> Write {
 
 /// The first event of an execution.
 pub(crate) fn started(input: Payload) -> EventRecord {
-    let event = Event::ExecutionStarted { name: NAME.into(), version: VERSION.into(), input, seed: u64::MAX, parent: None };
+    let event = Event::ExecutionStarted {
+        name: NAME.into(),
+        version: VERSION.into(),
+        input,
+        seed: u64::MAX,
+        parent: None,
+    };
     EventRecord::new(EventId::FIRST, START_MS, event)
 }
 
 /// An activity scheduled as event `id`.
 pub(crate) fn scheduled(id: u64) -> EventRecord {
-    let event = Event::ActivityScheduled { name: "step".into(), input: None, options: ActivityOptions::default() };
+    let event = Event::ActivityScheduled {
+        name: "step".into(),
+        input: None,
+        options: ActivityOptions::default(),
+    };
     EventRecord::new(EventId(id), START_MS + id as i64, event)
 }
 
@@ -279,29 +344,45 @@ pub(crate) fn turn(instance: &AcquiredInstance, worker: &WorkerId) -> TurnCommit
 pub(crate) fn end(instance: &AcquiredInstance, worker: &WorkerId, output: Payload) -> TurnCommit {
     TurnCommit {
         events: vec![completed(instance.next_event_id.0, output)],
-        after: AfterTurn::End { status: Status::Completed },
+        after: AfterTurn::End {
+            status: Status::Completed,
+        },
         ..turn(instance, worker)
     }
 }
 
 /// A turn that suspends the instance and stores nothing.
 pub(crate) fn suspend(instance: &AcquiredInstance, worker: &WorkerId, report: &str) -> TurnCommit {
-    TurnCommit { after: AfterTurn::Suspend { report: report.into() }, ..turn(instance, worker) }
+    TurnCommit {
+        after: AfterTurn::Suspend { report: report.into() },
+        ..turn(instance, worker)
+    }
 }
 
 /// A turn that releases the instance.
 pub(crate) fn release(instance: &AcquiredInstance, worker: &WorkerId, wake_at_ms: Option<i64>) -> TurnCommit {
-    TurnCommit { after: AfterTurn::Release { wake_at_ms }, ..turn(instance, worker) }
+    TurnCommit {
+        after: AfterTurn::Release { wake_at_ms },
+        ..turn(instance, worker)
+    }
 }
 
 pub(crate) fn event(name: &str, payload: &str) -> MessageBody {
-    MessageBody::Mail { mailbox: Mailbox::Event(name.into()), payload: Some(payload.into()) }
+    MessageBody::Mail {
+        mailbox: Mailbox::Event(name.into()),
+        payload: Some(payload.into()),
+    }
 }
 
 pub(crate) fn queued(name: &str, payload: &str) -> MessageBody {
-    MessageBody::Mail { mailbox: Mailbox::Queue(name.into()), payload: Some(payload.into()) }
+    MessageBody::Mail {
+        mailbox: Mailbox::Queue(name.into()),
+        payload: Some(payload.into()),
+    }
 }
 
 pub(crate) fn custom_status(value: &str) -> Option<StatusChange> {
-    Some(StatusChange { value: Some(value.into()) })
+    Some(StatusChange {
+        value: Some(value.into()),
+    })
 }

@@ -14,13 +14,26 @@ pub async fn append_events_and_move_the_instance_on(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let mut owned = store.owned("a", &worker).await;
-    let one = TurnCommit { events: vec![scheduled(2), scheduled(3)], time_ms: START_MS + 5, ..turn(&owned, &worker) };
+    let one = TurnCommit {
+        events: vec![scheduled(2), scheduled(3)],
+        time_ms: START_MS + 5,
+        ..turn(&owned, &worker)
+    };
     assert_eq!(store.commit(one).await, (0, None));
     owned.next_event_id = EventId(4);
-    store.commit(TurnCommit { events: vec![scheduled(4)], time_ms: START_MS + 6, ..turn(&owned, &worker) }).await;
+    store
+        .commit(TurnCommit {
+            events: vec![scheduled(4)],
+            time_ms: START_MS + 6,
+            ..turn(&owned, &worker)
+        })
+        .await;
 
     let history = store.history(owned.key).await;
-    assert_eq!(history, [instance("a").first_event, scheduled(2), scheduled(3), scheduled(4)]);
+    assert_eq!(
+        history,
+        [instance("a").first_event, scheduled(2), scheduled(3), scheduled(4)]
+    );
     let status = store.status("a").await;
     assert_eq!((status.status, status.updated_at_ms), (Status::Running, START_MS + 6));
 }
@@ -33,7 +46,11 @@ pub async fn without_events_are_turns(store: &Store) {
     assert!(owned.fresh);
     store.commit(turn(&owned, &worker)).await;
     assert_eq!(store.status("a").await.status, Status::Running);
-    store.provider.release_worker(&worker).await.expect("the worker is removed");
+    store
+        .provider
+        .release_worker(&worker)
+        .await
+        .expect("the worker is removed");
     let next = store.worker("next").await;
     let taken = store.acquire_one(&next).await;
     assert!(!taken.fresh);
@@ -61,7 +78,9 @@ async fn fenced(store: &Store, change: impl FnOnce(&mut TurnCommit)) {
         AfterTurn::Hold,
         AfterTurn::Release { wake_at_ms: Some(0) },
         AfterTurn::Suspend { report: "late".into() },
-        AfterTurn::End { status: Status::Completed },
+        AfterTurn::End {
+            status: Status::Completed,
+        },
     ];
     for after in afters {
         let mut late = TurnCommit { after, ..late.clone() };
@@ -106,7 +125,10 @@ pub async fn written_twice_are_fenced_the_second_time(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let owned = store.owned("a", &worker).await;
-    let once = TurnCommit { events: vec![scheduled(2)], ..turn(&owned, &worker) };
+    let once = TurnCommit {
+        events: vec![scheduled(2)],
+        ..turn(&owned, &worker)
+    };
     store.commit(once.clone()).await;
     assert_eq!(store.turn(once).await, Outcome::Fenced);
     assert_eq!(store.history(owned.key).await.len(), 2);
@@ -117,10 +139,23 @@ pub async fn of_one_instance_may_follow_each_other_in_a_batch(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let owned = store.owned("a", &worker).await;
-    let one = TurnCommit { events: vec![scheduled(2)], custom_status: custom_status("1"), ..turn(&owned, &worker) };
-    let two = TurnCommit { next_event_id: EventId(3), events: vec![scheduled(3)], ..one.clone() };
-    let outcomes = store.batch(vec![Write::Turn(Box::new(one)), Write::Turn(Box::new(two))]).await;
-    let committed = |custom_status_version| Outcome::Committed { custom_status_version, wake_at_ms: None };
+    let one = TurnCommit {
+        events: vec![scheduled(2)],
+        custom_status: custom_status("1"),
+        ..turn(&owned, &worker)
+    };
+    let two = TurnCommit {
+        next_event_id: EventId(3),
+        events: vec![scheduled(3)],
+        ..one.clone()
+    };
+    let outcomes = store
+        .batch(vec![Write::Turn(Box::new(one)), Write::Turn(Box::new(two))])
+        .await;
+    let committed = |custom_status_version| Outcome::Committed {
+        custom_status_version,
+        wake_at_ms: None,
+    };
     assert_eq!(outcomes, [committed(1), committed(2)]);
     assert_eq!(store.history(owned.key).await.len(), 3);
 }
@@ -132,11 +167,20 @@ pub async fn that_are_fenced_leave_the_others_of_their_batch(store: &Store) {
     let mut turns = Vec::new();
     for id in ["a", "b", "c"] {
         let owned = store.owned(id, &worker).await;
-        turns.push(TurnCommit { events: vec![scheduled(2)], custom_status: custom_status("1"), ..turn(&owned, &worker) });
+        turns.push(TurnCommit {
+            events: vec![scheduled(2)],
+            custom_status: custom_status("1"),
+            ..turn(&owned, &worker)
+        });
     }
     turns[1].epoch = Epoch(9);
-    let outcomes = store.batch(turns.iter().map(|turn| Write::Turn(Box::new(turn.clone()))).collect()).await;
-    let committed = Outcome::Committed { custom_status_version: 1, wake_at_ms: None };
+    let outcomes = store
+        .batch(turns.iter().map(|turn| Write::Turn(Box::new(turn.clone()))).collect())
+        .await;
+    let committed = Outcome::Committed {
+        custom_status_version: 1,
+        wake_at_ms: None,
+    };
     assert_eq!(outcomes, [committed.clone(), Outcome::Fenced, committed]);
     let mut events = Vec::new();
     for turn in turns {
@@ -150,19 +194,29 @@ pub async fn count_the_changes_of_the_custom_status(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let owned = store.owned("a", &worker).await;
-    let with = |change| TurnCommit { custom_status: change, ..turn(&owned, &worker) };
+    let with = |change| TurnCommit {
+        custom_status: change,
+        ..turn(&owned, &worker)
+    };
     assert_eq!(store.commit(with(None)).await.0, 0);
     assert_eq!(store.commit(with(custom_status("\"one\""))).await.0, 1);
     assert_eq!(store.commit(with(None)).await.0, 1);
     assert_eq!(store.commit(with(custom_status("\"two\""))).await.0, 2);
     let status = store.status("a").await;
-    assert_eq!((status.custom_status.as_deref(), status.custom_status_version), (Some("\"two\""), 2));
+    assert_eq!(
+        (status.custom_status.as_deref(), status.custom_status_version),
+        (Some("\"two\""), 2)
+    );
     assert_eq!(store.commit(with(Some(StatusChange { value: None }))).await.0, 3);
     let status = store.status("a").await;
     assert_eq!((status.custom_status, status.custom_status_version), (None, 3));
 
     // It belongs to the instance, not to its owner.
-    store.provider.release_worker(&worker).await.expect("the worker is removed");
+    store
+        .provider
+        .release_worker(&worker)
+        .await
+        .expect("the worker is removed");
     let next = store.worker("next").await;
     let taken = store.acquire_one(&next).await;
     assert_eq!(store.commit(turn(&taken, &next)).await.0, 3);
@@ -178,19 +232,45 @@ pub async fn that_end_an_instance_end_it_for_good(store: &Store) {
     store.deliver("a", event("never read", "1")).await;
     let owned = store.acquire_one(&worker).await;
     store.deliver("a", event("never seen", "2")).await;
-    let last = TurnCommit { time_ms: START_MS + 9, ..end(&owned, &worker, Some("42".into())) };
+    let last = TurnCommit {
+        time_ms: START_MS + 9,
+        ..end(&owned, &worker, Some("42".into()))
+    };
     assert_eq!(store.commit(last).await, (0, None));
     assert_eq!(store.messages(owned.key).await, []);
     let ended = store.status("a").await;
     assert_eq!((ended.status, ended.result.as_deref()), (Status::Completed, Some("42")));
     assert_eq!(ended.completed_at_ms, Some(START_MS + 9));
 
-    let after = TurnCommit { next_event_id: EventId(3), events: vec![scheduled(3)], ..turn(&owned, &worker) };
+    let after = TurnCommit {
+        next_event_id: EventId(3),
+        events: vec![scheduled(3)],
+        ..turn(&owned, &worker)
+    };
     assert_eq!(store.turn(after).await, Outcome::Fenced);
-    assert_eq!(store.send("a", event("go", "3")).await, Outcome::Ended { status: Status::Completed });
-    assert_eq!(store.terminate("a", None).await, Outcome::Ended { status: Status::Completed });
-    assert_eq!(store.resume("a").await, Outcome::NotSuspended { status: Status::Completed });
-    store.provider.release_worker(&worker).await.expect("the worker is removed");
+    assert_eq!(
+        store.send("a", event("go", "3")).await,
+        Outcome::Ended {
+            status: Status::Completed
+        }
+    );
+    assert_eq!(
+        store.terminate("a", None).await,
+        Outcome::Ended {
+            status: Status::Completed
+        }
+    );
+    assert_eq!(
+        store.resume("a").await,
+        Outcome::NotSuspended {
+            status: Status::Completed
+        }
+    );
+    store
+        .provider
+        .release_worker(&worker)
+        .await
+        .expect("the worker is removed");
     store.clock.advance(1_000_000);
     let next = store.worker("next").await;
     store.assert_nothing_due(&next).await;
@@ -199,7 +279,11 @@ pub async fn that_end_an_instance_end_it_for_good(store: &Store) {
 }
 
 async fn page(store: Handle<'_>, key: perdure_provider::InstanceKey, from: u64, limit: usize) -> Vec<u64> {
-    let page = store.provider.read_history(key, ExecutionId::FIRST, EventId(from), limit).await.expect("the store answers");
+    let page = store
+        .provider
+        .read_history(key, ExecutionId::FIRST, EventId(from), limit)
+        .await
+        .expect("the store answers");
     page.into_iter().map(|event| event.event_id.0).collect()
 }
 
@@ -209,15 +293,29 @@ pub async fn history_is_read_in_pages(store: &Store) {
     let worker = store.worker("w").await;
     let owned = store.owned("a", &worker).await;
     let other = store.owned("b", &worker).await;
-    store.commit(TurnCommit { events: (2..=1_000).map(scheduled).collect(), ..turn(&owned, &worker) }).await;
+    store
+        .commit(TurnCommit {
+            events: (2..=1_000).map(scheduled).collect(),
+            ..turn(&owned, &worker)
+        })
+        .await;
     assert_eq!(page(store, owned.key, 1, 3).await, [1, 2, 3]);
     assert_eq!(page(store, owned.key, 500, 2).await, [500, 501]);
     assert_eq!(page(store, owned.key, 999, 10).await, [999, 1_000]);
     assert_eq!(page(store, owned.key, 1_001, 10).await, [0; 0]);
-    assert_eq!(page(store, owned.key, 1, usize::MAX).await, (1..=1_000).collect::<Vec<_>>());
+    assert_eq!(
+        page(store, owned.key, 1, usize::MAX).await,
+        (1..=1_000).collect::<Vec<_>>()
+    );
     assert_eq!(page(store, other.key, 1, 10).await, [1]);
-    assert_eq!(page(store, perdure_provider::InstanceKey(i64::MAX), 1, 10).await, [0; 0]);
-    let of_no_execution = store.provider.read_history(owned.key, ExecutionId(2), EventId::FIRST, 10).await;
+    assert_eq!(
+        page(store, perdure_provider::InstanceKey(i64::MAX), 1, 10).await,
+        [0; 0]
+    );
+    let of_no_execution = store
+        .provider
+        .read_history(owned.key, ExecutionId(2), EventId::FIRST, 10)
+        .await;
     assert_eq!(of_no_execution, Ok(Vec::new()));
 }
 
@@ -233,10 +331,36 @@ pub async fn with_a_gap_between_event_ids_are_refused(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let owned = store.owned("a", &worker).await;
-    refused(store, TurnCommit { events: vec![scheduled(3)], ..turn(&owned, &worker) }).await;
-    refused(store, TurnCommit { events: vec![scheduled(2), scheduled(4)], ..turn(&owned, &worker) }).await;
-    refused(store, TurnCommit { events: vec![scheduled(2), scheduled(2)], ..turn(&owned, &worker) }).await;
-    store.commit(TurnCommit { events: vec![scheduled(2)], ..turn(&owned, &worker) }).await;
+    refused(
+        store,
+        TurnCommit {
+            events: vec![scheduled(3)],
+            ..turn(&owned, &worker)
+        },
+    )
+    .await;
+    refused(
+        store,
+        TurnCommit {
+            events: vec![scheduled(2), scheduled(4)],
+            ..turn(&owned, &worker)
+        },
+    )
+    .await;
+    refused(
+        store,
+        TurnCommit {
+            events: vec![scheduled(2), scheduled(2)],
+            ..turn(&owned, &worker)
+        },
+    )
+    .await;
+    store
+        .commit(TurnCommit {
+            events: vec![scheduled(2)],
+            ..turn(&owned, &worker)
+        })
+        .await;
 }
 
 /// An execution has exactly one terminal event, it is the last, and the status equals it.
@@ -244,14 +368,24 @@ pub async fn that_end_and_do_not_say_so_are_refused(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let owned = store.owned("a", &worker).await;
-    let ends = AfterTurn::End { status: Status::Completed };
-    let with = |events, after| TurnCommit { events, after, ..turn(&owned, &worker) };
+    let ends = AfterTurn::End {
+        status: Status::Completed,
+    };
+    let with = |events, after| TurnCommit {
+        events,
+        after,
+        ..turn(&owned, &worker)
+    };
     refused(store, with(vec![], ends.clone())).await;
     refused(store, with(vec![scheduled(2)], ends.clone())).await;
     refused(store, with(vec![completed(2, None), scheduled(3)], ends.clone())).await;
     refused(store, with(vec![completed(2, None), completed(3, None)], ends.clone())).await;
     refused(store, with(vec![completed(2, None)], AfterTurn::Hold)).await;
-    refused(store, with(vec![completed(2, None)], AfterTurn::Release { wake_at_ms: None })).await;
+    refused(
+        store,
+        with(vec![completed(2, None)], AfterTurn::Release { wake_at_ms: None }),
+    )
+    .await;
     let failed = EventRecord::new(EventId(2), START_MS, Event::ExecutionFailed { error: None });
     refused(store, with(vec![failed], ends)).await;
     let TurnCommit { after, .. } = suspend(&owned, &worker, "why");
@@ -262,10 +396,16 @@ pub async fn that_end_and_do_not_say_so_are_refused(store: &Store) {
 pub async fn of_a_thousand_instances_fit_a_batch(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
-    let claimed = |n| perdure_provider::NewInstance { claim: Some(worker.clone()), ..instance(&format!("a{n}")) };
+    let claimed = |n| perdure_provider::NewInstance {
+        claim: Some(worker.clone()),
+        ..instance(&format!("a{n}"))
+    };
     let outcomes = store.batch((0..1_000).map(|n| start(claimed(n))).collect()).await;
     let turns = outcomes.iter().map(|outcome| match outcome {
-        Outcome::Started { key, claimed: Some(epoch) } => Write::Turn(Box::new(TurnCommit {
+        Outcome::Started {
+            key,
+            claimed: Some(epoch),
+        } => Write::Turn(Box::new(TurnCommit {
             key: *key,
             worker: worker.clone(),
             epoch: *epoch,
@@ -281,5 +421,14 @@ pub async fn of_a_thousand_instances_fit_a_batch(store: &Store) {
         other => panic!("started and claimed, not {other:?}"),
     });
     let outcomes = store.batch(turns.collect()).await;
-    assert_eq!(outcomes, vec![Outcome::Committed { custom_status_version: 0, wake_at_ms: None }; 1_000]);
+    assert_eq!(
+        outcomes,
+        vec![
+            Outcome::Committed {
+                custom_status_version: 0,
+                wake_at_ms: None
+            };
+            1_000
+        ]
+    );
 }

@@ -44,6 +44,9 @@ impl Patience {
 pub(crate) struct WriterConnection {
     pub(crate) connection: Connection,
     pub(crate) patience: Patience,
+    /// What `PRAGMA data_version` said before anybody else got hold of the provider: from here on no commit of another
+    /// connection is missed.
+    pub(crate) data_version: i64,
 }
 
 /// The absolute path of a store, once it is clear that a store can be there.
@@ -85,6 +88,7 @@ pub(crate) fn open_writer(path: &Path, durability: Durability) -> Result<WriterC
         rusqlite::version()
     );
     check_magic(path)?;
+    let log_exists = log_of(path).exists();
     retrying(|| {
         let (mut connection, patience) = connect(path)?;
         if connection.is_readonly(MAIN_DB)? {
@@ -93,16 +97,29 @@ pub(crate) fn open_writer(path: &Path, durability: Durability) -> Result<WriterC
                 "this user may not write to it.".into(),
             ));
         }
-        // Another application's file must stay as it is: nothing that writes comes before this line.
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        // Another application's file must stay as it is: nothing that writes comes before this line, and what is in its
+        // log is not copied into it by the close that follows the error.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, log_exists)?;
         schema::identify(&connection)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
         set_durability(&connection, durability)?;
         set_common(&connection, WRITER_CACHE_KIB)?;
         schema::migrate(&mut connection)?;
         schema::probe(&connection)?;
-        Ok(WriterConnection { connection, patience })
+        let data_version = read_pragma(&connection, "data_version")?;
+        Ok(WriterConnection {
+            connection,
+            patience,
+            data_version,
+        })
     })
+}
+
+/// Where SQLite keeps the write-ahead log of a file.
+pub(crate) fn log_of(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    log.into()
 }
 
 /// A reader of a store that is open for writing.
@@ -121,9 +138,11 @@ pub(crate) fn open_in_memory() -> Result<WriterConnection, Failure> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     set_common(&connection, WRITER_CACHE_KIB)?;
     schema::migrate(&mut connection)?;
+    let data_version = read_pragma(&connection, "data_version")?;
     Ok(WriterConnection {
         connection,
         patience: Patience::new(),
+        data_version,
     })
 }
 
@@ -235,4 +254,70 @@ fn retrying<T>(mut open: impl FnMut() -> Result<T, Failure>) -> Result<T, Failur
 )]
 fn sleep(time: Duration) {
     std::thread::sleep(time);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Directory;
+
+    #[test]
+    fn settings_hold() {
+        let directory = Directory::new();
+        for (durability, synchronous) in [(Durability::Full, 2), (Durability::Normal, 1)] {
+            let path = directory.join(format!("{durability:?}.db"));
+            let writer = open_writer(&path, durability).expect("the store opens").connection;
+            let read = |pragma| read_pragma::<i64>(&writer, pragma).expect("the setting is read");
+            assert_eq!(
+                read_pragma::<String>(&writer, "journal_mode").expect("the setting is read"),
+                "wal"
+            );
+            assert_eq!(read("synchronous"), synchronous);
+            assert_eq!(read("foreign_keys"), 0);
+            assert_eq!(read("temp_store"), 2);
+            assert_eq!(read("wal_autocheckpoint"), i64::from(WAL_PAGES));
+            assert_eq!(read("journal_size_limit"), WAL_BYTES_KEPT);
+            assert_eq!(read("query_only"), 0);
+        }
+    }
+
+    #[test]
+    fn a_setting_that_does_not_hold_is_an_error() {
+        let writer = open_in_memory().expect("the store opens").connection;
+        let failure = set_and_check(&writer, "page_size", 1_000).expect_err("it is no power of two");
+        assert_eq!(failure.kind(), Kind::Internal);
+        assert_eq!(failure.to_string(), "PRAGMA page_size was set to 1000 and is 4096.");
+    }
+
+    #[test]
+    fn readers_cannot_write() {
+        let directory = Directory::new();
+        let path = directory.join("store.db");
+        let _writer = open_writer(&path, Durability::Full).expect("the store opens");
+        let reader = open_reader(&path).expect("a reader opens");
+        assert_eq!(
+            reader.query_row("SELECT count(*) FROM workers", [], |row| row.get(0)),
+            Ok(0)
+        );
+        assert!(reader.execute("DELETE FROM workers", []).is_err());
+    }
+
+    #[test]
+    fn a_lock_that_lasts_is_busy() {
+        let directory = Directory::new();
+        let path = directory.join("store.db");
+        let open = || open_writer(&path, Durability::Full).expect("the store opens");
+        let (one, two) = (open(), open());
+        one.connection
+            .execute_batch("BEGIN IMMEDIATE")
+            .expect("nobody else writes");
+        let locked = two
+            .patience
+            .limited(3, || two.connection.execute_batch("BEGIN IMMEDIATE"));
+        assert_eq!(Failure::from(locked.expect_err("the other writes")).kind(), Kind::Busy);
+        one.connection.execute_batch("COMMIT").expect("the lock is held");
+        two.connection
+            .execute_batch("BEGIN IMMEDIATE")
+            .expect("nobody else writes");
+    }
 }

@@ -24,6 +24,9 @@ mod rows;
 mod schema;
 mod session;
 mod status;
+#[cfg(test)]
+#[path = "../tests/common/directory.rs"]
+mod testing;
 mod threads;
 mod worker;
 mod write;

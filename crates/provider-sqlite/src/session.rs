@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use perdure_engine::EventRecord;
 use perdure_provider::InstanceKey;
-use rusqlite::{Connection, OptionalExtension, Params, Row, Statement, params};
+use rusqlite::{Connection, Params, Row, Statement, StatementStatus, params};
 
 use crate::error::Failure;
 use crate::options::VERSIONS_MAX;
@@ -17,19 +17,19 @@ pub(crate) struct Session<'c> {
     /// Versions of custom statuses, so that a turn need not ask for one. Right only while no other connection commits
     /// and nothing is rolled back: either makes it forget all.
     versions: HashMap<InstanceKey, u64>,
-    data_version: Option<i64>,
+    data_version: i64,
     // The two statements of every turn are kept apart from the cache of the others: its look-ups would cost a tenth of a turn.
     append_event: Statement<'c>,
     hold_turn: Statement<'c>,
 }
 
 impl<'c> Session<'c> {
-    pub(crate) fn new(connection: &'c Connection) -> Result<Self, Failure> {
+    pub(crate) fn new(connection: &'c Connection, data_version: i64) -> Result<Self, Failure> {
         Ok(Self {
             connection,
             now_ms: 0,
             versions: HashMap::new(),
-            data_version: None,
+            data_version,
             append_event: connection.prepare(
                 "INSERT INTO history (instance_key, execution, event_id, time, kind, ref_id, name, payload, meta)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
@@ -66,8 +66,7 @@ impl<'c> Session<'c> {
     /// commits of others alone. What was remembered of the store is forgotten then.
     pub(crate) fn foreign_commit(&mut self) -> Result<bool, Failure> {
         let version = self.query_one("PRAGMA data_version", [], |row| row.get(0))?;
-        let before = self.data_version.replace(version);
-        let foreign = before.is_some_and(|before| before != version);
+        let foreign = std::mem::replace(&mut self.data_version, version) != version;
         if foreign {
             self.versions.clear();
         }
@@ -84,7 +83,10 @@ impl<'c> Session<'c> {
     }
 
     pub(crate) fn execute(&self, sql: &str, params: impl Params) -> Result<usize, Failure> {
-        Ok(self.connection.prepare_cached(sql)?.execute(params)?)
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let changed = statement.execute(params)?;
+        assert_indexed(&statement);
+        Ok(changed)
     }
 
     /// The first row.
@@ -94,7 +96,10 @@ impl<'c> Session<'c> {
         params: impl Params,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, Failure> {
-        Ok(self.connection.prepare_cached(sql)?.query_row(params, read)?)
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let value = statement.query_row(params, read)?;
+        assert_indexed(&statement);
+        Ok(value)
     }
 
     /// The first row, if there is one.
@@ -104,11 +109,10 @@ impl<'c> Session<'c> {
         params: impl Params,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Option<T>, Failure> {
-        Ok(self
-            .connection
-            .prepare_cached(sql)?
-            .query_row(params, read)
-            .optional()?)
+        match self.query_one(sql, params, read) {
+            Err(Failure::Sqlite(rusqlite::Error::QueryReturnedNoRows)) => Ok(None),
+            result => result.map(Some),
+        }
     }
 
     /// Every row.
@@ -118,11 +122,10 @@ impl<'c> Session<'c> {
         params: impl Params,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, Failure> {
-        Ok(self
-            .connection
-            .prepare_cached(sql)?
-            .query_map(params, read)?
-            .collect::<rusqlite::Result<_>>()?)
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map(params, read)?.collect::<rusqlite::Result<_>>()?;
+        assert_indexed(&statement);
+        Ok(rows)
     }
 
     /// Append one event; the primary key refuses a second one of the same id (P8).
@@ -165,4 +168,14 @@ impl<'c> Session<'c> {
     pub(crate) fn remembered_version(&self, key: InstanceKey) -> Option<u64> {
         self.versions.get(&key).copied()
     }
+}
+
+/// No statement of the writer walks over a whole table: with a million sleeping instances it would hold up everybody.
+fn assert_indexed(statement: &Statement<'_>) {
+    debug_assert_eq!(
+        statement.get_status(StatementStatus::FullscanStep),
+        0,
+        "{:?} scans",
+        statement.expanded_sql()
+    );
 }

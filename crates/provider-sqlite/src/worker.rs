@@ -58,11 +58,13 @@ pub(crate) fn release(session: &mut Session<'_>, worker: &WorkerId) -> Result<u6
 
 /// [`release`] each worker whose lease has ended by the store's clock (P9).
 pub(crate) fn release_expired(session: &mut Session<'_>) -> Result<Vec<WorkerId>, Failure> {
-    let expired = session.query_all(
-        "SELECT id FROM workers WHERE lease_until <= ?1 ORDER BY lease_until, id",
-        params![session.now_ms()],
-        |row| id(row, 0),
-    )?;
+    // A few rows, one for each running process: no index is kept for them.
+    let mut statement = session
+        .connection()
+        .prepare_cached("SELECT id FROM workers WHERE lease_until <= ?1 ORDER BY lease_until, id")?;
+    let expired: Vec<WorkerId> = statement
+        .query_map(params![session.now_ms()], |row| id(row, 0))?
+        .collect::<rusqlite::Result<_>>()?;
     for worker in &expired {
         release(session, worker)?;
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use perdure_provider::{Clock, ProviderError};
 use rusqlite::Connection;
 
-use crate::connection::{Patience, WriterConnection};
+use crate::connection::{Patience, WriterConnection, log_of};
 use crate::error::Failure;
 use crate::job::Job;
 use crate::listeners::Listeners;
@@ -40,8 +40,12 @@ pub(crate) struct Shared {
 
 /// Body of the writer thread. It ends when the queue is closed and empty; the readers end with it.
 pub(crate) fn run(writer: WriterConnection, shared: &Shared, readers: Option<Arc<Readers>>) {
-    let WriterConnection { connection, patience } = writer;
-    match Session::new(&connection) {
+    let WriterConnection {
+        connection,
+        patience,
+        data_version,
+    } = writer;
+    match Session::new(&connection, data_version) {
         Ok(session) => Writer {
             session,
             connection: &connection,
@@ -208,10 +212,8 @@ struct Log {
 
 impl Log {
     fn of(shared: &Shared) -> Option<Self> {
-        let mut file = shared.file.clone()?.into_os_string();
-        file.push("-wal");
         Some(Self {
-            file: file.into(),
+            file: log_of(shared.file.as_ref()?),
             transactions: 0,
             limit: WAL_BYTES_MAX,
         })
@@ -235,5 +237,49 @@ impl Log {
         } else {
             size() + WAL_BYTES_MAX
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::{open_reader, open_writer};
+    use crate::options::Durability;
+    use crate::testing::Directory;
+
+    /// Readers without a gap keep SQLite from starting the log again by itself.
+    #[test]
+    fn the_log_is_cut_once_nobody_reads_from_it() {
+        let directory = Directory::new();
+        let path = directory.join("store.db");
+        let WriterConnection {
+            connection, patience, ..
+        } = open_writer(&path, Durability::Normal).expect("the store opens");
+        let reader = open_reader(&path).expect("a reader opens");
+        reader
+            .execute_batch("BEGIN; SELECT count(*) FROM workers")
+            .expect("the store is read");
+        connection
+            .execute_batch("CREATE TABLE bulk AS SELECT zeroblob(1000000) FROM (VALUES (1), (2), (3), (4))")
+            .expect("the store is written");
+
+        let size = || fs::metadata(log_of(&path)).map_or(0, |found| found.len());
+        let mut log = Log {
+            file: log_of(&path),
+            transactions: 0,
+            limit: 1_000_000,
+        };
+        let mut check = |limit: Option<u64>| {
+            log.limit = limit.unwrap_or(log.limit);
+            log.transactions = WAL_CHECK_EVERY - 1;
+            log.keep_bounded(&connection, &patience);
+        };
+        check(Some(u64::MAX));
+        assert!(size() > 4_000_000, "it is not over the limit");
+        check(Some(1_000_000));
+        assert!(size() > 4_000_000, "somebody reads from it");
+        reader.execute_batch("COMMIT").expect("the reader is done");
+        check(Some(1_000_000));
+        assert_eq!(size(), 0);
     }
 }

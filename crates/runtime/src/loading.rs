@@ -76,6 +76,10 @@ impl Session {
                 });
                 core.seen = last.max().unwrap_or(MessageSeq(0)).max(core.seen);
             }
+            if let Some(from) = core.engine.as_ref().and_then(Engine::needs_history) {
+                drop(core);
+                return this.load(instance, from);
+            }
             let ready = core.process.end(true);
             drop(core);
             if ready {

@@ -122,9 +122,21 @@ impl Session {
         if self.early.lock().remove(&key) {
             self.inbox_again(key);
         }
-        let push = instance.lock().process.notify();
-        debug_assert!(push, "what was just loaded is idle");
-        self.shared.lane.push(Class::First, Queued::Turn(instance));
+        let needs_history = {
+            let mut core = instance.lock();
+            let notified = core.process.notify();
+            debug_assert!(notified, "what was just loaded is idle");
+            let from = core.engine.as_ref().and_then(perdure_engine::Engine::needs_history);
+            if from.is_some() {
+                let blocked = core.process.begin() && core.process.block();
+                debug_assert!(blocked, "it was just made ready");
+            }
+            from
+        };
+        match needs_history {
+            Some(from) => self.load(instance, from),
+            None => self.shared.lane.push(Class::First, Queued::Turn(instance)),
+        }
     }
 
     /// Messages of the inbox. Those of instances that are not here yet are fetched again when they are.

@@ -1,0 +1,155 @@
+import {
+  type ActivityContext,
+  Client,
+  defineActivity,
+  defineOrchestration,
+  type Future,
+  type InstanceHandle,
+  type InstanceStatus,
+  type Provider,
+  Runtime,
+} from 'perdure';
+import { describe, expectTypeOf, it } from 'vitest';
+
+interface Order {
+  id: string;
+  total: number;
+}
+
+interface Receipt {
+  id: number;
+}
+
+declare const provider: Provider;
+
+const charge = defineActivity('charge', async (ctx, order: Order): Promise<Receipt> => {
+  expectTypeOf(ctx).toEqualTypeOf<ActivityContext>();
+  expectTypeOf(ctx.signal).toEqualTypeOf<AbortSignal>();
+  return { id: order.total };
+});
+const count = defineActivity('count', () => 7);
+const nothing = defineActivity('nothing', async () => {});
+
+describe('an orchestration', () => {
+  it('gets what activities return from yield*, and any from yield', () => {
+    const order = defineOrchestration('order', function* (ctx, input: Order) {
+      const future = ctx.call(charge, input);
+      expectTypeOf(future).toEqualTypeOf<Future<Receipt>>();
+      const receipt = yield* future;
+      expectTypeOf(receipt).toEqualTypeOf<Receipt>();
+      expectTypeOf(yield* ctx.call(count)).toEqualTypeOf<number>();
+      expectTypeOf(yield* ctx.call(nothing)).toEqualTypeOf<void>();
+      expectTypeOf(yield future).toBeAny();
+      expectTypeOf(yield* ctx.scheduleActivity('charge', input)).toBeAny();
+      expectTypeOf(yield* ctx.scheduleActivity<Receipt>('charge', input)).toEqualTypeOf<Receipt>();
+      expectTypeOf(yield* ctx.waitForEvent<{ by: string }>('approve')).toEqualTypeOf<{ by: string }>();
+      expectTypeOf(yield* ctx.dequeueEvent('q')).toBeAny();
+      expectTypeOf(yield* ctx.scheduleTimer('1s')).toEqualTypeOf<void>();
+      // @ts-expect-error the input is of another type
+      ctx.call(charge, { id: 5 });
+      // @ts-expect-error the input is missing
+      ctx.call(charge);
+      // @ts-expect-error there is no such option
+      ctx.call(charge, input, { retry: { maxAttemps: 5 } });
+      return receipt.id;
+    });
+    expectTypeOf(order.name).toBeString();
+    expectTypeOf(new Client(provider).start(order, { id: 'a', total: 1 })).resolves.toEqualTypeOf<InstanceHandle<number>>();
+  });
+
+  it('gets tuples from all, and told-apart results from race and select', () => {
+    defineOrchestration('combines', function* (ctx) {
+      const block = function* () {
+        yield ctx.scheduleTimer(1);
+        return 'block';
+      };
+      const [receipt, n, text] = yield* ctx.all([ctx.call(charge, { id: 'a', total: 1 }), ctx.call(count), block()]);
+      expectTypeOf(receipt).toEqualTypeOf<Receipt>();
+      expectTypeOf(n).toEqualTypeOf<number>();
+      expectTypeOf(text).toEqualTypeOf<string>();
+
+      const many = yield* ctx.all([1, 2, 3].map(() => ctx.call(count)));
+      expectTypeOf(many).toEqualTypeOf<number[]>();
+
+      const first = yield* ctx.race(ctx.call(count), ctx.waitForEvent<boolean>('e'), { cancelLosers: true });
+      if (first.index === 0) expectTypeOf(first.value).toEqualTypeOf<number>();
+      else expectTypeOf(first.value).toEqualTypeOf<boolean>();
+
+      const chosen = yield* ctx.select({ count: ctx.call(count), late: ctx.scheduleTimer('1d') });
+      if (chosen.tag === 'count') expectTypeOf(chosen.value).toEqualTypeOf<number>();
+      else expectTypeOf(chosen.value).toEqualTypeOf<void>();
+
+      const settled = yield* ctx.allSettled([ctx.call(count)]);
+      expectTypeOf(settled).toEqualTypeOf<[PromiseSettledResult<number>]>();
+      expectTypeOf(yield* ctx.any([ctx.call(count), block()])).toEqualTypeOf<number | string>();
+      expectTypeOf(ctx.spawn(block)).toEqualTypeOf<Future<string>>();
+      // @ts-expect-error a promise is no branch
+      ctx.all([Promise.resolve(1)]);
+    });
+  });
+
+  it('has its facts and sync methods typed', () => {
+    defineOrchestration('facts', function* (ctx) {
+      expectTypeOf(ctx.now()).toBeNumber();
+      expectTypeOf(ctx.random()).toBeNumber();
+      expectTypeOf(ctx.randomUUID()).toBeString();
+      expectTypeOf(ctx.instanceId).toBeString();
+      expectTypeOf(ctx.parentId).toEqualTypeOf<string | undefined>();
+      expectTypeOf(ctx.setCustomStatus({ any: 'json' })).toBeVoid();
+      expectTypeOf(ctx.getCustomStatus<{ step: number }>()).toEqualTypeOf<{ step: number } | undefined>();
+    });
+  });
+});
+
+describe('a client', () => {
+  const client = new Client(provider);
+
+  it('starts by definition, typed from input to result', () => {
+    const upper = defineOrchestration('upper', function* (_, text: string) {
+      return { text };
+    });
+    const none = defineOrchestration('none', function* () {
+      return 1;
+    });
+    expectTypeOf(client.start(upper, 'a')).resolves.toEqualTypeOf<InstanceHandle<{ text: string }>>();
+    expectTypeOf(client.start(none)).resolves.toEqualTypeOf<InstanceHandle<number>>();
+    expectTypeOf(client.start(none, undefined, { id: 'x' })).resolves.toEqualTypeOf<InstanceHandle<number>>();
+    expectTypeOf<InstanceHandle<number>['result']>().returns.resolves.toEqualTypeOf<number>();
+    expectTypeOf<InstanceHandle<number>['status']>().returns.resolves.toEqualTypeOf<InstanceStatus<number> | null>();
+    // @ts-expect-error the input is of another type
+    void client.start(upper, 5);
+    // @ts-expect-error the input is missing
+    void client.start(upper);
+    // @ts-expect-error the version is the definition's
+    void client.start(upper, 'a', { version: '2.0.0' });
+  });
+
+  it('starts by name with anything', () => {
+    expectTypeOf(client.startOrchestration('id', 'name', { any: 'thing' })).resolves.toBeVoid();
+    expectTypeOf(client.waitForOrchestration<number>('id', '1s')).resolves.toHaveProperty('output').toEqualTypeOf<number | undefined>();
+    expectTypeOf(client.getStatus('id')).resolves.toEqualTypeOf<InstanceStatus | null>();
+  });
+});
+
+describe('a runtime', () => {
+  it('takes definitions and functions, and infers their context', () => {
+    const runtime = new Runtime(provider);
+    runtime.register(charge, defineOrchestration('o', function* () {}));
+    runtime.registerActivity('a', (ctx, input) => {
+      expectTypeOf(ctx.attempt).toBeNumber();
+      expectTypeOf(input).toBeAny();
+    });
+    runtime.registerOrchestration('b', function* (ctx, input) {
+      expectTypeOf(ctx.executionId).toBeNumber();
+      expectTypeOf(input).toBeAny();
+      expectTypeOf(yield ctx.scheduleActivity('a')).toBeAny();
+    });
+    runtime.on('instance', ({ status }) => {
+      expectTypeOf(status).toEqualTypeOf<'Completed' | 'Failed' | 'Cancelled' | 'Suspended'>();
+    });
+    // @ts-expect-error an orchestration is a generator function
+    runtime.registerOrchestration('c', async (ctx) => ctx.instanceId);
+    // @ts-expect-error there is no such option
+    new Runtime(provider, { activityConcurency: 1 });
+  });
+});

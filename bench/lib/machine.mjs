@@ -1,0 +1,27 @@
+// What the figures were measured on, and what makes them doubtful.
+
+import { statfsSync } from 'node:fs';
+import os from 'node:os';
+
+const TMPFS = 0x01021994;
+
+export function machine(directory) {
+  const cpus = os.cpus();
+  return {
+    cpu: cpus[0]?.model ?? 'unknown processor',
+    cpus: cpus.length,
+    node: process.versions.node,
+    platform: `${process.platform} ${process.arch}`,
+    nodeEnv: process.env.NODE_ENV ?? null,
+    load: Math.round((os.loadavg()[0] ?? 0) * 100) / 100,
+    inMemory: process.platform === 'linux' && statfsSync(directory).type === TMPFS,
+  };
+}
+
+export function warnings(before, after) {
+  const found = [];
+  if (before.inMemory) found.push('the files are on a tmpfs, where a commit costs nothing: name a folder on a disk with --dir.');
+  // Measuring itself makes a load of about one per core.
+  if (before.load > before.cpus / 2 || after.load > before.cpus * 1.5) found.push('the machine did other work meanwhile.');
+  return found;
+}

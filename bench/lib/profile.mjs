@@ -1,0 +1,79 @@
+// Where the time of a workload goes: `--profile`.
+//
+// Two runs of its role, many times over so that the start of the process does not count: one under V8's sampling profiler
+// (`--cpu-prof`: the JavaScript thread, by function), one under Linux perf where that works (all threads, native code too;
+// JavaScript is one line there).
+
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+
+import { runChild } from './child-process.mjs';
+
+const TOP = 25;
+/** Samples per second of perf, of the processor's own clock: virtual machines have no counters. */
+const PERF = ['record', '--quiet', '--event', 'cpu-clock', '--freq', '2999'];
+
+export async function profile(workload, directory) {
+  const { role, job, before } = workload.profile;
+  const prepared = async (db) => {
+    if (before !== undefined) await runChild(workload.name, before, { ...job, db });
+    return { ...job, db };
+  };
+  const folder = join(directory, `${workload.name}-profile`);
+  mkdirSync(folder, { recursive: true });
+
+  const options = ['--cpu-prof', `--cpu-prof-dir=${folder}`, '--cpu-prof-interval', '200'];
+  const result = await runChild(workload.name, role, await prepared(join(folder, '1.db')), { nodeOptions: options });
+  const [file] = readdirSync(folder).filter((name) => name.endsWith('.cpuprofile'));
+  const { total, rows } = selfTimes(JSON.parse(readFileSync(join(folder, file), 'utf8')));
+  console.log(`\n## ${workload.name}: ${JSON.stringify(result)}`);
+  console.log(`\nThe JavaScript thread, self time by function, of ${(total / 1e6).toFixed(2)} s:\n`);
+  for (const { what, us } of rows.slice(0, TOP)) console.log(`${((us / total) * 100).toFixed(1).padStart(6)} %  ${what}`);
+
+  if (spawnSync('perf', ['record', '--output', join(folder, 'try'), '--event', 'cpu-clock', 'true'], { stdio: 'ignore' }).status !== 0) {
+    console.log('\nNo native profile: Linux perf is not there, or may not be used.');
+    return;
+  }
+  const data = join(folder, 'perf.data');
+  await runChild(workload.name, role, await prepared(join(folder, '2.db')), {
+    command: ['perf', ...PERF, '--output', data, '--'],
+  });
+  console.log('\nAll threads, native code too, share of the samples by thread and library:\n');
+  console.log(report(data, ['comm', 'dso'], 15));
+  console.log('\nThe same by function:\n');
+  console.log(report(data, ['comm', 'dso', 'symbol'], 2 * TOP));
+}
+
+/** Self time of each function, largest first, us. */
+function selfTimes({ nodes, samples, timeDeltas }) {
+  const self = new Map();
+  samples.forEach((id, n) => self.set(id, (self.get(id) ?? 0) + timeDeltas[n]));
+  const byFunction = new Map();
+  let total = 0;
+  for (const { id, callFrame } of nodes) {
+    const us = self.get(id) ?? 0;
+    const { functionName, url, lineNumber } = callFrame;
+    const place = url === '' ? '' : ` ${basename(url)}:${lineNumber + 1}`;
+    const what = `${functionName || '(anonymous)'}${place}`;
+    byFunction.set(what, (byFunction.get(what) ?? 0) + us);
+    total += us;
+  }
+  const rows = [...byFunction].map(([what, us]) => ({ what, us })).sort((a, b) => b.us - a.us);
+  return { total, rows };
+}
+
+/** The first lines of a report of perf, without what it adds for the eye. */
+function report(data, keys, limit) {
+  const words = ['report', '--stdio', '--quiet', '--no-children', '--field-separator', '\t', '--sort', keys.join(','), '--input', data];
+  const { stdout } = spawnSync('perf', words, { encoding: 'utf8', maxBuffer: 256 * 1024 * 1024 });
+  const lines = stdout.split('\n').filter((line) => /^\s*\d/.test(line));
+  return lines.slice(0, limit).map(readable).join('\n');
+}
+
+function readable(line) {
+  const [share, comm, dso, symbol = ''] = line.split('\t').map((cell) => cell.trim());
+  const library = dso.startsWith('[JIT]') ? 'JavaScript' : dso;
+  const name = symbol.replace(/^\[.\] /, '').replace(/<.*/, '').slice(0, 90);
+  return `${share.replace('%', '').padStart(6)} %  ${comm.padEnd(15)} ${library.padEnd(28)} ${library === 'JavaScript' ? '' : name}`.trimEnd();
+}

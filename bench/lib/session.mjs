@@ -1,0 +1,50 @@
+// Perdure in a child process: a provider, a runtime with its default options, and a client.
+
+/**
+ * Open a store, start a runtime that has `register`ed, run `work`, and shut down.
+ *
+ * @template T
+ * @param {string | null} db a path; `null` for a store in memory
+ * @param {(runtime: import('../../dist/index.js').Runtime) => void} register
+ * @param {(client: import('../../dist/index.js').Client, runtime: import('../../dist/index.js').Runtime) => Promise<T>} work
+ * @returns {Promise<T>}
+ */
+export async function withRuntime(db, register, work) {
+  const { Client, Runtime, SqliteProvider } = await import('../../dist/index.js');
+  const provider = db === null ? await SqliteProvider.inMemory() : await SqliteProvider.open(db);
+  const runtime = new Runtime(provider);
+  register(runtime);
+  await runtime.start();
+  const result = await work(new Client(provider), runtime);
+  await runtime.shutdown();
+  await provider.close();
+  return result;
+}
+
+/** Throws unless an instance completed with `output`: what is measured must also be right. */
+export function assertCompleted({ id, status, output: found, error }, output) {
+  if (status === 'Completed' && found === output) return;
+  throw new Error(`instance ${id} is ${status} with ${JSON.stringify(found)} instead of ${output}`, { cause: error });
+}
+
+/**
+ * Start instances of one orchestration, all at once, and wait until all have completed.
+ *
+ * @returns {Promise<number>} seconds
+ */
+export async function runAll(client, prefix, count, name, input, output) {
+  const began = performance.now();
+  const one = async (n) => {
+    const id = `${prefix}-${n}`;
+    await client.startOrchestration(id, name, input);
+    assertCompleted(await client.waitForOrchestration(id), output);
+  };
+  await Promise.all(Array.from({ length: count }, (_, n) => one(n)));
+  return (performance.now() - began) / 1_000;
+}
+
+/** How often turns were committed together, from the metrics before and after. */
+export function batches(before, after) {
+  const count = after.commitBatches - before.commitBatches;
+  return { commits: count, writesPerCommit: (after.commitWrites - before.commitWrites) / count };
+}

@@ -1,0 +1,77 @@
+//! The engine past its history: what has come from outside is recorded and handed over.
+
+use super::{Engine, Stopped};
+use crate::inbox::Arrival;
+use crate::{Completion, Event, EventRecord, Step};
+
+impl Engine {
+    pub(super) fn live_next(&mut self, now_ms: i64) -> Step {
+        let is_used_up = self.turn.deliveries >= self.budget.deliveries.max(1) || self.turn.commands >= self.budget.commands.max(1);
+        if is_used_up && self.is_runnable(now_ms) {
+            return self.stop(Stopped::Budget);
+        }
+        let now_ms = self.monotonic(now_ms);
+        while let Some(event) = self.take_deliverable(now_ms) {
+            self.record(event.clone(), now_ms);
+            if let Some(delivery) = self.apply_delivery(event) {
+                self.turn.deliveries += 1;
+                self.time_ms = now_ms;
+                return Step::Deliver { delivery, time_ms: now_ms };
+            }
+        }
+        Step::Wait
+    }
+
+    pub(super) fn record(&mut self, event: Event, time_ms: i64) {
+        self.turn.events.push(EventRecord::new(self.next_event_id, time_ms, event));
+        self.next_event_id = self.next_event_id.next();
+    }
+
+    /// The next thing that can be recorded as delivered (or as bookkeeping) now: what the inbox gives, then the earliest
+    /// awaited timer.
+    fn take_deliverable(&mut self, now_ms: i64) -> Option<Event> {
+        while let Some(arrival) = self.inbox.take(&self.awaited.mailboxes) {
+            match arrival {
+                Arrival::Cancel { seq, reason } => {
+                    self.turn.consumed.push(seq);
+                    return Some(Event::CancelRequested { reason });
+                }
+                Arrival::Mail { seq, mailbox, payload } => {
+                    self.turn.consumed.push(seq);
+                    return Some(Event::MessageReceived { mailbox, payload });
+                }
+                Arrival::Activity(completion) => {
+                    if let Some(event) = self.event_of(completion, now_ms) {
+                        return Some(event);
+                    }
+                }
+            }
+        }
+        self.due_timer(now_ms).map(|timer| Event::TimerFired { timer })
+    }
+
+    /// The event that records what an activity did; `None` when nobody waits for it any more (E5).
+    fn event_of(&self, completion: Completion, now_ms: i64) -> Option<Event> {
+        match completion {
+            Completion::ActivityCompleted { scheduled, output } => {
+                self.operations.activity(scheduled)?;
+                Some(Event::ActivityCompleted { scheduled, output })
+            }
+            Completion::AttemptFailed { scheduled, error, error_name, non_retryable, retry_after_ms } => {
+                let activity = self.operations.activity(scheduled)?;
+                let (attempt, policy) = (activity.attempt, &activity.task.options.retry);
+                let is_last = non_retryable || policy.non_retryable.contains(&error_name);
+                let delay = if is_last { None } else { policy.delay_after(attempt, self.random.seed(), scheduled) };
+                Some(match delay {
+                    Some(delay_ms) => {
+                        let delay_ms = retry_after_ms.unwrap_or(delay_ms).max(0);
+                        let retry_at_ms = now_ms.saturating_add(delay_ms);
+                        Event::ActivityAttemptFailed { scheduled, attempt, error, retry_at_ms }
+                    }
+                    None => Event::ActivityFailed { scheduled, attempt, error },
+                })
+            }
+            Completion::Message(_) => unreachable!("the inbox sorts messages out"),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The engine while it takes the code through what it did before: every command and every wait is compared with history.
+
+use std::mem;
+
+use super::{Engine, Phase, Stopped};
+use crate::event::Role;
+use crate::mismatch::{Attempt, agree};
+use crate::tape::Recorded;
+use crate::{Event, EventId, Mismatch, Step};
+
+impl Engine {
+    pub(super) fn replay_command(&mut self, event: &Event) -> Result<EventId, Mismatch> {
+        let Some((id, recorded)) = self.take_equal(event, Attempt::Command)? else { return Ok(self.next_event_id) };
+        self.apply_command(id, recorded.event);
+        Ok(id)
+    }
+
+    /// The recorded event that equals what the code did. `None`: the execution was terminated before its code ever ran.
+    pub(super) fn take_equal<'a>(
+        &mut self,
+        event: &'a Event,
+        attempt: impl FnOnce(&'a Event) -> Attempt<'a>,
+    ) -> Result<Option<(EventId, Recorded)>, Mismatch> {
+        self.skip_bookkeeping();
+        let Phase::Replaying(tape) = &mut self.phase else { unreachable!("only called while replaying") };
+        match tape.front() {
+            Some(recorded) if agree(recorded, event) => Ok(self.pop()),
+            Some(recorded) if recorded.role() == Role::Termination && self.next_event_id == EventId::FIRST.next() && !tape.has_begun() => {
+                self.phase = Phase::Terminated;
+                Ok(None)
+            }
+            _ => Err(self.break_at(attempt(event))),
+        }
+    }
+
+    /// What comes next in history; `None`: nothing, from here on the engine is live.
+    pub(super) fn replay_next(&mut self) -> Result<Option<Step>, Mismatch> {
+        self.skip_bookkeeping();
+        let Phase::Replaying(tape) = &mut self.phase else { unreachable!("only called while replaying") };
+        tape.begin();
+        match tape.front().map(Event::role) {
+            None if tape.is_complete() => {
+                self.go_live();
+                Ok(None)
+            }
+            None => Ok(Some(self.stop(Stopped::NeedHistory))),
+            Some(Role::Delivery) if !tape.reaches_next_wait() => Ok(Some(self.stop(Stopped::NeedHistory))),
+            Some(Role::Delivery) if self.turn.replayed >= self.budget.replayed.max(1) => Ok(Some(self.stop(Stopped::Budget))),
+            Some(Role::Delivery) => self.replay_delivery().map(Some),
+            Some(Role::Termination) => {
+                self.phase = Phase::Terminated;
+                Ok(Some(Step::Wait))
+            }
+            Some(Role::Start | Role::Command | Role::Bookkeeping | Role::End) => Err(self.break_at_wait()),
+        }
+    }
+
+    fn replay_delivery(&mut self) -> Result<Step, Mismatch> {
+        let Phase::Replaying(tape) = &self.phase else { unreachable!("only called while replaying") };
+        let is_awaited = match tape.front() {
+            Some(Event::MessageReceived { mailbox, .. }) => self.awaited.mailboxes.contains(mailbox),
+            Some(Event::TimerFired { timer }) => {
+                self.awaited.timers.contains(timer) && self.operations.fire_at_ms(*timer).is_some()
+            }
+            Some(Event::ActivityCompleted { scheduled, .. } | Event::ActivityFailed { scheduled, .. }) => {
+                self.operations.activity(*scheduled).is_some()
+            }
+            _ => true,
+        };
+        if !is_awaited {
+            return Err(self.break_at_wait());
+        }
+        let (_, Recorded { time_ms, event }) = self.pop().expect("its front was just looked at");
+        self.turn.replayed += 1;
+        self.time_ms = time_ms;
+        let delivery = self.apply_delivery(event).expect("an event of role Delivery hands something over");
+        Ok(Step::Deliver { delivery, time_ms })
+    }
+
+    fn skip_bookkeeping(&mut self) {
+        while let Phase::Replaying(tape) = &self.phase
+            && tape.front().is_some_and(|event| event.role() == Role::Bookkeeping)
+        {
+            let (_, recorded) = self.pop().expect("its front was just looked at");
+            self.apply_delivery(recorded.event);
+        }
+    }
+
+    /// Take a recorded event as passed.
+    fn pop(&mut self) -> Option<(EventId, Recorded)> {
+        let Phase::Replaying(tape) = &mut self.phase else { return None };
+        let recorded = tape.pop()?;
+        let id = self.next_event_id;
+        self.next_event_id = id.next();
+        Some((id, recorded))
+    }
+
+    fn break_at_wait(&mut self) -> Mismatch {
+        let awaited = mem::take(&mut self.awaited);
+        self.break_at(Attempt::Wait(&awaited))
+    }
+
+    fn break_at(&mut self, attempt: Attempt<'_>) -> Mismatch {
+        let recorded = match &self.phase {
+            Phase::Replaying(tape) => tape.front(),
+            _ => None,
+        };
+        let mismatch = Mismatch::new(self.next_event_id, recorded, attempt, &self.operations);
+        self.phase = Phase::Broken(Box::new(mismatch.clone()));
+        mismatch
+    }
+}

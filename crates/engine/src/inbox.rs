@@ -1,0 +1,93 @@
+//! What has come from outside and was not delivered yet.
+//!
+//! It owns the order among what waits: requests to cancel, then activities as they came, then the oldest message of the
+//! mailboxes that are awaited. It does not own whether something is still wanted, which is the engine's (E5).
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::{Completion, Mailbox, Message, MessageBody, MessageSeq, Payload};
+
+/// Messages in the store's order.
+type Queue = VecDeque<(MessageSeq, Payload)>;
+
+/// The next thing that waits.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Arrival {
+    Cancel { seq: MessageSeq, reason: Payload },
+    Activity(Completion),
+    Mail { seq: MessageSeq, mailbox: Mailbox, payload: Payload },
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inbox {
+    cancels: Queue,
+    /// Never a message.
+    activities: VecDeque<Completion>,
+    /// No queue in it is empty.
+    mail: HashMap<Mailbox, Queue>,
+}
+
+impl Inbox {
+    pub(crate) fn offer(&mut self, completion: Completion) {
+        match completion {
+            Completion::Message(Message { seq, body }) => match body {
+                MessageBody::Mail { mailbox, payload } => put(self.mail.entry(mailbox).or_default(), seq, payload),
+                MessageBody::Cancel { reason } => put(&mut self.cancels, seq, reason),
+            },
+            activity => self.activities.push_back(activity),
+        }
+    }
+
+    /// Whether [`take`](Self::take) would give anything.
+    pub(crate) fn has(&self, awaited: &[Mailbox]) -> bool {
+        !self.cancels.is_empty() || !self.activities.is_empty() || self.oldest(awaited).is_some()
+    }
+
+    pub(crate) fn take(&mut self, awaited: &[Mailbox]) -> Option<Arrival> {
+        if let Some((seq, reason)) = self.cancels.pop_front() {
+            return Some(Arrival::Cancel { seq, reason });
+        }
+        if let Some(completion) = self.activities.pop_front() {
+            return Some(Arrival::Activity(completion));
+        }
+        let mailbox = self.oldest(awaited)?;
+        let queue = self.mail.get_mut(mailbox)?;
+        let (seq, payload) = queue.pop_front()?;
+        if queue.is_empty() {
+            self.mail.remove(mailbox);
+        }
+        Some(Arrival::Mail { seq, mailbox: mailbox.clone(), payload })
+    }
+
+    fn oldest<'a>(&self, awaited: &'a [Mailbox]) -> Option<&'a Mailbox> {
+        if self.mail.is_empty() {
+            return None;
+        }
+        let front = |mailbox| self.mail.get(mailbox).and_then(VecDeque::front).map(|(seq, _)| *seq);
+        awaited.iter().filter_map(|mailbox| Some((front(mailbox)?, mailbox))).min_by_key(|(seq, _)| *seq).map(|(_, m)| m)
+    }
+
+    /// Give memory back that an instance needs no more while it sleeps.
+    pub(crate) fn shrink(&mut self) {
+        if self.cancels.is_empty() {
+            self.cancels = VecDeque::new();
+        }
+        if self.activities.is_empty() {
+            self.activities = VecDeque::new();
+        }
+        if self.mail.is_empty() && self.mail.capacity() > 0 {
+            self.mail.shrink_to_fit();
+        }
+    }
+}
+
+/// Keep the store's order, in whatever order messages were read; a message that is there already is not taken again.
+fn put(queue: &mut Queue, seq: MessageSeq, payload: Payload) {
+    if queue.back().is_none_or(|(last, _)| *last < seq) {
+        queue.push_back((seq, payload));
+        return;
+    }
+    if let Err(place) = queue.binary_search_by_key(&seq, |(seq, _)| *seq) {
+        queue.insert(place, (seq, payload));
+    }
+}

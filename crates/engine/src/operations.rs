@@ -1,0 +1,152 @@
+//! The operations that have not settled, activities and timers, and what has to be done about them outside.
+//!
+//! It owns which attempt of an activity is due and who has heard of it. It does not own when something settles: the engine
+//! tells it, live and in a replay alike.
+//!
+//! Nothing is due outside before [`Operations::go_live`]: an activity that a replay finds open starts only when the replay
+//! has shown that the code still fits.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::Arc;
+
+use crate::turn::ActivityTask;
+use crate::{ActivityOptions, Effect, EventId, Payload};
+
+/// An activity that has not settled.
+#[derive(Clone, Debug)]
+pub(crate) struct Activity {
+    pub(crate) task: Arc<ActivityTask>,
+    /// The attempt that runs or is to run, from 1.
+    pub(crate) attempt: u32,
+    not_before_ms: i64,
+    standing: Standing,
+}
+
+/// What the outside knows of an activity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Nothing: it was scheduled in this turn.
+    Unknown,
+    /// It may know of an attempt, and is told of the next one when this turn ends.
+    Due,
+    /// It was told of the attempt.
+    Told,
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Activity(Activity),
+    Timer { fire_at_ms: i64 },
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Operations {
+    open: BTreeMap<EventId, Operation>,
+    activities: usize,
+    live: bool,
+    /// Activities that are [`Standing::Unknown`] or [`Standing::Due`], in the order in which they became so, and some that
+    /// have settled since. Empty before `go_live`.
+    to_start: Vec<EventId>,
+    to_abort: Vec<EventId>,
+}
+
+impl Operations {
+    pub(crate) fn schedule(&mut self, id: EventId, name: String, input: Payload, options: ActivityOptions) {
+        let task = Arc::new(ActivityTask { scheduled: id, name, input, options });
+        let activity = Activity { task, attempt: 1, not_before_ms: 0, standing: Standing::Unknown };
+        self.open.insert(id, Operation::Activity(activity));
+        self.activities += 1;
+        if self.live {
+            self.to_start.push(id);
+        }
+    }
+
+    pub(crate) fn create_timer(&mut self, id: EventId, fire_at_ms: i64) {
+        self.open.insert(id, Operation::Timer { fire_at_ms });
+    }
+
+    /// It has settled.
+    pub(crate) fn close(&mut self, id: EventId) {
+        if let Some(Operation::Activity(_)) = self.open.remove(&id) {
+            self.activities -= 1;
+        }
+    }
+
+    /// It is given up.
+    pub(crate) fn cancel(&mut self, id: EventId) {
+        if let Some(Operation::Activity(activity)) = self.open.remove(&id) {
+            self.activities -= 1;
+            if self.live && activity.standing != Standing::Unknown {
+                self.to_abort.push(id);
+            }
+        }
+    }
+
+    /// All that is open is given up.
+    pub(crate) fn cancel_all(&mut self) {
+        for id in mem::take(&mut self.open).into_iter().filter_map(|(id, operation)| match operation {
+            Operation::Activity(activity) if self.live && activity.standing != Standing::Unknown => Some(id),
+            _ => None,
+        }) {
+            self.to_abort.push(id);
+        }
+        self.activities = 0;
+    }
+
+    /// An attempt of an activity failed; the next may start at `not_before_ms`.
+    pub(crate) fn retry(&mut self, id: EventId, failed_attempt: u32, not_before_ms: i64) {
+        let Some(Operation::Activity(activity)) = self.open.get_mut(&id) else { return };
+        activity.attempt = failed_attempt.saturating_add(1);
+        activity.not_before_ms = not_before_ms;
+        if activity.standing == Standing::Told {
+            activity.standing = Standing::Due;
+            self.to_start.push(id);
+        }
+    }
+
+    pub(crate) fn activity(&self, id: EventId) -> Option<&Activity> {
+        match self.open.get(&id) {
+            Some(Operation::Activity(activity)) => Some(activity),
+            _ => None,
+        }
+    }
+
+    /// How many activities are open.
+    pub(crate) const fn activities(&self) -> usize {
+        self.activities
+    }
+
+    /// When a timer is due; `None` when it is not open.
+    pub(crate) fn fire_at_ms(&self, id: EventId) -> Option<i64> {
+        match self.open.get(&id) {
+            Some(Operation::Timer { fire_at_ms }) => Some(*fire_at_ms),
+            _ => None,
+        }
+    }
+
+    /// The replay is over: what is open goes on. Its last attempt may still run in this process, so the outside may know it.
+    pub(crate) fn go_live(&mut self) {
+        self.live = true;
+        for (id, operation) in &mut self.open {
+            if let Operation::Activity(activity) = operation {
+                activity.standing = Standing::Due;
+                self.to_start.push(*id);
+            }
+        }
+    }
+
+    /// What has to be done outside at the end of a turn.
+    pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
+        let aborts = mem::take(&mut self.to_abort);
+        let mut effects: Vec<Effect> = aborts.into_iter().map(|scheduled| Effect::AbortActivity { scheduled }).collect();
+        for id in mem::take(&mut self.to_start) {
+            if let Some(Operation::Activity(activity)) = self.open.get_mut(&id) {
+                activity.standing = Standing::Told;
+                let Activity { task, attempt, not_before_ms, .. } = activity;
+                effects.push(Effect::StartActivity { task: Arc::clone(task), attempt: *attempt, not_before_ms: *not_before_ms });
+            }
+        }
+        effects
+    }
+}

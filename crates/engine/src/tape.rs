@@ -1,0 +1,103 @@
+//! The part of history that the code has not been through yet.
+
+use std::collections::VecDeque;
+
+use crate::event::Role;
+use crate::{Event, EventId, EventRecord, RecordError};
+
+/// One recorded event on its way through a replay.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorded {
+    pub(crate) time_ms: i64,
+    pub(crate) event: Event,
+}
+
+/// Pages of history, consumed from the front.
+///
+/// The code runs, from its start or from a delivery, only when the commands that it issues up to its next wait are here
+/// too, that is when the last page is here or a later delivery. So a command never has to wait for a page, and checking it
+/// needs no crossing.
+#[derive(Clone, Debug)]
+pub(crate) struct Tape {
+    events: VecDeque<Recorded>,
+    /// Id that the next page begins with.
+    next_page: EventId,
+    deliveries: usize,
+    /// The code has run up to its first wait.
+    begun: bool,
+    complete: bool,
+    ended: bool,
+}
+
+impl Tape {
+    pub(crate) const fn new() -> Self {
+        let events = VecDeque::new();
+        Self { events, next_page: EventId::FIRST, deliveries: 0, begun: false, complete: false, ended: false }
+    }
+
+    /// Append a page; `complete` says that it reaches the end of history.
+    pub(crate) fn extend(&mut self, page: Vec<EventRecord>, complete: bool) -> Result<(), RecordError> {
+        self.events.reserve(page.len());
+        for record in page {
+            self.push(record)?;
+        }
+        self.complete = complete;
+        Ok(())
+    }
+
+    fn push(&mut self, record: EventRecord) -> Result<(), RecordError> {
+        let (event_id, kind, time_ms) = (record.event_id, record.kind, record.time_ms);
+        let fail = |problem| Err(RecordError { event_id, kind, problem });
+        if event_id != self.next_page {
+            return fail(format!("event {} was expected in its place", self.next_page));
+        }
+        if self.ended {
+            return fail("the execution ended before it".into());
+        }
+        let event = record.into_event()?;
+        match event.role() {
+            Role::Start if event_id != EventId::FIRST => return fail("only the first event can be a start".into()),
+            Role::Delivery => self.deliveries += 1,
+            Role::End | Role::Termination => self.ended = true,
+            Role::Start | Role::Command | Role::Bookkeeping => {}
+        }
+        self.next_page = event_id.next();
+        self.events.push_back(Recorded { time_ms, event });
+        Ok(())
+    }
+
+    pub(crate) fn front(&self) -> Option<&Event> {
+        self.events.front().map(|recorded| &recorded.event)
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Recorded> {
+        let recorded = self.events.pop_front()?;
+        self.deliveries -= usize::from(recorded.event.role() == Role::Delivery);
+        Some(recorded)
+    }
+
+    /// The code waits.
+    pub(crate) const fn begin(&mut self) {
+        self.begun = true;
+    }
+
+    /// Whether the code has come to its first wait.
+    pub(crate) const fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Whether the code may run on, from its start or with the delivery at the front.
+    pub(crate) const fn reaches_next_wait(&self) -> bool {
+        // One of the deliveries is the one that it goes on with.
+        self.complete || self.deliveries > self.begun as usize
+    }
+
+    pub(crate) const fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// First event of the next page.
+    pub(crate) const fn next_page(&self) -> EventId {
+        self.next_page
+    }
+}

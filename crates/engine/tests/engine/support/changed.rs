@@ -1,0 +1,82 @@
+//! Code that was changed while an instance was running.
+
+use std::fmt::Write;
+
+use expect_test::Expect;
+use perdure_engine::{
+    Awaited, Budget, Command, Completion, EventId, Mailbox, Message, MessageBody, MessageSeq, Mismatch, Outcome, Waiting,
+};
+
+use super::script::{Program, Script};
+use super::world::{Run, Way};
+use super::{run_everywhere, run_fresh};
+
+/// Run a script, then replay what is stored after each turn with another program.
+///
+/// Every replay must come to the same whatever the pages; one that finds a mismatch leaves an engine that stays broken and
+/// has nothing to commit (E4), and from the first turn at whose end the change shows it must show at the end of every later
+/// one. The old program must fit afterwards as it did before.
+#[track_caller]
+pub(crate) fn check_changed(text: &str, changed: &str, expect: Expect) {
+    let old = Script::parse(text);
+    run_everywhere(&old, Budget::default());
+    let fresh = run_fresh(&old, Budget::default());
+    let new = Script { program: Program::parse(changed), outside: Vec::new() };
+
+    let mut reports: Vec<(usize, usize, String)> = Vec::new();
+    for (turn, stored) in fresh.worlds.iter().enumerate() {
+        let of_all_pages: Vec<Option<Mismatch>> = [1, 2, 3, usize::MAX]
+            .into_iter()
+            .map(|page| {
+                let mut world = stored.clone();
+                world.replace_script(&new);
+                let mut run = world.load(Way { page, replayed: u32::MAX, early: false, crashed: true });
+                let found = world.turn(&mut run, page).err();
+                if let Some(mismatch) = &found {
+                    assert_broken(&mut run, mismatch);
+                }
+                found
+            })
+            .collect();
+        assert!(of_all_pages.windows(2).all(|two| two[0] == two[1]), "pages make no difference: {of_all_pages:#?}");
+        let report = of_all_pages[0].as_ref().map_or_else(|| "fits".into(), ToString::to_string);
+        match reports.last_mut() {
+            Some((_, last, same)) if *same == report => *last = turn + 1,
+            _ => reports.push((turn + 1, turn + 1, report)),
+        }
+    }
+    let is_found = |report: &(usize, usize, String)| report.2 != "fits";
+    assert!(reports.iter().skip_while(|r| !is_found(r)).all(is_found), "what was found once is found ever after: {reports:#?}");
+
+    let mut text = String::new();
+    for (first, last, report) in reports {
+        let turns = if first == last { format!("after turn {first}") } else { format!("after turns {first} to {last}") };
+        writeln!(text, "{turns}: {report}").expect("a string takes all");
+    }
+    expect.assert_eq(&text);
+}
+
+/// E4.
+fn assert_broken(run: &mut Run<'_>, mismatch: &Mismatch) {
+    let engine = &mut run.engine;
+    assert_eq!(engine.mismatch(), Some(mismatch));
+    for _ in 0..2 {
+        let message = |seq, body| Completion::Message(Message { seq: MessageSeq(seq), body });
+        engine.offer(Completion::ActivityCompleted { scheduled: EventId(2), output: None });
+        engine.offer(message(1, MessageBody::Cancel { reason: None }));
+        engine.offer(message(2, MessageBody::Mail { mailbox: Mailbox::Event("x".into()), payload: None }));
+        engine.set_custom_status(Some("\"changed\"".into()));
+        assert_eq!(engine.extend_history(Vec::new(), true), Ok(()));
+        assert_eq!(engine.needs_history(), None);
+        assert!(!engine.is_runnable(i64::MAX));
+        assert_eq!(engine.issue(Command::CreateTimer { delay_ms: 0 }).as_ref(), Err(mismatch));
+        assert_eq!(engine.issue(Command::CancelOperation { scheduled: EventId(2) }).as_ref(), Err(mismatch));
+        let awaited = Awaited { mailboxes: vec![Mailbox::Event("x".into())], timers: vec![EventId(2), EventId(3)] };
+        assert_eq!(engine.next(awaited, i64::MAX).as_ref(), Err(mismatch));
+        assert_eq!(engine.finish(Outcome::Completed(None)).as_ref(), Err(mismatch));
+        let output = engine.end_turn();
+        assert!(output.is_empty() && output.effects.is_empty(), "nothing to commit (E4): {output:?}");
+        assert_eq!(output.waiting, Waiting::Outside { open_activities: 0, timer_at_ms: None });
+        assert_eq!(engine.mismatch(), Some(mismatch));
+    }
+}

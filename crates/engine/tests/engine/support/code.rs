@@ -1,0 +1,280 @@
+//! The interpreter of a script's program: what the driver and the user's generator are in earnest.
+
+use std::collections::HashMap;
+
+use perdure_engine::{Awaited, Command, Delivery, Engine, EventId, Mailbox, Mismatch, Outcome, Payload};
+
+use super::script::{Program, Step, Target, Value};
+use super::{START_MS, since_start};
+
+/// One thing that the program did or was handed, and whether the engine said that this is a replay.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Line {
+    pub(crate) text: String,
+    pub(crate) replaying: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum State {
+    Ready,
+    Waiting(Vec<Target>),
+    Ended,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Code<'a> {
+    program: &'a Program,
+    place: usize,
+    state: State,
+    pub(crate) vars: HashMap<String, EventId>,
+    settled: HashMap<EventId, (Payload, bool)>,
+    /// What ended the last wait.
+    winner: String,
+    failed: bool,
+    it: Payload,
+    rounds: Vec<u32>,
+    was_cancelled: bool,
+}
+
+pub(crate) fn shown(payload: &Payload) -> &str {
+    payload.as_deref().unwrap_or("none")
+}
+
+pub(crate) fn mailbox_name(mailbox: &Mailbox) -> String {
+    match mailbox {
+        Mailbox::Event(name) => format!("event {name}"),
+        Mailbox::Queue(name) => format!("queue {name}"),
+    }
+}
+
+impl Target {
+    fn name(&self) -> String {
+        match self {
+            Target::Operation(var) => var.clone(),
+            Target::Mailbox(mailbox) => mailbox_name(mailbox),
+        }
+    }
+}
+
+impl<'a> Code<'a> {
+    pub(crate) fn new(program: &'a Program) -> Self {
+        Self {
+            program,
+            place: 0,
+            state: State::Ready,
+            vars: HashMap::new(),
+            settled: HashMap::new(),
+            winner: String::new(),
+            failed: false,
+            it: None,
+            rounds: Vec::new(),
+            was_cancelled: false,
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.state == State::Ended
+    }
+
+    /// What it waits for, as the driver tells it.
+    pub(crate) fn awaited(&self) -> Awaited {
+        let mut awaited = Awaited::default();
+        if let State::Waiting(targets) = &self.state {
+            for target in targets {
+                match target {
+                    Target::Mailbox(mailbox) => awaited.mailboxes.push(mailbox.clone()),
+                    // The driver knows which of its futures are timers.
+                    Target::Operation(var) if self.is_timer(var) => awaited.timers.push(self.vars[var]),
+                    Target::Operation(_) => {}
+                }
+            }
+        }
+        awaited
+    }
+
+    fn is_timer(&self, var: &str) -> bool {
+        self.program.steps.iter().any(|step| matches!(step, Step::Timer { var: v, .. } | Step::TimerAt { var: v, .. } if v == var))
+    }
+
+    /// Run until it waits or has ended.
+    pub(crate) fn run(&mut self, engine: &mut Engine, log: &mut Vec<Line>) -> Result<(), Mismatch> {
+        while self.state == State::Ready {
+            let replaying = engine.is_replaying();
+            let step = &self.program.steps[self.place];
+            self.place += 1;
+            if let Some(text) = self.step(step, engine)? {
+                log.push(Line { text, replaying });
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, step: &Step, engine: &mut Engine) -> Result<Option<String>, Mismatch> {
+        Ok(Some(match step {
+            Step::Activity { var, name, input, options } => {
+                let input = self.value(input);
+                let text = format!("activity {name} {}", shown(&input));
+                let command = Command::ScheduleActivity { name: name.clone(), input, options: options.clone() };
+                let id = self.issue(engine, var, command)?;
+                format!("#{id} {text}")
+            }
+            Step::Timer { var, delay_ms } => {
+                let id = self.issue(engine, var, Command::CreateTimer { delay_ms: *delay_ms })?;
+                format!("#{id} timer of {delay_ms} ms")
+            }
+            Step::TimerAt { var, at_ms } => {
+                let id = self.issue(engine, var, Command::CreateTimerAt { fire_at_ms: START_MS + at_ms })?;
+                format!("#{id} timer at +{at_ms}")
+            }
+            Step::Cancel(var) => {
+                let scheduled = self.vars[var];
+                // The driver gives up only what is pending.
+                if self.settled.contains_key(&scheduled) {
+                    return Ok(None);
+                }
+                self.settled.insert(scheduled, (Some("given up".into()), true));
+                let id = engine.issue(Command::CancelOperation { scheduled })?;
+                format!("#{id} cancel #{scheduled}")
+            }
+            Step::Await(targets) => return Ok(self.wait(targets)),
+            Step::Status(value) => {
+                engine.set_custom_status(value.clone());
+                format!("status {}", shown(value))
+            }
+            Step::ReadStatus => format!("status is {}", shown(engine.custom_status())),
+            Step::Random => format!("random {}", engine.random()),
+            Step::Uuid => format!("uuid {}", engine.random_uuid()),
+            Step::Now => format!("now {}", since_start(engine.time_ms())),
+            Step::Return(value) => {
+                let output = self.value(value);
+                let text = format!("return {}", shown(&output));
+                self.end(engine, Outcome::Completed(output))?;
+                text
+            }
+            Step::Throw(value) => {
+                let error = self.value(value);
+                let text = format!("throw {}", shown(&error));
+                self.end(engine, Outcome::Failed(error))?;
+                text
+            }
+            Step::If { what, otherwise } => {
+                if *what != self.winner && !(what == "failed" && self.failed) {
+                    self.place = *otherwise;
+                }
+                return Ok(None);
+            }
+            Step::Goto(place) => {
+                self.place = *place;
+                return Ok(None);
+            }
+            Step::Repeat { times } => {
+                self.rounds.push(*times);
+                return Ok(None);
+            }
+            Step::EndRepeat { body } => {
+                let left = self.rounds.last_mut().expect("a repeat is open");
+                *left = left.saturating_sub(1);
+                if *left > 0 {
+                    self.place = *body;
+                } else {
+                    self.rounds.pop();
+                }
+                return Ok(None);
+            }
+        }))
+    }
+
+    fn issue(&mut self, engine: &mut Engine, var: &str, command: Command) -> Result<EventId, Mismatch> {
+        let id = engine.issue(command)?;
+        self.vars.insert(var.to_owned(), id);
+        Ok(id)
+    }
+
+    fn end(&mut self, engine: &mut Engine, outcome: Outcome) -> Result<(), Mismatch> {
+        self.state = State::Ended;
+        engine.finish(outcome)
+    }
+
+    fn value(&self, value: &Value) -> Payload {
+        match value {
+            Value::It => self.it.clone(),
+            Value::Is(payload) => payload.clone(),
+        }
+    }
+
+    /// Wait, unless one of the targets has settled; the line that says so.
+    fn wait(&mut self, targets: &[Target]) -> Option<String> {
+        for target in targets {
+            if let Target::Operation(var) = target
+                && let Some((value, failed)) = self.settled.get(&self.vars[var]).cloned()
+            {
+                self.won(target, value, failed);
+                return None;
+            }
+        }
+        self.state = State::Waiting(targets.to_vec());
+        let names: Vec<String> = targets.iter().map(Target::name).collect();
+        Some(format!("wait for {}", names.join(" or ")))
+    }
+
+    fn won(&mut self, target: &Target, value: Payload, failed: bool) {
+        self.winner = target.name();
+        self.it = value;
+        self.failed = failed;
+        self.state = State::Ready;
+    }
+
+    /// Take a delivery in; the line that says so.
+    pub(crate) fn deliver(&mut self, engine: &mut Engine, delivery: Delivery, log: &mut Vec<Line>) -> Result<(), Mismatch> {
+        let replaying = engine.is_replaying();
+        let now = since_start(engine.time_ms());
+        let waiting = match &self.state {
+            State::Waiting(targets) => targets.clone(),
+            other => panic!("a delivery came while the code was {other:?}"),
+        };
+        let (text, target, value, failed) = match delivery {
+            Delivery::Succeeded { operation, value } => {
+                (format!("#{operation} gives {}", shown(&value)), self.settle(operation, &value, false), value, false)
+            }
+            Delivery::Failed { operation, error, attempt } => {
+                let text = format!("#{operation} fails for good: {} (attempt {attempt})", shown(&error));
+                (text, self.settle(operation, &error, true), error, true)
+            }
+            Delivery::Message { mailbox, payload } => {
+                let text = format!("{} gives {}", mailbox_name(&mailbox), shown(&payload));
+                (text, Some(Target::Mailbox(mailbox)), payload, false)
+            }
+            Delivery::Cancel { reason } => {
+                log.push(Line { text: format!("cancelled: {} {now}", shown(&reason)), replaying });
+                return self.cancelled(engine, reason);
+            }
+        };
+        log.push(Line { text: format!("{text} {now}"), replaying });
+        if let Some(target) = target.filter(|target| waiting.contains(target)) {
+            self.won(&target, value, failed);
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, operation: EventId, value: &Payload, failed: bool) -> Option<Target> {
+        let before = self.settled.insert(operation, (value.clone(), failed));
+        assert!(before.is_none(), "#{operation} settled twice (E5)");
+        let var = self.vars.iter().find(|(_, id)| **id == operation)?.0;
+        Some(Target::Operation(var.clone()))
+    }
+
+    fn cancelled(&mut self, engine: &mut Engine, reason: Payload) -> Result<(), Mismatch> {
+        match self.program.on_cancel {
+            Some(place) if !self.was_cancelled => {
+                self.was_cancelled = true;
+                self.place = place;
+                self.rounds.clear();
+                self.winner = "cancel".into();
+                self.it = reason;
+                self.state = State::Ready;
+                Ok(())
+            }
+            _ => self.end(engine, Outcome::Cancelled(reason)),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Engine tests as data: a script, run against the engine in every way that must come to the same.
+//!
+//! - fresh: live from nothing;
+//! - from every middle: at each turn's end another engine is built from what is stored, and goes on live;
+//! - complete: all that is stored is replayed, its terminal event included.
+//!
+//! The last two are done in pages of 1, 2, 3 and all events, with the replay in one turn and in many, with activities that
+//! still run and that went down, and with what comes next arriving before, or in the middle of, the replay.
+
+pub(crate) mod changed;
+pub(crate) mod code;
+pub(crate) mod script;
+pub(crate) mod transcript;
+pub(crate) mod world;
+
+use std::collections::BTreeMap;
+
+use expect_test::Expect;
+use perdure_engine::{Budget, EventRecord, Message, Payload, Waiting};
+
+use code::Line;
+use script::Script;
+use world::{Turn, Way, World};
+
+/// When every script starts, ms since 1970.
+pub(crate) const START_MS: i64 = 1_700_000_000_000;
+
+pub(crate) fn since_start(time_ms: i64) -> String {
+    format!("@{:+}", time_ms - START_MS)
+}
+
+/// Run a script in every way, and compare its fresh run with what is expected.
+#[track_caller]
+pub(crate) fn check(text: &str, expect: Expect) {
+    check_with(Budget::default(), text, expect);
+}
+
+/// [`check`] with a budget of its own.
+#[track_caller]
+pub(crate) fn check_with(budget: Budget, text: &str, expect: Expect) {
+    let script = Script::parse(text);
+    let fresh = run_everywhere(&script, budget);
+    expect.assert_eq(&transcript::render(&fresh));
+}
+
+/// A fresh run, turn by turn, with what is stored after each.
+pub(crate) struct Fresh<'a> {
+    pub(crate) turns: Vec<Turn>,
+    pub(crate) worlds: Vec<World<'a>>,
+}
+
+pub(crate) fn run_fresh(script: &Script, budget: Budget) -> Fresh<'_> {
+    let mut world = World::new(script, budget);
+    let mut run = world.begin();
+    let (mut turns, mut worlds) = (Vec::new(), Vec::new());
+    loop {
+        let turn = world.turn(&mut run, usize::MAX).expect("a fresh run has no history to differ from");
+        assert!(turn.lines.iter().all(|line| !line.replaying), "a fresh run is live throughout (E3)");
+        turns.push(turn);
+        worlds.push(world.clone());
+        if !world.wait(&mut run) {
+            return Fresh { turns, worlds };
+        }
+    }
+}
+
+/// Run a script in every way; all of them must agree with the fresh run, which is returned.
+pub(crate) fn run_everywhere(script: &Script, budget: Budget) -> Fresh<'_> {
+    let fresh = run_fresh(script, budget);
+    for boundary in 0..fresh.turns.len() {
+        for page in [1, 2, 3, usize::MAX] {
+            for replayed in [1, 2, u32::MAX] {
+                for (early, crashed) in [(false, false), (false, true), (true, false), (true, true)] {
+                    if !early || fresh.worlds[boundary].is_next_outside() {
+                        go_on(&fresh, boundary, Way { page, replayed, early, crashed });
+                    }
+                }
+            }
+        }
+    }
+    fresh
+}
+
+/// What a stored turn leaves, besides its history.
+#[derive(Debug, PartialEq)]
+struct Left<'w> {
+    status: &'w Payload,
+    messages: &'w [Message],
+    waiting: &'w Waiting,
+    attempts: Vec<(u64, u32, i64)>,
+}
+
+impl<'w> Left<'w> {
+    fn by(world: &'w World<'_>) -> Self {
+        let attempts = world.attempts.iter().map(|(id, (attempt, at))| (id.0, *attempt, *at)).collect();
+        Self { status: &world.status, messages: &world.messages, waiting: &world.waiting, attempts }
+    }
+}
+
+/// Build another engine from what is stored after a turn, go on with it to the end, and compare.
+fn go_on(fresh: &Fresh<'_>, boundary: usize, way: Way) {
+    let context = || format!("from turn {} of {}, {way:?}", boundary + 1, fresh.turns.len());
+    let mut world = fresh.worlds[boundary].clone();
+    let mut run = world.load(way);
+    let mut worlds = Vec::new();
+    let mut lines = Vec::new();
+    loop {
+        let turn = world.turn(&mut run, way.page).unwrap_or_else(|e| panic!("{}: {e}", context()));
+        lines.extend(turn.lines);
+        worlds.push(world.clone());
+        if !world.wait(&mut run) {
+            break;
+        }
+    }
+    let replayed: usize = fresh.turns[..=boundary].iter().map(|turn| turn.lines.len()).sum();
+    let expected: Vec<Line> = fresh
+        .turns
+        .iter()
+        .flat_map(|turn| &turn.lines)
+        .enumerate()
+        .map(|(place, line)| Line { text: line.text.clone(), replaying: place < replayed })
+        .collect();
+    assert_eq!(lines, expected, "{}: other commands, deliveries, times or numbers, or isReplaying is wrong (E3)", context());
+
+    let last = fresh.worlds.last().expect("there is a first turn");
+    assert_eq!(world.history, last.history, "{}: another history", context());
+    let by_length = |worlds: &[World<'_>]| -> BTreeMap<usize, String> {
+        worlds.iter().map(|world| (world.history.len(), format!("{:?}", Left::by(world)))).collect()
+    };
+    let (left, mut expected) = (by_length(&worlds), by_length(&fresh.worlds[boundary..]));
+    if way.early || fresh.worlds[boundary].waiting == Waiting::More {
+        // The replay ends in a turn that does more.
+        expected.retain(|length, _| left.contains_key(length));
+    }
+    assert_eq!(left, expected, "{}: another state between turns", context());
+}
+
+/// All orders of some things.
+pub(crate) fn permutations<T: Clone>(items: &[T]) -> Vec<Vec<T>> {
+    if items.is_empty() {
+        return vec![Vec::new()];
+    }
+    (0..items.len())
+        .flat_map(|place| {
+            let mut others = items.to_vec();
+            let first = others.remove(place);
+            permutations(&others).into_iter().map(move |mut order| {
+                order.insert(0, first.clone());
+                order
+            })
+        })
+        .collect()
+}
+
+/// Run a program with things that happen outside in every order, one after the other and all at once; the outputs that it
+/// came to, in order and without repetition.
+pub(crate) fn outcomes_of_all_orders(program: &str, outside: &[&str]) -> Vec<String> {
+    let mut outcomes: Vec<String> = permutations(outside)
+        .iter()
+        .flat_map(|order| {
+            [100, 0].map(|gap| {
+                let outside: Vec<String> = order.iter().enumerate().map(|(n, what)| format!("{} {what}", 100 + n * gap)).collect();
+                let text = format!("{program}\n---\n{}", outside.join("\n"));
+                outcome(&Script::parse(&text))
+            })
+        })
+        .collect();
+    outcomes.sort();
+    outcomes.dedup();
+    outcomes
+}
+
+fn outcome(script: &Script) -> String {
+    let fresh = run_everywhere(script, Budget::default());
+    let last: Option<&EventRecord> = fresh.worlds.last().and_then(|world| world.history.last());
+    last.map_or_else(String::new, |record| format!("{} {}", record.kind, code::shown(&record.payload)))
+}

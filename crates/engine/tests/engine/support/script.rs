@@ -1,0 +1,275 @@
+//! Scripts: a small deterministic program and what happens outside while it runs, as text.
+//!
+//! ```text
+//! a = activity charge 12 ; attempts=5 initial=1s     schedule an activity: name, input, options (then no jitter, unless said)
+//! t = timer 1s | t = timer at 5s                     a timer after a delay, or at a time since the start
+//! cancel a                                           give an operation up
+//! await a | t | event x | queue q                    wait for the first of these; what it gave is `it`
+//! if a … else … end                                  whether `a` (or `event x`, `failed`, …) ended the last wait
+//! repeat 3 … end
+//! status "text" | status none | status?              set, reset, read the custom status
+//! random | uuid | now
+//! return it | throw "text"
+//! on cancel                                          what follows runs when the instance is cancelled, once
+//! ---
+//! 100 complete a "value"                             100 ms after the start; things of one time come together
+//! 100 fail a TypeError fatal after=5s                an attempt fails; fatal: not to be repeated
+//! 100 complete #7 "value"                            by number, for an activity that the program does not hold
+//! 100 event x "value" | 100 queue q "value" | 100 cancel "reason"
+//! 100 repeat the last                                the same again (a message with the same number)
+//! 100 look                                           a look at the clock, without anything new
+//! ```
+
+use std::collections::HashMap;
+
+use perdure_engine::{ActivityOptions, EventId, Mailbox, Payload};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Target {
+    Operation(String),
+    Mailbox(Mailbox),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    It,
+    Is(Payload),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Activity { var: String, name: String, input: Value, options: ActivityOptions },
+    Timer { var: String, delay_ms: i64 },
+    TimerAt { var: String, at_ms: i64 },
+    Cancel(String),
+    Await(Vec<Target>),
+    Status(Payload),
+    ReadStatus,
+    Random,
+    Uuid,
+    Now,
+    Return(Value),
+    Throw(Value),
+    /// Go to `otherwise` unless the last wait ended with this.
+    If { what: String, otherwise: usize },
+    Goto(usize),
+    Repeat { times: u32 },
+    /// Once more from `body`, if there are rounds left.
+    EndRepeat { body: usize },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) on_cancel: Option<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    Complete { activity: String, output: Payload },
+    Fail { activity: String, error: String, fatal: bool, after_ms: Option<i64> },
+    Mail { mailbox: Mailbox, payload: Payload },
+    Cancel { reason: Payload },
+    Again,
+    Look,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Outside {
+    pub(crate) at_ms: i64,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Script {
+    pub(crate) program: Program,
+    pub(crate) outside: Vec<Outside>,
+}
+
+impl Script {
+    pub(crate) fn parse(text: &str) -> Self {
+        let (program, outside) = text.split_once("---").unwrap_or((text, ""));
+        Self { program: Program::parse(program), outside: lines(outside).map(Outside::parse).collect() }
+    }
+}
+
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map(str::trim).filter(|line| !line.is_empty())
+}
+
+fn payload(text: &str) -> Payload {
+    match text.trim() {
+        "" | "none" => None,
+        text => Some(text.to_owned()),
+    }
+}
+
+fn value(text: &str) -> Value {
+    if text.trim() == "it" { Value::It } else { Value::Is(payload(text)) }
+}
+
+/// `name rest`
+fn word(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    text.split_once(' ').map_or((text, ""), |(word, rest)| (word, rest.trim()))
+}
+
+pub(crate) fn duration(text: &str) -> i64 {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &text[digits.len()..] {
+        "" | "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        unit => panic!("{text}: there is no unit {unit}"),
+    };
+    digits.parse::<i64>().unwrap_or_else(|e| panic!("{text}: {e}")) * factor
+}
+
+fn mailbox(text: &str) -> Option<Mailbox> {
+    match word(text) {
+        ("event", name) => Some(Mailbox::Event(name.to_owned())),
+        ("queue", name) => Some(Mailbox::Queue(name.to_owned())),
+        _ => None,
+    }
+}
+
+fn options(text: &str) -> ActivityOptions {
+    let mut options = ActivityOptions::default();
+    options.retry.jitter = 0.0;
+    for pair in text.split_whitespace() {
+        let (key, value) = pair.split_once('=').unwrap_or_else(|| panic!("{pair} is no option"));
+        match key {
+            "attempts" => options.retry.max_attempts = value.parse().expect("a number of attempts"),
+            "initial" => options.retry.initial_interval_ms = duration(value) as f64,
+            "backoff" => options.retry.backoff = value.parse().expect("a factor"),
+            "max" => options.retry.max_interval_ms = duration(value) as f64,
+            "jitter" => options.retry.jitter = value.parse().expect("a share"),
+            "never" => options.retry.non_retryable.push(value.to_owned()),
+            "timeout" => options.timeout_ms = Some(duration(value) as u64),
+            _ => panic!("there is no option {key}"),
+        }
+    }
+    options
+}
+
+impl Program {
+    pub(crate) fn parse(text: &str) -> Self {
+        let mut steps: Vec<Step> = Vec::new();
+        let mut on_cancel = None;
+        let mut open = Vec::new();
+        for line in lines(text) {
+            let step = match word(line) {
+                ("await", targets) => Step::Await(targets.split(" | ").map(target).collect()),
+                ("cancel", var) => Step::Cancel(var.to_owned()),
+                ("status", text) => Step::Status(payload(text)),
+                ("status?", _) => Step::ReadStatus,
+                ("random", _) => Step::Random,
+                ("uuid", _) => Step::Uuid,
+                ("now", _) => Step::Now,
+                ("return", text) => Step::Return(value(text)),
+                ("throw", text) => Step::Throw(value(text)),
+                ("repeat", times) => {
+                    open.push(steps.len());
+                    Step::Repeat { times: times.parse().expect("a number of rounds") }
+                }
+                ("if", what) => {
+                    open.push(steps.len());
+                    Step::If { what: what.to_owned(), otherwise: usize::MAX }
+                }
+                ("else", _) => {
+                    let begin = open.pop().expect("an else belongs to an if");
+                    let after = steps.len() + 1;
+                    let Step::If { otherwise, .. } = &mut steps[begin] else { panic!("an else belongs to an if") };
+                    *otherwise = after;
+                    open.push(steps.len());
+                    Step::Goto(usize::MAX)
+                }
+                ("end", _) => {
+                    let begin = open.pop().expect("an end belongs to something");
+                    let here = steps.len();
+                    match &mut steps[begin] {
+                        Step::If { otherwise: target, .. } | Step::Goto(target) => {
+                            *target = here;
+                            continue;
+                        }
+                        _ => Step::EndRepeat { body: begin + 1 },
+                    }
+                }
+                ("on", "cancel") => {
+                    // What came before ends here.
+                    steps.push(Step::Return(Value::Is(None)));
+                    on_cancel = Some(steps.len());
+                    continue;
+                }
+                _ => operation(line),
+            };
+            steps.push(step);
+        }
+        assert!(open.is_empty(), "an end is missing");
+        steps.push(Step::Return(Value::Is(None)));
+        Self { steps, on_cancel }
+    }
+}
+
+fn target(text: &str) -> Target {
+    mailbox(text).map_or_else(|| Target::Operation(text.trim().to_owned()), Target::Mailbox)
+}
+
+/// `var = activity …` or `var = timer …`
+fn operation(line: &str) -> Step {
+    let (var, rest) = line.split_once('=').unwrap_or_else(|| panic!("{line} is no step"));
+    let var = var.trim().to_owned();
+    match word(rest) {
+        ("timer", text) => match word(text) {
+            ("at", time) => Step::TimerAt { var, at_ms: duration(time) },
+            (delay, _) => Step::Timer { var, delay_ms: duration(delay) },
+        },
+        ("activity", text) => {
+            let (call, settings) = text.split_once(" ; ").map_or((text, None), |(call, settings)| (call, Some(settings)));
+            let (name, input) = word(call);
+            let options = settings.map(options).unwrap_or_default();
+            Step::Activity { var, name: name.to_owned(), input: value(input), options }
+        }
+        _ => panic!("{line} is no step"),
+    }
+}
+
+impl Outside {
+    fn parse(line: &str) -> Self {
+        let (at, rest) = word(line);
+        let (verb, arguments) = word(rest);
+        let (first, second) = word(arguments);
+        let what = match verb {
+            "complete" => What::Complete { activity: first.to_owned(), output: payload(second) },
+            "fail" => {
+                let mut words = second.split_whitespace();
+                let error = words.next().unwrap_or("Error").to_owned();
+                let (mut fatal, mut after_ms) = (false, None);
+                for flag in words {
+                    match flag.split_once('=') {
+                        Some(("after", delay)) => after_ms = Some(duration(delay)),
+                        None if flag == "fatal" => fatal = true,
+                        _ => panic!("there is no {flag} of a failure"),
+                    }
+                }
+                What::Fail { activity: first.to_owned(), error, fatal, after_ms }
+            }
+            "event" => What::Mail { mailbox: Mailbox::Event(first.to_owned()), payload: payload(second) },
+            "queue" => What::Mail { mailbox: Mailbox::Queue(first.to_owned()), payload: payload(second) },
+            "cancel" => What::Cancel { reason: payload(arguments) },
+            "repeat" => What::Again,
+            "look" => What::Look,
+            _ => panic!("{line} is nothing that happens outside"),
+        };
+        Self { at_ms: duration(at), what }
+    }
+}
+
+/// The schedule that a script means by `a` or `#7`.
+pub(crate) fn resolve(vars: &HashMap<String, EventId>, name: &str) -> EventId {
+    match name.strip_prefix('#') {
+        Some(number) => EventId(number.parse().expect("a number of an event")),
+        None => *vars.get(name).unwrap_or_else(|| panic!("the program has not scheduled {name} yet")),
+    }
+}

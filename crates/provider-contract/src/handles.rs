@@ -1,0 +1,186 @@
+//! Several handles on one store, and the end of a handle.
+
+use std::sync::Arc;
+
+use perdure_engine::{EventId, ExecutionId, MessageSeq};
+use perdure_provider::{Acquire, ProviderError, ProviderErrorKind, TurnCommit};
+use tokio::sync::{Notify, oneshot};
+
+use crate::store::{Handle, Store, answer, custom_status, event, instance, new_worker, release, start, turn, within};
+
+/// Whatever one wrote, the other finds at once.
+pub async fn a_second_handle_sees_what_the_first_wrote(store: &Store) {
+    let first = store.first();
+    let Some(second) = store.second() else { return };
+    let worker = first.worker("w").await;
+    assert_eq!(second.provider.workers().await.expect("the store answers").len(), 1);
+    let owned = first.owned("a", &worker).await;
+    assert_eq!(second.status("a").await.key, owned.key);
+    let seq = second.deliver("a", event("go", "1")).await;
+    let inbox = first
+        .provider
+        .read_inbox(&worker, MessageSeq(0), 10)
+        .await
+        .expect("the store answers");
+    assert_eq!(
+        inbox
+            .iter()
+            .map(|(key, message)| (*key, message.seq))
+            .collect::<Vec<_>>(),
+        [(owned.key, seq)]
+    );
+    first
+        .commit(TurnCommit {
+            consumed: vec![seq],
+            seen: seq,
+            ..turn(&owned, &worker)
+        })
+        .await;
+    assert_eq!(second.messages(owned.key).await, []);
+    assert_eq!(second.provider.release_worker(&worker).await, Ok(1));
+    assert_eq!(first.provider.renew_worker(&worker, 1).await, Ok(false));
+}
+
+fn listen(handle: Handle<'_>) -> Arc<Notify> {
+    let told = Arc::new(Notify::new());
+    let tell = Arc::clone(&told);
+    handle.provider.on_foreign_change(Box::new(move || tell.notify_one()));
+    told
+}
+
+/// Each change by another handle is followed by a call, also of a listener that came later.
+pub async fn a_foreign_change_is_told(store: &Store) {
+    let first = store.first();
+    let Some(second) = store.second() else { return };
+    let told = listen(first);
+    for n in 0..3 {
+        second.start(instance(&format!("a{n}"))).await;
+        within(told.notified()).await;
+    }
+    let later = listen(first);
+    second.start(instance("b")).await;
+    within(told.notified()).await;
+    within(later.notified()).await;
+}
+
+/// Commits of its own do not hide those of others.
+pub async fn a_foreign_change_is_told_to_a_busy_handle(store: &Store) {
+    let first = store.first();
+    let Some(second) = store.second() else { return };
+    let told = listen(first);
+    for n in 0..20 {
+        second.start(instance(&format!("b{n}"))).await;
+        first.start(instance(&format!("a{n}"))).await;
+        within(told.notified()).await;
+    }
+}
+
+/// What a handle remembers of an instance does not outlive another's commit.
+pub async fn a_custom_status_of_another_handle_is_counted(store: &Store) {
+    let first = store.first();
+    let Some(second) = store.second() else { return };
+    let worker = first.worker("w").await;
+    let owned = first.owned("a", &worker).await;
+    let change = || TurnCommit {
+        custom_status: custom_status("1"),
+        ..turn(&owned, &worker)
+    };
+    assert_eq!(first.commit(change()).await.0, 1);
+    assert_eq!(second.commit(turn(&owned, &worker)).await.0, 1);
+    assert_eq!(second.commit(change()).await.0, 2);
+    assert_eq!(first.commit(turn(&owned, &worker)).await.0, 2);
+    assert_eq!(first.commit(change()).await.0, 3);
+    assert_eq!(second.commit(turn(&owned, &worker)).await.0, 3);
+}
+
+/// What one handle's worker has, the other's does not get.
+pub async fn handles_do_not_take_the_same_instance(store: &Store) {
+    let first = store.first();
+    let Some(second) = store.second() else { return };
+    let (one, two) = (first.worker("one").await, second.worker("two").await);
+    first.start(instance("a")).await;
+    let owned = second.acquire_one(&two).await;
+    first.assert_nothing_due(&one).await;
+    second.commit(release(&owned, &two, Some(0))).await;
+    assert_eq!(first.acquire_one(&one).await.id, "a");
+    second.assert_nothing_due(&two).await;
+}
+
+/// What was handed over before is written and answered.
+pub async fn closing_finishes_what_was_handed_over(store: &Store) {
+    let mut answers = Vec::new();
+    for n in 0..100 {
+        let (done, answered) = answer();
+        store
+            .provider
+            .commit(Arc::new(vec![start(instance(&format!("a{n}")))]), done);
+        answers.push(answered);
+    }
+    within(store.provider.close()).await;
+    for answered in answers {
+        within(answered)
+            .await
+            .expect("a batch is answered")
+            .expect("the batch is written");
+    }
+    if let Some(second) = store.second() {
+        assert!(second.find("a99").await.is_some());
+    }
+}
+
+/// Every call, and a batch still on another thread than its caller's.
+pub async fn a_closed_handle_answers_closed(store: &Store) {
+    fn closed<T: std::fmt::Debug>(result: Result<T, ProviderError>) {
+        let error = result.expect_err("it is closed");
+        assert_eq!(error.kind, ProviderErrorKind::Closed);
+        assert!(!error.retryable());
+    }
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    within(store.provider.close()).await;
+    let provider = store.provider;
+    let request = Acquire {
+        worker: worker.clone(),
+        registered: Vec::new(),
+        limit: 1,
+        history_page: 1,
+    };
+    closed(store.try_batch(vec![start(instance("b"))]).await);
+    closed(provider.register_worker(new_worker("v")).await);
+    closed(provider.renew_worker(&worker, 1).await);
+    closed(provider.workers().await);
+    closed(provider.release_worker(&worker).await);
+    closed(provider.release_expired_workers().await);
+    closed(provider.acquire(request).await);
+    closed(
+        provider
+            .read_history(owned.key, ExecutionId::FIRST, EventId::FIRST, 1)
+            .await,
+    );
+    closed(provider.read_inbox(&worker, MessageSeq(0), 1).await);
+    closed(provider.read_messages(owned.key).await);
+    closed(provider.statuses(vec!["a".into()]).await);
+    provider.on_foreign_change(Box::new(|| {}));
+    assert!(!provider.info().location.is_empty());
+
+    let (answered, thread) = oneshot::channel();
+    let done = Box::new(move |_| answered.send(std::thread::current().id()).expect("the check waits"));
+    provider.commit(Arc::new(Vec::new()), done);
+    assert_ne!(within(thread).await, Ok(std::thread::current().id()));
+}
+
+/// However often, and at once.
+pub async fn closing_twice_is_closing_once(store: &Store) {
+    within(async { tokio::join!(store.provider.close(), store.provider.close()) }).await;
+    within(store.provider.close()).await;
+}
+
+/// A handle is not the store.
+pub async fn closing_one_handle_leaves_the_other(store: &Store) {
+    let Some(second) = store.second() else { return };
+    store.first().start(instance("a")).await;
+    within(store.provider.close()).await;
+    assert!(second.find("a").await.is_some());
+    second.start(instance("b")).await;
+}

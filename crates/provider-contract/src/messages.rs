@@ -1,0 +1,327 @@
+//! Messages (P5).
+
+use perdure_engine::{Message, MessageBody, MessageSeq};
+use perdure_provider::{NewMessage, Outcome, ProviderErrorKind, Status, TurnCommit, WorkerId, Write};
+
+use crate::store::{Handle, START_MS, Store, end, event, instance, queued, release, start, suspend, turn};
+
+fn cancel(reason: &str) -> MessageBody {
+    MessageBody::Cancel {
+        reason: Some(reason.into()),
+    }
+}
+
+/// One order over events, queues and cancels.
+pub async fn keep_their_order_over_every_kind(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let key = store.start(instance("a")).await;
+    let bodies = [
+        event("go", "1"),
+        queued("go", "2"),
+        cancel("\"enough\""),
+        MessageBody::Cancel { reason: None },
+        event("go", "3"),
+        event("", "4"),
+        queued("other", "5"),
+    ];
+    let mut sent = Vec::new();
+    for body in bodies {
+        sent.push(Message {
+            seq: store.deliver("a", body.clone()).await,
+            body,
+        });
+    }
+    assert!(sent.is_sorted_by(|one, two| one.seq < two.seq));
+    assert_eq!(store.messages(key).await, sent);
+    assert_eq!(store.acquire_one(&worker).await.messages, sent);
+}
+
+/// The order is the store's, not the instance's, and a number is not given twice.
+pub async fn numbers_rise_over_all_instances(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let a = store.owned("a", &worker).await;
+    store.start(instance("b")).await;
+    let one = store.deliver("a", event("go", "1")).await;
+    let two = store.deliver("b", event("go", "1")).await;
+    store
+        .commit(TurnCommit {
+            consumed: vec![one],
+            seen: one,
+            ..turn(&a, &worker)
+        })
+        .await;
+    store.terminate("b", None).await;
+    let three = store.deliver("a", event("go", "2")).await;
+    assert!(MessageSeq(0) < one && one < two && two < three, "{one} {two} {three}");
+}
+
+/// Its owner is to be woken, wherever it is.
+pub async fn tell_the_owner_of_the_instance(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    let outcome = store.send("a", event("go", "1")).await;
+    assert!(
+        matches!(&outcome, Outcome::Delivered { key, owner: Some(owner), .. } if *key == owned.key && *owner == worker)
+    );
+    // It stays the owner's: nobody else may take it for the message's sake.
+    let other = store.worker("other").await;
+    store.assert_nothing_due(&other).await;
+}
+
+/// A message is a reason to wake, whenever the instance would have woken by itself.
+pub async fn make_a_sleeping_instance_due(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    for (id, wake_at_ms) in [("timed", Some(START_MS + 1_000_000)), ("for ever", None)] {
+        let owned = store.owned(id, &worker).await;
+        store.commit(release(&owned, &worker, wake_at_ms)).await;
+        store.assert_nothing_due(&worker).await;
+        for body in [event("go", "1"), cancel("1")] {
+            let outcome = store.send(id, body).await;
+            assert!(matches!(outcome, Outcome::Delivered { owner: None, .. }), "{outcome:?}");
+        }
+        let woken = store.acquire_one(&worker).await;
+        assert_eq!((woken.id.as_str(), woken.messages.len()), (id, 2));
+    }
+}
+
+/// It does not lose its place to those that became due after it.
+pub async fn leave_an_instance_that_is_due_in_its_place(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    store.start(instance("first")).await;
+    store.clock.advance(1);
+    store.start(instance("second")).await;
+    store.clock.advance(1);
+    store.deliver("first", event("go", "1")).await;
+    assert_eq!(store.acquire_up_to(&worker, 1).await.instances[0].id, "first");
+}
+
+/// Nothing wakes a suspended instance but a resume; then its messages are there.
+pub async fn wait_at_a_suspended_instance(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    store.commit(suspend(&owned, &worker, "why")).await;
+    let outcome = store.send("a", event("go", "1")).await;
+    assert!(matches!(outcome, Outcome::Delivered { owner: None, .. }), "{outcome:?}");
+    store.assert_nothing_due(&worker).await;
+    assert_eq!(store.status("a").await.status, Status::Suspended);
+    assert_eq!(store.resume("a").await, Outcome::Resumed);
+    assert_eq!(store.acquire_one(&worker).await.messages.len(), 1);
+}
+
+/// Nobody would ever read them (P6).
+pub async fn are_refused_by_an_ended_instance(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    store.commit(end(&owned, &worker, None)).await;
+    assert_eq!(
+        store.send("a", event("go", "1")).await,
+        Outcome::Ended {
+            status: Status::Completed
+        }
+    );
+    assert_eq!(
+        store.send("a", cancel("1")).await,
+        Outcome::Ended {
+            status: Status::Completed
+        }
+    );
+    assert_eq!(store.messages(owned.key).await, []);
+}
+
+/// Not kept for whoever may come.
+pub async fn are_refused_for_an_unknown_id(store: &Store) {
+    let store = store.first();
+    assert_eq!(store.send("a", event("go", "1")).await, Outcome::NotFound);
+    let key = store.start(instance("a")).await;
+    assert_eq!(store.messages(key).await, []);
+}
+
+/// Consumed in the same commit as the event that it became; the others stay, in order.
+pub async fn are_gone_with_the_turn_that_consumed_them(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    let mut numbers = Vec::new();
+    for n in 0..4 {
+        numbers.push(store.deliver("a", event("go", &n.to_string())).await);
+    }
+    let consumed = vec![numbers[2], numbers[0]];
+    store
+        .commit(TurnCommit {
+            consumed,
+            seen: numbers[3],
+            ..turn(&owned, &worker)
+        })
+        .await;
+    let left: Vec<_> = store
+        .messages(owned.key)
+        .await
+        .into_iter()
+        .map(|message| message.seq)
+        .collect();
+    assert_eq!(left, [numbers[1], numbers[3]]);
+}
+
+/// A message is consumed by a turn, not by having been read.
+pub async fn that_were_not_consumed_pass_to_the_next_owner(store: &Store) {
+    let store = store.first();
+    let (worker, next) = (store.worker("w").await, store.worker("next").await);
+    store.start(instance("a")).await;
+    let one = store.deliver("a", event("go", "1")).await;
+    let owned = store.acquire_one(&worker).await;
+    let two = store.deliver("a", event("go", "2")).await;
+    store
+        .commit(TurnCommit {
+            consumed: vec![one],
+            seen: two,
+            ..turn(&owned, &worker)
+        })
+        .await;
+    store
+        .provider
+        .release_worker(&worker)
+        .await
+        .expect("the worker is removed");
+    let taken = store.acquire_one(&next).await;
+    assert_eq!(
+        taken.messages,
+        [Message {
+            seq: two,
+            body: event("go", "2")
+        }]
+    );
+}
+
+/// All or nothing: a turn that did not pass consumed nothing.
+pub async fn of_a_fenced_turn_still_wait(store: &Store) {
+    let store = store.first();
+    let (worker, next) = (store.worker("w").await, store.worker("next").await);
+    store.start(instance("a")).await;
+    let seq = store.deliver("a", event("go", "1")).await;
+    let owned = store.acquire_one(&worker).await;
+    store
+        .provider
+        .release_worker(&worker)
+        .await
+        .expect("the worker is removed");
+    let taken = store.acquire_one(&next).await;
+    let late = TurnCommit {
+        consumed: vec![seq],
+        ..turn(&owned, &worker)
+    };
+    assert_eq!(store.turn(late).await, Outcome::Fenced);
+    assert_eq!(taken.messages.len(), 1);
+    store
+        .commit(TurnCommit {
+            consumed: vec![seq],
+            ..turn(&taken, &next)
+        })
+        .await;
+    assert_eq!(store.messages(taken.key).await, []);
+}
+
+/// A turn that consumes what does not wait for its instance, or what its worker has not seen, is a defect.
+pub async fn cannot_be_consumed_twice(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    store.start(instance("other")).await;
+    let others = store.deliver("other", event("go", "1")).await;
+    store.acquire(&worker).await;
+    let owned = store.owned("a", &worker).await;
+    let seq = store.deliver("a", event("go", "1")).await;
+    let with = |consumed: Vec<MessageSeq>, seen| TurnCommit {
+        consumed,
+        seen,
+        ..turn(&owned, &worker)
+    };
+    for bad in [
+        with(vec![seq, seq], seq),
+        with(vec![others], seq),
+        with(vec![seq], others),
+    ] {
+        let refused = store.try_batch(vec![Write::Turn(Box::new(bad))]).await;
+        assert_eq!(refused.expect_err("it is refused").kind, ProviderErrorKind::Internal);
+        assert_eq!(store.messages(owned.key).await.len(), 1);
+    }
+    store.commit(with(vec![seq], seq)).await;
+}
+
+async fn inbox(store: Handle<'_>, worker: &WorkerId, after: u64, limit: usize) -> Vec<(i64, MessageSeq)> {
+    let inbox = store
+        .provider
+        .read_inbox(worker, MessageSeq(after), limit)
+        .await
+        .expect("the store answers");
+    inbox.into_iter().map(|(key, message)| (key.0, message.seq)).collect()
+}
+
+/// Those of all its instances, in the store's order; none of others, and none twice.
+pub async fn in_the_inbox_are_those_of_the_worker_after_a_number(store: &Store) {
+    let store = store.first();
+    let (worker, other) = (store.worker("w").await, store.worker("other").await);
+    let (a, b) = (
+        store.owned("a", &worker).await.key.0,
+        store.owned("b", &worker).await.key.0,
+    );
+    store.owned("c", &other).await;
+    store.start(instance("d")).await;
+    let mut expected = Vec::new();
+    for _ in 0..3 {
+        for (id, key) in [("a", Some(a)), ("c", None), ("b", Some(b)), ("d", None)] {
+            let seq = store.deliver(id, event("go", "1")).await;
+            expected.extend(key.map(|key| (key, seq)));
+        }
+    }
+    assert_eq!(inbox(store, &worker, 0, 100).await, expected);
+    assert_eq!(inbox(store, &worker, 0, 2).await, expected[..2]);
+    assert_eq!(inbox(store, &worker, expected[1].1.0, 100).await, expected[2..]);
+    assert_eq!(inbox(store, &worker, expected[1].1.0, 1).await, expected[2..3]);
+    assert_eq!(inbox(store, &worker, expected[5].1.0, 100).await, []);
+    assert_eq!(inbox(store, &worker, u64::MAX, 100).await, []);
+    let full = store
+        .provider
+        .read_inbox(&worker, MessageSeq(0), 1)
+        .await
+        .expect("the store answers");
+    assert_eq!(full[0].1.body, event("go", "1"));
+    store
+        .provider
+        .release_worker(&worker)
+        .await
+        .expect("the worker is removed");
+    assert_eq!(inbox(store, &worker, 0, 100).await, []);
+}
+
+/// A crowd of messages for others neither hides nor reorders them.
+pub async fn in_the_inbox_are_found_among_many_of_others(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let (a, b) = (
+        store.owned("a", &worker).await.key.0,
+        store.owned("b", &worker).await.key.0,
+    );
+    store.batch(vec![start(instance("crowd"))]).await;
+    let mut expected = Vec::new();
+    for _ in 0..3 {
+        expected.push((b, store.deliver("b", event("go", "1")).await));
+        let message = || NewMessage {
+            instance: "crowd".into(),
+            body: event("go", "1"),
+            time_ms: START_MS,
+        };
+        store
+            .batch((0..1_000).map(|_| Write::Message(message())).collect())
+            .await;
+        expected.push((a, store.deliver("a", event("go", "1")).await));
+    }
+    assert_eq!(inbox(store, &worker, 0, 100).await, expected);
+    assert_eq!(inbox(store, &worker, 0, 3).await, expected[..3]);
+    assert_eq!(inbox(store, &worker, expected[2].1.0, 100).await, expected[3..]);
+}

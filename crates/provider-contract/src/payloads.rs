@@ -1,0 +1,240 @@
+//! Texts come back as they went in: no store looks into them.
+
+use perdure_engine::{
+    ActivityOptions, Event, EventId, EventKind, EventRecord, ExecutionId, Mailbox, MessageBody, ParentLink, Payload,
+    RetryPolicy,
+};
+use perdure_provider::{NewInstance, StatusChange, TurnCommit};
+
+use crate::store::{START_MS, Store, instance, scheduled, suspend, turn};
+
+/// What a store may stumble over. No text at all is not the empty text.
+fn texts() -> Vec<Payload> {
+    let mut texts: Vec<Payload> = [
+        "",
+        " ",
+        "null",
+        "0",
+        "007",
+        "1e400",
+        "9007199254740993",
+        "{\"__proto__\":{\"polluted\":true},\"a\":[1,2.5,-0,null]}",
+        "\0",
+        "a\0b\0",
+        "\u{10FFFF}\u{1F600}\u{1D11E} 4 bytes",
+        "e\u{301} is not \u{e9}",
+        "\u{FEFF}\u{2028}\u{202E}\r\n\t",
+        "'; DROP TABLE history; -- $1 ?1 :a %s \\",
+        "X'00'",
+        "\u{D7FF}\u{E000}\u{FFFD}",
+    ]
+    .into_iter()
+    .map(|text| Some(text.to_owned()))
+    .collect();
+    texts.push(None);
+    texts.push(Some("\u{e9}\0x".repeat(1 << 18)));
+    texts
+}
+
+/// In every place that holds a text of the user's.
+pub async fn texts_come_back_as_they_went_in(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    for (n, text) in texts().into_iter().enumerate() {
+        let id = format!(
+            "{n} {}",
+            text.as_deref().unwrap_or_default().chars().take(20).collect::<String>()
+        );
+        let first_event = EventRecord {
+            payload: text.clone(),
+            meta: text.clone(),
+            ..instance(&id).first_event
+        };
+        let new = NewInstance {
+            first_event,
+            parent_id: text.clone(),
+            tags: text.clone(),
+            ..instance(&id)
+        };
+        store.start(new.clone()).await;
+        let name = text.clone().unwrap_or_default();
+        let bodies = [
+            MessageBody::Mail {
+                mailbox: Mailbox::Event(name.clone()),
+                payload: text.clone(),
+            },
+            MessageBody::Mail {
+                mailbox: Mailbox::Queue(name),
+                payload: text.clone(),
+            },
+            MessageBody::Cancel { reason: text.clone() },
+        ];
+        for body in bodies.clone() {
+            store.deliver(&id, body).await;
+        }
+        let owned = store.acquire_one(&worker).await;
+        assert_eq!((&owned.id, &owned.parent_id), (&id, &text));
+        assert_eq!(owned.history, std::slice::from_ref(&new.first_event));
+        assert_eq!(
+            owned
+                .messages
+                .iter()
+                .map(|message| message.body.clone())
+                .collect::<Vec<_>>(),
+            bodies
+        );
+        assert_eq!(store.messages(owned.key).await, owned.messages);
+
+        let event = EventRecord {
+            name: text.clone(),
+            payload: text.clone(),
+            meta: text.clone(),
+            ..scheduled(2)
+        };
+        let change = Some(StatusChange { value: text.clone() });
+        store
+            .commit(TurnCommit {
+                events: vec![event.clone()],
+                custom_status: change,
+                ..turn(&owned, &worker)
+            })
+            .await;
+        assert_eq!(store.history(owned.key).await, [new.first_event, event]);
+        let status = store.status(&id).await;
+        assert_eq!(
+            (&status.custom_status, &status.tags, &status.parent_id),
+            (&text, &text, &text)
+        );
+
+        let report = text.clone().unwrap_or_default();
+        let held = TurnCommit {
+            next_event_id: EventId(3),
+            ..suspend(&owned, &worker, &report)
+        };
+        store.commit(held).await;
+        assert_eq!(store.status(&id).await.result, Some(report));
+        store.terminate(&id, text.clone()).await;
+        assert_eq!(store.status(&id).await.result, text);
+        assert_eq!(store.history(owned.key).await[2].payload, text);
+    }
+}
+
+/// Each kind with all that belongs to it, in one history.
+pub async fn every_kind_of_event_comes_back(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let payload = || Some("{\"a\":1}".to_owned());
+    let options = ActivityOptions {
+        retry: RetryPolicy {
+            max_attempts: 7,
+            non_retryable: vec!["E".into()],
+            ..RetryPolicy::default()
+        },
+        timeout_ms: Some(u64::MAX),
+    };
+    let parent = ParentLink {
+        instance: "p".into(),
+        execution: ExecutionId(3),
+        scheduled: EventId(9),
+    };
+    let first = Event::ExecutionStarted {
+        name: "flow".into(),
+        version: "1.0.0".into(),
+        input: payload(),
+        seed: u64::MAX - 1,
+        parent: Some(parent),
+    };
+    let events = vec![
+        Event::ActivityScheduled {
+            name: "step".into(),
+            input: payload(),
+            options,
+        },
+        Event::ActivityCompleted {
+            scheduled: EventId(2),
+            output: payload(),
+        },
+        Event::ActivityAttemptFailed {
+            scheduled: EventId(2),
+            attempt: 1,
+            error: payload(),
+            retry_at_ms: i64::MAX,
+        },
+        Event::ActivityFailed {
+            scheduled: EventId(2),
+            attempt: 2,
+            error: None,
+        },
+        Event::TimerCreated { fire_at_ms: -1 },
+        Event::TimerFired { timer: EventId(6) },
+        Event::OperationCancelled { scheduled: EventId(6) },
+        Event::MessageReceived {
+            mailbox: Mailbox::Event("go".into()),
+            payload: payload(),
+        },
+        Event::MessageReceived {
+            mailbox: Mailbox::Queue("go".into()),
+            payload: None,
+        },
+        Event::CancelRequested { reason: payload() },
+    ];
+    let first = EventRecord::new(EventId::FIRST, START_MS, first);
+    store
+        .start(NewInstance {
+            first_event: first.clone(),
+            ..instance("a")
+        })
+        .await;
+    let owned = store.acquire_one(&worker).await;
+    let records: Vec<_> = (2..)
+        .zip(events)
+        .map(|(n, event)| EventRecord::new(EventId(n), START_MS, event))
+        .collect();
+    store
+        .commit(TurnCommit {
+            events: records.clone(),
+            ..turn(&owned, &worker)
+        })
+        .await;
+
+    let mut expected = vec![first];
+    expected.extend(records);
+    assert_eq!(store.history(owned.key).await, expected);
+    // The terminal ones are written by the checks of ends and terminations.
+    let others = EventKind::ALL
+        .iter()
+        .filter(|kind| !kind.as_str().starts_with("Execution"));
+    for kind in others {
+        assert!(
+            expected.iter().any(|record| record.kind == *kind),
+            "{kind} is not checked"
+        );
+    }
+}
+
+/// The numbers at their limits.
+pub async fn every_column_of_an_instance_comes_back(store: &Store) {
+    let store = store.first();
+    let first_event = EventRecord {
+        time_ms: i64::MIN,
+        ref_id: Some(EventId(i64::MAX as u64)),
+        ..instance("a").first_event
+    };
+    let new = NewInstance {
+        first_event: first_event.clone(),
+        priority: i32::MAX,
+        tags: Some("{}".into()),
+        ..instance("a")
+    };
+    let key = store.start(new).await;
+    let status = store.status("a").await;
+    assert_eq!(
+        (status.created_at_ms, status.updated_at_ms, status.completed_at_ms),
+        (i64::MIN, i64::MIN, None)
+    );
+    assert_eq!(
+        (status.name.as_str(), status.version.as_str(), status.tags.as_deref()),
+        ("flow", "1.0.0", Some("{}"))
+    );
+    assert_eq!(store.history(key).await, [first_event]);
+}

@@ -1,0 +1,103 @@
+//! Instances that sleep in the store.
+
+use perdure_engine::MessageSeq;
+use perdure_provider::{Outcome, Status, TurnCommit};
+
+use crate::store::{START_MS, Store, event, instance, release, turn};
+
+/// Unowned and Running until the time has come.
+pub async fn sleeps_until_its_time(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    let due = Some(START_MS + 50);
+    assert_eq!(store.commit(release(&owned, &worker, due)).await, (0, due));
+    assert_eq!(store.status("a").await.status, Status::Running);
+    store.assert_nothing_due(&worker).await;
+    store.clock.advance(50);
+    let woken = store.acquire_one(&worker).await;
+    assert!(!woken.fresh);
+    assert!(woken.epoch > owned.epoch);
+}
+
+/// Only a message wakes it.
+pub async fn sleeps_for_ever_without_a_time(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    assert_eq!(store.commit(release(&owned, &worker, None)).await, (0, None));
+    store.clock.advance(i64::from(i32::MAX));
+    let acquired = store.acquire(&worker).await;
+    assert!(acquired.instances.is_empty());
+    assert_eq!(acquired.next_wake_at_ms, None);
+    assert_eq!(store.provider.release_worker(&worker).await, Ok(0));
+}
+
+/// It came between the worker's last look and the commit: nobody else would ever tell of it.
+pub async fn a_message_that_was_not_seen_makes_it_due_at_once(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    for (id, wake_at_ms) in [("for ever", None), ("timed", Some(START_MS + 1_000_000))] {
+        store.start(instance(id)).await;
+        let known = store.deliver(id, event("known", "1")).await;
+        let owned = store.acquire_one(&worker).await;
+        let late = store.deliver(id, event("late", "2")).await;
+        let asleep = TurnCommit {
+            consumed: vec![known],
+            ..release(&owned, &worker, wake_at_ms)
+        };
+        assert_eq!(asleep.seen, known);
+        assert_eq!(store.commit(asleep).await, (0, Some(store.now_ms())));
+        let woken = store.acquire_one(&worker).await;
+        assert_eq!(
+            (woken.id.as_str(), woken.messages.len(), woken.messages[0].seq),
+            (id, 1, late)
+        );
+    }
+}
+
+/// The worker knew of it and its code does not wait for it: it waits for a later turn.
+pub async fn a_message_that_was_seen_does_not(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    store.start(instance("a")).await;
+    let known = store.deliver("a", event("known", "1")).await;
+    let owned = store.acquire_one(&worker).await;
+    let consumed = store.deliver("a", event("consumed", "2")).await;
+    // A message for another instance is no reason either.
+    store.start(instance("b")).await;
+    store.acquire_one(&worker).await;
+    store.deliver("b", event("go", "3")).await;
+    let asleep = TurnCommit {
+        consumed: vec![consumed],
+        seen: consumed,
+        ..release(&owned, &worker, None)
+    };
+    assert_eq!(store.commit(asleep).await, (0, None));
+    store.assert_nothing_due(&worker).await;
+    assert_eq!(store.messages(owned.key).await[0].seq, known);
+}
+
+/// An instance that is overdue keeps its place.
+pub async fn a_message_that_was_not_seen_does_not_delay_an_earlier_time(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    store.deliver("a", event("late", "1")).await;
+    store.clock.advance(10);
+    let asleep = release(&owned, &worker, Some(START_MS + 3));
+    assert_eq!(asleep.seen, MessageSeq(0));
+    assert_eq!(store.commit(asleep).await, (0, Some(START_MS + 3)));
+}
+
+/// What its worker still sends comes too late, even if it is acquired by the same one again (P7).
+pub async fn fences_off_the_former_owner(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    store.commit(release(&owned, &worker, Some(0))).await;
+    assert_eq!(store.turn(turn(&owned, &worker)).await, Outcome::Fenced);
+    let again = store.acquire_one(&worker).await;
+    assert_eq!(store.turn(turn(&owned, &worker)).await, Outcome::Fenced);
+    store.commit(turn(&again, &worker)).await;
+}

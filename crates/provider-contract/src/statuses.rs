@@ -1,0 +1,96 @@
+//! What clients read.
+
+use perdure_engine::{Event, EventId, EventRecord};
+use perdure_provider::{AfterTurn, NewInstance, Status, TurnCommit};
+
+use crate::store::{START_MS, Store, instance, start, turn};
+
+/// One for each id, in the order asked for, and nothing where there is nothing.
+pub async fn come_in_the_order_of_the_ids(store: &Store) {
+    let store = store.first();
+    store.batch(["a", "b", "c"].map(|id| start(instance(id))).into()).await;
+    let ids = ["c", "absent", "a", "c", "A", ""];
+    let statuses = store
+        .provider
+        .statuses(ids.map(String::from).into())
+        .await
+        .expect("the store answers");
+    let found: Vec<_> = statuses
+        .into_iter()
+        .map(|status| status.map(|status| status.id))
+        .collect();
+    assert_eq!(
+        found,
+        [Some("c"), None, Some("a"), Some("c"), None, None].map(|id| id.map(String::from))
+    );
+}
+
+/// And no question is asked.
+pub async fn of_no_ids_are_none(store: &Store) {
+    assert_eq!(store.provider.statuses(Vec::new()).await, Ok(Vec::new()));
+}
+
+/// The times are those of the writes, as their callers gave them.
+pub async fn show_the_times_of_an_instance(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    let times = async || {
+        let status = store.status("a").await;
+        (status.created_at_ms, status.updated_at_ms, status.completed_at_ms)
+    };
+    assert_eq!(times().await, (START_MS, START_MS, None));
+    store
+        .commit(TurnCommit {
+            time_ms: START_MS + 7,
+            ..turn(&owned, &worker)
+        })
+        .await;
+    assert_eq!(times().await, (START_MS, START_MS + 7, None));
+    store.clock.advance(9);
+    store.terminate("a", None).await;
+    assert_eq!(times().await, (START_MS, START_MS + 9, Some(START_MS + 9)));
+}
+
+/// Output, error or reason: the payload of the last event.
+pub async fn show_the_result_of_each_end(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let payload = || Some("[1]".to_owned());
+    let ends = [
+        (
+            Status::Completed,
+            Event::ExecutionCompleted { output: payload() },
+            payload(),
+        ),
+        (Status::Completed, Event::ExecutionCompleted { output: None }, None),
+        (Status::Failed, Event::ExecutionFailed { error: payload() }, payload()),
+        (
+            Status::Cancelled,
+            Event::ExecutionCancelled { error: payload() },
+            payload(),
+        ),
+    ];
+    for (n, (status, event, result)) in ends.into_iter().enumerate() {
+        let id = n.to_string();
+        store
+            .start(NewInstance {
+                tags: payload(),
+                ..instance(&id)
+            })
+            .await;
+        let owned = store.acquire_one(&worker).await;
+        assert_eq!(store.status(&id).await.result, None, "it has not ended");
+        let events = vec![EventRecord::new(EventId(2), START_MS + 1, event)];
+        store
+            .commit(TurnCommit {
+                events,
+                after: AfterTurn::End { status },
+                ..turn(&owned, &worker)
+            })
+            .await;
+        let found = store.status(&id).await;
+        assert_eq!((found.status, found.result, found.tags), (status, result, payload()));
+        assert_eq!(store.history(owned.key).await.len(), 2);
+    }
+}

@@ -1,0 +1,179 @@
+//! Workers, their leases and what becomes of their instances (P7, P9).
+
+use perdure_provider::{NewWorker, Outcome, Status, TurnCommit, Worker};
+
+use crate::store::{LEASE_MS, START_MS, Store, instance, new_worker, release, scheduled, start, suspend, turn};
+
+const LEASE: i64 = LEASE_MS as i64;
+
+async fn leases(store: crate::store::Handle<'_>) -> Vec<(String, i64)> {
+    let workers = store.provider.workers().await.expect("the store answers");
+    let mut leases: Vec<_> = workers
+        .into_iter()
+        .map(|worker| (worker.id.to_string(), worker.lease_until_ms))
+        .collect();
+    leases.sort();
+    leases
+}
+
+/// With all that tells whether such a process still runs.
+pub async fn are_listed_with_their_leases(store: &Store) {
+    let store = store.first();
+    assert_eq!(store.provider.workers().await, Ok(Vec::new()));
+    let new = NewWorker {
+        pid: u32::MAX,
+        ..new_worker("w")
+    };
+    store
+        .provider
+        .register_worker(new.clone())
+        .await
+        .expect("the worker is registered");
+    let NewWorker {
+        id,
+        name,
+        host,
+        pid,
+        process_start,
+        ..
+    } = new;
+    let expected = Worker {
+        id,
+        name,
+        host,
+        pid,
+        process_start,
+        lease_until_ms: START_MS + LEASE,
+    };
+    assert_eq!(store.provider.workers().await, Ok(vec![expected]));
+}
+
+/// Its caller did not hear of the first registration.
+pub async fn registered_twice_are_one(store: &Store) {
+    let store = store.first();
+    store.worker("w").await;
+    store.clock.advance(10);
+    store.worker("w").await;
+    assert_eq!(leases(store).await, [("w".to_owned(), START_MS + 10 + LEASE)]);
+}
+
+/// From the store's clock, whatever was left.
+pub async fn renew_their_lease_from_now(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    store.worker("other").await;
+    store.clock.advance(1_000);
+    assert_eq!(store.provider.renew_worker(&worker, 500).await, Ok(true));
+    let expected = [
+        ("other".to_owned(), START_MS + LEASE),
+        ("w".to_owned(), START_MS + 1_500),
+    ];
+    assert_eq!(leases(store).await, expected);
+    // Late, but nobody has taken over.
+    store.clock.advance(1_000_000);
+    assert_eq!(store.provider.renew_worker(&worker, 500).await, Ok(true));
+}
+
+/// That is how a worker hears of it.
+pub async fn that_were_removed_cannot_renew(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    store
+        .provider
+        .release_worker(&worker)
+        .await
+        .expect("the worker is removed");
+    assert_eq!(store.provider.renew_worker(&worker, LEASE_MS).await, Ok(false));
+    assert_eq!(leases(store).await, []);
+}
+
+/// Due at once, in its turn's state, and the former owner is fenced off (P7).
+pub async fn that_are_removed_release_what_they_own(store: &Store) {
+    let store = store.first();
+    let (worker, next) = (store.worker("w").await, store.worker("next").await);
+    let turned = store.owned("turned", &worker).await;
+    store
+        .commit(TurnCommit {
+            events: vec![scheduled(2)],
+            ..turn(&turned, &worker)
+        })
+        .await;
+    store.owned("fresh", &worker).await;
+    let asleep = store.owned("asleep", &worker).await;
+    store.commit(release(&asleep, &worker, None)).await;
+    let held = store.owned("held", &worker).await;
+    store.commit(suspend(&held, &worker, "why")).await;
+    let kept = store.owned("kept", &next).await;
+
+    assert_eq!(store.provider.release_worker(&worker).await, Ok(2));
+    assert_eq!(store.provider.release_worker(&worker).await, Ok(0));
+    let late = TurnCommit {
+        next_event_id: perdure_engine::EventId(3),
+        ..turn(&turned, &worker)
+    };
+    assert_eq!(store.turn(late.clone()).await, Outcome::Fenced);
+    let taken = store.acquire(&next).await.instances;
+    let mut found: Vec<_> = taken
+        .iter()
+        .map(|taken| (taken.id.as_str(), taken.fresh, taken.history.len()))
+        .collect();
+    found.sort_unstable();
+    assert_eq!(found, [("fresh", true, 1), ("turned", false, 2)]);
+    assert_eq!(store.turn(late).await, Outcome::Fenced);
+    assert_eq!(store.status("turned").await.status, Status::Running);
+    assert_eq!(store.status("fresh").await.status, Status::Pending);
+    store.commit(turn(&kept, &next)).await;
+}
+
+/// At the end of the lease by the store's clock, not before.
+pub async fn whose_lease_ended_are_taken_over(store: &Store) {
+    let store = store.first();
+    let (early, late) = (store.worker("early").await, store.worker("late").await);
+    let owned = store.owned("a", &early).await;
+    store.clock.advance(LEASE - 1);
+    assert_eq!(store.provider.release_expired_workers().await, Ok(Vec::new()));
+    assert_eq!(store.provider.renew_worker(&late, LEASE_MS).await, Ok(true));
+    store.clock.advance(1);
+    assert_eq!(store.provider.release_expired_workers().await, Ok(vec![early.clone()]));
+    assert_eq!(store.provider.release_expired_workers().await, Ok(Vec::new()));
+    let taken = store.acquire_one(&late).await;
+    assert_eq!(taken.id, "a");
+    assert!(taken.epoch > owned.epoch);
+    assert_eq!(store.turn(turn(&owned, &early)).await, Outcome::Fenced);
+    assert_eq!(store.provider.renew_worker(&early, LEASE_MS).await, Ok(false));
+    store.assert_nothing_due(&early).await;
+}
+
+/// However much of it is over.
+pub async fn whose_lease_has_not_ended_keep_what_they_own(store: &Store) {
+    let store = store.first();
+    let (worker, other) = (store.worker("w").await, store.worker("other").await);
+    let owned = store.owned("a", &worker).await;
+    for _ in 0..5 {
+        store.clock.advance(LEASE - 1);
+        assert_eq!(store.provider.renew_worker(&worker, LEASE_MS).await, Ok(true));
+        store
+            .provider
+            .release_expired_workers()
+            .await
+            .expect("the store answers");
+    }
+    store.assert_nothing_due(&other).await;
+    store.commit(turn(&owned, &worker)).await;
+}
+
+/// And harm nobody.
+pub async fn that_are_unknown_release_nothing(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    store.batch(vec![start(instance("a"))]).await;
+    let owned = store.acquire_one(&worker).await;
+    assert_eq!(
+        store
+            .provider
+            .release_worker(&perdure_provider::WorkerId("unknown".into()))
+            .await,
+        Ok(0)
+    );
+    store.commit(turn(&owned, &worker)).await;
+}

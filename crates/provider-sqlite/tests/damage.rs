@@ -1,0 +1,164 @@
+//! Rows that another program changed, or a disk.
+
+mod common;
+
+use std::sync::Arc;
+
+use perdure_engine::{Event, EventId, EventRecord, ExecutionId};
+use perdure_provider::{
+    Acquire, Acquired, NewInstance, NewWorker, OnConflict, Outcome, Provider, ProviderErrorKind as Kind, Status,
+    WorkerId, Write,
+};
+use perdure_provider_sqlite::SqliteProvider;
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use common::{Directory, manual_clock, open};
+
+async fn start(store: &SqliteProvider, id: &str) {
+    let event = Event::ExecutionStarted {
+        name: "flow".into(),
+        version: "1".into(),
+        input: None,
+        seed: 1,
+        parent: None,
+    };
+    let instance = NewInstance {
+        id: id.into(),
+        name: "flow".into(),
+        version: "1".into(),
+        first_event: EventRecord::new(EventId::FIRST, 0, event),
+        parent_id: None,
+        tags: None,
+        priority: 0,
+        claim: None,
+        on_conflict: OnConflict::Keep,
+    };
+    let (answer, answered) = oneshot::channel();
+    let done = Box::new(move |result| answer.send(result).unwrap());
+    store.commit(Arc::new(vec![Write::Start(Box::new(instance))]), done);
+    assert!(matches!(
+        answered.await.unwrap().unwrap()[..],
+        [Outcome::Started { .. }]
+    ));
+}
+
+async fn acquire(store: &SqliteProvider) -> Acquired {
+    let worker = WorkerId("w".into());
+    let new = NewWorker {
+        id: worker.clone(),
+        name: "w".into(),
+        host: "h".into(),
+        pid: 1,
+        process_start: "1".into(),
+        lease_ms: 1_000,
+    };
+    store.register_worker(new).await.unwrap();
+    let registered = vec![("flow".into(), "1".into())];
+    store
+        .acquire(Acquire {
+            worker,
+            registered,
+            limit: 10,
+            history_page: 10,
+        })
+        .await
+        .unwrap()
+}
+
+/// It is held with the reason, and nobody else's work waits for it.
+#[tokio::test]
+async fn an_instance_with_an_unreadable_row_is_suspended_alone() {
+    for (damage, says) in [
+        ("UPDATE history SET kind = 'Nonsense'", "event 1 "),
+        ("UPDATE history SET payload = CAST(x'22FF22' AS TEXT)", "event 1 "),
+        ("UPDATE history SET event_id = 2", "event 1 "),
+        ("DELETE FROM history", "not all are there"),
+        (
+            "INSERT INTO messages (instance_key, kind, time) VALUES (1, 'Nonsense', 0)",
+            "message 1",
+        ),
+        (
+            "INSERT INTO messages (instance_key, kind, name, payload, time) VALUES (1, 'Event', 'go', CAST(x'FF' AS TEXT), 0)",
+            "message 1",
+        ),
+        (
+            "INSERT INTO messages (instance_key, kind, time) VALUES (1, 'Queue', 0)",
+            "message 1",
+        ),
+    ] {
+        let directory = Directory::new();
+        let path = directory.join("store.db");
+        let store = open(&path, manual_clock());
+        start(&store, "bad").await;
+        Connection::open(&path).unwrap().execute_batch(damage).unwrap();
+        start(&store, "good").await;
+        let acquired = acquire(&store).await;
+        assert_eq!(
+            acquired
+                .instances
+                .iter()
+                .map(|instance| instance.id.as_str())
+                .collect::<Vec<_>>(),
+            ["good"],
+            "{damage}"
+        );
+        let status = store
+            .statuses(vec!["bad".into()])
+            .await
+            .unwrap()
+            .pop()
+            .flatten()
+            .unwrap();
+        assert_eq!(status.status, Status::Suspended);
+        let report = status.result.unwrap();
+        assert!(report.contains(says), "{damage}: '{report}' does not say '{says}'");
+        assert!(!report.contains("Nonsense"), "no text of a row is shown: {report}");
+        assert!(acquire(&store).await.instances.is_empty());
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn an_unreadable_event_is_named() {
+    let directory = Directory::new();
+    let path = directory.join("store.db");
+    let store = open(&path, manual_clock());
+    start(&store, "a").await;
+    let key = acquire(&store).await.instances[0].key;
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch("UPDATE history SET kind = 'Nonsense'")
+        .unwrap();
+    let error = store
+        .read_history(key, ExecutionId::FIRST, EventId::FIRST, 10)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind, Kind::Corrupt);
+    for says in ["event 1", path.to_str().unwrap()] {
+        assert!(error.message.contains(says), "{error}");
+    }
+    store.close().await;
+}
+
+/// Pages that are destroyed while the store is open are told when they are read, as damage and not as a defect.
+#[tokio::test]
+async fn a_page_that_is_destroyed_later_is_told() {
+    let directory = Directory::new();
+    let path = directory.join("store.db");
+    let store = open(&path, manual_clock());
+    start(&store, "a").await;
+    store.close().await;
+    let store = open(&path, manual_clock());
+    let length = std::fs::metadata(&path).unwrap().len() as usize;
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[4_096..].fill(0xA5);
+    // In place: the open connections keep the file.
+    use std::io::{Seek, Write};
+    let mut file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.rewind().unwrap();
+    file.write_all(&bytes[..length]).unwrap();
+    let error = store.statuses(vec!["a".into()]).await.unwrap_err();
+    assert_eq!(error.kind, Kind::Corrupt, "{error}");
+    store.close().await;
+}

@@ -1,0 +1,301 @@
+//! What may stand at the path of a store, and what is said about it.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use perdure_provider::{Provider, ProviderError, ProviderErrorKind as Kind};
+use perdure_provider_sqlite::{Durability, SqliteOptions, SqliteProvider};
+use rusqlite::Connection;
+
+use common::{Directory, open, system_clock};
+
+fn refused(path: impl AsRef<Path>) -> ProviderError {
+    match SqliteProvider::open(path.as_ref(), SqliteOptions::default()) {
+        Ok(_) => panic!("'{}' is not to be opened", path.as_ref().display()),
+        Err(error) => error,
+    }
+}
+
+/// Refused with an error of this kind that names the file and says this much; the file is what it was, and no other was made.
+fn refused_untouched(directory: &Directory, path: &Path, kind: Kind, says: &[&str]) {
+    let files = || {
+        let mut files: Vec<_> = fs::read_dir(directory.join(""))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        files.sort();
+        files
+    };
+    let before = (files(), fs::read(path).ok());
+    let error = refused(path);
+    assert_eq!(error.kind, kind, "{error}");
+    assert!(!error.retryable());
+    for text in says.iter().copied().chain(path.to_str()) {
+        assert!(error.message.contains(text), "'{error}' does not say '{text}'");
+    }
+    assert_eq!((files(), fs::read(path).ok()), before);
+}
+
+#[test]
+fn a_store_is_made_and_opened_again() {
+    let directory = Directory::new();
+    let path = directory.join("store.db");
+    for _ in 0..3 {
+        let store = open(&path, system_clock());
+        assert_eq!(store.info().location, path.to_str().unwrap());
+        assert_eq!(store.info().kind, "sqlite");
+    }
+    assert!(
+        !directory.join("store.db-wal").exists(),
+        "the last handle to close leaves no log"
+    );
+    let raw = Connection::open(&path).unwrap();
+    let pragma = |name| raw.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!((pragma("application_id"), pragma("user_version")), (0x5065_7264, 1));
+    assert_eq!(
+        raw.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))
+            .unwrap(),
+        "ok"
+    );
+}
+
+#[test]
+fn an_empty_file_becomes_a_store() {
+    let directory = Directory::new();
+    fs::write(directory.join("store.db"), "").unwrap();
+    open(&directory.join("store.db"), system_clock());
+}
+
+#[test]
+fn a_store_opens_with_less_durability() {
+    let directory = Directory::new();
+    let options = SqliteOptions {
+        durability: Durability::Normal,
+        ..SqliteOptions::default()
+    };
+    SqliteProvider::open(directory.join("store.db"), options).unwrap();
+}
+
+/// SQLite gives some names a meaning of their own; here a path is a path.
+#[test]
+fn special_names_are_files() {
+    let directory = Directory::new();
+    for name in [
+        ":memory:",
+        "file:store.db?mode=memory",
+        "a b%20c#d?e.db",
+        "ä\u{1F600}.db",
+    ] {
+        open(&directory.join(name), system_clock());
+        assert!(directory.join(name).is_file(), "{name}");
+    }
+}
+
+#[test]
+fn a_missing_directory_is_to_be_created_by_the_user() {
+    let directory = Directory::new();
+    let path = directory.join("missing/store.db");
+    let missing = directory.join("missing");
+    refused_untouched(
+        &directory,
+        &path,
+        Kind::CannotOpen,
+        &["does not exist", "create it", missing.to_str().unwrap()],
+    );
+}
+
+#[test]
+fn a_directory_is_no_store() {
+    let directory = Directory::new();
+    let error = refused(directory.join(""));
+    assert_eq!(error.kind, Kind::CannotOpen);
+    assert!(error.message.contains("is a directory"), "{error}");
+}
+
+#[test]
+fn a_file_is_no_directory() {
+    let directory = Directory::new();
+    fs::write(directory.join("file"), "text").unwrap();
+    let error = refused(directory.join("file/store.db"));
+    assert_eq!(error.kind, Kind::CannotOpen);
+}
+
+#[test]
+fn a_path_is_needed() {
+    for path in ["", "a\0b"] {
+        assert_eq!(refused(path).kind, Kind::CannotOpen);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_may_not_be_written_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = Directory::new();
+    let path = directory.join("store.db");
+    open(&path, system_clock());
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+    if fs::OpenOptions::new().write(true).open(&path).is_ok() {
+        eprintln!("not checked: this user (root?) may write to a file without permission");
+        return;
+    }
+    refused_untouched(&directory, &path, Kind::CannotOpen, &["may not write"]);
+}
+
+#[test]
+fn a_file_of_another_kind_is_left_alone() {
+    let directory = Directory::new();
+    for (name, content) in [("short", &b"hi"[..]), ("text", &[b'x'; 10_000]), ("zeros", &[0; 4_096])] {
+        let path = directory.join(name);
+        fs::write(&path, content).unwrap();
+        refused_untouched(
+            &directory,
+            &path,
+            Kind::NotADatabase,
+            &["is no Perdure store", "left as it is"],
+        );
+    }
+}
+
+#[test]
+fn the_database_of_another_application_is_left_alone() {
+    let directory = Directory::new();
+    for (name, sql) in [
+        ("tables.db", "CREATE TABLE instances (id)"),
+        ("wal.db", "PRAGMA journal_mode = wal; CREATE TABLE t (id)"),
+        ("version.db", "PRAGMA user_version = 7"),
+        ("named.db", "PRAGMA application_id = 7"),
+        ("view.db", "CREATE VIEW v AS SELECT 1"),
+    ] {
+        let path = directory.join(name);
+        Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+        refused_untouched(&directory, &path, Kind::NotADatabase, &["another application"]);
+    }
+}
+
+/// Its log is its own business too.
+#[test]
+fn the_database_of_another_application_in_use_is_left_alone() {
+    let directory = Directory::new();
+    let path = directory.join("wal.db");
+    let raw = Connection::open(&path).unwrap();
+    raw.execute_batch("PRAGMA journal_mode = wal; CREATE TABLE t (id); INSERT INTO t VALUES (1)")
+        .unwrap();
+    let log = fs::read(directory.join("wal.db-wal")).unwrap();
+    refused_untouched(&directory, &path, Kind::NotADatabase, &["another application"]);
+    assert_eq!(fs::read(directory.join("wal.db-wal")).unwrap(), log);
+}
+
+#[test]
+fn a_newer_schema_is_refused() {
+    let directory = Directory::new();
+    let path = directory.join("store.db");
+    open(&path, system_clock());
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch("PRAGMA journal_mode = delete; PRAGMA user_version = 99")
+        .unwrap();
+    let kind = Kind::SchemaVersion {
+        found: 99,
+        supported: 1,
+    };
+    refused_untouched(&directory, &path, kind, &["newer Perdure", "version 99", "up to 1"]);
+}
+
+/// A store with something in each table, checkpointed and closed.
+fn filled(directory: &Directory) -> std::path::PathBuf {
+    let path = directory.join("store.db");
+    open(&path, system_clock());
+    let raw = Connection::open(&path).unwrap();
+    raw.execute_batch(
+        "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+         INSERT INTO history (instance_key, execution, event_id, time, kind, payload)
+         SELECT 1, 1, i, 0, 'ActivityCompleted', printf('%0200d', i) FROM n;
+         INSERT INTO messages (instance_key, kind, time) VALUES (1, 'Cancel', 0);
+         PRAGMA wal_checkpoint(TRUNCATE)",
+    )
+    .unwrap();
+    path
+}
+
+#[test]
+fn a_damaged_file_is_told_at_open() {
+    let page = 4_096;
+    let magic = 16;
+    // Where each damage begins and how much of the file it takes; beginning at the end cuts the file.
+    for (what, from, to) in [
+        ("the rest of the header", magic, 100),
+        ("the schema", 100, page),
+        ("the first pages", page, 8 * page),
+        ("all but the magic", magic, usize::MAX),
+    ] {
+        let directory = Directory::new();
+        let path = filled(&directory);
+        let mut bytes = fs::read(&path).unwrap();
+        let to = to.min(bytes.len());
+        bytes[from..to].fill(0xA5);
+        fs::write(&path, bytes).unwrap();
+        let error = refused(&path);
+        assert!(
+            matches!(error.kind, Kind::Corrupt | Kind::NotADatabase),
+            "{what}: {error:?}"
+        );
+        assert!(error.message.contains(path.to_str().unwrap()), "{error}");
+    }
+}
+
+#[test]
+fn a_truncated_file_is_told_at_open() {
+    let directory = Directory::new();
+    let path = filled(&directory);
+    let bytes = fs::read(&path).unwrap();
+    for length in [1_000, 4_096, 10_000, bytes.len() / 2, bytes.len() - 4_096] {
+        fs::write(&path, &bytes[..length]).unwrap();
+        let error = refused(&path);
+        assert!(
+            matches!(error.kind, Kind::Corrupt | Kind::NotADatabase),
+            "{length} bytes: {error:?}"
+        );
+    }
+}
+
+#[test]
+fn a_changed_schema_is_told_at_open() {
+    for sql in [
+        "DROP TABLE messages",
+        "ALTER TABLE instances RENAME COLUMN epoch TO e; DROP INDEX instances_due",
+    ] {
+        let directory = Directory::new();
+        let path = filled(&directory);
+        Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+        let error = refused(&path);
+        assert_eq!(error.kind, Kind::Corrupt, "{error}");
+        assert!(error.message.contains("schema"), "{error}");
+    }
+}
+
+/// One migrates, all open.
+#[test]
+fn eight_openers_at_once_all_open() {
+    for _ in 0..10 {
+        let directory = Directory::new();
+        let path = Arc::new(directory.join("store.db"));
+        let barrier = Arc::new(Barrier::new(8));
+        let openers: Vec<_> = (0..8)
+            .map(|_| {
+                let (path, barrier) = (Arc::clone(&path), Arc::clone(&barrier));
+                thread::spawn(move || {
+                    barrier.wait();
+                    open(&path, system_clock());
+                })
+            })
+            .collect();
+        for opener in openers {
+            opener.join().expect("every opener opens the store");
+        }
+    }
+}
