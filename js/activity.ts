@@ -59,6 +59,8 @@ export interface ActivityJob {
   readonly name: string;
   readonly input: string | null;
   readonly attempt: number;
+  /** How long it may take, ms; -1: as long as it likes. */
+  readonly timeoutMs: number;
   readonly instanceId: string;
   readonly executionId: number;
   readonly orchestrationName: string;
@@ -200,7 +202,7 @@ export class ActivityContext {
       case 'cancelled':
         return new CancelledError('nobody waits for this activity any more');
       case 'timeout':
-        return new TimeoutError(`${what} took longer than its timeout`);
+        return new TimeoutError(`${what} took longer than its timeout of ${this.#job.timeoutMs} ms`, { timeoutMs: this.#job.timeoutMs });
       case 'shutdown':
         return new RuntimeStateError(`${what} was aborted: the runtime shuts down`);
       case 'leaseLost':
@@ -230,11 +232,31 @@ export function runActivity(fn: ActivityFunction, job: ActivityJob, context: Act
     completeActivity(job.token, result, sink);
     return;
   }
+  const timer = job.timeoutMs < 0 ? undefined : limitAttempt(job, context, sink);
   // Through a promise of our own: a thenable that throws or settles twice cannot do harm.
   Promise.resolve(result).then(
-    (output: unknown) => completeActivity(job.token, output, sink),
-    (error: unknown) => failActivity(job.token, error, sink),
+    (output: unknown) => {
+      if (timer !== undefined) clearTimeout(timer);
+      completeActivity(job.token, output, sink);
+    },
+    (error: unknown) => {
+      if (timer !== undefined) clearTimeout(timer);
+      failActivity(job.token, error, sink);
+    },
   );
+}
+
+/** Longest delay of `setTimeout`, ms; a longer one would fire at once. An attempt of more than 24 days ends with its process. */
+const TIMER_MAX_MS = 2 ** 31 - 1;
+
+/** Fail the attempt when its time is up. Its slot is free from then on, and what the function still returns is ignored. */
+function limitAttempt(job: ActivityJob, context: ActivityContext, sink: ActivitySink): NodeJS.Timeout {
+  const timer = setTimeout(() => {
+    context.abort('timeout');
+    failActivity(job.token, context.signal.reason, sink);
+  }, Math.min(job.timeoutMs, TIMER_MAX_MS));
+  // A started runtime keeps the process alive; what outlives it must not.
+  return timer.unref();
 }
 
 /** Report that an attempt failed with `error`, whatever was thrown. */

@@ -65,6 +65,7 @@ export type NativeJob =
       readonly name: string;
       readonly input: string | null;
       readonly attempt: number;
+      readonly timeoutMs: number;
       readonly instanceId: string;
       readonly executionId: number;
       readonly orchestrationName: string;

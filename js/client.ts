@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 
 import { type Duration, parseDuration } from './duration.ts';
-import { CancelledError, TimeoutError } from './errors.ts';
+import { CancelledError, fromNative, type NativeErrorData, type PerdureError, TimeoutError } from './errors.ts';
 import { checkName, checkOptions, duration, named, oneOf, textsByName, whole } from './options.ts';
 import type { InputArguments, OrchestrationDefinition } from './orchestration.ts';
 import { fromErrorPayload, fromPayload, toPayload } from './payload.ts';
@@ -431,9 +431,9 @@ function resultOf<T>({ id, status, result }: StatusData): { output?: T; error?: 
     case 'Cancelled':
       return { error: fromErrorPayload(result) };
     case 'Terminated':
-      return { error: new CancelledError(result === null ? `instance '${id}' was terminated` : `terminated: ${result}`) };
+      return { error: new CancelledError(result === null ? `instance '${id}' was terminated` : `terminated: ${fromPayload(result, 'reason')}`) };
     case 'Suspended':
-      return { error: new Error(result ?? `instance '${id}' is suspended`) };
+      return { error: suspension(id, result) };
     case 'Pending':
     case 'Running':
       return {};
@@ -442,11 +442,22 @@ function resultOf<T>({ id, status, result }: StatusData): { output?: T; error?: 
   }
 }
 
+/** Why an instance is suspended: the runtime's report is the data of an error, the store's own a text. */
+function suspension(id: string, report: string | null): PerdureError {
+  const message = report ?? `instance '${id}' is suspended`;
+  try {
+    return fromNative(JSON.parse(message) as NativeErrorData);
+  } catch {
+    return fromNative({ code: 'SUSPENDED', message });
+  }
+}
+
+/** The reason as it is stored. */
 function checkReason(id: unknown, reason: unknown, where: string): string | null {
   checkName(id, 'instance id');
   if (reason === undefined) return null;
   if (typeof reason !== 'string') throw new TypeError(`${where}: the reason must be a string`);
-  return reason.toWellFormed();
+  return toPayload(reason, 'reason');
 }
 
 /** Longest delay of `setTimeout`, ms: with a longer one it fires at once. */

@@ -5,7 +5,8 @@
 //   C1. A combinator is lazy: it watches its branches only while someone waits for it, and `poll` computes its state in
 //       between. Its outcome is a function of its branches' outcomes and their places in the settle sequence, so it does
 //       not depend on when it was looked at.
-//   C2. It settles at the place of the branch that decided, so combinators nest.
+//   C2. It settles at the place of the branch that decided, so combinators nest. Of branches at one place, which one leaf
+//       decided, the one that is listed first counts.
 //   C3. While it watches, it does a constant amount of work per branch that settles.
 //   C4. Combinators nest without limit, as trees or sharing branches: nothing here recurses over them. What goes from one
 //       to the next (polling, watching, waking) goes through a list of work.
@@ -16,6 +17,7 @@ import { describeValue, isGenerator } from './fiber.ts';
 import { BaseFuture, FAILED, type Future, OK, PENDING, type State, type Waiter } from './future.ts';
 import { checkKeys } from './options.ts';
 import type { FiberScheduler } from './scheduler.ts';
+import { WorkList } from './work-list.ts';
 
 /** What can be combined: a future (of whatever kind), or the result of calling a `function*`, which becomes a fiber. */
 export type Branch = Future<any> | Generator<any, any, any>;
@@ -51,8 +53,8 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter {
   protected remaining = 0;
   private isWatching = false;
   private readonly cancelsLosers: boolean;
-  /** Whether a branch is a combinator: then its state has to be computed first. */
-  private readonly isNested: boolean;
+  /** 1 over leaves, one more than the deepest branch over combinators, whose states have to be computed first. */
+  private readonly depth: number;
   /** The last pass of {@link refresh} that came here. */
   private seenIn = 0;
 
@@ -60,19 +62,26 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter {
     super(scheduler);
     this.branches = branches;
     this.cancelsLosers = options?.cancelLosers === true;
-    this.isNested = branches.some((branch) => branch instanceof Combinator);
+    this.depth = branches.reduce((depth, branch) => (branch instanceof Combinator ? Math.max(depth, branch.depth + 1) : depth), 1);
   }
 
   override poll(): State {
     if (this.isStale) {
-      if (this.isNested) this.refresh();
+      if (this.depth > 1) this.refresh();
       else this.evaluate();
     }
     return this.state;
   }
 
+  /** After those below it, so that what one leaf decides is decided in the order of `refresh`. */
+  get wakeRank(): number {
+    return this.depth;
+  }
+
   wake(source: BaseFuture<unknown>): void {
-    if (this.isWatching) wakes.add({ combinator: this, source });
+    if (!this.isWatching) return;
+    this.remaining -= 1;
+    if (this.remaining === 0 || this.decides(source)) this.evaluate();
   }
 
   override abandon(reason: string | undefined): void {
@@ -84,8 +93,8 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter {
   /** Compute the outcome from the branches' states as they are; `conclude` it if there is one. */
   protected abstract evaluate(): void;
 
-  /** A branch settled while watching. */
-  protected abstract branchSettled(branch: BaseFuture<unknown>): void;
+  /** Whether it takes no other branch than this one, which has settled, to know the outcome. */
+  protected abstract decides(branch: BaseFuture<unknown>): boolean;
 
   protected conclude(state: typeof OK | typeof FAILED, value: unknown, order: number): void {
     this.unwatch();
@@ -98,10 +107,13 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter {
 
   protected override onAwaited(): void {
     toWatch.add(this as Combinator<unknown>);
+    toWatch.run();
   }
 
   protected override onForgotten(): void {
-    if (this.isWatching) toUnwatch.add(this as Combinator<unknown>);
+    if (!this.isWatching) return;
+    toUnwatch.add(this as Combinator<unknown>);
+    toUnwatch.run();
   }
 
   private get isStale(): boolean {
@@ -119,31 +131,25 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter {
         continue;
       }
       top.seenIn = lastPass;
-      if (!top.isNested) continue;
+      if (top.depth === 1) continue;
       for (const branch of top.branches) {
         if (branch instanceof Combinator && branch.isStale && branch.seenIn !== lastPass) stack.push(branch);
       }
     }
   }
 
-  /** Called by the lists of work below. */
-  static readonly work = {
-    watch(combinator: Combinator<unknown>): void {
-      combinator.isWatching = true;
-      combinator.remaining = 0;
-      for (const branch of combinator.branches) {
-        if (branch.state === PENDING && branch.subscribe(combinator)) combinator.remaining += 1;
-      }
-    },
-    unwatch(combinator: Combinator<unknown>): void {
-      combinator.unwatch();
-    },
-    wake({ combinator, source }: { combinator: Combinator<any>; source: BaseFuture<unknown> }): void {
-      if (!combinator.isWatching) return;
-      combinator.remaining -= 1;
-      combinator.branchSettled(source);
-    },
-  };
+  /** Only for the lists of work below. */
+  static watch(combinator: Combinator<unknown>): void {
+    combinator.isWatching = true;
+    combinator.remaining = 0;
+    for (const branch of combinator.branches) {
+      if (branch.state === PENDING && branch.subscribe(combinator)) combinator.remaining += 1;
+    }
+  }
+
+  static unwatch(combinator: Combinator<unknown>): void {
+    combinator.unwatch();
+  }
 
   private unwatch(): void {
     if (!this.isWatching) return;
@@ -154,33 +160,9 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter {
   }
 }
 
-/** Work that makes more of its kind: done one by one, in the order in which it came, by the first call. Runs no user code. */
-class WorkList<T> {
-  private readonly items: T[] = [];
-  private isRunning = false;
-  private readonly run: (item: T) => void;
-
-  constructor(run: (item: T) => void) {
-    this.run = run;
-  }
-
-  add(item: T): void {
-    this.items.push(item);
-    if (this.isRunning) return;
-    this.isRunning = true;
-    try {
-      for (let i = 0; i < this.items.length; i += 1) this.run(this.items[i] as T);
-    } finally {
-      this.items.length = 0;
-      this.isRunning = false;
-    }
-  }
-}
-
 let lastPass = 0;
-const toWatch = new WorkList(Combinator.work.watch);
-const toUnwatch = new WorkList(Combinator.work.unwatch);
-const wakes = new WorkList(Combinator.work.wake);
+const toWatch = new WorkList<Combinator<unknown>>(Combinator.watch);
+const toUnwatch = new WorkList<Combinator<unknown>>(Combinator.unwatch);
 
 class All extends Combinator<unknown[]> {
   protected override evaluate(): void {
@@ -196,9 +178,8 @@ class All extends Combinator<unknown[]> {
     else if (!isPending) this.conclude(OK, this.values(), last);
   }
 
-  protected override branchSettled(branch: BaseFuture<unknown>): void {
-    if (branch.state === FAILED) this.conclude(FAILED, branch.value, branch.order);
-    else if (this.remaining === 0) this.conclude(OK, this.values(), branch.order);
+  protected override decides(branch: BaseFuture<unknown>): boolean {
+    return branch.state === FAILED;
   }
 
   private values(): unknown[] {
@@ -216,8 +197,8 @@ class AllSettled extends Combinator<PromiseSettledResult<unknown>[]> {
     this.conclude(OK, this.results(), last);
   }
 
-  protected override branchSettled(branch: BaseFuture<unknown>): void {
-    if (this.remaining === 0) this.conclude(OK, this.results(), branch.order);
+  protected override decides(): boolean {
+    return false;
   }
 
   private results(): PromiseSettledResult<unknown>[] {
@@ -243,9 +224,8 @@ class Any extends Combinator<unknown> {
     else if (!isPending) this.conclude(FAILED, this.failure(), last);
   }
 
-  protected override branchSettled(branch: BaseFuture<unknown>): void {
-    if (branch.state === OK) this.conclude(OK, branch.value, branch.order);
-    else if (this.remaining === 0) this.conclude(FAILED, this.failure(), branch.order);
+  protected override decides(branch: BaseFuture<unknown>): boolean {
+    return branch.state === OK;
   }
 
   private failure(): AggregateError {
@@ -257,15 +237,18 @@ class Any extends Combinator<unknown> {
 abstract class FirstSettled<T> extends Combinator<T> {
   protected override evaluate(): void {
     let first: BaseFuture<unknown> | undefined;
-    for (const branch of this.branches) {
-      if (branch.state !== PENDING && (first === undefined || branch.order < first.order)) first = branch;
+    let index = 0;
+    for (const [i, branch] of this.branches.entries()) {
+      if (branch.state === PENDING || (first !== undefined && branch.order >= first.order)) continue;
+      first = branch;
+      index = i;
     }
-    if (first !== undefined) this.branchSettled(first);
+    if (first?.state === FAILED) this.conclude(FAILED, first.value, first.order);
+    else if (first !== undefined) this.conclude(OK, this.result(index, first.value), first.order);
   }
 
-  protected override branchSettled(branch: BaseFuture<unknown>): void {
-    if (branch.state === FAILED) this.conclude(FAILED, branch.value, branch.order);
-    else this.conclude(OK, this.result(this.branches.indexOf(branch), branch.value), branch.order);
+  protected override decides(): boolean {
+    return true;
   }
 
   protected abstract result(index: number, value: unknown): T;

@@ -17,7 +17,7 @@ export interface Delivery {
   readonly kind: typeof SUCCEEDED | typeof ACTIVITY_FAILED | typeof MESSAGE | typeof CANCEL;
   /** The operation that settled, for the first two kinds. */
   readonly operation: number;
-  /** Codec text of the value; JSON of an `ErrorData` for a failure; the plain reason for a cancellation. */
+  /** Codec text of the value, or of the reason of a cancellation; JSON of an `ErrorData` for a failure. */
   readonly value: string | null;
   /** The attempt that failed last. */
   readonly attempt: number;

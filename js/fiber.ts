@@ -21,6 +21,7 @@ export type FiberBody<T> = Iterator<unknown, T, any> | (() => Iterator<unknown, 
 export class Fiber<T> extends BaseFuture<T> implements Waiter {
   /** Its number within the instance, from 0 (the main fiber) in order of creation. */
   readonly id: number;
+  readonly wakeRank = 0;
   private body: FiberBody<T> | null;
   private generator: Iterator<unknown, T, any> | null = null;
   private waiting: BaseFuture<unknown> | null = null;
@@ -114,7 +115,7 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
       }
       let state = yielded.poll();
       // To look at it may decide a race whose losers are to be cancelled, and they may be part of what is looked at.
-      if (scheduler.runCancels()) state = yielded.poll();
+      while (scheduler.runCancels()) state = yielded.poll();
       if (state === PENDING) {
         if (this.interruption === null) {
           this.waiting = yielded;

@@ -14,6 +14,7 @@
 
 import { currentFiber } from './current.ts';
 import type { FiberScheduler } from './scheduler.ts';
+import { WorkList } from './work-list.ts';
 
 declare const brand: unique symbol;
 
@@ -51,9 +52,18 @@ export type State = typeof PENDING | typeof OK | typeof FAILED;
 
 /** Whoever waits for a future: a fiber or a combinator. */
 export interface Waiter {
+  /** 0 for fibers. Combinators are woken after those that they are made of. */
+  readonly wakeRank: number;
   /** A future that it waits for has settled. It may be called once more than asked for, and then does nothing. */
   wake(source: BaseFuture<unknown>): void;
 }
+
+interface Wake {
+  readonly waiter: Waiter;
+  readonly source: BaseFuture<unknown>;
+}
+
+const wakes = new WorkList<Wake>(({ waiter, source }) => waiter.wake(source));
 
 /** What all futures have in common. */
 export abstract class BaseFuture<T> implements Future<T> {
@@ -132,10 +142,14 @@ export abstract class BaseFuture<T> implements Future<T> {
     this.waiters = null;
     this.onForgotten();
     if (waiters instanceof Set) {
-      for (const waiter of waiters) waiter.wake(this);
+      for (const waiter of waiters) wakes.add({ waiter, source: this }, waiter.wakeRank);
+    } else if (waiters.wakeRank > 0) {
+      wakes.add({ waiter: waiters, source: this }, waiters.wakeRank);
     } else {
       waiters.wake(this);
+      return;
     }
+    wakes.run();
   }
 
   /** Give up a pending future. Only {@link FiberScheduler.cancel} calls this, one future at a time. */

@@ -169,7 +169,7 @@ export class OrchestrationContext {
   scheduleActivity<T = any>(name: string, input?: unknown, options?: ActivityOptions): Future<T> {
     this.#scheduler.assertRunning('scheduleActivity');
     checkName(name, 'activity name');
-    return this.#activity<T>(name, input, options, this.#source(this.scheduleActivity));
+    return this.#activity<T>(name, input, options, this.#source());
   }
 
   /**
@@ -185,7 +185,7 @@ export class OrchestrationContext {
     if (activity?.kind !== 'activity') {
       throw new TypeError(`ctx.call takes what defineActivity returned, not ${describeValue(activity)}`);
     }
-    return this.#activity<O>(activity.name, args[0], args[1], this.#source(this.call), activity.options);
+    return this.#activity<O>(activity.name, args[0], args[1], this.#source(), activity.options);
   }
 
   /**
@@ -202,13 +202,13 @@ export class OrchestrationContext {
    */
   scheduleTimer(due: Duration | Date): Future<void> {
     this.#scheduler.assertRunning('scheduleTimer');
-    return this.#timer(due, 'scheduleTimer', this.#source(this.scheduleTimer));
+    return this.#timer(due, 'scheduleTimer', this.#source());
   }
 
   /** The same as {@link scheduleTimer}. */
   sleep(due: Duration | Date): Future<void> {
     this.#scheduler.assertRunning('sleep');
-    return this.#timer(due, 'sleep', this.#source(this.sleep));
+    return this.#timer(due, 'sleep', this.#source());
   }
 
   /**
@@ -474,8 +474,8 @@ export class OrchestrationContext {
     trace(scheduler, scheduler.port, this.#origin, level, message, fields);
   }
 
-  #source(entry: (...args: never[]) => unknown): SourceMark | undefined {
-    return this.#host.sourceStacks ? captureSource(entry) : undefined;
+  #source(): SourceMark | undefined {
+    return this.#host.sourceStacks ? captureSource() : undefined;
   }
 }
 

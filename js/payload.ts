@@ -31,7 +31,8 @@ export function toErrorPayload(error: unknown): string {
 export function fromErrorPayload(text: string | null): Error {
   try {
     return decodeError(JSON.parse(text ?? 'null') as ErrorData);
-  } catch (cause) {
-    return new Error('an error was stored here, but its text is damaged', { cause });
+  } catch {
+    // Without the parser's error: it quotes what was stored.
+    return new Error('an error was stored here, but its text is damaged');
   }
 }

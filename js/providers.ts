@@ -85,17 +85,16 @@ export class StorePort {
     if (this.state !== 'open') throw new RuntimeStateError(`the provider is ${this.state === 'closed' ? 'closed' : 'being closed'}`);
   }
 
-  close(): Promise<void> {
+  async close(): Promise<void> {
+    if (this.runtimes > 0) {
+      const runtimes = this.runtimes === 1 ? 'a runtime is' : `${this.runtimes} runtimes are`;
+      throw new RuntimeStateError(`the provider cannot be closed while ${runtimes} started: shut down first`);
+    }
     this.closing ??= this.closeOnce();
     return this.closing;
   }
 
   private async closeOnce(): Promise<void> {
-    if (this.runtimes > 0) {
-      this.closing = undefined;
-      const runtimes = this.runtimes === 1 ? 'a runtime is' : `${this.runtimes} runtimes are`;
-      throw new RuntimeStateError(`the provider cannot be closed while ${runtimes} started: shut down first`);
-    }
     const { reply } = this.open((store, request) => store.close(request));
     this.state = 'closing';
     try {

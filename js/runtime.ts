@@ -48,7 +48,7 @@ export interface RuntimeOptions {
 const OPTIONS: OptionTable = {
   activityConcurrency: whole(1, 1_000_000),
   turnSliceMs: finite(0.1, 60_000),
-  cachedInstancesMax: whole(1, 0xffff_ffff),
+  cachedInstancesMax: whole(0, 0xffff_ffff),
   lease: duration(100),
   workerName: named,
   logger: checkLogger,

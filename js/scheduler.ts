@@ -18,6 +18,7 @@ import { Fiber, type FiberBody } from './fiber.ts';
 import { type BaseFuture, PENDING } from './future.ts';
 import { AwaitedMailboxes } from './mailbox.ts';
 import { AwaitedTimers, type OperationFuture } from './operation.ts';
+import { fromPayload } from './payload.ts';
 import { sourceHere } from './source.ts';
 
 /** The code and its history disagree. */
@@ -159,7 +160,7 @@ export class FiberScheduler {
   /** Note what the engine threw, if it was a mismatch. Returns the error to throw into user code. */
   refused(error: unknown): unknown {
     if (error instanceof NondeterminismError && this.mismatch === null) {
-      this.mismatch = { error, source: sourceHere() };
+      this.mismatch = { error, source: currentFiber() === null ? '' : sourceHere() };
     }
     return error;
   }
@@ -192,7 +193,7 @@ export class FiberScheduler {
         this.mailboxes.first(delivery.mailbox ?? '')?.deliver(delivery.value);
         return;
       case CANCEL:
-        this.cancelAll(delivery.value ?? undefined);
+        this.cancelAll(fromPayload(delivery.value, 'reason') as string | undefined);
         return;
       default:
         delivery.kind satisfies never;

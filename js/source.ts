@@ -3,22 +3,19 @@
 import { fileURLToPath } from 'node:url';
 
 /** A stack that was captured but not formatted: V8 does that when `stack` is read, which is only after a failure. */
-export interface SourceMark {
-  readonly stack?: string;
-}
+export type SourceMark = Error;
 
-/** Frames that are captured: enough to get past Perdure's own ones below a nested `yield*`. */
-const FRAMES_MAX = 8;
+/** Frames that are captured: Perdure's own three, and the nearest of the user's. Each costs about 0.2 µs. */
+const FRAMES_MAX = 6;
 
 const OWN_URL = new URL('.', import.meta.url).href;
 const OWN_PATH = fileURLToPath(OWN_URL);
 
-/** Remember the stack above `entry`, the function that the user called. */
-export function captureSource(entry: (...args: never[]) => unknown): SourceMark {
+/** Remember the stack as it is now. An error, because that is what V8 captures fastest. */
+export function captureSource(): SourceMark {
   const limit = Error.stackTraceLimit;
   Error.stackTraceLimit = FRAMES_MAX;
-  const mark: SourceMark = {};
-  Error.captureStackTrace(mark, entry);
+  const mark = new Error();
   Error.stackTraceLimit = limit;
   return mark;
 }
@@ -42,6 +39,14 @@ export function framesOf(stack: unknown): string[] {
   return typeof stack === 'string' ? stack.split('\n').filter((line) => /^\s+at /.test(line)) : [];
 }
 
+/** The first run of frames that are the user's: what called the fiber is of no interest. */
 function userFrames(frames: string[]): string[] {
-  return frames.filter((frame) => !frame.includes(OWN_URL) && !frame.includes(OWN_PATH) && !/[( ]node:/.test(frame));
+  const begin = frames.findIndex((frame) => !isOwn(frame));
+  if (begin < 0) return [];
+  const end = frames.findIndex((frame, i) => i > begin && isOwn(frame));
+  return frames.slice(begin, end < 0 ? frames.length : end);
+}
+
+function isOwn(frame: string): boolean {
+  return frame.includes(OWN_URL) || frame.includes(OWN_PATH) || /[( ]node:/.test(frame);
 }

@@ -152,14 +152,15 @@ describe('race', () => {
         ctx.scheduleActivity('winner'),
         { cancelLosers: true },
       );
+      // The cancelled fiber gets to run before this one does.
       yield ctx.spawn(function* () {});
-      return [first.index, thrownBy(() => [...(event as Iterable<unknown>)].length)];
+      const lost = yield* ctx.allSettled([event]);
+      return [first.index, lost[0].status];
     });
     script.turn();
     const winner = script.engine.commands.indexOf('activity winner') + 2;
     script.engine.succeed(winner, 1);
-    script.turn();
-    expect(script.engine.end?.kind).toBe('completed');
+    expect(script.output()).toEqual([5, 'rejected']);
     expect(script.engine.commands.slice(6)).toEqual(['cancel 2', 'cancel 3', 'cancel 7', 'cancel 4', 'cancel 5']);
     expect(script.engine.lastAwaited).toEqual({ mailboxes: ['ee'], timers: [3] });
     expect(log).toEqual(['cleaned']);
@@ -237,6 +238,82 @@ describe('nesting', () => {
     script.engine.succeed(5, 'q');
     script.engine.succeed(6, 'y');
     expect(script.output()).toEqual(['xy', { index: 0, value: 'pq' }]);
+  });
+
+  test('goes 20 000 combinators deep, each over the one before twice', () => {
+    const script = new Script(function* (ctx) {
+      let future: Future<any> = ctx.scheduleActivity('a');
+      for (let i = 0; i < 20_000; i += 1) future = ctx.any([future, future]);
+      const early = yield ctx.race(future, ctx.scheduleActivity('b'));
+      return [early.index, yield future];
+    });
+    script.turn();
+    script.engine.succeed(3);
+    expect(script.turn()).toBe('waiting');
+    script.engine.succeed(2, 1);
+    expect(script.output()).toEqual([1, 1]);
+  });
+
+  test('gives the same outcome whether it was watched or is looked at when all has settled', () => {
+    let seed = 1;
+    const random = (below: number): number => {
+      seed = (seed * 48_271) % 0x7fff_ffff;
+      return seed % below;
+    };
+    for (let round = 0; round < 300; round += 1) {
+      const shape = Array.from({ length: 2 + random(8) }, () => ({ kind: random(4), branches: [random(99), random(99), random(99)].slice(random(3)) }));
+      const order = [2, 3, 4, 5].sort(() => random(3) - 1);
+      const fails = order.map(() => random(3) === 0);
+      /** All combinators of this shape over four activities, bottom up. */
+      const build = (ctx: OrchestrationContext, leaves: Future<unknown>[]): Future<unknown>[] => {
+        const made = [...leaves];
+        for (const { kind, branches } of shape) {
+          const list = branches.map((i) => made[i % made.length] as Future<unknown>);
+          made.push([ctx.all(list), ctx.allSettled(list), ctx.any(list), ctx.race(list)][kind] as Future<unknown>);
+        }
+        return made;
+      };
+      const outcomes = [true, false].map((watched) => {
+        const script = new Script(function* (ctx) {
+          const leaves = ['a', 'b', 'c', 'd'].map((name) => ctx.scheduleActivity(name));
+          const made = build(ctx, leaves);
+          const results: unknown[] = [];
+          const waiters = made.map((future, i) =>
+            ctx.spawn(function* () {
+              if (!watched) yield ctx.allSettled(leaves);
+              try {
+                results[i] = { value: yield future };
+              } catch (error) {
+                results[i] = { error: error instanceof AggregateError ? error.errors.map(String) : String(error) };
+              }
+            }),
+          );
+          yield ctx.all(waiters);
+          return JSON.stringify(results, (_key, value: unknown) => (value instanceof Error ? String(value) : value));
+        });
+        script.turn();
+        for (const [i, operation] of order.entries()) {
+          if (fails[i]) script.engine.fail(operation, new Error(`no ${operation}`));
+          else script.engine.succeed(operation, operation);
+        }
+        return script.output();
+      });
+      expect(outcomes[1]).toEqual(outcomes[0]);
+    }
+  });
+
+  test('a race that is decided by looking at it cancels its losers before anything else is decided', () => {
+    const script = new Script(function* (ctx) {
+      const a = ctx.scheduleActivity('a');
+      const loser = ctx.scheduleActivity('loser');
+      yield a;
+      // The race is decided already; the branch before it holds the loser.
+      const results = yield* ctx.allSettled([ctx.all([loser]), ctx.race(loser, a, { cancelLosers: true })]);
+      return results.map((result) => (result.status === 'fulfilled' ? result.value : (result.reason as Error).message));
+    });
+    script.turn();
+    script.engine.succeed(2, 'A');
+    expect(script.output()).toEqual(['cancelled: another branch settled first', { index: 1, value: 'A' }]);
   });
 
   test('goes 1 000 combinators deep', () => {

@@ -47,7 +47,7 @@ export class ScriptedEngine implements EnginePort {
   }
 
   cancel(reason: string | null = null): void {
-    this.deliveries.push({ ...NOTHING, kind: CANCEL, value: reason });
+    this.deliveries.push({ ...NOTHING, kind: CANCEL, value: toPayload(reason ?? undefined, 'reason') });
   }
 
   /** A message arrives; it is handed over when its mailbox is waited for. `'e' + name` or `'q' + name`. */

@@ -4,7 +4,9 @@ import { assertCompleted, withRuntime } from '../lib/session.mjs';
 import { median, pairs, quantile } from '../lib/stats.mjs';
 import { registerChain } from './chain.mjs';
 
-const STARTS = 1_000;
+const STARTS = 200;
+/** As in latency; a start is three commits. */
+const STEADY = 1_700;
 
 export const start = {
   name: 'start',
@@ -15,23 +17,30 @@ export const start = {
   aim: 1.4,
 
   async round(round) {
-    const { commitMs } = round.floor('commit', { db: round.file(), count: 2 * STARTS, warm: 2 * STARTS });
-    const { p50, p99, commitsPerStart } = await round.child('measure', { db: round.file() });
-    return { floor: median(pairs(commitMs)), perdure: p50, notes: { p99, commitsPerStart } };
+    const measure = async (warm) => {
+      const { commitMs } = round.floor('commit', { db: round.file(), count: 2 * STARTS, warm: 3 * warm });
+      return { floor: median(pairs(commitMs)), ...(await round.child('measure', { db: round.file(), warm })) };
+    };
+    const { floor, p50, p99, commitsPerStart } = await measure(STARTS);
+    const steady = await measure(STEADY);
+    const notes = { p99, commitsPerStart, steadyFloor: steady.floor, steady: steady.p50, ofSteady: steady.p50 / steady.floor };
+    return { floor, perdure: p50, notes };
   },
-  note: ({ p99, commitsPerStart }) => `p99 ${p99.toFixed(2)} ms; ${commitsPerStart.toFixed(2)} commits for each.`,
+  note: ({ p99, commitsPerStart, steadyFloor, steady, ofSteady }) =>
+    `p99 ${p99.toFixed(3)} ms; ${commitsPerStart.toFixed(2)} commits for each; after ${STEADY} starts, when the log has its full size, ` +
+    `p50 ${steady.toFixed(3)} ms to ${steadyFloor.toFixed(3)} ms, ratio ${ofSteady.toFixed(2)}.`,
 
   roles: {
-    measure: ({ db, repeat = 1 }) =>
+    measure: ({ db, warm = STARTS, repeat = 1 }) =>
       withRuntime(db, registerChain, async (client, runtime) => {
-        await oneByOne(client, 'warm', STARTS);
+        await oneByOne(client, 'warm', warm);
         const before = runtime.metrics();
         const times = await oneByOne(client, 'run', STARTS * repeat);
         const commits = runtime.metrics().commitBatches - before.commitBatches;
         return { p50: median(times), p99: quantile(times, 0.99), commitsPerStart: commits / times.length };
       }),
   },
-  profile: { role: 'measure', job: { repeat: 6 } },
+  profile: { role: 'measure', job: { repeat: 30 } },
 };
 
 /** How long each took from its start to its result, ms. */

@@ -33,7 +33,10 @@ export async function createActivities({ ledger, effects }) {
 
   async function countPassengers(ctx, { distance }) {
     await delay(40, undefined, { signal: ctx.signal });
-    if (draw(ctx) < 0.05) throw new RetryAfterError('250ms', '429 too many requests');
+    const luck = draw(ctx);
+    if (luck < 0.05) throw new RetryAfterError('250ms', '429 too many requests');
+    // It hangs, until the timeout of the attempt aborts the signal.
+    if (luck < 0.06) await delay(60_000, undefined, { signal: ctx.signal });
     return 30 + Math.floor(Math.min(distance, 2000) / 20) + (distance % 37);
   }
 
@@ -54,7 +57,7 @@ export async function createActivities({ ledger, effects }) {
     defineActivity('list-flights', effects.noting(listFlights)),
     defineActivity('start-flights', effects.noting(startFlights)),
     defineActivity('look-up-route', effects.noting(lookUpRoute), { retry }),
-    defineActivity('count-passengers', effects.noting(countPassengers), { retry }),
+    defineActivity('count-passengers', effects.noting(countPassengers), { retry, timeout: '1s' }),
     defineActivity('write-ledger', effects.noting(writeLedger), { retry }),
     defineActivity('tell', effects.noting(tell)),
   ];

@@ -32,8 +32,9 @@ export class EffectLog {
   }
 }
 
-/** What sort of error it is: the plain ones of Node are told apart by their code. */
+/** What sort of error it is. Node's plain errors are told apart by their code, what a signal aborted by its reason. */
 function nameOf(error) {
+  if (error?.name === 'AbortError') return nameOf(error.cause);
   return error?.name === 'Error' ? (error.code ?? error.name) : error?.name;
 }
 

@@ -15,8 +15,8 @@ use crate::operations::Operations;
 use crate::random::Random;
 use crate::tape::{Recorded, Tape};
 use crate::{
-    Awaited, Command, Completion, Delivery, Event, EventId, EventKind, EventRecord, MessageSeq, Mismatch, Outcome, Payload,
-    RecordError, Step, Terminal, TurnOutput, Waiting,
+    Awaited, Command, Completion, Delivery, Event, EventId, EventKind, EventRecord, MessageSeq, Mismatch, Outcome,
+    Payload, RecordError, Step, Terminal, TurnOutput, Waiting,
 };
 
 /// How much one turn may do before others get theirs. A turn can end only where the code waits, so the last thing that it
@@ -33,7 +33,11 @@ pub struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { deliveries: 256, commands: 1_024, replayed: 4_096 }
+        Self {
+            deliveries: 256,
+            commands: 1_024,
+            replayed: 4_096,
+        }
     }
 }
 
@@ -86,7 +90,8 @@ pub struct Engine {
 struct Turn {
     events: Vec<EventRecord>,
     consumed: Vec<MessageSeq>,
-    custom_status: Option<Payload>,
+    /// The custom status before the first change.
+    status_before: Option<Payload>,
     deliveries: u32,
     commands: u32,
     replayed: u32,
@@ -109,12 +114,30 @@ impl Engine {
     ///
     /// [`RecordError`] when the history cannot be read or does not begin with `ExecutionStarted`.
     pub fn new(start: Start) -> Result<Self, RecordError> {
-        let kind = start.history.first().map_or(EventKind::ExecutionStarted, |first| first.kind);
+        let kind = start
+            .history
+            .first()
+            .map_or(EventKind::ExecutionStarted, |first| first.kind);
         let mut tape = Tape::new();
         tape.extend(start.history, start.complete)?;
-        let Some(Recorded { time_ms, event: Event::ExecutionStarted { name, version, input, seed, .. } }) = tape.pop() else {
+        let Some(Recorded {
+            time_ms,
+            event:
+                Event::ExecutionStarted {
+                    name,
+                    version,
+                    input,
+                    seed,
+                    ..
+                },
+        }) = tape.pop()
+        else {
             let problem = "the history does not begin with ExecutionStarted".into();
-            return Err(RecordError { event_id: EventId::FIRST, kind, problem });
+            return Err(RecordError {
+                event_id: EventId::FIRST,
+                kind,
+                problem,
+            });
         };
         let is_live = start.fresh && tape.front().is_none();
         let mut engine = Self {
@@ -199,15 +222,12 @@ impl Engine {
         &self.custom_status
     }
 
-    /// Set or reset the custom status; stored with the turn unless this is a replay.
+    /// Set or reset the custom status. It is stored with the turn if it is another then, unless this is a replay.
     pub fn set_custom_status(&mut self, value: Payload) {
-        if self.custom_status == value {
-            return;
-        }
+        let before = mem::replace(&mut self.custom_status, value);
         if matches!(self.phase, Phase::Live) {
-            self.turn.custom_status = Some(value.clone());
+            self.turn.status_before.get_or_insert(before);
         }
-        self.custom_status = value;
     }
 
     /// First event of the page that must be here before the code may run: after [`Engine::new`] and after each page, until
@@ -327,18 +347,40 @@ impl Engine {
 
     /// End the turn and take what it did.
     pub fn end_turn(&mut self) -> TurnOutput {
-        let Turn { events, consumed, custom_status, stopped, .. } = mem::take(&mut self.turn);
+        let Turn {
+            events,
+            consumed,
+            status_before,
+            stopped,
+            ..
+        } = mem::take(&mut self.turn);
+        let custom_status = status_before
+            .filter(|before| *before != self.custom_status)
+            .map(|_| self.custom_status.clone());
         self.inbox.shrink();
         let waiting = match (&self.phase, stopped) {
             (Phase::Ended(terminal), _) => Waiting::Ended(*terminal),
             (Phase::Live | Phase::Replaying(_), Stopped::Budget) => Waiting::More,
             (Phase::Replaying(tape), Stopped::NeedHistory) => Waiting::History { from: tape.next_page() },
-            (Phase::Broken(_) | Phase::Terminated, _) => Waiting::Outside { open_activities: 0, timer_at_ms: None },
-            _ => Waiting::Outside { open_activities: self.operations.activities(), timer_at_ms: self.next_timer() },
+            (Phase::Broken(_) | Phase::Terminated, _) => Waiting::Outside {
+                open_activities: 0,
+                timer_at_ms: None,
+            },
+            _ => Waiting::Outside {
+                open_activities: self.operations.activities(),
+                timer_at_ms: self.next_timer(),
+            },
         };
-        let effects = self.operations.take_effects();
+        let effects = self.operations.take_effects(&self.inbox.settled());
         let next_event_id = events.first().map_or(self.next_event_id, |e| e.event_id);
-        TurnOutput { next_event_id, events, consumed, custom_status, effects, waiting }
+        TurnOutput {
+            next_event_id,
+            events,
+            consumed,
+            custom_status,
+            effects,
+            waiting,
+        }
     }
 
     // ---- what live and replaying share ----
@@ -363,11 +405,17 @@ impl Engine {
     }
 
     fn awaited_timers(&self) -> impl Iterator<Item = (i64, EventId)> {
-        self.awaited.timers.iter().filter_map(|id| Some((self.operations.fire_at_ms(*id)?, *id)))
+        self.awaited
+            .timers
+            .iter()
+            .filter_map(|id| Some((self.operations.fire_at_ms(*id)?, *id)))
     }
 
     fn due_timer(&self, now_ms: i64) -> Option<EventId> {
-        self.awaited_timers().filter(|(at, _)| *at <= now_ms).min().map(|(_, id)| id)
+        self.awaited_timers()
+            .filter(|(at, _)| *at <= now_ms)
+            .min()
+            .map(|(_, id)| id)
     }
 
     fn next_timer(&self) -> Option<i64> {
@@ -388,19 +436,38 @@ impl Engine {
         Some(match event {
             Event::ActivityCompleted { scheduled, output } => {
                 self.operations.close(scheduled);
-                Delivery::Succeeded { operation: scheduled, value: output }
+                Delivery::Succeeded {
+                    operation: scheduled,
+                    value: output,
+                }
             }
-            Event::ActivityFailed { scheduled, attempt, error } => {
+            Event::ActivityFailed {
+                scheduled,
+                attempt,
+                error,
+            } => {
                 self.operations.close(scheduled);
-                Delivery::Failed { operation: scheduled, error, attempt }
+                Delivery::Failed {
+                    operation: scheduled,
+                    error,
+                    attempt,
+                }
             }
-            Event::ActivityAttemptFailed { scheduled, attempt, retry_at_ms, .. } => {
+            Event::ActivityAttemptFailed {
+                scheduled,
+                attempt,
+                retry_at_ms,
+                ..
+            } => {
                 self.operations.retry(scheduled, attempt, retry_at_ms);
                 return None;
             }
             Event::TimerFired { timer } => {
                 self.operations.close(timer);
-                Delivery::Succeeded { operation: timer, value: None }
+                Delivery::Succeeded {
+                    operation: timer,
+                    value: None,
+                }
             }
             Event::MessageReceived { mailbox, payload } => Delivery::Message { mailbox, payload },
             Event::CancelRequested { reason } => Delivery::Cancel { reason },

@@ -185,9 +185,9 @@ impl Event {
             | Event::MessageReceived { .. }
             | Event::CancelRequested { .. } => Role::Delivery,
             Event::ActivityAttemptFailed { .. } => Role::Bookkeeping,
-            Event::ExecutionCompleted { .. }
-            | Event::ExecutionFailed { .. }
-            | Event::ExecutionCancelled { .. } => Role::End,
+            Event::ExecutionCompleted { .. } | Event::ExecutionFailed { .. } | Event::ExecutionCancelled { .. } => {
+                Role::End
+            }
             Event::ExecutionTerminated { .. } => Role::Termination,
         }
     }

@@ -3,9 +3,9 @@
 //! It owns the order among what waits: requests to cancel, then activities as they came, then the oldest message of the
 //! mailboxes that are awaited. It does not own whether something is still wanted, which is the engine's (E5).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use crate::{Completion, Mailbox, Message, MessageBody, MessageSeq, Payload};
+use crate::{Completion, EventId, Mailbox, Message, MessageBody, MessageSeq, Payload};
 
 /// Messages in the store's order.
 type Queue = VecDeque<(MessageSeq, Payload)>;
@@ -13,9 +13,16 @@ type Queue = VecDeque<(MessageSeq, Payload)>;
 /// The next thing that waits.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Arrival {
-    Cancel { seq: MessageSeq, reason: Payload },
+    Cancel {
+        seq: MessageSeq,
+        reason: Payload,
+    },
     Activity(Completion),
-    Mail { seq: MessageSeq, mailbox: Mailbox, payload: Payload },
+    Mail {
+        seq: MessageSeq,
+        mailbox: Mailbox,
+        payload: Payload,
+    },
 }
 
 #[derive(Clone, Debug, Default)]
@@ -56,7 +63,22 @@ impl Inbox {
         if queue.is_empty() {
             self.mail.remove(mailbox);
         }
-        Some(Arrival::Mail { seq, mailbox: mailbox.clone(), payload })
+        Some(Arrival::Mail {
+            seq,
+            mailbox: mailbox.clone(),
+            payload,
+        })
+    }
+
+    /// The activities whose attempts are over.
+    pub(crate) fn settled(&self) -> BTreeSet<EventId> {
+        let scheduled = |completion: &Completion| match completion {
+            Completion::ActivityCompleted { scheduled, .. } | Completion::AttemptFailed { scheduled, .. } => {
+                Some(*scheduled)
+            }
+            Completion::Message(_) => None,
+        };
+        self.activities.iter().filter_map(scheduled).collect()
     }
 
     fn oldest<'a>(&self, awaited: &'a [Mailbox]) -> Option<&'a Mailbox> {
@@ -64,7 +86,11 @@ impl Inbox {
             return None;
         }
         let front = |mailbox| self.mail.get(mailbox).and_then(VecDeque::front).map(|(seq, _)| *seq);
-        awaited.iter().filter_map(|mailbox| Some((front(mailbox)?, mailbox))).min_by_key(|(seq, _)| *seq).map(|(_, m)| m)
+        awaited
+            .iter()
+            .filter_map(|mailbox| Some((front(mailbox)?, mailbox)))
+            .min_by_key(|(seq, _)| *seq)
+            .map(|(_, m)| m)
     }
 
     /// Give memory back that an instance needs no more while it sleeps.

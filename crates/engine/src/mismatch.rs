@@ -9,6 +9,9 @@ use crate::{Awaited, Event, EventId, Mailbox, Payload};
 /// Longest value shown in a report, in characters.
 const SHOWN_MAX: usize = 200;
 
+/// How much of what two long values have in common is shown before they differ, in characters.
+const SHOWN_BEFORE: usize = 40;
+
 /// How many mailboxes and timers a report names.
 const WAITS_MAX: usize = 5;
 
@@ -69,7 +72,12 @@ const HINT_MORE: &str = "The code does more here than it did when it first ran. 
 const HINT_FEWER: &str = "The code does less here than it did when it first ran. Run the old code again, or register the change under a new version.";
 
 impl Mismatch {
-    pub(crate) fn new(event_id: EventId, recorded: Option<&Event>, attempt: Attempt<'_>, operations: &Operations) -> Self {
+    pub(crate) fn new(
+        event_id: EventId,
+        recorded: Option<&Event>,
+        attempt: Attempt<'_>,
+        operations: &Operations,
+    ) -> Self {
         let attempted = match attempt {
             Attempt::Command(event) | Attempt::End(event) => Some(event),
             Attempt::Wait(_) => None,
@@ -79,7 +87,8 @@ impl Mismatch {
             (None | Some(Role::Delivery | Role::End | Role::Termination), Attempt::Command(_))
             | (Some(Role::End), Attempt::Wait(_)) => HINT_MORE,
             // It went on then, and waits or ends now.
-            (Some(Role::Command), Attempt::Wait(_)) | (None | Some(Role::Command | Role::Delivery), Attempt::End(_)) => HINT_FEWER,
+            (Some(Role::Command), Attempt::Wait(_))
+            | (None | Some(Role::Command | Role::Delivery), Attempt::End(_)) => HINT_FEWER,
             _ => HINT_CHANGED,
         };
         Self {
@@ -89,19 +98,77 @@ impl Mismatch {
                 Attempt::Command(event) | Attempt::End(event) => describe(event, operations),
                 Attempt::Wait(awaited) => describe_wait(awaited, operations),
             },
-            field: recorded.zip(attempted).and_then(|(recorded, attempted)| difference(recorded, attempted)).map(Box::new),
+            field: recorded
+                .zip(attempted)
+                .and_then(|(recorded, attempted)| difference(recorded, attempted))
+                .map(Box::new),
             hint,
         }
     }
 }
 
-/// A payload as a report shows it.
-fn shown(payload: &Payload) -> String {
-    let Some(text) = payload else { return "undefined".into() };
-    match text.char_indices().nth(SHOWN_MAX) {
-        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
-        None => text.clone(),
+/// Two values as a report shows them: all of them, or where they begin to differ.
+fn shown(recorded: &Payload, attempted: &Payload) -> [String; 2] {
+    let values = [recorded, attempted];
+    let mut same = 0;
+    if let (Some(recorded), Some(attempted)) = (recorded, attempted)
+        && values
+            .iter()
+            .any(|value| value.as_ref().is_some_and(|text| text.len() > SHOWN_MAX))
+    {
+        same = recorded
+            .chars()
+            .zip(attempted.chars())
+            .take_while(|(a, b)| a == b)
+            .count();
     }
+    let begin = if same > SHOWN_MAX / 2 { same - SHOWN_BEFORE } else { 0 };
+    values.map(|value| {
+        value
+            .as_ref()
+            .map_or_else(|| "undefined".into(), |text| excerpt(text, begin))
+    })
+}
+
+fn excerpt(text: &str, begin: usize) -> String {
+    let shown: String = text.chars().skip(begin).take(SHOWN_MAX).collect();
+    let before = if begin > 0 { "…" } else { "" };
+    let after = if text.chars().nth(begin + SHOWN_MAX).is_some() {
+        "…"
+    } else {
+        ""
+    };
+    let size = if shown.len() < text.len() {
+        format!(" ({} bytes)", text.len())
+    } else {
+        String::new()
+    };
+    format!("{before}{shown}{after}{size}")
+}
+
+/// A time as people write it: `2023-11-14T22:13:20.000Z`.
+fn time(ms: i64) -> String {
+    let (days, of_day) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
+    // Civil from days, by Howard Hinnant: years begin in March, so that the leap day is the last of one.
+    let since_0000 = days + 719_468;
+    let (era, of_era) = (since_0000.div_euclid(146_097), since_0000.rem_euclid(146_097));
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 {
+        from_march + 3
+    } else {
+        from_march - 9
+    };
+    let year = year + era * 400 + i64::from(month <= 2);
+    let (hour, minute, second, ms) = (
+        of_day / 3_600_000,
+        of_day / 60_000 % 60,
+        of_day / 1_000 % 60,
+        of_day % 1_000,
+    );
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
 }
 
 fn describe(event: &Event, operations: &Operations) -> String {
@@ -115,7 +182,7 @@ fn describe(event: &Event, operations: &Operations) -> String {
         Event::ActivityCompleted { scheduled, .. } => format!("{} completes", activity(scheduled)),
         Event::ActivityAttemptFailed { scheduled, .. } => format!("an attempt of {} fails", activity(scheduled)),
         Event::ActivityFailed { scheduled, .. } => format!("{} fails", activity(scheduled)),
-        Event::TimerCreated { fire_at_ms } => format!("a timer for {fire_at_ms} ms since 1970 is created"),
+        Event::TimerCreated { fire_at_ms } => format!("a timer for {} is created", time(*fire_at_ms)),
         Event::TimerFired { timer } => format!("the timer of event {timer} fires"),
         Event::OperationCancelled { scheduled } => format!("the operation of event {scheduled} is cancelled"),
         Event::MessageReceived { mailbox, .. } => format!("{} is received", describe_mailbox(mailbox)),
@@ -158,9 +225,14 @@ fn describe_wait(awaited: &Awaited, operations: &Operations) -> String {
 /// activity are not compared: a stack changes with every edit, and options are taken from history.
 pub(crate) fn agree(recorded: &Event, attempted: &Event) -> bool {
     match (recorded, attempted) {
-        (Event::ActivityScheduled { name, input, .. }, Event::ActivityScheduled { name: name2, input: input2, .. }) => {
-            name == name2 && input == input2
-        }
+        (
+            Event::ActivityScheduled { name, input, .. },
+            Event::ActivityScheduled {
+                name: name2,
+                input: input2,
+                ..
+            },
+        ) => name == name2 && input == input2,
         (Event::ExecutionFailed { .. }, Event::ExecutionFailed { .. })
         | (Event::ExecutionCancelled { .. }, Event::ExecutionCancelled { .. }) => true,
         _ => recorded == attempted,
@@ -177,10 +249,11 @@ fn difference(recorded: &Event, attempted: &Event) -> Option<FieldDifference> {
         })
     };
     let value = |name, recorded: &Payload, attempted: &Payload| {
-        (recorded != attempted).then(|| FieldDifference {
+        let [shown, other] = shown(recorded, attempted);
+        (recorded != attempted).then_some(FieldDifference {
             name,
-            recorded: shown(recorded),
-            attempted: shown(attempted),
+            recorded: shown,
+            attempted: other,
         })
     };
     match (recorded, attempted) {
@@ -202,5 +275,40 @@ fn difference(recorded: &Event, attempted: &Event) -> Option<FieldDifference> {
             value("output", output, other)
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_dates() {
+        assert_eq!(time(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(time(-1), "1969-12-31T23:59:59.999Z");
+        assert_eq!(time(951_782_400_000), "2000-02-29T00:00:00.000Z");
+        assert_eq!(time(1_709_251_199_999), "2024-02-29T23:59:59.999Z");
+        assert_eq!(time(4_107_542_400_000), "2100-03-01T00:00:00.000Z");
+        assert_eq!(time(8_640_000_000_000_000), "275760-09-13T00:00:00.000Z");
+        for ms in [i64::MIN, i64::MAX] {
+            assert!(time(ms).ends_with('Z'));
+        }
+    }
+
+    #[test]
+    fn long_values_are_shown_where_they_differ() {
+        let text = |value: &str| Some(value.to_owned());
+        let long = "ä".repeat(300);
+        assert_eq!(shown(&text("a"), &None), ["a", "undefined"]);
+        assert_eq!(
+            shown(&text(&long), &None)[0],
+            format!("{}… (600 bytes)", "ä".repeat(200))
+        );
+        let [one, two] = shown(&text(&format!("{long}1{long}")), &text(&format!("{long}2")));
+        assert_eq!(one, format!("…{}1{}… (1201 bytes)", "ä".repeat(40), "ä".repeat(159)));
+        assert_eq!(two, format!("…{}2 (601 bytes)", "ä".repeat(40)));
+        let [one, two] = shown(&text(&long), &text(&long[..598]));
+        assert_eq!(one, format!("…{} (600 bytes)", "ä".repeat(41)));
+        assert_eq!(two, format!("…{} (598 bytes)", "ä".repeat(40)));
     }
 }

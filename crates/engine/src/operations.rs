@@ -6,7 +6,7 @@
 //! Nothing is due outside before [`Operations::go_live`]: an activity that a replay finds open starts only when the replay
 //! has shown that the code still fits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::Arc;
 
@@ -53,8 +53,18 @@ pub(crate) struct Operations {
 
 impl Operations {
     pub(crate) fn schedule(&mut self, id: EventId, name: String, input: Payload, options: ActivityOptions) {
-        let task = Arc::new(ActivityTask { scheduled: id, name, input, options });
-        let activity = Activity { task, attempt: 1, not_before_ms: 0, standing: Standing::Unknown };
+        let task = Arc::new(ActivityTask {
+            scheduled: id,
+            name,
+            input,
+            options,
+        });
+        let activity = Activity {
+            task,
+            attempt: 1,
+            not_before_ms: 0,
+            standing: Standing::Unknown,
+        };
         self.open.insert(id, Operation::Activity(activity));
         self.activities += 1;
         if self.live {
@@ -85,10 +95,13 @@ impl Operations {
 
     /// All that is open is given up.
     pub(crate) fn cancel_all(&mut self) {
-        for id in mem::take(&mut self.open).into_iter().filter_map(|(id, operation)| match operation {
-            Operation::Activity(activity) if self.live && activity.standing != Standing::Unknown => Some(id),
-            _ => None,
-        }) {
+        for id in mem::take(&mut self.open)
+            .into_iter()
+            .filter_map(|(id, operation)| match operation {
+                Operation::Activity(activity) if self.live && activity.standing != Standing::Unknown => Some(id),
+                _ => None,
+            })
+        {
             self.to_abort.push(id);
         }
         self.activities = 0;
@@ -96,7 +109,9 @@ impl Operations {
 
     /// An attempt of an activity failed; the next may start at `not_before_ms`.
     pub(crate) fn retry(&mut self, id: EventId, failed_attempt: u32, not_before_ms: i64) {
-        let Some(Operation::Activity(activity)) = self.open.get_mut(&id) else { return };
+        let Some(Operation::Activity(activity)) = self.open.get_mut(&id) else {
+            return;
+        };
         activity.attempt = failed_attempt.saturating_add(1);
         activity.not_before_ms = not_before_ms;
         if activity.standing == Standing::Told {
@@ -136,15 +151,30 @@ impl Operations {
         }
     }
 
-    /// What has to be done outside at the end of a turn.
-    pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
+    /// What has to be done outside at the end of a turn. An attempt whose end is `known` already, but was not delivered yet,
+    /// is not started again.
+    pub(crate) fn take_effects(&mut self, known: &BTreeSet<EventId>) -> Vec<Effect> {
         let aborts = mem::take(&mut self.to_abort);
-        let mut effects: Vec<Effect> = aborts.into_iter().map(|scheduled| Effect::AbortActivity { scheduled }).collect();
+        let mut effects: Vec<Effect> = aborts
+            .into_iter()
+            .map(|scheduled| Effect::AbortActivity { scheduled })
+            .collect();
         for id in mem::take(&mut self.to_start) {
-            if let Some(Operation::Activity(activity)) = self.open.get_mut(&id) {
+            if known.contains(&id) {
+                self.to_start.push(id);
+            } else if let Some(Operation::Activity(activity)) = self.open.get_mut(&id) {
                 activity.standing = Standing::Told;
-                let Activity { task, attempt, not_before_ms, .. } = activity;
-                effects.push(Effect::StartActivity { task: Arc::clone(task), attempt: *attempt, not_before_ms: *not_before_ms });
+                let Activity {
+                    task,
+                    attempt,
+                    not_before_ms,
+                    ..
+                } = activity;
+                effects.push(Effect::StartActivity {
+                    task: Arc::clone(task),
+                    attempt: *attempt,
+                    not_before_ms: *not_before_ms,
+                });
             }
         }
         effects

@@ -32,7 +32,10 @@ impl Random {
     pub(crate) fn uuid(&mut self) -> String {
         let mut bytes = [0; 16];
         self.stream().fill_bytes(&mut bytes);
-        uuid::Builder::from_random_bytes(bytes).into_uuid().hyphenated().to_string()
+        uuid::Builder::from_random_bytes(bytes)
+            .into_uuid()
+            .hyphenated()
+            .to_string()
     }
 
     fn stream(&mut self) -> &mut ChaCha8Rng {

@@ -32,7 +32,14 @@ pub(crate) struct Tape {
 impl Tape {
     pub(crate) const fn new() -> Self {
         let events = VecDeque::new();
-        Self { events, next_page: EventId::FIRST, deliveries: 0, begun: false, complete: false, ended: false }
+        Self {
+            events,
+            next_page: EventId::FIRST,
+            deliveries: 0,
+            begun: false,
+            complete: false,
+            ended: false,
+        }
     }
 
     /// Append a page; `complete` says that it reaches the end of history.
@@ -47,7 +54,13 @@ impl Tape {
 
     fn push(&mut self, record: EventRecord) -> Result<(), RecordError> {
         let (event_id, kind, time_ms) = (record.event_id, record.kind, record.time_ms);
-        let fail = |problem| Err(RecordError { event_id, kind, problem });
+        let fail = |problem| {
+            Err(RecordError {
+                event_id,
+                kind,
+                problem,
+            })
+        };
         if event_id != self.next_page {
             return fail(format!("event {} was expected in its place", self.next_page));
         }

@@ -21,12 +21,7 @@ fn details(error: &RuntimeError) -> Option<Value> {
         RuntimeError::InstanceEnded { id, status } | RuntimeError::NotSuspended { id, status } => {
             json!({ "instanceId": id, "status": status.as_str() })
         }
-        RuntimeError::Nondeterminism(mismatch) => json!({
-            "eventId": mismatch.event_id.0,
-            "recorded": mismatch.recorded,
-            "attempted": mismatch.attempted,
-            "field": mismatch.field.as_ref().map(|f| json!({ "name": f.name, "recorded": f.recorded, "attempted": f.attempted })),
-        }),
+        RuntimeError::Nondeterminism(mismatch) => json!({ "report": perdure_runtime::mismatch_report(mismatch, "") }),
         RuntimeError::Provider(error) => provider_details(error),
         RuntimeError::State(_) | RuntimeError::Argument(_) => return None,
     })

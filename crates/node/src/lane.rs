@@ -71,6 +71,8 @@ pub struct LogJob {
     pub message: String,
     /// JSON text of an object.
     pub fields: Option<String>,
+    /// Whether it is the runtime's own, not an orchestration's.
+    pub internal: bool,
 }
 
 /// What a job can be.
@@ -185,8 +187,15 @@ impl NativeRuntime {
         let timeout =
             Duration::try_from_secs_f64(timeout_ms / 1_000.0).map_err(|e| argument(format!("timeout: {e}")))?;
         let (inner, replies) = (Arc::clone(&self.inner), self.replies.clone());
+        let begun = inner.begin_shutdown();
         crate::tokio_threads::handle()?.spawn(async move {
-            let result = inner.shutdown(timeout).await.map(|()| None);
+            let result = match begun {
+                Ok(()) => {
+                    inner.finish_shutdown(timeout).await;
+                    Ok(None)
+                }
+                Err(error) => Err(error),
+            };
             replies.push(Answer { request, result });
         });
         Ok(())
@@ -226,6 +235,7 @@ impl NativeRuntime {
                 level: record.level.as_str().to_owned(),
                 message: record.message,
                 fields: record.fields,
+                internal: record.internal,
             }),
         })
     }

@@ -7,7 +7,7 @@ use perdure_engine::EventId;
 use perdure_provider::{NewMessage, Outcome, Provider, TurnCommit, Write};
 use tokio::sync::oneshot;
 
-use crate::store::{NAME, START_MS, Store, answer, custom_status, event, instance, scheduled, start, turn, within};
+use crate::store::{START_MS, Store, answer, custom_status, event, instance, scheduled, start, turn, within};
 
 /// Every sort of write in one batch, each seeing what those before it did.
 pub async fn outcomes_come_in_the_order_of_the_writes(store: &Store) {
@@ -136,6 +136,10 @@ pub async fn a_refused_batch_leaves_nothing_and_harms_no_other(store: &Store) {
     let first = store.first();
     let worker = first.worker("w").await;
     let owned = first.owned("owned", &worker).await;
+    let good = TurnCommit {
+        custom_status: custom_status("1"),
+        ..turn(&owned, &worker)
+    };
     let bad = TurnCommit {
         events: vec![scheduled(9)],
         ..turn(&owned, &worker)
@@ -145,7 +149,8 @@ pub async fn a_refused_batch_leaves_nothing_and_harms_no_other(store: &Store) {
         let (done, answered) = answer();
         let mut writes = vec![start(instance(&format!("a{n}"))), start(instance(&format!("b{n}")))];
         if n % 10 == 5 {
-            writes.insert(1, Write::Turn(Box::new(bad.clone())));
+            writes.insert(1, Write::Turn(Box::new(good.clone())));
+            writes.insert(2, Write::Turn(Box::new(bad.clone())));
         }
         first.provider.commit(Arc::new(writes), done);
         answers.push(answered);
@@ -161,12 +166,12 @@ pub async fn a_refused_batch_leaves_nothing_and_harms_no_other(store: &Store) {
             );
         }
     }
-    first
-        .commit(TurnCommit {
-            events: vec![scheduled(2)],
-            ..turn(&owned, &worker)
-        })
-        .await;
-    assert_eq!(first.status("owned").await.name, NAME);
+    // Neither does what the store remembers of it.
+    let next = TurnCommit {
+        events: vec![scheduled(2)],
+        ..turn(&owned, &worker)
+    };
+    assert_eq!(first.commit(next).await.0, 0, "no custom status was stored");
+    assert_eq!(first.status("owned").await.custom_status, None);
     assert_eq!(first.history(owned.key).await[1].event_id, EventId(2));
 }

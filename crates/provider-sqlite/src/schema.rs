@@ -31,9 +31,15 @@ const PROBES: &[&str] = &[
 
 /// The version of the schema in a file that is ours or still empty; an error for every other file. Only reads.
 pub(crate) fn identify(connection: &Connection) -> Result<u32, Failure> {
+    // All at one moment: between two reads another opener may have made the file ours.
+    let moment = connection
+        .is_autocommit()
+        .then(|| connection.unchecked_transaction())
+        .transpose()?;
     let application: i64 = read_pragma(connection, "application_id")?;
     let version: i64 = read_pragma(connection, "user_version")?;
     let objects: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    moment.map(|transaction| transaction.finish()).transpose()?;
     match (application, version, objects) {
         (0, 0, 0) => Ok(0),
         (APPLICATION_ID, version, _) => {

@@ -2,46 +2,12 @@
 
 mod common;
 
-use std::sync::Arc;
-
-use perdure_engine::{Event, EventId, EventRecord, ExecutionId};
-use perdure_provider::{
-    Acquire, Acquired, NewInstance, NewWorker, OnConflict, Outcome, Provider, ProviderErrorKind as Kind, Status,
-    WorkerId, Write,
-};
+use perdure_engine::{EventId, ExecutionId};
+use perdure_provider::{Acquire, Acquired, NewWorker, Provider, ProviderErrorKind as Kind, Status, WorkerId};
 use perdure_provider_sqlite::SqliteProvider;
 use rusqlite::Connection;
-use tokio::sync::oneshot;
 
-use common::{Directory, manual_clock, open};
-
-async fn start(store: &SqliteProvider, id: &str) {
-    let event = Event::ExecutionStarted {
-        name: "flow".into(),
-        version: "1".into(),
-        input: None,
-        seed: 1,
-        parent: None,
-    };
-    let instance = NewInstance {
-        id: id.into(),
-        name: "flow".into(),
-        version: "1".into(),
-        first_event: EventRecord::new(EventId::FIRST, 0, event),
-        parent_id: None,
-        tags: None,
-        priority: 0,
-        claim: None,
-        on_conflict: OnConflict::Keep,
-    };
-    let (answer, answered) = oneshot::channel();
-    let done = Box::new(move |result| answer.send(result).unwrap());
-    store.commit(Arc::new(vec![Write::Start(Box::new(instance))]), done);
-    assert!(matches!(
-        answered.await.unwrap().unwrap()[..],
-        [Outcome::Started { .. }]
-    ));
-}
+use common::{Directory, commit, manual_clock, open, start, started};
 
 async fn acquire(store: &SqliteProvider) -> Acquired {
     let worker = WorkerId("w".into());
@@ -53,7 +19,7 @@ async fn acquire(store: &SqliteProvider) -> Acquired {
         process_start: "1".into(),
         lease_ms: 1_000,
     };
-    store.register_worker(new).await.unwrap();
+    store.register_worker(new).await.expect("the worker is registered");
     let registered = vec![("flow".into(), "1".into())];
     store
         .acquire(Acquire {
@@ -63,7 +29,7 @@ async fn acquire(store: &SqliteProvider) -> Acquired {
             history_page: 10,
         })
         .await
-        .unwrap()
+        .expect("the store answers")
 }
 
 /// It is held with the reason, and nobody else's work waits for it.
@@ -90,9 +56,9 @@ async fn an_instance_with_an_unreadable_row_is_suspended_alone() {
         let directory = Directory::new();
         let path = directory.join("store.db");
         let store = open(&path, manual_clock());
-        start(&store, "bad").await;
+        started(&commit(&store, vec![start("bad")]));
         Connection::open(&path).unwrap().execute_batch(damage).unwrap();
-        start(&store, "good").await;
+        started(&commit(&store, vec![start("good")]));
         let acquired = acquire(&store).await;
         assert_eq!(
             acquired
@@ -124,7 +90,7 @@ async fn an_unreadable_event_is_named() {
     let directory = Directory::new();
     let path = directory.join("store.db");
     let store = open(&path, manual_clock());
-    start(&store, "a").await;
+    started(&commit(&store, vec![start("a")]));
     let key = acquire(&store).await.instances[0].key;
     Connection::open(&path)
         .unwrap()
@@ -147,7 +113,7 @@ async fn a_page_that_is_destroyed_later_is_told() {
     let directory = Directory::new();
     let path = directory.join("store.db");
     let store = open(&path, manual_clock());
-    start(&store, "a").await;
+    started(&commit(&store, vec![start("a")]));
     store.close().await;
     let store = open(&path, manual_clock());
     let length = std::fs::metadata(&path).unwrap().len() as usize;

@@ -23,10 +23,8 @@ fn refused(path: impl AsRef<Path>) -> ProviderError {
 /// Refused with an error of this kind that names the file and says this much; the file is what it was, and no other was made.
 fn refused_untouched(directory: &Directory, path: &Path, kind: Kind, says: &[&str]) {
     let files = || {
-        let mut files: Vec<_> = fs::read_dir(directory.join(""))
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect();
+        let entries = fs::read_dir(directory.join("")).expect("the directory is there");
+        let mut files: Vec<_> = entries.map(|entry| entry.expect("it is read").path()).collect();
         files.sort();
         files
     };
@@ -210,7 +208,7 @@ fn a_newer_schema_is_refused() {
 fn filled(directory: &Directory) -> std::path::PathBuf {
     let path = directory.join("store.db");
     open(&path, system_clock());
-    let raw = Connection::open(&path).unwrap();
+    let raw = Connection::open(&path).expect("the file opens");
     raw.execute_batch(
         "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
          INSERT INTO history (instance_key, execution, event_id, time, kind, payload)
@@ -218,7 +216,7 @@ fn filled(directory: &Directory) -> std::path::PathBuf {
          INSERT INTO messages (instance_key, kind, time) VALUES (1, 'Cancel', 0);
          PRAGMA wal_checkpoint(TRUNCATE)",
     )
-    .unwrap();
+    .expect("the file is written");
     path
 }
 

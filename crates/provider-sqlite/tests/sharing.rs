@@ -6,33 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use perdure_engine::{Event, EventId, EventRecord};
-use perdure_provider::{NewInstance, OnConflict, Outcome, Provider, ProviderError, Write};
+use perdure_engine::EventId;
+use perdure_provider::{Outcome, Provider, Write};
 use perdure_provider_sqlite::{SqliteProvider, SqliteStats};
 use rusqlite::Connection;
 
-use common::{Directory, manual_clock, open, system_clock};
-
-fn start(id: &str) -> Write {
-    let event = Event::ExecutionStarted {
-        name: "flow".into(),
-        version: "1".into(),
-        input: None,
-        seed: 1,
-        parent: None,
-    };
-    Write::Start(Box::new(NewInstance {
-        id: id.into(),
-        name: "flow".into(),
-        version: "1".into(),
-        first_event: EventRecord::new(EventId::FIRST, 0, event),
-        parent_id: None,
-        tags: None,
-        priority: 0,
-        claim: None,
-        on_conflict: OnConflict::Keep,
-    }))
-}
+use common::{Directory, commit, manual_clock, open, start, started, system_clock};
 
 /// A start with an event that may not be its first: its batch is refused.
 fn bad_start() -> Write {
@@ -41,23 +20,6 @@ fn bad_start() -> Write {
     };
     instance.first_event.event_id = EventId(2);
     Write::Start(instance)
-}
-
-type Answer = mpsc::Receiver<Result<Vec<Outcome>, ProviderError>>;
-
-fn commit(store: &SqliteProvider, writes: Vec<Write>) -> Answer {
-    let (answer, answered) = mpsc::channel();
-    // A test may have looked away by then.
-    store.commit(Arc::new(writes), Box::new(move |result| drop(answer.send(result))));
-    answered
-}
-
-fn started(answer: &Answer) {
-    let outcomes = answer
-        .recv()
-        .expect("a batch is answered")
-        .expect("the batch is written");
-    assert!(matches!(outcomes[..], [Outcome::Started { .. }]), "{outcomes:?}");
 }
 
 /// Keep the writer in an answer until the returned sender is dropped.

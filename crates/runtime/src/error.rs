@@ -63,6 +63,7 @@ impl RuntimeError {
             RuntimeError::Provider(error) if matches!(error.kind, ProviderErrorKind::SchemaVersion { .. }) => {
                 "SCHEMA_VERSION"
             }
+            RuntimeError::Provider(error) if error.kind == ProviderErrorKind::Closed => "RUNTIME_STATE",
             RuntimeError::Provider(_) => "PROVIDER",
         }
     }

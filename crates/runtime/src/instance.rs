@@ -1,10 +1,11 @@
 //! One instance that this worker owns.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
-use perdure_engine::{Budget, Completion, Engine, EventId, ExecutionId, MessageSeq, RecordError, Start};
+use perdure_engine::{Budget, Completion, Engine, EventId, ExecutionId, Message, MessageSeq, RecordError, Start};
 use perdure_provider::{AcquiredInstance, Epoch, InstanceKey};
 use perdure_scheduler::Process;
 
@@ -141,4 +142,61 @@ impl Core {
             None => true,
         }
     }
+
+    /// A released instance is this worker's again. `false`: its engine was set aside meanwhile, it must be made anew.
+    pub(crate) fn reuse(&mut self, epoch: Epoch, messages: &[Message]) -> bool {
+        if self.engine.is_none() {
+            return false;
+        }
+        self.process = Process::default();
+        self.epoch = epoch;
+        self.alarm_ms = None;
+        for message in messages {
+            self.keep(Completion::Message(message.clone()));
+        }
+        true
+    }
+
+    /// Make an idle instance ready for its first turn here, or blocked until what the turn needs has been read.
+    pub(crate) fn make_ready(&mut self, came_early: bool) -> Needs {
+        let notified = self.process.notify();
+        debug_assert!(notified, "what was just loaded is idle");
+        let needs = match self.engine.as_ref().and_then(Engine::needs_history) {
+            _ if came_early => Needs::Messages,
+            Some(from) => Needs::History(from),
+            None => Needs::Nothing,
+        };
+        if needs != Needs::Nothing {
+            let blocked = self.process.begin() && self.process.block();
+            debug_assert!(blocked, "it was just made ready");
+        }
+        needs
+    }
+
+    /// Take in all messages that wait for the instance in the store, whatever was known of them.
+    pub(crate) fn take_messages(&mut self, messages: Vec<Message>) {
+        let known: HashSet<MessageSeq> = self
+            .pending
+            .iter()
+            .filter_map(|completion| match completion {
+                Completion::Message(message) => Some(message.seq),
+                _ => None,
+            })
+            .collect();
+        self.seen = messages.last().map_or(self.seen, |last| last.seq.max(self.seen));
+        // The engine puts them in order, and takes none twice.
+        let unknown = messages.into_iter().filter(|message| !known.contains(&message.seq));
+        self.pending.extend(unknown.map(Completion::Message));
+    }
+}
+
+/// What an instance needs before its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Nothing.
+    Nothing,
+    /// All messages that wait for it: some came before it was here.
+    Messages,
+    /// The page of its history that begins with this event.
+    History(EventId),
 }

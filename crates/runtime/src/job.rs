@@ -108,4 +108,6 @@ pub struct LogRecord {
     pub message: String,
     /// More about it, as JSON text of an object.
     pub fields: Option<String>,
+    /// Whether it is the runtime's own, not an orchestration's.
+    pub internal: bool,
 }

@@ -2,25 +2,28 @@
 
 use std::sync::Arc;
 
-use perdure_engine::{Completion, Engine, EventId, MessageSeq, Start};
-use perdure_provider::InstanceKey;
+use perdure_engine::{Engine, EventId, Start};
+use perdure_provider::{ProviderError, ProviderErrorKind};
 use perdure_scheduler::Class;
 
-use crate::activities::AbortReason;
 use crate::instance::Instance;
-use crate::job::{Level, Queued};
+use crate::job::Queued;
 use crate::options::HISTORY_PAGE;
+use crate::report::Report;
 use crate::retry::retrying;
 use crate::session::Session;
 
 impl Session {
-    /// Read what waits for one instance.
-    pub(crate) fn inbox_again(self: &Arc<Self>, key: InstanceKey) {
+    /// Read all messages that wait for a blocked instance; it is ready afterwards, or reads its history.
+    pub(crate) fn load_messages(self: &Arc<Self>, instance: Arc<Instance>) {
         let this = Arc::clone(self);
         self.shared.store.tokio.spawn(async move {
-            let messages = retrying(|| this.shared.store.provider.read_messages(key)).await;
-            for message in messages.unwrap_or_default() {
-                this.receive(key, Completion::Message(message));
+            match retrying(|| this.shared.store.provider.read_messages(instance.key)).await {
+                Ok(messages) => {
+                    instance.lock().take_messages(messages);
+                    this.loaded(instance);
+                }
+                Err(error) => this.unreadable(&instance, &error),
             }
         });
     }
@@ -39,13 +42,7 @@ impl Session {
             };
             let (page, messages) = match (page, messages) {
                 (Ok(page), Ok(messages)) => (page, messages),
-                (Err(error), _) | (_, Err(error)) => {
-                    this.shared.log(
-                        Level::Error,
-                        format!("the history of instance '{}' cannot be read: {error}", instance.id),
-                    );
-                    return this.forget(&instance, AbortReason::LeaseLost);
-                }
+                (Err(error), _) | (_, Err(error)) => return this.unreadable(&instance, &error),
             };
             let mut core = instance.lock();
             let complete = page.len() < HISTORY_PAGE;
@@ -62,29 +59,35 @@ impl Session {
             };
             if let Err(problem) = loaded {
                 drop(core);
-                return this.suspend(&instance, problem.to_string());
+                return this.suspend(&instance, Report::of_problem(&problem.to_string()));
             }
-            if from == EventId::FIRST {
-                // All that waits was just read; what was kept of it meanwhile would come twice.
-                core.pending
-                    .retain(|c| !matches!(c, Completion::Message(m) if messages.iter().any(|read| read.seq == m.seq)));
-                let later = std::mem::take(&mut core.pending);
-                core.pending = messages.into_iter().map(Completion::Message).chain(later).collect();
-                let last = core.pending.iter().filter_map(|c| match c {
-                    Completion::Message(m) => Some(m.seq),
-                    _ => None,
-                });
-                core.seen = last.max().unwrap_or(MessageSeq(0)).max(core.seen);
-            }
-            if let Some(from) = core.engine.as_ref().and_then(Engine::needs_history) {
-                drop(core);
-                return this.load(instance, from);
-            }
-            let ready = core.process.end(true);
+            core.take_messages(messages);
             drop(core);
-            if ready {
-                this.shared.lane.push(Class::First, Queued::Turn(instance));
-            }
+            this.loaded(instance);
         });
+    }
+
+    /// What an instance was blocked for is here.
+    fn loaded(self: &Arc<Self>, instance: Arc<Instance>) {
+        let mut core = instance.lock();
+        if let Some(from) = core.engine.as_ref().and_then(Engine::needs_history) {
+            drop(core);
+            return self.load(instance, from);
+        }
+        let ready = core.process.end(true);
+        drop(core);
+        if ready {
+            self.shared.lane.push(Class::First, Queued::Turn(instance));
+        }
+    }
+
+    /// The store cannot give what an instance needs: hold it for somebody to look at.
+    fn unreadable(self: &Arc<Self>, instance: &Arc<Instance>, error: &ProviderError) {
+        if error.kind != ProviderErrorKind::Closed {
+            self.suspend(
+                instance,
+                Report::of_problem(&format!("it cannot be read from the store: {error}")),
+            );
+        }
     }
 }

@@ -39,6 +39,8 @@ pub(crate) const ACQUIRE_BATCH: usize = 64;
 pub(crate) const HISTORY_PAGE: usize = 2_000;
 /// Messages read at once.
 pub(crate) const INBOX_PAGE: usize = 1_000;
+/// Instances remembered because messages came for them before they did; with more, every instance that comes is looked after.
+pub(crate) const EARLY_MAX: usize = 10_000;
 /// Statuses read at once for those who wait for them.
 pub(crate) const STATUS_PAGE: usize = 500;
 /// An instance whose timer is due sooner than this stays where it is; one that sleeps longer is released.

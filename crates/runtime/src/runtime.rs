@@ -131,16 +131,23 @@ impl Runtime {
         }
     }
 
-    /// Take no new work, let running turns and activities finish until `timeout`, abort the rest, hand over what is left.
-    /// Returns as soon as that is done.
+    /// From here on take no new work and start no activity; [`finish_shutdown`](Self::finish_shutdown) does the rest.
     ///
     /// # Errors
     ///
-    /// [`RuntimeError::State`] unless it is started. A store that does not answer is no error: the lease ends by itself.
-    pub async fn shutdown(&self, timeout: Duration) -> Result<(), RuntimeError> {
+    /// [`RuntimeError::State`] unless it is started.
+    pub fn begin_shutdown(&self) -> Result<(), RuntimeError> {
         self.change_phase(Phase::Started, Phase::Stopping, "the runtime is not started")?;
         if let Some(session) = self.session() {
             session.drain();
+        }
+        Ok(())
+    }
+
+    /// After [`begin_shutdown`](Self::begin_shutdown): let running turns and activities finish until `timeout`, abort the rest, hand over
+    /// what is left. Returns as soon as that is done. When the store does not answer, the worker's lease ends by itself.
+    pub async fn finish_shutdown(&self, timeout: Duration) {
+        if let Some(session) = self.session() {
             let drained = async {
                 while !session.is_drained() {
                     session.drained.notified().await;
@@ -152,18 +159,15 @@ impl Runtime {
             }
             session.end(AbortReason::Shutdown);
             if let Err(error) = self.shared.store.provider.release_worker(&session.worker).await {
-                self.shared.log(
-                    Level::Warn,
-                    format!(
-                        "what worker {} owned is taken over when its lease ends: {error}",
-                        session.worker
-                    ),
+                let message = format!(
+                    "what worker {} owned is taken over when its lease ends: {error}",
+                    session.worker
                 );
+                self.shared.log(Level::Warn, message);
             }
         }
         *self.state.session.write() = None;
         *self.state.phase.lock() = Phase::Stopped;
-        Ok(())
     }
 
     fn change_phase(&self, from: Phase, to: Phase, otherwise: &'static str) -> Result<(), RuntimeError> {

@@ -4,7 +4,6 @@
 //!
 //! Lock order: table, then an instance's core, then activities. A lane or the committer is called with a core locked at most.
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -18,9 +17,10 @@ use tokio::task::JoinHandle;
 use crate::activities::{AbortReason, Activities, ActivityToken, Attempt};
 use crate::alarms::Alarms;
 use crate::committer::Patience;
-use crate::instance::Instance;
+use crate::instance::{Instance, Needs};
 use crate::job::{Level, Queued};
 use crate::options::OWNED_INSTANCES_MAX;
+use crate::report::Report;
 use crate::shared::Shared;
 use crate::store::LocalWorker;
 use crate::table::Table;
@@ -43,8 +43,6 @@ pub(crate) struct Session {
     pub(crate) next_acquire_ms: Mutex<Option<i64>>,
     pub(crate) acquire_wanted: Notify,
     pub(crate) inbox_wanted: Notify,
-    /// Instances for which the inbox held messages before they were in the table.
-    early: Mutex<HashSet<InstanceKey>>,
     /// Takes no new work; see [`Runtime::shutdown`](crate::Runtime::shutdown).
     draining: AtomicBool,
     ended: AtomicBool,
@@ -68,7 +66,6 @@ impl Session {
             next_acquire_ms: Mutex::new(Some(0)),
             acquire_wanted: Notify::new(),
             inbox_wanted: Notify::new(),
-            early: Mutex::default(),
             draining: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             drained: Notify::new(),
@@ -94,58 +91,50 @@ impl Session {
             .table
             .lock()
             .take_released(key, acquired.epoch, acquired.next_event_id);
-        let instance = match kept {
-            Some((instance, true)) => {
-                let mut core = instance.lock();
-                core.process = perdure_scheduler::Process::default();
-                core.epoch = acquired.epoch;
-                for message in acquired.messages {
-                    core.keep(Completion::Message(message));
-                }
-                drop(core);
-                instance
+        let reused = match kept {
+            Some((instance, true)) if instance.lock().reuse(acquired.epoch, &acquired.messages) => Some(instance),
+            Some((stale, _)) => {
+                self.drop_generator(&stale);
+                None
             }
-            kept => {
-                if let Some((stale, _)) = kept {
-                    self.drop_generator(&stale);
-                }
-                match Instance::new(self.shared.next_token(), acquired, self.shared.options.budget) {
-                    Ok(instance) => instance,
-                    Err((instance, problem)) => {
-                        self.table.lock().insert(Arc::clone(&instance));
-                        return self.suspend(&instance, problem.to_string());
-                    }
-                }
-            }
+            None => None,
         };
-        self.table.lock().insert(Arc::clone(&instance));
-        if self.early.lock().remove(&key) {
-            self.inbox_again(key);
-        }
-        let needs_history = {
-            let mut core = instance.lock();
-            let notified = core.process.notify();
-            debug_assert!(notified, "what was just loaded is idle");
-            let from = core.engine.as_ref().and_then(perdure_engine::Engine::needs_history);
-            if from.is_some() {
-                let blocked = core.process.begin() && core.process.block();
-                debug_assert!(blocked, "it was just made ready");
-            }
-            from
+        let instance = match reused {
+            Some(instance) => instance,
+            None => match Instance::new(self.shared.next_token(), acquired, self.shared.options.budget) {
+                Ok(instance) => instance,
+                Err((instance, problem)) => {
+                    self.table.lock().insert(Arc::clone(&instance));
+                    return self.suspend(&instance, Report::of_problem(&problem.to_string()));
+                }
+            },
         };
-        match needs_history {
-            Some(from) => self.load(instance, from),
-            None => self.shared.lane.push(Class::First, Queued::Turn(instance)),
+        let needs = {
+            let mut table = self.table.lock();
+            let came_early = table.insert(Arc::clone(&instance));
+            // Still under the table's lock: nobody else has found it, so nobody else makes it ready.
+            instance.lock().make_ready(came_early)
+        };
+        match needs {
+            Needs::Nothing => self.shared.lane.push(Class::First, Queued::Turn(instance)),
+            Needs::Messages => self.load_messages(instance),
+            Needs::History(from) => self.load(instance, from),
         }
     }
 
     /// Messages of the inbox. Those of instances that are not here yet are fetched again when they are.
     pub(crate) fn receive(self: &Arc<Self>, key: InstanceKey, completion: Completion) {
-        let Some(instance) = self.table.lock().get(key).cloned() else {
-            self.early.lock().insert(key);
-            return;
+        let instance = {
+            let mut table = self.table.lock();
+            let found = table.get(key).cloned();
+            if found.is_none() {
+                table.came_early(key);
+            }
+            found
         };
-        self.notify(&instance, Some(completion));
+        if let Some(instance) = instance {
+            self.notify(&instance, Some(completion));
+        }
     }
 
     /// Something happened to an instance: make it ready if that means work.
@@ -330,14 +319,10 @@ impl Session {
     }
 
     /// Hold an instance whose code or history is not fit to go on. Nothing of its turn is stored.
-    pub(crate) fn suspend(self: &Arc<Self>, instance: &Arc<Instance>, report: String) {
+    pub(crate) fn suspend(self: &Arc<Self>, instance: &Arc<Instance>, report: Report) {
         self.shared.log(
-            Level::Error,
-            format!(
-                "instance '{}' is suspended: {}",
-                instance.id,
-                report.lines().next().unwrap_or_default()
-            ),
+            Level::Warn,
+            format!("instance '{}' is suspended: {}", instance.id, report.headline()),
         );
         let commit = {
             let core = instance.lock();
@@ -351,7 +336,9 @@ impl Session {
                 consumed: Vec::new(),
                 seen: core.seen,
                 custom_status: None,
-                after: AfterTurn::Suspend { report },
+                after: AfterTurn::Suspend {
+                    report: report.into_text(),
+                },
                 time_ms: self.now_ms(),
             }
         };

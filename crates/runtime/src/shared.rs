@@ -55,6 +55,7 @@ impl Shared {
                 level,
                 message,
                 fields: None,
+                internal: true,
             }),
         );
     }

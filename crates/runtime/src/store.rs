@@ -201,8 +201,9 @@ impl Store {
         });
     }
 
-    /// Send a message to an instance.
+    /// Send a message to an instance. To cancel one that has ended is no error: there is nothing left to cancel.
     pub fn send(self: &Arc<Self>, id: String, body: MessageBody, reply: Reply<()>) {
+        let is_cancel = matches!(body, MessageBody::Cancel { .. });
         let message = NewMessage {
             instance: id.clone(),
             body,
@@ -222,12 +223,13 @@ impl Store {
                 reply(Ok(()));
             }
             Ok(Outcome::NotFound) => reply(Err(RuntimeError::InstanceNotFound { id })),
+            Ok(Outcome::Ended { .. }) if is_cancel => reply(Ok(())),
             Ok(Outcome::Ended { status }) => reply(Err(RuntimeError::InstanceEnded { id, status })),
             other => reply(Err(unexpected(other))),
         });
     }
 
-    /// End an instance at once, whoever owns it.
+    /// End an instance at once, whoever owns it. One that has ended already stays as it is.
     pub fn terminate(self: &Arc<Self>, id: String, reason: Payload, reply: Reply<()>) {
         let write = Write::Terminate(Terminate {
             id: id.clone(),
@@ -244,7 +246,7 @@ impl Store {
                 reply(Ok(()));
             }
             Ok(Outcome::NotFound) => reply(Err(RuntimeError::InstanceNotFound { id })),
-            Ok(Outcome::Ended { status }) => reply(Err(RuntimeError::InstanceEnded { id, status })),
+            Ok(Outcome::Ended { .. }) => reply(Ok(())),
             other => reply(Err(unexpected(other))),
         });
     }

@@ -1,6 +1,6 @@
 //! The instances that this worker has loaded, and which of them may be set aside.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use hashlink::LinkedHashMap;
@@ -8,6 +8,7 @@ use perdure_engine::EventId;
 use perdure_provider::{Epoch, InstanceKey};
 
 use crate::instance::{Instance, Token};
+use crate::options::EARLY_MAX;
 
 /// Instances by key, and those with a live generator by how long they were not used.
 #[derive(Default)]
@@ -17,11 +18,32 @@ pub(crate) struct Table {
     released: HashMap<InstanceKey, (Arc<Instance>, Epoch, EventId)>,
     /// Owned and released instances with a generator, least recently used first.
     hot: LinkedHashMap<Token, Arc<Instance>>,
+    early: Early,
+}
+
+/// Instances for which messages came before they were in the table: what waits for them must be read again when they are.
+#[derive(Default)]
+struct Early {
+    keys: HashSet<InstanceKey>,
+    /// There were more than [`EARLY_MAX`]: it may be any.
+    any: bool,
 }
 
 impl Table {
-    pub(crate) fn insert(&mut self, instance: Arc<Instance>) {
-        self.owned.insert(instance.key, instance);
+    /// The instance is owned from now on. `true`: messages came for it before.
+    pub(crate) fn insert(&mut self, instance: Arc<Instance>) -> bool {
+        let key = instance.key;
+        self.owned.insert(key, instance);
+        self.early.keys.remove(&key) || self.early.any
+    }
+
+    /// A message came for an instance that is not here.
+    pub(crate) fn came_early(&mut self, key: InstanceKey) {
+        if self.early.keys.len() < EARLY_MAX {
+            self.early.keys.insert(key);
+        } else {
+            self.early.any = true;
+        }
     }
 
     pub(crate) fn get(&self, key: InstanceKey) -> Option<&Arc<Instance>> {

@@ -21,9 +21,15 @@ impl Runtime {
         fields: Option<String>,
     ) -> Result<(), RuntimeError> {
         if !self.is_replaying(token)? {
-            self.shared
-                .lane
-                .push(Class::First, Queued::Log(LogRecord { level, message, fields }));
+            self.shared.lane.push(
+                Class::First,
+                Queued::Log(LogRecord {
+                    level,
+                    message,
+                    fields,
+                    internal: false,
+                }),
+            );
         }
         Ok(())
     }

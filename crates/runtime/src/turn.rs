@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use perdure_engine::{
-    Awaited, Command, Delivery, Effect, EventId, Mismatch, Outcome as End, Step, Terminal, TurnOutput, Waiting,
+    Awaited, Command, Delivery, Effect, EventId, Outcome as End, Step, Terminal, TurnOutput, Waiting,
 };
-use perdure_provider::{AfterTurn, Outcome, ProviderError, Status, StatusChange, TurnCommit, Write};
+use perdure_provider::{AfterTurn, Outcome, ProviderError, ProviderErrorKind, Status, StatusChange, TurnCommit, Write};
 use perdure_scheduler::Class;
 
 use crate::activities::AbortReason;
@@ -15,6 +15,7 @@ use crate::instance::{Core, Instance};
 use crate::job::{Level, Queued};
 use crate::maps::Turn;
 use crate::options::HOLD_TIMER_MS;
+use crate::report::Report;
 use crate::session::{Alarm, Session};
 
 /// What the code of a turn is handed next.
@@ -126,16 +127,13 @@ pub(crate) fn end(turn: Turn) {
     }
 }
 
-/// The code does not fit its history: suspend the instance and tell where in the code.
+/// The code does not fit its history, or cannot be run: suspend the instance and tell where in the code that showed.
 pub(crate) fn suspend(turn: Turn, source: &str) {
     let report = {
         let core = turn.instance.lock();
-        let mismatch = core.engine.as_ref().and_then(|e| e.mismatch()).map(Mismatch::to_string);
-        let mismatch = mismatch.unwrap_or_else(|| "the code of the orchestration could not be run".to_owned());
-        if source.is_empty() {
-            mismatch
-        } else {
-            format!("{mismatch}\n{source}")
+        match core.engine.as_ref().and_then(|engine| engine.mismatch()) {
+            Some(mismatch) => Report::of_mismatch(mismatch, source),
+            None => Report::of_problem(source),
         }
     };
     turn.session.suspend(&turn.instance, report);
@@ -230,13 +228,12 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, kept: Kept, answer
             session.forget(instance, AbortReason::LeaseLost);
         }
         Ok(other) => unreachable!("a turn is committed or fenced off, not {other:?}"),
-        Err(error) => {
-            session.shared.log(
-                Level::Error,
-                format!("a turn of instance '{}' could not be stored: {error}", instance.id),
-            );
-            session.forget(instance, AbortReason::LeaseLost);
-        }
+        Err(error) if error.kind == ProviderErrorKind::Closed => session.forget(instance, AbortReason::LeaseLost),
+        // Not for want of trying: the store refuses what the turn did, and would refuse it again.
+        Err(error) => session.suspend(
+            instance,
+            Report::of_problem(&format!("a turn could not be stored: {error}")),
+        ),
     }
     session.tell_drained();
 }
@@ -261,24 +258,25 @@ fn go_on(session: &Arc<Session>, instance: &Arc<Instance>, waiting: &Waiting) {
             .lane
             .push(Class::First, Queued::Turn(Arc::clone(instance)));
     }
+    session.trim();
     session.tell_drained();
 }
 
 /// The instance sleeps in the store. If it waits for a message its generator is kept for as long as the cache has room.
 fn released(session: &Arc<Session>, instance: &Arc<Instance>) {
-    let keep = {
+    let kept = {
+        let mut table = session.table.lock();
         let mut core = instance.lock();
         core.process.complete();
-        let keep = core.engine.as_ref().is_some_and(perdure_engine::Engine::awaits_message);
-        keep.then_some((core.epoch, core.next_event_id))
-    };
-    match keep {
-        Some((epoch, next_event_id)) if session.shared.options.cached_instances_max > 0 => {
-            session
-                .table
-                .lock()
-                .keep_released(Arc::clone(instance), epoch, next_event_id);
+        let awaits = core.engine.as_ref().is_some_and(perdure_engine::Engine::awaits_message);
+        let keep = awaits && session.shared.options.cached_instances_max > 0;
+        if keep {
+            table.keep_released(Arc::clone(instance), core.epoch, core.next_event_id);
         }
-        _ => session.forget(instance, AbortReason::Cancelled),
+        keep
+    };
+    if !kept {
+        session.forget(instance, AbortReason::Cancelled);
     }
+    session.trim();
 }

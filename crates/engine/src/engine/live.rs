@@ -6,7 +6,8 @@ use crate::{Completion, Event, EventRecord, Step};
 
 impl Engine {
     pub(super) fn live_next(&mut self, now_ms: i64) -> Step {
-        let is_used_up = self.turn.deliveries >= self.budget.deliveries.max(1) || self.turn.commands >= self.budget.commands.max(1);
+        let is_used_up =
+            self.turn.deliveries >= self.budget.deliveries.max(1) || self.turn.commands >= self.budget.commands.max(1);
         if is_used_up && self.is_runnable(now_ms) {
             return self.stop(Stopped::Budget);
         }
@@ -16,14 +17,19 @@ impl Engine {
             if let Some(delivery) = self.apply_delivery(event) {
                 self.turn.deliveries += 1;
                 self.time_ms = now_ms;
-                return Step::Deliver { delivery, time_ms: now_ms };
+                return Step::Deliver {
+                    delivery,
+                    time_ms: now_ms,
+                };
             }
         }
         Step::Wait
     }
 
     pub(super) fn record(&mut self, event: Event, time_ms: i64) {
-        self.turn.events.push(EventRecord::new(self.next_event_id, time_ms, event));
+        self.turn
+            .events
+            .push(EventRecord::new(self.next_event_id, time_ms, event));
         self.next_event_id = self.next_event_id.next();
     }
 
@@ -57,18 +63,37 @@ impl Engine {
                 self.operations.activity(scheduled)?;
                 Some(Event::ActivityCompleted { scheduled, output })
             }
-            Completion::AttemptFailed { scheduled, error, error_name, non_retryable, retry_after_ms } => {
+            Completion::AttemptFailed {
+                scheduled,
+                error,
+                error_name,
+                non_retryable,
+                retry_after_ms,
+            } => {
                 let activity = self.operations.activity(scheduled)?;
                 let (attempt, policy) = (activity.attempt, &activity.task.options.retry);
                 let is_last = non_retryable || policy.non_retryable.contains(&error_name);
-                let delay = if is_last { None } else { policy.delay_after(attempt, self.random.seed(), scheduled) };
+                let delay = if is_last {
+                    None
+                } else {
+                    policy.delay_after(attempt, self.random.seed(), scheduled)
+                };
                 Some(match delay {
                     Some(delay_ms) => {
                         let delay_ms = retry_after_ms.unwrap_or(delay_ms).max(0);
                         let retry_at_ms = now_ms.saturating_add(delay_ms);
-                        Event::ActivityAttemptFailed { scheduled, attempt, error, retry_at_ms }
+                        Event::ActivityAttemptFailed {
+                            scheduled,
+                            attempt,
+                            error,
+                            retry_at_ms,
+                        }
                     }
-                    None => Event::ActivityFailed { scheduled, attempt, error },
+                    None => Event::ActivityFailed {
+                        scheduled,
+                        attempt,
+                        error,
+                    },
                 })
             }
             Completion::Message(_) => unreachable!("the inbox sorts messages out"),

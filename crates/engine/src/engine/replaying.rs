@@ -10,7 +10,9 @@ use crate::{Event, EventId, Mismatch, Step};
 
 impl Engine {
     pub(super) fn replay_command(&mut self, event: &Event) -> Result<EventId, Mismatch> {
-        let Some((id, recorded)) = self.take_equal(event, Attempt::Command)? else { return Ok(self.next_event_id) };
+        let Some((id, recorded)) = self.take_equal(event, Attempt::Command)? else {
+            return Ok(self.next_event_id);
+        };
         self.apply_command(id, recorded.event);
         Ok(id)
     }
@@ -22,10 +24,16 @@ impl Engine {
         attempt: impl FnOnce(&'a Event) -> Attempt<'a>,
     ) -> Result<Option<(EventId, Recorded)>, Mismatch> {
         self.skip_bookkeeping();
-        let Phase::Replaying(tape) = &mut self.phase else { unreachable!("only called while replaying") };
+        let Phase::Replaying(tape) = &mut self.phase else {
+            unreachable!("only called while replaying")
+        };
         match tape.front() {
             Some(recorded) if agree(recorded, event) => Ok(self.pop()),
-            Some(recorded) if recorded.role() == Role::Termination && self.next_event_id == EventId::FIRST.next() && !tape.has_begun() => {
+            Some(recorded)
+                if recorded.role() == Role::Termination
+                    && self.next_event_id == EventId::FIRST.next()
+                    && !tape.has_begun() =>
+            {
                 self.phase = Phase::Terminated;
                 Ok(None)
             }
@@ -36,7 +44,9 @@ impl Engine {
     /// What comes next in history; `None`: nothing, from here on the engine is live.
     pub(super) fn replay_next(&mut self) -> Result<Option<Step>, Mismatch> {
         self.skip_bookkeeping();
-        let Phase::Replaying(tape) = &mut self.phase else { unreachable!("only called while replaying") };
+        let Phase::Replaying(tape) = &mut self.phase else {
+            unreachable!("only called while replaying")
+        };
         tape.begin();
         match tape.front().map(Event::role) {
             None if tape.is_complete() => {
@@ -45,7 +55,9 @@ impl Engine {
             }
             None => Ok(Some(self.stop(Stopped::NeedHistory))),
             Some(Role::Delivery) if !tape.reaches_next_wait() => Ok(Some(self.stop(Stopped::NeedHistory))),
-            Some(Role::Delivery) if self.turn.replayed >= self.budget.replayed.max(1) => Ok(Some(self.stop(Stopped::Budget))),
+            Some(Role::Delivery) if self.turn.replayed >= self.budget.replayed.max(1) => {
+                Ok(Some(self.stop(Stopped::Budget)))
+            }
             Some(Role::Delivery) => self.replay_delivery().map(Some),
             Some(Role::Termination) => {
                 self.phase = Phase::Terminated;
@@ -56,7 +68,9 @@ impl Engine {
     }
 
     fn replay_delivery(&mut self) -> Result<Step, Mismatch> {
-        let Phase::Replaying(tape) = &self.phase else { unreachable!("only called while replaying") };
+        let Phase::Replaying(tape) = &self.phase else {
+            unreachable!("only called while replaying")
+        };
         let is_awaited = match tape.front() {
             Some(Event::MessageReceived { mailbox, .. }) => self.awaited.mailboxes.contains(mailbox),
             Some(Event::TimerFired { timer }) => {
@@ -73,7 +87,9 @@ impl Engine {
         let (_, Recorded { time_ms, event }) = self.pop().expect("its front was just looked at");
         self.turn.replayed += 1;
         self.time_ms = time_ms;
-        let delivery = self.apply_delivery(event).expect("an event of role Delivery hands something over");
+        let delivery = self
+            .apply_delivery(event)
+            .expect("an event of role Delivery hands something over");
         Ok(Step::Deliver { delivery, time_ms })
     }
 
@@ -88,7 +104,9 @@ impl Engine {
 
     /// Take a recorded event as passed.
     fn pop(&mut self) -> Option<(EventId, Recorded)> {
-        let Phase::Replaying(tape) = &mut self.phase else { return None };
+        let Phase::Replaying(tape) = &mut self.phase else {
+            return None;
+        };
         let recorded = tape.pop()?;
         let id = self.next_event_id;
         self.next_event_id = id.next();

@@ -477,5 +477,12 @@ fn every_order_of_the_first_of_three() {
         ",
         &["complete a \"a\"", "complete b \"b\"", "event x \"x\"", "event y \"y\""],
     );
-    assert_eq!(outcomes, [r#"ExecutionCompleted "a""#, r#"ExecutionCompleted "b""#, r#"ExecutionCompleted "x""#]);
+    assert_eq!(
+        outcomes,
+        [
+            r#"ExecutionCompleted "a""#,
+            r#"ExecutionCompleted "b""#,
+            r#"ExecutionCompleted "x""#
+        ]
+    );
 }

@@ -122,36 +122,6 @@ fn it_goes_before_everything_else_that_waits() {
     check(
         r#"
         a = activity charge
-        t = timer 100ms
-        await a | t | event x
-        return it
-        on cancel
-        await event x
-        return it
-        ---
-        99 look
-        50 complete a "paid"
-        "#,
-        expect![[r#"
-            turn @+0
-              #2 activity charge none
-              #3 timer of 100 ms
-              wait for a or t or event x
-                2 ActivityScheduled charge @+0
-                3 TimerCreated for @+100 @+0
-                starts #2 attempt 1
-                waits (1 open, timer @+100)
-            turn @+50
-              #2 gives "paid" @+50
-              return "paid"
-                4 ActivityCompleted #2 "paid" @+50
-                5 ExecutionCompleted "paid" @+50
-                ends Completed
-        "#]],
-    );
-    check(
-        r#"
-        a = activity charge
         await a | event x
         return it
         on cancel
@@ -253,35 +223,6 @@ fn two_requests_at_once_come_in_order() {
     );
 }
 
-/// The code never waits before it ends: the request comes too late, and nothing is left of it.
-#[test]
-fn too_late() {
-    check(
-        r#"
-        a = activity charge
-        await a
-        return it
-        ---
-        100 complete a "paid"
-        200 cancel "too late"
-        "#,
-        expect![[r#"
-            turn @+0
-              #2 activity charge none
-              wait for a
-                2 ActivityScheduled charge @+0
-                starts #2 attempt 1
-                waits (1 open)
-            turn @+100
-              #2 gives "paid" @+100
-              return "paid"
-                3 ActivityCompleted #2 "paid" @+100
-                4 ExecutionCompleted "paid" @+100
-                ends Completed
-        "#]],
-    );
-}
-
 #[test]
 fn every_order_of_cancel_and_the_rest() {
     let outcomes = outcomes_of_all_orders(
@@ -296,5 +237,8 @@ fn every_order_of_cancel_and_the_rest() {
         "#,
         &["cancel \"stop\"", "complete a \"a\"", "event x 1", "event x 2"],
     );
-    assert_eq!(outcomes, [r#"ExecutionCompleted "cleaned up""#, r#"ExecutionCompleted "ended""#]);
+    assert_eq!(
+        outcomes,
+        [r#"ExecutionCompleted "cleaned up""#, r#"ExecutionCompleted "ended""#]
+    );
 }

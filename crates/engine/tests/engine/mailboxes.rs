@@ -40,7 +40,24 @@ fn an_event_comes_early() {
         100 event approve "early"
         200 complete a "paid"
         "#,
-        expect![[""]],
+        expect![[r#"
+            turn @+0
+              #2 activity charge none
+              wait for a
+                2 ActivityScheduled charge @+0
+                starts #2 attempt 1
+                waits (1 open)
+            turn @+200
+              #2 gives "paid" @+200
+              wait for event approve
+              event approve gives "early" @+200
+              return "early"
+                3 ActivityCompleted #2 "paid" @+200
+                4 EventReceived approve "early" @+200
+                5 ExecutionCompleted "early" @+200
+                consumes 1
+                ends Completed
+        "#]],
     );
 }
 
@@ -57,7 +74,19 @@ fn what_nobody_waits_for_stays() {
         200 event approve 3
         250 event approve 4
         "#,
-        expect![[""]],
+        expect![[r#"
+            turn @+0
+              wait for event approve
+                waits (0 open)
+            turn @+200
+              event approve gives 3 @+200
+              return 3
+                2 EventReceived approve 3 @+200
+                3 ExecutionCompleted 3 @+200
+                consumes 3
+                ends Completed
+            unread messages: 1, 2
+        "#]],
     );
 }
 
@@ -147,7 +176,34 @@ fn the_oldest_of_all_awaited_mailboxes_comes_first() {
         140 event y 5
         200 complete a
         "#,
-        expect![[""]],
+        expect![[r#"
+            turn @+0
+              #2 activity charge none
+              wait for a
+                2 ActivityScheduled charge @+0
+                starts #2 attempt 1
+                waits (1 open)
+            turn @+200
+              #2 gives none @+200
+              wait for event x or queue q or event y
+              event y gives 1 @+200
+              wait for event x or queue q or event y
+              event x gives 2 @+200
+              wait for event x or queue q or event y
+              queue q gives 4 @+200
+              wait for event x or queue q or event y
+              event y gives 5 @+200
+              return none
+                3 ActivityCompleted #2 @+200
+                4 EventReceived y 1 @+200
+                5 EventReceived x 2 @+200
+                6 QueueReceived q 4 @+200
+                7 EventReceived y 5 @+200
+                8 ExecutionCompleted @+200
+                consumes 1, 2, 4, 5
+                ends Completed
+            unread messages: 3
+        "#]],
     );
 }
 
@@ -204,7 +260,30 @@ fn a_message_that_is_offered_twice_is_taken_once() {
         200 complete a
         300 queue jobs "second"
         "#,
-        expect![[""]],
+        expect![[r#"
+            turn @+0
+              #2 activity charge none
+              wait for a
+                2 ActivityScheduled charge @+0
+                starts #2 attempt 1
+                waits (1 open)
+            turn @+200
+              #2 gives none @+200
+              wait for queue jobs
+              queue jobs gives "first" @+200
+              wait for queue jobs
+                3 ActivityCompleted #2 @+200
+                4 QueueReceived jobs "first" @+200
+                consumes 1
+                waits (0 open)
+            turn @+300
+              queue jobs gives "second" @+300
+              return "second"
+                5 QueueReceived jobs "second" @+300
+                6 ExecutionCompleted "second" @+300
+                consumes 2
+                ends Completed
+        "#]],
     );
 }
 
@@ -219,7 +298,21 @@ fn events_and_queues_of_one_name_are_apart() {
         100 queue x "of the queue"
         200 event x "of the event"
         "#,
-        expect![[""]],
+        expect![[r#"
+            turn @+0
+              wait for event x
+                waits (0 open)
+            turn @+200
+              event x gives "of the event" @+200
+              wait for queue x
+              queue x gives "of the queue" @+200
+              return "of the queue"
+                2 EventReceived x "of the event" @+200
+                3 QueueReceived x "of the queue" @+200
+                4 ExecutionCompleted "of the queue" @+200
+                consumes 2, 1
+                ends Completed
+        "#]],
     );
 }
 

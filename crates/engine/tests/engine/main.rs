@@ -1,10 +1,17 @@
 //! The engine's tests, as data: `support` says how a script is run, every other file is about one thing that scripts do.
 
 mod activities;
+mod budget;
 mod cancel;
 mod mailboxes;
+mod mismatch;
+mod orders;
+mod paging;
 mod random;
+mod records;
+mod replay;
 mod retries;
 mod status;
 mod support;
+mod terminal;
 mod timers;

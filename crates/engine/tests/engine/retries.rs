@@ -412,7 +412,13 @@ fn every_order_of_failures_and_results() {
         await b
         return it
         ",
-        &["fail a Error", "fail a Error", "complete a \"a\"", "fail b Error", "complete b \"b\""],
+        &[
+            "fail a Error",
+            "fail a Error",
+            "complete a \"a\"",
+            "fail b Error",
+            "complete b \"b\"",
+        ],
     );
     assert_eq!(outcomes, [r#"ExecutionCompleted "b""#]);
 }

@@ -63,6 +63,7 @@ fn set_read_and_reset() {
     );
 }
 
+/// And it is no change when it is what was stored before.
 #[test]
 fn only_the_last_of_a_turn_is_stored() {
     check(
@@ -95,7 +96,6 @@ fn only_the_last_of_a_turn_is_stored() {
               return none
                 3 ActivityCompleted #2 @+100
                 4 ExecutionCompleted @+100
-                sets status 3
                 ends Completed
         "#]],
     );

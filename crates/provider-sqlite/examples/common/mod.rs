@@ -35,10 +35,10 @@ impl Arguments {
             name.push(suffix);
             let _ = std::fs::remove_file(name);
         }
+        let steps: Option<usize> = steps.to_str().and_then(|text| text.parse().ok());
         let steps = steps
-            .to_str()
-            .and_then(|text| text.parse().ok())
-            .expect("the second argument is a number of steps");
+            .expect("the second argument is a number of steps")
+            .next_multiple_of(INSTANCES);
         Self {
             file: file.into(),
             steps,

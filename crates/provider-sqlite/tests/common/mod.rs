@@ -4,9 +4,12 @@
 mod directory;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
-use perdure_provider::{Clock, ManualClock, SystemClock};
+use perdure_engine::{Event, EventId, EventRecord};
+use perdure_provider::{
+    Clock, ManualClock, NewInstance, OnConflict, Outcome, Provider, ProviderError, SystemClock, Write,
+};
 use perdure_provider_sqlite::{SqliteOptions, SqliteProvider};
 
 pub(crate) use directory::Directory;
@@ -28,4 +31,46 @@ pub(crate) fn manual_clock() -> Arc<ManualClock> {
 
 pub(crate) fn system_clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock)
+}
+
+/// The start of an instance of `flow`.
+pub(crate) fn start(id: &str) -> Write {
+    let event = Event::ExecutionStarted {
+        name: "flow".into(),
+        version: "1".into(),
+        input: None,
+        seed: 1,
+        parent: None,
+    };
+    Write::Start(Box::new(NewInstance {
+        id: id.into(),
+        name: "flow".into(),
+        version: "1".into(),
+        first_event: EventRecord::new(EventId::FIRST, 0, event),
+        parent_id: None,
+        tags: None,
+        priority: 0,
+        claim: None,
+        on_conflict: OnConflict::Keep,
+    }))
+}
+
+/// What comes of a batch.
+pub(crate) type Answer = mpsc::Receiver<Result<Vec<Outcome>, ProviderError>>;
+
+/// Hand over a batch.
+pub(crate) fn commit(store: &SqliteProvider, writes: Vec<Write>) -> Answer {
+    let (answer, answered) = mpsc::channel();
+    // A test may have looked away by then.
+    store.commit(Arc::new(writes), Box::new(move |result| drop(answer.send(result))));
+    answered
+}
+
+/// Wait for a start that must pass.
+pub(crate) fn started(answer: &Answer) {
+    let outcomes = answer
+        .recv()
+        .expect("a batch is answered")
+        .expect("the batch is written");
+    assert!(matches!(outcomes[..], [Outcome::Started { .. }]), "{outcomes:?}");
 }

@@ -4,11 +4,12 @@ use std::fmt::Write;
 
 use expect_test::Expect;
 use perdure_engine::{
-    Awaited, Budget, Command, Completion, EventId, Mailbox, Message, MessageBody, MessageSeq, Mismatch, Outcome, Waiting,
+    Awaited, Budget, Command, Completion, EventId, Mailbox, Message, MessageBody, MessageSeq, Mismatch, Outcome,
+    Waiting,
 };
 
 use super::script::{Program, Script};
-use super::world::{Run, Way};
+use super::world::{Run, WHOLE, Way};
 use super::{run_everywhere, run_fresh};
 
 /// Run a script, then replay what is stored after each turn with another program.
@@ -21,7 +22,10 @@ pub(crate) fn check_changed(text: &str, changed: &str, expect: Expect) {
     let old = Script::parse(text);
     run_everywhere(&old, Budget::default());
     let fresh = run_fresh(&old, Budget::default());
-    let new = Script { program: Program::parse(changed), outside: Vec::new() };
+    let new = Script {
+        program: Program::parse(changed),
+        outside: Vec::new(),
+    };
 
     let mut reports: Vec<(usize, usize, String)> = Vec::new();
     for (turn, stored) in fresh.worlds.iter().enumerate() {
@@ -30,27 +34,39 @@ pub(crate) fn check_changed(text: &str, changed: &str, expect: Expect) {
             .map(|page| {
                 let mut world = stored.clone();
                 world.replace_script(&new);
-                let mut run = world.load(Way { page, replayed: u32::MAX, early: false, crashed: true });
-                let found = world.turn(&mut run, page).err();
+                let mut run = world.load(Way { page, ..WHOLE });
+                let found = world.replay(&mut run, page).err();
                 if let Some(mismatch) = &found {
                     assert_broken(&mut run, mismatch);
                 }
                 found
             })
             .collect();
-        assert!(of_all_pages.windows(2).all(|two| two[0] == two[1]), "pages make no difference: {of_all_pages:#?}");
-        let report = of_all_pages[0].as_ref().map_or_else(|| "fits".into(), ToString::to_string);
+        assert!(
+            of_all_pages.windows(2).all(|two| two[0] == two[1]),
+            "pages make no difference: {of_all_pages:#?}"
+        );
+        let report = of_all_pages[0]
+            .as_ref()
+            .map_or_else(|| "fits".into(), ToString::to_string);
         match reports.last_mut() {
             Some((_, last, same)) if *same == report => *last = turn + 1,
             _ => reports.push((turn + 1, turn + 1, report)),
         }
     }
     let is_found = |report: &(usize, usize, String)| report.2 != "fits";
-    assert!(reports.iter().skip_while(|r| !is_found(r)).all(is_found), "what was found once is found ever after: {reports:#?}");
+    assert!(
+        reports.iter().skip_while(|r| !is_found(r)).all(is_found),
+        "what was found once is found ever after: {reports:#?}"
+    );
 
     let mut text = String::new();
     for (first, last, report) in reports {
-        let turns = if first == last { format!("after turn {first}") } else { format!("after turns {first} to {last}") };
+        let turns = if first == last {
+            format!("after turn {first}")
+        } else {
+            format!("after turns {first} to {last}")
+        };
         writeln!(text, "{turns}: {report}").expect("a string takes all");
     }
     expect.assert_eq(&text);
@@ -61,22 +77,56 @@ fn assert_broken(run: &mut Run<'_>, mismatch: &Mismatch) {
     let engine = &mut run.engine;
     assert_eq!(engine.mismatch(), Some(mismatch));
     for _ in 0..2 {
-        let message = |seq, body| Completion::Message(Message { seq: MessageSeq(seq), body });
-        engine.offer(Completion::ActivityCompleted { scheduled: EventId(2), output: None });
+        let message = |seq, body| {
+            Completion::Message(Message {
+                seq: MessageSeq(seq),
+                body,
+            })
+        };
+        engine.offer(Completion::ActivityCompleted {
+            scheduled: EventId(2),
+            output: None,
+        });
         engine.offer(message(1, MessageBody::Cancel { reason: None }));
-        engine.offer(message(2, MessageBody::Mail { mailbox: Mailbox::Event("x".into()), payload: None }));
+        engine.offer(message(
+            2,
+            MessageBody::Mail {
+                mailbox: Mailbox::Event("x".into()),
+                payload: None,
+            },
+        ));
         engine.set_custom_status(Some("\"changed\"".into()));
         assert_eq!(engine.extend_history(Vec::new(), true), Ok(()));
         assert_eq!(engine.needs_history(), None);
         assert!(!engine.is_runnable(i64::MAX));
-        assert_eq!(engine.issue(Command::CreateTimer { delay_ms: 0 }).as_ref(), Err(mismatch));
-        assert_eq!(engine.issue(Command::CancelOperation { scheduled: EventId(2) }).as_ref(), Err(mismatch));
-        let awaited = Awaited { mailboxes: vec![Mailbox::Event("x".into())], timers: vec![EventId(2), EventId(3)] };
+        assert_eq!(
+            engine.issue(Command::CreateTimer { delay_ms: 0 }).as_ref(),
+            Err(mismatch)
+        );
+        assert_eq!(
+            engine
+                .issue(Command::CancelOperation { scheduled: EventId(2) })
+                .as_ref(),
+            Err(mismatch)
+        );
+        let awaited = Awaited {
+            mailboxes: vec![Mailbox::Event("x".into())],
+            timers: vec![EventId(2), EventId(3)],
+        };
         assert_eq!(engine.next(awaited, i64::MAX).as_ref(), Err(mismatch));
         assert_eq!(engine.finish(Outcome::Completed(None)).as_ref(), Err(mismatch));
         let output = engine.end_turn();
-        assert!(output.is_empty() && output.effects.is_empty(), "nothing to commit (E4): {output:?}");
-        assert_eq!(output.waiting, Waiting::Outside { open_activities: 0, timer_at_ms: None });
+        assert!(
+            output.is_empty() && output.effects.is_empty(),
+            "nothing to commit (E4): {output:?}"
+        );
+        assert_eq!(
+            output.waiting,
+            Waiting::Outside {
+                open_activities: 0,
+                timer_at_ms: None
+            }
+        );
         assert_eq!(engine.mismatch(), Some(mismatch));
     }
 }

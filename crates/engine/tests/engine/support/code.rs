@@ -93,7 +93,10 @@ impl<'a> Code<'a> {
     }
 
     fn is_timer(&self, var: &str) -> bool {
-        self.program.steps.iter().any(|step| matches!(step, Step::Timer { var: v, .. } | Step::TimerAt { var: v, .. } if v == var))
+        self.program
+            .steps
+            .iter()
+            .any(|step| matches!(step, Step::Timer { var: v, .. } | Step::TimerAt { var: v, .. } if v == var))
     }
 
     /// Run until it waits or has ended.
@@ -111,10 +114,19 @@ impl<'a> Code<'a> {
 
     fn step(&mut self, step: &Step, engine: &mut Engine) -> Result<Option<String>, Mismatch> {
         Ok(Some(match step {
-            Step::Activity { var, name, input, options } => {
+            Step::Activity {
+                var,
+                name,
+                input,
+                options,
+            } => {
                 let input = self.value(input);
                 let text = format!("activity {name} {}", shown(&input));
-                let command = Command::ScheduleActivity { name: name.clone(), input, options: options.clone() };
+                let command = Command::ScheduleActivity {
+                    name: name.clone(),
+                    input,
+                    options: options.clone(),
+                };
                 let id = self.issue(engine, var, command)?;
                 format!("#{id} {text}")
             }
@@ -123,7 +135,13 @@ impl<'a> Code<'a> {
                 format!("#{id} timer of {delay_ms} ms")
             }
             Step::TimerAt { var, at_ms } => {
-                let id = self.issue(engine, var, Command::CreateTimerAt { fire_at_ms: START_MS + at_ms })?;
+                let id = self.issue(
+                    engine,
+                    var,
+                    Command::CreateTimerAt {
+                        fire_at_ms: START_MS + at_ms,
+                    },
+                )?;
                 format!("#{id} timer at +{at_ms}")
             }
             Step::Cancel(var) => {
@@ -225,7 +243,12 @@ impl<'a> Code<'a> {
     }
 
     /// Take a delivery in; the line that says so.
-    pub(crate) fn deliver(&mut self, engine: &mut Engine, delivery: Delivery, log: &mut Vec<Line>) -> Result<(), Mismatch> {
+    pub(crate) fn deliver(
+        &mut self,
+        engine: &mut Engine,
+        delivery: Delivery,
+        log: &mut Vec<Line>,
+    ) -> Result<(), Mismatch> {
         let replaying = engine.is_replaying();
         let now = since_start(engine.time_ms());
         let waiting = match &self.state {
@@ -233,10 +256,17 @@ impl<'a> Code<'a> {
             other => panic!("a delivery came while the code was {other:?}"),
         };
         let (text, target, value, failed) = match delivery {
-            Delivery::Succeeded { operation, value } => {
-                (format!("#{operation} gives {}", shown(&value)), self.settle(operation, &value, false), value, false)
-            }
-            Delivery::Failed { operation, error, attempt } => {
+            Delivery::Succeeded { operation, value } => (
+                format!("#{operation} gives {}", shown(&value)),
+                self.settle(operation, &value, false),
+                value,
+                false,
+            ),
+            Delivery::Failed {
+                operation,
+                error,
+                attempt,
+            } => {
                 let text = format!("#{operation} fails for good: {} (attempt {attempt})", shown(&error));
                 (text, self.settle(operation, &error, true), error, true)
             }
@@ -245,11 +275,17 @@ impl<'a> Code<'a> {
                 (text, Some(Target::Mailbox(mailbox)), payload, false)
             }
             Delivery::Cancel { reason } => {
-                log.push(Line { text: format!("cancelled: {} {now}", shown(&reason)), replaying });
+                log.push(Line {
+                    text: format!("cancelled: {} {now}", shown(&reason)),
+                    replaying,
+                });
                 return self.cancelled(engine, reason);
             }
         };
-        log.push(Line { text: format!("{text} {now}"), replaying });
+        log.push(Line {
+            text: format!("{text} {now}"),
+            replaying,
+        });
         if let Some(target) = target.filter(|target| waiting.contains(target)) {
             self.won(&target, value, failed);
         }

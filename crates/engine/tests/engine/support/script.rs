@@ -38,9 +38,20 @@ pub(crate) enum Value {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    Activity { var: String, name: String, input: Value, options: ActivityOptions },
-    Timer { var: String, delay_ms: i64 },
-    TimerAt { var: String, at_ms: i64 },
+    Activity {
+        var: String,
+        name: String,
+        input: Value,
+        options: ActivityOptions,
+    },
+    Timer {
+        var: String,
+        delay_ms: i64,
+    },
+    TimerAt {
+        var: String,
+        at_ms: i64,
+    },
     Cancel(String),
     Await(Vec<Target>),
     Status(Payload),
@@ -51,11 +62,18 @@ pub(crate) enum Step {
     Return(Value),
     Throw(Value),
     /// Go to `otherwise` unless the last wait ended with this.
-    If { what: String, otherwise: usize },
+    If {
+        what: String,
+        otherwise: usize,
+    },
     Goto(usize),
-    Repeat { times: u32 },
+    Repeat {
+        times: u32,
+    },
     /// Once more from `body`, if there are rounds left.
-    EndRepeat { body: usize },
+    EndRepeat {
+        body: usize,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -66,10 +84,23 @@ pub(crate) struct Program {
 
 #[derive(Clone, Debug)]
 pub(crate) enum What {
-    Complete { activity: String, output: Payload },
-    Fail { activity: String, error: String, fatal: bool, after_ms: Option<i64> },
-    Mail { mailbox: Mailbox, payload: Payload },
-    Cancel { reason: Payload },
+    Complete {
+        activity: String,
+        output: Payload,
+    },
+    Fail {
+        activity: String,
+        error: String,
+        fatal: bool,
+        after_ms: Option<i64>,
+    },
+    Mail {
+        mailbox: Mailbox,
+        payload: Payload,
+    },
+    Cancel {
+        reason: Payload,
+    },
     Again,
     Look,
 }
@@ -89,7 +120,10 @@ pub(crate) struct Script {
 impl Script {
     pub(crate) fn parse(text: &str) -> Self {
         let (program, outside) = text.split_once("---").unwrap_or((text, ""));
-        Self { program: Program::parse(program), outside: lines(outside).map(Outside::parse).collect() }
+        Self {
+            program: Program::parse(program),
+            outside: lines(outside).map(Outside::parse).collect(),
+        }
     }
 }
 
@@ -105,13 +139,18 @@ fn payload(text: &str) -> Payload {
 }
 
 fn value(text: &str) -> Value {
-    if text.trim() == "it" { Value::It } else { Value::Is(payload(text)) }
+    if text.trim() == "it" {
+        Value::It
+    } else {
+        Value::Is(payload(text))
+    }
 }
 
 /// `name rest`
 fn word(text: &str) -> (&str, &str) {
     let text = text.trim();
-    text.split_once(' ').map_or((text, ""), |(word, rest)| (word, rest.trim()))
+    text.split_once(' ')
+        .map_or((text, ""), |(word, rest)| (word, rest.trim()))
 }
 
 pub(crate) fn duration(text: &str) -> i64 {
@@ -171,16 +210,23 @@ impl Program {
                 ("throw", text) => Step::Throw(value(text)),
                 ("repeat", times) => {
                     open.push(steps.len());
-                    Step::Repeat { times: times.parse().expect("a number of rounds") }
+                    Step::Repeat {
+                        times: times.parse().expect("a number of rounds"),
+                    }
                 }
                 ("if", what) => {
                     open.push(steps.len());
-                    Step::If { what: what.to_owned(), otherwise: usize::MAX }
+                    Step::If {
+                        what: what.to_owned(),
+                        otherwise: usize::MAX,
+                    }
                 }
                 ("else", _) => {
                     let begin = open.pop().expect("an else belongs to an if");
                     let after = steps.len() + 1;
-                    let Step::If { otherwise, .. } = &mut steps[begin] else { panic!("an else belongs to an if") };
+                    let Step::If { otherwise, .. } = &mut steps[begin] else {
+                        panic!("an else belongs to an if")
+                    };
                     *otherwise = after;
                     open.push(steps.len());
                     Step::Goto(usize::MAX)
@@ -222,14 +268,27 @@ fn operation(line: &str) -> Step {
     let var = var.trim().to_owned();
     match word(rest) {
         ("timer", text) => match word(text) {
-            ("at", time) => Step::TimerAt { var, at_ms: duration(time) },
-            (delay, _) => Step::Timer { var, delay_ms: duration(delay) },
+            ("at", time) => Step::TimerAt {
+                var,
+                at_ms: duration(time),
+            },
+            (delay, _) => Step::Timer {
+                var,
+                delay_ms: duration(delay),
+            },
         },
         ("activity", text) => {
-            let (call, settings) = text.split_once(" ; ").map_or((text, None), |(call, settings)| (call, Some(settings)));
+            let (call, settings) = text
+                .split_once(" ; ")
+                .map_or((text, None), |(call, settings)| (call, Some(settings)));
             let (name, input) = word(call);
             let options = settings.map(options).unwrap_or_default();
-            Step::Activity { var, name: name.to_owned(), input: value(input), options }
+            Step::Activity {
+                var,
+                name: name.to_owned(),
+                input: value(input),
+                options,
+            }
         }
         _ => panic!("{line} is no step"),
     }
@@ -241,7 +300,10 @@ impl Outside {
         let (verb, arguments) = word(rest);
         let (first, second) = word(arguments);
         let what = match verb {
-            "complete" => What::Complete { activity: first.to_owned(), output: payload(second) },
+            "complete" => What::Complete {
+                activity: first.to_owned(),
+                output: payload(second),
+            },
             "fail" => {
                 let mut words = second.split_whitespace();
                 let error = words.next().unwrap_or("Error").to_owned();
@@ -253,16 +315,32 @@ impl Outside {
                         _ => panic!("there is no {flag} of a failure"),
                     }
                 }
-                What::Fail { activity: first.to_owned(), error, fatal, after_ms }
+                What::Fail {
+                    activity: first.to_owned(),
+                    error,
+                    fatal,
+                    after_ms,
+                }
             }
-            "event" => What::Mail { mailbox: Mailbox::Event(first.to_owned()), payload: payload(second) },
-            "queue" => What::Mail { mailbox: Mailbox::Queue(first.to_owned()), payload: payload(second) },
-            "cancel" => What::Cancel { reason: payload(arguments) },
+            "event" => What::Mail {
+                mailbox: Mailbox::Event(first.to_owned()),
+                payload: payload(second),
+            },
+            "queue" => What::Mail {
+                mailbox: Mailbox::Queue(first.to_owned()),
+                payload: payload(second),
+            },
+            "cancel" => What::Cancel {
+                reason: payload(arguments),
+            },
             "repeat" => What::Again,
             "look" => What::Look,
             _ => panic!("{line} is nothing that happens outside"),
         };
-        Self { at_ms: duration(at), what }
+        Self {
+            at_ms: duration(at),
+            what,
+        }
     }
 }
 
@@ -270,6 +348,8 @@ impl Outside {
 pub(crate) fn resolve(vars: &HashMap<String, EventId>, name: &str) -> EventId {
     match name.strip_prefix('#') {
         Some(number) => EventId(number.parse().expect("a number of an event")),
-        None => *vars.get(name).unwrap_or_else(|| panic!("the program has not scheduled {name} yet")),
+        None => *vars
+            .get(name)
+            .unwrap_or_else(|| panic!("the program has not scheduled {name} yet")),
     }
 }

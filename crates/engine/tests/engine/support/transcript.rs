@@ -18,7 +18,13 @@ pub(crate) fn render(fresh: &Fresh<'_>) -> String {
             writeln!(text, "    {line}").expect("a string takes all");
         }
     }
-    let unread: Vec<String> = fresh.worlds.last().into_iter().flat_map(|world| &world.messages).map(|m| m.seq.to_string()).collect();
+    let unread: Vec<String> = fresh
+        .worlds
+        .last()
+        .into_iter()
+        .flat_map(|world| &world.messages)
+        .map(|m| m.seq.to_string())
+        .collect();
     if !unread.is_empty() {
         writeln!(text, "unread messages: {}", unread.join(", ")).expect("a string takes all");
     }
@@ -36,15 +42,30 @@ fn stored(output: &TurnOutput) -> Vec<String> {
     }
     for effect in &output.effects {
         lines.push(match effect {
-            Effect::StartActivity { task, attempt, not_before_ms: 0 } => format!("starts #{} attempt {attempt}", task.scheduled),
-            Effect::StartActivity { task, attempt, not_before_ms } => {
-                format!("starts #{} attempt {attempt} not before {}", task.scheduled, since_start(*not_before_ms))
+            Effect::StartActivity {
+                task,
+                attempt,
+                not_before_ms: 0,
+            } => format!("starts #{} attempt {attempt}", task.scheduled),
+            Effect::StartActivity {
+                task,
+                attempt,
+                not_before_ms,
+            } => {
+                format!(
+                    "starts #{} attempt {attempt} not before {}",
+                    task.scheduled,
+                    since_start(*not_before_ms)
+                )
             }
             Effect::AbortActivity { scheduled } => format!("aborts #{scheduled}"),
         });
     }
     lines.push(match &output.waiting {
-        Waiting::Outside { open_activities, timer_at_ms } => {
+        Waiting::Outside {
+            open_activities,
+            timer_at_ms,
+        } => {
             let timer = timer_at_ms.map(|at| format!(", timer {}", since_start(at)));
             format!("waits ({open_activities} open{})", timer.unwrap_or_default())
         }
@@ -60,15 +81,20 @@ pub(crate) fn event(record: &EventRecord) -> String {
     let mut text = format!("{} {}", record.event_id, record.kind);
     let reference = record.ref_id.map(|id| format!("#{id}"));
     let details = match record.clone().into_event() {
-        Ok(Event::ActivityScheduled { options, .. }) if options != ActivityOptions::default() => Some("with options".into()),
-        Ok(Event::TimerCreated { fire_at_ms }) => Some(format!("for {}", since_start(fire_at_ms))),
-        Ok(Event::ActivityAttemptFailed { attempt, retry_at_ms, .. }) => {
-            Some(format!("attempt {attempt}, again {}", since_start(retry_at_ms)))
+        Ok(Event::ActivityScheduled { options, .. }) if options != ActivityOptions::default() => {
+            Some("with options".into())
         }
+        Ok(Event::TimerCreated { fire_at_ms }) => Some(format!("for {}", since_start(fire_at_ms))),
+        Ok(Event::ActivityAttemptFailed {
+            attempt, retry_at_ms, ..
+        }) => Some(format!("attempt {attempt}, again {}", since_start(retry_at_ms))),
         Ok(Event::ActivityFailed { attempt, .. }) => Some(format!("attempt {attempt}")),
         _ => None,
     };
-    for part in [reference, record.name.clone(), record.payload.clone(), details].into_iter().flatten() {
+    for part in [reference, record.name.clone(), record.payload.clone(), details]
+        .into_iter()
+        .flatten()
+    {
         text.push(' ');
         text.push_str(&part);
     }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use perdure_engine::{
-    Budget, Completion, Effect, Engine, Event, EventId, EventRecord, Message, MessageBody, MessageSeq, Mismatch, Payload, Start,
-    Step, TurnOutput, Waiting,
+    Awaited, Budget, Completion, Effect, Engine, Event, EventId, EventKind, EventRecord, Message, MessageBody,
+    MessageSeq, Mismatch, Payload, Start, Step, TurnOutput, Waiting,
 };
 
 use super::START_MS;
@@ -62,6 +62,14 @@ pub(crate) struct Way {
     pub(crate) crashed: bool,
 }
 
+/// All of its history at once.
+pub(crate) const WHOLE: Way = Way {
+    page: usize::MAX,
+    replayed: u32::MAX,
+    early: false,
+    crashed: true,
+};
+
 impl<'a> World<'a> {
     pub(crate) fn new(script: &'a Script, budget: Budget) -> Self {
         let start = Event::ExecutionStarted {
@@ -96,17 +104,37 @@ impl<'a> World<'a> {
 
     /// The first worker begins.
     pub(crate) fn begin(&self) -> Run<'a> {
-        let start = Start { history: self.history.clone(), complete: true, fresh: true, budget: self.budget };
-        Run { engine: Engine::new(start).expect("a new history is sound"), code: Code::new(&self.script.program) }
+        let start = Start {
+            history: self.history.clone(),
+            complete: true,
+            fresh: true,
+            budget: self.budget,
+        };
+        Run {
+            engine: Engine::new(start).expect("a new history is sound"),
+            code: Code::new(&self.script.program),
+        }
     }
 
     /// Another worker begins with what the store holds.
     pub(crate) fn load(&mut self, way: Way) -> Run<'a> {
         let history: Vec<EventRecord> = self.history.iter().take(way.page).cloned().collect();
         let complete = history.len() < way.page;
-        let budget = Budget { replayed: way.replayed, ..self.budget };
-        let engine = Engine::new(Start { history, complete, fresh: false, budget }).expect("a stored history is sound");
-        let mut run = Run { engine, code: Code::new(&self.script.program) };
+        let budget = Budget {
+            replayed: way.replayed,
+            ..self.budget
+        };
+        let engine = Engine::new(Start {
+            history,
+            complete,
+            fresh: false,
+            budget,
+        })
+        .expect("a stored history is sound");
+        let mut run = Run {
+            engine,
+            code: Code::new(&self.script.program),
+        };
         self.feed(&mut run.engine, way.page);
         for message in &self.messages {
             run.engine.offer(Completion::Message(message.clone()));
@@ -129,7 +157,9 @@ impl<'a> World<'a> {
             let begin = usize::try_from(from.0).expect("a small number") - 1;
             let events: Vec<EventRecord> = self.history[begin..].iter().take(page).cloned().collect();
             let complete = events.len() < page;
-            engine.extend_history(events, complete).expect("a stored history is sound");
+            engine
+                .extend_history(events, complete)
+                .expect("a stored history is sound");
         }
     }
 
@@ -142,9 +172,16 @@ impl<'a> World<'a> {
             let output = run.engine.end_turn();
             if !was_replaying || run.code.has_ended() {
                 self.store(run, &output);
-                return Ok(Turn { now_ms: self.now_ms, lines, output });
+                return Ok(Turn {
+                    now_ms: self.now_ms,
+                    lines,
+                    output,
+                });
             }
-            assert!(output.is_empty() && output.effects.is_empty(), "a replay stores nothing and starts nothing: {output:?}");
+            assert!(
+                output.is_empty() && output.effects.is_empty(),
+                "a replay stores nothing and starts nothing: {output:?}"
+            );
             match output.waiting {
                 Waiting::More => {}
                 Waiting::History { .. } => self.feed(&mut run.engine, page),
@@ -153,14 +190,39 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Whether the execution has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.waiting, Waiting::Ended(_))
+    }
+
+    /// Replay until no step is left, without storing anything; what the code waits for then.
+    pub(crate) fn replay(&self, run: &mut Run<'a>, page: usize) -> Result<Awaited, Mismatch> {
+        loop {
+            run.drive(self.now_ms, &mut Vec::new())?;
+            match run.engine.end_turn().waiting {
+                Waiting::More => {}
+                Waiting::History { .. } => self.feed(&mut run.engine, page),
+                Waiting::Outside { .. } | Waiting::Ended(_) => return Ok(run.code.awaited()),
+            }
+        }
+    }
+
     /// The commit, and what follows it.
     fn store(&mut self, run: &Run<'a>, output: &TurnOutput) {
-        assert_eq!(output.next_event_id.0, self.history.len() as u64 + 1, "event ids have no gap (E1)");
+        assert_eq!(
+            output.next_event_id.0,
+            self.history.len() as u64 + 1,
+            "event ids have no gap (E1)"
+        );
         for (record, id) in output.events.iter().zip(output.next_event_id.0..) {
             assert_eq!(record.event_id.0, id, "event ids have no gap (E1)");
-            if matches!(record.clone().into_event(), Ok(Event::ActivityCompleted { .. } | Event::ActivityFailed { .. } | Event::ActivityAttemptFailed { .. })) {
+            if matches!(
+                record.kind,
+                EventKind::ActivityCompleted | EventKind::ActivityFailed | EventKind::ActivityAttemptFailed
+            ) {
                 let place = self.unrecorded.iter().position(|c| scheduled(c) == record.ref_id);
                 self.unrecorded.remove(place.expect("what is recorded was offered"));
+                record.ref_id.map(|id| self.attempts.remove(&id));
             }
             self.history.push(record.clone());
         }
@@ -173,9 +235,16 @@ impl<'a> World<'a> {
         }
         for effect in &output.effects {
             match effect {
-                Effect::StartActivity { task, attempt, not_before_ms } => {
+                Effect::StartActivity {
+                    task,
+                    attempt,
+                    not_before_ms,
+                } => {
                     let known = self.attempts.insert(task.scheduled, (*attempt, *not_before_ms));
-                    assert!(known.is_none_or(|known| known == (*attempt, *not_before_ms)), "one attempt at a time");
+                    assert!(
+                        known.is_none_or(|known| known == (*attempt, *not_before_ms)),
+                        "one attempt at a time"
+                    );
                 }
                 // It may be unknown here: an attempt that is over by now, or whose worker went down.
                 Effect::AbortActivity { scheduled } => {
@@ -190,12 +259,18 @@ impl<'a> World<'a> {
         self.vars.clone_from(&run.code.vars);
         self.waiting = output.waiting.clone();
         match self.waiting {
-            Waiting::Outside { open_activities, .. } => assert_eq!(open_activities, self.attempts.len(), "open activities run"),
+            Waiting::Outside { open_activities, .. } => {
+                assert_eq!(open_activities, self.attempts.len(), "open activities run")
+            }
             Waiting::Ended(_) => assert!(self.attempts.is_empty(), "no activity outlives its execution"),
             Waiting::More | Waiting::History { .. } => {}
         }
         if !matches!(self.waiting, Waiting::Ended(_)) {
-            assert_eq!(run.engine.custom_status(), &self.status, "the status is stored with the turn");
+            assert_eq!(
+                run.engine.custom_status(),
+                &self.status,
+                "the status is stored with the turn"
+            );
         }
     }
 
@@ -222,9 +297,15 @@ impl<'a> World<'a> {
                 return true;
             }
             let mut probe = run.clone();
-            let step = probe.engine.next(run.code.awaited(), self.now_ms).expect("no history is left to differ from");
+            let step = probe
+                .engine
+                .next(run.code.awaited(), self.now_ms)
+                .expect("no history is left to differ from");
             assert_eq!(step, Step::Wait, "an engine that is not runnable has nothing to do");
-            assert!(probe.engine.end_turn().is_empty(), "an engine that is not runnable has nothing to do");
+            assert!(
+                probe.engine.end_turn().is_empty(),
+                "an engine that is not runnable has nothing to do"
+            );
         }
     }
 
@@ -237,11 +318,16 @@ impl<'a> World<'a> {
     }
 
     fn next_at_ms(&self) -> Option<i64> {
-        self.script.outside.get(self.next).map(|outside| START_MS + outside.at_ms)
+        self.script
+            .outside
+            .get(self.next)
+            .map(|outside| START_MS + outside.at_ms)
     }
 
     fn offer_next(&mut self, engine: &mut Engine) {
-        let Some(first) = self.script.outside.get(self.next) else { return };
+        let Some(first) = self.script.outside.get(self.next) else {
+            return;
+        };
         self.now_ms = START_MS + first.at_ms;
         while let Some(outside) = self.script.outside.get(self.next).filter(|o| o.at_ms == first.at_ms) {
             self.next += 1;
@@ -254,10 +340,16 @@ impl<'a> World<'a> {
 
     fn completion(&mut self, outside: &Outside) -> Option<Completion> {
         let completion = match &outside.what {
-            What::Complete { activity, output } => {
-                Completion::ActivityCompleted { scheduled: resolve(&self.vars, activity), output: output.clone() }
-            }
-            What::Fail { activity, error, fatal, after_ms } => Completion::AttemptFailed {
+            What::Complete { activity, output } => Completion::ActivityCompleted {
+                scheduled: resolve(&self.vars, activity),
+                output: output.clone(),
+            },
+            What::Fail {
+                activity,
+                error,
+                fatal,
+                after_ms,
+            } => Completion::AttemptFailed {
                 scheduled: resolve(&self.vars, activity),
                 error: Some(format!("\"{error}\"")),
                 error_name: error.clone(),
@@ -269,7 +361,7 @@ impl<'a> World<'a> {
                 self.message(MessageBody::Mail { mailbox, payload })
             }
             What::Cancel { reason } => self.message(MessageBody::Cancel { reason: reason.clone() }),
-            What::Again => self.last.clone().expect("something came before"),
+            What::Again => self.last.clone()?,
             What::Look => return None,
         };
         self.last = Some(completion.clone());
@@ -278,7 +370,10 @@ impl<'a> World<'a> {
 
     fn message(&mut self, body: MessageBody) -> Completion {
         self.last_seq += 1;
-        Completion::Message(Message { seq: MessageSeq(self.last_seq), body })
+        Completion::Message(Message {
+            seq: MessageSeq(self.last_seq),
+            body,
+        })
     }
 
     fn take_in(&mut self, completion: &Completion) {
@@ -289,7 +384,8 @@ impl<'a> World<'a> {
                 }
             }
             activity => {
-                self.attempts.remove(&scheduled(activity).expect("it belongs to a schedule"));
+                self.attempts
+                    .remove(&scheduled(activity).expect("it belongs to a schedule"));
                 self.unrecorded.push(activity.clone());
             }
         }
@@ -298,7 +394,9 @@ impl<'a> World<'a> {
 
 fn scheduled(completion: &Completion) -> Option<EventId> {
     match completion {
-        Completion::ActivityCompleted { scheduled, .. } | Completion::AttemptFailed { scheduled, .. } => Some(*scheduled),
+        Completion::ActivityCompleted { scheduled, .. } | Completion::AttemptFailed { scheduled, .. } => {
+            Some(*scheduled)
+        }
         Completion::Message(_) => None,
     }
 }
@@ -316,11 +414,7 @@ impl Run<'_> {
                     assert_eq!(time_ms, self.engine.time_ms());
                     self.code.deliver(&mut self.engine, delivery, lines)?;
                 }
-                Step::Wait => {
-                    assert!(!self.engine.is_replaying(), "past its history an engine is live (E3)");
-                    return Ok(());
-                }
-                Step::Budget | Step::NeedHistory => return Ok(()),
+                Step::Wait | Step::Budget | Step::NeedHistory => return Ok(()),
             }
         }
     }

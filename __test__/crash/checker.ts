@@ -1,0 +1,115 @@
+// What an effect log, the histories at each kill and the histories at the end must agree on.
+
+import type { HistoryEvent } from 'perdure';
+
+import type { Effect } from '../support/worker.ts';
+
+/** Histories by instance, as they were read at one time. */
+export type Snapshot = ReadonlyMap<string, readonly HistoryEvent[]>;
+
+/** What was found when one worker had been killed. */
+export interface Kill {
+  /** Name of the worker. */
+  readonly worker: string;
+  /** The histories when it was gone, before the next one was started. */
+  readonly found: Snapshot;
+}
+
+/**
+ * Every rule that the runs broke, as a sentence (reliability.md, S3, S5, S6). `kills` are in order; the workers of the
+ * effect log run one after the other, those that were killed and one last.
+ */
+export function violations(effects: readonly Effect[], kills: readonly Kill[], end: Snapshot): string[] {
+  return [
+    ...repeatedAfterRestart(effects, kills),
+    ...begunAfterCompletion(effects, end),
+    ...begunTwiceInOneProcess(effects),
+    ...unexplainedBegins(effects, end),
+    ...shrunk([...kills.map(({ found }) => found), end]),
+  ];
+}
+
+/** The steps that a killed worker had begun and whose completion was not stored when it was gone. */
+export function unfinished(effects: readonly Effect[], { worker, found }: Kill): Effect[] {
+  const completed = completedSteps(found);
+  return effects.filter((effect) => effect.event === 'begin' && effect.worker === worker && !completed.has(`${effect.id} ${effect.step}`));
+}
+
+/** S5, by what the store held: a step whose completion was there when a worker was gone does not begin in a later one. */
+function repeatedAfterRestart(effects: readonly Effect[], kills: readonly Kill[]): string[] {
+  const found: string[] = [];
+  const workers = kills.map(({ worker }) => worker);
+  for (const [i, { found: snapshot }] of kills.entries()) {
+    const completed = completedSteps(snapshot);
+    const before = new Set(workers.slice(0, i + 1));
+    for (const { event, worker, id, step } of effects) {
+      if (event === 'begin' && !before.has(worker) && completed.has(`${id} ${step}`)) {
+        found.push(`${id} step ${step} began in ${worker} although its completion was stored at kill ${i + 1}`);
+      }
+    }
+  }
+  return found;
+}
+
+/** S5, by the clock: no attempt begins later than the time at which the step's completion is recorded. */
+function begunAfterCompletion(effects: readonly Effect[], end: Snapshot): string[] {
+  const completed = completedSteps(end);
+  return effects.flatMap(({ event, worker, id, step, at }) => {
+    const time = completed.get(`${id} ${step}`);
+    return event === 'begin' && time !== undefined && at > time
+      ? [`${id} step ${step} began in ${worker} ${at - time} ms after its completion was recorded`]
+      : [];
+  });
+}
+
+/** S6: within one process nothing overlaps that would be a reason for another attempt. */
+function begunTwiceInOneProcess(effects: readonly Effect[]): string[] {
+  const seen = new Set<string>();
+  return effects.flatMap(({ event, worker, id, step, attempt }) => {
+    if (event !== 'begin') return [];
+    const begin = `${id} step ${step} attempt ${attempt} in ${worker}`;
+    if (seen.has(begin)) return [`${begin} began twice`];
+    seen.add(begin);
+    return [];
+  });
+}
+
+/** Nothing began that history does not know, and the key of a step is the same in every process and of no other step. */
+function unexplainedBegins(effects: readonly Effect[], end: Snapshot): string[] {
+  const keys = new Map<string, string>();
+  const steps = new Map<string, string>();
+  const found: string[] = [];
+  for (const { event, id, step, key } of effects) {
+    if (event !== 'begin') continue;
+    const name = `${id} ${step}`;
+    if ((keys.get(name) ?? key) !== key) found.push(`${id} step ${step} has more than one idempotency key`);
+    if ((steps.get(key) ?? name) !== name) found.push(`${name} and ${steps.get(key)} have one idempotency key`);
+    keys.set(name, key);
+    steps.set(key, name);
+    const scheduled = end.get(id)?.filter(({ kind }) => kind === 'ActivityScheduled').length ?? 0;
+    if (step > scheduled) found.push(`${id} step ${step} began and is not in its history`);
+  }
+  return found;
+}
+
+/** S3: what was recorded once stays as it was, and more may follow. */
+function shrunk(snapshots: readonly Snapshot[]): string[] {
+  return snapshots.slice(1).flatMap((later, i) =>
+    [...(snapshots[i] ?? [])].flatMap(([id, events]) => {
+      const now = later.get(id)?.slice(0, events.length);
+      return JSON.stringify(now) === JSON.stringify(events) ? [] : [`the history of ${id} changed after kill ${i + 1}`];
+    }),
+  );
+}
+
+/** Steps whose completion is recorded, with its time: step n is the n-th activity that an instance scheduled. */
+function completedSteps(snapshot: Snapshot): Map<string, number> {
+  const completed = new Map<string, number>();
+  for (const [id, events] of snapshot) {
+    const schedules = events.filter(({ kind }) => kind === 'ActivityScheduled').map(({ eventId }) => eventId);
+    for (const { kind, refId, time } of events) {
+      if (kind === 'ActivityCompleted') completed.set(`${id} ${schedules.indexOf(refId ?? 0) + 1}`, time.getTime());
+    }
+  }
+  return completed;
+}

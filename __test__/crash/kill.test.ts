@@ -1,0 +1,217 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Client } from 'perdure';
+import { describe, expect, it } from 'vitest';
+
+import { historyViolations } from '../support/history.ts';
+import { SHARED_STORES, temporaryFolder } from '../support/providers.ts';
+import { SOON, useStore } from '../support/store.ts';
+import { type Effect, readEffects, Worker } from '../support/worker.ts';
+import { type Kill, type Snapshot, unfinished, violations } from './checker.ts';
+import { seeded } from './random.ts';
+
+/** Decides when the workers are killed. Another one: `PERDURE_TEST_SEED=7 npm run test:js -- kill`. */
+const SEED = Number(process.env['PERDURE_TEST_SEED'] ?? 20_261_121);
+
+const STEPS = 10;
+
+function outputOf(seed: number, steps = STEPS): number {
+  let value = seed;
+  for (let step = 1; step <= steps; step += 1) value = (value * 31 + step) % 1_000_003;
+  return value;
+}
+
+async function snapshot(client: Client, ids: Iterable<string>): Promise<Snapshot> {
+  const histories = await Promise.all([...ids].map(async (id) => [id, await client.getHistory(id)] as const));
+  return new Map(histories);
+}
+
+function workersOf(effects: readonly Effect[]): Set<string> {
+  return new Set(effects.map(({ worker }) => worker));
+}
+
+/** What SQLite itself says of the file, where this Node has SQLite. */
+function expectIntact(path: string): void {
+  const { DatabaseSync } = (process.getBuiltinModule?.('node:sqlite') ?? {}) as { DatabaseSync?: any };
+  if (DatabaseSync === undefined) return;
+  const database = new DatabaseSync(path, { readOnly: true });
+  expect(database.prepare('PRAGMA integrity_check').all()).toEqual([{ integrity_check: 'ok' }]);
+  database.close();
+}
+
+describe.each(SHARED_STORES)('on $name', (kind) => {
+  const store = useStore(kind);
+  const folder = temporaryFolder();
+  const logOf = (test: string) => join(folder, `${test}.log`);
+
+  it(`a worker killed five times over 200 instances of ${STEPS} steps loses and repeats nothing (seed ${SEED})`, async () => {
+    const { client, address } = store;
+    const random = seeded(SEED);
+    const log = logOf('five kills');
+    const instances = Array.from({ length: 200 }, (_, i) => ({ id: `kill-${i}`, input: { seed: i, steps: STEPS } }));
+    const acknowledged = new Set<string>();
+    const kills: Kill[] = [];
+    const options = { store: address, log, stepMs: 3, runtime: { activityConcurrency: 8 } };
+
+    // Half of them wait before there is any worker; the other half is started by the workers that are to be killed.
+    for (const { id, input } of instances.slice(0, 100)) {
+      await client.startOrchestration(id, 'steps', input);
+      acknowledged.add(id);
+    }
+    for (let round = 0; round < 5; round += 1) {
+      const name = `worker ${round + 1}`;
+      const worker = await Worker.start({ ...options, name });
+      worker.tell({ type: 'start', name: 'steps', instances: instances.slice(100 + 20 * round, 120 + 20 * round) });
+      await worker.said('step', Math.floor(1 + random() * 299));
+      await worker.kill();
+      expect(await worker.exited()).toEqual({ code: null, signal: 'SIGKILL' });
+      expect(worker.stderr).toBe('');
+      for (const { id } of worker.all('acknowledged')) acknowledged.add(id);
+      kills.push({ worker: name, found: await snapshot(client, acknowledged) });
+    }
+
+    const last = await Worker.start({ ...options, name: 'last' });
+    for (const { id, input } of instances) {
+      if (!acknowledged.has(id)) await client.startOrchestration(id, 'steps', input, { onConflict: 'return' });
+    }
+    for (const { id, input } of instances) {
+      expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: outputOf(input.seed) });
+    }
+    expect(await last.stop()).toEqual({ code: 0, signal: null });
+    expect(last.stderr).toBe('');
+
+    const end = await snapshot(client, instances.map(({ id }) => id));
+    const effects = readEffects(log);
+    for (const [id, history] of end) {
+      expect(historyViolations(history, 'Completed'), id).toEqual([]);
+      expect(history, id).toHaveLength(2 + 2 * STEPS);
+    }
+    expect(violations(effects, kills, end)).toEqual([]);
+    expectIntact(address.path);
+
+    // The faults did fire: in each round something was running, and something was left to do.
+    expect(workersOf(effects).size).toBe(6);
+    for (const { worker, found } of kills) {
+      const running = effects.filter((effect) => effect.worker === worker);
+      expect(running.filter(({ event }) => event === 'begin').length).toBeGreaterThan(
+        running.filter(({ event }) => event === 'end').length,
+      );
+      expect([...found.values()].some((history) => history.length < 2 + 2 * STEPS)).toBe(true);
+    }
+    // A step begins once, and once more for each kill that came between its begin and its recorded completion.
+    const repeated = kills.flatMap((kill) => unfinished(effects, kill));
+    expect(repeated.length).toBeGreaterThan(0);
+    expect(effects.filter(({ event }) => event === 'begin')).toHaveLength(200 * STEPS + repeated.length);
+  }, 60_000);
+
+  it('what a killed worker owned goes on at once in another that is alive', async () => {
+    const { client, address } = store;
+    const log = logOf('takeover');
+    const instances = Array.from({ length: 20 }, (_, i) => ({ id: `takeover-${i}`, input: null }));
+    // A lease that is far longer than the test: what is seen is not its end.
+    const options = { store: address, log, runtime: { lease: '1h' } };
+    const first = await Worker.start({ ...options, name: 'first', holds: true });
+    first.tell({ type: 'start', name: 'holds', instances });
+    await first.said('step', 20);
+    const second = await Worker.start({ ...options, name: 'second' });
+    second.tell({ type: 'start', name: 'steps', instances: [{ id: 'takeover-own', input: { seed: 1, steps: 3 } }], wait: true });
+    await second.said('ended');
+    expect(workersOf(readEffects(log).filter(({ id }) => id !== 'takeover-own')), 'while it lives, all is its').toEqual(
+      new Set(['first']),
+    );
+
+    const before = performance.now();
+    await first.kill();
+    for (const { id } of instances) {
+      expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: 'second' });
+    }
+    // Dead processes are looked for every second.
+    expect(performance.now() - before).toBeLessThan(3_000);
+    expect(await second.stop()).toEqual({ code: 0, signal: null });
+    for (const { id } of instances) expect(historyViolations(await client.getHistory(id), 'Completed')).toEqual([]);
+  });
+
+  it('a kill in the middle of a shutdown loses nothing', async () => {
+    const { client, address } = store;
+    const log = logOf('shutdown');
+    const random = seeded(SEED + 1);
+    const instances = Array.from({ length: 30 }, (_, i) => ({ id: `shutdown-${i}`, input: { seed: i, steps: 4 } }));
+    const options = { store: address, log, stepMs: 20, runtime: { activityConcurrency: 10 } };
+    const kills: Kill[] = [];
+    for (const { id, input } of instances) await client.startOrchestration(id, 'steps', input);
+    for (const name of ['worker 1', 'worker 2', 'worker 3']) {
+      const worker = await Worker.start({ ...options, name });
+      await worker.said('step', Math.floor(5 + random() * 20));
+      worker.tell({ type: 'shutdown', timeout: '1h' });
+      await worker.said('stopping');
+      await worker.kill();
+      expect((await worker.exited()).signal).toBe('SIGKILL');
+      kills.push({ worker: name, found: await snapshot(client, instances.map(({ id }) => id)) });
+    }
+    const last = await Worker.start({ ...options, name: 'last' });
+    for (const { id, input } of instances) {
+      expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: outputOf(input.seed, 4) });
+    }
+    await last.stop();
+    const end = await snapshot(client, instances.map(({ id }) => id));
+    expect(violations(readEffects(log), kills, end)).toEqual([]);
+    for (const history of end.values()) expect(historyViolations(history, 'Completed')).toEqual([]);
+  });
+
+  it('a wait for the next attempt survives a kill', async () => {
+    const { client, address } = store;
+    const log = logOf('retry');
+    const first = await Worker.start({ store: address, log, name: 'first' });
+    first.tell({ type: 'start', name: 'flaky', instances: [{ id: 'flaky', input: null }] });
+    await first.said('acknowledged');
+    // Events are recorded in the order in which they came, so the failure is stored by now.
+    await client.waitForStatusChange('flaky', 0, undefined, SOON);
+    await first.kill();
+    const failed = (await client.getHistory('flaky')).find(({ kind: event }) => event === 'ActivityAttemptFailed');
+    expect(failed).toBeDefined();
+    const second = await Worker.start({ store: address, log, name: 'second' });
+    expect((await client.waitForOrchestration('flaky', SOON)).output).toEqual({ attempt: 2, worker: 'second' });
+    await second.stop();
+    const begins = readEffects(log);
+    expect(begins.map(({ attempt }) => attempt)).toEqual([1, 2]);
+    expect(begins[1]?.at).toBeGreaterThanOrEqual(Number(failed?.time) + 1_000);
+    expect(new Set(begins.map(({ key }) => key)).size).toBe(1);
+  });
+
+  it('two processes on one store share it, both as workers and as clients', async () => {
+    const { client, address } = store;
+    const log = logOf('two');
+    const options = { store: address, log, stepMs: 1 };
+    const workers = await Promise.all(['one', 'two'].map((name) => Worker.start({ ...options, name })));
+    const instances = Array.from({ length: 120 }, (_, i) => ({ id: `two-${i}`, input: { seed: i, steps: STEPS } }));
+    for (const [i, worker] of workers.entries()) {
+      worker.tell({ type: 'start', name: 'steps', instances: instances.filter((_, n) => n % 2 === i) });
+    }
+    await Promise.all(workers.map((worker) => worker.said('acknowledged', instances.length / 2)));
+    // Each waits for all, also for those of the other.
+    for (const worker of workers) worker.tell({ type: 'start', name: 'steps', instances, wait: true });
+    await Promise.all(workers.map((worker) => worker.said('ended', instances.length)));
+    for (const worker of workers) {
+      expect(worker.all('ended').filter(({ status }) => status !== 'Completed')).toEqual([]);
+      for (const { id, output } of worker.all('ended')) expect(output).toBe(outputOf(Number(id.slice(4))));
+      expect(await worker.stop()).toEqual({ code: 0, signal: null });
+      // Nothing to warn of: no "database is locked", no turn fenced off, no lease lost.
+      expect(worker.stderr).toBe('');
+    }
+    const effects = readEffects(log);
+    expect(workersOf(effects)).toEqual(new Set(['one', 'two']));
+    expect(effects.filter(({ event }) => event === 'begin')).toHaveLength(instances.length * STEPS);
+    const end = await snapshot(client, instances.map(({ id }) => id));
+    expect(violations(effects, [], end)).toEqual([]);
+    for (const history of end.values()) expect(historyViolations(history, 'Completed')).toEqual([]);
+  }, 60_000);
+
+  it('a worker that is started before its directory exists says so and ends', async () => {
+    const path = join(folder, 'not', 'there', 'store.db');
+    const worker = Worker.spawn({ store: { ...store.address, path }, log: logOf('none'), name: 'early' });
+    expect((await worker.exited()).code).toBe(1);
+    expect(worker.stderr).toContain('ProviderError');
+    expect(worker.stderr).toContain(`the directory '${join(folder, 'not', 'there')}' does not exist; create it first`);
+    expect(existsSync(join(folder, 'not'))).toBe(false);
+  });
+});

@@ -1,0 +1,100 @@
+// A worker process that tests start, watch and kill: see support/worker.ts. Plain Node and the built package.
+
+import { openSync, writeSync } from 'node:fs';
+import { Client, Runtime, SqliteProvider } from 'perdure';
+
+const { store, log, name, runtime: runtimeOptions = {}, stepMs = 0, holds = false } = JSON.parse(process.argv[2]);
+
+const effects = openSync(log, 'a');
+
+/** One write per line, to a file that is open for appending: a kill leaves whole lines. */
+function effect(event, ctx, step) {
+  const { instanceId: id, attempt, idempotencyKey: key } = ctx;
+  writeSync(effects, `${JSON.stringify({ event, worker: name, id, step, attempt, key, at: Date.now() })}\n`);
+}
+
+function say(message) {
+  // The parent may be gone, or this process about to be.
+  if (process.connected) process.send(message, () => {});
+}
+
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+let afterFailure;
+const failed = new Promise((resolve) => {
+  afterFailure = resolve;
+});
+
+function register(runtime) {
+  runtime.registerActivity('step', async (ctx, { step, value }) => {
+    effect('begin', ctx, step);
+    say({ type: 'step', id: ctx.instanceId });
+    await pause(stepMs);
+    effect('end', ctx, step);
+    return (value * 31 + step) % 1_000_003;
+  });
+  runtime.registerOrchestration('steps', function* (ctx, { seed, steps }) {
+    let value = seed;
+    for (let step = 1; step <= steps; step += 1) value = yield ctx.scheduleActivity('step', { step, value });
+    return value;
+  });
+
+  runtime.registerActivity('hold', async (ctx) => {
+    effect('begin', ctx, 1);
+    say({ type: 'step', id: ctx.instanceId });
+    if (holds) await new Promise(() => {});
+    effect('end', ctx, 1);
+    return name;
+  });
+  runtime.registerOrchestration('holds', function* (ctx) {
+    return yield ctx.scheduleActivity('hold');
+  });
+
+  // Its first attempt fails and is to be followed by another after a while.
+  runtime.registerActivity(
+    'flaky',
+    async (ctx) => {
+      effect('begin', ctx, 1);
+      if (ctx.attempt > 1) return { attempt: ctx.attempt, worker: name };
+      setImmediate(afterFailure);
+      throw new Error('first');
+    },
+    { retry: { initialInterval: '1s', jitter: 0 } },
+  );
+  runtime.registerActivity('after the failure', () => failed);
+  runtime.registerOrchestration('flaky', function* (ctx) {
+    const flaky = ctx.scheduleActivity('flaky');
+    yield ctx.scheduleActivity('after the failure');
+    ctx.setCustomStatus('waits for its second attempt');
+    return yield flaky;
+  });
+}
+
+async function start(client, { name: orchestration, instances, wait }) {
+  await Promise.all(
+    instances.map(async ({ id, input }) => {
+      await client.startOrchestration(id, orchestration, input, { onConflict: 'return' });
+      say({ type: 'acknowledged', id });
+      if (!wait) return;
+      const { status, output } = await client.waitForOrchestration(id);
+      say({ type: 'ended', id, status, output });
+    }),
+  );
+}
+
+const provider = await SqliteProvider.open(store.path);
+const client = new Client(provider);
+const runtime = new Runtime(provider, { logLevel: 'warn', workerName: name, ...runtimeOptions });
+register(runtime);
+await runtime.start();
+
+process.on('message', (command) => {
+  if (command.type === 'start') {
+    void start(client, command);
+    return;
+  }
+  const stopped = runtime.shutdown(command.timeout);
+  say({ type: 'stopping' });
+  void stopped.then(() => provider.close()).then(() => process.disconnect());
+});
+say({ type: 'ready' });

@@ -1,0 +1,452 @@
+//! Events as rows: what is stored can be read, by this release and by every later one, and what cannot be read harms
+//! nobody.
+
+use expect_test::expect;
+use perdure_engine::{
+    ActivityOptions, Awaited, Budget, Command, Completion, Engine, Event, EventId, EventKind, EventRecord, ExecutionId,
+    Mailbox, Message, MessageBody, MessageSeq, Outcome, ParentLink, RetryPolicy, Start,
+};
+
+use crate::support::draw::Draw;
+
+fn text(value: &str) -> Option<String> {
+    Some(value.to_owned())
+}
+
+/// Every kind, and every field with and without a value.
+fn events() -> Vec<Event> {
+    let parent = ParentLink {
+        instance: "parent \"1\"".into(),
+        execution: ExecutionId(3),
+        scheduled: EventId(44),
+    };
+    let started = |seed, parent, input| Event::ExecutionStarted {
+        name: "order".into(),
+        version: "1.2.0".into(),
+        input,
+        seed,
+        parent,
+    };
+    let retry = RetryPolicy {
+        max_attempts: u32::MAX,
+        initial_interval_ms: 0.1,
+        backoff: 1.5,
+        max_interval_ms: f64::INFINITY,
+        jitter: 0.0,
+        non_retryable: vec!["TypeError".into(), String::new()],
+    };
+    let options = ActivityOptions {
+        retry,
+        timeout_ms: Some(u64::MAX),
+    };
+    let scheduled = EventId(2);
+    vec![
+        started(0, None, None),
+        started(u64::MAX, Some(parent), text("{\"total\":12}")),
+        Event::ActivityScheduled {
+            name: "charge".into(),
+            input: None,
+            options: ActivityOptions::default(),
+        },
+        Event::ActivityScheduled {
+            name: String::new(),
+            input: text("\u{0}\u{1F600}"),
+            options,
+        },
+        Event::ActivityCompleted {
+            scheduled,
+            output: text("null"),
+        },
+        Event::ActivityCompleted {
+            scheduled,
+            output: None,
+        },
+        Event::ActivityAttemptFailed {
+            scheduled,
+            attempt: 1,
+            error: text("{}"),
+            retry_at_ms: i64::MAX,
+        },
+        Event::ActivityAttemptFailed {
+            scheduled,
+            attempt: u32::MAX,
+            error: None,
+            retry_at_ms: i64::MIN,
+        },
+        Event::ActivityFailed {
+            scheduled,
+            attempt: 3,
+            error: text("{}"),
+        },
+        Event::TimerCreated {
+            fire_at_ms: 1_700_000_000_000,
+        },
+        Event::TimerCreated { fire_at_ms: i64::MIN },
+        Event::TimerFired {
+            timer: EventId(u64::MAX),
+        },
+        Event::OperationCancelled { scheduled },
+        Event::MessageReceived {
+            mailbox: Mailbox::Event("approve".into()),
+            payload: text("1"),
+        },
+        Event::MessageReceived {
+            mailbox: Mailbox::Queue("jobs".into()),
+            payload: None,
+        },
+        Event::CancelRequested {
+            reason: text("changed my mind"),
+        },
+        Event::CancelRequested { reason: None },
+        Event::ExecutionCompleted { output: text("1") },
+        Event::ExecutionCompleted { output: None },
+        Event::ExecutionFailed { error: text("{}") },
+        Event::ExecutionCancelled { error: text("{}") },
+        Event::ExecutionTerminated { reason: None },
+    ]
+}
+
+/// The rows as this release writes them. A change here is a change of what stores hold: later releases must still read
+/// these.
+#[test]
+fn every_kind_comes_back_as_it_went() {
+    let mut rows = String::new();
+    for event in events() {
+        let record = EventRecord::new(EventId(7), -5, event.clone());
+        assert_eq!((record.event_id, record.time_ms), (EventId(7), -5));
+        let EventRecord {
+            kind,
+            ref_id,
+            name,
+            payload,
+            meta,
+            ..
+        } = &record;
+        rows += &format!(
+            "{kind} ref {ref_id:?} name {name:?} payload {payload:?} meta {}\n",
+            meta.as_deref().unwrap_or("-")
+        );
+        assert_eq!(EventKind::parse(record.kind.as_str()), Some(record.kind));
+        assert_eq!(record.into_event(), Ok(event));
+    }
+    expect![[r#"
+        ExecutionStarted ref None name Some("order") payload None meta {"version":"1.2.0","seed":"0"}
+        ExecutionStarted ref None name Some("order") payload Some("{\"total\":12}") meta {"version":"1.2.0","seed":"18446744073709551615","parent":{"instance":"parent \"1\"","execution":3,"scheduled":44}}
+        ActivityScheduled ref None name Some("charge") payload None meta -
+        ActivityScheduled ref None name Some("") payload Some("\0😀") meta {"retry":{"maxAttempts":4294967295,"initialIntervalMs":0.1,"backoff":1.5,"maxIntervalMs":null,"jitter":0.0,"nonRetryable":["TypeError",""]},"timeoutMs":18446744073709551615}
+        ActivityCompleted ref Some(EventId(2)) name None payload Some("null") meta -
+        ActivityCompleted ref Some(EventId(2)) name None payload None meta -
+        ActivityAttemptFailed ref Some(EventId(2)) name None payload Some("{}") meta {"attempt":1,"retryAtMs":9223372036854775807}
+        ActivityAttemptFailed ref Some(EventId(2)) name None payload None meta {"attempt":4294967295,"retryAtMs":-9223372036854775808}
+        ActivityFailed ref Some(EventId(2)) name None payload Some("{}") meta {"attempt":3}
+        TimerCreated ref None name None payload None meta {"fireAtMs":1700000000000}
+        TimerCreated ref None name None payload None meta {"fireAtMs":-9223372036854775808}
+        TimerFired ref Some(EventId(18446744073709551615)) name None payload None meta -
+        OperationCancelled ref Some(EventId(2)) name None payload None meta -
+        EventReceived ref None name Some("approve") payload Some("1") meta -
+        QueueReceived ref None name Some("jobs") payload None meta -
+        CancelRequested ref None name None payload Some("changed my mind") meta -
+        CancelRequested ref None name None payload None meta -
+        ExecutionCompleted ref None name None payload Some("1") meta -
+        ExecutionCompleted ref None name None payload None meta -
+        ExecutionFailed ref None name None payload Some("{}") meta -
+        ExecutionCancelled ref None name None payload Some("{}") meta -
+        ExecutionTerminated ref None name None payload None meta -
+    "#]].assert_eq(&rows);
+    for kind in EventKind::ALL {
+        assert!(rows.contains(&format!("{kind} ")), "{kind} is not shown here");
+    }
+    assert_eq!(EventKind::parse("executionStarted"), None);
+    assert_eq!(EventKind::parse(""), None);
+}
+
+/// What an option was not named when it was stored has its default.
+#[test]
+fn options_that_are_left_out() {
+    let read = |meta: &str| {
+        let record = EventRecord {
+            meta: text(meta),
+            ..row(EventKind::ActivityScheduled)
+        };
+        match record.into_event() {
+            Ok(Event::ActivityScheduled { options, .. }) => Ok(options),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    assert_eq!(read("{}"), Ok(ActivityOptions::default()));
+    let options = read(r#"{"retry":{"maxAttempts":1},"timeoutMs":5}"#).expect("it can be read");
+    assert_eq!(
+        options,
+        ActivityOptions {
+            retry: RetryPolicy {
+                max_attempts: 1,
+                ..RetryPolicy::default()
+            },
+            timeout_ms: Some(5)
+        }
+    );
+    expect!["event 2 (ActivityScheduled) cannot be read: its meta is not what the kind needs: unknown field `maxAttempt`, expected one of `maxAttempts`, `initialIntervalMs`, `backoff`, `maxIntervalMs`, `jitter`, `nonRetryable` at line 1 column 22"].assert_eq(&read(r#"{"retry":{"maxAttempt":1}}"#).expect_err("a newer release may mean something by it"));
+}
+
+fn row(kind: EventKind) -> EventRecord {
+    let name = text("name");
+    EventRecord {
+        event_id: EventId(2),
+        time_ms: 5,
+        kind,
+        ref_id: Some(EventId(2)),
+        name,
+        payload: text("1"),
+        meta: None,
+    }
+}
+
+const METAS: &[Option<&str>] = &[
+    None,
+    Some(""),
+    Some("{}"),
+    Some("null"),
+    Some("[]"),
+    Some("\u{0}"),
+    Some("{\"version\":\"1\",\"seed\":\"12\"}"),
+    Some("{\"version\":\"1\",\"seed\":12}"),
+    Some("{\"version\":\"1\",\"seed\":\"-1\"}"),
+    Some("{\"version\":\"1\",\"seed\":\"99999999999999999999999\"}"),
+    Some("{\"version\":\"1\",\"seed\":\"1\",\"parent\":{}}"),
+    Some("{\"version\":\"1\",\"seed\":\"1\",\"parent\":{\"instance\":\"p\",\"execution\":1,\"scheduled\":-3}}"),
+    Some("{\"attempt\":1}"),
+    Some("{\"attempt\":4294967295,\"retryAtMs\":9223372036854775807}"),
+    Some("{\"attempt\":4294967296,\"retryAtMs\":0}"),
+    Some("{\"attempt\":-1}"),
+    Some("{\"fireAtMs\":-9223372036854775808}"),
+    Some("{\"fireAtMs\":1e400}"),
+    Some("{\"fireAtMs\":9223372036854775808}"),
+    Some("{\"retry\":null}"),
+    Some("{\"retry\":{\"initialIntervalMs\":1e308,\"backoff\":1e308,\"maxIntervalMs\":null,\"jitter\":1e308}}"),
+    Some(
+        "{\"retry\":{\"initialIntervalMs\":-1,\"backoff\":-1.5,\"maxIntervalMs\":-7,\"jitter\":-3,\"maxAttempts\":4294967295}}",
+    ),
+    Some("{\"timeoutMs\":18446744073709551615}"),
+    Some("{\"attempt\":1,\"attempt\":2}"),
+];
+
+/// What the kind needs is there or it is an error that names the event; never a panic.
+#[test]
+fn every_kind_with_every_column_absent_or_garbage() {
+    let mut problems: Vec<String> = Vec::new();
+    for kind in EventKind::ALL {
+        for meta in METAS {
+            for (has_ref, has_name) in [(true, true), (true, false), (false, true), (false, false)] {
+                let mut record = EventRecord {
+                    meta: meta.map(str::to_owned),
+                    ..row(*kind)
+                };
+                record.ref_id = record.ref_id.filter(|_| has_ref);
+                record.name = record.name.filter(|_| has_name);
+                match record.clone().into_event() {
+                    Ok(event) => {
+                        let again = EventRecord::new(record.event_id, record.time_ms, event.clone());
+                        assert_eq!(again.kind, *kind);
+                        assert_eq!(again.into_event(), Ok(event), "what could be read can be written");
+                    }
+                    Err(error) => {
+                        assert_eq!((error.event_id, error.kind), (EventId(2), *kind));
+                        let problem = error.problem.split(" at line ").next();
+                        problems.extend(problem.map(str::to_owned));
+                    }
+                }
+            }
+        }
+    }
+    problems.sort();
+    problems.dedup();
+    expect![[r#"
+        it has no name
+        it has no retryAtMs
+        it refers to no earlier event
+        its meta is not what the kind needs: EOF while parsing a value
+        its meta is not what the kind needs: duplicate field `attempt`
+        its meta is not what the kind needs: expected value
+        its meta is not what the kind needs: invalid length 0, expected struct AttemptMeta with 2 elements
+        its meta is not what the kind needs: invalid length 0, expected struct StartMeta with 3 elements
+        its meta is not what the kind needs: invalid length 0, expected struct TimerMeta with 1 element
+        its meta is not what the kind needs: invalid type: integer `12`, expected a string
+        its meta is not what the kind needs: invalid type: null, expected struct ActivityOptions
+        its meta is not what the kind needs: invalid type: null, expected struct AttemptMeta
+        its meta is not what the kind needs: invalid type: null, expected struct RetryPolicy
+        its meta is not what the kind needs: invalid type: null, expected struct StartMeta
+        its meta is not what the kind needs: invalid type: null, expected struct TimerMeta
+        its meta is not what the kind needs: invalid value: integer `-1`, expected u32
+        its meta is not what the kind needs: invalid value: integer `-3`, expected u64
+        its meta is not what the kind needs: invalid value: integer `4294967296`, expected u32
+        its meta is not what the kind needs: invalid value: integer `9223372036854775808`, expected i64
+        its meta is not what the kind needs: missing field `attempt`
+        its meta is not what the kind needs: missing field `fireAtMs`
+        its meta is not what the kind needs: missing field `instance`
+        its meta is not what the kind needs: missing field `version`
+        its meta is not what the kind needs: number out of range
+        its meta is not what the kind needs: unknown field `attempt`, expected `retry` or `timeoutMs`
+        its meta is not what the kind needs: unknown field `fireAtMs`, expected `retry` or `timeoutMs`
+        its meta is not what the kind needs: unknown field `version`, expected `retry` or `timeoutMs`
+        its seed is no number"#]].assert_eq(&problems.join("\n"));
+    let deep = format!(
+        "{{\"version\":\"1\",\"seed\":\"1\",\"x\":{}{}}}",
+        "[".repeat(100_000),
+        "]".repeat(100_000)
+    );
+    let _ = EventRecord {
+        meta: Some(deep),
+        ..row(EventKind::ExecutionStarted)
+    }
+    .into_event();
+}
+
+impl Draw {
+    fn record(&mut self, place: u64) -> EventRecord {
+        // Mostly one that could stand there.
+        let mut record = if self.below(4) > 0 {
+            let events = events();
+            let event = events[self.below(events.len() as u64) as usize].clone();
+            EventRecord::new(EventId(place), 1_000 + place as i64, event)
+        } else {
+            row(EventKind::ALL[self.below(EventKind::ALL.len() as u64) as usize])
+        };
+        record.event_id = EventId(place);
+        if record.ref_id.is_some() {
+            record.ref_id = Some(EventId(self.below(place + 3)));
+        }
+        match self.below(60) {
+            0 => record.event_id = EventId(self.below(place + 3)),
+            1 => record.event_id = EventId(u64::MAX - self.below(2)),
+            2 => record.ref_id = None,
+            3 => record.ref_id = Some(EventId(u64::MAX)),
+            4 => record.name = None,
+            5 => record.meta = METAS[self.below(METAS.len() as u64) as usize].map(str::to_owned),
+            6 => record.time_ms = [i64::MIN, i64::MAX, -1][self.below(3) as usize],
+            _ => {}
+        }
+        record
+    }
+
+    fn history(&mut self) -> Vec<EventRecord> {
+        let length = self.below(12);
+        let mut history: Vec<EventRecord> = (1..=length).map(|place| self.record(place)).collect();
+        if let Some(first) = history.first_mut()
+            && self.below(10) > 0
+        {
+            *first = EventRecord::new(EventId(1), 1_000, events()[self.below(2) as usize].clone());
+        }
+        history
+    }
+
+    fn time(&mut self) -> i64 {
+        [0, 1_005, i64::MIN, i64::MAX][self.below(4) as usize]
+    }
+
+    /// Something that code or its surroundings do.
+    fn call(&mut self, engine: &mut Engine) {
+        let id = EventId(self.below(12));
+        match self.below(12) {
+            0 => {
+                let options = ActivityOptions::default();
+                let _ = engine.issue(Command::ScheduleActivity {
+                    name: "charge".into(),
+                    input: None,
+                    options,
+                });
+            }
+            1 => {
+                let _ = engine.issue(Command::CreateTimer { delay_ms: self.time() });
+            }
+            2 => {
+                let _ = engine.issue(Command::CreateTimerAt {
+                    fire_at_ms: 1_700_000_000_000,
+                });
+            }
+            3 => {
+                let _ = engine.issue(Command::CancelOperation { scheduled: EventId(2) });
+            }
+            4..=6 => {
+                let mailboxes = vec![Mailbox::Event("approve".into()), Mailbox::Queue("jobs".into())];
+                let timers = (0..12).map(EventId).collect();
+                let _ = engine.next(Awaited { mailboxes, timers }, self.time());
+            }
+            7 if self.below(4) == 0 => {
+                let _ = engine.finish(Outcome::Completed(text("1")));
+            }
+            7 => engine.offer(Completion::ActivityCompleted {
+                scheduled: id,
+                output: None,
+            }),
+            8 => engine.offer(Completion::AttemptFailed {
+                scheduled: id,
+                error: None,
+                error_name: "Error".into(),
+                non_retryable: false,
+                retry_after_ms: Some(self.time()),
+            }),
+            9 => {
+                let body = match self.below(2) {
+                    0 => MessageBody::Cancel { reason: None },
+                    _ => MessageBody::Mail {
+                        mailbox: Mailbox::Event("approve".into()),
+                        payload: None,
+                    },
+                };
+                engine.offer(Completion::Message(Message {
+                    seq: MessageSeq(id.0),
+                    body,
+                }));
+            }
+            10 => {
+                engine.set_custom_status(text("1"));
+                let _ = (engine.random(), engine.is_runnable(self.time()), engine.needs_history());
+            }
+            _ => {
+                engine.end_turn();
+            }
+        }
+    }
+}
+
+/// A history of arbitrary rows, in arbitrary pages, under arbitrary calls: an error or a mismatch, never a panic.
+#[test]
+fn arbitrary_histories_never_panic() {
+    let (mut read, mut broken) = (0, 0);
+    for seed in 0..30_000 {
+        let mut draw = Draw(seed);
+        let mut history = draw.history();
+        let later = history.split_off(draw.below(history.len() as u64 + 1) as usize);
+        let (complete, fresh) = (draw.below(2) == 0, draw.below(8) == 0);
+        let budget = Budget {
+            replayed: 2,
+            ..Budget::default()
+        };
+        let Ok(mut engine) = Engine::new(Start {
+            history,
+            complete,
+            fresh,
+            budget,
+        }) else {
+            continue;
+        };
+        read += 1;
+        for _ in 0..draw.below(20) {
+            draw.call(&mut engine);
+        }
+        let _ = engine.extend_history(later.clone(), draw.below(2) == 0);
+        for _ in 0..draw.below(20) {
+            draw.call(&mut engine);
+        }
+        let _ = engine.extend_history(later, true);
+        for _ in 0..draw.below(20) {
+            draw.call(&mut engine);
+        }
+        broken += u32::from(engine.mismatch().is_some());
+    }
+    assert!(
+        read > 10_000 && broken > 1_000,
+        "{read} could be read, {broken} did not fit"
+    );
+}

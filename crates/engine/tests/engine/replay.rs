@@ -1,0 +1,363 @@
+//! `isReplaying`, at every point between two commands.
+//!
+//! Every script of every file is checked for it, in every way in which it is run: what was stored is replayed up to the
+//! wait that it reached, and not a command further. Here is how that looks.
+
+use expect_test::{Expect, expect};
+use perdure_engine::Budget;
+
+use crate::support::script::Script;
+use crate::support::world::Way;
+use crate::support::{run_everywhere, run_fresh};
+
+const LATER: Way = Way {
+    page: usize::MAX,
+    replayed: u32::MAX,
+    early: false,
+    crashed: false,
+};
+const EARLY: Way = Way { early: true, ..LATER };
+
+/// Bring a script back from what is stored after one of its turns; `|` marks what the engine calls a replay.
+#[track_caller]
+fn check_from(turn: usize, way: Way, budget: Budget, text: &str, expect: Expect) {
+    let script = Script::parse(text);
+    run_everywhere(&script, budget);
+    let mut world = run_fresh(&script, budget).worlds[turn - 1].clone();
+    let mut run = world.load(way);
+    let mut shown = String::new();
+    loop {
+        shown += if run.engine.is_replaying() {
+            "| turn\n"
+        } else {
+            "  turn\n"
+        };
+        for line in world.turn(&mut run, way.page).expect("the same code fits").lines {
+            shown += if line.replaying { "|   " } else { "    " };
+            shown += &line.text;
+            shown += "\n";
+        }
+        if !world.wait(&mut run) {
+            break;
+        }
+    }
+    expect.assert_eq(&shown);
+}
+
+const ORDER: &str = r#"
+    status "begun"
+    a = activity charge
+    random
+    await a
+    status "charged"
+    b = activity ship it
+    random
+    await b
+    random
+    return it
+    ---
+    100 complete a "paid"
+    200 complete b "sent"
+"#;
+
+/// The first turn of a new instance is live from its first command on, and a replay as soon as it is stored.
+#[test]
+fn the_first_turn() {
+    let script = Script::parse(ORDER);
+    let fresh = run_fresh(&script, Budget::default());
+    assert!(!fresh.turns[0].lines.is_empty());
+    assert!(fresh.turns[0].lines.iter().all(|line| !line.replaying));
+    check_from(
+        1,
+        LATER,
+        Budget::default(),
+        ORDER,
+        expect![[r#"
+        | turn
+        |   status "begun"
+        |   #2 activity charge none
+        |   random 0.764109042047738
+        |   wait for a
+          turn
+            #2 gives "paid" @+100
+            status "charged"
+            #4 activity ship "paid"
+            random 0.4659376151199609
+            wait for b
+          turn
+            #4 gives "sent" @+200
+            random 0.005674514325306634
+            return "sent"
+    "#]],
+    );
+}
+
+/// What follows the last recorded delivery was recorded with it.
+#[test]
+fn the_turn_after_the_last_recorded_event() {
+    check_from(
+        2,
+        LATER,
+        Budget::default(),
+        ORDER,
+        expect![[r#"
+        | turn
+        |   status "begun"
+        |   #2 activity charge none
+        |   random 0.764109042047738
+        |   wait for a
+        |   #2 gives "paid" @+100
+        |   status "charged"
+        |   #4 activity ship "paid"
+        |   random 0.4659376151199609
+        |   wait for b
+          turn
+            #4 gives "sent" @+200
+            random 0.005674514325306634
+            return "sent"
+    "#]],
+    );
+}
+
+/// The replay and the first live delivery are one turn: it turns in the middle.
+#[test]
+fn in_the_middle_of_a_turn() {
+    check_from(
+        1,
+        EARLY,
+        Budget::default(),
+        ORDER,
+        expect![[r#"
+        | turn
+        |   status "begun"
+        |   #2 activity charge none
+        |   random 0.764109042047738
+        |   wait for a
+            #2 gives "paid" @+100
+            status "charged"
+            #4 activity ship "paid"
+            random 0.4659376151199609
+            wait for b
+          turn
+            #4 gives "sent" @+200
+            random 0.005674514325306634
+            return "sent"
+    "#]],
+    );
+    check_from(
+        2,
+        EARLY,
+        Budget::default(),
+        ORDER,
+        expect![[r#"
+        | turn
+        |   status "begun"
+        |   #2 activity charge none
+        |   random 0.764109042047738
+        |   wait for a
+        |   #2 gives "paid" @+100
+        |   status "charged"
+        |   #4 activity ship "paid"
+        |   random 0.4659376151199609
+        |   wait for b
+            #4 gives "sent" @+200
+            random 0.005674514325306634
+            return "sent"
+    "#]],
+    );
+}
+
+#[test]
+fn all_of_it() {
+    check_from(
+        3,
+        LATER,
+        Budget::default(),
+        ORDER,
+        expect![[r#"
+        | turn
+        |   status "begun"
+        |   #2 activity charge none
+        |   random 0.764109042047738
+        |   wait for a
+        |   #2 gives "paid" @+100
+        |   status "charged"
+        |   #4 activity ship "paid"
+        |   random 0.4659376151199609
+        |   wait for b
+        |   #4 gives "sent" @+200
+        |   random 0.005674514325306634
+        |   return "sent"
+    "#]],
+    );
+}
+
+/// Nothing but the start is recorded, and that a turn was stored: what the code did before its first wait is a replay.
+#[test]
+fn a_turn_that_recorded_no_events() {
+    let text = r#"
+        status "waiting"
+        random
+        await event go
+        random
+        await event end
+        ---
+        100 event go
+        200 event end
+    "#;
+    check_from(
+        1,
+        LATER,
+        Budget::default(),
+        text,
+        expect![[r#"
+        | turn
+        |   status "waiting"
+        |   random 0.764109042047738
+        |   wait for event go
+          turn
+            event go gives none @+100
+            random 0.4659376151199609
+            wait for event end
+          turn
+            event end gives none @+200
+            return none
+    "#]],
+    );
+    check_from(
+        1,
+        EARLY,
+        Budget::default(),
+        text,
+        expect![[r#"
+        | turn
+        |   status "waiting"
+        |   random 0.764109042047738
+        |   wait for event go
+            event go gives none @+100
+            random 0.4659376151199609
+            wait for event end
+          turn
+            event end gives none @+200
+            return none
+    "#]],
+    );
+}
+
+/// A failed attempt was recorded last: no turn of the code, so the wait before it is where the replay ends.
+#[test]
+fn a_turn_of_bookkeeping_alone() {
+    let text = r"
+        a = activity charge ; attempts=3
+        random
+        await a
+        random
+        ---
+        100 fail a Error
+        500 complete a
+    ";
+    check_from(
+        2,
+        EARLY,
+        Budget::default(),
+        text,
+        expect![[r#"
+        | turn
+        |   #2 activity charge none
+        |   random 0.764109042047738
+        |   wait for a
+            #2 gives none @+500
+            random 0.4659376151199609
+            return none
+    "#]],
+    );
+}
+
+/// A turn that its budget cut: the replay ends at the cut, and what waits goes on live in the same turn.
+#[test]
+fn a_turn_that_was_cut() {
+    let text = r"
+        repeat 4
+          await queue jobs
+          random
+        end
+        ---
+        100 queue jobs 1
+        100 queue jobs 2
+        100 queue jobs 3
+        100 queue jobs 4
+    ";
+    let budget = Budget {
+        deliveries: 1,
+        ..Budget::default()
+    };
+    check_from(
+        3,
+        LATER,
+        budget,
+        text,
+        expect![[r#"
+        | turn
+        |   wait for queue jobs
+        |   queue jobs gives 1 @+100
+        |   random 0.764109042047738
+        |   wait for queue jobs
+        |   queue jobs gives 2 @+100
+        |   random 0.4659376151199609
+        |   wait for queue jobs
+            queue jobs gives 3 @+100
+            random 0.005674514325306634
+            wait for queue jobs
+          turn
+            queue jobs gives 4 @+100
+            random 0.3013736978309758
+            return none
+    "#]],
+    );
+}
+
+/// A cancellation that comes while the code is replayed waits until it is not.
+#[test]
+fn a_cancel_while_replaying() {
+    let text = r#"
+        a = activity charge
+        await a
+        status "charged"
+        b = activity ship
+        await b
+        on cancel
+        random
+        c = activity refund
+        await c
+        ---
+        100 complete a
+        200 cancel "stop"
+        300 complete c
+    "#;
+    check_from(
+        2,
+        Way {
+            page: 1,
+            replayed: 1,
+            ..EARLY
+        },
+        Budget::default(),
+        text,
+        expect![[r#"
+        | turn
+        |   #2 activity charge none
+        |   wait for a
+        |   #2 gives none @+100
+        |   status "charged"
+        |   #4 activity ship none
+        |   wait for b
+            cancelled: "stop" @+200
+            random 0.764109042047738
+            #6 activity refund none
+            wait for c
+          turn
+            #6 gives none @+300
+            return none
+    "#]],
+    );
+}

@@ -1,0 +1,103 @@
+//! How much memory a sleeping engine takes. It is alone in its process: it counts every allocation there.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use perdure_engine::{
+    ActivityOptions, Awaited, Budget, Command, Completion, Engine, Event, EventId, EventRecord, Mailbox, Message,
+    MessageBody, MessageSeq, Start, Step,
+};
+
+struct Counting;
+
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        USED.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises are the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        USED.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises are the same.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// An engine that waits for an event or a timer, after it has done a few things.
+fn sleeping(steps: u64) -> Engine {
+    let start = Event::ExecutionStarted {
+        name: "order".into(),
+        version: "1.0.0".into(),
+        input: Some("12".into()),
+        seed: 1,
+        parent: None,
+    };
+    let history = vec![EventRecord::new(EventId::FIRST, 0, start)];
+    let start = Start {
+        history,
+        complete: true,
+        fresh: true,
+        budget: Budget::default(),
+    };
+    let mut engine = Engine::new(start).expect("a sound history");
+    for step in 0..steps {
+        let options = ActivityOptions::default();
+        let scheduled = engine
+            .issue(Command::ScheduleActivity {
+                name: "step".into(),
+                input: None,
+                options,
+            })
+            .expect("it is live");
+        assert_eq!(engine.next(Awaited::default(), 0), Ok(Step::Wait));
+        engine.end_turn();
+        engine.offer(Completion::ActivityCompleted {
+            scheduled,
+            output: Some("a value of some length".into()),
+        });
+        let body = MessageBody::Mail {
+            mailbox: Mailbox::Queue("jobs".into()),
+            payload: Some("1".into()),
+        };
+        engine.offer(Completion::Message(Message {
+            seq: MessageSeq(step),
+            body,
+        }));
+        for _ in 0..2 {
+            let awaited = Awaited {
+                mailboxes: vec![Mailbox::Queue("jobs".into())],
+                timers: Vec::new(),
+            };
+            assert!(matches!(engine.next(awaited, 0), Ok(Step::Deliver { .. })));
+        }
+    }
+    let timer = engine
+        .issue(Command::CreateTimer { delay_ms: 86_400_000 })
+        .expect("it is live");
+    let awaited = Awaited {
+        mailboxes: vec![Mailbox::Event("approve".into())],
+        timers: vec![timer],
+    };
+    assert_eq!(engine.next(awaited, 0), Ok(Step::Wait));
+    engine.end_turn();
+    engine
+}
+
+#[test]
+fn a_sleeping_engine_is_small() {
+    for steps in [0, 1, 500] {
+        let before = USED.load(Ordering::Relaxed);
+        let engine = Box::new(sleeping(steps));
+        let used = USED.load(Ordering::Relaxed) - before;
+        let itself = size_of_val(&*engine);
+        println!("after {steps} steps: {used} bytes, of which the engine itself {itself}");
+        assert!(used < 1_536, "{used} bytes");
+    }
+}

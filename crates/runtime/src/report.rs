@@ -1,0 +1,55 @@
+//! Why an instance is suspended, as it is stored with it: JSON text of `{ code, message, details }`, of which the driver makes an error.
+
+use perdure_engine::Mismatch;
+use serde_json::{Value, json};
+
+/// A suspension's report.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Report(Value);
+
+impl Report {
+    /// The code no longer fits its history. `source`: the lines of user code that showed it, as in a stack; may be empty.
+    pub(crate) fn of_mismatch(mismatch: &Mismatch, source: &str) -> Self {
+        let mut message = mismatch.to_string();
+        if !source.is_empty() {
+            message.push('\n');
+            message.push_str(source);
+        }
+        Self(json!({ "code": "NONDETERMINISM", "message": message, "details": { "report": shown(mismatch, source) } }))
+    }
+
+    /// Something else keeps the instance from going on: its code cannot be run, or its history cannot be read.
+    pub(crate) fn of_problem(problem: &str) -> Self {
+        Self(json!({ "code": "SUSPENDED", "message": problem }))
+    }
+
+    /// Its first line, for the log.
+    pub(crate) fn headline(&self) -> &str {
+        self.0["message"]
+            .as_str()
+            .and_then(|message| message.lines().next())
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn into_text(self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// A mismatch as `NondeterminismError.report` shows it.
+#[must_use]
+pub fn shown(mismatch: &Mismatch, source: &str) -> Value {
+    let mut report = json!({
+        "eventId": mismatch.event_id.0,
+        "recorded": mismatch.recorded,
+        "attempted": mismatch.attempted,
+        "hint": mismatch.hint,
+    });
+    if let Some(field) = &mismatch.field {
+        report["field"] = json!({ "name": field.name, "recorded": field.recorded, "attempted": field.attempted });
+    }
+    if !source.is_empty() {
+        report["source"] = source.into();
+    }
+    report
+}
