@@ -71,12 +71,18 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   it('spreads the delays by jitter, within its share', async () => {
-    const { delays } = await run((n) => (n < 9 ? new Error('no') : undefined), {
-      retry: { maxAttempts: 9, initialInterval: 20, backoff: 1, jitter: 0.5 },
-    });
+    const retry = { maxAttempts: 9, initialInterval: 20, backoff: 1, jitter: 0.5 };
+    const { id, delays } = await run((n) => (n < 9 ? new Error('no') : undefined), { retry });
     for (const delay of delays) expect(delay).toBeGreaterThanOrEqual(10);
-    // Some are shorter than the plain delay: with none, the chance that the jitter works would be 1 in 256.
-    expect(Math.min(...delays)).toBeLessThan(20);
+    const recorded = (await store.client.getHistory(id)).flatMap(({ kind: event, time, meta }) =>
+      event === 'ActivityAttemptFailed' ? [meta.retryAtMs - Number(time)] : [],
+    );
+    expect(recorded).toHaveLength(8);
+    for (const delay of recorded) {
+      expect(delay).toBeGreaterThanOrEqual(10);
+      expect(delay).toBeLessThanOrEqual(30);
+    }
+    expect(new Set(recorded).size).toBeGreaterThan(1);
   });
 
   it('has the same key in every attempt, and no other call has it', async () => {

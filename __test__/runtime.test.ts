@@ -9,6 +9,12 @@ import { SOON, useStore } from './support/store.ts';
 
 const NOTHING_IN_MEMORY = { native: { instances: 0, turns: 0, activities: 0 }, instances: 0, activities: 0 };
 
+/** Resolves when the lane has no job left: generators, for one, are dropped by jobs, which come round with the event loop. */
+async function drained(runtime: Runtime): Promise<void> {
+  do await nextTick();
+  while (runtime.metrics()['queuedJobs'] > 0);
+}
+
 function median(values: readonly number[]): number {
   return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }
@@ -113,26 +119,35 @@ describe.each(STORES)('on $name', (kind) => {
 
       // An hour: if it waited for anything but the activities, the test would not end.
       const stopping = runtime.shutdown('1h');
-      await nextTick();
-      const late = store.id('late');
-      await store.client.startOrchestration(late, 'loaded');
+      // One that is not taken shows that it takes nothing any more; those before it came in time and are as the others.
+      const intime: string[] = [];
+      let late: string;
+      for (;;) {
+        late = store.id('loaded');
+        const { ownedInstances } = runtime.metrics();
+        await store.client.startOrchestration(late, 'loaded');
+        if (runtime.metrics()['ownedInstances'] === ownedInstances) break;
+        intime.push(late);
+      }
       expect(await Promise.race([stopping.then(() => 'stopped'), nextTick().then(() => 'waiting')])).toBe('waiting');
       gate.resolve();
       await stopping;
-      expect(ran).toEqual({ first: 20, second: 0 });
+      expect(ran.first).toBeLessThanOrEqual(20 + intime.length);
+      expect(ran.second).toBe(0);
       for (const id of ids) {
         expect(kinds(await store.client.getHistory(id)), 'what finished is stored').toContain('ActivityCompleted');
       }
       expect(await store.client.getStatus(late)).toMatchObject({ status: 'Pending' });
 
       await runtime.start();
-      for (const id of [...ids, late]) expect((await store.client.waitForOrchestration(id, SOON)).output).toBe('done');
-      expect(ran, 'nothing that had finished ran again').toEqual({ first: 21, second: 21 });
+      const all = [...ids, ...intime, late];
+      for (const id of all) expect((await store.client.waitForOrchestration(id, SOON)).output).toBe('done');
+      expect(ran, 'nothing that had finished ran again').toEqual({ first: all.length, second: all.length });
     });
 
     it('aborts at the deadline what still runs, which goes on in the next runtime', async () => {
       const reasons: unknown[] = [];
-      const begun = new Counter();
+      const [begun, stopped] = [new Counter(), new Counter()];
       const late = deferred();
       let round = 1;
       const starts: string[] = [];
@@ -143,6 +158,7 @@ describe.each(STORES)('on $name', (kind) => {
           begun.add();
           if (round === 2) return 'second';
           reasons.push(await aborted(ctx.signal));
+          stopped.add();
           await late.promise;
           return 'first';
         })
@@ -158,8 +174,7 @@ describe.each(STORES)('on $name', (kind) => {
       const took = performance.now() - before;
       expect(took).toBeGreaterThanOrEqual(79);
       expect(took, 'the deadline is kept').toBeLessThan(1_000);
-      await nextTick();
-      expect(reasons).toHaveLength(10);
+      await stopped.reaches(10);
       for (const reason of reasons) expect(reason).toBeInstanceOf(RuntimeStateError);
 
       round = 2;
@@ -331,9 +346,9 @@ describe.each(STORES)('on $name', (kind) => {
         await Promise.all(ids.map(({ id }) => store.client.waitForStatusChange(id, round - 1, undefined, SOON)));
         await store.settled();
         expect(runtime.metrics()['cachedInstances']).toBeLessThanOrEqual(2);
+        await drained(runtime);
         const { native, instances } = runtimeSizes(runtime);
         expect(native.instances, 'all wait for events: nothing but the cache is loaded').toBeLessThanOrEqual(2);
-        await nextTick();
         expect(instances).toBeLessThanOrEqual(2);
         await Promise.all(ids.map(({ id }) => store.client.raiseEvent(id, 'add', round)));
       }
@@ -364,6 +379,7 @@ describe.each(STORES)('on $name', (kind) => {
       }
       await Promise.all(ids.map((id) => store.client.waitForOrchestration(id, SOON)));
       expect(passes).toBe(20);
+      await drained(runtime);
       expect(runtimeSizes(runtime)).toEqual(NOTHING_IN_MEMORY);
     });
 
@@ -381,14 +397,14 @@ describe.each(STORES)('on $name', (kind) => {
       await Promise.all(ids.map((id) => store.client.waitForStatusChange(id, 0, undefined, SOON)));
       await store.settled();
       expect(runtime.metrics()).toMatchObject({ ownedInstances: 0, cachedInstances: 0, openActivities: 0, turnsInProgress: 0 });
-      // Generators are dropped by jobs of the lane, which come round with the event loop.
-      await nextTick();
+      await drained(runtime);
       expect(runtimeSizes(runtime)).toEqual(NOTHING_IN_MEMORY);
       expect(keyedMapSizes()).toEqual({ customStatus: 0, trace: 0 });
 
       // And each can be woken.
       await Promise.all(ids.map((id) => store.client.cancelInstance(id)));
       for (const id of ids) expect((await store.client.waitForOrchestration(id, SOON)).status).toBe('Cancelled');
+      await drained(runtime);
       expect(runtimeSizes(runtime)).toEqual(NOTHING_IN_MEMORY);
     });
 
@@ -442,7 +458,7 @@ describe.each(STORES)('on $name', (kind) => {
         }),
       );
       await store.settled();
-      await nextTick();
+      await drained(runtime);
       expect(runtimeSizes(runtime)).toEqual(NOTHING_IN_MEMORY);
       expect(keyedMapSizes()).toEqual({ customStatus: 0, trace: 0 });
       expect(runtime.metrics()).toMatchObject({
@@ -478,6 +494,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(runtime.metrics()).toMatchObject({ ownedInstances: 7, cachedInstances: 7, runningActivities: 7, openActivities: 7 });
       gate.resolve();
       await Promise.all(ids.map((id) => store.client.waitForOrchestration(id, SOON)));
+      await drained(runtime);
       expect(runtimeSizes(runtime)).toEqual(NOTHING_IN_MEMORY);
     });
   });

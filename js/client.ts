@@ -7,7 +7,7 @@ import { CancelledError, fromNative, type NativeErrorData, type PerdureError, Ti
 import { checkName, checkOptions, duration, named, oneOf, textsByName, whole } from './options.ts';
 import type { InputArguments, OrchestrationDefinition } from './orchestration.ts';
 import { fromErrorPayload, fromPayload, toPayload } from './payload.ts';
-import { Provider, type StorePort } from './providers.ts';
+import { Provider, shownToCaller, type StorePort } from './providers.ts';
 
 /** Where an instance stands. The last four are terminal but for Suspended, from which it can be resumed. */
 export type InstanceState = 'Pending' | 'Running' | 'Completed' | 'Failed' | 'Cancelled' | 'Terminated' | 'Suspended';
@@ -398,7 +398,7 @@ function historyEventOf(data: HistoryEventData): HistoryEvent {
     ...(refId === null || refId === undefined ? {} : { refId }),
     ...(name === null || name === undefined ? {} : { name }),
     ...(payload === null || payload === undefined ? {} : { payload: fromPayload(payload, `payload of event ${eventId}`) }),
-    ...(meta === null || meta === undefined ? {} : { meta }),
+    ...(meta === null || meta === undefined ? {} : { meta: JSON.parse(meta as string) as HistoryEvent['meta'] }),
   };
 }
 
@@ -469,8 +469,8 @@ function within<T>(
   timeoutMs: number | undefined,
   late: () => T,
 ): Promise<string | null | T> {
-  if (timeoutMs === undefined) return pending.reply;
-  return new Promise((resolve, reject) => {
+  if (timeoutMs === undefined) return shownToCaller(pending.reply);
+  return shownToCaller(new Promise((resolve, reject) => {
     const deadline = performance.now() + timeoutMs;
     const expire = (): void => {
       const left = deadline - performance.now();
@@ -496,7 +496,7 @@ function within<T>(
         reject(error);
       },
     );
-  });
+  }));
 }
 
 /** A UUID whose beginning is the time, so that ids made later sort later (RFC 9562, version 7). */

@@ -24,6 +24,8 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
   readonly wakeRank = 0;
   private body: FiberBody<T> | null;
   private generator: Iterator<unknown, T, any> | null = null;
+  /** Whether the generator is one of a `function*`, see `GENERATOR`. */
+  private isPlain = false;
   private waiting: BaseFuture<unknown> | null = null;
   /** The future whose settling woke it: its outcome is what the pending `yield` gives. */
   private woken: BaseFuture<unknown> | null = null;
@@ -134,6 +136,7 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
 
   private step(fails: boolean, value: unknown): IteratorResult<unknown, T> {
     const generator = this.generator ?? this.begin();
+    if (this.isPlain) return (fails ? GENERATOR.throw : GENERATOR.next).call(generator, value) as IteratorResult<unknown, T>;
     if (!fails) return generator.next(value);
     // Every generator has `throw`; another iterator may not, and is then over.
     if (generator.throw === undefined) throw value;
@@ -147,6 +150,7 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
     if (!isGenerator(generator)) {
       throw new TypeError(`an orchestration must be a function*, but this one returned ${describeValue(generator)}`);
     }
+    this.isPlain = isPrototypeOf.call(GENERATOR, generator);
     this.generator = generator as Iterator<unknown, T, any>;
     return this.generator;
   }
@@ -158,8 +162,17 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
   }
 }
 
+const { isPrototypeOf } = Object.prototype;
+/**
+ * What all generators of this realm inherit from. Between it and them, every `function*` that is evaluated puts a prototype
+ * of its own, so a look at a property of a fiber's generator is a slow one at first; this is the way around that.
+ */
+const GENERATOR = Object.getPrototypeOf(Object.getPrototypeOf((function* () {})())) as Generator;
+
 /** Whether a value is what a call of a `function*` returns. */
 export function isGenerator(value: unknown): value is Generator<unknown, unknown, any> {
+  if (isPrototypeOf.call(GENERATOR, value as object)) return true;
+  // Those of another realm, and those that a compiler made of something else.
   return (
     typeof value === 'object' &&
     value !== null &&

@@ -169,7 +169,7 @@ export class OrchestrationContext {
   scheduleActivity<T = any>(name: string, input?: unknown, options?: ActivityOptions): Future<T> {
     this.#scheduler.assertRunning('scheduleActivity');
     checkName(name, 'activity name');
-    return this.#activity<T>(name, input, options, this.#source());
+    return this.#activity<T>(name, input, options, this.#host.sourceStacks ? captureSource() : undefined);
   }
 
   /**
@@ -185,7 +185,7 @@ export class OrchestrationContext {
     if (activity?.kind !== 'activity') {
       throw new TypeError(`ctx.call takes what defineActivity returned, not ${describeValue(activity)}`);
     }
-    return this.#activity<O>(activity.name, args[0], args[1], this.#source(), activity.options);
+    return this.#activity<O>(activity.name, args[0], args[1], this.#host.sourceStacks ? captureSource() : undefined, activity.options);
   }
 
   /**
@@ -202,13 +202,13 @@ export class OrchestrationContext {
    */
   scheduleTimer(due: Duration | Date): Future<void> {
     this.#scheduler.assertRunning('scheduleTimer');
-    return this.#timer(due, 'scheduleTimer', this.#source());
+    return this.#timer(due, 'scheduleTimer', this.#host.sourceStacks ? captureSource() : undefined);
   }
 
   /** The same as {@link scheduleTimer}. */
   sleep(due: Duration | Date): Future<void> {
     this.#scheduler.assertRunning('sleep');
-    return this.#timer(due, 'sleep', this.#source());
+    return this.#timer(due, 'sleep', this.#host.sourceStacks ? captureSource() : undefined);
   }
 
   /**
@@ -472,10 +472,6 @@ export class OrchestrationContext {
     const scheduler = this.#scheduler;
     scheduler.assertRunning(`trace${level[0]?.toUpperCase()}${level.slice(1)}`);
     trace(scheduler, scheduler.port, this.#origin, level, message, fields);
-  }
-
-  #source(): SourceMark | undefined {
-    return this.#host.sourceStacks ? captureSource() : undefined;
   }
 }
 

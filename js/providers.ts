@@ -38,8 +38,8 @@ export class StorePort {
   }
 
   /** Make a request and wait for its reply. */
-  request(issue: (store: NativeStore, request: number) => void): Promise<string | null> {
-    return this.open(issue).reply;
+  async request(issue: (store: NativeStore, request: number) => void): Promise<string | null> {
+    return shownToCaller(this.open(issue).reply);
   }
 
   /** Make a request that may be given up. */
@@ -129,6 +129,19 @@ export class StorePort {
       this.letGo();
     }
     return waiting;
+  }
+}
+
+/**
+ * The same promise, whose error has the stack of whoever waits for it: the addon's replies arrive on a stack of their own,
+ * which tells a reader nothing.
+ */
+export async function shownToCaller<T>(reply: Promise<T>): Promise<T> {
+  try {
+    return await reply;
+  } catch (error) {
+    if (error instanceof Error) Error.captureStackTrace(error, shownToCaller);
+    throw error;
   }
 }
 

@@ -5,7 +5,10 @@ import { fileURLToPath } from 'node:url';
 /** A stack that was captured but not formatted: V8 does that when `stack` is read, which is only after a failure. */
 export type SourceMark = Error;
 
-/** Frames that are captured: Perdure's own three, and the nearest of the user's. Each costs about 0.2 µs. */
+/**
+ * Frames that are captured: two of Perdure's own, and the nearest two of the user's with what V8 puts between generators.
+ * Each has its price at every schedule.
+ */
 const FRAMES_MAX = 6;
 
 const OWN_URL = new URL('.', import.meta.url).href;
@@ -39,8 +42,9 @@ export function framesOf(stack: unknown): string[] {
   return typeof stack === 'string' ? stack.split('\n').filter((line) => /^\s+at /.test(line)) : [];
 }
 
-/** The first run of frames that are the user's: what called the fiber is of no interest. */
-function userFrames(frames: string[]): string[] {
+/** The first run of frames that are the user's: what called the fiber is of no interest, nor are the calls of `next` themselves. */
+function userFrames(all: string[]): string[] {
+  const frames = all.filter((frame) => !frame.endsWith('(<anonymous>)'));
   const begin = frames.findIndex((frame) => !isOwn(frame));
   if (begin < 0) return [];
   const end = frames.findIndex((frame, i) => i > begin && isOwn(frame));

@@ -95,15 +95,11 @@ impl Operations {
 
     /// All that is open is given up.
     pub(crate) fn cancel_all(&mut self) {
-        for id in mem::take(&mut self.open)
-            .into_iter()
-            .filter_map(|(id, operation)| match operation {
-                Operation::Activity(activity) if self.live && activity.standing != Standing::Unknown => Some(id),
-                _ => None,
-            })
-        {
-            self.to_abort.push(id);
-        }
+        let (live, open) = (self.live, mem::take(&mut self.open).into_iter());
+        self.to_abort.extend(open.filter_map(|(id, operation)| match operation {
+            Operation::Activity(activity) if live && activity.standing != Standing::Unknown => Some(id),
+            _ => None,
+        }));
         self.activities = 0;
     }
 

@@ -16,6 +16,7 @@ mod store;
 
 pub mod acquire;
 pub mod batches;
+pub mod fences;
 pub mod handles;
 pub mod messages;
 pub mod payloads;
@@ -54,6 +55,14 @@ macro_rules! suite {
                 answers_come_in_the_order_of_the_batches,
                 an_answer_that_panics_stops_nothing,
                 a_refused_batch_leaves_nothing_and_harms_no_other,
+            }
+            fences {
+                keep_off_another_owner,
+                keep_off_another_epoch,
+                keep_off_another_next_event_id,
+                keep_off_another_execution,
+                keep_off_a_turn_written_twice,
+                leave_the_others_of_the_batch,
             }
             handles {
                 a_second_handle_sees_what_the_first_wrote,
@@ -133,13 +142,7 @@ macro_rules! suite {
             turns {
                 append_events_and_move_the_instance_on,
                 without_events_are_turns,
-                are_fenced_by_the_owner,
-                are_fenced_by_the_epoch,
-                are_fenced_by_the_next_event_id,
-                are_fenced_by_the_execution,
-                written_twice_are_fenced_the_second_time,
                 of_one_instance_may_follow_each_other_in_a_batch,
-                that_are_fenced_leave_the_others_of_their_batch,
                 count_the_changes_of_the_custom_status,
                 that_end_an_instance_end_it_for_good,
                 history_is_read_in_pages,
@@ -189,6 +192,7 @@ mod tests {
         let modules = [
             ("acquire", include_str!("acquire.rs")),
             ("batches", include_str!("batches.rs")),
+            ("fences", include_str!("fences.rs")),
             ("handles", include_str!("handles.rs")),
             ("messages", include_str!("messages.rs")),
             ("payloads", include_str!("payloads.rs")),

@@ -5,7 +5,7 @@
 //! It prints one line of JSON: steps per second, and the median of a commit of one row in ms.
 //!
 //! ```sh
-//! cargo run --release -p perdure-provider-sqlite --example floor -- /tmp/floor.db 50000
+//! cargo run --release -p perdure-provider-sqlite --example floor -- floor.db 50000
 //! ```
 
 mod common;

@@ -4,7 +4,7 @@
 //! one line of JSON: steps per second, and the median of a commit of one turn in ms, from the call to its answer.
 //!
 //! ```sh
-//! cargo run --release -p perdure-provider-sqlite --example throughput -- /tmp/throughput.db 50000
+//! cargo run --release -p perdure-provider-sqlite --example throughput -- throughput.db 50000
 //! ```
 
 mod common;

@@ -4,7 +4,7 @@
 //! of orchestrations or of napi. The invariants P1 to P9 that comments cite are those of `perdure_provider`.
 //!
 //! - One thread writes. Whatever waits becomes one `BEGIN IMMEDIATE` transaction, and is answered when that is durable
-//!   ([`writer`]). One writer is all that SQLite allows, and it makes the order of messages (P5) and the fences (P2) plain.
+//!   (`writer.rs`). One writer is all that SQLite allows, and it makes the order of messages (P5) and the fences (P2) plain.
 //! - Two threads read, each on a connection of its own; a store in memory is read by the writer.
 //! - Two processes may share a file. Locks are waited for here and never shown to users unless they last for seconds;
 //!   the commits of the other process are noticed by `PRAGMA data_version`.

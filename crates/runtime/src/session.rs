@@ -321,7 +321,7 @@ impl Session {
     /// Hold an instance whose code or history is not fit to go on. Nothing of its turn is stored.
     pub(crate) fn suspend(self: &Arc<Self>, instance: &Arc<Instance>, report: Report) {
         self.shared.log(
-            Level::Warn,
+            Level::Error,
             format!("instance '{}' is suspended: {}", instance.id, report.headline()),
         );
         let commit = {
