@@ -48,7 +48,7 @@ async function main() {
   if (!Number.isInteger(runs) || runs < 1) fail('--runs takes a whole number from 1 on.');
   if (runs < RUNS_MIN && !values.profile) console.error(`${runs} rounds: too few for figures that mean anything, at least ${RUNS_MIN}.`);
 
-  const parent = values.dir === undefined ? join(root, '.perdure') : resolve(values.dir);
+  const parent = values.dir === undefined ? join(root, '.perdure') : asTyped(values.dir);
   mkdirSync(parent, { recursive: true });
   const directory = mkdtempSync(join(parent, 'bench-'));
   try {
@@ -87,7 +87,7 @@ async function measure(chosen, runs, directory) {
   print(figures, runs, before, after, missing);
   if (values.json !== undefined) {
     const report = { runs, machine: { before, after }, figures, notMeasured: missing, rounds };
-    writeFileSync(values.json, `${JSON.stringify(report, null, 2)}\n`);
+    writeFileSync(asTyped(values.json), `${JSON.stringify(report, null, 2)}\n`);
   }
   if (values.check && figures.some(({ verdict }) => verdict === 'below')) process.exitCode = 1;
 }
@@ -100,6 +100,11 @@ function print(figures, runs, before, after, missing) {
   for (const figure of figures) for (const note of figure.notes) console.log(`${figure.name}: ${note}`);
   console.log(`Not measured: ${missing.map(({ name, why }) => `${name} (${why})`).join(', ')}.`);
   for (const warning of warnings(before, after)) console.log(`Warning: ${warning}`);
+}
+
+/** A path as whoever typed it means it: npm runs this file in bench/. */
+function asTyped(path) {
+  return resolve(process.env.INIT_CWD ?? '.', path);
 }
 
 /** What is being done, on one line that is written over. */

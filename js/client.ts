@@ -262,7 +262,7 @@ export class Client {
 
   /**
    * Ask an instance to cancel: its pending `yield` throws `CancelledError`, which it may catch to clean up. Nothing
-   * happens when it has ended.
+   * happens when it has ended, or was asked before: cleanup is not interrupted.
    *
    * @throws InstanceNotFoundError when there is none of that id
    */

@@ -6,7 +6,7 @@ import { ActivityError, CancelledError } from './errors.ts';
 import { BaseFuture, FAILED, OK } from './future.ts';
 import { fromErrorPayload, fromPayload } from './payload.ts';
 import type { FiberScheduler } from './scheduler.ts';
-import { type SourceMark, framesOf, sourceLines } from './source.ts';
+import { activityFrames, type SourceMark, sourceLines } from './source.ts';
 
 /** Something the engine works on under an id; pending until it is delivered or cancelled. */
 export abstract class OperationFuture<T> extends BaseFuture<T> {
@@ -67,7 +67,7 @@ export class ActivityFuture<T> extends OperationFuture<T> {
     });
     // The stack of this very object would show the driver. What a reader looks for is where the activity threw, and then
     // the line that waited for it, as after an `await`.
-    const lines = [`${error.name}: ${error.message}`, ...framesOf(cause.stack)];
+    const lines = [`${error.name}: ${error.message}`, ...activityFrames(cause.stack)];
     const source = sourceLines(this.source);
     if (source !== '') lines.push(source);
     Object.defineProperty(error, 'stack', { value: lines.join('\n'), writable: true, configurable: true });

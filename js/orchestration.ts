@@ -148,6 +148,7 @@ export class OrchestrationContext {
 
   /** Whether the code is being taken through what it did before. For logging only: whatever depends on it breaks the replay. */
   get isReplaying(): boolean {
+    this.#scheduler.assertRunning('isReplaying');
     return this.#scheduler.port.isReplaying();
   }
 

@@ -200,8 +200,12 @@ export class FiberScheduler {
     }
   }
 
-  /** The instance is to cancel: every pending `yield` throws, and every operation is given up. */
+  /**
+   * The instance is to cancel: every pending `yield` throws, and every operation is given up. Once: a client that asks again, for
+   * instance because it got no answer, must not interrupt the cleanup.
+   */
   private cancelAll(reason: string | undefined): void {
+    if (this.isCancelled) return;
     this.isCancelled = true;
     // The waits go first: an operation that fails under a combinator could look like an ordinary result to it.
     for (const fiber of this.fibers) fiber.interrupt(new CancelledError(reason));

@@ -38,19 +38,31 @@ export function sourceHere(): string {
 }
 
 /** The frames of a stack, without its message. */
-export function framesOf(stack: unknown): string[] {
+function framesOf(stack: unknown): string[] {
   return typeof stack === 'string' ? stack.split('\n').filter((line) => /^\s+at /.test(line)) : [];
 }
 
-/** The first run of frames that are the user's: what called the fiber is of no interest, nor are the calls of `next` themselves. */
-function userFrames(all: string[]): string[] {
-  const frames = all.filter((frame) => !frame.endsWith('(<anonymous>)'));
-  const begin = frames.findIndex((frame) => !isOwn(frame));
-  if (begin < 0) return [];
-  const end = frames.findIndex((frame, i) => i > begin && isOwn(frame));
-  return frames.slice(begin, end < 0 ? frames.length : end);
+/** The frames of an activity's failure, without those of the runner below its function. */
+export function activityFrames(stack: unknown): string[] {
+  const frames = framesOf(stack);
+  const runner = frames.findIndex((frame) => isPerdures(frame));
+  const kept = runner < 0 ? frames : frames.slice(0, runner);
+  while (runner >= 0 && isNodes(kept.at(-1) ?? '')) kept.pop();
+  return kept;
 }
 
-function isOwn(frame: string): boolean {
-  return frame.includes(OWN_URL) || frame.includes(OWN_PATH) || /[( ]node:/.test(frame);
+/** The first run of frames that are the user's: what called the fiber is of no interest. */
+function userFrames(frames: string[]): string[] {
+  const begin = frames.findIndex((frame) => !isPerdures(frame) && !isNodes(frame));
+  if (begin < 0) return [];
+  const end = frames.findIndex((frame, i) => i > begin && isPerdures(frame));
+  return frames.slice(begin, end < 0 ? frames.length : end).filter((frame) => !isNodes(frame));
+}
+
+function isPerdures(frame: string): boolean {
+  return frame.includes(OWN_URL) || frame.includes(OWN_PATH);
+}
+
+function isNodes(frame: string): boolean {
+  return /[( ]node:/.test(frame);
 }

@@ -37,7 +37,7 @@ describe('cancelling an instance', () => {
     expect(JSON.parse(script.engine.end?.payload ?? '')).toMatchObject({ name: 'CancelledError', message: 'cancelled: enough' });
   });
 
-  test('can be caught: cleanup runs, and a function that returns has completed', () => {
+  test('can be caught: cleanup runs, is not interrupted by a second cancel, and a function that returns has completed', () => {
     const script = new Script(function* (ctx) {
       try {
         yield ctx.scheduleActivity('work');
@@ -50,6 +50,8 @@ describe('cancelling an instance', () => {
     script.engine.cancel();
     expect(script.turn()).toBe('waiting');
     expect(script.engine.commands).toEqual(['activity work', 'cancel 2', 'activity refund']);
+    script.engine.cancel('again');
+    expect(script.turn()).toBe('waiting');
     script.engine.succeed(4, 'refunded');
     expect(script.output()).toBe('refunded');
   });

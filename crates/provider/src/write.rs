@@ -24,6 +24,23 @@ pub enum Write {
     Turn(Box<TurnCommit>),
 }
 
+impl Write {
+    /// Bytes of the values in it: what bounds a batch besides the number of its writes.
+    #[must_use]
+    pub fn payload_bytes(&self) -> usize {
+        let len = |payload: &Payload| payload.as_ref().map_or(0, String::len);
+        match self {
+            Write::Start(instance) => len(&instance.first_event.payload),
+            Write::Message(NewMessage {
+                body: MessageBody::Mail { payload, .. },
+                ..
+            }) => len(payload),
+            Write::Message(_) | Write::Terminate(_) | Write::Resume { .. } => 0,
+            Write::Turn(turn) => turn.events.iter().map(|event| len(&event.payload)).sum(),
+        }
+    }
+}
+
 /// An instance to start.
 #[derive(Clone, Debug)]
 pub struct NewInstance {

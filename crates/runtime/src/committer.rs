@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use perdure_provider::{Outcome, Provider, ProviderError, Write};
 use tokio::runtime::Handle;
 
-use crate::options::{CLIENT_ATTEMPTS, RETRY_DELAYS};
+use crate::options::{BATCH_BYTES_MAX, CLIENT_ATTEMPTS, RETRY_DELAYS};
 
 /// Told what came of a write, on a thread of the provider.
 pub(crate) type WriteDone = Box<dyn FnOnce(Result<Outcome, ProviderError>) + Send>;
@@ -25,6 +25,8 @@ struct Item {
     write: Write,
     patience: Patience,
     attempts: u32,
+    /// A batch with it was refused for good, perhaps because of another write in it: it goes by itself.
+    alone: bool,
     done: WriteDone,
 }
 
@@ -46,6 +48,22 @@ struct State {
     /// A batch failed and the next one waits for its time.
     backing_off: bool,
     stats: CommitStats,
+}
+
+impl State {
+    /// How many of the waiting writes make the next batch.
+    fn batch_len(&self, most: usize) -> usize {
+        if self.waiting.front().is_some_and(|item| item.alone) {
+            return 1;
+        }
+        let mut bytes = 0;
+        let fits = self.waiting.iter().take(most).take_while(|item| {
+            let fits = !item.alone && bytes < BATCH_BYTES_MAX;
+            bytes += item.write.payload_bytes();
+            fits
+        });
+        fits.count()
+    }
 }
 
 /// Counts of what was committed.
@@ -76,6 +94,7 @@ impl Committer {
             write,
             patience,
             attempts: 0,
+            alone: false,
             done,
         });
         self.pump();
@@ -93,7 +112,7 @@ impl Committer {
                     return;
                 }
                 state.in_flight += 1;
-                let n = state.waiting.len().min(self.batch_max);
+                let n = state.batch_len(self.batch_max);
                 state.waiting.drain(..n).collect()
             };
             self.send(items);
@@ -132,6 +151,7 @@ impl Committer {
         );
         {
             let mut state = self.state.lock();
+            state.in_flight -= 1;
             state.failures = 0;
             state.stats.batches += 1;
             state.stats.writes += items.len() as u64;
@@ -140,7 +160,6 @@ impl Committer {
         for (item, outcome) in items.into_iter().zip(outcomes) {
             (item.done)(Ok(outcome));
         }
-        self.state.lock().in_flight -= 1;
         self.pump();
     }
 
@@ -150,9 +169,14 @@ impl Committer {
             let mut state = self.state.lock();
             state.in_flight -= 1;
             state.stats.retries += 1;
+            let was_alone = items.len() == 1;
             for mut item in items.into_iter().rev() {
                 item.attempts += 1;
-                if error.retryable() && (item.patience == Patience::Endless || item.attempts < CLIENT_ATTEMPTS) {
+                let is_patient = item.patience == Patience::Endless || item.attempts < CLIENT_ATTEMPTS;
+                // Refused for good, perhaps because of one write in it: the others must not suffer for that.
+                item.alone |= !error.retryable();
+                let again = if error.retryable() { is_patient } else { !was_alone };
+                if again {
                     state.waiting.push_front(item);
                 } else {
                     given_up.push(item);

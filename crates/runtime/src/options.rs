@@ -47,6 +47,8 @@ pub(crate) const STATUS_PAGE: usize = 500;
 pub(crate) const HOLD_TIMER_MS: i64 = 1_000;
 /// How often a worker looks for due work and dead workers although nothing told it to.
 pub(crate) const SAFETY_POLL: Duration = Duration::from_secs(1);
+/// A batch takes no more writes once their payloads have so many bytes.
+pub(crate) const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Delay before a failed write or read is tried again: doubles from the first to the second.
 pub(crate) const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
 /// How often a client's request is tried when the store is busy, before the caller is told.

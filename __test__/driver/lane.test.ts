@@ -1,0 +1,247 @@
+import { afterEach, describe, expect, test, vi } from 'vitest';
+
+import type { ActivityContext, ActivityFunction } from '../../js/activity.ts';
+import { ABORT, ACTIVITY, DROP, LOG, type NativeJob, type NativeRuntime, TURN } from '../../js/binding.ts';
+import { NonRetryableError, RetryAfterError } from '../../js/errors.ts';
+import { Lane, type LaneHost } from '../../js/lane.ts';
+import type { OrchestrationFunction } from '../../js/orchestration.ts';
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** The part of the addon that a lane works with: a list of jobs, and notes of what came back. */
+class ScriptedNative {
+  readonly jobs: NativeJob[] = [];
+  readonly calls: string[] = [];
+  isParked = true;
+  private lastActivity = 100;
+
+  activity(name: string, input: unknown = null, more: { timeoutMs?: number; attempt?: number } = {}): number {
+    this.lastActivity += 1;
+    const token = this.lastActivity;
+    const facts = { instanceId: 'i', executionId: 1, orchestrationName: 'o', operation: 7 };
+    this.jobs.push({ kind: ACTIVITY, token, name, input: JSON.stringify(input), attempt: 1, timeoutMs: -1, ...facts, ...more });
+    return token;
+  }
+
+  nextJob(): NativeJob | null {
+    const job = this.jobs.shift() ?? null;
+    this.isParked = job === null;
+    return job;
+  }
+
+  describe(instance: number): object {
+    return { instanceId: `i${instance}`, executionId: 1, name: 'o', version: '1.0.0', input: null, parentId: null, timeMs: 0 };
+  }
+
+  next(): null {
+    return null;
+  }
+
+  finish(instance: number, kind: number, payload: string | null): void {
+    this.calls.push(`finish ${instance} ${kind} ${payload}`);
+  }
+
+  suspend(instance: number, source: string): void {
+    this.calls.push(`suspend ${instance} ${source.split('\n')[0]}`);
+  }
+
+  completeActivity(activity: number, output: string | null): boolean {
+    this.calls.push(`complete ${activity} ${output}`);
+    return this.isParked && this.jobs.length > 0;
+  }
+
+  failActivity(activity: number, error: string, name: string, nonRetryable: boolean, retryAfterMs: number): boolean {
+    const { message } = JSON.parse(error) as { message: string };
+    this.calls.push(`fail ${activity} ${name}: ${message} ${nonRetryable} ${retryAfterMs}`);
+    return this.isParked && this.jobs.length > 0;
+  }
+}
+
+function setUp(activities: Record<string, ActivityFunction>, orchestration?: OrchestrationFunction, more: Partial<LaneHost> = {}) {
+  const native = new ScriptedNative();
+  const reports: string[] = [];
+  const logs: string[] = [];
+  const host = {
+    turnSliceMs: 5,
+    workerId: 'w',
+    client: null as never,
+    sourceStacks: false,
+    recordedOptions: () => null,
+    activityFunction: (name: string) => activities[name],
+    activitiesLike: () => ['charge'],
+    orchestrationFunction: () => orchestration,
+    log: (level: string, message: string) => void logs.push(`${level} ${message}`),
+    logText: (level: string, message: string) => void logs.push(`${level} ${message}`),
+    instanceEnded: () => {},
+    report: (error: unknown, what: string) => void reports.push(`${what}: ${(error as Error).message}`),
+    ...more,
+  } as LaneHost;
+  const lane = new Lane(native as unknown as NativeRuntime, host);
+  lane.open();
+  return { native, lane, reports, logs };
+}
+
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+describe('a lane', () => {
+  test('runs an activity and hands its result over, whether it is asynchronous or not', async () => {
+    const { native, lane } = setUp({ plus: async (_ctx, n: number) => n + 1, now: (_ctx, n: number) => n * 2, none: async () => {} });
+    native.activity('plus', 1);
+    native.activity('now', 4);
+    native.activity('none');
+    lane.wake();
+    await settled();
+    expect(native.calls.toSorted()).toEqual(['complete 101 2', 'complete 102 8', 'complete 103 null']);
+    expect(lane.sizes).toEqual({ instances: 0, activities: 0 });
+  });
+
+  test('says what became of a failure: retried, useless, later', async () => {
+    const { native, lane } = setUp({
+      plain: async () => {
+        throw new RangeError('r');
+      },
+      sync: () => {
+        throw new NonRetryableError('n');
+      },
+      later: async () => {
+        throw new RetryAfterError('3s', 'l');
+      },
+      text: async () => Promise.reject('t'),
+      output: async () => ({ f() {} }),
+      thenable: () => ({
+        // eslint-disable-next-line unicorn/no-thenable
+        get then(): never {
+          throw new TypeError('getter');
+        },
+      }),
+    });
+    for (const name of ['plain', 'sync', 'later', 'text', 'output', 'thenable', 'chrage']) native.activity(name);
+    lane.wake();
+    await settled();
+    expect(native.calls.toSorted()).toEqual([
+      'fail 101 RangeError: r false -1',
+      'fail 102 NonRetryableError: n true -1',
+      'fail 103 RetryAfterError: l false 3000',
+      expect.stringMatching(/^fail 104 .*t false -1$/),
+      expect.stringMatching(/^fail 105 PayloadError: output\.f .* true -1$/),
+      'fail 106 TypeError: getter false -1',
+      "fail 107 NotRegisteredError: activity 'chrage' is not registered in this runtime; did you mean 'charge'? true -1",
+    ]);
+  });
+
+  test('pushes an abort into the signal, and takes one that came before the signal was read', async () => {
+    const contexts: ActivityContext[] = [];
+    const { native, lane } = setUp({
+      slow: (ctx) => {
+        contexts.push(ctx);
+        return new Promise(() => {});
+      },
+    });
+    const [first, second] = [native.activity('slow'), native.activity('slow')];
+    lane.wake();
+    const reasons: string[] = [];
+    contexts[0]?.signal.addEventListener('abort', function (this: AbortSignal) {
+      reasons.push((this.reason as Error).name);
+    });
+    native.jobs.push({ kind: ABORT, token: first, reason: 'cancelled' }, { kind: ABORT, token: second, reason: 'shutdown' });
+    lane.wake();
+    expect(reasons).toEqual(['CancelledError']);
+    expect((contexts[1]?.signal.reason as Error).name).toBe('RuntimeStateError');
+    expect(lane.sizes.activities).toBe(0);
+  });
+
+  test('fails an attempt whose time is up, and takes no notice of what it does later', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    let context: ActivityContext | undefined;
+    const { native, lane } = setUp({
+      slow: (ctx) => {
+        context = ctx;
+        return new Promise(() => {});
+      },
+      quick: async () => 1,
+    });
+    native.activity('slow', null, { timeoutMs: 50 });
+    native.activity('quick', null, { timeoutMs: 50 });
+    lane.wake();
+    await settled();
+    vi.advanceTimersByTime(60);
+    expect(native.calls).toEqual(['complete 102 1', expect.stringMatching(/^fail 101 TimeoutError: .*50 ms false -1$/)]);
+    expect(context?.signal.aborted).toBe(true);
+  });
+
+  test('gives the event loop back when its slice is used up, also to activities that settle at once', async () => {
+    const native = { left: 20_000 };
+    const { native: scripted, lane } = setUp({ now: async () => 1 }, undefined, { turnSliceMs: 1 });
+    const nextJob = scripted.nextJob.bind(scripted);
+    scripted.nextJob = () => {
+      if (native.left > 0 && scripted.jobs.length === 0) {
+        native.left -= 1;
+        scripted.activity('now');
+      }
+      return nextJob();
+    };
+    let turns = 0;
+    const watch = (): void => {
+      turns += 1;
+      if (native.left > 0) setImmediate(watch);
+    };
+    setImmediate(watch);
+    lane.wake();
+    while (native.left > 0) await settled();
+    expect(turns).toBeGreaterThan(5);
+  });
+
+  test('drives instances, forgets them when they end or are dropped, and hands log lines on', async () => {
+    const { native, lane, logs } = setUp({}, function* (ctx) {
+      if (ctx.instanceId === 'i1') return 'done';
+      yield (ctx as never as { waitForEvent(name: string): unknown }).waitForEvent('e');
+    });
+    native.jobs.push({ kind: TURN, token: 1 }, { kind: TURN, token: 2 }, { kind: LOG, level: 'info', message: 'hello', fields: null });
+    lane.wake();
+    expect(native.calls).toEqual(['finish 1 0 "done"']);
+    expect(lane.sizes.instances).toBe(1);
+    native.jobs.push({ kind: DROP, token: 2 });
+    lane.wake();
+    expect(lane.sizes.instances).toBe(0);
+    expect(logs).toEqual(['info hello']);
+  });
+
+  test('suspends an instance whose code is not here or whose turn breaks, and goes on with the others', async () => {
+    const { native, lane, reports } = setUp({ ok: async () => 1 });
+    native.jobs.push({ kind: TURN, token: 1 });
+    native.activity('ok');
+    lane.wake();
+    await settled();
+    expect(native.calls).toEqual([expect.stringMatching(/^suspend 1 .*not registered/), 'complete 101 1']);
+    const broken = setUp({}, function* (ctx) {
+      yield ctx.waitForEvent('e');
+    });
+    broken.native.next = () => {
+      throw new Error('a bug');
+    };
+    broken.native.jobs.push({ kind: TURN, token: 1 });
+    broken.lane.wake();
+    expect(broken.native.calls).toEqual([expect.stringMatching(/^suspend 1 internal error: Error: a bug/)]);
+    expect([...reports, ...broken.reports]).toEqual([
+      "an instance cannot be run: orchestration 'o' 1.0.0 is not registered here",
+      "the turn of instance 'i1' failed: a bug",
+    ]);
+    expect(broken.lane.sizes.instances).toBe(0);
+  });
+
+  test('takes jobs only once it is open, and none after it was closed', async () => {
+    const { native, reports } = setUp({});
+    const late = new Lane(native as unknown as NativeRuntime, { turnSliceMs: 5, report: () => {}, logText: () => reports.push('log') } as never);
+    native.jobs.push({ kind: LOG, level: 'info', message: 'm', fields: null });
+    late.wake();
+    expect(reports).toEqual([]);
+    late.open();
+    expect(reports).toEqual(['log']);
+    late.close();
+    native.jobs.push({ kind: LOG, level: 'info', message: 'm', fields: null });
+    late.wake();
+    expect(native.jobs).toHaveLength(1);
+  });
+});
