@@ -89,7 +89,7 @@ describe.each(STORES)('on $name', (kind) => {
 
     it.each(wrong)('is refused when it is %s', async (_, bad) => {
       const { client } = store;
-      for (const attempt of [
+      for (const error of await Promise.all([
         client.startOrchestration(bad, 'name'),
         client.startOrchestration(store.id(), bad),
         client.getStatus(bad),
@@ -103,8 +103,8 @@ describe.each(STORES)('on $name', (kind) => {
         client.terminateInstance(bad),
         client.getHistory(bad),
         client.resume(bad),
-      ]) {
-        expect(await rejection(attempt)).toBeInstanceOf(TypeError);
+      ].map(rejection))) {
+        expect(error).toBeInstanceOf(TypeError);
       }
       const runtime = store.runtime();
       expect(() => runtime.registerActivity(bad, () => {})).toThrow(TypeError);
@@ -206,8 +206,8 @@ describe.each(STORES)('on $name', (kind) => {
       const waiting = rejection(client.waitForOrchestration(id));
       await provider.close();
       expect(await waiting).toBeInstanceOf(RuntimeStateError);
-      for (const attempt of [client.getStatus(id), client.raiseEvent(id, 'e'), client.startOrchestration(store.id(), 'x')]) {
-        expect(await rejection(attempt)).toBeInstanceOf(RuntimeStateError);
+      for (const error of await Promise.all([client.getStatus(id), client.raiseEvent(id, 'e'), client.startOrchestration(store.id(), 'x')].map(rejection))) {
+        expect(error).toBeInstanceOf(RuntimeStateError);
       }
       await provider.close();
       expect(await rejection(store.runtime({}, provider).start())).toBeInstanceOf(RuntimeStateError);

@@ -188,6 +188,33 @@ describe.each(STORES)('on $name', (kind) => {
       expect(new Set(starts.map((line) => line.slice(2))).size, 'an abort is no failed attempt').toBe(10);
     });
 
+    it('tells every activity that it leaves running, every time', async () => {
+      const runtime = store.runtime();
+      let [begun, told] = [new Counter(), new Counter()];
+      const never = deferred();
+      runtime
+        .registerActivity('deaf', async (ctx) => {
+          begun.add();
+          void aborted(ctx.signal).then(() => told.add());
+          await never.promise;
+        })
+        .registerOrchestration('left running', function* (ctx) {
+          yield ctx.scheduleActivity('deaf');
+        });
+      const ids = Array.from({ length: 10 }, () => store.id('left'));
+      await Promise.all(ids.map((id) => store.client.startOrchestration(id, 'left running')));
+      // Many times: whether the word comes before the lane is closed is a race between threads.
+      for (let round = 0; round < 20; round += 1) {
+        [begun, told] = [new Counter(), new Counter()];
+        await runtime.start();
+        await begun.reaches(10);
+        await runtime.shutdown(1);
+        await told.reaches(10);
+      }
+      for (const id of ids) await store.client.terminateInstance(id);
+      never.resolve();
+    }, 10_000);
+
     it('in the middle of many turns loses and repeats nothing that was recorded', async () => {
       const starts = new Map<string, number>();
       const runtime = store.runtime({ activityConcurrency: 8 });

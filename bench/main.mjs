@@ -46,7 +46,9 @@ async function main() {
   const chosen = positionals.length === 0 ? workloads : workloads.filter(({ name }) => positionals.includes(name));
   const runs = values.runs === undefined ? RUNS : Number(values.runs);
   if (!Number.isInteger(runs) || runs < 1) fail('--runs takes a whole number from 1 on.');
-  if (runs < RUNS_MIN && !values.profile) console.error(`${runs} rounds: too few for figures that mean anything, at least ${RUNS_MIN}.`);
+  if (runs < RUNS_MIN && !values.profile) {
+    console.error(`${runs} rounds: too few for figures that mean anything, which takes ${RUNS_MIN}.`);
+  }
 
   const parent = values.dir === undefined ? join(root, '.perdure') : asTyped(values.dir);
   mkdirSync(parent, { recursive: true });
@@ -94,11 +96,16 @@ async function measure(chosen, runs, directory) {
 
 function print(figures, runs, before, after, missing) {
   console.log(table(figures));
-  console.log(`\nMedians of ${runs} rounds, floor and Perdure in turn; the ratio is the median of the rounds' ratios, with the least and the`);
-  console.log('largest. A process first does its whole workload once unmeasured (not in replay: it is about a cold start).');
-  console.log(`${before.cpus} × ${before.cpu}, Node ${before.node}, NODE_ENV ${before.nodeEnv ?? 'not set'}, load before ${before.load} and after ${after.load}.`);
+  const { cpus, cpu, node, nodeEnv, load } = before;
+  console.log(`
+Medians of ${runs} rounds, floor and Perdure in turn; ratio: the median of those of the rounds, with the least and the most.
+Warm-up is excluded: a process first does its whole workload once unmeasured (not in replay, which is about a cold start).
+${cpus} × ${cpu}, Node ${node}, NODE_ENV ${nodeEnv ?? 'not set'}, load before ${load} and after ${after.load}.
+`);
   for (const figure of figures) for (const note of figure.notes) console.log(`${figure.name}: ${note}`);
-  console.log(`Not measured: ${missing.map(({ name, why }) => `${name} (${why})`).join(', ')}.`);
+  const reasons = [...new Set(missing.map(({ why }) => why))];
+  const names = (reason) => missing.filter(({ why }) => why === reason).map(({ name }) => name);
+  console.log(`Not measured: ${reasons.map((reason) => `${names(reason).join(', ')} (${reason})`).join('; ')}.`);
   for (const warning of warnings(before, after)) console.log(`Warning: ${warning}`);
 }
 

@@ -4,6 +4,7 @@ import { type ActivityDefinition, type ActivityFunction, defineActivity } from '
 import type { ActivityOptions } from './activity-options.ts';
 import { createRuntime, type NativeMapSizes, type NativeRuntime, nativeError } from './binding.ts';
 import { Client } from './client.ts';
+import { acquireGuard, releaseGuard, withoutGuard } from './determinism.ts';
 import { type Duration, parseDuration } from './duration.ts';
 import type { TraceLevel } from './engine.ts';
 import { PerdureError, RuntimeStateError } from './errors.ts';
@@ -43,6 +44,18 @@ export interface RuntimeOptions {
    * microsecond per scheduled operation. Default: true, unless `NODE_ENV` is `production`.
    */
   sourceStacks?: boolean;
+  /**
+   * Whether orchestrations are guarded against what a replay could not repeat. Inside of one `Date`, `performance.now()`,
+   * `Math.random()` and `crypto.randomUUID()` are then deterministic, and `setTimeout`, `setInterval`, `setImmediate`,
+   * `queueMicrotask` and `fetch` throw `DeterminismError`. While a runtime with `'on'` is started these globals are
+   * replaced by functions that do as ever everywhere else; `'off'` replaces nothing. Default `'on'`.
+   *
+   * @example
+   * ```ts
+   * const runtime = new Runtime(provider, { determinism: 'off' });   // the code sees to it by itself
+   * ```
+   */
+  determinism?: 'on' | 'off';
 }
 
 const OPTIONS: OptionTable = {
@@ -54,6 +67,7 @@ const OPTIONS: OptionTable = {
   logger: checkLogger,
   logLevel: oneOf(...LOG_LEVELS),
   sourceStacks: bool,
+  determinism: oneOf('on', 'off'),
 };
 
 /** An execution has ended here, or was suspended. */
@@ -109,6 +123,7 @@ export class Runtime {
   #state: State = 'stopped';
   #starting: Promise<void> | null = null;
   #stopping: Promise<void> | null = null;
+  #holdsGuard = false;
 
   /** @throws TypeError when an argument is wrong */
   constructor(provider: Provider, options?: RuntimeOptions) {
@@ -240,6 +255,10 @@ export class Runtime {
     const lane = new Lane(native, this.#host);
     this.#lane = lane;
     try {
+      if (this.#host.isGuarded) {
+        acquireGuard();
+        this.#holdsGuard = true;
+      }
       const reply = await this.#port.request((_store, request) => native.start(request, lane.wake));
       this.#host.workerId = (JSON.parse(reply ?? '{}') as { workerId?: string }).workerId ?? '';
     } catch (error) {
@@ -267,6 +286,10 @@ export class Runtime {
     this.#lane?.close();
     this.#lane = null;
     this.#state = 'stopped';
+    if (this.#holdsGuard) {
+      this.#holdsGuard = false;
+      releaseGuard();
+    }
     this.#port.runtimeStopped();
     // A worker of its own for the next start: nothing of this one can reach it.
     this.#native = this.#createNative();
@@ -299,6 +322,8 @@ class Host implements LaneHost {
   readonly client: Client;
   readonly sourceStacks: boolean;
   readonly turnSliceMs: number;
+  /** Whether orchestrations run under the determinism guard. */
+  readonly isGuarded: boolean;
   workerId = '';
   private readonly registry: Registry;
   private readonly logger: Logger;
@@ -314,6 +339,7 @@ class Host implements LaneHost {
     this.client = client;
     this.turnSliceMs = options.turnSliceMs ?? 5;
     this.sourceStacks = options.sourceStacks ?? process.env['NODE_ENV'] !== 'production';
+    this.isGuarded = options.determinism !== 'off';
     this.logger = options.logger ?? consoleLogger;
     this.logLevel = options.logLevel ?? 'info';
   }
@@ -337,7 +363,8 @@ class Host implements LaneHost {
   }
 
   orchestrationFunction(name: string, version: string): OrchestrationFunction | undefined {
-    return this.registry.orchestrationFunction(name, version);
+    const fn = this.registry.orchestrationFunction(name, version);
+    return fn === undefined || this.isGuarded ? fn : withoutGuard(fn);
   }
 
   recordedOptions(name: string, called: ActivityOptions | undefined, defined: ActivityOptions | undefined): string | null {

@@ -51,12 +51,12 @@ export function activityFrames(stack: unknown): string[] {
   return kept;
 }
 
-/** The first run of frames that are the user's: what called the fiber is of no interest. */
+/** The first run of frames that are the user's: what called the fiber is of no interest, nor are V8's own calls of `next`. */
 function userFrames(frames: string[]): string[] {
   const begin = frames.findIndex((frame) => !isPerdures(frame) && !isNodes(frame));
   if (begin < 0) return [];
   const end = frames.findIndex((frame, i) => i > begin && isPerdures(frame));
-  return frames.slice(begin, end < 0 ? frames.length : end).filter((frame) => !isNodes(frame));
+  return frames.slice(begin, end < 0 ? frames.length : end).filter((frame) => !isNodes(frame) && !frame.endsWith('(<anonymous>)'));
 }
 
 function isPerdures(frame: string): boolean {

@@ -52,6 +52,7 @@ it.each<[string, Effect[], Snapshot, Snapshot, RegExp]>([
   ['a step that began twice in one process', [...EFFECTS, begin('2', 2, 211)], KILLS[0]!.found, END, /attempt 1 in 2 began twice/],
   ['a step with two keys', [...EFFECTS.slice(0, 2), begin('2', 2, 210, { key: 'x' })], KILLS[0]!.found, END, /more than one/],
   ['two steps with one key', [begin('1', 1, 110), begin('2', 2, 210, { key: 'i/1' })], KILLS[0]!.found, END, /one idempotency key/],
+  ['a step that began before it was stored', EFFECTS, snapshot(HISTORY.slice(0, 3)), END, /step 2 began in 1 and was not stored/],
   ['a step that history does not know', [...EFFECTS, begin('2', 3, 219)], KILLS[0]!.found, END, /step 3 began and is not/],
   ['an instance that is gone', EFFECTS, KILLS[0]!.found, new Map(), /history of i changed/],
   ['a history that lost an event', EFFECTS, KILLS[0]!.found, snapshot(HISTORY.slice(0, 3)), /history of i changed/],

@@ -16,12 +16,13 @@ export interface Kill {
 }
 
 /**
- * Every rule that the runs broke, as a sentence (reliability.md, S3, S5, S6). `kills` are in order; the workers of the
+ * Every rule that the runs broke, as a sentence (reliability.md, S3, S5, S6; architecture.md, invariant 1). `kills` are in order; the workers of the
  * effect log run one after the other, those that were killed and one last.
  */
 export function violations(effects: readonly Effect[], kills: readonly Kill[], end: Snapshot): string[] {
   return [
     ...repeatedAfterRestart(effects, kills),
+    ...begunBeforeScheduled(effects, kills),
     ...begunAfterCompletion(effects, end),
     ...begunTwiceInOneProcess(effects),
     ...unexplainedBegins(effects, end),
@@ -49,6 +50,17 @@ function repeatedAfterRestart(effects: readonly Effect[], kills: readonly Kill[]
     }
   }
   return found;
+}
+
+/** Nothing leaves a process before the turn that caused it is durable: what had begun at a kill is in the histories then. */
+function begunBeforeScheduled(effects: readonly Effect[], kills: readonly Kill[]): string[] {
+  return kills.flatMap(({ worker: killed, found }) =>
+    effects.flatMap(({ event, worker, id, step }) =>
+      event === 'begin' && worker === killed && step > scheduledSteps(found, id)
+        ? [`${id} step ${step} began in ${worker} and was not stored as scheduled when that was killed`]
+        : [],
+    ),
+  );
 }
 
 /** S5, by the clock: no attempt begins later than the time at which the step's completion is recorded. */
@@ -86,8 +98,7 @@ function unexplainedBegins(effects: readonly Effect[], end: Snapshot): string[] 
     if ((steps.get(key) ?? name) !== name) found.push(`${name} and ${steps.get(key)} have one idempotency key`);
     keys.set(name, key);
     steps.set(key, name);
-    const scheduled = end.get(id)?.filter(({ kind }) => kind === 'ActivityScheduled').length ?? 0;
-    if (step > scheduled) found.push(`${id} step ${step} began and is not in its history`);
+    if (step > scheduledSteps(end, id)) found.push(`${id} step ${step} began and is not in its history`);
   }
   return found;
 }
@@ -100,6 +111,10 @@ function shrunk(snapshots: readonly Snapshot[]): string[] {
       return JSON.stringify(now) === JSON.stringify(events) ? [] : [`the history of ${id} changed after kill ${i + 1}`];
     }),
   );
+}
+
+function scheduledSteps(snapshot: Snapshot, id: string): number {
+  return snapshot.get(id)?.filter(({ kind }) => kind === 'ActivityScheduled').length ?? 0;
 }
 
 /** Steps whose completion is recorded, with its time: step n is the n-th activity that an instance scheduled. */

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Client } from 'perdure';
+import { type Client, type HistoryEvent, InstanceNotFoundError } from 'perdure';
 import { describe, expect, it } from 'vitest';
 
 import { historyViolations } from '../support/history.ts';
@@ -21,9 +21,17 @@ function outputOf(seed: number, steps = STEPS): number {
   return value;
 }
 
-async function snapshot(client: Client, ids: Iterable<string>): Promise<Snapshot> {
-  const histories = await Promise.all([...ids].map(async (id) => [id, await client.getHistory(id)] as const));
-  return new Map(histories);
+/** The histories of those instances that are there. */
+async function snapshot(client: Client, instances: readonly { id: string }[]): Promise<Snapshot> {
+  const found = new Map<string, HistoryEvent[]>();
+  for (const { id } of instances) {
+    try {
+      found.set(id, await client.getHistory(id));
+    } catch (error) {
+      if (!(error instanceof InstanceNotFoundError)) throw error;
+    }
+  }
+  return found;
 }
 
 function workersOf(effects: readonly Effect[]): Set<string> {
@@ -51,7 +59,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const instances = Array.from({ length: 200 }, (_, i) => ({ id: `kill-${i}`, input: { seed: i, steps: STEPS } }));
     const acknowledged = new Set<string>();
     const kills: Kill[] = [];
-    const options = { store: address, log, stepMs: 3, runtime: { activityConcurrency: 8 } };
+    const options = { store: address, log, stepMs: 1, runtime: { activityConcurrency: 64 } };
 
     // Half of them wait before there is any worker; the other half is started by the workers that are to be killed.
     for (const { id, input } of instances.slice(0, 100)) {
@@ -61,13 +69,16 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     for (let round = 0; round < 5; round += 1) {
       const name = `worker ${round + 1}`;
       const worker = await Worker.start({ ...options, name });
-      worker.tell({ type: 'start', name: 'steps', instances: instances.slice(100 + 20 * round, 120 + 20 * round) });
-      await worker.said('step', Math.floor(1 + random() * 299));
+      // One after the other, so that a kill finds it in the middle of starting too.
+      worker.tell({ type: 'start', name: 'steps', instances: instances.filter(({ id }) => !acknowledged.has(id)) });
+      await worker.said('step', Math.floor(1 + random() * 149));
       await worker.kill();
       expect(await worker.exited()).toEqual({ code: null, signal: 'SIGKILL' });
       expect(worker.stderr).toBe('');
       for (const { id } of worker.all('acknowledged')) acknowledged.add(id);
-      kills.push({ worker: name, found: await snapshot(client, acknowledged) });
+      const found = await snapshot(client, instances);
+      expect([...acknowledged].filter((id) => !found.has(id)), 'every acknowledged start is there').toEqual([]);
+      kills.push({ worker: name, found });
     }
 
     const last = await Worker.start({ ...options, name: 'last' });
@@ -80,7 +91,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(await last.stop()).toEqual({ code: 0, signal: null });
     expect(last.stderr).toBe('');
 
-    const end = await snapshot(client, instances.map(({ id }) => id));
+    const end = await snapshot(client, instances);
     const effects = readEffects(log);
     for (const [id, history] of end) {
       expect(historyViolations(history, 'Completed'), id).toEqual([]);
@@ -114,7 +125,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     first.tell({ type: 'start', name: 'holds', instances });
     await first.said('step', 20);
     const second = await Worker.start({ ...options, name: 'second' });
-    second.tell({ type: 'start', name: 'steps', instances: [{ id: 'takeover-own', input: { seed: 1, steps: 3 } }], wait: true });
+    second.tell({ type: 'start', name: 'steps', instances: [{ id: 'takeover-own', input: { seed: 1, steps: 3 } }] });
+    second.tell({ type: 'wait', ids: ['takeover-own'] });
     await second.said('ended');
     expect(workersOf(readEffects(log).filter(({ id }) => id !== 'takeover-own')), 'while it lives, all is its').toEqual(
       new Set(['first']),
@@ -146,14 +158,14 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await worker.said('stopping');
       await worker.kill();
       expect((await worker.exited()).signal).toBe('SIGKILL');
-      kills.push({ worker: name, found: await snapshot(client, instances.map(({ id }) => id)) });
+      kills.push({ worker: name, found: await snapshot(client, instances) });
     }
     const last = await Worker.start({ ...options, name: 'last' });
     for (const { id, input } of instances) {
       expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: outputOf(input.seed, 4) });
     }
     await last.stop();
-    const end = await snapshot(client, instances.map(({ id }) => id));
+    const end = await snapshot(client, instances);
     expect(violations(readEffects(log), kills, end)).toEqual([]);
     for (const history of end.values()) expect(historyViolations(history, 'Completed')).toEqual([]);
   });
@@ -189,7 +201,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     }
     await Promise.all(workers.map((worker) => worker.said('acknowledged', instances.length / 2)));
     // Each waits for all, also for those of the other.
-    for (const worker of workers) worker.tell({ type: 'start', name: 'steps', instances, wait: true });
+    for (const worker of workers) worker.tell({ type: 'wait', ids: instances.map(({ id }) => id) });
     await Promise.all(workers.map((worker) => worker.said('ended', instances.length)));
     for (const worker of workers) {
       expect(worker.all('ended').filter(({ status }) => status !== 'Completed')).toEqual([]);
@@ -201,7 +213,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const effects = readEffects(log);
     expect(workersOf(effects)).toEqual(new Set(['one', 'two']));
     expect(effects.filter(({ event }) => event === 'begin')).toHaveLength(instances.length * STEPS);
-    const end = await snapshot(client, instances.map(({ id }) => id));
+    const end = await snapshot(client, instances);
     expect(violations(effects, [], end)).toEqual([]);
     for (const history of end.values()) expect(historyViolations(history, 'Completed')).toEqual([]);
   }, 60_000);

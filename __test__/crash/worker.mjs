@@ -70,16 +70,19 @@ function register(runtime) {
   });
 }
 
-async function start(client, { name: orchestration, instances, wait }) {
-  await Promise.all(
-    instances.map(async ({ id, input }) => {
-      await client.startOrchestration(id, orchestration, input, { onConflict: 'return' });
-      say({ type: 'acknowledged', id });
-      if (!wait) return;
-      const { status, output } = await client.waitForOrchestration(id);
-      say({ type: 'ended', id, status, output });
-    }),
-  );
+async function start(client, { name: orchestration, instances }) {
+  for (const { id, input } of instances) {
+    await client.startOrchestration(id, orchestration, input, { onConflict: 'return' });
+    say({ type: 'acknowledged', id });
+  }
+}
+
+async function wait(client, { ids }) {
+  const ends = ids.map(async (id) => {
+    const { status, output } = await client.waitForOrchestration(id);
+    say({ type: 'ended', id, status, output });
+  });
+  await Promise.all(ends);
 }
 
 const provider = await SqliteProvider.open(store.path);
@@ -89,10 +92,8 @@ register(runtime);
 await runtime.start();
 
 process.on('message', (command) => {
-  if (command.type === 'start') {
-    void start(client, command);
-    return;
-  }
+  if (command.type === 'start') return void start(client, command);
+  if (command.type === 'wait') return void wait(client, command);
   const stopped = runtime.shutdown(command.timeout);
   say({ type: 'stopping' });
   void stopped.then(() => provider.close()).then(() => process.disconnect());

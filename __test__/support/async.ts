@@ -35,7 +35,7 @@ export class Counter {
   }
 }
 
-/** What a promise is rejected with; fails when it is not. */
+/** What a promise is rejected with; fails when it is not. Several are handled at once: `await Promise.all(list.map(rejection))`. */
 export async function rejection<E = any>(promise: Promise<unknown>): Promise<E> {
   let value: unknown;
   try {

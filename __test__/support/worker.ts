@@ -30,14 +30,17 @@ export type WorkerMessage =
   | { type: 'step'; id: string }
   /** A start of an instance has been acknowledged. */
   | { type: 'acknowledged'; id: string }
-  /** An instance that it was told to start has ended, as its own client sees it. */
+  /** An instance that it was told to wait for has ended, as its own client sees it. */
   | { type: 'ended'; id: string; status: string; output: unknown }
   /** `shutdown()` was called and has not resolved yet. */
   | { type: 'stopping' };
 
 /** What it is told. */
 export type WorkerCommand =
-  | { type: 'start'; name: string; instances: readonly { id: string; input: unknown }[]; wait?: boolean }
+  /** Start instances, one after the other. */
+  | { type: 'start'; name: string; instances: readonly { id: string; input: unknown }[] }
+  /** Say when they have ended. */
+  | { type: 'wait'; ids: readonly string[] }
   | { type: 'shutdown'; timeout: string };
 
 /** One line of the effect log: an attempt of an activity began or returned. Each is one write to the end of the file. */

@@ -17,9 +17,11 @@ const LIMIT_MS = 180_000;
  * @returns {Promise<any>} what the role returned
  */
 export function runChild(workload, role, job, { command = [], nodeOptions = [] } = {}) {
-  const line = [...command, process.execPath, ...nodeOptions, join(bench, 'lib', 'child.mjs'), workload, role, JSON.stringify(job)];
+  const script = join(bench, 'lib', 'child.mjs');
+  const line = [...command, process.execPath, ...nodeOptions, script, workload, role, JSON.stringify(job)];
   return new Promise((resolve, reject) => {
-    const child = spawn(line[0], line.slice(1), { stdio: ['ignore', process.stderr, process.stderr, 'pipe'], timeout: LIMIT_MS });
+    const stdio = ['ignore', process.stderr, process.stderr, 'pipe'];
+    const child = spawn(line[0], line.slice(1), { stdio, timeout: LIMIT_MS });
     let text = '';
     child.stdio[3].setEncoding('utf8').on('data', (part) => {
       text += part;
@@ -27,7 +29,7 @@ export function runChild(workload, role, job, { command = [], nodeOptions = [] }
     child.on('error', reject);
     child.on('close', (code, signal) => {
       if (code === 0 && text !== '') resolve(JSON.parse(text));
-      else reject(new Error(`${workload} (${role}) ended with ${signal ?? `code ${code}`} and ${text === '' ? 'no' : 'a'} result`));
+      else reject(new Error(`${workload} (${role}) ended with ${signal ?? `code ${code}`} before its result was there`));
     });
   });
 }

@@ -10,11 +10,10 @@ const program = join(target, 'release', `perdure-bench-floor${process.platform =
 const schema = join(root, 'crates', 'provider-sqlite', 'src', 'migrations');
 
 export function buildFloor() {
-  const { status, error } = spawnSync(
-    'cargo',
-    ['build', '--quiet', '--release', '--locked', '--manifest-path', join(bench, 'floor', 'Cargo.toml'), '--target-dir', target],
-    { stdio: ['ignore', 'inherit', 'inherit'] },
-  );
+  const where = ['--manifest-path', join(bench, 'floor', 'Cargo.toml'), '--target-dir', target];
+  const { status, error } = spawnSync('cargo', ['build', '--quiet', '--release', '--locked', ...where], {
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
   if (error !== undefined || status !== 0) throw new Error('the floor (bench/floor) could not be built');
 }
 

@@ -20,8 +20,12 @@ export function machine(directory) {
 
 export function warnings(before, after) {
   const found = [];
-  if (before.inMemory) found.push('the files are on a tmpfs, where a commit costs nothing: name a folder on a disk with --dir.');
+  if (before.inMemory) {
+    found.push('the files are on a tmpfs, where a commit costs nothing: name a folder on a disk with --dir.');
+  }
   // Measuring itself makes a load of about one per core.
-  if (before.load > before.cpus / 2 || after.load > before.cpus * 1.5) found.push('the machine did other work meanwhile.');
+  if (before.load > before.cpus / 2 || after.load > before.cpus * 1.5) {
+    found.push('the machine did other work meanwhile: these figures are worth little.');
+  }
   return found;
 }

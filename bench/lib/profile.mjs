@@ -31,7 +31,8 @@ export async function profile(workload, directory) {
   console.log(`\nThe JavaScript thread, self time by function, of ${(total / 1e6).toFixed(2)} s:\n`);
   for (const { what, us } of rows.slice(0, TOP)) console.log(`${((us / total) * 100).toFixed(1).padStart(6)} %  ${what}`);
 
-  if (spawnSync('perf', ['record', '--output', join(folder, 'try'), '--event', 'cpu-clock', 'true'], { stdio: 'ignore' }).status !== 0) {
+  const trial = spawnSync('perf', [...PERF, '--output', join(folder, 'trial'), '--', 'true'], { stdio: 'ignore' });
+  if (trial.status !== 0) {
     console.log('\nNo native profile: Linux perf is not there, or may not be used.');
     return;
   }
@@ -65,7 +66,8 @@ function selfTimes({ nodes, samples, timeDeltas }) {
 
 /** The first lines of a report of perf, without what it adds for the eye. */
 function report(data, keys, limit) {
-  const words = ['report', '--stdio', '--quiet', '--no-children', '--field-separator', '\t', '--sort', keys.join(','), '--input', data];
+  const form = ['--stdio', '--quiet', '--no-children', '--field-separator', '\t', '--sort', keys.join(',')];
+  const words = ['report', ...form, '--input', data];
   const { stdout } = spawnSync('perf', words, { encoding: 'utf8', maxBuffer: 256 * 1024 * 1024 });
   const lines = stdout.split('\n').filter((line) => /^\s*\d/.test(line));
   return lines.slice(0, limit).map(readable).join('\n');
@@ -74,6 +76,6 @@ function report(data, keys, limit) {
 function readable(line) {
   const [share, comm, dso, symbol = ''] = line.split('\t').map((cell) => cell.trim());
   const library = dso.startsWith('[JIT]') ? 'JavaScript' : dso;
-  const name = symbol.replace(/^\[.\] /, '').replace(/<.*/, '').slice(0, 90);
-  return `${share.replace('%', '').padStart(6)} %  ${comm.padEnd(15)} ${library.padEnd(28)} ${library === 'JavaScript' ? '' : name}`.trimEnd();
+  const name = library === 'JavaScript' ? '' : symbol.replace(/^\[.\] /, '').slice(0, 90);
+  return `${share.replace('%', '').padStart(6)} %  ${comm.padEnd(15)} ${library.padEnd(28)} ${name}`.trimEnd();
 }

@@ -43,7 +43,7 @@ function verdict(result) {
   const reached = (goal) => (better === 'higher' ? result[of] >= goal : result[of] <= goal);
   if (aim !== undefined && reached(aim)) return 'aim';
   if (atLeast !== undefined) return reached(atLeast) ? 'ok' : 'below';
-  return 'reported';
+  return aim === undefined ? 'reported' : 'misses aim';
 }
 
 function medians(notes) {

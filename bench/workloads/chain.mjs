@@ -10,7 +10,9 @@ export const BATCH = 64;
 
 export const chain = {
   name: 'chain',
-  what: `${INSTANCES} instances × ${STEPS} sequential trivial activities; floor: the same rows by rusqlite, ${BATCH} turns a commit`,
+  what:
+    `${INSTANCES} instances × ${STEPS} sequential trivial activities; ` +
+    `floor: the same rows by rusqlite, ${BATCH} turns a commit`,
   unit: 'steps/s',
   better: 'higher',
   atLeast: 0.35,
@@ -30,8 +32,8 @@ export const chain = {
     };
   },
   note: ({ commits, writesPerCommit, ofAppended }) =>
-    `${Math.round(commits)} commits of ${writesPerCommit.toFixed(1)} writes; ratio ${ofAppended.toFixed(2)} to a floor that leaves ` +
-    'the row of an instance alone between its start and its end.',
+    `${Math.round(commits)} commits of ${writesPerCommit.toFixed(1)} writes; ratio ${ofAppended.toFixed(2)} to a floor ` +
+    'that leaves the row of an instance alone between its start and its end.',
 
   roles: {
     measure: ({ db, repeat = 1 }) => measureChain(db, repeat),

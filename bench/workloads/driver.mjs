@@ -11,7 +11,9 @@ const figure = (name, aim) => ({ name: `driver ${name}`, unit: 'ns', better: 'lo
 
 export const driver = {
   name: 'driver',
-  what: 'in memory: ns per settled yield*, per step, per branch of all and race, per spawn + join; reference: next() of a bare generator',
+  what:
+    'in memory: ns per settled yield*, per step, per branch of all and race, per spawn + join; ' +
+    'reference: next() of a bare generator',
   figures: [
     figure('settled yield*', 1_000),
     figure('step'),
@@ -22,7 +24,8 @@ export const driver = {
 
   async round(round) {
     const { bare, ...measured } = await round.child('measure', {});
-    return Object.fromEntries(Object.entries(measured).map(([name, ns]) => [`driver ${name}`, { floor: bare, perdure: ns }]));
+    const figures = Object.entries(measured).map(([name, ns]) => [`driver ${name}`, { floor: bare, perdure: ns }]);
+    return Object.fromEntries(figures);
   },
 
   roles: {

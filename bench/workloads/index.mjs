@@ -23,5 +23,5 @@ export const notMeasured = [
   { name: 'scale', why: 'needs Postgres' },
   { name: 'threads', why: 'needs worker threads' },
   { name: 'Postgres', why: 'there is no such provider yet' },
-  { name: 'power loss', why: 'a commit is trusted to be durable once fdatasync has returned' },
+  { name: 'power loss', why: 'a commit is trusted to be durable once fsync has returned' },
 ];

@@ -9,7 +9,9 @@ const STEADY = 5_000;
 
 export const latency = {
   name: 'latency',
-  what: `1 instance × ${STEPS} sequential trivial activities, p50 from one activity to the next; floor: p50 of one durable commit of one row`,
+  what:
+    `1 instance × ${STEPS} sequential trivial activities, p50 from one activity to the next; ` +
+    'floor: p50 of one durable commit of one row',
   unit: 'ms',
   better: 'lower',
   atLeast: 2,
@@ -23,11 +25,12 @@ export const latency = {
     };
     const { floor, perdure, floorP99, p99 } = await measure(STEPS);
     const steady = await measure(STEADY);
-    const notes = { p99, floorP99, steadyFloor: steady.floor, steady: steady.perdure, ofSteady: steady.perdure / steady.floor };
-    return { floor, perdure, notes };
+    const inSteady = { steadyFloor: steady.floor, steady: steady.perdure, ofSteady: steady.perdure / steady.floor };
+    return { floor, perdure, notes: { p99, floorP99, ...inSteady } };
   },
   note: ({ p99, floorP99, steadyFloor, steady, ofSteady }) =>
-    `p99 ${p99.toFixed(3)} ms, of one commit ${floorP99.toFixed(3)} ms; after ${STEADY} steps, when the log has its full size, ` +
+    `p99 ${p99.toFixed(3)} ms, of one commit ${floorP99.toFixed(3)} ms; ` +
+    `after ${STEADY} steps, when the log has its full size, ` +
     `p50 ${steady.toFixed(3)} ms to ${steadyFloor.toFixed(3)} ms, ratio ${ofSteady.toFixed(2)}.`,
 
   roles: {

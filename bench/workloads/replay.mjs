@@ -8,7 +8,9 @@ const STEPS = 5_000;
 
 export const replay = {
   name: 'replay',
-  what: `an instance of ${STEPS} completed steps loaded cold, from the event that it waits for to its result; reference: reading those rows and parsing their JSON in plain JS`,
+  what:
+    `an instance of ${STEPS} completed steps loaded cold, from the event that it waits for to its result; ` +
+    'reference: reading those rows (rusqlite) and parsing their JSON in plain JS',
   unit: 'ms',
   better: 'lower',
   atLeast: 3,

@@ -23,11 +23,12 @@ export const start = {
     };
     const { floor, p50, p99, commitsPerStart } = await measure(STARTS);
     const steady = await measure(STEADY);
-    const notes = { p99, commitsPerStart, steadyFloor: steady.floor, steady: steady.p50, ofSteady: steady.p50 / steady.floor };
-    return { floor, perdure: p50, notes };
+    const inSteady = { steadyFloor: steady.floor, steady: steady.p50, ofSteady: steady.p50 / steady.floor };
+    return { floor, perdure: p50, notes: { p99, commitsPerStart, ...inSteady } };
   },
   note: ({ p99, commitsPerStart, steadyFloor, steady, ofSteady }) =>
-    `p99 ${p99.toFixed(3)} ms; ${commitsPerStart.toFixed(2)} commits for each; after ${STEADY} starts, when the log has its full size, ` +
+    `p99 ${p99.toFixed(3)} ms; ${commitsPerStart.toFixed(2)} commits for each; ` +
+    `after ${STEADY} starts, when the log has its full size, ` +
     `p50 ${steady.toFixed(3)} ms to ${steadyFloor.toFixed(3)} ms, ratio ${ofSteady.toFixed(2)}.`,
 
   roles: {

@@ -371,7 +371,7 @@ impl Engine {
                 timer_at_ms: self.next_timer(),
             },
         };
-        let effects = self.operations.take_effects(&self.inbox.settled());
+        let effects = self.operations.take_effects(|| self.inbox.settled());
         let next_event_id = events.first().map_or(self.next_event_id, |e| e.event_id);
         TurnOutput {
             next_event_id,

@@ -45,6 +45,8 @@ pub(crate) struct Operations {
     open: BTreeMap<EventId, Operation>,
     activities: usize,
     live: bool,
+    /// This turn began as a replay.
+    was_replaying: bool,
     /// Activities that are [`Standing::Unknown`] or [`Standing::Due`], in the order in which they became so, and some that
     /// have settled since. Empty before `go_live`.
     to_start: Vec<EventId>,
@@ -139,6 +141,7 @@ impl Operations {
     /// The replay is over: what is open goes on. Its last attempt may still run in this process, so the outside may know it.
     pub(crate) fn go_live(&mut self) {
         self.live = true;
+        self.was_replaying = true;
         for (id, operation) in &mut self.open {
             if let Operation::Activity(activity) = operation {
                 activity.standing = Standing::Due;
@@ -147,19 +150,25 @@ impl Operations {
         }
     }
 
-    /// What has to be done outside at the end of a turn. An attempt whose end is `known` already, but was not delivered yet,
-    /// is not started again.
-    pub(crate) fn take_effects(&mut self, known: &BTreeSet<EventId>) -> Vec<Effect> {
+    /// What has to be done outside at the end of a turn. `settled` gives the activities whose end has come from outside but
+    /// was not delivered yet: when a replay found one of them open, it ran on meanwhile and must not start again.
+    pub(crate) fn take_effects(&mut self, settled: impl FnOnce() -> BTreeSet<EventId>) -> Vec<Effect> {
+        let settled = if mem::take(&mut self.was_replaying) {
+            settled()
+        } else {
+            BTreeSet::new()
+        };
         let aborts = mem::take(&mut self.to_abort);
         let mut effects: Vec<Effect> = aborts
             .into_iter()
             .map(|scheduled| Effect::AbortActivity { scheduled })
             .collect();
         for id in mem::take(&mut self.to_start) {
-            if known.contains(&id) {
-                self.to_start.push(id);
-            } else if let Some(Operation::Activity(activity)) = self.open.get_mut(&id) {
+            if let Some(Operation::Activity(activity)) = self.open.get_mut(&id) {
                 activity.standing = Standing::Told;
+                if settled.contains(&id) {
+                    continue;
+                }
                 let Activity {
                     task,
                     attempt,

@@ -1,9 +1,11 @@
 //! What one turn may do before others get theirs.
 
 use expect_test::expect;
-use perdure_engine::Budget;
+use perdure_engine::{Budget, Waiting};
 
-use crate::support::check_with;
+use crate::support::script::Script;
+use crate::support::world::{WHOLE, Way};
+use crate::support::{START_MS, check_with, run_fresh};
 
 const ONE: Budget = Budget {
     deliveries: 1,
@@ -208,6 +210,7 @@ fn failures_between_the_cuts() {
               wait for b
                 4 ActivityAttemptFailed #3 "Error" attempt 1, again @+1100 @+100
                 5 ActivityCompleted #2 "a" @+100
+                starts #3 attempt 2 not before @+1100
                 has more to do
             turn @+100
               #3 gives "b" @+100
@@ -215,6 +218,60 @@ fn failures_between_the_cuts() {
                 6 ActivityAttemptFailed #3 "Error" attempt 2, again @+2100 @+100
                 7 ActivityCompleted #3 "b" @+100
                 8 ExecutionCompleted "b" @+100
+                ends Completed
+        "#]],
+    );
+}
+
+/// Story: an engine that had come back from history started what it found open when its first live turn ended. If its
+/// budget had cut that turn, activities whose results it held already ran a second time, although nothing had crashed.
+#[test]
+fn what_has_ended_is_not_started_again() {
+    check_with(
+        ONE,
+        r#"
+        a = activity one
+        b = activity two ; attempts=2 initial=1s
+        c = activity three
+        await a
+        await b
+        await c
+        return it
+        ---
+        100 complete a "a"
+        100 fail b Error
+        100 complete c "c"
+        2000 complete b "b"
+        "#,
+        expect![[r#"
+            turn @+0
+              #2 activity one none
+              #3 activity two none
+              #4 activity three none
+              wait for a
+                2 ActivityScheduled one @+0
+                3 ActivityScheduled two with options @+0
+                4 ActivityScheduled three @+0
+                starts #2 attempt 1
+                starts #3 attempt 1
+                starts #4 attempt 1
+                waits (3 open)
+            turn @+100
+              #2 gives "a" @+100
+              wait for b
+                5 ActivityCompleted #2 "a" @+100
+                has more to do
+            turn @+100
+              #4 gives "c" @+100
+                6 ActivityAttemptFailed #3 "Error" attempt 1, again @+1100 @+100
+                7 ActivityCompleted #4 "c" @+100
+                starts #3 attempt 2 not before @+1100
+                waits (1 open)
+            turn @+2000
+              #3 gives "b" @+2000
+              return "c"
+                8 ActivityCompleted #3 "b" @+2000
+                9 ExecutionCompleted "c" @+2000
                 ends Completed
         "#]],
     );
@@ -258,4 +315,77 @@ fn a_budget_of_nothing_is_one() {
                 ends Completed
         "#]],
     );
+}
+
+/// The clock was set back, and the timer is due by the execution's own time: that is something to do, and the cut holds.
+#[test]
+fn cut_while_the_clock_is_behind() {
+    check_with(
+        ONE,
+        r#"
+        t = timer 3s
+        a = activity one
+        b = activity two
+        await a
+        await b
+        await t
+        now
+        ---
+        5000 complete a
+        200 complete b
+        "#,
+        expect![[r#"
+            turn @+0
+              #2 timer of 3000 ms
+              #3 activity one none
+              #4 activity two none
+              wait for a
+                2 TimerCreated for @+3000 @+0
+                3 ActivityScheduled one @+0
+                4 ActivityScheduled two @+0
+                starts #3 attempt 1
+                starts #4 attempt 1
+                waits (2 open)
+            turn @+5000
+              #3 gives none @+5000
+              wait for b
+                5 ActivityCompleted #3 @+5000
+                waits (1 open)
+            turn @+200
+              #4 gives none @+5000
+              wait for t
+                6 ActivityCompleted #4 @+5000
+                has more to do
+            turn @+200
+              #2 gives none @+5000
+              now @+5000
+              return none
+                7 TimerFired #2 @+5000
+                8 ExecutionCompleted @+5000
+                ends Completed
+        "#]],
+    );
+}
+
+/// A long history is replayed in turns of its own budget.
+#[test]
+fn replays_are_cut() {
+    let script = Script::parse(
+        "repeat 5\nawait queue q\nend\nawait event x\n---\n1 queue q\n2 queue q\n3 queue q\n4 queue q\n5 queue q",
+    );
+    let mut world = run_fresh(&script, Budget::default())
+        .worlds
+        .pop()
+        .expect("there are turns");
+    let mut cuts = Vec::new();
+    for replayed in [1, 2, 5, 6] {
+        let mut run = world.load(Way { replayed, ..WHOLE });
+        let mut turns = 1;
+        while run.replay_turn(START_MS) == Ok(Waiting::More) {
+            turns += 1;
+        }
+        assert!(!run.engine.is_replaying());
+        cuts.push((replayed, turns));
+    }
+    assert_eq!(cuts, [(1, 5), (2, 3), (5, 1), (6, 1)]);
 }

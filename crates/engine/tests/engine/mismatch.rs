@@ -2,6 +2,7 @@
 //! and told so that the person who changed it understands.
 
 use expect_test::{Expect, expect};
+use perdure_engine::{ActivityOptions, Awaited, Budget, Command, Engine, Event, EventId, EventRecord, Start, Step};
 
 use crate::support::changed::check_changed;
 
@@ -724,5 +725,89 @@ fn long_values_are_cut_to_where_they_differ() {
               input attempted: …ääääääääääääääääääääääääääääääääääääääää!" (603 bytes)
               Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
         "#]],
+    );
+}
+
+/// What no engine writes: a completion of something that is not open (E5). It is found before anything is made of it.
+#[test]
+fn a_history_that_contradicts_itself() {
+    let start = Event::ExecutionStarted {
+        name: "n".into(),
+        version: "1".into(),
+        input: None,
+        seed: 0,
+        parent: None,
+    };
+    let completed = |id| Event::ActivityCompleted {
+        scheduled: EventId(id),
+        output: None,
+    };
+    let report = |events: &[Event]| {
+        let options = ActivityOptions::default();
+        let scheduled = Event::ActivityScheduled {
+            name: "charge".into(),
+            input: None,
+            options: options.clone(),
+        };
+        let all = [start.clone(), scheduled, Event::TimerCreated { fire_at_ms: 5 }]
+            .into_iter()
+            .chain(events.iter().cloned());
+        let history: Vec<EventRecord> = all
+            .zip(1..)
+            .map(|(event, id)| EventRecord::new(EventId(id), 0, event))
+            .collect();
+        let start = Start {
+            history,
+            complete: true,
+            fresh: false,
+            budget: Budget::default(),
+        };
+        let mut engine = Engine::new(start).expect("it can be read");
+        engine
+            .issue(Command::ScheduleActivity {
+                name: "charge".into(),
+                input: None,
+                options,
+            })
+            .expect("it fits");
+        engine.issue(Command::CreateTimer { delay_ms: 5 }).expect("it fits");
+        loop {
+            match engine.next(
+                Awaited {
+                    mailboxes: Vec::new(),
+                    timers: vec![EventId(2), EventId(3)],
+                },
+                0,
+            ) {
+                Ok(Step::Deliver { .. }) => {}
+                Ok(step) => panic!("{step:?}"),
+                Err(mismatch) => return format!("{}: {}\n", mismatch.event_id, mismatch.recorded),
+            }
+        }
+    };
+    let fired = |id| Event::TimerFired { timer: EventId(id) };
+    let failed = Event::ActivityFailed {
+        scheduled: EventId(2),
+        attempt: 1,
+        error: None,
+    };
+    expect![[r#"
+        5: the activity of event 2 completes
+        5: the activity of event 2 completes
+        4: the activity of event 3 completes
+        4: the activity of event 9 completes
+        5: the timer of event 3 fires
+        4: the timer of event 2 fires
+    "#]]
+    .assert_eq(
+        &[
+            report(&[completed(2), completed(2)]),
+            report(&[failed, completed(2)]),
+            report(&[completed(3)]),
+            report(&[completed(9)]),
+            report(&[fired(3), fired(3)]),
+            report(&[fired(2)]),
+        ]
+        .concat(),
     );
 }

@@ -91,6 +91,17 @@ fn an_empty_page_at_the_end() {
     assert!(!engine.is_replaying());
 }
 
+/// Whoever does not ask is told at the first wait.
+#[test]
+fn the_first_wait_is_not_here_yet() {
+    let history = history_of("await event x");
+    let mut engine = Engine::new(start(&history, false)).expect("a sound page");
+    assert_eq!(engine.next(Awaited::default(), 0), Ok(Step::NeedHistory));
+    assert_eq!(engine.end_turn().waiting, Waiting::History { from: EventId(2) });
+    engine.extend_history(Vec::new(), true).expect("an empty page is sound");
+    assert_eq!(engine.next(Awaited::default(), 0), Ok(Step::Wait));
+}
+
 #[test]
 fn a_live_engine_asks_for_no_page_and_takes_none() {
     let history = history_of("await event x");

@@ -3,8 +3,8 @@
 
 use expect_test::expect;
 use perdure_engine::{
-    ActivityOptions, Awaited, Budget, Command, Completion, Engine, Event, EventId, EventKind, EventRecord, ExecutionId,
-    Mailbox, Message, MessageBody, MessageSeq, Outcome, ParentLink, RetryPolicy, Start,
+    ActivityOptions, Awaited, Budget, Command, Completion, Delivery, Engine, Event, EventId, EventKind, EventRecord,
+    ExecutionId, Mailbox, Message, MessageBody, MessageSeq, Outcome, ParentLink, RetryPolicy, Start, Step,
 };
 
 use crate::support::draw::Draw;
@@ -160,6 +160,72 @@ fn every_kind_comes_back_as_it_went() {
     assert_eq!(EventKind::parse(""), None);
 }
 
+/// Numbers at their ends, replayed and gone on with.
+#[test]
+fn the_largest_attempt_is_followed_by_none() {
+    let scheduled = EventId(2);
+    let options = ActivityOptions {
+        retry: RetryPolicy {
+            max_attempts: u32::MAX,
+            ..RetryPolicy::default()
+        },
+        timeout_ms: None,
+    };
+    let all = [
+        events()[0].clone(),
+        Event::ActivityScheduled {
+            name: "charge".into(),
+            input: None,
+            options: options.clone(),
+        },
+        Event::ActivityAttemptFailed {
+            scheduled,
+            attempt: u32::MAX,
+            error: None,
+            retry_at_ms: i64::MAX,
+        },
+    ];
+    let history: Vec<EventRecord> = all
+        .into_iter()
+        .zip(1..)
+        .map(|(event, id)| EventRecord::new(EventId(id), i64::MAX, event))
+        .collect();
+    let start = Start {
+        history,
+        complete: true,
+        fresh: false,
+        budget: Budget::default(),
+    };
+    let mut engine = Engine::new(start).expect("a sound history");
+    engine
+        .issue(Command::ScheduleActivity {
+            name: "charge".into(),
+            input: None,
+            options,
+        })
+        .expect("it fits");
+    engine.offer(Completion::AttemptFailed {
+        scheduled,
+        error: None,
+        error_name: "Error".into(),
+        non_retryable: false,
+        retry_after_ms: Some(i64::MAX),
+    });
+    let delivery = Delivery::Failed {
+        operation: scheduled,
+        error: None,
+        attempt: u32::MAX,
+    };
+    let step = engine.next(Awaited::default(), i64::MAX).expect("no history is left");
+    assert_eq!(
+        step,
+        Step::Deliver {
+            delivery,
+            time_ms: i64::MAX
+        }
+    );
+}
+
 /// What an option was not named when it was stored has its default.
 #[test]
 fn options_that_are_left_out() {
@@ -289,7 +355,8 @@ fn every_kind_with_every_column_absent_or_garbage() {
         its meta is not what the kind needs: unknown field `attempt`, expected `retry` or `timeoutMs`
         its meta is not what the kind needs: unknown field `fireAtMs`, expected `retry` or `timeoutMs`
         its meta is not what the kind needs: unknown field `version`, expected `retry` or `timeoutMs`
-        its seed is no number"#]].assert_eq(&problems.join("\n"));
+        its seed is no number"#]]
+    .assert_eq(&problems.join("\n"));
     let deep = format!(
         "{{\"version\":\"1\",\"seed\":\"1\",\"x\":{}{}}}",
         "[".repeat(100_000),

@@ -153,6 +153,44 @@ fn timers_of_one_moment_fire_in_order_of_creation() {
     );
 }
 
+/// The first of all that are awaited wakes it.
+#[test]
+fn a_race_of_timers() {
+    check(
+        r"
+        long = timer 5s
+        short = timer 1s
+        await long | short
+        now
+        await short | long
+        await long
+        now
+        ",
+        expect![[r#"
+            turn @+0
+              #2 timer of 5000 ms
+              #3 timer of 1000 ms
+              wait for long or short
+                2 TimerCreated for @+5000 @+0
+                3 TimerCreated for @+1000 @+0
+                waits (0 open, timer @+1000)
+            turn @+1000
+              #3 gives none @+1000
+              now @+1000
+              wait for long
+                4 TimerFired #3 @+1000
+                waits (0 open, timer @+5000)
+            turn @+5000
+              #2 gives none @+5000
+              now @+5000
+              return none
+                5 TimerFired #2 @+5000
+                6 ExecutionCompleted @+5000
+                ends Completed
+        "#]],
+    );
+}
+
 #[test]
 fn a_time_that_has_passed() {
     check(

@@ -114,12 +114,10 @@ struct Left<'w> {
 }
 
 impl<'w> Left<'w> {
-    fn by(world: &'w World<'_>) -> Self {
-        let attempts = world
-            .attempts
-            .iter()
-            .map(|(id, (attempt, at))| (id.0, *attempt, *at))
-            .collect();
+    fn by(world: &'w World<'_>, is_strange: bool) -> Self {
+        let attempts = world.attempts.iter().map(|(id, (attempt, at))| (id.0, *attempt, *at));
+        let is_open = is_strange && world.waiting == Waiting::More;
+        let attempts = attempts.filter(|_| !is_open).collect();
         Self {
             status: &world.status,
             messages: &world.messages,
@@ -172,7 +170,7 @@ fn go_on(fresh: &Fresh<'_>, boundary: usize, way: Way) {
     let by_length = |worlds: &[World<'_>]| -> BTreeMap<usize, String> {
         worlds
             .iter()
-            .map(|world| (world.history.len(), format!("{:?}", Left::by(world))))
+            .map(|world| (world.history.len(), format!("{:?}", Left::by(world, last.is_strange))))
             .collect()
     };
     let (mut left, mut expected) = (by_length(&worlds), by_length(&fresh.worlds[boundary..]));

@@ -30,6 +30,8 @@ pub(crate) struct World<'a> {
     /// Settled activities that no event tells of yet, because a turn's budget was used up.
     unrecorded: Vec<Completion>,
     pub(crate) attempts: Attempts,
+    /// An attempt ended that was not running: no runtime tells that, and what then runs outside is anyone's guess.
+    pub(crate) is_strange: bool,
     pub(crate) vars: HashMap<String, EventId>,
     pub(crate) waiting: Waiting,
 }
@@ -91,6 +93,7 @@ impl<'a> World<'a> {
             last: None,
             unrecorded: Vec::new(),
             attempts: Attempts::new(),
+            is_strange: false,
             vars: HashMap::new(),
             waiting: Waiting::More,
         }
@@ -198,8 +201,7 @@ impl<'a> World<'a> {
     /// Replay until no step is left, without storing anything; what the code waits for then.
     pub(crate) fn replay(&self, run: &mut Run<'a>, page: usize) -> Result<Awaited, Mismatch> {
         loop {
-            run.drive(self.now_ms, &mut Vec::new())?;
-            match run.engine.end_turn().waiting {
+            match run.replay_turn(self.now_ms)? {
                 Waiting::More => {}
                 Waiting::History { .. } => self.feed(&mut run.engine, page),
                 Waiting::Outside { .. } | Waiting::Ended(_) => return Ok(run.code.awaited()),
@@ -384,8 +386,8 @@ impl<'a> World<'a> {
                 }
             }
             activity => {
-                self.attempts
-                    .remove(&scheduled(activity).expect("it belongs to a schedule"));
+                let id = scheduled(activity).expect("it belongs to a schedule");
+                self.is_strange |= self.attempts.remove(&id).is_none();
                 self.unrecorded.push(activity.clone());
             }
         }
@@ -402,6 +404,12 @@ fn scheduled(completion: &Completion) -> Option<EventId> {
 }
 
 impl Run<'_> {
+    /// One turn, of which nothing is stored.
+    pub(crate) fn replay_turn(&mut self, now_ms: i64) -> Result<Waiting, Mismatch> {
+        self.drive(now_ms, &mut Vec::new())?;
+        Ok(self.engine.end_turn().waiting)
+    }
+
     /// What the driver does in a turn.
     fn drive(&mut self, now_ms: i64, lines: &mut Vec<Line>) -> Result<(), Mismatch> {
         loop {
