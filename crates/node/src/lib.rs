@@ -4,6 +4,7 @@
 //! reply is fetched from the store's port after its `wake` was called. No thread of Rust ever waits for JavaScript.
 
 mod errors;
+mod job;
 mod lane;
 mod options;
 mod port;

@@ -116,7 +116,10 @@ impl Store {
 
     /// Start an instance; `on_conflict` is `error`, `return` or `restartIfTerminal`.
     #[napi]
-    #[allow(clippy::too_many_arguments, reason = "positional arguments cross the boundary fastest")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "positional arguments cross the boundary fastest"
+    )]
     pub fn start(
         &self,
         request: f64,
