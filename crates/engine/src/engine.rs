@@ -54,6 +54,9 @@ pub struct Start {
     pub budget: Budget,
 }
 
+/// A first turn that comes so much later than the start, ms, is recorded with its time.
+const LATE_MS: i64 = 1_000;
+
 #[derive(Clone, Debug)]
 enum Phase {
     Replaying(Tape),
@@ -82,6 +85,8 @@ pub struct Engine {
     custom_status: Payload,
     awaited: Awaited,
     inbox: Inbox,
+    /// Whether the code has come to its first wait.
+    has_waited: bool,
     turn: Turn,
 }
 
@@ -153,10 +158,13 @@ impl Engine {
             custom_status: None,
             awaited: Awaited::default(),
             inbox: Inbox::default(),
+            has_waited: false,
             turn: Turn::default(),
         };
         if is_live {
             engine.go_live();
+        } else {
+            engine.replay_begin();
         }
         Ok(engine)
     }
@@ -247,8 +255,20 @@ impl Engine {
     /// [`RecordError`] when the page cannot be read or does not follow the one before.
     pub fn extend_history(&mut self, page: Vec<EventRecord>, complete: bool) -> Result<(), RecordError> {
         match &mut self.phase {
-            Phase::Replaying(tape) => tape.extend(page, complete),
-            _ => Ok(()),
+            Phase::Replaying(tape) => tape.extend(page, complete)?,
+            _ => return Ok(()),
+        }
+        self.replay_begin();
+        Ok(())
+    }
+
+    /// A turn begins at `now_ms`. If it is the first and comes notably later than the start, that is recorded: timers and times of the code
+    /// count from when it runs, not from when a client asked for it.
+    pub fn begin_turn(&mut self, now_ms: i64) {
+        let is_first = self.next_event_id == EventId::FIRST.next() && self.turn.events.is_empty();
+        if is_first && !self.has_waited && matches!(self.phase, Phase::Live) && now_ms - self.time_ms > LATE_MS {
+            self.record(Event::ExecutionBegan, now_ms);
+            self.time_ms = now_ms;
         }
     }
 
@@ -303,6 +323,7 @@ impl Engine {
     /// [`Mismatch`] when history went on differently here; the engine is broken from then on (E4).
     pub fn next(&mut self, awaited: Awaited, now_ms: i64) -> Result<Step, Mismatch> {
         self.awaited = awaited;
+        self.has_waited = true;
         self.turn.stopped = Stopped::Waiting;
         match &self.phase {
             Phase::Broken(mismatch) => return Err(mismatch.as_ref().clone()),
@@ -453,6 +474,8 @@ impl Engine {
                     attempt,
                 }
             }
+            // Taken before the code runs; one that follows a page which was refused changes nothing any more.
+            Event::ExecutionBegan => return None,
             Event::ActivityAttemptFailed {
                 scheduled,
                 attempt,

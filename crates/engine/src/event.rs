@@ -70,6 +70,9 @@ pub enum Event {
         /// The parent that waits for it.
         parent: Option<ParentLink>,
     },
+    /// Bookkeeping, event 2 if it is there: the first turn came notably later than the start (there was no worker), and the deterministic
+    /// time begins with it.
+    ExecutionBegan,
     /// Command: run an activity.
     ActivityScheduled {
         /// Name of the activity.
@@ -184,7 +187,7 @@ impl Event {
             | Event::TimerFired { .. }
             | Event::MessageReceived { .. }
             | Event::CancelRequested { .. } => Role::Delivery,
-            Event::ActivityAttemptFailed { .. } => Role::Bookkeeping,
+            Event::ExecutionBegan | Event::ActivityAttemptFailed { .. } => Role::Bookkeeping,
             Event::ExecutionCompleted { .. } | Event::ExecutionFailed { .. } | Event::ExecutionCancelled { .. } => {
                 Role::End
             }

@@ -178,6 +178,7 @@ fn describe(event: &Event, operations: &Operations) -> String {
     };
     match event {
         Event::ExecutionStarted { name, version, .. } => format!("start of {name} {version}"),
+        Event::ExecutionBegan => "the first turn begins".into(),
         Event::ActivityScheduled { name, .. } => format!("activity '{name}' is scheduled"),
         Event::ActivityCompleted { scheduled, .. } => format!("{} completes", activity(scheduled)),
         Event::ActivityAttemptFailed { scheduled, .. } => format!("an attempt of {} fails", activity(scheduled)),

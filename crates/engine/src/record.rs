@@ -54,6 +54,7 @@ macro_rules! kinds {
 
 kinds!(
     ExecutionStarted,
+    ExecutionBegan,
     ActivityScheduled,
     ActivityCompleted,
     ActivityAttemptFailed,
@@ -145,6 +146,7 @@ impl EventRecord {
                     parent,
                 });
             }
+            Event::ExecutionBegan => row.kind = EventKind::ExecutionBegan,
             Event::ActivityScheduled { name, input, options } => {
                 row.kind = EventKind::ActivityScheduled;
                 row.name = Some(name);
@@ -268,6 +270,7 @@ impl EventRecord {
                     parent: meta.parent,
                 }
             }
+            EventKind::ExecutionBegan => Event::ExecutionBegan,
             EventKind::ActivityScheduled => Event::ActivityScheduled {
                 name: name()?,
                 input: payload,

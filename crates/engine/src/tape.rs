@@ -68,6 +68,9 @@ impl Tape {
             return fail("the execution ended before it".into());
         }
         let event = record.into_event()?;
+        if event == Event::ExecutionBegan && event_id != EventId::FIRST.next() {
+            return fail("an execution begins with its second event or not at all".into());
+        }
         match event.role() {
             Role::Start if event_id != EventId::FIRST => return fail("only the first event can be a start".into()),
             Role::Delivery => self.deliveries += 1,

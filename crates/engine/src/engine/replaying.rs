@@ -17,6 +17,15 @@ impl Engine {
         Ok(id)
     }
 
+    /// Before the code runs: take the time of its first turn, if that was recorded.
+    pub(super) fn replay_begin(&mut self) {
+        let Phase::Replaying(tape) = &self.phase else { return };
+        if matches!(tape.front(), Some(Event::ExecutionBegan)) && self.next_event_id == EventId::FIRST.next() {
+            let (_, recorded) = self.pop().expect("its front was just looked at");
+            self.time_ms = recorded.time_ms;
+        }
+    }
+
     /// The recorded event that equals what the code did. `None`: the execution was terminated before its code ever ran.
     pub(super) fn take_equal<'a>(
         &mut self,

@@ -43,6 +43,7 @@ fn events() -> Vec<Event> {
     vec![
         started(0, None, None),
         started(u64::MAX, Some(parent), text("{\"total\":12}")),
+        Event::ExecutionBegan,
         Event::ActivityScheduled {
             name: "charge".into(),
             input: None,
@@ -132,6 +133,7 @@ fn every_kind_comes_back_as_it_went() {
     expect![[r#"
         ExecutionStarted ref None name Some("order") payload None meta {"version":"1.2.0","seed":"0"}
         ExecutionStarted ref None name Some("order") payload Some("{\"total\":12}") meta {"version":"1.2.0","seed":"18446744073709551615","parent":{"instance":"parent \"1\"","execution":3,"scheduled":44}}
+        ExecutionBegan ref None name None payload None meta -
         ActivityScheduled ref None name Some("charge") payload None meta -
         ActivityScheduled ref None name Some("") payload Some("\0😀") meta {"retry":{"maxAttempts":4294967295,"initialIntervalMs":0.1,"backoff":1.5,"maxIntervalMs":null,"jitter":0.0,"nonRetryable":["TypeError",""]},"timeoutMs":18446744073709551615}
         ActivityCompleted ref Some(EventId(2)) name None payload Some("null") meta -
