@@ -5,9 +5,10 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { type ActivityOptions, checkActivityOptions } from './activity-options.ts';
 import type { Client } from './client.ts';
 import type { TraceLevel } from './engine.ts';
-import { CancelledError, NonRetryableError, RetryAfterError, RuntimeStateError, TimeoutError } from './errors.ts';
+import { CancelledError, NonRetryableError, PayloadError, RetryAfterError, RuntimeStateError, TimeoutError } from './errors.ts';
 import { checkName } from './options.ts';
 import { fromPayload, toErrorPayload, toPayload } from './payload.ts';
+import { checkSchema, parse, type SchemaInput, type SchemaOutput, type StandardSchema } from './schema.ts';
 import type { TraceFields } from './trace.ts';
 
 /** The function of an activity. It may be `async`, and may do what an orchestration may not: IO, clocks, randomness. */
@@ -19,6 +20,8 @@ export interface ActivityDefinition<I = any, O = any> {
   readonly name: string;
   readonly fn: ActivityFunction<I, O>;
   readonly options: ActivityOptions | undefined;
+  /** What its input is checked by, if anything. */
+  readonly input?: StandardSchema | undefined;
 }
 
 /**
@@ -26,7 +29,9 @@ export interface ActivityDefinition<I = any, O = any> {
  *
  * @param name - 1 to 256 characters; what is recorded in histories, so it must stay the same over versions
  * @param fn - runs at least once per call, and its result is recorded once
- * @param options - defaults for all calls
+ * @param options - defaults for all calls, and `input`: a Standard Schema (Zod, Valibot, ArkType …). `ctx.call` throws
+ *   `PayloadError` for an input that does not fit it, and so does the attempt, which is then not repeated; `fn` gets what
+ *   the schema makes of the input. Where the schema answers with a promise, only calls by name (`scheduleActivity`) are possible
  * @throws TypeError when an argument is wrong
  *
  * @example
@@ -39,15 +44,49 @@ export interface ActivityDefinition<I = any, O = any> {
  * const receipt = yield* ctx.call(charge, order);   // Receipt
  * ```
  */
+export function defineActivity<S extends StandardSchema, O = unknown>(
+  name: string,
+  fn: (ctx: ActivityContext, input: SchemaOutput<S>) => O | PromiseLike<O>,
+  options: ActivityOptions & { input: S },
+): ActivityDefinition<SchemaInput<S>, O>;
 export function defineActivity<I = undefined, O = unknown>(
   name: string,
   fn: (ctx: ActivityContext, input: I) => O | PromiseLike<O>,
   options?: ActivityOptions,
-): ActivityDefinition<I, O> {
+): ActivityDefinition<I, O>;
+export function defineActivity(
+  name: string,
+  fn: ActivityFunction,
+  options?: ActivityOptions & { input?: StandardSchema | undefined },
+): ActivityDefinition {
   checkName(name, 'activity name');
   if (typeof fn !== 'function') throw new TypeError(`defineActivity '${name}': the second argument must be a function`);
-  checkActivityOptions(options, `activity '${name}'`);
-  return Object.freeze({ kind: 'activity', name, fn, options });
+  const { input: schema, ...others } = options ?? {};
+  const own = options === undefined || schema === undefined ? options : others;
+  checkActivityOptions(own, `activity '${name}'`);
+  if (schema === undefined) return Object.freeze({ kind: 'activity', name, fn, options: own });
+  checkSchema(schema, `activity '${name}': input`);
+  return Object.freeze({ kind: 'activity', name, fn: checked(fn, schema), options: own, input: schema });
+}
+
+/** Why attempts were refused before their function was called: the next one would be given the same input. */
+const refusals = new WeakSet<object>();
+
+/** An activity's function behind its schema. */
+function checked(fn: ActivityFunction, schema: StandardSchema): ActivityFunction {
+  const refuse = (error: unknown): never => {
+    if (error instanceof PayloadError) refusals.add(error);
+    throw error;
+  };
+  return (ctx, input) => {
+    let value: unknown;
+    try {
+      value = parse(schema, input, 'input');
+    } catch (error) {
+      return refuse(error);
+    }
+    return value instanceof Promise ? value.catch(refuse).then((parsed) => fn(ctx, parsed)) : fn(ctx, value);
+  };
 }
 
 /** Why an attempt is told to stop. */
@@ -261,7 +300,7 @@ function limitAttempt(job: ActivityJob, context: ActivityContext, sink: Activity
 
 /** Report that an attempt failed with `error`, whatever was thrown. */
 export function failActivity(token: number, error: unknown, sink: ActivitySink, useless = false): void {
-  const nonRetryable = useless || error instanceof NonRetryableError;
+  const nonRetryable = useless || error instanceof NonRetryableError || (error instanceof PayloadError && refusals.has(error));
   const retryAfterMs = error instanceof RetryAfterError ? error.retryAfterMs : -1;
   const payload = toErrorPayload(error);
   sink.failActivity(token, payload, (JSON.parse(payload) as { name: string }).name, nonRetryable, retryAfterMs);

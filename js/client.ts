@@ -8,6 +8,7 @@ import { checkName, checkOptions, duration, named, oneOf, textsByName, whole } f
 import type { InputArguments, OrchestrationDefinition } from './orchestration.ts';
 import { fromErrorPayload, fromPayload, toPayload } from './payload.ts';
 import { Provider, shownToCaller, type StorePort } from './providers.ts';
+import { parse } from './schema.ts';
 
 /** Where an instance stands. The last four are terminal but for Suspended, from which it can be resumed. */
 export type InstanceState = 'Pending' | 'Running' | 'Completed' | 'Failed' | 'Cancelled' | 'Terminated' | 'Suspended';
@@ -161,6 +162,8 @@ export class Client {
     if (definition?.kind !== 'orchestration') throw new TypeError('client.start takes what defineOrchestration returned');
     const [input, options] = args;
     checkOptions(options, TYPED_START_OPTIONS, 'client.start');
+    // What the schema makes of it is for the orchestration: it is stored as it was handed over.
+    if (definition.input !== undefined) await parse(definition.input, input, 'input');
     const { id = uuidv7(), ...others } = options ?? {};
     await this.#start(id, definition.name, input, { ...others, version: definition.version });
     return new InstanceHandle<O>(this, id);

@@ -12,9 +12,10 @@
 //       to the next (polling, watching, waking) goes through a list of work.
 //   C5. Losers are cancelled after all states are computed, never in between: see `FiberScheduler.runCancels`.
 
-import { CancelledError } from './errors.ts';
-import { describeValue, isGenerator } from './fiber.ts';
+import { CancelledError, TimeoutError } from './errors.ts';
+import { describeValue, Fiber, isGenerator } from './fiber.ts';
 import { BaseFuture, FAILED, type Future, OK, PENDING, type State, type Waiter } from './future.ts';
+import { ActivityFuture, type TimerFuture } from './operation.ts';
 import { checkKeys } from './options.ts';
 import type { FiberScheduler } from './scheduler.ts';
 import { WorkList } from './work-list.ts';
@@ -46,6 +47,9 @@ export interface CombineOptions {
    */
   cancelLosers?: boolean;
 }
+
+/** So many branches are named in a message. */
+const BRANCHES_SHOWN = 4;
 
 abstract class Combinator<T> extends BaseFuture<T> implements Waiter {
   protected readonly branches: readonly BaseFuture<unknown>[];
@@ -90,6 +94,17 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter {
     for (const branch of this.branches) this.scheduler.cancelSoon(branch, reason);
   }
 
+  /** What it is called. */
+  protected abstract get verb(): string;
+
+  override describe(depth = 2): string {
+    const { branches } = this;
+    if (depth === 0) return `${this.verb} of ${branches.length}`;
+    const shown = branches.slice(0, BRANCHES_SHOWN).map((branch) => branch.describe(depth - 1));
+    if (branches.length > BRANCHES_SHOWN) shown.push(`${branches.length - BRANCHES_SHOWN} more`);
+    return `${this.verb} of (${shown.join(', ')})`;
+  }
+
   /** Compute the outcome from the branches' states as they are; `conclude` it if there is one. */
   protected abstract evaluate(): void;
 
@@ -101,8 +116,13 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter {
     this.settleAt(state, value, order);
     if (!this.cancelsLosers) return;
     for (const branch of this.branches) {
-      if (branch.state === PENDING) this.scheduler.cancelSoon(branch, 'another branch settled first');
+      if (branch.state === PENDING) this.scheduler.cancelSoon(branch, this.loserReason);
     }
+  }
+
+  /** What losers are told. */
+  protected get loserReason(): string {
+    return 'another branch settled first';
   }
 
   protected override onAwaited(): void {
@@ -165,6 +185,10 @@ const toWatch = new WorkList<Combinator<unknown>>(Combinator.watch);
 const toUnwatch = new WorkList<Combinator<unknown>>(Combinator.unwatch);
 
 class All extends Combinator<unknown[]> {
+  protected override get verb(): string {
+    return 'all';
+  }
+
   protected override evaluate(): void {
     let failed: BaseFuture<unknown> | undefined;
     let isPending = false;
@@ -188,6 +212,10 @@ class All extends Combinator<unknown[]> {
 }
 
 class AllSettled extends Combinator<PromiseSettledResult<unknown>[]> {
+  protected override get verb(): string {
+    return 'allSettled';
+  }
+
   protected override evaluate(): void {
     let last = 0;
     for (const branch of this.branches) {
@@ -211,6 +239,10 @@ class AllSettled extends Combinator<PromiseSettledResult<unknown>[]> {
 }
 
 class Any extends Combinator<unknown> {
+  protected override get verb(): string {
+    return 'any';
+  }
+
   protected override evaluate(): void {
     let winner: BaseFuture<unknown> | undefined;
     let isPending = false;
@@ -255,6 +287,10 @@ abstract class FirstSettled<T> extends Combinator<T> {
 }
 
 class Race extends FirstSettled<{ index: number; value: unknown }> {
+  protected override get verb(): string {
+    return 'race';
+  }
+
   protected override result(index: number, value: unknown): { index: number; value: unknown } {
     return { index, value };
   }
@@ -262,6 +298,10 @@ class Race extends FirstSettled<{ index: number; value: unknown }> {
 
 class Select extends FirstSettled<{ tag: string; value: unknown }> {
   private readonly tags: readonly string[];
+
+  protected override get verb(): string {
+    return 'select';
+  }
 
   constructor(
     scheduler: FiberScheduler,
@@ -276,6 +316,64 @@ class Select extends FirstSettled<{ tag: string; value: unknown }> {
   protected override result(index: number, value: unknown): { tag: string; value: unknown } {
     return { tag: this.tags[index] as string, value };
   }
+}
+
+/**
+ * A branch with a limit of time. Unlike other combinators it keeps watch over its timer while nobody waits for it, so that the
+ * limit holds for a fiber that runs beside. What is demand driven in the branch stays so: it is watched only on demand.
+ */
+class TimeLimit extends Combinator<unknown> {
+  private readonly timeoutMs: number;
+
+  constructor(scheduler: FiberScheduler, branch: BaseFuture<unknown>, timer: TimerFuture, timeoutMs: number) {
+    super(scheduler, [branch, timer], { cancelLosers: true });
+    this.timeoutMs = timeoutMs;
+    const watch: Waiter = { wakeRank: this.wakeRank + 1, wake: () => void this.poll() };
+    timer.subscribe(watch);
+    if (branch.state === PENDING && (branch instanceof Fiber || branch instanceof ActivityFuture)) branch.subscribe(watch);
+  }
+
+  protected override get verb(): string {
+    return `withTimeout ${this.timeoutMs} ms`;
+  }
+
+  protected override get loserReason(): string {
+    return `timed out after ${this.timeoutMs} ms`;
+  }
+
+  protected override evaluate(): void {
+    const [branch, timer] = this.branches as [BaseFuture<unknown>, BaseFuture<unknown>];
+    // A timer that was cancelled, as all are with the instance, sets no limit any more. The branch says how it ends.
+    const isDue = timer.state === OK;
+    if (branch.state !== PENDING && !(isDue && timer.order < branch.order)) {
+      this.conclude(branch.state, branch.value, branch.order);
+    } else if (isDue) {
+      const { timeoutMs } = this;
+      this.conclude(FAILED, new TimeoutError(`timed out after ${timeoutMs} ms`, { timeoutMs }), timer.order);
+    }
+  }
+
+  protected override decides(): boolean {
+    return true;
+  }
+}
+
+/**
+ * `makeTimer` is called once the branch was checked.
+ *
+ * @throws TypeError when `value` is no branch
+ */
+export function withTimeout(
+  scheduler: FiberScheduler,
+  timeoutMs: number,
+  value: unknown,
+  makeTimer: () => TimerFuture,
+): BaseFuture<unknown> {
+  checkBranch('withTimeout: the branch', value);
+  const limit = new TimeLimit(scheduler, branch(scheduler, 'withTimeout: the branch', value), makeTimer(), timeoutMs);
+  limit.poll();
+  scheduler.runCancels();
+  return limit;
 }
 
 /** @throws TypeError when `branches` is no list of branches, or `options` holds something else than its options */

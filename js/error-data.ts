@@ -139,12 +139,14 @@ const NO_FIELDS = new Set(['name', 'message', 'stack', 'code', 'cause']);
 class Encoder {
   /** Each error is kept once: at its second place only its name and message. This also ends cycles. */
   readonly #seen = new Set<unknown>();
-  readonly #extensions = [errorExtension((error) => this.encode(error, CAUSES_MAX))];
+  readonly #extensions = [errorExtension((error) => this.encode(error, this.#depth + 1))];
+  /** How deep the error is in whose properties the encoder is. */
+  #depth = 0;
   /** Characters until the limits of size begin to hold. */
   #left = FULL_MAX;
 
   encode(value: unknown, depth: number): ErrorData {
-    return isError(value) ? this.#error(value, depth) : this.#thrown(value);
+    return isError(value) ? this.#error(value, depth) : this.#thrown(value, depth);
   }
 
   #error(error: Error, depth: number): ErrorData {
@@ -164,7 +166,7 @@ class Encoder {
     const stack = this.#left > 0 ? read(error, 'stack') : undefined;
     if (typeof stack === 'string') data.stack = this.#text(stack);
     if (depth < CAUSES_MAX) this.#inner(error, data, depth);
-    if (this.#left > 0) this.#fields(error, data);
+    if (this.#left > 0) this.#fields(error, data, depth);
     return data;
   }
 
@@ -179,12 +181,12 @@ class Encoder {
     }
   }
 
-  #fields(error: Error, data: ErrorData): void {
+  #fields(error: Error, data: ErrorData, depth: number): void {
     const fields: [string, Json][] = [];
     const richFields: [string, string][] = [];
     for (const key of ownKeys(error)) {
       if (NO_FIELDS.has(key) || (key === 'errors' && data.errors !== undefined)) continue;
-      const stored = this.#value(read(error, key));
+      const stored = this.#value(read(error, key), depth);
       if (stored === undefined) continue;
       this.#left -= key.length;
       if ('json' in stored) fields.push([key, stored.json]);
@@ -195,16 +197,18 @@ class Encoder {
     if (richFields.length > 0) data.richFields = Object.fromEntries(richFields);
   }
 
-  #thrown(value: unknown): ErrorData {
+  #thrown(value: unknown, depth: number): ErrorData {
     const data: ErrorData = { name: NON_ERROR, message: this.#text(describe(value)) };
-    const thrown = this.#value(value);
+    const thrown = this.#value(value, depth);
     if (thrown !== undefined) data.thrown = thrown;
     return data;
   }
 
   /** A value to be kept within an error, or undefined when it cannot be. */
-  #value(value: unknown): { json: Json } | { rich: string } | undefined {
+  #value(value: unknown, depth: number): { json: Json } | { rich: string } | undefined {
     const max = Math.min(FIELD_MAX, this.#left);
+    const outer = this.#depth;
+    this.#depth = depth;
     try {
       const isJson = isPlain(value, max);
       const text = isJson
@@ -215,6 +219,8 @@ class Encoder {
       return isJson ? { json: JSON.parse(text) as Json } : { rich: text };
     } catch {
       return undefined;
+    } finally {
+      this.#depth = outer;
     }
   }
 

@@ -21,6 +21,10 @@ export type FiberBody<T> = Iterator<unknown, T, any> | (() => Iterator<unknown, 
 export class Fiber<T> extends BaseFuture<T> implements Waiter {
   /** Its number within the instance, from 0 (the main fiber) in order of creation. */
   readonly id: number;
+  /** The name of its `function*`, where that is known. */
+  readonly name: string;
+  /** Whether it runs within an `uncancellable` block: a cancellation of the instance passes it by. */
+  readonly isShielded: boolean;
   readonly wakeRank = 0;
   private body: FiberBody<T> | null;
   private generator: Iterator<unknown, T, any> | null = null;
@@ -31,11 +35,15 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
   private woken: BaseFuture<unknown> | null = null;
   /** Thrown at the `yield` where it is, or at the next one that would wait. */
   private interruption: Error | null = null;
+  /** Whether it was told to cancel. That comes once: what asks again must not interrupt the cleanup. */
+  private isTold = false;
 
-  constructor(scheduler: FiberScheduler, id: number, body: FiberBody<T>) {
+  constructor(scheduler: FiberScheduler, id: number, body: FiberBody<T>, isShielded: boolean) {
     super(scheduler);
     this.id = id;
+    this.name = typeof body === 'function' ? body.name : '';
     this.body = body;
+    this.isShielded = isShielded;
   }
 
   /** What it waits on. */
@@ -61,7 +69,24 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
     this.scheduler.ready(this);
   }
 
+  /**
+   * Interrupt it with a `CancelledError`. Returns what it waited for, and no longer does. A wait for an `uncancellable` block is not
+   * interrupted: the error comes at the next `yield` that would wait for something else.
+   */
+  tell(reason: string | undefined): BaseFuture<unknown> | null {
+    this.isTold = true;
+    const { waiting } = this;
+    const error = new CancelledError(reason);
+    if (waiting instanceof UncancellableBlock) {
+      this.interruption = error;
+      return null;
+    }
+    this.interrupt(error);
+    return waiting;
+  }
+
   override abandon(reason: string | undefined): void {
+    if (this.isTold) return;
     if (this.generator === null) {
       // It never began: there is nothing in it that could catch.
       this.body = null;
@@ -69,10 +94,15 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
       this.scheduler.ended(this);
       return;
     }
-    const waiting = this.waiting;
-    this.interrupt(new CancelledError(reason));
+    const waited = this.tell(reason);
     // What only this fiber waited for is given up with it.
-    if (waiting !== null && !waiting.isAwaited) this.scheduler.cancelSoon(waiting, reason);
+    if (waited !== null && !waited.isAwaited) this.scheduler.cancelSoon(waited, reason);
+  }
+
+  override describe(): string {
+    const { id, name } = this;
+    if (id === 0) return 'the main fiber';
+    return name === '' ? `fiber ${id}` : `fiber ${id} (${name})`;
   }
 
   /** Run user code until it waits or ends. */
@@ -87,8 +117,9 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
       fails = woken.state === FAILED;
       value = woken.value;
     }
-    // An interruption outranks what the wait gave: it was asked for and must not get lost.
-    if (this.interruption !== null && this.generator !== null) {
+    // An interruption outranks what the wait gave: it was asked for and must not get lost. Not so what a block gave that
+    // could not be interrupted.
+    if (this.interruption !== null && this.generator !== null && !(woken instanceof UncancellableBlock)) {
       value = this.interruption;
       this.interruption = null;
       fails = true;
@@ -119,14 +150,18 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
       // To look at it may decide a race whose losers are to be cancelled, and they may be part of what is looked at.
       while (scheduler.runCancels()) state = yielded.poll();
       if (state === PENDING) {
-        if (this.interruption === null) {
+        const { interruption } = this;
+        if (interruption === null || yielded instanceof UncancellableBlock) {
           this.waiting = yielded;
           yielded.subscribe(this);
           return;
         }
-        fails = true;
-        value = this.interruption;
         this.interruption = null;
+        fails = true;
+        value = interruption;
+        // As if it had waited already when the cancellation came.
+        if (interruption instanceof CancelledError && !yielded.isAwaited) scheduler.cancel(yielded, interruption.reason);
+        if (scheduler.mismatch !== null) return;
         continue;
       }
       fails = state === FAILED;
@@ -159,6 +194,20 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
     this.generator = null;
     this.scheduler.ended(this);
     this.settle(state, value);
+  }
+}
+
+/** A block of `uncancellable`: nothing that cancels gets at it, and whoever waits for it waits until it is done. */
+export class UncancellableBlock<T> extends Fiber<T> {
+  constructor(scheduler: FiberScheduler, id: number, body: FiberBody<T>) {
+    super(scheduler, id, body, true);
+  }
+
+  override abandon(): void {}
+
+  override settle(state: typeof OK | typeof FAILED, value: unknown): void {
+    this.scheduler.blocks -= 1;
+    super.settle(state, value);
   }
 }
 

@@ -14,6 +14,7 @@
 
 import { currentFiber } from './current.ts';
 import type { FiberScheduler } from './scheduler.ts';
+import type { SourceMark } from './source.ts';
 import { WorkList } from './work-list.ts';
 
 declare const brand: unique symbol;
@@ -38,7 +39,8 @@ export interface Future<out T> {
   [Symbol.iterator](): Iterator<Future<unknown>, T, any>;
   /**
    * Cancel that activity, timer, wait, fiber or combination: whoever waits for it gets a `CancelledError`. A running
-   * activity is told by its `signal`; a fiber gets the error at the `yield` where it is. Nothing happens once it has settled.
+   * activity is told by its `signal`; a fiber gets the error at the `yield` where it is, once, and what only it waited for
+   * is cancelled too. Nothing happens once it has settled, nor to a block of `uncancellable`.
    *
    * @param reason - shown in the error's message
    */
@@ -69,6 +71,8 @@ const wakes = new WorkList<Wake>(({ waiter, source }) => waiter.wake(source));
 export abstract class BaseFuture<T> implements Future<T> {
   declare readonly [brand]?: T;
   readonly scheduler: FiberScheduler;
+  /** Where the orchestration asked for it, where that is recorded. */
+  declare readonly source?: SourceMark | undefined;
   state: State = PENDING;
   /** The value or the error, once it has settled. */
   value: unknown = undefined;
@@ -151,6 +155,9 @@ export abstract class BaseFuture<T> implements Future<T> {
     }
     wakes.run();
   }
+
+  /** What it is, for a message, as in "waits for …". Of a combination `depth` levels are shown. */
+  abstract describe(depth?: number): string;
 
   /** Give up a pending future. Only {@link FiberScheduler.cancel} calls this, one future at a time. */
   abstract abandon(reason: string | undefined): void;

@@ -8,6 +8,7 @@ export {
   defineActivity,
 } from './activity.ts';
 export type { ActivityOptions, RetryOptions } from './activity-options.ts';
+export { type Channel, CLOSED, type Closed } from './channel.ts';
 export {
   Client,
   type CustomStatus,
@@ -52,4 +53,5 @@ export {
 } from './orchestration.ts';
 export { type Provider, SqliteProvider, type SqliteOptions } from './providers.ts';
 export { type InstanceEvent, Runtime, type RuntimeEvents, type RuntimeMetrics, type RuntimeOptions } from './runtime.ts';
+export type { SchemaInput, SchemaIssue, SchemaOutput, SchemaResult, StandardSchema } from './schema.ts';
 export type { TraceFields } from './trace.ts';

@@ -7,6 +7,7 @@
 //       suspended or is dropped, and by nothing else.
 //   I3. Dropping runs no user code (fiber.ts, B4).
 
+import { deadlockError } from './deadlock.ts';
 import { CANCELLED, COMPLETED, type EnginePort, FAILED_FOR_GOOD } from './engine.ts';
 import { CancelledError } from './errors.ts';
 import { FAILED, OK, PENDING } from './future.ts';
@@ -43,6 +44,7 @@ export class Instance {
   private readonly port: EnginePort;
   private readonly scheduler: FiberScheduler;
   private isReleased = false;
+  private isDeadlocked = false;
 
   constructor(port: EnginePort, description: InstanceDescription, fn: OrchestrationFunction, host: OrchestrationHost) {
     const { instanceId, executionId, name, version, input, parentId, timeMs } = description;
@@ -78,7 +80,16 @@ export class Instance {
     for (;;) {
       scheduler.runReady();
       if (scheduler.mismatch !== null) return this.suspend();
-      if (main.state !== PENDING) return this.finish();
+      if (scheduler.isOver) return this.finish();
+      if (scheduler.isStuck) {
+        if (main.state !== PENDING) return this.finish();
+        const error = deadlockError(scheduler);
+        if (this.isDeadlocked) return this.fail(error);
+        // Thrown where the main fiber waits, once: its cleanup runs, and can still be waited for.
+        this.isDeadlocked = true;
+        main.interrupt(error);
+        continue;
+      }
       const delivery = port.next(mailboxes.list(), timers.list());
       if (delivery === null) return 'waiting';
       scheduler.deliver(delivery);
@@ -104,6 +115,11 @@ export class Instance {
       this.release();
       return 'completed';
     }
+    return this.fail(error);
+  }
+
+  private fail(error: unknown): TurnEnd {
+    const { port, scheduler } = this;
     const isCancelled = scheduler.isCancelled && error instanceof CancelledError;
     port.finish(isCancelled ? CANCELLED : FAILED_FOR_GOOD, toErrorPayload(error));
     this.release();

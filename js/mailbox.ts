@@ -34,6 +34,10 @@ export class MailboxFuture<T> extends BaseFuture<T> {
     this.settle(FAILED, new CancelledError(reason));
   }
 
+  override describe(): string {
+    return `${this.mailbox[0] === 'e' ? 'event' : 'a message of queue'} '${this.mailbox.slice(1)}'`;
+  }
+
   protected override onAwaited(): void {
     this.scheduler.mailboxes.add(this);
   }

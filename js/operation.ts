@@ -1,5 +1,6 @@
 // Operations of the engine as futures: activities and timers.
 
+import { currentFiber } from './current.ts';
 import type { Delivery } from './engine.ts';
 import { ACTIVITY_FAILED } from './engine.ts';
 import { ActivityError, CancelledError } from './errors.ts';
@@ -12,13 +13,15 @@ import { activityFrames, type SourceMark, sourceLines } from './source.ts';
 export abstract class OperationFuture<T> extends BaseFuture<T> {
   /** The id that the engine gave it. */
   readonly operation: number;
-  /** Where the orchestration asked for it, when that is recorded. */
-  readonly source: SourceMark | undefined;
+  override readonly source: SourceMark | undefined;
+  /** Whether it was asked for in an `uncancellable` block: a cancellation of the instance passes it by. */
+  readonly isShielded: boolean;
 
   constructor(scheduler: FiberScheduler, operation: number, source: SourceMark | undefined) {
     super(scheduler);
     this.operation = operation;
     this.source = source;
+    this.isShielded = currentFiber()?.isShielded === true;
     scheduler.operations.set(operation, this);
   }
 
@@ -29,6 +32,10 @@ export abstract class OperationFuture<T> extends BaseFuture<T> {
     this.scheduler.operations.delete(this.operation);
     this.scheduler.cancelOperation(this.operation);
     this.settle(FAILED, new CancelledError(reason));
+  }
+
+  override describe(): string {
+    return `operation ${this.operation}`;
   }
 }
 
@@ -56,6 +63,10 @@ export class ActivityFuture<T> extends OperationFuture<T> {
     this.settle(OK, value);
   }
 
+  override describe(): string {
+    return `activity '${this.name}'`;
+  }
+
   private failure(delivery: Delivery): ActivityError {
     const { attempt } = delivery;
     const cause = fromErrorPayload(delivery.value);
@@ -77,8 +88,23 @@ export class ActivityFuture<T> extends OperationFuture<T> {
 
 /** A durable timer. The engine hears of it only while a fiber waits for it. */
 export class TimerFuture extends OperationFuture<void> {
+  constructor(scheduler: FiberScheduler, operation: number, source: SourceMark | undefined) {
+    super(scheduler, operation, source);
+    scheduler.timers.pending += 1;
+  }
+
   override deliver(): void {
+    this.scheduler.timers.pending -= 1;
     this.settle(OK, undefined);
+  }
+
+  override abandon(reason: string | undefined): void {
+    this.scheduler.timers.pending -= 1;
+    super.abandon(reason);
+  }
+
+  override describe(): string {
+    return 'a timer';
   }
 
   protected override onAwaited(): void {
@@ -92,6 +118,8 @@ export class TimerFuture extends OperationFuture<void> {
 
 /** The timers that are waited for. */
 export class AwaitedTimers {
+  /** Timers that have not settled, waited for or not. */
+  pending = 0;
   private readonly awaited = new Set<TimerFuture>();
   private ids: number[] | null = null;
   private changed = false;

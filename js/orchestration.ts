@@ -2,6 +2,8 @@
 
 import type { ActivityDefinition } from './activity.ts';
 import { type ActivityOptions, checkActivityOptions } from './activity-options.ts';
+import { type Channel, FiberChannel } from './channel.ts';
+import { CheckedEventFuture } from './checked-event.ts';
 import * as combinators from './combinators.ts';
 import type { Branch, BranchValue, BranchValues, CombineOptions, RaceResult, SelectResult } from './combinators.ts';
 import { type Duration, parseDuration } from './duration.ts';
@@ -10,8 +12,9 @@ import { describeValue, isGenerator } from './fiber.ts';
 import type { Future } from './future.ts';
 import { MailboxFuture } from './mailbox.ts';
 import { ActivityFuture, TimerFuture } from './operation.ts';
-import { checkName } from './options.ts';
+import { checkName, checkOptions, named, type OptionTable } from './options.ts';
 import { toPayload } from './payload.ts';
+import { checkSchema, parseSync, type SchemaInput, type SchemaOutput, type StandardSchema } from './schema.ts';
 import type { FiberScheduler } from './scheduler.ts';
 import { captureSource, type SourceMark } from './source.ts';
 import { getCustomStatus, resetCustomStatus, setCustomStatus } from './status.ts';
@@ -35,6 +38,8 @@ export interface OrchestrationDefinition<I = any, O = any> {
   readonly name: string;
   readonly version: string;
   readonly fn: OrchestrationFunction<I, O>;
+  /** What its input is checked by, if anything. */
+  readonly input?: StandardSchema | undefined;
 }
 
 /** The version of an orchestration that names none. */
@@ -46,6 +51,10 @@ export const DEFAULT_VERSION = '1.0.0';
  * @param name - 1 to 256 characters
  * @param fn - a `function*`; it runs again from its start after a crash, with the recorded results, so it must do the
  *   same things again: no clock, randomness or IO of its own
+ * @param options - its `version`, and `input`: a Standard Schema (Zod, Valibot, ArkType …). `client.start` throws
+ *   `PayloadError` for an input that does not fit it, and an execution that was started with one by name fails with it;
+ *   `fn` gets what the schema makes of the input. That is made anew in each replay, so the schema must answer at once (no
+ *   promise) and always alike
  * @throws TypeError when an argument is wrong
  *
  * @example
@@ -58,17 +67,31 @@ export const DEFAULT_VERSION = '1.0.0';
  * const handle = await client.start(order, { total: 12 });
  * ```
  */
+export function defineOrchestration<S extends StandardSchema, O = unknown>(
+  name: string,
+  fn: (ctx: OrchestrationContext, input: SchemaOutput<S>) => OrchestrationGenerator<O>,
+  options: OrchestrationOptions & { input: S },
+): OrchestrationDefinition<SchemaInput<S>, O>;
 export function defineOrchestration<I = undefined, O = unknown>(
   name: string,
   fn: (ctx: OrchestrationContext, input: I) => OrchestrationGenerator<O>,
   options?: OrchestrationOptions,
-): OrchestrationDefinition<I, O> {
+): OrchestrationDefinition<I, O>;
+export function defineOrchestration(
+  name: string,
+  fn: OrchestrationFunction,
+  options?: OrchestrationOptions & { input?: StandardSchema | undefined },
+): OrchestrationDefinition {
   checkName(name, 'orchestration name');
   checkOrchestrationFunction(fn, name);
-  const { version = DEFAULT_VERSION } = options ?? {};
-  checkName(version, `version of orchestration '${name}'`);
-  return Object.freeze({ kind: 'orchestration', name, version, fn });
+  checkOptions(options, DEFINITION_OPTIONS, `orchestration '${name}'`);
+  const { version = DEFAULT_VERSION, input: schema } = options ?? {};
+  if (schema === undefined) return Object.freeze({ kind: 'orchestration', name, version, fn });
+  const checked: OrchestrationFunction = (ctx, input) => fn(ctx, parseSync(schema, input, 'input', `orchestration '${name}'`));
+  return Object.freeze({ kind: 'orchestration', name, version, fn: checked, input: schema });
 }
+
+const DEFINITION_OPTIONS: OptionTable = { version: named, input: checkSchema };
 
 function checkOrchestrationFunction(fn: unknown, name: string): void {
   const tag = Object.prototype.toString.call(fn);
@@ -118,6 +141,7 @@ export class OrchestrationContext {
     this.#scheduler = scheduler;
     this.#facts = facts;
     this.#host = host;
+    scheduler.context = this;
     this.#origin = { instanceId: facts.instanceId, executionId: facts.executionId, orchestrationName: facts.name };
   }
 
@@ -186,6 +210,7 @@ export class OrchestrationContext {
     if (activity?.kind !== 'activity') {
       throw new TypeError(`ctx.call takes what defineActivity returned, not ${describeValue(activity)}`);
     }
+    if (activity.input !== undefined) parseSync(activity.input, args[0], 'input', `activity '${activity.name}'`);
     return this.#activity<O>(activity.name, args[0], args[1], this.#host.sourceStacks ? captureSource() : undefined, activity.options);
   }
 
@@ -217,17 +242,25 @@ export class OrchestrationContext {
    * An event is consumed only by a future that a fiber is waiting on, the one that has waited longest first: one that
    * lost a race eats nothing, and can be waited for again.
    *
+   * @param schema - a Standard Schema (Zod, Valibot, ArkType …): the future gives what it makes of the event. An event that
+   *   it refuses is consumed, and the future fails with `PayloadError`. It runs again in every replay, so it must answer at
+   *   once (no promise) and always alike
    * @throws TypeError when the name is wrong
    *
    * @example
    * ```ts
    * const answer = yield ctx.race(ctx.waitForEvent('approve'), ctx.scheduleTimer('24h'));
+   * const { by } = yield* ctx.waitForEvent('approve', approvalSchema);
    * ```
    */
-  waitForEvent<T = any>(name: string): Future<T> {
+  waitForEvent<T = any>(name: string): Future<T>;
+  waitForEvent<S extends StandardSchema>(name: string, schema: S): Future<SchemaOutput<S>>;
+  waitForEvent(name: string, schema?: StandardSchema): Future<unknown> {
     this.#scheduler.assertRunning('waitForEvent');
     checkName(name, 'event name');
-    return new MailboxFuture<T>(this.#scheduler, `e${name}`);
+    if (schema === undefined) return new MailboxFuture(this.#scheduler, `e${name}`);
+    checkSchema(schema, 'ctx.waitForEvent: the schema');
+    return new CheckedEventFuture(this.#scheduler, `e${name}`, schema, `event '${name}'`);
   }
 
   /**
@@ -363,6 +396,76 @@ export class OrchestrationContext {
   }
 
   /**
+   * A channel between the fibers of this orchestration, in memory. Synchronous.
+   *
+   * @param capacity - values that it holds before a `send` waits; without one it holds any number. With 0 every `send`
+   *   waits until its value is received
+   * @throws TypeError when the capacity is no whole number >= 0
+   *
+   * @example
+   * ```ts
+   * const jobs = ctx.channel<Order>(10);
+   * const worker = ctx.spawn(jobs.forEach(function* (order) {
+   *   yield* ctx.call(charge, order);
+   * }));
+   * for (const order of orders) yield* jobs.send(order);   // waits while ten are waiting
+   * jobs.close();
+   * yield* worker;
+   * ```
+   */
+  channel<T = any>(capacity: number = Number.POSITIVE_INFINITY): Channel<T> {
+    this.#scheduler.assertRunning('channel');
+    return new FiberChannel<T>(this.#scheduler, capacity, this.#host.sourceStacks);
+  }
+
+  /**
+   * A branch with a limit of time: its value, or a `TimeoutError` when it has not settled by then. The branch is cancelled when the
+   * time is up, the timer when the branch is first. The time runs from now on, whether or not anybody waits.
+   *
+   * @param duration - from now on
+   * @param branch - a future, a combinator, or what a call of a `function*` returned, which becomes a fiber
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * const receipt = yield* ctx.withTimeout('30s', ctx.call(charge, order));
+   * ```
+   */
+  withTimeout<B extends Branch>(duration: Duration, branch: B): Future<BranchValue<B>> {
+    this.#scheduler.assertRunning('withTimeout');
+    const timeoutMs = parseDuration(duration, 'ctx.withTimeout: the duration');
+    const source = this.#host.sourceStacks ? captureSource() : undefined;
+    return combinators.withTimeout(this.#scheduler, timeoutMs, branch, () => this.#timerIn(timeoutMs, source)) as Future<BranchValue<B>>;
+  }
+
+  /**
+   * Run a block that no cancellation interrupts, neither of the instance nor of a fiber. What it schedules and the fibers
+   * that it starts are not given up either, and a cancelled instance ends only when its blocks have. Who waits for the block gets
+   * its outcome first; the cancellation comes at the next `yield` after it that would wait. Blocks may nest.
+   *
+   * Futures from outside that the block waits for are cancelled as ever, and `client.terminateInstance` ends it.
+   *
+   * @param body - a `function*`, or what a call of one returned
+   * @returns a future of what it returns; to cancel it does nothing
+   * @throws TypeError when `body` is neither
+   *
+   * @example
+   * ```ts
+   * yield* ctx.uncancellable(function* () {
+   *   yield* ctx.call(debit, transfer);
+   *   yield* ctx.call(credit, transfer);
+   * });
+   * ```
+   */
+  uncancellable<T>(body: (() => Generator<any, T, any>) | Generator<any, T, any>): Future<T> {
+    this.#scheduler.assertRunning('uncancellable');
+    if (typeof body !== 'function' && !isGenerator(body)) {
+      throw new TypeError(`ctx.uncancellable takes a function*, or what a call of one returned, not ${describeValue(body)}`);
+    }
+    return this.#scheduler.spawnUncancellable<T>(body);
+  }
+
+  /**
    * Show a status to whoever asks for this instance. Synchronous; stored with the turn, and its version goes up by one
    * with each stored change. `undefined` is the same as {@link resetCustomStatus}.
    *
@@ -459,10 +562,21 @@ export class OrchestrationContext {
   #timer(due: unknown, method: string, source: SourceMark | undefined): Future<void> {
     const scheduler = this.#scheduler;
     const at = timeOf(due, method);
-    const delay = at === undefined ? parseDuration(due as Duration, `ctx.${method}: the duration`) : 0;
+    if (at === undefined) return this.#timerIn(parseDuration(due as Duration, `ctx.${method}: the duration`), source);
     let operation: number;
     try {
-      operation = at === undefined ? scheduler.port.createTimer(delay) : scheduler.port.createTimerAt(at);
+      operation = scheduler.port.createTimerAt(at);
+    } catch (error) {
+      throw scheduler.refused(error);
+    }
+    return new TimerFuture(scheduler, operation, source);
+  }
+
+  #timerIn(delayMs: number, source: SourceMark | undefined): TimerFuture {
+    const scheduler = this.#scheduler;
+    let operation: number;
+    try {
+      operation = scheduler.port.createTimer(delayMs);
     } catch (error) {
       throw scheduler.refused(error);
     }

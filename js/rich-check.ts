@@ -162,7 +162,8 @@ function isIndex(key: string, length: number): boolean {
   return Number.isInteger(index) && index >= 0 && index < length && String(index) === key;
 }
 
-function formatStep(step: Step): string {
+/** A step of a path as text: `.price`, `[3]`. */
+export function formatStep(step: Step): string {
   if (typeof step === 'number') return `[${step}]`;
   if (typeof step === 'object') return step.text;
   return /^[A-Za-z_$][\w$]*$/.test(step) ? `.${step}` : `[${JSON.stringify(step)}]`;

@@ -21,6 +21,7 @@ import {
 } from './orchestration.ts';
 import { Provider, type StorePort } from './providers.ts';
 import { Registry } from './registry.ts';
+import type { SchemaOutput, StandardSchema } from './schema.ts';
 import type { TraceFields } from './trace.ts';
 
 /** Options of a {@link Runtime}. */
@@ -137,22 +138,35 @@ export class Runtime {
   /**
    * Register an activity; before or after `start`.
    *
-   * @param options - defaults for all calls
+   * @param options - defaults for all calls, and `input`, a schema: see {@link defineActivity}
    * @throws RuntimeStateError when the name is registered already
    * @throws TypeError when an argument is wrong
    */
-  registerActivity<I = any, O = any>(name: string, fn: ActivityFunction<I, O>, options?: ActivityOptions): this {
-    return this.register(defineActivity<I, O>(name, fn, options));
+  registerActivity<S extends StandardSchema, O = any>(
+    name: string,
+    fn: ActivityFunction<SchemaOutput<S>, O>,
+    options: ActivityOptions & { input: S },
+  ): this;
+  registerActivity<I = any, O = any>(name: string, fn: ActivityFunction<I, O>, options?: ActivityOptions): this;
+  registerActivity(name: string, fn: ActivityFunction, options?: ActivityOptions): this {
+    return this.register(defineActivity(name, fn, options));
   }
 
   /**
    * Register an orchestration; before or after `start`. Several versions of one name can be registered.
    *
+   * @param options - its `version`, and `input`, a schema: see {@link defineOrchestration}
    * @throws RuntimeStateError when the name is registered already in this version
    * @throws TypeError when an argument is wrong
    */
-  registerOrchestration<I = any, O = any>(name: string, fn: OrchestrationFunction<I, O>, options?: OrchestrationOptions): this {
-    return this.register(defineOrchestration<I, O>(name, fn, options));
+  registerOrchestration<S extends StandardSchema, O = any>(
+    name: string,
+    fn: OrchestrationFunction<SchemaOutput<S>, O>,
+    options: OrchestrationOptions & { input: S },
+  ): this;
+  registerOrchestration<I = any, O = any>(name: string, fn: OrchestrationFunction<I, O>, options?: OrchestrationOptions): this;
+  registerOrchestration(name: string, fn: OrchestrationFunction, options?: OrchestrationOptions): this {
+    return this.register(defineOrchestration(name, fn, options));
   }
 
   /**

@@ -5,19 +5,22 @@
 //
 // Invariants:
 //
-//   S1. Fibers are advanced only by `runReady`, in the order in which they became ready.
+//   S1. Fibers are advanced only by `runReady`, in the order in which they became ready. Channels that can hand something
+//       over stand in the same queue.
 //   S2. Deliveries come one by one, and only when no fiber is ready, so a replay makes the same choices whatever the turn
 //       boundaries were (architecture: "Order is history's order").
 //   S3. Once `mismatch` is set no fiber is advanced any more; what user code makes of the exception has no effect.
-//   S4. When the main fiber has settled no fiber is advanced any more.
+//   S4. When the main fiber has settled no fiber is advanced any more, except that a cancelled instance goes on until its
+//       uncancellable blocks are done.
 
 import { currentFiber } from './current.ts';
 import { ACTIVITY_FAILED, CANCEL, type Delivery, type EnginePort, MESSAGE, SUCCEEDED } from './engine.ts';
-import { CancelledError, DeterminismError, NondeterminismError } from './errors.ts';
-import { Fiber, type FiberBody } from './fiber.ts';
+import { DeterminismError, NondeterminismError } from './errors.ts';
+import { Fiber, type FiberBody, UncancellableBlock } from './fiber.ts';
 import { type BaseFuture, PENDING } from './future.ts';
 import { AwaitedMailboxes } from './mailbox.ts';
 import { AwaitedTimers, type OperationFuture } from './operation.ts';
+import type { OrchestrationContext } from './orchestration.ts';
 import { fromPayload } from './payload.ts';
 import { sourceHere } from './source.ts';
 
@@ -26,6 +29,11 @@ export interface FoundMismatch {
   readonly error: NondeterminismError;
   /** The lines of user code that showed it, as in a stack; may be empty. */
   readonly source: string;
+}
+
+/** What stands in the queue of the ready. */
+export interface Runnable {
+  advance(): void;
 }
 
 interface ToCancel {
@@ -38,6 +46,8 @@ const COMPACT_AT = 1_024;
 
 export class FiberScheduler {
   readonly port: EnginePort;
+  /** What its code works with; it sets itself. */
+  context: OrchestrationContext | null = null;
   /** The main fiber: when it settles, the execution ends. */
   readonly main: Fiber<unknown>;
   /** The operations that have not settled, by id, in order of issue. */
@@ -50,9 +60,12 @@ export class FiberScheduler {
   mismatch: FoundMismatch | null = null;
   /** Whether a cancellation of the instance was delivered. */
   isCancelled = false;
+  channelsMade = 0;
+  /** Uncancellable blocks that have not ended. */
+  blocks = 0;
 
   private readonly fibers = new Set<Fiber<unknown>>();
-  private readonly queue: Fiber<unknown>[] = [];
+  private readonly queue: Runnable[] = [];
   private head = 0;
   private fibersMade = 0;
   private lastOrder = 0;
@@ -67,11 +80,14 @@ export class FiberScheduler {
 
   /** Start a fiber. It runs when those that are ready before it have. */
   spawn<T>(body: FiberBody<T>): Fiber<T> {
-    const fiber = new Fiber<T>(this, this.fibersMade, body);
-    this.fibersMade += 1;
-    this.fibers.add(fiber as Fiber<unknown>);
-    this.ready(fiber as Fiber<unknown>);
-    return fiber;
+    // What an uncancellable block starts is part of it.
+    return this.start(new Fiber<T>(this, this.fibersMade, body, currentFiber()?.isShielded === true));
+  }
+
+  /** Start a fiber that cannot be cancelled. */
+  spawnUncancellable<T>(body: FiberBody<T>): Fiber<T> {
+    this.blocks += 1;
+    return this.start(new UncancellableBlock<T>(this, this.fibersMade, body));
   }
 
   /** Fibers that have not ended, in order of creation. */
@@ -79,12 +95,26 @@ export class FiberScheduler {
     return this.fibers;
   }
 
-  ready(fiber: Fiber<any>): void {
-    this.queue.push(fiber);
+  ready(runnable: Runnable): void {
+    this.queue.push(runnable);
   }
 
   ended(fiber: Fiber<any>): void {
     this.fibers.delete(fiber);
+  }
+
+  /** Whether the execution ends here. */
+  get isOver(): boolean {
+    return this.main.state !== PENDING && !(this.isCancelled && this.blocks > 0);
+  }
+
+  /**
+   * Whether all that wait, do so for each other: no delivery could wake any of them. Asked when no fiber is ready. A timer
+   * that nobody waits for is never delivered.
+   */
+  get isStuck(): boolean {
+    const { operations, timers, mailboxes } = this;
+    return operations.size === timers.pending && timers.list() === null && mailboxes.list() === null;
   }
 
   nextOrder(): number {
@@ -94,15 +124,16 @@ export class FiberScheduler {
 
   /** Run fibers until all wait, the main one has ended, or a mismatch was found. */
   runReady(): void {
-    const { queue, main } = this;
-    while (this.head < queue.length && main.state === PENDING && this.mismatch === null) {
-      const fiber = queue[this.head] as Fiber<unknown>;
+    const { queue } = this;
+    while (this.head < queue.length && !this.isOver && this.mismatch === null) {
+      const next = queue[this.head] as Runnable;
       this.head += 1;
       if (this.head >= COMPACT_AT && this.head * 2 >= queue.length) {
         queue.splice(0, this.head);
         this.head = 0;
       }
-      fiber.advance();
+      next.advance();
+      if (this.toCancel.length > 0 && !this.isOver && this.mismatch === null) this.runCancels();
     }
     if (this.head >= queue.length) {
       queue.length = 0;
@@ -179,6 +210,13 @@ export class FiberScheduler {
     });
   }
 
+  private start<T>(fiber: Fiber<T>): Fiber<T> {
+    this.fibersMade += 1;
+    this.fibers.add(fiber as Fiber<unknown>);
+    this.ready(fiber);
+    return fiber;
+  }
+
   private dispatch(delivery: Delivery): void {
     switch (delivery.kind) {
       case SUCCEEDED:
@@ -201,14 +239,25 @@ export class FiberScheduler {
   }
 
   /**
-   * The instance is to cancel: every pending `yield` throws, and every operation is given up. Once: a client that asks again, for
+   * The instance is to cancel: every pending `yield` throws, and every operation is given up, except for those of
+   * uncancellable blocks. Once: a client that asks again, for
    * instance because it got no answer, must not interrupt the cleanup.
    */
   private cancelAll(reason: string | undefined): void {
     if (this.isCancelled) return;
     this.isCancelled = true;
     // The waits go first: an operation that fails under a combinator could look like an ordinary result to it.
-    for (const fiber of this.fibers) fiber.interrupt(new CancelledError(reason));
-    for (const operation of this.operations.values()) this.cancelSoon(operation, reason);
+    const waited: BaseFuture<unknown>[] = [];
+    for (const fiber of this.fibers) {
+      const future = fiber.isShielded ? null : fiber.tell(reason);
+      if (future !== null) waited.push(future);
+    }
+    for (const operation of this.operations.values()) {
+      if (!operation.isShielded) this.cancelSoon(operation, reason);
+    }
+    // And what else they waited for, such as room in a channel, unless somebody waits on.
+    for (const future of waited) {
+      if (!future.isAwaited) this.cancelSoon(future, reason);
+    }
   }
 }

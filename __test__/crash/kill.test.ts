@@ -1,7 +1,7 @@
-import { existsSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Client, type HistoryEvent, InstanceNotFoundError } from 'perdure';
-import { describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 
 import { historyViolations } from '../support/history.ts';
 import { SHARED_STORES, temporaryFolder } from '../support/providers.ts';
@@ -34,6 +34,12 @@ async function snapshot(client: Client, instances: readonly { id: string }[]): P
   return found;
 }
 
+/** The effects of some instances: one test leaves the others' alone. */
+function effectsOf(log: string, instances: readonly { id: string }[]): Effect[] {
+  const ids = new Set(instances.map(({ id }) => id));
+  return readEffects(log).filter(({ id }) => ids.has(id));
+}
+
 function workersOf(effects: readonly Effect[]): Set<string> {
   return new Set(effects.map(({ worker }) => worker));
 }
@@ -50,6 +56,7 @@ function expectIntact(path: string): void {
 describe.each(SHARED_STORES)('on $name', (kind) => {
   const store = useStore(kind);
   const folder = temporaryFolder();
+  afterAll(() => rmSync(folder, { recursive: true }));
   const logOf = (test: string) => join(folder, `${test}.log`);
 
   it(`a worker killed five times over 200 instances of ${STEPS} steps loses and repeats nothing (seed ${SEED})`, async () => {
@@ -70,8 +77,9 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       const name = `worker ${round + 1}`;
       const worker = await Worker.start({ ...options, name });
       // One after the other, so that a kill finds it in the middle of starting too.
-      worker.tell({ type: 'start', name: 'steps', instances: instances.filter(({ id }) => !acknowledged.has(id)) });
-      await worker.said('step', Math.floor(1 + random() * 149));
+      worker.tell({ type: 'start', name: 'steps', instances: instances.slice(100 + 20 * round, 120 + 20 * round) });
+      if (round % 2 === 0) await worker.said('step', Math.floor(1 + random() * 149));
+      else await worker.said('acknowledged', Math.floor(1 + random() * 19));
       await worker.kill();
       expect(await worker.exited()).toEqual({ code: null, signal: 'SIGKILL' });
       expect(worker.stderr).toBe('');
@@ -92,7 +100,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(last.stderr).toBe('');
 
     const end = await snapshot(client, instances);
-    const effects = readEffects(log);
+    const effects = effectsOf(log, instances);
     for (const [id, history] of end) {
       expect(historyViolations(history, 'Completed'), id).toEqual([]);
       expect(history, id).toHaveLength(2 + 2 * STEPS);
@@ -100,13 +108,9 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(violations(effects, kills, end)).toEqual([]);
     expectIntact(address.path);
 
-    // The faults did fire: in each round something was running, and something was left to do.
-    expect(workersOf(effects).size).toBe(6);
-    for (const { worker, found } of kills) {
-      const running = effects.filter((effect) => effect.worker === worker);
-      expect(running.filter(({ event }) => event === 'begin').length).toBeGreaterThan(
-        running.filter(({ event }) => event === 'end').length,
-      );
+    // The faults did fire: each kill found something left to do. A worker may have been killed before it began a step.
+    expect(workersOf(effects).size).toBeGreaterThanOrEqual(4);
+    for (const { found } of kills) {
       expect([...found.values()].some((history) => history.length < 2 + 2 * STEPS)).toBe(true);
     }
     // A step begins once, and once more for each kill that came between its begin and its recorded completion.
@@ -126,9 +130,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await first.said('step', 20);
     const second = await Worker.start({ ...options, name: 'second' });
     second.tell({ type: 'start', name: 'steps', instances: [{ id: 'takeover-own', input: { seed: 1, steps: 3 } }] });
+    await second.said('acknowledged');
     second.tell({ type: 'wait', ids: ['takeover-own'] });
     await second.said('ended');
-    expect(workersOf(readEffects(log).filter(({ id }) => id !== 'takeover-own')), 'while it lives, all is its').toEqual(
+    expect(workersOf(effectsOf(log, instances)), 'while it lives, all is its').toEqual(
       new Set(['first']),
     );
 
@@ -166,7 +171,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     }
     await last.stop();
     const end = await snapshot(client, instances);
-    expect(violations(readEffects(log), kills, end)).toEqual([]);
+    expect(violations(effectsOf(log, instances), kills, end)).toEqual([]);
     for (const history of end.values()) expect(historyViolations(history, 'Completed')).toEqual([]);
   });
 
@@ -184,7 +189,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const second = await Worker.start({ store: address, log, name: 'second' });
     expect((await client.waitForOrchestration('flaky', SOON)).output).toEqual({ attempt: 2, worker: 'second' });
     await second.stop();
-    const begins = readEffects(log);
+    const begins = effectsOf(log, [{ id: 'flaky' }]);
     expect(begins.map(({ attempt }) => attempt)).toEqual([1, 2]);
     expect(begins[1]?.at).toBeGreaterThanOrEqual(Number(failed?.time) + 1_000);
     expect(new Set(begins.map(({ key }) => key)).size).toBe(1);
@@ -210,7 +215,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       // Nothing to warn of: no "database is locked", no turn fenced off, no lease lost.
       expect(worker.stderr).toBe('');
     }
-    const effects = readEffects(log);
+    const effects = effectsOf(log, instances);
     expect(workersOf(effects)).toEqual(new Set(['one', 'two']));
     expect(effects.filter(({ event }) => event === 'begin')).toHaveLength(instances.length * STEPS);
     const end = await snapshot(client, instances);

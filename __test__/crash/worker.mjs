@@ -7,10 +7,18 @@ const { store, log, name, runtime: runtimeOptions = {}, stepMs = 0, holds = fals
 
 const effects = openSync(log, 'a');
 
-/** One write per line, to a file that is open for appending: a kill leaves whole lines. */
+/** Bytes of a line of the effect log: a fraction of a page. */
+const LINE = 256;
+
+/**
+ * One write per line, to a file that is open for appending. All lines are of one length, so none crosses a page: that is
+ * where Linux looks whether a process that writes was killed, and leaves half of what it had to write.
+ */
 function effect(event, ctx, step) {
   const { instanceId: id, attempt, idempotencyKey: key } = ctx;
-  writeSync(effects, `${JSON.stringify({ event, worker: name, id, step, attempt, key, at: Date.now() })}\n`);
+  const line = JSON.stringify({ event, worker: name, id, step, attempt, key, at: Date.now() });
+  if (Buffer.byteLength(line) >= LINE) throw new Error('the line is too long');
+  writeSync(effects, `${line.padEnd(LINE - 1)}\n`);
 }
 
 function say(message) {

@@ -297,7 +297,7 @@ describe('fibers', () => {
     });
     expect(script.output()).toEqual(['cancelled: myself', 'cancelled', 'cancelled: not needed']);
     expect(log).toEqual(['still running', 'cleaned']);
-    expect(script.engine.commands).toEqual(['activity a', 'timer +1', 'cancel 2']);
+    expect(script.engine.commands).toEqual(['activity a', 'timer +1', 'cancel 3', 'cancel 2']);
   });
 
   test('do not give up what others wait for too', () => {

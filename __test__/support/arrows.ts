@@ -58,18 +58,23 @@ export function crateViolations(packages: readonly CargoPackage[]): string[] {
 }
 
 /** Files of js/ that are at home in one layer, by their names without `.ts`. */
-const LEAVES = ['codec', 'duration', 'error-classes', 'error-data', 'errors', 'plain', 'rich', 'rich-check'];
+const LEAVES = ['codec', 'duration', 'error-classes', 'error-data', 'errors', 'plain', 'rich', 'rich-check', 'schema'];
 const DRIVER = [
   'channel',
+  'checked-event',
   'combinators',
   'current',
+  'deadlock',
+  'determinism',
   'engine',
   'fiber',
   'future',
+  'line',
   'mailbox',
   'operation',
   'scheduler',
   'source',
+  'work-list',
 ];
 const OUTER = ['binding', 'client', 'providers', 'runtime'];
 

@@ -43,7 +43,7 @@ export type WorkerCommand =
   | { type: 'wait'; ids: readonly string[] }
   | { type: 'shutdown'; timeout: string };
 
-/** One line of the effect log: an attempt of an activity began or returned. Each is one write to the end of the file. */
+/** One line of the effect log: an attempt of an activity began or returned. Each is one write to the end of the file, padded. */
 export interface Effect {
   readonly event: 'begin' | 'end';
   /** Name of the process. */

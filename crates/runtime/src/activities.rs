@@ -9,6 +9,9 @@ use perdure_provider::InstanceKey;
 
 use crate::instance::Instance;
 
+/// Names of attempts given up that may stay in the queue before it is swept.
+const QUEUE_SLACK: usize = 64;
+
 /// Name of one attempt of an activity between the runtime and its host; never used again within a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ActivityToken(pub u32);
@@ -137,6 +140,10 @@ impl Activities {
         self.by_schedule
             .remove(&(entry.attempt.instance.key, entry.attempt.task.scheduled));
         self.used -= usize::from(entry.place == Place::Admitted);
+        // Attempts given up before they had a slot must not pile up behind one that never ends.
+        if entry.place == Place::Queued && self.queue.len() > 2 * self.entries.len() + QUEUE_SLACK {
+            self.queue.retain(|token| self.entries.contains_key(token));
+        }
         Some(entry.attempt)
     }
 
@@ -148,17 +155,31 @@ impl Activities {
         admitted.then_some(token)
     }
 
+    /// Whether an attempt of a schedule is here.
+    pub(crate) fn has(&self, key: InstanceKey, scheduled: EventId) -> bool {
+        self.by_schedule.contains_key(&(key, scheduled))
+    }
+
     /// Give all of an instance up. The tokens of attempts that must be aborted.
-    pub(crate) fn cancel_all(&mut self, key: InstanceKey) -> Vec<ActivityToken> {
+    pub(crate) fn cancel_all(&mut self, instance: &Instance) -> Vec<ActivityToken> {
+        let key = instance.key;
         let schedules: Vec<EventId> = self
             .by_schedule
             .range((key, EventId(0))..=(key, EventId(u64::MAX)))
+            .filter(|(_, token)| self.is_of(**token, instance))
             .map(|((_, scheduled), _)| *scheduled)
             .collect();
         schedules
             .into_iter()
             .filter_map(|scheduled| self.cancel(key, scheduled))
             .collect()
+    }
+
+    /// Not of a later instance with the same key.
+    fn is_of(&self, token: ActivityToken, instance: &Instance) -> bool {
+        self.entries
+            .get(&token)
+            .is_some_and(|entry| entry.attempt.instance.token == instance.token)
     }
 
     /// Admit nothing more.
@@ -189,5 +210,114 @@ impl Activities {
     /// Attempts in all.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perdure_engine::{ActivityOptions, Budget, Event, EventRecord, ExecutionId};
+    use perdure_provider::{AcquiredInstance, Epoch};
+
+    use super::*;
+    use crate::instance::Token;
+
+    fn instance(token: u32) -> Arc<Instance> {
+        let started = Event::ExecutionStarted {
+            name: "main".into(),
+            version: "1.0.0".into(),
+            input: None,
+            seed: 0,
+            parent: None,
+        };
+        let acquired = AcquiredInstance {
+            key: InstanceKey(1),
+            id: "i".into(),
+            name: "main".into(),
+            version: "1.0.0".into(),
+            parent_id: None,
+            execution: ExecutionId::FIRST,
+            epoch: Epoch(1),
+            next_event_id: EventId(2),
+            fresh: true,
+            history: vec![EventRecord::new(EventId::FIRST, 0, started)],
+            messages: Vec::new(),
+        };
+        Instance::new(Token(token), acquired, Budget::default())
+            .ok()
+            .expect("its history can be read")
+    }
+
+    fn attempt(instance: &Arc<Instance>, scheduled: u64) -> Attempt {
+        let task = ActivityTask {
+            scheduled: EventId(scheduled),
+            name: "a".into(),
+            input: None,
+            options: ActivityOptions::default(),
+        };
+        Attempt {
+            instance: Arc::clone(instance),
+            task: Arc::new(task),
+            number: 1,
+        }
+    }
+
+    #[test]
+    fn a_schedule_is_here_once() {
+        let (mut activities, i) = (Activities::new(10), instance(1));
+        assert!(activities.add(ActivityToken(1), attempt(&i, 2), false));
+        assert!(!activities.add(ActivityToken(2), attempt(&i, 2), false));
+        assert_eq!((activities.admit(), activities.admit()), (Some(ActivityToken(1)), None));
+        assert!(activities.remove(ActivityToken(1)).is_some());
+        assert!(activities.remove(ActivityToken(1)).is_none());
+        assert!(activities.add(ActivityToken(3), attempt(&i, 2), false));
+    }
+
+    #[test]
+    fn a_delayed_one_waits_for_its_time_and_can_be_given_up_before() {
+        let (mut activities, i) = (Activities::new(10), instance(1));
+        assert!(activities.add(ActivityToken(1), attempt(&i, 2), true));
+        assert_eq!(activities.admit(), None);
+        activities.due(ActivityToken(1));
+        activities.due(ActivityToken(1));
+        assert_eq!((activities.admit(), activities.admit()), (Some(ActivityToken(1)), None));
+        assert!(activities.add(ActivityToken(2), attempt(&i, 3), true));
+        assert_eq!(activities.cancel(i.key, EventId(3)), None, "it does not run");
+        activities.due(ActivityToken(2));
+        assert_eq!(activities.admit(), None);
+    }
+
+    #[test]
+    fn an_instance_takes_its_own_attempts_with_it_and_not_those_of_the_next_with_its_key() {
+        let (mut activities, old, new) = (Activities::new(1), instance(1), instance(2));
+        for (token, i) in [(1, &old), (2, &old), (3, &new)] {
+            assert!(activities.add(ActivityToken(token), attempt(i, 1 + u64::from(token)), false));
+        }
+        assert_eq!(activities.admit(), Some(ActivityToken(1)));
+        assert_eq!(activities.cancel_all(&old), [ActivityToken(1)]);
+        assert_eq!((activities.admit(), activities.len()), (Some(ActivityToken(3)), 1));
+    }
+
+    /// Names of what was given up stayed in the queue for as long as nothing got a slot.
+    #[test]
+    fn the_queue_does_not_grow_behind_one_that_never_ends() {
+        let (mut activities, i) = (Activities::new(1), instance(1));
+        for token in 1..10_000 {
+            assert!(activities.add(ActivityToken(token), attempt(&i, u64::from(token)), false));
+            activities.admit();
+            if token > 1 {
+                activities.cancel(i.key, EventId(u64::from(token)));
+            }
+        }
+        assert_eq!(activities.len(), 1);
+        assert!(activities.queue.len() <= QUEUE_SLACK + 2);
+    }
+
+    #[test]
+    fn nothing_is_admitted_once_it_is_closed() {
+        let (mut activities, i) = (Activities::new(10), instance(1));
+        assert!(activities.add(ActivityToken(1), attempt(&i, 2), false));
+        activities.close();
+        assert_eq!(activities.admit(), None);
+        assert_eq!((activities.clear(), activities.len()), (vec![], 0));
     }
 }

@@ -17,7 +17,14 @@ pub(crate) struct Alarms<T> {
 
 struct State<T> {
     next: u64,
-    at: BTreeMap<(i64, u64), T>,
+    at: BTreeMap<AlarmId, T>,
+}
+
+/// Name of an alarm: its time, ms since 1970, and a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct AlarmId {
+    pub(crate) at_ms: i64,
+    number: u64,
 }
 
 impl<T> Alarms<T> {
@@ -32,26 +39,38 @@ impl<T> Alarms<T> {
         }
     }
 
-    pub(crate) fn set(&self, at_ms: i64, what: T) {
+    pub(crate) fn set(&self, at_ms: i64, what: T) -> AlarmId {
         let mut state = self.state.lock();
-        let n = state.next;
+        let number = state.next;
         state.next += 1;
-        state.at.insert((at_ms, n), what);
-        let is_first = state.at.first_key_value().is_some_and(|((_, first), _)| *first == n);
+        let id = AlarmId { at_ms, number };
+        state.at.insert(id, what);
+        let is_first = state.at.first_key_value().is_some_and(|(first, _)| *first == id);
         drop(state);
         if is_first {
             self.earlier.notify_one();
         }
+        id
+    }
+
+    /// Take an alarm back: what it was for is over, and it must not be kept until its time comes.
+    pub(crate) fn cancel(&self, id: AlarmId) {
+        self.state.lock().at.remove(&id);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.state.lock().at.len()
     }
 
     /// The next thing that is due; never early, however coarse the timer below is.
-    pub(crate) async fn next(&self) -> T {
+    pub(crate) async fn next(&self) -> (AlarmId, T) {
         loop {
             let first = {
                 let mut state = self.state.lock();
                 match state.at.first_entry() {
-                    Some(entry) if entry.key().0 <= self.clock.now_ms() => return entry.remove(),
-                    Some(entry) => Some(entry.key().0),
+                    Some(entry) if entry.key().at_ms <= self.clock.now_ms() => return entry.remove_entry(),
+                    Some(entry) => Some(entry.key().at_ms),
                     None => None,
                 }
             };
@@ -86,8 +105,21 @@ mod tests {
         };
         tokio::task::yield_now().await;
         alarms.set(100, "now");
-        assert_eq!(waiting.await.expect("the task ends"), "now");
+        assert_eq!(waiting.await.expect("the task ends").1, "now");
         clock.advance(3_600_000);
-        assert_eq!(alarms.next().await, "later");
+        assert_eq!(alarms.next().await.1, "later");
+    }
+
+    #[tokio::test]
+    async fn what_was_taken_back_does_not_come_and_is_not_kept() {
+        let clock = Arc::new(ManualClock::new(100));
+        let alarms = Alarms::new(clock.clone() as Arc<dyn Clock>);
+        let first = alarms.set(200, "first");
+        let second = alarms.set(200, "second");
+        alarms.cancel(first);
+        clock.advance(1_000);
+        assert_eq!(alarms.next().await, (second, "second"));
+        assert_eq!(alarms.len(), 0);
+        alarms.cancel(second);
     }
 }

@@ -47,6 +47,9 @@ struct State {
     failures: u32,
     /// A batch failed and the next one waits for its time.
     backing_off: bool,
+    /// A thread hands batches over. One at a time does, so that they go in order, and so that a provider which answers at once is
+    /// not called again from within its answer.
+    pumping: bool,
     stats: CommitStats,
 }
 
@@ -105,10 +108,17 @@ impl Committer {
     }
 
     fn pump(self: &Arc<Self>) {
+        let mut is_mine = false;
         loop {
             let items: Vec<Item> = {
                 let mut state = self.state.lock();
-                if state.waiting.is_empty() || state.in_flight >= self.concurrent || state.backing_off {
+                if state.pumping && !is_mine {
+                    // Whoever does it looks again before it stops.
+                    return;
+                }
+                is_mine = !state.waiting.is_empty() && state.in_flight < self.concurrent && !state.backing_off;
+                state.pumping = is_mine;
+                if !is_mine {
                     return;
                 }
                 state.in_flight += 1;
@@ -187,7 +197,7 @@ impl Committer {
             } else {
                 0
             };
-            state.backing_off = error.retryable();
+            state.backing_off |= error.retryable();
             let (first, most) = RETRY_DELAYS;
             first
                 .saturating_mul(1 << state.failures.clamp(1, 16).saturating_sub(1))

@@ -9,6 +9,8 @@ use perdure_engine::{Budget, Completion, Engine, EventId, ExecutionId, Message, 
 use perdure_provider::{AcquiredInstance, Epoch, InstanceKey};
 use perdure_scheduler::Process;
 
+use crate::alarms::AlarmId;
+
 /// Name of a loaded instance between the runtime and its host; never used again within a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u32);
@@ -41,8 +43,10 @@ pub(crate) struct Core {
     pub(crate) next_event_id: EventId,
     /// Whether the host holds its generator.
     pub(crate) hot: bool,
-    /// Time of the last alarm set for an awaited timer, ms since 1970.
-    pub(crate) alarm_ms: Option<i64>,
+    /// The alarm set for its earliest awaited timer.
+    pub(crate) alarm: Option<AlarmId>,
+    /// The engine was made again from history while attempts of its activities may still run here.
+    pub(crate) reloaded: bool,
     /// What came while the engine was busy or absent.
     pub(crate) pending: Vec<Completion>,
     /// Highest message loaded.
@@ -87,7 +91,8 @@ impl Instance {
             engine,
             next_event_id,
             hot: false,
-            alarm_ms: None,
+            alarm: None,
+            reloaded: false,
             pending,
             seen,
         };
@@ -143,18 +148,17 @@ impl Core {
         }
     }
 
-    /// A released instance is this worker's again. `false`: its engine was set aside meanwhile, it must be made anew.
-    pub(crate) fn reuse(&mut self, epoch: Epoch, messages: &[Message]) -> bool {
-        if self.engine.is_none() {
-            return false;
-        }
+    /// A released instance is this worker's again.
+    pub(crate) fn reuse(&mut self, epoch: Epoch, messages: Vec<Message>) {
         self.process = Process::default();
         self.epoch = epoch;
-        self.alarm_ms = None;
-        for message in messages {
-            self.keep(Completion::Message(message.clone()));
-        }
-        true
+        // All of them, also those below `seen`: a later one can have been read from the inbox before this acquisition brought an earlier one.
+        self.take_messages(messages);
+    }
+
+    /// Whether messages came that the engine has not taken in.
+    pub(crate) fn has_pending_messages(&self) -> bool {
+        self.pending.iter().any(|c| matches!(c, Completion::Message(_)))
     }
 
     /// Make an idle instance ready for its first turn here, or blocked until what the turn needs has been read.

@@ -23,6 +23,10 @@ mod shared;
 mod status;
 mod store;
 mod table;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod time;
 mod trace;
 mod turn;

@@ -6,6 +6,7 @@ use perdure_engine::{Engine, EventId, Start};
 use perdure_provider::{ProviderError, ProviderErrorKind};
 use perdure_scheduler::Class;
 
+use crate::activities::AbortReason;
 use crate::instance::Instance;
 use crate::job::Queued;
 use crate::options::HISTORY_PAGE;
@@ -55,7 +56,10 @@ impl Session {
                     fresh: false,
                     budget: this.shared.options.budget,
                 })
-                .map(|engine| core.engine = Some(engine)),
+                .map(|engine| {
+                    core.engine = Some(engine);
+                    core.reloaded = true;
+                }),
             };
             if let Err(problem) = loaded {
                 drop(core);
@@ -83,11 +87,12 @@ impl Session {
 
     /// The store cannot give what an instance needs: hold it for somebody to look at.
     fn unreadable(self: &Arc<Self>, instance: &Arc<Instance>, error: &ProviderError) {
-        if error.kind != ProviderErrorKind::Closed {
-            self.suspend(
-                instance,
-                Report::of_problem(&format!("it cannot be read from the store: {error}")),
-            );
+        if error.kind == ProviderErrorKind::Closed {
+            return self.forget(instance, AbortReason::LeaseLost);
         }
+        self.suspend(
+            instance,
+            Report::of_problem(&format!("it cannot be read from the store: {error}")),
+        );
     }
 }

@@ -41,6 +41,10 @@ pub(crate) const HISTORY_PAGE: usize = 2_000;
 pub(crate) const INBOX_PAGE: usize = 1_000;
 /// Instances remembered because messages came for them before they did; with more, every instance that comes is looked after.
 pub(crate) const EARLY_MAX: usize = 10_000;
+/// Generators that a turn may set aside when there are more than the cache may hold.
+pub(crate) const TRIM_MAX: usize = 16;
+/// How long a shutdown waits for the store to release what is left, after it has waited for what runs.
+pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Statuses read at once for those who wait for them.
 pub(crate) const STATUS_PAGE: usize = 500;
 /// An instance whose timer is due sooner than this stays where it is; one that sleeps longer is released.

@@ -1,6 +1,7 @@
 //! A runtime: what it can run, its lane, and its session while it is started.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -12,7 +13,7 @@ use crate::instance::Token;
 use crate::job::{ActivityJob, Host, Job, Level, Queued};
 use crate::maps::{Turn, Turns};
 use crate::metrics::Metrics;
-use crate::options::{RETRY_DELAYS, RuntimeOptions};
+use crate::options::{RELEASE_TIMEOUT, RETRY_DELAYS, RuntimeOptions};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::store::Store;
@@ -23,7 +24,8 @@ use crate::worker;
 enum Phase {
     Stopped,
     Starting,
-    Started,
+    /// Which start this is, so that what an earlier one left behind can tell that it is over.
+    Started(u64),
     Stopping,
 }
 
@@ -67,7 +69,15 @@ pub struct Runtime {
 /// Whether it is started, and its session then.
 struct State {
     phase: Mutex<Phase>,
+    starts: AtomicU64,
     session: RwLock<Option<Arc<Session>>>,
+}
+
+impl State {
+    /// What the lane's calls find from now on. Before the session is set going: a job that came before would be taken for an old one.
+    fn publish(&self, session: &Arc<Session>) {
+        *self.session.write() = Some(Arc::clone(session));
+    }
 }
 
 impl Runtime {
@@ -76,6 +86,7 @@ impl Runtime {
     pub fn new(store: Arc<Store>, options: RuntimeOptions) -> Self {
         let state = State {
             phase: Mutex::new(Phase::Stopped),
+            starts: AtomicU64::new(0),
             session: RwLock::default(),
         };
         Self {
@@ -85,7 +96,7 @@ impl Runtime {
         }
     }
 
-    fn session(&self) -> Option<Arc<Session>> {
+    pub(crate) fn session(&self) -> Option<Arc<Session>> {
         self.state.session.read().clone()
     }
 
@@ -111,17 +122,25 @@ impl Runtime {
     ///
     /// [`RuntimeError::State`] unless it is stopped; what the store answers.
     pub async fn start(&self, host: Arc<dyn Host>) -> Result<String, RuntimeError> {
-        self.change_phase(Phase::Stopped, Phase::Starting, "the runtime is started already")?;
+        self.change_phase(
+            |phase| phase == Phase::Stopped,
+            Phase::Starting,
+            "the runtime is started already",
+        )?;
         self.shared.lane.attach(Box::new(move || host.wake()));
-        match worker::begin(&self.shared).await {
-            Ok(session) => {
+        match worker::register(&self.shared).await {
+            Ok(worker) => {
+                let session = Session::new(Arc::clone(&self.shared), worker);
                 let id = session.worker.to_string();
-                *self.state.session.write() = Some(Arc::clone(&session));
-                *self.state.phase.lock() = Phase::Started;
+                let this_start = Phase::Started(self.state.starts.fetch_add(1, Ordering::Relaxed));
+                self.state.publish(&session);
+                *self.state.phase.lock() = this_start;
+                worker::set_going(&session);
+                let (shared, state) = (Arc::clone(&self.shared), Arc::clone(&self.state));
                 self.shared
                     .store
                     .tokio
-                    .spawn(start_over(Arc::clone(&self.shared), Arc::clone(&self.state), session));
+                    .spawn(start_over(shared, state, this_start, session));
                 Ok(id)
             }
             Err(error) => {
@@ -137,7 +156,11 @@ impl Runtime {
     ///
     /// [`RuntimeError::State`] unless it is started.
     pub fn begin_shutdown(&self) -> Result<(), RuntimeError> {
-        self.change_phase(Phase::Started, Phase::Stopping, "the runtime is not started")?;
+        self.change_phase(
+            |phase| matches!(phase, Phase::Started(_)),
+            Phase::Stopping,
+            "the runtime is not started",
+        )?;
         if let Some(session) = self.session() {
             session.drain();
         }
@@ -158,21 +181,24 @@ impl Runtime {
                 () = crate::time::sleep(timeout) => {}
             }
             session.end(AbortReason::Shutdown);
-            if let Err(error) = self.shared.store.provider.release_worker(&session.worker).await {
-                let message = format!(
-                    "what worker {} owned is taken over when its lease ends: {error}",
-                    session.worker
-                );
-                self.shared.log(Level::Warn, message);
+            let released = worker::release(&self.shared, &session.worker);
+            tokio::select! {
+                () = released => {}
+                () = crate::time::sleep(RELEASE_TIMEOUT) => {}
             }
         }
         *self.state.session.write() = None;
         *self.state.phase.lock() = Phase::Stopped;
     }
 
-    fn change_phase(&self, from: Phase, to: Phase, otherwise: &'static str) -> Result<(), RuntimeError> {
+    fn change_phase(
+        &self,
+        from: impl FnOnce(Phase) -> bool,
+        to: Phase,
+        otherwise: &'static str,
+    ) -> Result<(), RuntimeError> {
         let mut phase = self.state.phase.lock();
-        if *phase != from {
+        if !from(*phase) {
             return Err(RuntimeError::State(otherwise));
         }
         *phase = to;
@@ -382,17 +408,17 @@ impl Runtime {
 
 /// While the runtime is started: each time its session has ended (it lost its lease), begin another one as a new worker, as soon as the
 /// store answers.
-async fn start_over(shared: Arc<Shared>, state: Arc<State>, first: Arc<Session>) {
+async fn start_over(shared: Arc<Shared>, state: Arc<State>, this_start: Phase, first: Arc<Session>) {
     let mut session = first;
     let (mut delay, most) = RETRY_DELAYS;
     loop {
         session.over().await;
-        session = loop {
-            if *state.phase.lock() != Phase::Started {
+        let worker = loop {
+            if *state.phase.lock() != this_start {
                 return;
             }
-            match worker::begin(&shared).await {
-                Ok(session) => break session,
+            match worker::register(&shared).await {
+                Ok(worker) => break worker,
                 Err(error) => {
                     shared.log(
                         Level::Warn,
@@ -404,13 +430,20 @@ async fn start_over(shared: Arc<Shared>, state: Arc<State>, first: Arc<Session>)
             }
         };
         delay = RETRY_DELAYS.0;
-        let phase = state.phase.lock();
-        if *phase == Phase::Started {
-            *state.session.write() = Some(Arc::clone(&session));
-        } else {
-            // It was shut down meanwhile: what this worker was given goes back when its lease ends.
-            session.end(AbortReason::Shutdown);
+        session = Session::new(Arc::clone(&shared), worker);
+        let is_wanted = {
+            let phase = state.phase.lock();
+            let is_wanted = *phase == this_start;
+            if is_wanted {
+                state.publish(&session);
+            }
+            is_wanted
+        };
+        if !is_wanted {
+            // It was shut down meanwhile.
+            return worker::release(&shared, &session.worker).await;
         }
+        worker::set_going(&session);
     }
 }
 

@@ -2,14 +2,15 @@
 //!
 //! A session ends when the runtime shuts down or loses its lease; a runtime that lost its lease starts another by itself.
 //!
-//! Lock order: table, then an instance's core, then activities. A lane or the committer is called with a core locked at most.
+//! Lock order: table, then an instance's core, then activities. A lane and the alarms may be called with any of them locked; the
+//! committer, whose provider may answer at once, with none.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use perdure_engine::{Completion, Effect, EventId};
-use perdure_provider::{AcquiredInstance, AfterTurn, InstanceKey, TurnCommit, WorkerId, Write};
+use perdure_provider::{AcquiredInstance, AfterTurn, InstanceKey, ProviderError, TurnCommit, WorkerId, Write};
 use perdure_scheduler::{Class, State};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -19,7 +20,7 @@ use crate::alarms::Alarms;
 use crate::committer::Patience;
 use crate::instance::{Instance, Needs};
 use crate::job::{Level, Queued};
-use crate::options::OWNED_INSTANCES_MAX;
+use crate::options::{OWNED_INSTANCES_MAX, TRIM_MAX};
 use crate::report::Report;
 use crate::shared::Shared;
 use crate::store::LocalWorker;
@@ -80,41 +81,45 @@ impl Session {
 
     // ---- instances come ----
 
+    /// The table, unless the session has ended: then whatever was this worker's is released in the store by now, or will be.
+    /// What is put into it under this lock is found by [`end`](Self::end), which clears it after it has said that it is over.
+    fn live_table(&self) -> Option<MutexGuard<'_, Table>> {
+        let table = self.table.lock();
+        (!self.has_ended()).then_some(table)
+    }
+
     /// An instance was acquired, or started and claimed.
     pub(crate) fn insert(self: &Arc<Self>, acquired: AcquiredInstance) {
-        if self.has_ended() {
-            // Whatever was this worker's is released in the store by now, or will be.
-            return;
-        }
-        let key = acquired.key;
-        let kept = self
-            .table
-            .lock()
-            .take_released(key, acquired.epoch, acquired.next_event_id);
-        let reused = match kept {
-            Some((instance, true)) if instance.lock().reuse(acquired.epoch, &acquired.messages) => Some(instance),
-            Some((stale, _)) => {
-                self.drop_generator(&stale);
-                None
-            }
-            None => None,
-        };
-        let instance = match reused {
-            Some(instance) => instance,
-            None => match Instance::new(self.shared.next_token(), acquired, self.shared.options.budget) {
-                Ok(instance) => instance,
-                Err((instance, problem)) => {
-                    self.table.lock().insert(Arc::clone(&instance));
-                    return self.suspend(&instance, Report::of_problem(&problem.to_string()));
+        let stale = {
+            let Some(mut table) = self.live_table() else { return };
+            match table.take_released(acquired.key, acquired.epoch, acquired.next_event_id) {
+                Some((instance, true)) => {
+                    // In one go with what follows, or its engine could be set aside in between.
+                    instance.lock().reuse(acquired.epoch, acquired.messages);
+                    return self.own(table, instance);
                 }
-            },
+                Some((stale, false)) => Some(stale),
+                None => None,
+            }
         };
-        let needs = {
-            let mut table = self.table.lock();
-            let came_early = table.insert(Arc::clone(&instance));
-            // Still under the table's lock: nobody else has found it, so nobody else makes it ready.
-            instance.lock().make_ready(came_early)
-        };
+        if let Some(stale) = stale {
+            self.forget(&stale, AbortReason::LeaseLost);
+        }
+        match Instance::new(self.shared.next_token(), acquired, self.shared.options.budget) {
+            Ok(instance) => {
+                if let Some(table) = self.live_table() {
+                    self.own(table, instance);
+                }
+            }
+            Err((instance, problem)) => self.suspend(&instance, Report::of_problem(&problem.to_string())),
+        }
+    }
+
+    fn own(self: &Arc<Self>, mut table: MutexGuard<'_, Table>, instance: Arc<Instance>) {
+        let came_early = table.insert(Arc::clone(&instance));
+        // Still under the table's lock: nobody else has found it, so nobody else makes it ready.
+        let needs = instance.lock().make_ready(came_early);
+        drop(table);
         match needs {
             Needs::Nothing => self.shared.lane.push(Class::First, Queued::Turn(instance)),
             Needs::Messages => self.load_messages(instance),
@@ -124,16 +129,19 @@ impl Session {
 
     /// Messages of the inbox. Those of instances that are not here yet are fetched again when they are.
     pub(crate) fn receive(self: &Arc<Self>, key: InstanceKey, completion: Completion) {
-        let instance = {
+        let queued = {
+            // Until it is kept: an instance that is released meanwhile must see that something came for the next one with its key.
             let mut table = self.table.lock();
-            let found = table.get(key).cloned();
-            if found.is_none() {
-                table.came_early(key);
+            match table.get(key).cloned() {
+                Some(instance) => self.notified(&instance, Some(completion)),
+                None => {
+                    table.came_early(key);
+                    None
+                }
             }
-            found
         };
-        if let Some(instance) = instance {
-            self.notify(&instance, Some(completion));
+        if let Some(queued) = queued {
+            self.shared.lane.push(Class::First, queued);
         }
     }
 
@@ -170,8 +178,9 @@ impl Session {
 
     // ---- activities ----
 
-    /// Carry out the effects of a turn that is durable.
-    pub(crate) fn carry_out(self: &Arc<Self>, instance: &Arc<Instance>, effects: Vec<Effect>) {
+    /// Carry out the effects of a turn that is durable. The instance's core is locked, and it was not forgotten: whoever forgets
+    /// it from here on finds the attempts.
+    pub(crate) fn carry_out(&self, instance: &Arc<Instance>, effects: Vec<Effect>) {
         if effects.is_empty() {
             return;
         }
@@ -204,9 +213,7 @@ impl Session {
                 }
             }
         }
-        while let Some(token) = activities.admit() {
-            self.shared.lane.push(Class::Later, Queued::Activity(token));
-        }
+        self.admit(&mut activities);
     }
 
     /// An attempt is over. Called on the lane's thread. `true`: the lane was parked and has work now.
@@ -230,9 +237,10 @@ impl Session {
         drain
     }
 
-    pub(crate) fn abort(&self, tokens: Vec<ActivityToken>, reason: AbortReason) {
-        for token in tokens {
-            self.shared.lane.push(Class::First, Queued::Abort(token, reason));
+    /// Give attempts that wait the slots that are free.
+    fn admit(&self, activities: &mut Activities) {
+        while let Some(token) = activities.admit() {
+            self.shared.lane.push(Class::Later, Queued::Activity(token));
         }
     }
 
@@ -240,17 +248,16 @@ impl Session {
     pub(crate) async fn run_alarms(self: Arc<Self>) {
         loop {
             match self.alarms.next().await {
-                Alarm::Timer(instance) => {
+                (id, Alarm::Timer(instance)) => {
                     if let Some(instance) = instance.upgrade() {
+                        instance.lock().alarm.take_if(|alarm| *alarm == id);
                         self.notify(&instance, None);
                     }
                 }
-                Alarm::Retry(token) => {
+                (_, Alarm::Retry(token)) => {
                     let mut activities = self.activities.lock();
                     activities.due(token);
-                    while let Some(token) = activities.admit() {
-                        self.shared.lane.push(Class::Later, Queued::Activity(token));
-                    }
+                    self.admit(&mut activities);
                 }
             }
         }
@@ -258,68 +265,63 @@ impl Session {
 
     // ---- instances go ----
 
-    /// Keep as many generators as the cache may hold.
-    pub(crate) fn trim(self: &Arc<Self>) {
-        let max = self.shared.options.cached_instances_max;
-        let surplus = {
-            let table = self.table.lock();
-            if table.hot_len() <= max {
+    /// Keep as many generators as the cache may hold, and those in use. Only a few are looked at each time: each turn does that
+    /// again, and a cache that is smaller than what runs at once must not cost every turn a walk over all of it.
+    pub(crate) fn trim(&self, table: &mut Table) {
+        for _ in 0..TRIM_MAX {
+            let Some(instance) = table.take_surplus(self.shared.options.cached_instances_max) else {
                 return;
-            } else {
-                table.surplus(max)
-            }
-        };
-        for instance in surplus {
+            };
             let mut core = instance.lock();
-            let released = core.process.state() == State::Complete;
-            if !core.process.is_idle() && !released {
-                continue;
-            }
-            core.engine = None;
-            let hot = std::mem::take(&mut core.hot);
-            drop(core);
-            let mut table = self.table.lock();
-            table.cool(instance.token);
-            if released && table.is_released(&instance) {
-                table.remove(&instance);
-            }
-            drop(table);
-            if hot {
-                self.shared.lane.push(Class::First, Queued::Drop(instance.token));
+            let is_released = table.is_released(&instance);
+            if core.process.is_idle() || is_released {
+                core.engine = None;
+                if std::mem::take(&mut core.hot) {
+                    // Before anything can load it again: the next turn must find no generator.
+                    self.shared.lane.push(Class::First, Queued::Drop(instance.token));
+                }
+                drop(core);
+                if is_released {
+                    table.remove(&instance);
+                }
+            } else if table.owns(&instance) {
+                table.touch(&instance);
             }
         }
     }
 
     fn drop_generator(&self, instance: &Instance) {
-        let hot = {
-            let mut core = instance.lock();
-            core.process.complete();
-            std::mem::take(&mut core.hot)
-        };
-        if hot {
+        let mut core = instance.lock();
+        core.process.complete();
+        if let Some(alarm) = core.alarm.take() {
+            self.alarms.cancel(alarm);
+        }
+        if std::mem::take(&mut core.hot) {
             self.shared.lane.push(Class::First, Queued::Drop(instance.token));
         }
     }
 
     /// The instance has ended, or is another's by now: forget it and abort what it still runs.
     pub(crate) fn forget(self: &Arc<Self>, instance: &Arc<Instance>, reason: AbortReason) {
-        self.table.lock().remove(instance);
+        // First, so that a turn which begins meanwhile either finds that, or has entered what is removed next.
         self.drop_generator(instance);
-        let (aborted, admitted) = {
+        self.table.lock().remove(instance);
+        {
             let mut activities = self.activities.lock();
-            let aborted = activities.cancel_all(instance.key);
-            let admitted: Vec<ActivityToken> = std::iter::from_fn(|| activities.admit()).collect();
-            (aborted, admitted)
-        };
-        self.abort(aborted, reason);
-        for token in admitted {
-            self.shared.lane.push(Class::Later, Queued::Activity(token));
+            for token in activities.cancel_all(instance) {
+                self.shared.lane.push(Class::First, Queued::Abort(token, reason));
+            }
+            self.admit(&mut activities);
         }
         self.tell_drained();
     }
 
     /// Hold an instance whose code or history is not fit to go on. Nothing of its turn is stored.
     pub(crate) fn suspend(self: &Arc<Self>, instance: &Arc<Instance>, report: Report) {
+        if self.has_ended() {
+            // What went wrong may have gone wrong because of that; another worker will see.
+            return;
+        }
         self.shared.log(
             Level::Error,
             format!("instance '{}' is suspended: {}", instance.id, report.headline()),
@@ -344,7 +346,16 @@ impl Session {
         };
         self.forget(instance, AbortReason::Cancelled);
         let (this, id) = (Arc::clone(self), instance.id.clone());
-        let done = Box::new(move |_| this.shared.store.watch.changed(&id));
+        let done = Box::new(move |answer: Result<_, ProviderError>| match answer {
+            Ok(_) => this.shared.store.watch.changed(&id),
+            Err(error) => this.shared.log(
+                Level::Error,
+                format!(
+                    "instance '{id}' could not be suspended, it stays with worker {}: {error}",
+                    this.worker
+                ),
+            ),
+        });
         self.shared
             .store
             .committer
@@ -365,12 +376,10 @@ impl Session {
 
     /// Whether nothing runs and nothing is being committed.
     pub(crate) fn is_drained(&self) -> bool {
-        self.activities.lock().running() == 0
-            && self
-                .table
-                .lock()
-                .owned()
-                .all(|i| matches!(i.lock().process.state(), State::Idle | State::Complete))
+        // Each lock by itself: they would be taken in the wrong order.
+        let running = self.activities.lock().running();
+        let waits = |instance: &Arc<Instance>| matches!(instance.lock().process.state(), State::Idle | State::Complete);
+        running == 0 && self.table.lock().owned().all(waits)
     }
 
     pub(crate) fn tell_drained(&self) {
@@ -380,7 +389,12 @@ impl Session {
     }
 
     pub(crate) fn keep_tasks(&self, tasks: Vec<JoinHandle<()>>) {
-        *self.tasks.lock() = tasks;
+        let mut kept = self.tasks.lock();
+        if self.has_ended() {
+            tasks.iter().for_each(JoinHandle::abort);
+        } else {
+            *kept = tasks;
+        }
     }
 
     /// Until it has ended.
@@ -395,23 +409,20 @@ impl Session {
         for task in self.tasks.lock().drain(..) {
             task.abort();
         }
-        self.over.notify_one();
         self.drain();
-        let running = self.activities.lock().clear();
-        self.abort(running, reason);
-        for instance in self.table.lock().clear() {
+        for token in self.activities.lock().clear() {
+            self.shared.lane.push(Class::First, Queued::Abort(token, reason));
+        }
+        let all = self.table.lock().clear();
+        for instance in all {
             self.drop_generator(&instance);
         }
+        // Last: the next session begins when nothing of this one can be found any more.
+        self.over.notify_one();
     }
 
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
-    }
-
-    /// The generator of an instance, if it has one, is used again.
-    pub(crate) fn touch(self: &Arc<Self>, instance: &Arc<Instance>) {
-        self.table.lock().touch(instance);
-        self.trim();
     }
 
     /// How many more instances it may own.
@@ -423,10 +434,10 @@ impl Session {
         }
     }
 
-    /// An instance is due at a time and nobody owns it.
+    /// An instance is due at a time and nobody owns it, or one that was due already can be run from now on.
     pub(crate) fn due_at(&self, at_ms: i64) {
         let mut next = self.next_acquire_ms.lock();
-        if next.is_none_or(|n| at_ms < n) {
+        if next.is_none_or(|n| at_ms <= n) {
             *next = Some(at_ms);
             drop(next);
             self.acquire_wanted.notify_one();

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use perdure_engine::{Event, EventId, EventRecord, ExecutionId, MessageBody, Payload};
 use perdure_provider::{
     AcquiredInstance, Clock, InstanceKey, InstanceStatus, NewInstance, NewMessage, OnConflict, Outcome, Provider,
-    Terminate, WorkerId, Write,
+    ProviderError, ProviderErrorKind, Terminate, WorkerId, Write,
 };
 use tokio::runtime::Handle;
 
@@ -370,7 +370,10 @@ impl Drop for Store {
 fn unexpected(outcome: Result<Outcome, RuntimeError>) -> RuntimeError {
     match outcome {
         Err(error) => error,
-        Ok(outcome) => unreachable!("no store answers this write with {outcome:?}"),
+        Ok(outcome) => {
+            let message = format!("the store answered a write with {outcome:?}, which does not fit it");
+            ProviderError::new(ProviderErrorKind::Internal, message).into()
+        }
     }
 }
 

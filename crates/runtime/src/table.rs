@@ -33,8 +33,9 @@ impl Table {
     /// The instance is owned from now on. `true`: messages came for it before.
     pub(crate) fn insert(&mut self, instance: Arc<Instance>) -> bool {
         let key = instance.key;
-        self.owned.insert(key, instance);
-        self.early.keys.remove(&key) || self.early.any
+        // One that is replaced was released and does not know it yet; what came since may have gone to it.
+        let replaced = self.owned.insert(key, instance).is_some();
+        self.early.keys.remove(&key) || self.early.any || replaced
     }
 
     /// A message came for an instance that is not here.
@@ -57,9 +58,14 @@ impl Table {
             .or_else(|| self.released.get(&key).map(|(instance, _, _)| instance))
     }
 
+    /// Whether it is this very instance that is owned, and not a later one with its key.
+    pub(crate) fn owns(&self, instance: &Instance) -> bool {
+        self.owned.get(&instance.key).is_some_and(|i| i.token == instance.token)
+    }
+
     /// Forget an instance altogether.
     pub(crate) fn remove(&mut self, instance: &Instance) {
-        if self.owned.get(&instance.key).is_some_and(|i| i.token == instance.token) {
+        if self.owns(instance) {
             self.owned.remove(&instance.key);
         }
         if self
@@ -91,20 +97,17 @@ impl Table {
         Some((instance, valid))
     }
 
-    /// The instance has a generator and was used just now.
+    /// The instance has a generator and is used now.
     pub(crate) fn touch(&mut self, instance: &Arc<Instance>) {
         self.hot.insert(instance.token, Arc::clone(instance));
     }
 
-    /// The instance has no generator any more.
-    pub(crate) fn cool(&mut self, token: Token) {
-        self.hot.remove(&token);
-    }
-
-    /// Generators beyond `max`: the least recently used ones, which the caller may set aside.
-    pub(crate) fn surplus(&self, max: usize) -> Vec<Arc<Instance>> {
-        let n = self.hot.len().saturating_sub(max);
-        self.hot.values().take(n).cloned().collect()
+    /// The least recently used instance with a generator, when there are more of these than `max`. It is taken out.
+    pub(crate) fn take_surplus(&mut self, max: usize) -> Option<Arc<Instance>> {
+        if self.hot.len() <= max {
+            return None;
+        }
+        self.hot.pop_front().map(|(_, instance)| instance)
     }
 
     pub(crate) fn is_released(&self, instance: &Instance) -> bool {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use parking_lot::MutexGuard;
 use perdure_engine::{
     Awaited, Command, Delivery, Effect, EventId, Outcome as End, Step, Terminal, TurnOutput, Waiting,
 };
 use perdure_provider::{AfterTurn, Outcome, ProviderError, ProviderErrorKind, Status, StatusChange, TurnCommit, Write};
-use perdure_scheduler::Class;
+use perdure_scheduler::{Class, State};
 
 use crate::activities::AbortReason;
 use crate::committer::Patience;
@@ -34,8 +35,9 @@ impl Turn {
     pub(crate) fn with_engine<T>(&self, f: impl FnOnce(&mut perdure_engine::Engine) -> T) -> Result<T, RuntimeError> {
         let mut core = self.instance.lock();
         match &mut core.engine {
-            Some(engine) if !self.session.has_ended() => Ok(f(engine)),
-            _ => Err(NO_TURN),
+            // Also when its session has ended: the code goes on to its next wait, and nothing of that is stored.
+            Some(engine) => Ok(f(engine)),
+            None => Err(NO_TURN),
         }
     }
 }
@@ -48,13 +50,16 @@ pub(crate) fn in_progress(turn: Option<Turn>) -> Result<Turn, RuntimeError> {
 /// A queued turn has come to the front. `None`: its instance is gone or another's meanwhile.
 pub(crate) fn begin(session: Arc<Session>, instance: Arc<Instance>) -> Option<Turn> {
     {
+        let mut table = session.table.lock();
         let mut core = instance.lock();
         if !core.process.begin() {
             return None;
         }
         core.hot = true;
+        drop(core);
+        table.touch(&instance);
+        session.trim(&mut table);
     }
-    session.touch(&instance);
     Some(Turn { session, instance })
 }
 
@@ -88,7 +93,16 @@ pub(crate) fn end(turn: Turn) {
     let mut core = instance.lock();
     core.take_in();
     let Some(engine) = &mut core.engine else { return };
-    let output = engine.end_turn();
+    let mut output = engine.end_turn();
+    let (is_runnable, is_live) = (engine.is_runnable(now), !engine.is_replaying());
+    if core.reloaded && is_live {
+        // The engine names every open activity once it is past its history; those that run here already must not be started
+        // again. This thread alone settles them, so one that runs now tells its end after this turn.
+        let activities = session.activities.lock();
+        let runs = |effect: &Effect| matches!(effect, Effect::StartActivity { task, .. } if activities.has(instance.key, task.scheduled));
+        output.effects.retain(|effect| !runs(effect));
+        core.reloaded = false;
+    }
     let after = match output.waiting {
         Waiting::History { from } => {
             debug_assert!(output.is_empty(), "a replay stores nothing");
@@ -104,16 +118,13 @@ pub(crate) fn end(turn: Turn) {
         Waiting::Outside {
             open_activities: 0,
             timer_at_ms,
-        } if timer_at_ms.is_none_or(|at| at > now + HOLD_TIMER_MS) && !engine.is_runnable(now) => AfterTurn::Release {
+        } if timer_at_ms.is_none_or(|at| at > now + HOLD_TIMER_MS) && !is_runnable => AfterTurn::Release {
             wake_at_ms: timer_at_ms,
         },
         Waiting::More | Waiting::Outside { .. } => AfterTurn::Hold,
     };
     if after == AfterTurn::Hold && output.is_empty() {
-        let (effects, waiting) = (output.effects, output.waiting);
-        drop(core);
-        session.carry_out(&instance, effects);
-        return go_on(&session, &instance, &waiting);
+        return go_on(&session, &instance, core, output.effects, &output.waiting);
     }
     if core.process.block() {
         let (write, kept) = commit_of(&session, &instance, &core, output, after, now);
@@ -193,19 +204,19 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, kept: Kept, answer
     let store = &session.shared.store;
     match answer {
         Ok(Outcome::Committed { wake_at_ms, .. }) => {
-            instance.lock().next_event_id = kept.next_event_id;
+            let mut core = instance.lock();
+            core.next_event_id = kept.next_event_id;
             match kept.after {
-                AfterTurn::Hold => {
-                    session.carry_out(instance, kept.effects);
-                    go_on(session, instance, &kept.waiting);
-                }
+                AfterTurn::Hold => go_on(session, instance, core, kept.effects, &kept.waiting),
                 AfterTurn::Release { .. } => {
+                    drop(core);
                     released(session, instance);
                     if let Some(at) = wake_at_ms {
                         session.due_at(at);
                     }
                 }
                 AfterTurn::End { .. } => {
+                    drop(core);
                     session.forget(instance, AbortReason::Cancelled);
                     session.shared.metrics.ended();
                 }
@@ -216,6 +227,8 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, kept: Kept, answer
                 store.watch.changed(&instance.id);
             }
         }
+        // It was terminated in this process, or the session is over.
+        Ok(Outcome::Fenced) if instance.lock().process.state() == State::Complete => session.shared.metrics.fenced(),
         Ok(Outcome::Fenced) => {
             session.shared.log(
                 Level::Warn,
@@ -227,56 +240,82 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, kept: Kept, answer
             session.shared.metrics.fenced();
             session.forget(instance, AbortReason::LeaseLost);
         }
-        Ok(other) => unreachable!("a turn is committed or fenced off, not {other:?}"),
         Err(error) if error.kind == ProviderErrorKind::Closed => session.forget(instance, AbortReason::LeaseLost),
         // Not for want of trying: the store refuses what the turn did, and would refuse it again.
-        Err(error) => session.suspend(
-            instance,
-            Report::of_problem(&format!("a turn could not be stored: {error}")),
-        ),
+        Err(error) => unstorable(session, instance, &error.to_string()),
+        Ok(other) => unstorable(session, instance, &format!("the store answered {other:?}")),
     }
     session.tell_drained();
 }
 
-/// The instance stays: let it wait, or have its next turn.
-fn go_on(session: &Arc<Session>, instance: &Arc<Instance>, waiting: &Waiting) {
-    let ready = {
-        let mut core = instance.lock();
-        if let Waiting::Outside {
-            timer_at_ms: Some(at), ..
-        } = waiting
-            && core.alarm_ms.replace(*at) != Some(*at)
-        {
-            session.alarms.set(*at, Alarm::Timer(Arc::downgrade(instance)));
+fn unstorable(session: &Arc<Session>, instance: &Arc<Instance>, why: &str) {
+    session.suspend(
+        instance,
+        Report::of_problem(&format!("a turn could not be stored: {why}")),
+    );
+}
+
+/// What the turn did is durable, and the instance stays: start what it asked for, then let it wait, or have its next turn.
+fn go_on(
+    session: &Arc<Session>,
+    instance: &Arc<Instance>,
+    mut core: MutexGuard<'_, Core>,
+    effects: Vec<Effect>,
+    waiting: &Waiting,
+) {
+    if core.process.state() == State::Complete {
+        // Forgotten meanwhile: nobody waits for what it asked for.
+        return;
+    }
+    session.carry_out(instance, effects);
+    if let Waiting::Outside { timer_at_ms, .. } = waiting
+        && core.alarm.map(|alarm| alarm.at_ms) != *timer_at_ms
+    {
+        if let Some(old) = core.alarm.take() {
+            session.alarms.cancel(old);
         }
-        let more = *waiting == Waiting::More || core.is_runnable(session.now_ms());
-        core.process.end(more)
-    };
+        core.alarm = timer_at_ms.map(|at| session.alarms.set(at, Alarm::Timer(Arc::downgrade(instance))));
+    }
+    let more = *waiting == Waiting::More || core.is_runnable(session.now_ms());
+    let ready = core.process.end(more);
+    drop(core);
     if ready {
         session
             .shared
             .lane
             .push(Class::First, Queued::Turn(Arc::clone(instance)));
+    } else {
+        session.trim(&mut session.table.lock());
     }
-    session.trim();
     session.tell_drained();
 }
 
 /// The instance sleeps in the store. If it waits for a message its generator is kept for as long as the cache has room.
 fn released(session: &Arc<Session>, instance: &Arc<Instance>) {
-    let kept = {
+    let is_kept = {
         let mut table = session.table.lock();
         let mut core = instance.lock();
-        core.process.complete();
+        let is_owned = table.owns(instance);
         let awaits = core.engine.as_ref().is_some_and(perdure_engine::Engine::awaits_message);
-        let keep = awaits && session.shared.options.cached_instances_max > 0;
-        if keep {
+        let is_kept = is_owned && awaits && session.shared.options.cached_instances_max > 0;
+        core.process.complete();
+        if is_kept {
             table.keep_released(Arc::clone(instance), core.epoch, core.next_event_id);
+        } else if is_owned && core.has_pending_messages() {
+            // They may be for its next owner, which this worker may be already in the store.
+            table.came_early(instance.key);
         }
-        keep
+        if !is_kept {
+            // In one go with the above: what comes from here on comes early, too.
+            drop(core);
+            table.remove(instance);
+        } else {
+            drop(core);
+            session.trim(&mut table);
+        }
+        is_kept
     };
-    if !kept {
+    if !is_kept {
         session.forget(instance, AbortReason::Cancelled);
     }
-    session.trim();
 }

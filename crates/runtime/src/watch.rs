@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use perdure_provider::{InstanceStatus, Provider, ProviderError};
+use perdure_provider::{InstanceStatus, Provider, ProviderError, ProviderErrorKind};
 use tokio::sync::Notify;
 
 use crate::options::{RETRY_DELAYS, STATUS_PAGE};
@@ -29,6 +29,8 @@ pub type WaitId = u64;
 
 struct Waiter {
     id: WaitId,
+    /// It came as the so-many-th: a read that had begun before says nothing about it.
+    number: u64,
     awaiting: Awaiting,
     done: WaitDone,
 }
@@ -38,6 +40,23 @@ struct State {
     waiters: HashMap<String, Vec<Waiter>>,
     instance_of: HashMap<WaitId, String>,
     dirty: HashSet<String>,
+    /// Read together with others, the status could not be read at all: each of these is read by itself.
+    suspects: Vec<String>,
+    /// How many waits there were.
+    added: u64,
+}
+
+impl State {
+    fn take_page(&mut self) -> Vec<String> {
+        if let Some(suspect) = self.suspects.pop() {
+            return vec![suspect];
+        }
+        let page: Vec<String> = self.dirty.iter().take(STATUS_PAGE).cloned().collect();
+        for id in &page {
+            self.dirty.remove(id);
+        }
+        page
+    }
 }
 
 /// The waits of one process on one store.
@@ -51,13 +70,16 @@ impl Watch {
     /// Wait. The first look at the store follows at once, so that nothing is missed that happened before.
     pub(crate) fn add(&self, id: WaitId, instance: String, awaiting: Awaiting, done: WaitDone) {
         let mut state = self.state.lock();
+        let number = state.added;
+        state.added += 1;
         state.instance_of.insert(id, instance.clone());
         state.dirty.insert(instance.clone());
-        state
-            .waiters
-            .entry(instance)
-            .or_default()
-            .push(Waiter { id, awaiting, done });
+        state.waiters.entry(instance).or_default().push(Waiter {
+            id,
+            number,
+            awaiting,
+            done,
+        });
         drop(state);
         self.changed.notify_one();
     }
@@ -101,13 +123,9 @@ impl Watch {
     pub(crate) async fn run(self: Arc<Self>, provider: Arc<dyn Provider>) {
         let mut delay = RETRY_DELAYS.0;
         loop {
-            let page: Vec<String> = {
+            let (page, asked) = {
                 let mut state = self.state.lock();
-                let page: Vec<String> = state.dirty.iter().take(STATUS_PAGE).cloned().collect();
-                for id in &page {
-                    state.dirty.remove(id);
-                }
-                page
+                (state.take_page(), state.added)
             };
             if page.is_empty() {
                 self.changed.notified().await;
@@ -117,7 +135,12 @@ impl Watch {
                 Ok(statuses) => {
                     delay = RETRY_DELAYS.0;
                     for (id, status) in page.iter().zip(statuses) {
-                        self.settle(id, status.as_ref());
+                        self.settle(
+                            id,
+                            asked,
+                            |awaiting| is_over(awaiting, status.as_ref()),
+                            &Ok(status.clone()),
+                        );
                     }
                 }
                 Err(error) if error.retryable() => {
@@ -125,27 +148,35 @@ impl Watch {
                     crate::time::sleep(delay).await;
                     delay = (delay * 2).min(RETRY_DELAYS.1);
                 }
+                // One status that cannot be read must not end the waits for the others.
+                Err(error) if page.len() > 1 && error.kind != ProviderErrorKind::Closed => {
+                    self.state.lock().suspects.extend(page);
+                }
                 Err(error) => {
-                    let waiters: Vec<Waiter> = std::mem::take(&mut *self.state.lock())
-                        .waiters
-                        .into_values()
-                        .flatten()
-                        .collect();
-                    for waiter in waiters {
-                        (waiter.done)(Err(error.clone()));
+                    for id in &page {
+                        self.settle(id, asked, |_| true, &Err(error.clone()));
                     }
                 }
             }
         }
     }
 
-    fn settle(&self, instance: &str, status: Option<&InstanceStatus>) {
+    /// End those waits for an instance that are over, among the first `asked` ones.
+    fn settle(
+        &self,
+        instance: &str,
+        asked: u64,
+        is_over: impl Fn(Awaiting) -> bool,
+        answer: &Result<Option<InstanceStatus>, ProviderError>,
+    ) {
         let settled = {
             let mut state = self.state.lock();
             let Some(waiters) = state.waiters.get_mut(instance) else {
                 return;
             };
-            let settled: Vec<Waiter> = waiters.extract_if(.., |w| is_over(w.awaiting, status)).collect();
+            let settled: Vec<Waiter> = waiters
+                .extract_if(.., |w| w.number < asked && is_over(w.awaiting))
+                .collect();
             if waiters.is_empty() {
                 state.waiters.remove(instance);
             }
@@ -155,8 +186,15 @@ impl Watch {
             settled
         };
         for waiter in settled {
-            (waiter.done)(Ok(status.cloned()));
+            (waiter.done)(answer.clone());
         }
+    }
+
+    /// Waits, and what is kept for them.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        let state = self.state.lock();
+        state.waiters.len() + state.instance_of.len() + state.dirty.len() + state.suspects.len()
     }
 }
 

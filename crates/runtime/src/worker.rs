@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use perdure_engine::{Completion, MessageSeq};
 use perdure_provider::{Acquire, NewWorker, ProviderErrorKind, WorkerId};
+use tokio::time::Instant;
 
 use crate::activities::AbortReason;
 use crate::error::RuntimeError;
@@ -16,31 +17,43 @@ use crate::session::Session;
 use crate::shared::Shared;
 use crate::store::LocalWorker;
 
-/// Register a worker and set its session going.
-pub(crate) async fn begin(shared: &Arc<Shared>) -> Result<Arc<Session>, RuntimeError> {
+/// Register a new worker.
+pub(crate) async fn register(shared: &Shared) -> Result<WorkerId, RuntimeError> {
     let process = ThisProcess::read();
     let worker = WorkerId(Arc::from(uuid::Uuid::now_v7().hyphenated().to_string()));
     let row = NewWorker {
         id: worker.clone(),
         name: shared.options.worker_name.clone(),
-        host: process.host.clone(),
+        host: process.host,
         pid: process.pid,
-        process_start: process.start.clone(),
+        process_start: process.start,
         lease_ms: lease_ms(shared),
     };
     shared.store.provider.register_worker(row).await?;
-    let session = Session::new(Arc::clone(shared), worker);
+    Ok(worker)
+}
+
+/// Let a session whose worker was just registered take work.
+pub(crate) fn set_going(session: &Arc<Session>) {
     let local: Arc<dyn LocalWorker> = session.clone();
-    shared.store.attach(&local);
+    session.shared.store.attach(&local);
     let tasks: [std::pin::Pin<Box<dyn Future<Output = ()> + Send>>; 5] = [
-        Box::pin(Arc::clone(&session).run_alarms()),
-        Box::pin(acquire(Arc::clone(&session))),
-        Box::pin(inbox(Arc::clone(&session))),
-        Box::pin(renew(Arc::clone(&session))),
-        Box::pin(take_over(Arc::clone(&session), process)),
+        Box::pin(Arc::clone(session).run_alarms()),
+        Box::pin(acquire(Arc::clone(session))),
+        Box::pin(inbox(Arc::clone(session))),
+        Box::pin(renew(Arc::clone(session))),
+        Box::pin(take_over(Arc::clone(session))),
     ];
-    session.keep_tasks(tasks.into_iter().map(|task| shared.store.tokio.spawn(task)).collect());
-    Ok(session)
+    let tokio = &session.shared.store.tokio;
+    session.keep_tasks(tasks.into_iter().map(|task| tokio.spawn(task)).collect());
+}
+
+/// Give back what a worker owns, and its row.
+pub(crate) async fn release(shared: &Shared, worker: &WorkerId) {
+    if let Err(error) = shared.store.provider.release_worker(worker).await {
+        let message = format!("what worker {worker} owned is taken over when its lease ends: {error}");
+        shared.log(Level::Warn, message);
+    }
 }
 
 fn lease_ms(shared: &Shared) -> u64 {
@@ -116,8 +129,16 @@ async fn inbox(session: Arc<Session>) {
         session.inbox_wanted.notified().await;
         loop {
             let provider = &session.shared.store.provider;
-            let Ok(messages) = retrying(|| provider.read_inbox(&session.worker, after, INBOX_PAGE)).await else {
-                return;
+            let messages = match retrying(|| provider.read_inbox(&session.worker, after, INBOX_PAGE)).await {
+                Ok(messages) => messages,
+                Err(error) if error.kind == ProviderErrorKind::Closed => return,
+                Err(error) => {
+                    // Without its messages the worker would hold its instances for nothing.
+                    let message = format!("messages could not be read, trying again: {error}");
+                    session.shared.log(Level::Error, message);
+                    crate::time::sleep(RETRY_DELAYS.1).await;
+                    continue;
+                }
             };
             let full = messages.len() == INBOX_PAGE;
             for (key, message) in messages {
@@ -135,13 +156,14 @@ async fn inbox(session: Arc<Session>) {
 async fn renew(session: Arc<Session>) {
     let shared = Arc::clone(&session.shared);
     let lease = shared.options.lease;
-    let mut renewed_ms = session.now_ms();
+    // By a clock that nobody can set: a wall clock that jumps must neither end a lease nor prolong it.
+    let mut renewed = Instant::now();
     loop {
         crate::time::sleep(lease / 3).await;
-        let asked_ms = session.now_ms();
-        let answer = retry_until(renewed_ms, &session).await;
+        let asked = Instant::now();
+        let answer = retry_until(renewed + lease, &session).await;
         match answer {
-            Some(true) => renewed_ms = asked_ms,
+            Some(true) => renewed = asked,
             lost => {
                 let why = if lost.is_none() {
                     "the store did not answer in time"
@@ -160,20 +182,19 @@ async fn renew(session: Arc<Session>) {
 }
 
 /// Renew, again and again while the store fails, until the lease is about to end; then `None`.
-async fn retry_until(renewed_ms: i64, session: &Session) -> Option<bool> {
+async fn retry_until(end: Instant, session: &Session) -> Option<bool> {
     let lease = lease_ms(&session.shared);
-    let ends_ms = renewed_ms.saturating_add(i64::try_from(lease).unwrap_or(i64::MAX));
-    let left = Duration::from_millis(u64::try_from(ends_ms - session.now_ms()).unwrap_or(0));
     let provider = &session.shared.store.provider;
     let renewal = retrying(|| provider.renew_worker(&session.worker, lease));
     tokio::select! {
         answer = renewal => answer.ok(),
-        () = crate::time::sleep(left) => None,
+        () = tokio::time::sleep_until(end) => None,
     }
 }
 
 /// Take dead workers over: at once when their process on this machine is gone, else when their lease has ended.
-async fn take_over(session: Arc<Session>, process: ThisProcess) {
+async fn take_over(session: Arc<Session>) {
+    let process = ThisProcess::read();
     let shared = &session.shared;
     let provider = &shared.store.provider;
     loop {

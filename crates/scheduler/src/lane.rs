@@ -40,17 +40,16 @@ impl<J> Default for Lane<J> {
 }
 
 impl<J> Lane<J> {
-    /// Say how the thread is woken. Until then pushed jobs wait.
+    /// Say how the thread is woken. Until then pushed jobs wait. A thread before this one may have left without draining the lane.
     pub fn attach(&self, wake: Box<dyn Fn() + Send + Sync>) {
         *self.wake.lock() = Some(wake);
-        if !self.is_empty() {
+        let mut state = self.state.lock();
+        state.parked = state.first.is_empty() && state.later.is_empty();
+        let is_parked = state.parked;
+        drop(state);
+        if !is_parked {
             self.unpark();
         }
-    }
-
-    /// Nobody drains it any more.
-    pub fn detach(&self) {
-        *self.wake.lock() = None;
     }
 
     /// Add a job, from any thread, and wake the lane if it was parked (L3).
@@ -149,6 +148,21 @@ mod tests {
         lane.attach(Box::new(move || {
             counter.fetch_add(1, Ordering::SeqCst);
         }));
+        assert_eq!(wakes.load(Ordering::SeqCst), 1);
+    }
+
+    /// Its lane was not parked, so no push woke the next thread.
+    #[test]
+    fn a_thread_that_left_in_the_middle_does_not_keep_the_next_from_being_woken() {
+        let (lane, _) = counted();
+        lane.push(Class::First, 1);
+        assert_eq!(lane.pop(), Some(1));
+        let wakes = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&wakes);
+        lane.attach(Box::new(move || {
+            counter.fetch_add(1, Ordering::SeqCst);
+        }));
+        lane.push(Class::First, 2);
         assert_eq!(wakes.load(Ordering::SeqCst), 1);
     }
 

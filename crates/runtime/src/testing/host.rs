@@ -1,0 +1,417 @@
+//! A host that runs scripts: each orchestration is a list of things to do one after the other.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use perdure_engine::{
+    ActivityOptions, Awaited, Command, Delivery, EventId, Mailbox, MessageBody, Outcome as End, Payload, RetryPolicy,
+};
+use tokio::runtime::Handle;
+
+use super::{Memory, PausedClock};
+use crate::{
+    AbortReason, ActivityJob, Awaiting, Conflict, Failure, Host, Job, Metrics, Runtime, RuntimeError, RuntimeOptions,
+    StartRequest, Store, Token,
+};
+
+/// One thing that a script does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Op {
+    /// Schedule an activity and wait for it.
+    Activity(&'static str),
+    /// Schedule an activity that is tried again and again, and wait for it.
+    Retried(&'static str),
+    /// Schedule an activity and go on.
+    Spawn(&'static str),
+    /// Give up what was scheduled last.
+    Cancel,
+    /// Wait for a message.
+    Event(&'static str),
+    /// Wait for a time, ms.
+    Sleep(i64),
+    /// Set the custom status.
+    Status(&'static str),
+}
+
+pub(crate) type Script = &'static [Op];
+
+/// A generator.
+struct Generator {
+    script: Script,
+    at: usize,
+    last: Option<EventId>,
+    is_issued: bool,
+}
+
+struct Waker(Arc<AtomicUsize>);
+
+impl Host for Waker {
+    fn wake(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// A runtime on a store in memory, with its host.
+pub(crate) struct Fixture {
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) store: Arc<Store>,
+    pub(crate) runtime: Runtime,
+    scripts: HashMap<String, Script>,
+    generators: HashMap<Token, Generator>,
+    /// Attempts that run.
+    pub(crate) running: Vec<ActivityJob>,
+    /// All attempts that were ever started.
+    pub(crate) attempts: Vec<String>,
+    pub(crate) aborted: Vec<AbortReason>,
+    pub(crate) dropped: usize,
+    pub(crate) logged: Vec<String>,
+    /// Instances whose turns ran, in order.
+    pub(crate) turns: Vec<String>,
+    wakes: Arc<AtomicUsize>,
+    waits: u64,
+}
+
+impl Fixture {
+    pub(crate) fn new(options: RuntimeOptions) -> Self {
+        Self::with_commits(options, 1)
+    }
+
+    pub(crate) fn with_commits(options: RuntimeOptions, concurrent: usize) -> Self {
+        let clock = PausedClock::new();
+        let memory = Memory::new(clock.clone(), concurrent);
+        let store = Store::new(memory.clone(), clock, Handle::current());
+        Self {
+            runtime: Runtime::new(Arc::clone(&store), options),
+            memory,
+            store,
+            scripts: HashMap::new(),
+            generators: HashMap::new(),
+            running: Vec::new(),
+            attempts: Vec::new(),
+            aborted: Vec::new(),
+            dropped: 0,
+            logged: Vec::new(),
+            turns: Vec::new(),
+            wakes: Arc::default(),
+            waits: 0,
+        }
+    }
+
+    /// A runtime that was started, with one script named `main`.
+    pub(crate) async fn started(options: RuntimeOptions, script: Script) -> Self {
+        let mut fixture = Self::new(options);
+        fixture.script("main", script);
+        fixture.begin().await;
+        fixture
+    }
+
+    pub(crate) fn host(&self) -> Arc<dyn Host> {
+        Arc::new(Waker(Arc::clone(&self.wakes)))
+    }
+
+    pub(crate) async fn begin(&mut self) {
+        self.runtime.start(self.host()).await.expect("it starts");
+        self.settle().await;
+    }
+
+    /// Id of the worker that the runtime is now.
+    pub(crate) fn runtime_worker(&self) -> String {
+        self.runtime.session().expect("it is started").worker.to_string()
+    }
+
+    /// Say what an orchestration does, from its next generator on.
+    pub(crate) fn script(&mut self, name: &str, script: Script) {
+        if self.scripts.insert(name.into(), script).is_none() {
+            self.runtime
+                .register(name.into(), "1.0.0".into())
+                .expect("it is not registered yet");
+        }
+    }
+
+    // ---- what a client does ----
+
+    pub(crate) fn ask_start(&self, id: &str, name: &str) -> Answer<()> {
+        let answer = Answer::default();
+        let request = StartRequest {
+            id: id.into(),
+            name: name.into(),
+            version: None,
+            input: None,
+            tags: None,
+            priority: 0,
+            conflict: Conflict::Fail,
+        };
+        self.store.start(request, answer.reply());
+        answer
+    }
+
+    pub(crate) async fn start(&mut self, id: &str) {
+        let answer = self.ask_start(id, "main");
+        self.settle().await;
+        answer.take().expect("it was answered").expect("it starts");
+    }
+
+    pub(crate) fn ask_event(&self, id: &str, event: &str) -> Answer<()> {
+        let answer = Answer::default();
+        let body = MessageBody::Mail {
+            mailbox: Mailbox::Event(event.into()),
+            payload: None,
+        };
+        self.store.send(id.into(), body, answer.reply());
+        answer
+    }
+
+    pub(crate) async fn event(&mut self, id: &str, event: &str) {
+        let answer = self.ask_event(id, event);
+        self.settle().await;
+        answer.take().expect("it was answered").expect("it is taken");
+    }
+
+    pub(crate) async fn terminate(&mut self, id: &str) {
+        let answer = Answer::default();
+        self.store.terminate(id.into(), None, answer.reply());
+        self.settle().await;
+        answer.take().expect("it was answered").expect("it is terminated");
+    }
+
+    pub(crate) fn wait(&mut self, id: &str, awaiting: Awaiting) -> Answer<perdure_provider::InstanceStatus> {
+        let answer = Answer::default();
+        self.waits += 1;
+        self.store.wait(self.waits, id.into(), awaiting, answer.reply());
+        answer
+    }
+
+    pub(crate) async fn shut_down(&mut self, timeout: Duration) {
+        self.runtime.begin_shutdown().expect("it is started");
+        self.runtime.finish_shutdown(timeout).await;
+        self.drain();
+    }
+
+    // ---- what the lane does ----
+
+    /// Let everything happen that happens by itself, without time going on.
+    pub(crate) async fn settle(&mut self) {
+        for _ in 0..100 {
+            // Only when woken, so that a lost wake shows.
+            if self.wakes.swap(0, Ordering::SeqCst) > 0 {
+                self.drain();
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    pub(crate) async fn advance(&mut self, ms: u64) {
+        tokio::time::advance(Duration::from_millis(ms)).await;
+        self.settle().await;
+    }
+
+    pub(crate) fn drain(&mut self) {
+        while let Some(job) = self.runtime.next_job() {
+            self.run(job);
+        }
+    }
+
+    fn run(&mut self, job: Job) {
+        match job {
+            Job::Turn(token) => self.turn(token),
+            Job::Activity(job) => {
+                self.attempts.push(job.name.clone());
+                self.running.push(job);
+            }
+            Job::Abort { activity, reason } => {
+                self.running.retain(|job| job.token != activity);
+                self.aborted.push(reason);
+            }
+            Job::Drop(token) => {
+                self.dropped += usize::from(self.generators.remove(&token).is_some());
+            }
+            Job::Log(record) => self.logged.push(record.message),
+        }
+    }
+
+    /// Take a turn but not its end: what happens in the middle of it.
+    pub(crate) fn next_turn(&mut self) -> Token {
+        loop {
+            match self.runtime.next_job().expect("a turn waits") {
+                Job::Turn(token) => {
+                    // The rest of the queue is still to be drained.
+                    self.wakes.fetch_add(1, Ordering::SeqCst);
+                    return token;
+                }
+                other => self.run(other),
+            }
+        }
+    }
+
+    pub(crate) fn turn(&mut self, token: Token) {
+        let facts = self.runtime.describe(token).expect("it has a turn");
+        self.turns.push(facts.instance_id);
+        let script = self.scripts[&facts.name];
+        self.generators.entry(token).or_insert(Generator {
+            script,
+            at: 0,
+            last: None,
+            is_issued: false,
+        });
+        if let Err(error) = self.drive(token) {
+            assert!(matches!(error, RuntimeError::Nondeterminism(_)), "{error}");
+            self.generators.remove(&token);
+            self.runtime.suspend(token, "somewhere").expect("it has a turn");
+        }
+    }
+
+    fn drive(&mut self, token: Token) -> Result<(), RuntimeError> {
+        let (runtime, generators) = (&self.runtime, &mut self.generators);
+        let this = generators.get_mut(&token).expect("it was just made");
+        loop {
+            let mut awaited = Awaited::default();
+            let Some(op) = this.script.get(this.at) else {
+                generators.remove(&token);
+                return runtime.finish(token, End::Completed(None));
+            };
+            let mut issue = |command| {
+                if !this.is_issued {
+                    this.last = Some(runtime.issue(token, command)?);
+                    this.is_issued = true;
+                }
+                Ok::<(), RuntimeError>(())
+            };
+            match op {
+                Op::Activity(name) | Op::Spawn(name) => issue(schedule(name, 1))?,
+                Op::Retried(name) => issue(schedule(name, 100))?,
+                Op::Sleep(delay_ms) => issue(Command::CreateTimer { delay_ms: *delay_ms })?,
+                Op::Cancel => {
+                    let scheduled = this.last.expect("something was scheduled");
+                    runtime.issue(token, Command::CancelOperation { scheduled })?;
+                }
+                Op::Status(status) => runtime.set_custom_status(token, Some((*status).into()))?,
+                Op::Event(name) => awaited.mailboxes.push(Mailbox::Event((*name).into())),
+            }
+            match op {
+                Op::Spawn(_) | Op::Cancel | Op::Status(_) => {
+                    this.at += 1;
+                    this.is_issued = false;
+                    continue;
+                }
+                Op::Sleep(_) => awaited.timers.extend(this.last),
+                Op::Activity(_) | Op::Retried(_) | Op::Event(_) => {}
+            }
+            let Some(delivered) = runtime.step(token, awaited)? else {
+                return Ok(());
+            };
+            let is_awaited = match (&delivered.delivery, op) {
+                (Delivery::Message { .. }, Op::Event(_)) => true,
+                (Delivery::Succeeded { operation, .. } | Delivery::Failed { operation, .. }, _) => {
+                    Some(*operation) == this.last && !matches!(op, Op::Event(_))
+                }
+                (Delivery::Cancel { .. }, _) => {
+                    generators.remove(&token);
+                    return runtime.finish(token, End::Cancelled(None));
+                }
+                _ => panic!("{delivered:?} was not awaited by {op:?}"),
+            };
+            if is_awaited {
+                this.at += 1;
+                this.is_issued = false;
+            }
+        }
+    }
+
+    fn take_attempt(&mut self, name: &str) -> ActivityJob {
+        let place = self.running.iter().position(|job| job.name == name);
+        self.running.remove(place.expect("the activity runs"))
+    }
+
+    pub(crate) async fn complete(&mut self, name: &str) {
+        let job = self.take_attempt(name);
+        if self.runtime.complete_activity(job.token, Payload::None) {
+            self.drain();
+        }
+        self.settle().await;
+    }
+
+    pub(crate) async fn fail(&mut self, name: &str, retry_after_ms: i64) {
+        let job = self.take_attempt(name);
+        let failure = Failure {
+            error: None,
+            error_name: "Error".into(),
+            non_retryable: false,
+            retry_after_ms: Some(retry_after_ms),
+        };
+        if self.runtime.fail_activity(job.token, failure) {
+            self.drain();
+        }
+        self.settle().await;
+    }
+
+    // ---- what is left ----
+
+    pub(crate) fn metrics(&self) -> Metrics {
+        self.runtime.metrics()
+    }
+
+    pub(crate) fn generators(&self) -> usize {
+        self.generators.len()
+    }
+
+    /// Alarms that are set.
+    pub(crate) fn alarms(&self) -> usize {
+        self.runtime.session().map_or(0, |session| session.alarms.len())
+    }
+
+    /// Nothing is kept of instances that are not here.
+    pub(crate) fn assert_empty(&self) {
+        assert_eq!(self.runtime.map_sizes(), crate::MapSizes::default());
+        let metrics = self.metrics();
+        assert_eq!((metrics.cached_instances, metrics.open_activities), (0, 0));
+        assert_eq!(self.generators.len(), 0, "generators");
+        assert_eq!(self.running.len(), 0, "attempts");
+        assert_eq!(self.store.watch.len(), 0, "waits");
+        assert_eq!(self.alarms(), 0, "alarms");
+    }
+}
+
+fn schedule(name: &str, max_attempts: u32) -> Command {
+    let retry = RetryPolicy {
+        max_attempts,
+        ..RetryPolicy::default()
+    };
+    Command::ScheduleActivity {
+        name: name.into(),
+        input: None,
+        options: ActivityOptions {
+            retry,
+            timeout_ms: None,
+        },
+    }
+}
+
+/// The answer to something that was asked.
+pub(crate) struct Answer<T>(Arc<Mutex<Option<Result<T, RuntimeError>>>>);
+
+impl<T> Default for Answer<T> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+/// A place for an answer.
+pub(crate) fn answer() -> Answer<()> {
+    Answer::default()
+}
+
+impl<T: Send + 'static> Answer<T> {
+    pub(crate) fn reply(&self) -> crate::Reply<T> {
+        let place = Arc::clone(&self.0);
+        Box::new(move |answer| {
+            assert!(place.lock().replace(answer).is_none(), "it was answered twice");
+        })
+    }
+
+    pub(crate) fn take(&self) -> Option<Result<T, RuntimeError>> {
+        self.0.lock().take()
+    }
+}

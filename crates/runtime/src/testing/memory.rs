@@ -1,0 +1,567 @@
+//! A store in memory, as much of one as the runtime asks for.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use perdure_engine::{EventId, EventRecord, ExecutionId, Message, MessageBody, MessageSeq, Payload};
+use perdure_provider::{
+    Acquire, Acquired, AcquiredInstance, AfterTurn, ChangeListener, Clock, CommitDone, Epoch, InstanceKey,
+    InstanceStatus, NewInstance, NewWorker, Outcome, Provider, ProviderError, ProviderErrorKind, ProviderInfo, Status,
+    TurnCommit, Worker, WorkerId, Write,
+};
+use tokio::sync::Notify;
+
+/// Calls that a test can let fail or hold back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Call {
+    Commit,
+    Register,
+    Renew,
+    Release,
+    Acquire,
+    History,
+    Inbox,
+    Messages,
+    Statuses,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) owner: Option<WorkerId>,
+    pub(crate) epoch: u64,
+    pub(crate) wake_at_ms: Option<i64>,
+    pub(crate) status: Status,
+    pub(crate) next_event_id: EventId,
+    pub(crate) turns: u64,
+    pub(crate) history: Vec<EventRecord>,
+    pub(crate) report: Option<String>,
+    pub(crate) custom_status: Payload,
+    pub(crate) custom_status_version: u64,
+}
+
+type Held = (Arc<Vec<Write>>, CommitDone);
+type Refusal = Box<dyn Fn(&Write) -> bool + Send>;
+
+#[derive(Default)]
+struct State {
+    rows: BTreeMap<i64, Row>,
+    messages: BTreeMap<u64, (i64, MessageBody)>,
+    last_seq: u64,
+    workers: HashMap<WorkerId, i64>,
+    faults: HashMap<Call, VecDeque<ProviderErrorKind>>,
+    held: HashSet<Call>,
+    held_commits: VecDeque<Held>,
+    refusal: Option<Refusal>,
+    answers_at_once: bool,
+    batches: Vec<usize>,
+    closed: bool,
+}
+
+/// The store.
+pub(crate) struct Memory {
+    clock: Arc<dyn Clock>,
+    concurrent: usize,
+    state: Mutex<State>,
+    let_go: Notify,
+}
+
+impl Memory {
+    pub(crate) fn new(clock: Arc<dyn Clock>, concurrent: usize) -> Arc<Self> {
+        Arc::new(Self {
+            clock,
+            concurrent,
+            state: Mutex::default(),
+            let_go: Notify::new(),
+        })
+    }
+
+    // ---- what a test says ----
+
+    /// The next `times` calls fail.
+    pub(crate) fn fail(&self, call: Call, kind: ProviderErrorKind, times: usize) {
+        let mut state = self.state.lock();
+        state
+            .faults
+            .entry(call)
+            .or_default()
+            .extend(std::iter::repeat_n(kind, times));
+    }
+
+    /// Refuse for good what a batch says where this is true of one of its writes.
+    pub(crate) fn refuse(&self, refusal: impl Fn(&Write) -> bool + Send + 'static) {
+        self.state.lock().refusal = Some(Box::new(refusal));
+    }
+
+    /// Hold the answers of a call back (commits are held before they are written).
+    pub(crate) fn hold(&self, call: Call) {
+        self.state.lock().held.insert(call);
+    }
+
+    /// Let the answers of a call go, and no longer hold them back.
+    pub(crate) fn let_go(&self, call: Call) {
+        let commits = {
+            let mut state = self.state.lock();
+            state.held.remove(&call);
+            if call == Call::Commit {
+                std::mem::take(&mut state.held_commits)
+            } else {
+                VecDeque::new()
+            }
+        };
+        self.let_go.notify_waiters();
+        for (batch, done) in commits {
+            self.write_batch(&batch, done);
+        }
+    }
+
+    /// Write one batch that is held back and return its answer, to be given later.
+    pub(crate) fn write_held(&self) -> impl FnOnce() + use<> {
+        let (batch, done) = self.state.lock().held_commits.pop_front().expect("a batch is held");
+        let outcomes: Vec<Outcome> = batch.iter().map(|w| self.apply(w)).collect();
+        move || done(Ok(outcomes))
+    }
+
+    /// Answer commits within the call, as a store does that is closed.
+    pub(crate) fn answer_at_once(&self) {
+        self.state.lock().answers_at_once = true;
+    }
+
+    /// Do what another process did.
+    pub(crate) fn row<T>(&self, id: &str, f: impl FnOnce(&mut Row) -> T) -> T {
+        let mut state = self.state.lock();
+        f(state
+            .rows
+            .values_mut()
+            .find(|r| r.id == id)
+            .expect("the instance is there"))
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Row {
+        self.row(id, |row| row.clone())
+    }
+
+    pub(crate) fn remove_worker(&self, worker: &str) {
+        let mut state = self.state.lock();
+        state.workers.retain(|id, _| &*id.0 != worker);
+        let now = self.clock.now_ms();
+        release(&mut state, now, &WorkerId(Arc::from(worker)));
+    }
+
+    pub(crate) fn workers_len(&self) -> usize {
+        self.state.lock().workers.len()
+    }
+
+    /// Sizes of the batches handed over.
+    pub(crate) fn batches(&self) -> Vec<usize> {
+        self.state.lock().batches.clone()
+    }
+
+    // ---- what it does ----
+
+    async fn enter(&self, call: Call) -> Result<(), ProviderError> {
+        let fault = {
+            let mut state = self.state.lock();
+            if state.closed {
+                return Err(ProviderError::new(ProviderErrorKind::Closed, "closed"));
+            }
+            state.faults.get_mut(&call).and_then(VecDeque::pop_front)
+        };
+        fault.map_or(Ok(()), |kind| Err(ProviderError::new(kind, "planned")))
+    }
+
+    /// Wait for as long as the answers of a call are held back.
+    async fn leave(&self, call: Call) {
+        loop {
+            let let_go = self.let_go.notified();
+            if !self.state.lock().held.contains(&call) {
+                return;
+            }
+            let_go.await;
+        }
+    }
+
+    fn write_batch(&self, batch: &Arc<Vec<Write>>, done: CommitDone) {
+        let result = {
+            let mut state = self.state.lock();
+            let fault = state.faults.get_mut(&Call::Commit).and_then(VecDeque::pop_front);
+            let refused = state.refusal.as_ref().is_some_and(|refuse| batch.iter().any(refuse));
+            let kind = match (state.closed, fault, refused) {
+                (true, _, _) => Some(ProviderErrorKind::Closed),
+                (_, Some(kind), _) => Some(kind),
+                (_, _, true) => Some(ProviderErrorKind::Internal),
+                _ => None,
+            };
+            kind.map_or(Ok(()), |kind| Err(ProviderError::new(kind, "planned")))
+        };
+        let result = result.map(|()| batch.iter().map(|write| self.apply(write)).collect());
+        done(result);
+    }
+
+    fn apply(&self, write: &Write) -> Outcome {
+        let now = self.clock.now_ms();
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        match write {
+            Write::Start(new) => start(state, now, new),
+            Write::Turn(turn) => commit_turn(state, now, turn),
+            Write::Message(new) => {
+                let Some((key, row)) = state.rows.iter_mut().find(|(_, r)| r.id == new.instance) else {
+                    return Outcome::NotFound;
+                };
+                if row.status.is_terminal() {
+                    return Outcome::Ended { status: row.status };
+                }
+                if row.owner.is_none() && row.status != Status::Suspended {
+                    row.wake_at_ms = Some(now);
+                }
+                state.last_seq += 1;
+                state.messages.insert(state.last_seq, (*key, new.body.clone()));
+                Outcome::Delivered {
+                    key: InstanceKey(*key),
+                    seq: MessageSeq(state.last_seq),
+                    owner: row.owner.clone(),
+                }
+            }
+            Write::Terminate(terminate) => {
+                let Some((key, row)) = state.rows.iter_mut().find(|(_, r)| r.id == terminate.id) else {
+                    return Outcome::NotFound;
+                };
+                row.status = Status::Terminated;
+                row.wake_at_ms = None;
+                Outcome::Terminated {
+                    key: InstanceKey(*key),
+                    owner: row.owner.take(),
+                }
+            }
+            Write::Resume { id, .. } => {
+                let Some(row) = state.rows.values_mut().find(|r| r.id == *id) else {
+                    return Outcome::NotFound;
+                };
+                if row.status != Status::Suspended {
+                    return Outcome::NotSuspended { status: row.status };
+                }
+                row.status = Status::Running;
+                row.wake_at_ms = Some(now);
+                Outcome::Resumed
+            }
+        }
+    }
+}
+
+fn start(state: &mut State, now: i64, new: &NewInstance) -> Outcome {
+    if state.rows.values().any(|r| r.id == new.id) {
+        return Outcome::Exists;
+    }
+    let owner = new.claim.clone().filter(|w| state.workers.contains_key(w));
+    let key = 1 + state.rows.len() as i64;
+    let claimed = owner.as_ref().map(|_| Epoch(1));
+    state.rows.insert(
+        key,
+        Row {
+            id: new.id.clone(),
+            name: new.name.clone(),
+            version: new.version.clone(),
+            epoch: u64::from(owner.is_some()),
+            wake_at_ms: owner.is_none().then_some(now),
+            owner,
+            status: Status::Pending,
+            next_event_id: EventId(2),
+            turns: 0,
+            history: vec![new.first_event.clone()],
+            report: None,
+            custom_status: None,
+            custom_status_version: 0,
+        },
+    );
+    Outcome::Started {
+        key: InstanceKey(key),
+        claimed,
+    }
+}
+
+fn commit_turn(state: &mut State, now: i64, turn: &TurnCommit) -> Outcome {
+    let row = state.rows.get_mut(&turn.key.0).expect("the instance is there");
+    let fence = (row.owner.as_ref(), row.epoch, row.next_event_id);
+    if fence != (Some(&turn.worker), turn.epoch.0, turn.next_event_id) {
+        return Outcome::Fenced;
+    }
+    for event in &turn.events {
+        assert_eq!(event.event_id, row.next_event_id, "event ids are without gap");
+        row.next_event_id = row.next_event_id.next();
+        row.history.push(event.clone());
+    }
+    for seq in &turn.consumed {
+        assert!(*seq <= turn.seen, "what was consumed was seen");
+        let gone = state.messages.remove(&seq.0).expect("it waits");
+        assert_eq!(gone.0, turn.key.0);
+    }
+    row.turns += 1;
+    row.status = Status::Running;
+    if let Some(change) = &turn.custom_status {
+        row.custom_status = change.value.clone();
+        row.custom_status_version += 1;
+    }
+    let mut due = None;
+    match &turn.after {
+        AfterTurn::Hold => {}
+        AfterTurn::Release { wake_at_ms } => {
+            let unseen = state
+                .messages
+                .iter()
+                .any(|(seq, (key, _))| *key == turn.key.0 && *seq > turn.seen.0);
+            row.owner = None;
+            row.wake_at_ms = if unseen { Some(now) } else { *wake_at_ms };
+            due = row.wake_at_ms;
+        }
+        AfterTurn::End { status } => {
+            row.owner = None;
+            row.status = *status;
+            state.messages.retain(|_, (key, _)| *key != turn.key.0);
+        }
+        AfterTurn::Suspend { report } => {
+            row.owner = None;
+            row.status = Status::Suspended;
+            row.report = Some(report.clone());
+            row.turns -= 1;
+        }
+    }
+    Outcome::Committed {
+        custom_status_version: row.custom_status_version,
+        wake_at_ms: due,
+    }
+}
+
+fn release(state: &mut State, now: i64, worker: &WorkerId) -> u64 {
+    let mut released = 0;
+    for row in state.rows.values_mut().filter(|r| r.owner.as_ref() == Some(worker)) {
+        row.owner = None;
+        row.wake_at_ms = Some(now);
+        released += 1;
+    }
+    released
+}
+
+fn messages_of(state: &State, key: i64) -> Vec<Message> {
+    let of = state.messages.iter().filter(|(_, (k, _))| *k == key);
+    of.map(|(seq, (_, body))| Message {
+        seq: MessageSeq(*seq),
+        body: body.clone(),
+    })
+    .collect()
+}
+
+#[async_trait::async_trait]
+impl Provider for Memory {
+    fn info(&self) -> ProviderInfo {
+        ProviderInfo {
+            kind: "memory",
+            location: "memory".into(),
+            concurrent_commits: self.concurrent,
+            batch_max: 4,
+        }
+    }
+
+    fn commit(&self, batch: Arc<Vec<Write>>, done: CommitDone) {
+        let at_once = {
+            let mut state = self.state.lock();
+            state.batches.push(batch.len());
+            if state.held.contains(&Call::Commit) {
+                return state.held_commits.push_back((batch, done));
+            }
+            state.answers_at_once
+        };
+        if at_once {
+            return self.write_batch(&batch, done);
+        }
+        // It is answered later, like a store's thread does; what is written is written now, in order.
+        let (answer, taken) = std::sync::mpsc::channel();
+        self.write_batch(
+            &batch,
+            Box::new(move |result| answer.send(result).expect("it is taken below")),
+        );
+        drop(batch);
+        let result = taken.recv().expect("it was just sent");
+        tokio::spawn(async move { done(result) });
+    }
+
+    fn on_foreign_change(&self, _: ChangeListener) {}
+
+    async fn register_worker(&self, worker: NewWorker) -> Result<(), ProviderError> {
+        self.enter(Call::Register).await?;
+        let until = self.clock.now_ms() + i64::try_from(worker.lease_ms).expect("a test's lease is short");
+        self.state.lock().workers.insert(worker.id, until);
+        self.leave(Call::Register).await;
+        Ok(())
+    }
+
+    async fn renew_worker(&self, worker: &WorkerId, lease_ms: u64) -> Result<bool, ProviderError> {
+        self.enter(Call::Renew).await?;
+        self.leave(Call::Renew).await;
+        let until = self.clock.now_ms() + i64::try_from(lease_ms).expect("a test's lease is short");
+        Ok(self.state.lock().workers.get_mut(worker).map(|u| *u = until).is_some())
+    }
+
+    async fn workers(&self) -> Result<Vec<Worker>, ProviderError> {
+        Ok(Vec::new())
+    }
+
+    async fn release_worker(&self, worker: &WorkerId) -> Result<u64, ProviderError> {
+        self.enter(Call::Release).await?;
+        self.leave(Call::Release).await;
+        let mut state = self.state.lock();
+        state.workers.remove(worker);
+        let now = self.clock.now_ms();
+        Ok(release(&mut state, now, worker))
+    }
+
+    async fn release_expired_workers(&self) -> Result<Vec<WorkerId>, ProviderError> {
+        let mut state = self.state.lock();
+        let now = self.clock.now_ms();
+        let expired: Vec<WorkerId> = state
+            .workers
+            .iter()
+            .filter(|(_, until)| **until <= now)
+            .map(|(id, _)| id.clone())
+            .collect();
+        for worker in &expired {
+            state.workers.remove(worker);
+            release(&mut state, now, worker);
+        }
+        Ok(expired)
+    }
+
+    async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
+        self.enter(Call::Acquire).await?;
+        let acquired = {
+            let mut state = self.state.lock();
+            let state = &mut *state;
+            let now = self.clock.now_ms();
+            let mut acquired = Acquired::default();
+            if state.workers.contains_key(&request.worker) {
+                for (key, row) in &mut state.rows {
+                    let Some(at) = row.wake_at_ms.filter(|_| row.owner.is_none()) else {
+                        continue;
+                    };
+                    if at > now || acquired.instances.len() == request.limit {
+                        acquired.next_wake_at_ms = Some(acquired.next_wake_at_ms.map_or(at, |next| next.min(at)));
+                        continue;
+                    }
+                    row.owner = Some(request.worker.clone());
+                    row.epoch += 1;
+                    row.wake_at_ms = None;
+                    acquired.instances.push(AcquiredInstance {
+                        key: InstanceKey(*key),
+                        id: row.id.clone(),
+                        name: row.name.clone(),
+                        version: row.version.clone(),
+                        parent_id: None,
+                        execution: ExecutionId::FIRST,
+                        epoch: Epoch(row.epoch),
+                        next_event_id: row.next_event_id,
+                        fresh: row.turns == 0,
+                        history: row.history.iter().take(request.history_page).cloned().collect(),
+                        messages: Vec::new(),
+                    });
+                }
+            }
+            for instance in &mut acquired.instances {
+                instance.messages = messages_of(state, instance.key.0);
+            }
+            acquired
+        };
+        self.leave(Call::Acquire).await;
+        Ok(acquired)
+    }
+
+    async fn read_history(
+        &self,
+        key: InstanceKey,
+        _: ExecutionId,
+        from: EventId,
+        limit: usize,
+    ) -> Result<Vec<EventRecord>, ProviderError> {
+        self.enter(Call::History).await?;
+        let page = {
+            let state = self.state.lock();
+            let history = &state.rows[&key.0].history;
+            history
+                .iter()
+                .filter(|e| e.event_id >= from)
+                .take(limit)
+                .cloned()
+                .collect()
+        };
+        self.leave(Call::History).await;
+        Ok(page)
+    }
+
+    async fn read_inbox(
+        &self,
+        worker: &WorkerId,
+        after: MessageSeq,
+        limit: usize,
+    ) -> Result<Vec<(InstanceKey, Message)>, ProviderError> {
+        self.enter(Call::Inbox).await?;
+        let found = {
+            let state = self.state.lock();
+            let newer = state.messages.range(after.0 + 1..);
+            newer
+                .filter(|(_, (key, _))| state.rows[key].owner.as_ref() == Some(worker))
+                .take(limit)
+                .map(|(seq, (key, body))| {
+                    let (seq, body) = (MessageSeq(*seq), body.clone());
+                    (InstanceKey(*key), Message { seq, body })
+                })
+                .collect()
+        };
+        self.leave(Call::Inbox).await;
+        Ok(found)
+    }
+
+    async fn read_messages(&self, key: InstanceKey) -> Result<Vec<Message>, ProviderError> {
+        self.enter(Call::Messages).await?;
+        let messages = messages_of(&self.state.lock(), key.0);
+        self.leave(Call::Messages).await;
+        Ok(messages)
+    }
+
+    async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {
+        self.enter(Call::Statuses).await?;
+        if ids.len() > 1 && ids.iter().any(|id| id == "damaged") || ids == ["damaged"] {
+            return Err(ProviderError::new(ProviderErrorKind::Corrupt, "damaged"));
+        }
+        let statuses = {
+            let state = self.state.lock();
+            let status = |id: &String| {
+                let (key, row) = state.rows.iter().find(|(_, r)| r.id == *id)?;
+                Some(InstanceStatus {
+                    key: InstanceKey(*key),
+                    id: id.clone(),
+                    name: row.name.clone(),
+                    version: row.version.clone(),
+                    execution: ExecutionId::FIRST,
+                    status: row.status,
+                    result: None,
+                    custom_status: row.custom_status.clone(),
+                    custom_status_version: row.custom_status_version,
+                    created_at_ms: 0,
+                    updated_at_ms: 0,
+                    completed_at_ms: None,
+                    parent_id: None,
+                    tags: None,
+                })
+            };
+            ids.iter().map(status).collect()
+        };
+        self.leave(Call::Statuses).await;
+        Ok(statuses)
+    }
+
+    async fn close(&self) {
+        self.state.lock().closed = true;
+    }
+}

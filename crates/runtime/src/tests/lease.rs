@@ -1,0 +1,116 @@
+//! A worker that loses its lease gives everything up and starts over as another.
+
+use std::time::Duration;
+
+use perdure_provider::Status;
+
+use crate::testing::{Call, Fixture, Op};
+use crate::{AbortReason, RuntimeOptions};
+
+fn options() -> RuntimeOptions {
+    RuntimeOptions {
+        lease: Duration::from_secs(3),
+        ..RuntimeOptions::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_renewed_for_as_long_as_the_store_answers() {
+    let mut f = Fixture::started(options(), &[Op::Activity("a")]).await;
+    let worker = f.runtime_worker();
+    f.start("i").await;
+    for _ in 0..60 {
+        f.advance(500).await;
+    }
+    assert_eq!(f.runtime_worker(), worker);
+    f.complete("a").await;
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn taken_over_by_another_it_starts_over_and_its_instances_go_on() {
+    let mut f = Fixture::started(options(), &[Op::Activity("a"), Op::Activity("b")]).await;
+    let worker = f.runtime_worker();
+    f.start("i").await;
+    f.memory.remove_worker(&worker);
+    for _ in 0..3 {
+        f.advance(600).await;
+    }
+    assert_ne!(f.runtime_worker(), worker);
+    assert_eq!(f.aborted, [AbortReason::LeaseLost]);
+    assert_eq!(f.attempts, ["a", "a"], "the new worker runs it again");
+    f.complete("a").await;
+    f.complete("b").await;
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_store_does_not_answer_it_stops_before_the_lease_ends() {
+    let mut f = Fixture::started(options(), &[Op::Activity("a")]).await;
+    f.start("i").await;
+    f.memory.hold(Call::Renew);
+    for _ in 0..29 {
+        f.advance(100).await;
+    }
+    assert_eq!(f.aborted.len(), 0);
+    for _ in 0..2 {
+        f.advance(100).await;
+    }
+    assert_eq!(f.aborted, [AbortReason::LeaseLost]);
+    f.memory.let_go(Call::Renew);
+    for _ in 0..4 {
+        f.advance(1_000).await;
+    }
+    f.complete("a").await;
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_commit_that_was_under_way_counts_if_it_was_in_time_and_else_not() {
+    for is_in_time in [true, false] {
+        let mut f = Fixture::started(options(), &[Op::Activity("a"), Op::Activity("b")]).await;
+        let worker = f.runtime_worker();
+        f.start("i").await;
+        f.memory.hold(Call::Commit);
+        f.complete("a").await;
+        let answer = is_in_time.then(|| f.memory.write_held());
+        f.memory.remove_worker(&worker);
+        for _ in 0..3 {
+            f.advance(600).await;
+        }
+        if let Some(answer) = answer {
+            answer();
+        }
+        f.memory.let_go(Call::Commit);
+        f.settle().await;
+        let again = if is_in_time { vec!["a", "b"] } else { vec!["a", "a"] };
+        assert_eq!(f.attempts, again);
+        if !is_in_time {
+            f.complete("a").await;
+        }
+        f.complete("b").await;
+        assert_eq!(f.memory.get("i").status, Status::Completed);
+        f.assert_empty();
+    }
+}
+
+/// The first jobs of the new worker were taken for the old one's while it was not yet known as the runtime's.
+#[tokio::test(start_paused = true)]
+async fn the_first_job_of_a_new_worker_is_its_own() {
+    let mut f = Fixture::started(options(), &[Op::Activity("a")]).await;
+    let worker = f.runtime_worker();
+    f.memory.hold(Call::Register);
+    f.memory.remove_worker(&worker);
+    f.advance(1_100).await;
+    let started = f.ask_start("i", "main");
+    f.settle().await;
+    assert!(started.take().is_some());
+    f.memory.let_go(Call::Register);
+    f.settle().await;
+    assert_eq!(f.attempts, ["a"]);
+    f.complete("a").await;
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}

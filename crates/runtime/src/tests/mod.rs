@@ -1,0 +1,11 @@
+//! The runtime as a whole and its parts, on a store in memory and a clock that stands still. One file per idea.
+
+mod activities;
+mod cache;
+mod committer;
+mod lease;
+mod messages;
+mod shutdown;
+mod suspension;
+mod turns;
+mod watch;
