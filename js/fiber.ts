@@ -21,11 +21,10 @@ export type FiberBody<T> = Iterator<unknown, T, any> | (() => Iterator<unknown, 
 export class Fiber<T> extends BaseFuture<T> implements Waiter {
   /** Its number within the instance, from 0 (the main fiber) in order of creation. */
   readonly id: number;
-  /** The name of its `function*`, where that is known. */
-  readonly name: string;
   /** Whether it runs within an `uncancellable` block: a cancellation of the instance passes it by. */
   readonly isShielded: boolean;
   readonly wakeRank = 0;
+  /** Until it has ended: its function's name is its own, too. */
   private body: FiberBody<T> | null;
   private generator: Iterator<unknown, T, any> | null = null;
   /** Whether the generator is one of a `function*`, see `GENERATOR`. */
@@ -41,7 +40,6 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
   constructor(scheduler: FiberScheduler, id: number, body: FiberBody<T>, isShielded: boolean) {
     super(scheduler);
     this.id = id;
-    this.name = typeof body === 'function' ? body.name : '';
     this.body = body;
     this.isShielded = isShielded;
   }
@@ -100,8 +98,9 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
   }
 
   override describe(): string {
-    const { id, name } = this;
+    const { id, body } = this;
     if (id === 0) return 'the main fiber';
+    const name = typeof body === 'function' ? body.name : '';
     return name === '' ? `fiber ${id}` : `fiber ${id} (${name})`;
   }
 
@@ -180,7 +179,6 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
 
   private begin(): Iterator<unknown, T, any> {
     const { body } = this;
-    this.body = null;
     const generator = typeof body === 'function' ? body() : body;
     if (!isGenerator(generator)) {
       throw new TypeError(`an orchestration must be a function*, but this one returned ${describeValue(generator)}`);
@@ -192,6 +190,7 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
 
   private end(state: typeof OK | typeof FAILED, value: unknown): void {
     this.generator = null;
+    this.body = null;
     this.scheduler.ended(this);
     this.settle(state, value);
   }

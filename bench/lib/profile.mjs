@@ -9,6 +9,7 @@ import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 
 import { runChild } from './child-process.mjs';
+import { median } from './stats.mjs';
 
 const TOP = 25;
 /** Samples per second of perf, of the processor's own clock: virtual machines have no counters. */
@@ -27,7 +28,7 @@ export async function profile(workload, directory) {
   const result = await runChild(workload.name, role, await prepared(join(folder, '1.db')), { nodeOptions: options });
   const [file] = readdirSync(folder).filter((name) => name.endsWith('.cpuprofile'));
   const { total, rows } = selfTimes(JSON.parse(readFileSync(join(folder, file), 'utf8')));
-  console.log(`\n## ${workload.name}: ${JSON.stringify(result)}`);
+  console.log(`\n## ${workload.name}: ${JSON.stringify(result, short)}`);
   console.log(`\nThe JavaScript thread, self time by function, of ${(total / 1e6).toFixed(2)} s:\n`);
   for (const { what, us } of rows.slice(0, TOP)) console.log(`${((us / total) * 100).toFixed(1).padStart(6)} %  ${what}`);
 
@@ -44,6 +45,11 @@ export async function profile(workload, directory) {
   console.log(report(data, ['comm', 'dso'], 15));
   console.log('\nThe same by function:\n');
   console.log(report(data, ['comm', 'dso', 'symbol'], 2 * TOP));
+}
+
+/** Long lists of samples say nothing to a reader. */
+function short(_key, value) {
+  return Array.isArray(value) && value.length > 3 ? `${value.length} of them, median ${median(value)}` : value;
 }
 
 /** Self time of each function, largest first, us. */

@@ -43,8 +43,22 @@ export async function runAll(client, prefix, count, name, input, output) {
   return (performance.now() - began) / 1_000;
 }
 
+/**
+ * Do `work` once before it counts and then `repeat` times.
+ *
+ * @param {(prefix: string) => Promise<number>} work gives seconds; `prefix` is for ids
+ * @returns the seconds of each time, and how commits were shared in all of them
+ */
+export async function measureRuns(runtime, repeat, work) {
+  await work('warm');
+  const before = runtime.metrics();
+  const seconds = [];
+  for (let n = 0; n < repeat; n += 1) seconds.push(await work(`run${n}`));
+  return { seconds, batches: batches(before, runtime.metrics(), repeat) };
+}
+
 /** How often turns were committed together, from the metrics before and after. */
-export function batches(before, after) {
+function batches(before, after, repeat) {
   const count = after.commitBatches - before.commitBatches;
-  return { commits: count, writesPerCommit: (after.commitWrites - before.commitWrites) / count };
+  return { commits: count / repeat, writesPerCommit: (after.commitWrites - before.commitWrites) / count };
 }

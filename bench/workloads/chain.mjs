@@ -1,9 +1,13 @@
 // Many instances side by side, each a chain of steps: what group commit, the turn and the driver can do together.
 
-import { batches, runAll, withRuntime } from '../lib/session.mjs';
+import { measureRuns, runAll, withRuntime } from '../lib/session.mjs';
+import { median } from '../lib/stats.mjs';
 
 export const INSTANCES = 100;
 export const STEPS = 50;
+
+/** How often a process does the workload after its warm-up; the median counts. */
+export const REPEAT = 5;
 
 /** What is written in one transaction by the floor. */
 export const BATCH = 64;
@@ -22,13 +26,14 @@ export const chain = {
     const files = [round.file(), round.file(), round.file()];
     const floor = floorSeconds(round, files[0], 'all');
     const perdure = await round.child('measure', { db: files[1] });
+    const seconds = median(perdure.seconds);
     const appended = floorSeconds(round, files[2], 'appended');
     round.assertSameRows(files[0], files[1]);
     const steps = INSTANCES * STEPS;
     return {
       floor: steps / floor,
-      perdure: steps / perdure.seconds,
-      notes: { ...perdure.batches, ofAppended: appended / perdure.seconds },
+      perdure: steps / seconds,
+      notes: { ...perdure.batches, ofAppended: appended / seconds },
     };
   },
   note: ({ commits, writesPerCommit, ofAppended }) =>
@@ -36,13 +41,17 @@ export const chain = {
     'that leaves the row of an instance alone between its start and its end.',
 
   roles: {
-    measure: ({ db, repeat = 1 }) => measureChain(db, repeat),
+    measure: ({ db, repeat = REPEAT }) =>
+      withRuntime(db, registerChain, (client, runtime) =>
+        measureRuns(runtime, repeat, (prefix) => runAll(client, prefix, INSTANCES, 'chain', STEPS, STEPS)),
+      ),
   },
   profile: { role: 'measure', job: { repeat: 20 } },
 };
 
 function floorSeconds(round, db, rows) {
-  return round.floor('write', { db, instances: INSTANCES, steps: STEPS, batch: BATCH, rows, warm: 1 }).seconds;
+  const shape = { instances: INSTANCES, steps: STEPS, batch: BATCH, rows };
+  return median(round.floor('write', { db, ...shape, warm: 1, repeat: REPEAT }).seconds);
 }
 
 export function registerChain(runtime) {
@@ -51,16 +60,5 @@ export function registerChain(runtime) {
     let n = 0;
     for (let step = 0; step < steps; step += 1) n = yield* ctx.scheduleActivity('next', n);
     return n;
-  });
-}
-
-/** Seconds for the whole, and how commits were shared. */
-export function measureChain(db, repeat = 1) {
-  return withRuntime(db, registerChain, async (client, runtime) => {
-    await runAll(client, 'warm', INSTANCES, 'chain', STEPS, STEPS);
-    const before = runtime.metrics();
-    let seconds = 0;
-    for (let n = 0; n < repeat; n += 1) seconds += await runAll(client, `run${n}`, INSTANCES, 'chain', STEPS, STEPS);
-    return { seconds: seconds / repeat, batches: batches(before, runtime.metrics()) };
   });
 }

@@ -1,7 +1,8 @@
 // One instance that does a thousand things at once.
 
-import { batches, runAll, withRuntime } from '../lib/session.mjs';
-import { chain, INSTANCES, STEPS } from './chain.mjs';
+import { measureRuns, runAll, withRuntime } from '../lib/session.mjs';
+import { median } from '../lib/stats.mjs';
+import { chain, INSTANCES, REPEAT, STEPS } from './chain.mjs';
 
 const BRANCHES = 1_000;
 
@@ -15,20 +16,17 @@ export const fanOut = {
 
   async round(round) {
     const { seconds } = await round.child('measure', { db: round.file() }, chain);
+    const perStep = median(seconds) / (INSTANCES * STEPS);
     const perdure = await round.child('measure', { db: round.file() });
-    const perStep = seconds / (INSTANCES * STEPS);
-    return { floor: BRANCHES * perStep, perdure: perdure.seconds, notes: perdure.batches };
+    return { floor: BRANCHES * perStep, perdure: median(perdure.seconds), notes: perdure.batches };
   },
   note: ({ commits, writesPerCommit }) => `${Math.round(commits)} commits of ${writesPerCommit.toFixed(1)} writes.`,
 
   roles: {
-    measure: ({ db, repeat = 1 }) =>
+    measure: ({ db, repeat = REPEAT }) =>
       withRuntime(db, register, async (client, runtime) => {
-        for (let n = 0; n < WARM; n += 1) await runAll(client, `warm${n}`, 1, 'fan-out', BRANCHES, SUM);
-        const before = runtime.metrics();
-        let seconds = 0;
-        for (let n = 0; n < repeat; n += 1) seconds += await runAll(client, `run${n}`, 1, 'fan-out', BRANCHES, SUM);
-        return { seconds: seconds / repeat, batches: batches(before, runtime.metrics()) };
+        for (let n = 1; n < WARM; n += 1) await runAll(client, `early${n}`, 1, 'fan-out', BRANCHES, SUM);
+        return measureRuns(runtime, repeat, (prefix) => runAll(client, prefix, 1, 'fan-out', BRANCHES, SUM));
       }),
   },
   profile: { role: 'measure', job: { repeat: 50 } },

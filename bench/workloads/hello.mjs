@@ -1,7 +1,8 @@
 // Many small instances at once: what a start and an end cost beside the one step between them.
 
-import { batches, runAll, withRuntime } from '../lib/session.mjs';
-import { BATCH, registerChain } from './chain.mjs';
+import { measureRuns, runAll, withRuntime } from '../lib/session.mjs';
+import { median } from '../lib/stats.mjs';
+import { BATCH, registerChain, REPEAT } from './chain.mjs';
 
 const INSTANCES = 2_000;
 
@@ -15,22 +16,23 @@ export const hello = {
 
   async round(round) {
     const files = [round.file(), round.file()];
-    const floor = round.floor('write', { db: files[0], instances: INSTANCES, steps: 1, batch: BATCH, warm: 1 });
+    const shape = { instances: INSTANCES, steps: 1, batch: BATCH };
+    const floor = round.floor('write', { db: files[0], ...shape, warm: 1, repeat: REPEAT });
     const perdure = await round.child('measure', { db: files[1] });
     round.assertSameRows(files[0], files[1]);
-    return { floor: INSTANCES / floor.seconds, perdure: INSTANCES / perdure.seconds, notes: perdure.batches };
+    return {
+      floor: INSTANCES / median(floor.seconds),
+      perdure: INSTANCES / median(perdure.seconds),
+      notes: perdure.batches,
+    };
   },
   note: ({ commits, writesPerCommit }) => `${Math.round(commits)} commits of ${writesPerCommit.toFixed(1)} writes.`,
 
   roles: {
-    measure: ({ db, repeat = 1 }) =>
-      withRuntime(db, registerChain, async (client, runtime) => {
-        await runAll(client, 'warm', INSTANCES, 'chain', 1, 1);
-        const before = runtime.metrics();
-        let seconds = 0;
-        for (let n = 0; n < repeat; n += 1) seconds += await runAll(client, `run${n}`, INSTANCES, 'chain', 1, 1);
-        return { seconds: seconds / repeat, batches: batches(before, runtime.metrics()) };
-      }),
+    measure: ({ db, repeat = REPEAT }) =>
+      withRuntime(db, registerChain, (client, runtime) =>
+        measureRuns(runtime, repeat, (prefix) => runAll(client, prefix, INSTANCES, 'chain', 1, 1)),
+      ),
   },
   profile: { role: 'measure', job: { repeat: 10 } },
 };

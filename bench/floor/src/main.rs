@@ -3,7 +3,7 @@
 //! It knows nothing of Perdure but the shape of its rows; the tables come from the provider's own migrations. Each
 //! command prints one line of JSON.
 //!
-//!   write  --db F --schema D --instances N --steps N [--batch 64] [--rows all|appended] [--warm 1]
+//!   write  --db F --schema D --instances N --steps N [--batch 64] [--rows all|appended] [--warm 1] [--repeat 1]
 //!   commit --db F --schema D --count N [--warm N]
 //!   read   --db F --out F
 //!   count  --db F

@@ -35,10 +35,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String, Failure> {
     if arguments.number("warm", Some(0))? != 0 {
         writer.write(&shape, "warm")?;
     }
-    let began = Instant::now();
-    let commits = writer.write(&shape, "run")?;
-    let seconds = began.elapsed().as_secs_f64();
-    Ok(format!(r#"{{"seconds":{seconds},"commits":{commits}}}"#))
+    let mut seconds = Vec::new();
+    for n in 0..arguments.number("repeat", Some(1))? {
+        let began = Instant::now();
+        writer.write(&shape, &format!("run{n}"))?;
+        seconds.push(began.elapsed().as_secs_f64().to_string());
+    }
+    Ok(format!(r#"{{"seconds":[{}]}}"#, seconds.join(",")))
 }
 
 struct Writer<'c> {
@@ -76,10 +79,9 @@ impl<'c> Writer<'c> {
         })
     }
 
-    /// How many transactions it took.
-    fn write(&mut self, shape: &Shape, prefix: &str) -> Result<u64, Failure> {
+    fn write(&mut self, shape: &Shape, prefix: &str) -> Result<(), Failure> {
         let mut keys: Vec<i64> = Vec::new();
-        let (mut in_batch, mut commits) = (0, 0);
+        let mut in_batch = 0;
         for turn in 0..shape.steps + 2 {
             for instance in 0..shape.instances {
                 if in_batch == 0 {
@@ -94,16 +96,14 @@ impl<'c> Writer<'c> {
                 in_batch += 1;
                 if in_batch == shape.batch {
                     self.commit.execute([])?;
-                    commits += 1;
                     in_batch = 0;
                 }
             }
         }
         if in_batch > 0 {
             self.commit.execute([])?;
-            commits += 1;
         }
-        Ok(commits)
+        Ok(())
     }
 
     fn started(&mut self, shape: &Shape, id: &str) -> Result<i64, Failure> {
