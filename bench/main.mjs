@@ -1,4 +1,6 @@
-// The benchmark: `npm run bench -- [workload…] [--json file] [--runs N] [--profile] [--check] [--dir folder] [--list]`.
+// The benchmark:
+//
+//   npm run bench -- [workload…] [--json file] [--runs N] [--profile] [--check] [--calm seconds] [--dir folder] [--list]
 //
 // A workload is a file in workloads/. It is measured in rounds, and in each round its floor and Perdure come one after the
 // other, each in a fresh process with a fresh database file; a figure is the median over the rounds of their ratio.
@@ -7,6 +9,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 
+import { waitForCalm } from './lib/calm.mjs';
 import { buildFloor } from './lib/floor.mjs';
 import { machine, warnings } from './lib/machine.mjs';
 import { root } from './lib/paths.mjs';
@@ -16,7 +19,7 @@ import { summarize } from './lib/summary.mjs';
 import { table } from './lib/table.mjs';
 import { notMeasured, workloads } from './workloads/index.mjs';
 
-/** Rounds of each workload, unless it asks for more or `--runs` says otherwise. */
+/** Rounds of each workload, unless `--runs` says otherwise. */
 const RUNS = 7;
 const RUNS_MIN = 5;
 
@@ -26,6 +29,7 @@ const { values, positionals } = parseArgs({
     json: { type: 'string' },
     runs: { type: 'string' },
     dir: { type: 'string' },
+    calm: { type: 'string' },
     profile: { type: 'boolean', default: false },
     check: { type: 'boolean', default: false },
     list: { type: 'boolean', default: false },
@@ -46,6 +50,8 @@ async function main() {
   const chosen = positionals.length === 0 ? workloads : workloads.filter(({ name }) => positionals.includes(name));
   const runs = values.runs === undefined ? RUNS : Number(values.runs);
   if (!Number.isInteger(runs) || runs < 1) fail('--runs takes a whole number from 1 on.');
+  const calm = Number(values.calm ?? 0);
+  if (!(calm >= 0)) fail('--calm takes a number of seconds.');
   if (runs < RUNS_MIN && !values.profile) {
     console.error(`${runs} rounds: too few for figures that mean anything, which takes ${RUNS_MIN}.`);
   }
@@ -58,21 +64,23 @@ async function main() {
     if (values.profile) {
       for (const workload of chosen) await profile(workload, directory);
     } else {
-      await measure(chosen, runs, directory);
+      await measure(chosen, runs, calm, directory);
     }
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
 }
 
-async function measure(chosen, runs, directory) {
+async function measure(chosen, runs, calm, directory) {
   const before = machine(directory);
   const figures = [];
   const rounds = {};
+  let restless = 0;
   for (const workload of chosen) {
     const samples = [];
     for (let n = 1; n <= runs; n += 1) {
       progress(`${workload.name} ${n}/${runs}`);
+      if (calm > 0 && !(await waitForCalm(calm))) restless += 1;
       const round = new Round(workload, join(directory, `${workload.name}-${n}`));
       samples.push(await workload.round(round));
       round.clean();
@@ -87,8 +95,9 @@ async function measure(chosen, runs, directory) {
     ...notMeasured,
   ];
   print(figures, runs, before, after, missing);
+  if (restless > 0) console.log(`${restless} of ${chosen.length * runs} rounds began without a calm moment.`);
   if (values.json !== undefined) {
-    const report = { runs, machine: { before, after }, figures, notMeasured: missing, rounds };
+    const report = { runs, machine: { before, after }, restless, figures, notMeasured: missing, rounds };
     writeFileSync(asTyped(values.json), `${JSON.stringify(report, null, 2)}\n`);
   }
   if (values.check && figures.some(({ verdict }) => verdict === 'below')) process.exitCode = 1;

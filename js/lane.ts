@@ -67,11 +67,13 @@ export class Lane implements ActivitySink {
     if (this.isWoken) this.wake();
   }
 
-  /** Drop everything: the runtime is over. */
+  /** Drop everything: the runtime is over. What still runs is told to stop. */
   close(): void {
     this.isClosed = true;
     for (const instance of this.instances.values()) instance.release();
     this.instances.clear();
+    // Jobs that would have said so may still wait in the queue, which nobody drains any more.
+    for (const context of this.activities.values()) context.abort('shutdown');
     this.activities.clear();
   }
 
