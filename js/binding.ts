@@ -80,7 +80,7 @@ export type NativeJob =
       /** JSON of an object. */
       readonly fields: string | null;
       /** Whether the runtime itself says it, and not an orchestration. */
-      readonly internal?: boolean | null;
+      readonly isInternal: boolean;
     };
 
 /** Sizes of the addon's maps, for tests. */
@@ -118,9 +118,15 @@ export interface NativeRuntime {
   mapSizes(): NativeMapSizes;
 }
 
+/** A runtime as the addon has it: what it answers is the texts in one string, and the numbers in the array it was given. */
+interface RawRuntime extends Omit<NativeRuntime, 'nextJob' | 'next'> {
+  nextJob(): string | null;
+  next(instance: number, mailboxes: string[] | null, timers: number[] | null): string | null;
+}
+
 interface NativeModule {
   readonly Store: NativeStoreClass;
-  readonly NativeRuntime: new (store: NativeStore, options: string) => NativeRuntime;
+  readonly NativeRuntime: new (store: NativeStore, options: string, numbers: Float64Array) => RawRuntime;
 }
 
 const addon = native as unknown as NativeModule;
@@ -154,9 +160,87 @@ export interface NativeRuntimeOptions {
 
 export function createRuntime(store: NativeStore, options: NativeRuntimeOptions): NativeRuntime {
   try {
-    return new addon.NativeRuntime(store, JSON.stringify(options));
+    return new DecodingRuntime(store, options);
   } catch (error) {
     throw nativeError(error);
+  }
+}
+
+// Where `crates/node/src/answer.rs` puts the numbers of an answer: its kind, its facts, and the lengths of its texts.
+const NUMBERS = 10;
+const KIND = 0;
+const FACTS = 1;
+const LENGTHS = 6;
+
+/** Makes objects of what the addon answers. */
+class DecodingRuntime extends addon.NativeRuntime implements NativeRuntime {
+  private readonly numbers: Float64Array;
+
+  constructor(store: NativeStore, options: NativeRuntimeOptions) {
+    const numbers = new Float64Array(NUMBERS);
+    super(store, JSON.stringify(options), numbers);
+    this.numbers = numbers;
+  }
+
+  // @ts-expect-error: the same call, decoded
+  override nextJob(): NativeJob | null {
+    const text = super.nextJob();
+    if (text === null) return null;
+    const { numbers } = this;
+    const kind = numbers[KIND] as NativeJob['kind'];
+    const first = numbers[FACTS] as number;
+    switch (kind) {
+      case TURN:
+      case DROP:
+        return { kind, token: first };
+      case ACTIVITY: {
+        const name = (numbers[LENGTHS] as number) + (numbers[LENGTHS + 1] as number);
+        const input = name + (numbers[LENGTHS + 2] as number);
+        return {
+          kind,
+          token: first,
+          attempt: numbers[FACTS + 1] as number,
+          timeoutMs: numbers[FACTS + 2] as number,
+          executionId: numbers[FACTS + 3] as number,
+          operation: numbers[FACTS + 4] as number,
+          instanceId: text.slice(0, numbers[LENGTHS]),
+          orchestrationName: text.slice(numbers[LENGTHS], name),
+          name: text.slice(name, input),
+          input: (numbers[LENGTHS + 3] as number) < 0 ? null : text.slice(input),
+        };
+      }
+      case ABORT:
+        return { kind, token: first, reason: text as AbortReason };
+      case LOG: {
+        const message = numbers[LENGTHS] as number;
+        const fields = message + (numbers[LENGTHS + 1] as number);
+        return {
+          kind,
+          isInternal: first === 1,
+          level: text.slice(0, message) as TraceLevel,
+          message: text.slice(message, fields),
+          fields: (numbers[LENGTHS + 2] as number) < 0 ? null : text.slice(fields),
+        };
+      }
+      default:
+        return kind satisfies never;
+    }
+  }
+
+  // @ts-expect-error: the same call, decoded
+  override next(instance: number, mailboxes: string[] | null, timers: number[] | null): Delivery | null {
+    const text = super.next(instance, mailboxes, timers);
+    if (text === null) return null;
+    const { numbers } = this;
+    const mailbox = numbers[LENGTHS] as number;
+    return {
+      kind: numbers[KIND] as Delivery['kind'],
+      timeMs: numbers[FACTS] as number,
+      operation: numbers[FACTS + 1] as number,
+      attempt: numbers[FACTS + 2] as number,
+      mailbox: mailbox < 0 ? null : text.slice(0, mailbox),
+      value: (numbers[LENGTHS + 1] as number) < 0 ? null : mailbox < 0 ? text : text.slice(mailbox),
+    };
   }
 }
 

@@ -172,7 +172,7 @@ export class Lane implements ActivitySink {
         this.instances.delete(job.token);
         return;
       case LOG:
-        this.host.logText(job.level, job.message, job.fields, job.internal === true);
+        this.host.logText(job.level, job.message, job.fields, job.isInternal);
         return;
       default:
         job satisfies never;

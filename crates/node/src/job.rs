@@ -1,91 +1,11 @@
-//! What passes the boundary in a turn: jobs and deliveries, as objects of JavaScript.
+//! What passes the boundary in a turn: jobs, deliveries, and what a generator is made of.
 
-use napi::bindgen_prelude::Either4;
 use napi_derive::napi;
-use perdure_engine::{Delivery as EngineDelivery, Mailbox};
+use perdure_engine::{Delivery, Mailbox};
 use perdure_runtime::{Delivered, Facts, Job, RuntimeError};
 
+use crate::answer::Numbers;
 use crate::errors::thrown;
-
-/// Drive an instance (kind 0), or forget its generator (kind 3).
-#[napi(object, object_from_js = false)]
-pub struct InstanceJob {
-    /// 0 or 3.
-    pub kind: u32,
-    /// The instance.
-    pub token: u32,
-}
-
-/// Run an attempt of an activity.
-#[napi(object, object_from_js = false, use_nullable = true)]
-pub struct ActivityJob {
-    /// 1.
-    pub kind: u32,
-    /// The attempt.
-    pub token: u32,
-    /// Name of the activity.
-    pub name: String,
-    /// Its input.
-    pub input: Option<String>,
-    /// Number of the attempt, from 1.
-    pub attempt: u32,
-    /// How long it may take, ms; -1: no limit.
-    pub timeout_ms: f64,
-    /// Id of the instance.
-    pub instance_id: String,
-    /// Its execution.
-    pub execution_id: f64,
-    /// Name of its orchestration.
-    pub orchestration_name: String,
-    /// The schedule.
-    pub operation: f64,
-}
-
-/// Abort an attempt.
-#[napi(object, object_from_js = false)]
-pub struct AbortJob {
-    /// 2.
-    pub kind: u32,
-    /// The attempt.
-    pub token: u32,
-    /// `cancelled`, `shutdown` or `leaseLost`.
-    pub reason: String,
-}
-
-/// Write a log record.
-#[napi(object, object_from_js = false, use_nullable = true)]
-pub struct LogJob {
-    /// 4.
-    pub kind: u32,
-    /// `debug`, `info`, `warn` or `error`.
-    pub level: String,
-    /// What happened.
-    pub message: String,
-    /// JSON text of an object.
-    pub fields: Option<String>,
-    /// Whether it is the runtime's own, not an orchestration's.
-    pub internal: bool,
-}
-
-/// What a job can be.
-pub(crate) type AnyJob = Either4<InstanceJob, ActivityJob, AbortJob, LogJob>;
-
-/// What the code is handed: succeeded (0), failed for good (1), message (2), cancel (3).
-#[napi(object, object_from_js = false, use_nullable = true)]
-pub struct Delivery {
-    /// 0 to 3.
-    pub kind: u32,
-    /// The operation; 0 for a message or a cancel.
-    pub operation: f64,
-    /// Value, error, message or reason.
-    pub value: Option<String>,
-    /// Number of the last attempt of a failed activity.
-    pub attempt: u32,
-    /// `e` or `q` and the name of the mailbox.
-    pub mailbox: Option<String>,
-    /// The deterministic time from here on, ms since 1970.
-    pub time_ms: f64,
-}
 
 /// What is needed to make a generator.
 #[napi(object, object_from_js = false, use_nullable = true)]
@@ -117,41 +37,34 @@ pub struct MapSizes {
     pub activities: u32,
 }
 
-/// A job as an object.
-pub(crate) fn any_job(job: Job) -> AnyJob {
+/// A job; its kinds are `TURN`, `ACTIVITY`, `ABORT`, `DROP` and `LOG` of `js/binding.ts`, which lists their facts and texts.
+pub(crate) fn job(job: Job, numbers: &Numbers) -> String {
     match job {
-        Job::Turn(token) => Either4::A(InstanceJob {
-            kind: 0,
-            token: token.0,
-        }),
-        Job::Drop(token) => Either4::A(InstanceJob {
-            kind: 3,
-            token: token.0,
-        }),
-        Job::Activity(job) => Either4::B(ActivityJob {
-            kind: 1,
-            token: job.token.0,
-            name: job.name,
-            input: job.input,
-            attempt: job.attempt,
-            timeout_ms: job.timeout_ms.map_or(-1.0, |ms| ms as f64),
-            instance_id: job.instance_id,
-            execution_id: job.execution as f64,
-            orchestration_name: job.orchestration,
-            operation: job.scheduled.0 as f64,
-        }),
-        Job::Abort { activity, reason } => Either4::C(AbortJob {
-            kind: 2,
-            token: activity.0,
-            reason: reason.as_str().to_owned(),
-        }),
-        Job::Log(record) => Either4::D(LogJob {
-            kind: 4,
-            level: record.level.as_str().to_owned(),
-            message: record.message,
-            fields: record.fields,
-            internal: record.internal,
-        }),
+        Job::Turn(token) => numbers.answer(0, [f64::from(token.0)], []),
+        Job::Activity(job) => numbers.answer(
+            1,
+            [
+                f64::from(job.token.0),
+                f64::from(job.attempt),
+                job.timeout_ms.map_or(-1.0, |ms| ms as f64),
+                job.execution as f64,
+                job.scheduled.0 as f64,
+            ],
+            [Some(job.instance_id), Some(job.orchestration), Some(job.name), job.input],
+        ),
+        Job::Abort { activity, reason } => {
+            numbers.answer(2, [f64::from(activity.0)], [Some(reason.as_str().to_owned())])
+        }
+        Job::Drop(token) => numbers.answer(3, [f64::from(token.0)], []),
+        Job::Log(record) => numbers.answer(
+            4,
+            [f64::from(u32::from(record.internal))],
+            [
+                Some(record.level.as_str().to_owned()),
+                Some(record.message),
+                record.fields,
+            ],
+        ),
     }
 }
 
@@ -177,43 +90,26 @@ pub(crate) fn mailbox(text: String) -> napi::Result<Mailbox> {
     }
 }
 
-/// A delivery as an object.
-pub(crate) fn delivery(delivered: Delivered) -> Delivery {
-    let mut js = Delivery {
-        kind: 0,
-        operation: 0.0,
-        value: None,
-        attempt: 0,
-        mailbox: None,
-        time_ms: delivered.time_ms as f64,
-    };
+/// A delivery; its kinds are those of `js/engine.ts`. Facts: the deterministic time, the operation, the attempt. Texts: the
+/// mailbox, the value.
+pub(crate) fn delivery(delivered: Delivered, numbers: &Numbers) -> String {
+    let time = delivered.time_ms as f64;
     match delivered.delivery {
-        EngineDelivery::Succeeded { operation, value } => {
-            js.operation = operation.0 as f64;
-            js.value = value;
+        Delivery::Succeeded { operation, value } => {
+            numbers.answer(0, [time, operation.0 as f64, 0.0], [None, value])
         }
-        EngineDelivery::Failed {
+        Delivery::Failed {
             operation,
             error,
             attempt,
-        } => {
-            js.kind = 1;
-            js.operation = operation.0 as f64;
-            js.value = error;
-            js.attempt = attempt;
-        }
-        EngineDelivery::Message { mailbox, payload } => {
-            js.kind = 2;
-            js.mailbox = Some(match mailbox {
+        } => numbers.answer(1, [time, operation.0 as f64, f64::from(attempt)], [None, error]),
+        Delivery::Message { mailbox, payload } => {
+            let mailbox = match mailbox {
                 Mailbox::Event(name) => format!("e{name}"),
                 Mailbox::Queue(name) => format!("q{name}"),
-            });
-            js.value = payload;
+            };
+            numbers.answer(2, [time, 0.0, 0.0], [Some(mailbox), payload])
         }
-        EngineDelivery::Cancel { reason } => {
-            js.kind = 3;
-            js.value = reason;
-        }
+        Delivery::Cancel { reason } => numbers.answer(3, [time, 0.0, 0.0], [None, reason]),
     }
-    js
 }

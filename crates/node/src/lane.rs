@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use napi::bindgen_prelude::Function;
+use napi::bindgen_prelude::{Float64Array, Function};
 use napi_derive::napi;
 use perdure_engine::{ActivityOptions, Awaited, Command, EventId, Outcome};
 use perdure_runtime::{ActivityToken, Failure, Host, Level, Runtime, Token};
 use serde_json::json;
 
+use crate::answer::{NUMBERS, Numbers};
 use crate::errors::{argument, thrown};
-use crate::job::{AnyJob, Delivery, Description, MapSizes, any_job, delivery, description, mailbox};
+use crate::job::{Description, MapSizes, delivery, description, job, mailbox};
 use crate::options;
 use crate::port::Wake;
 use crate::replies::{Answer, Replies};
@@ -30,17 +31,20 @@ impl Host for ThisThread {
 pub struct NativeRuntime {
     inner: Arc<Runtime>,
     replies: Replies,
+    numbers: Numbers,
 }
 
 #[napi]
 impl NativeRuntime {
-    /// A runtime on a store; `options` is JSON.
+    /// A runtime on a store; `options` is JSON, `numbers` is where answers put theirs.
     #[napi(constructor)]
-    pub fn new(store: &Store, options: String) -> napi::Result<Self> {
+    pub fn new(store: &Store, options: String, numbers: Float64Array) -> napi::Result<Self> {
+        let numbers = Numbers::new(numbers).ok_or_else(|| argument(format!("{NUMBERS} numbers are needed")))?;
         let runtime = Runtime::new(Arc::clone(&store.inner), options::parse(&options)?);
         Ok(Self {
             inner: Arc::new(runtime),
             replies: store.replies.clone(),
+            numbers,
         })
     }
 
@@ -94,8 +98,8 @@ impl NativeRuntime {
 
     /// What to do next; `null` parks the lane until `wake` is called.
     #[napi]
-    pub fn next_job(&self) -> Option<AnyJob> {
-        self.inner.next_job().map(any_job)
+    pub fn next_job(&self) -> Option<String> {
+        self.inner.next_job().map(|next| job(next, &self.numbers))
     }
 
     /// What is needed to make an instance's generator.
@@ -166,7 +170,7 @@ impl NativeRuntime {
         instance: u32,
         mailboxes: Option<Vec<String>>,
         timers: Option<Vec<f64>>,
-    ) -> napi::Result<Option<Delivery>> {
+    ) -> napi::Result<Option<String>> {
         let mailboxes = mailboxes
             .unwrap_or_default()
             .into_iter()
@@ -181,7 +185,7 @@ impl NativeRuntime {
             .inner
             .step(Token(instance), Awaited { mailboxes, timers })
             .map_err(|e| thrown(&e))?;
-        Ok(delivered.map(delivery))
+        Ok(delivered.map(|delivered| delivery(delivered, &self.numbers)))
     }
 
     /// The code has ended: completed (0), failed (1) or cancelled (2). The turn is over.

@@ -3,6 +3,7 @@
 //! Calls are synchronous and cheap. What takes time is answered later through a [`port`](crate::port): the call names a request, and the
 //! reply is fetched from the store's port after its `wake` was called. No thread of Rust ever waits for JavaScript.
 
+mod answer;
 mod errors;
 mod job;
 mod lane;
