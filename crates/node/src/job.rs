@@ -50,7 +50,12 @@ pub(crate) fn job(job: Job, numbers: &Numbers) -> String {
                 job.execution as f64,
                 job.scheduled.0 as f64,
             ],
-            [Some(job.instance_id), Some(job.orchestration), Some(job.name), job.input],
+            [
+                Some(job.instance_id),
+                Some(job.orchestration),
+                Some(job.name),
+                job.input,
+            ],
         ),
         Job::Abort { activity, reason } => {
             numbers.answer(2, [f64::from(activity.0)], [Some(reason.as_str().to_owned())])
@@ -95,9 +100,7 @@ pub(crate) fn mailbox(text: String) -> napi::Result<Mailbox> {
 pub(crate) fn delivery(delivered: Delivered, numbers: &Numbers) -> String {
     let time = delivered.time_ms as f64;
     match delivered.delivery {
-        Delivery::Succeeded { operation, value } => {
-            numbers.answer(0, [time, operation.0 as f64, 0.0], [None, value])
-        }
+        Delivery::Succeeded { operation, value } => numbers.answer(0, [time, operation.0 as f64, 0.0], [None, value]),
         Delivery::Failed {
             operation,
             error,

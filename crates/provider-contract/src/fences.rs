@@ -100,7 +100,7 @@ pub async fn leave_the_others_of_the_batch(store: &Store) {
         .batch(turns.iter().map(|turn| Write::Turn(Box::new(turn.clone()))).collect())
         .await;
     let committed = Outcome::Committed {
-        custom_status_version: 1,
+        status: None,
         wake_at_ms: None,
     };
     assert_eq!(outcomes, [committed.clone(), Outcome::Fenced, committed]);

@@ -6,7 +6,7 @@ use perdure_engine::{EventId, ExecutionId, MessageSeq};
 use perdure_provider::{Acquire, ProviderError, ProviderErrorKind, TurnCommit};
 use tokio::sync::{Notify, oneshot};
 
-use crate::store::{Handle, Store, answer, custom_status, event, instance, new_worker, release, start, turn, within};
+use crate::store::{Handle, Store, answer, event, instance, new_worker, release, start, turn, within};
 
 /// Whatever one wrote, the other finds at once.
 pub async fn a_second_handle_sees_what_the_first_wrote(store: &Store) {
@@ -73,24 +73,6 @@ pub async fn a_foreign_change_is_told_to_a_busy_handle(store: &Store) {
         first.start(instance(&format!("a{n}"))).await;
         within(told.notified()).await;
     }
-}
-
-/// What a handle remembers of an instance does not outlive another's commit.
-pub async fn a_custom_status_of_another_handle_is_counted(store: &Store) {
-    let first = store.first();
-    let Some(second) = store.second() else { return };
-    let worker = first.worker("w").await;
-    let owned = first.owned("a", &worker).await;
-    let change = || TurnCommit {
-        custom_status: custom_status("1"),
-        ..turn(&owned, &worker)
-    };
-    assert_eq!(first.commit(change()).await.0, 1);
-    assert_eq!(second.commit(turn(&owned, &worker)).await.0, 1);
-    assert_eq!(second.commit(change()).await.0, 2);
-    assert_eq!(first.commit(turn(&owned, &worker)).await.0, 2);
-    assert_eq!(first.commit(change()).await.0, 3);
-    assert_eq!(second.commit(turn(&owned, &worker)).await.0, 3);
 }
 
 /// What one handle's worker has, the other's does not get.

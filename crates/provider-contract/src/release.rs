@@ -11,7 +11,7 @@ pub async fn sleeps_until_its_time(store: &Store) {
     let worker = store.worker("w").await;
     let owned = store.owned("a", &worker).await;
     let due = Some(START_MS + 50);
-    assert_eq!(store.commit(release(&owned, &worker, due)).await, (0, due));
+    assert_eq!(store.commit(release(&owned, &worker, due)).await, due);
     assert_eq!(store.status("a").await.status, Status::Running);
     store.assert_nothing_due(&worker).await;
     store.clock.advance(50);
@@ -25,7 +25,7 @@ pub async fn sleeps_for_ever_without_a_time(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let owned = store.owned("a", &worker).await;
-    assert_eq!(store.commit(release(&owned, &worker, None)).await, (0, None));
+    assert_eq!(store.commit(release(&owned, &worker, None)).await, None);
     store.clock.advance(i64::from(i32::MAX));
     let acquired = store.acquire(&worker).await;
     assert!(acquired.instances.is_empty());
@@ -47,7 +47,7 @@ pub async fn a_message_that_was_not_seen_makes_it_due_at_once(store: &Store) {
             ..release(&owned, &worker, wake_at_ms)
         };
         assert_eq!(asleep.seen, known);
-        assert_eq!(store.commit(asleep).await, (0, Some(store.now_ms())));
+        assert_eq!(store.commit(asleep).await, Some(store.now_ms()));
         let woken = store.acquire_one(&worker).await;
         assert_eq!(
             (woken.id.as_str(), woken.messages.len(), woken.messages[0].seq),
@@ -73,7 +73,7 @@ pub async fn a_message_that_was_seen_does_not(store: &Store) {
         seen: consumed,
         ..release(&owned, &worker, None)
     };
-    assert_eq!(store.commit(asleep).await, (0, None));
+    assert_eq!(store.commit(asleep).await, None);
     store.assert_nothing_due(&worker).await;
     assert_eq!(store.messages(owned.key).await[0].seq, known);
 }
@@ -87,7 +87,7 @@ pub async fn a_message_that_was_not_seen_does_not_delay_an_earlier_time(store: &
     store.clock.advance(10);
     let asleep = release(&owned, &worker, Some(START_MS + 3));
     assert_eq!(asleep.seen, MessageSeq(0));
-    assert_eq!(store.commit(asleep).await, (0, Some(START_MS + 3)));
+    assert_eq!(store.commit(asleep).await, Some(START_MS + 3));
 }
 
 /// What its worker still sends comes too late, even if it is acquired by the same one again (P7).

@@ -133,12 +133,9 @@ impl Handle<'_> {
     }
 
     /// Write a turn that must pass.
-    pub(crate) async fn commit(&self, turn: TurnCommit) -> (u64, Option<i64>) {
+    pub(crate) async fn commit(&self, turn: TurnCommit) -> Option<i64> {
         match self.turn(turn).await {
-            Outcome::Committed {
-                custom_status_version,
-                wake_at_ms,
-            } => (custom_status_version, wake_at_ms),
+            Outcome::Committed { wake_at_ms, .. } => wake_at_ms,
             other => panic!("the turn is committed, not {other:?}"),
         }
     }
@@ -336,6 +333,7 @@ pub(crate) fn turn(instance: &AcquiredInstance, worker: &WorkerId) -> TurnCommit
         seen: instance.messages.last().map_or(MessageSeq(0), |message| message.seq),
         custom_status: None,
         after: AfterTurn::Hold,
+        tell_status: false,
         time_ms: START_MS + 1,
     }
 }

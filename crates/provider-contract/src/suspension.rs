@@ -10,7 +10,7 @@ pub async fn holds_the_instance_with_its_report(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let owned = store.owned("a", &worker).await;
-    assert_eq!(store.commit(suspend(&owned, &worker, "two\nlines")).await, (0, None));
+    assert_eq!(store.commit(suspend(&owned, &worker, "two\nlines")).await, None);
     let status = store.status("a").await;
     assert_eq!(
         (status.status, status.result.as_deref()),

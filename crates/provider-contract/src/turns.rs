@@ -17,7 +17,7 @@ pub async fn append_events_and_move_the_instance_on(store: &Store) {
         time_ms: START_MS + 5,
         ..turn(&owned, &worker)
     };
-    assert_eq!(store.commit(one).await, (0, None));
+    assert_eq!(store.commit(one).await, None);
     owned.next_event_id = EventId(4);
     store
         .commit(TurnCommit {
@@ -73,15 +73,16 @@ pub async fn of_one_instance_may_follow_each_other_in_a_batch(store: &Store) {
     let outcomes = store
         .batch(vec![Write::Turn(Box::new(one)), Write::Turn(Box::new(two))])
         .await;
-    let committed = |custom_status_version| Outcome::Committed {
-        custom_status_version,
+    let committed = Outcome::Committed {
+        status: None,
         wake_at_ms: None,
     };
-    assert_eq!(outcomes, [committed(1), committed(2)]);
+    assert_eq!(outcomes, [committed.clone(), committed]);
+    assert_eq!(store.status("a").await.custom_status_version, 2);
     assert_eq!(store.history(owned.key).await.len(), 3);
 }
 
-/// One up for each stored change, a reset too; a turn without a change tells the same version.
+/// One up for each stored change, a reset too.
 pub async fn count_the_changes_of_the_custom_status(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -90,16 +91,22 @@ pub async fn count_the_changes_of_the_custom_status(store: &Store) {
         custom_status: change,
         ..turn(&owned, &worker)
     };
-    assert_eq!(store.commit(with(None)).await.0, 0);
-    assert_eq!(store.commit(with(custom_status("\"one\""))).await.0, 1);
-    assert_eq!(store.commit(with(None)).await.0, 1);
-    assert_eq!(store.commit(with(custom_status("\"two\""))).await.0, 2);
+    let version = async || store.status("a").await.custom_status_version;
+    for (change, expected) in [
+        (None, 0),
+        (custom_status("\"one\""), 1),
+        (None, 1),
+        (custom_status("\"two\""), 2),
+    ] {
+        store.commit(with(change)).await;
+        assert_eq!(version().await, expected);
+    }
     let status = store.status("a").await;
     assert_eq!(
         (status.custom_status.as_deref(), status.custom_status_version),
         (Some("\"two\""), 2)
     );
-    assert_eq!(store.commit(with(Some(StatusChange { value: None }))).await.0, 3);
+    store.commit(with(Some(StatusChange { value: None }))).await;
     let status = store.status("a").await;
     assert_eq!((status.custom_status, status.custom_status_version), (None, 3));
 
@@ -111,9 +118,33 @@ pub async fn count_the_changes_of_the_custom_status(store: &Store) {
         .expect("the worker is removed");
     let next = store.worker("next").await;
     let taken = store.acquire_one(&next).await;
-    assert_eq!(store.commit(turn(&taken, &next)).await.0, 3);
-    assert_eq!(store.commit(end(&taken, &next, None)).await.0, 3);
-    assert_eq!(store.status("a").await.custom_status_version, 3);
+    store.commit(turn(&taken, &next)).await;
+    store.commit(end(&taken, &next, None)).await;
+    assert_eq!(version().await, 3);
+}
+
+/// What a client would read after the turn, in the answer to it; not to one that does not ask.
+pub async fn tell_the_status_that_they_were_asked_for(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    let asking = |turn: TurnCommit| TurnCommit {
+        tell_status: true,
+        ..turn
+    };
+    let told = async |turn: TurnCommit| match store.turn(turn).await {
+        Outcome::Committed { status, .. } => status.map(|status| *status),
+        other => panic!("the turn is committed, not {other:?}"),
+    };
+    let progress = TurnCommit {
+        custom_status: custom_status("\"half\""),
+        ..turn(&owned, &worker)
+    };
+    assert_eq!(told(asking(progress)).await, Some(store.status("a").await));
+    assert_eq!(told(turn(&owned, &worker)).await, None);
+    let ended = told(asking(end(&owned, &worker, Some("42".into())))).await;
+    assert_eq!(ended, Some(store.status("a").await));
+    assert_eq!(ended.and_then(|status| status.result).as_deref(), Some("42"));
 }
 
 /// Nothing changes an ended instance any more (P6), and what waited for it is gone with the commit that ended it.
@@ -128,7 +159,7 @@ pub async fn that_end_an_instance_end_it_for_good(store: &Store) {
         time_ms: START_MS + 9,
         ..end(&owned, &worker, Some("42".into()))
     };
-    assert_eq!(store.commit(last).await, (0, None));
+    assert_eq!(store.commit(last).await, None);
     assert_eq!(store.messages(owned.key).await, []);
     let ended = store.status("a").await;
     assert_eq!((ended.status, ended.result.as_deref()), (Status::Completed, Some("42")));
@@ -308,6 +339,7 @@ pub async fn of_a_thousand_instances_fit_a_batch(store: &Store) {
             seen: perdure_engine::MessageSeq(0),
             custom_status: None,
             after: AfterTurn::Hold,
+            tell_status: false,
             time_ms: START_MS,
         })),
         other => panic!("started and claimed, not {other:?}"),
@@ -317,7 +349,7 @@ pub async fn of_a_thousand_instances_fit_a_batch(store: &Store) {
         outcomes,
         vec![
             Outcome::Committed {
-                custom_status_version: 0,
+                status: None,
                 wake_at_ms: None
             };
             1_000

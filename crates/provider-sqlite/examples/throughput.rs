@@ -155,6 +155,7 @@ fn turn(key: InstanceKey, n: usize, worker: &WorkerId) -> Write {
         seen: MessageSeq(0),
         custom_status: None,
         after: AfterTurn::Hold,
+        tell_status: false,
         time_ms: START_MS + n as i64,
     }))
 }

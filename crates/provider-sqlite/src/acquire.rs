@@ -97,33 +97,29 @@ fn collect(
 /// Make the worker the owner. `None` when rows of the instance cannot be read: it is held with the reason, because one
 /// undecodable row must not keep all the others from being acquired.
 fn take(session: &mut Session<'_>, request: &Acquire, key: InstanceKey) -> Result<Option<AcquiredInstance>, Failure> {
-    let (version, mut instance) = session.query_one(
+    let mut instance = session.query_one(
         "UPDATE instances SET owner = ?2, epoch = epoch + 1, wake_at = NULL
          WHERE key = ?1 AND owner IS NULL AND wake_at IS NOT NULL
-         RETURNING custom_status_version, id, name, version, parent_id, execution, epoch, next_event_id, turns",
+         RETURNING id, name, version, parent_id, execution, epoch, next_event_id, turns",
         params![key.0, &*request.worker.0],
         |row| {
-            let instance = AcquiredInstance {
+            Ok(AcquiredInstance {
                 key,
-                id: row.get(1)?,
-                name: row.get(2)?,
-                version: row.get(3)?,
-                parent_id: row.get(4)?,
-                execution: ExecutionId(number(row, 5)?),
-                epoch: Epoch(number(row, 6)?),
-                next_event_id: EventId(number(row, 7)?),
-                fresh: number(row, 8)? == 0,
+                id: row.get(0)?,
+                name: row.get(1)?,
+                version: row.get(2)?,
+                parent_id: row.get(3)?,
+                execution: ExecutionId(number(row, 4)?),
+                epoch: Epoch(number(row, 5)?),
+                next_event_id: EventId(number(row, 6)?),
+                fresh: number(row, 7)? == 0,
                 history: Vec::new(),
                 messages: Vec::new(),
-            };
-            Ok((number(row, 0)?, instance))
+            })
         },
     )?;
     match load(session, request.history_page, &mut instance) {
-        Ok(()) => {
-            session.remember_version(key, version);
-            Ok(Some(instance))
-        }
+        Ok(()) => Ok(Some(instance)),
         Err(failure) if failure.is_undecodable() => {
             session.execute(
                 "UPDATE instances SET status = 'Suspended', owner = NULL, report = ?2 WHERE key = ?1",

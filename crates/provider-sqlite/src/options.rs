@@ -18,9 +18,6 @@ pub(crate) const TRANSACTION_WRITES_MAX: usize = 4_096;
 
 /// Prepared statements that a connection keeps; more than there are.
 pub(crate) const STATEMENTS_MAX: usize = 64;
-/// Instances whose custom status version the writer remembers; over it, it forgets all and asks again.
-pub(crate) const VERSIONS_MAX: usize = 65_536;
-
 /// Threads that read.
 pub(crate) const READERS: usize = 2;
 /// How many messages of others an inbox query walks over before it asks instance by instance.

@@ -1,22 +1,16 @@
 //! The writer's connection: its transactions, the statements of the hot path, and what it remembers between transactions.
 
-use std::collections::HashMap;
-
 use perdure_engine::EventRecord;
 use perdure_provider::InstanceKey;
 use rusqlite::{Connection, Params, Row, Statement, StatementStatus, params};
 
 use crate::error::Failure;
-use crate::options::VERSIONS_MAX;
 use crate::rows::integer;
 
 /// What jobs work with. Everything in it belongs to the writer thread.
 pub(crate) struct Session<'c> {
     connection: &'c Connection,
     now_ms: i64,
-    /// Versions of custom statuses, so that a turn need not ask for one. Right only while no other connection commits
-    /// and nothing is rolled back: either makes it forget all.
-    versions: HashMap<InstanceKey, u64>,
     data_version: i64,
     // The two statements of every turn are kept apart from the cache of the others: its look-ups would cost a tenth of a turn.
     append_event: Statement<'c>,
@@ -28,7 +22,6 @@ impl<'c> Session<'c> {
         Ok(Self {
             connection,
             now_ms: 0,
-            versions: HashMap::new(),
             data_version,
             append_event: connection.prepare(
                 "INSERT INTO history (instance_key, execution, event_id, time, kind, ref_id, name, payload, meta)
@@ -55,7 +48,6 @@ impl<'c> Session<'c> {
 
     /// Undo the transaction, if one is open: some errors have undone it already.
     pub(crate) fn roll_back(&mut self) {
-        self.versions.clear();
         if !self.connection.is_autocommit() {
             // A failure leaves the transaction open, and the next `BEGIN` tells of it.
             let _ = self.connection.execute_batch("ROLLBACK");
@@ -63,14 +55,10 @@ impl<'c> Session<'c> {
     }
 
     /// Whether another connection committed since this was last asked. Exact for this connection: SQLite counts the
-    /// commits of others alone. What was remembered of the store is forgotten then.
+    /// commits of others alone.
     pub(crate) fn foreign_commit(&mut self) -> Result<bool, Failure> {
         let version = self.query_one("PRAGMA data_version", [], |row| row.get(0))?;
-        let foreign = std::mem::replace(&mut self.data_version, version) != version;
-        if foreign {
-            self.versions.clear();
-        }
-        Ok(foreign)
+        Ok(std::mem::replace(&mut self.data_version, version) != version)
     }
 
     pub(crate) fn connection(&self) -> &'c Connection {
@@ -152,21 +140,6 @@ impl<'c> Session<'c> {
     /// The fenced update of a turn after which its worker keeps the instance: the one statement besides its events.
     pub(crate) fn hold_turn(&mut self, params: impl Params) -> Result<usize, Failure> {
         Ok(self.hold_turn.execute(params)?)
-    }
-
-    pub(crate) fn remember_version(&mut self, key: InstanceKey, version: u64) {
-        if self.versions.len() >= VERSIONS_MAX {
-            self.versions.clear();
-        }
-        self.versions.insert(key, version);
-    }
-
-    pub(crate) fn forget_version(&mut self, key: InstanceKey) {
-        self.versions.remove(&key);
-    }
-
-    pub(crate) fn remembered_version(&self, key: InstanceKey) -> Option<u64> {
-        self.versions.get(&key).copied()
     }
 }
 

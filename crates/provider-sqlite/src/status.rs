@@ -8,19 +8,25 @@ use crate::error::Failure;
 use crate::rows::{number, status};
 
 /// The result of an ended instance is in its last event, and nowhere else.
-const STATUS: &str =
-    "SELECT i.key, i.id, i.name, i.version, i.execution, i.status, i.custom_status, i.custom_status_version,
+macro_rules! status_where {
+    ($which:literal) => {
+        concat!(
+            "SELECT i.key, i.id, i.name, i.version, i.execution, i.status, i.custom_status, i.custom_status_version,
       i.created_at, i.updated_at, i.completed_at, i.parent_id, i.tags, coalesce(h.payload, i.report)
     FROM instances i LEFT JOIN history h ON i.completed_at IS NOT NULL
       AND h.instance_key = i.key AND h.execution = i.execution AND h.event_id = i.next_event_id - 1
-    WHERE i.id = ?1";
+    WHERE ",
+            $which
+        )
+    };
+}
 
 /// Status of each id, all at one moment.
 pub(crate) fn statuses(connection: &Connection, ids: &[String]) -> Result<Vec<Option<InstanceStatus>>, Failure> {
     let moment = (ids.len() > 1 && connection.is_autocommit())
         .then(|| connection.unchecked_transaction())
         .transpose()?;
-    let mut statement = connection.prepare_cached(STATUS)?;
+    let mut statement = connection.prepare_cached(status_where!("i.id = ?1"))?;
     let statuses = ids
         .iter()
         .map(|id| statement.query_row(params![id], instance_status).optional())
@@ -28,6 +34,12 @@ pub(crate) fn statuses(connection: &Connection, ids: &[String]) -> Result<Vec<Op
     drop(statement);
     moment.map(|transaction| transaction.finish()).transpose()?;
     Ok(statuses)
+}
+
+/// Status of the instance with a key.
+pub(crate) fn of(connection: &Connection, key: InstanceKey) -> Result<InstanceStatus, Failure> {
+    let mut statement = connection.prepare_cached(status_where!("i.key = ?1"))?;
+    Ok(statement.query_row(params![key.0], instance_status)?)
 }
 
 fn instance_status(row: &Row<'_>) -> rusqlite::Result<InstanceStatus> {

@@ -82,7 +82,7 @@ impl fmt::Display for Status {
 }
 
 /// What a client sees of an instance.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceStatus {
     /// The store's name of it.
     pub key: InstanceKey,

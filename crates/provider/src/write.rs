@@ -2,7 +2,7 @@
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq, Payload};
 
-use crate::{Epoch, InstanceKey, Status, WorkerId};
+use crate::{Epoch, InstanceKey, InstanceStatus, Status, WorkerId};
 
 /// One write; atomic by itself.
 #[derive(Clone, Debug)]
@@ -119,6 +119,8 @@ pub struct TurnCommit {
     pub custom_status: Option<StatusChange>,
     /// What becomes of the instance.
     pub after: AfterTurn,
+    /// Somebody waits for what the turn changes: the answer tells the status after it.
+    pub tell_status: bool,
     /// Now, ms since 1970.
     pub time_ms: i64,
 }
@@ -196,8 +198,8 @@ pub enum Outcome {
     },
     /// The turn is durable.
     Committed {
-        /// Version of the custom status after it.
-        custom_status_version: u64,
+        /// The instance's status after it, when the turn asked for that.
+        status: Option<Box<InstanceStatus>>,
         /// When it was released: when it is due, ms since 1970. `None` when it was not released or sleeps until a message comes.
         wake_at_ms: Option<i64>,
     },

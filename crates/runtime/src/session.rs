@@ -313,6 +313,7 @@ impl Session {
             }
             self.admit(&mut activities);
         }
+        self.shared.store.watch.look(&instance.id);
         self.tell_drained();
     }
 
@@ -341,13 +342,14 @@ impl Session {
                 after: AfterTurn::Suspend {
                     report: report.into_text(),
                 },
+                tell_status: false,
                 time_ms: self.now_ms(),
             }
         };
         self.forget(instance, AbortReason::Cancelled);
         let (this, id) = (Arc::clone(self), instance.id.clone());
         let done = Box::new(move |answer: Result<_, ProviderError>| match answer {
-            Ok(_) => this.shared.store.watch.changed(&id),
+            Ok(_) => this.shared.store.watch.look(&id),
             Err(error) => this.shared.log(
                 Level::Error,
                 format!(
@@ -417,6 +419,7 @@ impl Session {
         for instance in all {
             self.drop_generator(&instance);
         }
+        self.shared.store.watch.look_at_all();
         // Last: the next session begins when nothing of this one can be found any more.
         self.over.notify_one();
     }
@@ -460,6 +463,10 @@ impl LocalWorker for Session {
 
     fn take(self: Arc<Self>, acquired: AcquiredInstance) {
         self.insert(acquired);
+    }
+
+    fn runs(&self, id: &str) -> bool {
+        self.table.lock().owns_id(id)
     }
 
     fn terminated(self: Arc<Self>, key: InstanceKey) {

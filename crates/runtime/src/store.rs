@@ -59,6 +59,8 @@ pub(crate) trait LocalWorker: Send + Sync {
     fn highest_version(&self, name: &str) -> Option<String>;
     /// An instance was started and is its.
     fn take(self: Arc<Self>, acquired: AcquiredInstance);
+    /// Whether an instance is among its own.
+    fn runs(&self, id: &str) -> bool;
     /// An instance was terminated.
     fn terminated(self: Arc<Self>, key: InstanceKey);
     /// Messages may have come for its instances.
@@ -94,7 +96,7 @@ impl Store {
         let weak = Arc::downgrade(&store);
         store.provider.on_foreign_change(Box::new(move || {
             if let Some(store) = weak.upgrade() {
-                store.watch.all_changed();
+                store.watch.look_at_all();
                 for worker in store.workers() {
                     worker.look_for_messages();
                     worker.look_for_work();
@@ -242,7 +244,7 @@ impl Store {
                 for worker in this.workers() {
                     worker.terminated(key);
                 }
-                this.watch.changed(&id);
+                this.watch.look(&id);
                 reply(Ok(()));
             }
             Ok(Outcome::NotFound) => reply(Err(RuntimeError::InstanceNotFound { id })),
@@ -296,7 +298,12 @@ impl Store {
                     .and_then(|status| status.ok_or(not_found)),
             );
         });
-        self.watch.add(wait, id, awaiting, done);
+        self.watch.add(wait, id.clone(), awaiting, done);
+        // The end of an instance that is here will be told; whatever takes it away from here makes its waiters look.
+        let will_be_told = awaiting == Awaiting::End && self.workers().iter().any(|worker| worker.runs(&id));
+        if !will_be_told {
+            self.watch.look(&id);
+        }
     }
 
     /// Forget a wait; its reply never comes.
@@ -340,7 +347,7 @@ impl Store {
         self.tokio.spawn(async move {
             this.provider.close().await;
             // Those who still wait are told that the store is closed.
-            this.watch.all_changed();
+            this.watch.look_at_all();
             reply(Ok(()));
         });
     }

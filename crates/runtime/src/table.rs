@@ -1,6 +1,8 @@
 //! The instances that this worker has loaded, and which of them may be set aside.
 
+use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use hashlink::LinkedHashMap;
@@ -14,11 +16,36 @@ use crate::options::EARLY_MAX;
 #[derive(Default)]
 pub(crate) struct Table {
     owned: HashMap<InstanceKey, Arc<Instance>>,
+    /// The same by id.
+    ids: HashSet<ById>,
     /// Released instances whose generator was kept, with the epoch and next event id at which they were released.
     released: HashMap<InstanceKey, (Arc<Instance>, Epoch, EventId)>,
     /// Owned and released instances with a generator, least recently used first.
     hot: LinkedHashMap<Token, Arc<Instance>>,
     early: Early,
+}
+
+/// An instance under its id.
+struct ById(Arc<Instance>);
+
+impl Borrow<str> for ById {
+    fn borrow(&self) -> &str {
+        &self.0.id
+    }
+}
+
+impl PartialEq for ById {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.id == other.0.id
+    }
+}
+
+impl Eq for ById {}
+
+impl Hash for ById {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.id.hash(state);
+    }
 }
 
 /// Instances for which messages came before they were in the table: what waits for them must be read again when they are.
@@ -33,6 +60,7 @@ impl Table {
     /// The instance is owned from now on. `true`: messages came for it before.
     pub(crate) fn insert(&mut self, instance: Arc<Instance>) -> bool {
         let key = instance.key;
+        self.ids.replace(ById(Arc::clone(&instance)));
         // One that is replaced was released and does not know it yet; what came since may have gone to it.
         let replaced = self.owned.insert(key, instance).is_some();
         self.early.keys.remove(&key) || self.early.any || replaced
@@ -63,11 +91,27 @@ impl Table {
         self.owned.get(&instance.key).is_some_and(|i| i.token == instance.token)
     }
 
-    /// Forget an instance altogether.
-    pub(crate) fn remove(&mut self, instance: &Instance) {
+    /// Whether the instance of an id is owned.
+    pub(crate) fn owns_id(&self, id: &str) -> bool {
+        self.ids.contains(id)
+    }
+
+    fn disown(&mut self, instance: &Instance) {
         if self.owns(instance) {
             self.owned.remove(&instance.key);
         }
+        if self
+            .ids
+            .get(&*instance.id)
+            .is_some_and(|ById(i)| i.token == instance.token)
+        {
+            self.ids.remove(&*instance.id);
+        }
+    }
+
+    /// Forget an instance altogether.
+    pub(crate) fn remove(&mut self, instance: &Instance) {
+        self.disown(instance);
         if self
             .released
             .get(&instance.key)
@@ -80,7 +124,7 @@ impl Table {
 
     /// The instance is released but keeps its generator.
     pub(crate) fn keep_released(&mut self, instance: Arc<Instance>, epoch: Epoch, next_event_id: EventId) {
-        self.owned.remove(&instance.key);
+        self.disown(&instance);
         self.released.insert(instance.key, (instance, epoch, next_event_id));
     }
 
@@ -136,6 +180,7 @@ impl Table {
     /// Forget everything; returns all that was loaded.
     pub(crate) fn clear(&mut self) -> Vec<Arc<Instance>> {
         self.hot.clear();
+        self.ids.clear();
         let mut all: Vec<_> = self.owned.drain().map(|(_, i)| i).collect();
         all.extend(self.released.drain().map(|(_, (i, _, _))| i));
         all

@@ -164,7 +164,8 @@ struct Kept {
     effects: Vec<Effect>,
     waiting: Waiting,
     next_event_id: EventId,
-    status_changed: bool,
+    /// Somebody may wait for what it changes.
+    changes_status: bool,
 }
 
 fn commit_of(
@@ -181,7 +182,7 @@ fn commit_of(
         effects: output.effects,
         waiting: output.waiting,
         next_event_id,
-        status_changed: output.custom_status.is_some(),
+        changes_status: output.custom_status.is_some() || matches!(after, AfterTurn::End { .. }),
     };
     let commit = TurnCommit {
         key: instance.key,
@@ -193,6 +194,7 @@ fn commit_of(
         consumed: output.consumed,
         seen: core.seen,
         custom_status: output.custom_status.map(|value| StatusChange { value }),
+        tell_status: kept.changes_status && session.shared.store.watch.awaits(&instance.id),
         after,
         time_ms: now,
     };
@@ -203,7 +205,7 @@ fn commit_of(
 fn answered(session: &Arc<Session>, instance: &Arc<Instance>, kept: Kept, answer: Result<Outcome, ProviderError>) {
     let store = &session.shared.store;
     match answer {
-        Ok(Outcome::Committed { wake_at_ms, .. }) => {
+        Ok(Outcome::Committed { wake_at_ms, status }) => {
             let mut core = instance.lock();
             core.next_event_id = kept.next_event_id;
             match kept.after {
@@ -223,8 +225,10 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, kept: Kept, answer
                 AfterTurn::Suspend { .. } => unreachable!("a suspension is committed by Session::suspend"),
             }
             session.shared.metrics.turn();
-            if kept.status_changed || matches!(kept.after, AfterTurn::End { .. }) {
-                store.watch.changed(&instance.id);
+            match status {
+                Some(status) => store.watch.changed(*status),
+                None if kept.changes_status => store.watch.look(&instance.id),
+                None => {}
             }
         }
         // It was terminated in this process, or the session is over.

@@ -1,7 +1,7 @@
 //! Those who wait for an instance to end or for its custom status to change.
 //!
-//! Whoever waits is woken by the commit that brings the change when that happens in this process, and by the store's sign of a
-//! foreign change otherwise. One query serves all who wait.
+//! Whoever waits is told by the commit that brings the change when that happens in this process; the store's sign of a foreign
+//! change makes them look otherwise. One query serves all who wait.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -67,21 +67,18 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Wait. The first look at the store follows at once, so that nothing is missed that happened before.
+    /// Wait. Unless it is known that nothing can have happened yet, a [`look`](Self::look) must follow.
     pub(crate) fn add(&self, id: WaitId, instance: String, awaiting: Awaiting, done: WaitDone) {
         let mut state = self.state.lock();
         let number = state.added;
         state.added += 1;
         state.instance_of.insert(id, instance.clone());
-        state.dirty.insert(instance.clone());
         state.waiters.entry(instance).or_default().push(Waiter {
             id,
             number,
             awaiting,
             done,
         });
-        drop(state);
-        self.changed.notify_one();
     }
 
     /// Forget a wait; its `done` is never called.
@@ -98,8 +95,24 @@ impl Watch {
         }
     }
 
-    /// An instance ended or changed its custom status.
-    pub(crate) fn changed(&self, instance: &str) {
+    /// Whether anybody waits for an instance.
+    pub(crate) fn awaits(&self, instance: &str) -> bool {
+        self.state.lock().waiters.contains_key(instance)
+    }
+
+    /// An instance changed, and this is its status since.
+    pub(crate) fn changed(&self, status: InstanceStatus) {
+        let id = status.id.clone();
+        self.settle(
+            &id,
+            u64::MAX,
+            |awaiting| is_over(awaiting, Some(&status)),
+            &Ok(Some(status.clone())),
+        );
+    }
+
+    /// An instance may have ended or changed its custom status.
+    pub(crate) fn look(&self, instance: &str) {
         let mut state = self.state.lock();
         if state.waiters.contains_key(instance) && state.dirty.insert(instance.to_owned()) {
             drop(state);
@@ -108,7 +121,7 @@ impl Watch {
     }
 
     /// Anything may have changed.
-    pub(crate) fn all_changed(&self) {
+    pub(crate) fn look_at_all(&self) {
         let mut state = self.state.lock();
         if state.waiters.is_empty() {
             return;

@@ -60,9 +60,6 @@ pub(super) fn start(session: &mut Session<'_>, instance: &NewInstance) -> Result
     }
     let key = InstanceKey(session.connection().last_insert_rowid());
     session.append_event(key, integer(ExecutionId::FIRST.0), first)?;
-    if claim.is_some() {
-        session.remember_version(key, 0);
-    }
     Ok(Outcome::Started {
         key,
         claimed: claim.map(|_| epoch),

@@ -31,7 +31,6 @@ pub(super) fn terminate(session: &mut Session<'_>, termination: &Terminate) -> R
         params![instance.key.0, termination.time_ms],
     )?;
     session.execute("DELETE FROM messages WHERE instance_key = ?1", params![instance.key.0])?;
-    session.forget_version(instance.key);
     Ok(Outcome::Terminated {
         key: instance.key,
         owner: instance.owner,

@@ -5,8 +5,9 @@ use perdure_provider::{AfterTurn, Outcome, Status, TurnCommit};
 use rusqlite::params;
 
 use crate::error::Failure;
-use crate::rows::{integer, number};
+use crate::rows::integer;
 use crate::session::Session;
+use crate::status;
 
 pub(super) fn commit(session: &mut Session<'_>, turn: &TurnCommit) -> Result<Outcome, Failure> {
     let next = check(turn)?;
@@ -22,14 +23,18 @@ pub(super) fn commit(session: &mut Session<'_>, turn: &TurnCommit) -> Result<Out
     } else {
         consume(session, turn)?;
     }
-    let version = custom_status_version(session, turn)?;
-    if turn.after == AfterTurn::Hold {
-        session.remember_version(turn.key, version);
-    } else {
-        session.forget_version(turn.key);
+    if let Some(change) = &turn.custom_status {
+        session.execute(
+            "UPDATE instances SET custom_status = ?2, custom_status_version = custom_status_version + 1 WHERE key = ?1",
+            params![turn.key.0, change.value],
+        )?;
     }
+    let status = turn
+        .tell_status
+        .then(|| status::of(session.connection(), turn.key))
+        .transpose()?;
     Ok(Outcome::Committed {
-        custom_status_version: version,
+        status: status.map(Box::new),
         wake_at_ms,
     })
 }
@@ -147,23 +152,4 @@ fn consume(session: &Session<'_>, turn: &TurnCommit) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-fn custom_status_version(session: &Session<'_>, turn: &TurnCommit) -> Result<u64, Failure> {
-    if let Some(change) = &turn.custom_status {
-        return session.query_one(
-            "UPDATE instances SET custom_status = ?2, custom_status_version = custom_status_version + 1 WHERE key = ?1
-             RETURNING custom_status_version",
-            params![turn.key.0, change.value],
-            |row| number(row, 0),
-        );
-    }
-    match session.remembered_version(turn.key) {
-        Some(version) => Ok(version),
-        None => session.query_one(
-            "SELECT custom_status_version FROM instances WHERE key = ?1",
-            params![turn.key.0],
-            |row| number(row, 0),
-        ),
-    }
 }

@@ -43,6 +43,27 @@ pub(crate) struct Row {
     pub(crate) custom_status_version: u64,
 }
 
+impl Row {
+    fn seen_by_clients(&self, key: i64) -> InstanceStatus {
+        InstanceStatus {
+            key: InstanceKey(key),
+            id: self.id.clone(),
+            name: self.name.clone(),
+            version: self.version.clone(),
+            execution: ExecutionId::FIRST,
+            status: self.status,
+            result: None,
+            custom_status: self.custom_status.clone(),
+            custom_status_version: self.custom_status_version,
+            created_at_ms: 0,
+            updated_at_ms: 0,
+            completed_at_ms: None,
+            parent_id: None,
+            tags: None,
+        }
+    }
+}
+
 type Held = (Arc<Vec<Write>>, CommitDone);
 type Refusal = Box<dyn Fn(&Write) -> bool + Send>;
 
@@ -330,7 +351,7 @@ fn commit_turn(state: &mut State, now: i64, turn: &TurnCommit) -> Outcome {
         }
     }
     Outcome::Committed {
-        custom_status_version: row.custom_status_version,
+        status: turn.tell_status.then(|| Box::new(row.seen_by_clients(turn.key.0))),
         wake_at_ms: due,
     }
 }
@@ -538,22 +559,7 @@ impl Provider for Memory {
             let state = self.state.lock();
             let status = |id: &String| {
                 let (key, row) = state.rows.iter().find(|(_, r)| r.id == *id)?;
-                Some(InstanceStatus {
-                    key: InstanceKey(*key),
-                    id: id.clone(),
-                    name: row.name.clone(),
-                    version: row.version.clone(),
-                    execution: ExecutionId::FIRST,
-                    status: row.status,
-                    result: None,
-                    custom_status: row.custom_status.clone(),
-                    custom_status_version: row.custom_status_version,
-                    created_at_ms: 0,
-                    updated_at_ms: 0,
-                    completed_at_ms: None,
-                    parent_id: None,
-                    tags: None,
-                })
+                Some(row.seen_by_clients(*key))
             };
             ids.iter().map(status).collect()
         };

@@ -26,6 +26,27 @@ async fn a_wait_ends_with_the_instance_and_with_its_custom_status() {
     f.assert_empty();
 }
 
+/// A start and its result are then two commits, and no read.
+#[tokio::test(start_paused = true)]
+async fn the_commit_that_brings_the_change_tells_it_without_a_read() {
+    let script = &[Op::Event("go"), Op::Status("half"), Op::Event("go")];
+    let mut f = Fixture::started(RuntimeOptions::default(), script).await;
+    f.start("i").await;
+    let status = f.wait("i", Awaiting::StatusAfter(0));
+    f.settle().await;
+    f.memory.hold(Call::Statuses);
+    let end = f.wait("i", Awaiting::End);
+    f.event("i", "go").await;
+    assert!(status.take().is_some());
+    f.event("i", "go").await;
+    let end = end.take().map(|answer| answer.map(|status| status.status));
+    // The instance slept on its event, so a first look was due; it has not come back.
+    assert_eq!(end, Some(Ok(Status::Completed)));
+    f.memory.let_go(Call::Statuses);
+    f.settle().await;
+    f.assert_empty();
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_ended_before_and_what_is_not_there_is_told_at_once() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[]).await;
