@@ -198,7 +198,7 @@ describe('a lane', () => {
       if (ctx.instanceId === 'i1') return 'done';
       yield (ctx as never as { waitForEvent(name: string): unknown }).waitForEvent('e');
     });
-    native.jobs.push({ kind: TURN, token: 1 }, { kind: TURN, token: 2 }, { kind: LOG, level: 'info', message: 'hello', fields: null });
+    native.jobs.push({ kind: TURN, token: 1 }, { kind: TURN, token: 2 }, { kind: LOG, level: 'info', message: 'hello', fields: null, isInternal: false });
     lane.wake();
     expect(native.calls).toEqual(['finish 1 0 "done"']);
     expect(lane.sizes.instances).toBe(1);
@@ -234,13 +234,13 @@ describe('a lane', () => {
   test('takes jobs only once it is open, and none after it was closed', async () => {
     const { native, reports } = setUp({});
     const late = new Lane(native as unknown as NativeRuntime, { turnSliceMs: 5, report: () => {}, logText: () => reports.push('log') } as never);
-    native.jobs.push({ kind: LOG, level: 'info', message: 'm', fields: null });
+    native.jobs.push({ kind: LOG, level: 'info', message: 'm', fields: null, isInternal: false });
     late.wake();
     expect(reports).toEqual([]);
     late.open();
     expect(reports).toEqual(['log']);
     late.close();
-    native.jobs.push({ kind: LOG, level: 'info', message: 'm', fields: null });
+    native.jobs.push({ kind: LOG, level: 'info', message: 'm', fields: null, isInternal: false });
     late.wake();
     expect(native.jobs).toHaveLength(1);
   });

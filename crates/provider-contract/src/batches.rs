@@ -43,6 +43,7 @@ pub async fn outcomes_come_in_the_order_of_the_writes(store: &Store) {
         Outcome::Started {
             key: new,
             claimed: None,
+            ..
         },
         Outcome::Delivered {
             key: to_new,

@@ -113,6 +113,8 @@ macro_rules! suite {
                 restart_replaces_an_ended_instance,
                 restart_keeps_an_instance_that_has_not_ended,
                 restart_fences_off_what_was_before,
+                a_start_brings_its_first_turn_along,
+                a_first_turn_that_does_not_fit_its_start_is_refused,
                 a_start_without_its_first_event_is_refused,
             }
             statuses {

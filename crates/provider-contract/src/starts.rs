@@ -1,15 +1,15 @@
 //! Starts of instances.
 
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{Epoch, NewInstance, OnConflict, Outcome, ProviderErrorKind, Status};
+use perdure_provider::{Epoch, InstanceKey, NewInstance, OnConflict, Outcome, ProviderErrorKind, Status, TurnCommit};
 
-use crate::store::{Store, end, instance, scheduled, start, suspend, turn};
+use crate::store::{START_MS, Store, custom_status, end, instance, release, scheduled, start, suspend, turn};
 
 /// Nobody claimed it: it is due now, for whoever acquires it, and fresh.
 pub async fn a_started_instance_is_pending_and_due(store: &Store) {
     let store = store.first();
     let outcome = store.write(start(instance("a"))).await;
-    let Outcome::Started { key, claimed: None } = outcome else {
+    let Outcome::Started { key, claimed: None, .. } = outcome else {
         panic!("started and unclaimed, not {outcome:?}")
     };
     let status = store.status("a").await;
@@ -46,6 +46,7 @@ pub async fn a_claimed_start_belongs_to_its_worker(store: &Store) {
     let Outcome::Started {
         key,
         claimed: Some(epoch),
+        ..
     } = outcome
     else {
         panic!("started and claimed, not {outcome:?}")
@@ -210,6 +211,102 @@ pub async fn restart_fences_off_what_was_before(store: &Store) {
     late.events = vec![scheduled(2)];
     assert_eq!(store.turn(late).await, Outcome::Fenced);
     assert_eq!(store.history(key).await.len(), 1);
+}
+
+/// All of it, or, when the id is in use, nothing.
+pub async fn a_start_brings_its_first_turn_along(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let with_turn = |id: &str, first_turn: TurnCommit| NewInstance {
+        claim: Some(worker.clone()),
+        first_turn: Some(Box::new(TurnCommit {
+            key: InstanceKey(0),
+            epoch: Epoch(0),
+            ..first_turn
+        })),
+        ..instance(id)
+    };
+    let model = store.owned("model", &worker).await;
+    let first = TurnCommit {
+        events: vec![scheduled(2), scheduled(3)],
+        custom_status: custom_status("1"),
+        ..turn(&model, &worker)
+    };
+    let outcome = store.write(start(with_turn("a", first.clone()))).await;
+    let Outcome::Started {
+        key,
+        claimed: Some(epoch),
+        turn: Some(committed),
+    } = outcome
+    else {
+        panic!("started with its turn, not {outcome:?}")
+    };
+    assert!(matches!(*committed, Outcome::Committed { .. }));
+    let status = store.status("a").await;
+    assert_eq!((status.status, status.custom_status_version), (Status::Running, 1));
+    assert_eq!(store.history(key).await.len(), 3);
+    let next = TurnCommit {
+        key,
+        epoch,
+        next_event_id: EventId(4),
+        events: vec![scheduled(4)],
+        ..turn(&model, &worker)
+    };
+    store.commit(next).await;
+
+    assert_eq!(store.write(start(with_turn("a", first.clone()))).await, Outcome::Exists);
+    assert_eq!(store.history(key).await.len(), 4);
+
+    // It may end in it, or sleep.
+    store
+        .start(with_turn("ended", end(&model, &worker, Some("42".into()))))
+        .await;
+    assert_eq!(store.status("ended").await.result.as_deref(), Some("42"));
+    store
+        .start(with_turn("asleep", release(&model, &worker, Some(START_MS))))
+        .await;
+    let woken = store.acquire_one(&worker).await;
+    assert_eq!(
+        (woken.id.as_str(), woken.epoch, woken.fresh),
+        ("asleep", Epoch(2), false)
+    );
+
+    // A worker that is gone has run it in vain.
+    store
+        .provider
+        .release_worker(&worker)
+        .await
+        .expect("the worker is removed");
+    let unclaimed = store.write(start(with_turn("b", first))).await;
+    assert!(matches!(
+        unclaimed,
+        Outcome::Started {
+            claimed: None,
+            turn: None,
+            ..
+        }
+    ));
+    assert_eq!(store.status("b").await.status, Status::Pending);
+}
+
+/// A first turn begins with event 2 (P8).
+pub async fn a_first_turn_that_does_not_fit_its_start_is_refused(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let model = store.owned("model", &worker).await;
+    let late = TurnCommit {
+        next_event_id: EventId(3),
+        events: vec![scheduled(3)],
+        ..turn(&model, &worker)
+    };
+    let new = NewInstance {
+        claim: Some(worker),
+        first_turn: Some(Box::new(late)),
+        ..instance("a")
+    };
+    let refused = store.try_batch(vec![start(new)]).await;
+    assert_eq!(refused.expect_err("it is refused").kind, ProviderErrorKind::Internal);
+    assert_eq!(store.find("a").await, None);
 }
 
 /// A history begins with `ExecutionStarted` as event 1 (P8), or is not begun.

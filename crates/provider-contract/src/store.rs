@@ -285,6 +285,7 @@ pub(crate) fn instance(id: &str) -> NewInstance {
         tags: None,
         priority: 0,
         claim: None,
+        first_turn: None,
         on_conflict: OnConflict::Keep,
     }
 }

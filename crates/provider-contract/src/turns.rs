@@ -328,6 +328,7 @@ pub async fn of_a_thousand_instances_fit_a_batch(store: &Store) {
         Outcome::Started {
             key,
             claimed: Some(epoch),
+            ..
         } => Write::Turn(Box::new(TurnCommit {
             key: *key,
             worker: worker.clone(),

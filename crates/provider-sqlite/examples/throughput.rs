@@ -114,6 +114,7 @@ fn start(n: usize, worker: &WorkerId) -> Write {
         tags: None,
         priority: 0,
         claim: Some(worker.clone()),
+        first_turn: None,
         on_conflict: OnConflict::Keep,
     }))
 }
@@ -123,6 +124,7 @@ fn started(outcomes: Vec<Outcome>) -> Vec<InstanceKey> {
         Outcome::Started {
             key,
             claimed: Some(Epoch(1)),
+            ..
         } => key,
         other => panic!("started and claimed, not {other:?}"),
     };

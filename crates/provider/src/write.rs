@@ -28,17 +28,22 @@ impl Write {
     /// Bytes of the values in it: what bounds a batch besides the number of its writes.
     #[must_use]
     pub fn payload_bytes(&self) -> usize {
-        let len = |payload: &Payload| payload.as_ref().map_or(0, String::len);
         match self {
-            Write::Start(instance) => len(&instance.first_event.payload),
+            Write::Start(instance) => {
+                len(&instance.first_event.payload) + instance.first_turn.as_deref().map_or(0, TurnCommit::payload_bytes)
+            }
             Write::Message(NewMessage {
                 body: MessageBody::Mail { payload, .. },
                 ..
             }) => len(payload),
             Write::Message(_) | Write::Terminate(_) | Write::Resume { .. } => 0,
-            Write::Turn(turn) => turn.events.iter().map(|event| len(&event.payload)).sum(),
+            Write::Turn(turn) => turn.payload_bytes(),
         }
     }
+}
+
+fn len(payload: &Payload) -> usize {
+    payload.as_ref().map_or(0, String::len)
 }
 
 /// An instance to start.
@@ -60,6 +65,9 @@ pub struct NewInstance {
     pub priority: i32,
     /// The worker that takes it at once; `None` leaves it to whoever acquires it.
     pub claim: Option<WorkerId>,
+    /// What its first turn did, when the worker that takes it has run that already: written with the start, or not at all.
+    /// Its key and epoch are those that the start gives.
+    pub first_turn: Option<Box<TurnCommit>>,
     /// What to do when the id is in use.
     pub on_conflict: OnConflict,
 }
@@ -125,6 +133,12 @@ pub struct TurnCommit {
     pub time_ms: i64,
 }
 
+impl TurnCommit {
+    fn payload_bytes(&self) -> usize {
+        self.events.iter().map(|event| len(&event.payload)).sum()
+    }
+}
+
 /// A change of the custom status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusChange {
@@ -163,6 +177,8 @@ pub enum Outcome {
         key: InstanceKey,
         /// Its epoch, when it was claimed.
         claimed: Option<Epoch>,
+        /// What came of its first turn; `None` when there was none, or the instance was not claimed.
+        turn: Option<Box<Outcome>>,
     },
     /// The id of a start is in use.
     Exists,

@@ -93,7 +93,7 @@ impl Activities {
 
     /// Take an attempt in, to be admitted now or, when `delayed`, by [`due`](Self::due). `false`: it is here already (its instance was loaded again).
     pub(crate) fn add(&mut self, token: ActivityToken, attempt: Attempt, delayed: bool) -> bool {
-        let schedule = (attempt.instance.key, attempt.task.scheduled);
+        let schedule = (attempt.instance.key(), attempt.task.scheduled);
         if self.by_schedule.contains_key(&schedule) {
             return false;
         }
@@ -138,7 +138,7 @@ impl Activities {
     pub(crate) fn remove(&mut self, token: ActivityToken) -> Option<Attempt> {
         let entry = self.entries.remove(&token)?;
         self.by_schedule
-            .remove(&(entry.attempt.instance.key, entry.attempt.task.scheduled));
+            .remove(&(entry.attempt.instance.key(), entry.attempt.task.scheduled));
         self.used -= usize::from(entry.place == Place::Admitted);
         // Attempts given up before they had a slot must not pile up behind one that never ends.
         if entry.place == Place::Queued && self.queue.len() > 2 * self.entries.len() + QUEUE_SLACK {
@@ -162,7 +162,7 @@ impl Activities {
 
     /// Give all of an instance up. The tokens of attempts that must be aborted.
     pub(crate) fn cancel_all(&mut self, instance: &Instance) -> Vec<ActivityToken> {
-        let key = instance.key;
+        let key = instance.key();
         let schedules: Vec<EventId> = self
             .by_schedule
             .range((key, EventId(0))..=(key, EventId(u64::MAX)))
@@ -281,7 +281,7 @@ mod tests {
         activities.due(ActivityToken(1));
         assert_eq!((activities.admit(), activities.admit()), (Some(ActivityToken(1)), None));
         assert!(activities.add(ActivityToken(2), attempt(&i, 3), true));
-        assert_eq!(activities.cancel(i.key, EventId(3)), None, "it does not run");
+        assert_eq!(activities.cancel(i.key(), EventId(3)), None, "it does not run");
         activities.due(ActivityToken(2));
         assert_eq!(activities.admit(), None);
     }
@@ -305,7 +305,7 @@ mod tests {
             assert!(activities.add(ActivityToken(token), attempt(&i, u64::from(token)), false));
             activities.admit();
             if token > 1 {
-                activities.cancel(i.key, EventId(u64::from(token)));
+                activities.cancel(i.key(), EventId(u64::from(token)));
             }
         }
         assert_eq!(activities.len(), 1);

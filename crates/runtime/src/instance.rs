@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard};
 use perdure_engine::{Budget, Completion, Engine, EventId, ExecutionId, Message, MessageSeq, RecordError, Start};
@@ -10,6 +10,7 @@ use perdure_provider::{AcquiredInstance, Epoch, InstanceKey};
 use perdure_scheduler::Process;
 
 use crate::alarms::AlarmId;
+use crate::starting::PendingStart;
 
 /// Name of a loaded instance between the runtime and its host; never used again within a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,10 +22,13 @@ impl fmt::Display for Token {
     }
 }
 
+/// Keys of stores begin with 1.
+pub(crate) const NO_KEY: InstanceKey = InstanceKey(0);
+
 /// A loaded instance.
 pub(crate) struct Instance {
     pub(crate) token: Token,
-    pub(crate) key: InstanceKey,
+    key: OnceLock<InstanceKey>,
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) version: String,
@@ -51,6 +55,8 @@ pub(crate) struct Core {
     pub(crate) pending: Vec<Completion>,
     /// Highest message loaded.
     pub(crate) seen: MessageSeq,
+    /// Its start, which is written with its first turn.
+    pub(crate) start: Option<PendingStart>,
 }
 
 impl Instance {
@@ -95,10 +101,11 @@ impl Instance {
             reloaded: false,
             pending,
             seen,
+            start: None,
         };
         let instance = Arc::new(Self {
             token,
-            key,
+            key: if key == NO_KEY { OnceLock::new() } else { key.into() },
             id,
             name,
             version,
@@ -110,6 +117,17 @@ impl Instance {
             None => Ok(instance),
             Some(problem) => Err((instance, problem)),
         }
+    }
+
+    /// The store's name of it. While its start is not written it has none, and this is a key that no instance has.
+    pub(crate) fn key(&self) -> InstanceKey {
+        self.key.get().copied().unwrap_or(NO_KEY)
+    }
+
+    /// Its start was written.
+    pub(crate) fn set_key(&self, key: InstanceKey) {
+        let first = self.key.set(key).is_ok();
+        debug_assert!(first, "an instance is started once");
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {

@@ -20,6 +20,7 @@ mod retry;
 mod runtime;
 mod session;
 mod shared;
+mod starting;
 mod status;
 mod store;
 mod table;

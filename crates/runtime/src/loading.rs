@@ -19,7 +19,7 @@ impl Session {
     pub(crate) fn load_messages(self: &Arc<Self>, instance: Arc<Instance>) {
         let this = Arc::clone(self);
         self.shared.store.tokio.spawn(async move {
-            match retrying(|| this.shared.store.provider.read_messages(instance.key)).await {
+            match retrying(|| this.shared.store.provider.read_messages(instance.key())).await {
                 Ok(messages) => {
                     instance.lock().take_messages(messages);
                     this.loaded(instance);
@@ -34,7 +34,7 @@ impl Session {
         let this = Arc::clone(self);
         self.shared.store.tokio.spawn(async move {
             let provider = &this.shared.store.provider;
-            let (key, execution) = (instance.key, instance.execution);
+            let (key, execution) = (instance.key(), instance.execution);
             let page = retrying(|| provider.read_history(key, execution, from, HISTORY_PAGE)).await;
             let messages = if from == EventId::FIRST {
                 retrying(|| provider.read_messages(key)).await

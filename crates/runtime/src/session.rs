@@ -2,7 +2,7 @@
 //!
 //! A session ends when the runtime shuts down or loses its lease; a runtime that lost its lease starts another by itself.
 //!
-//! Lock order: table, then an instance's core, then activities. A lane and the alarms may be called with any of them locked; the
+//! Lock order: table, then starting, then an instance's core, then activities. A lane and the alarms may be called with any of them locked; the
 //! committer, whose provider may answer at once, with none.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,19 +10,22 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
 use perdure_engine::{Completion, Effect, EventId};
-use perdure_provider::{AcquiredInstance, AfterTurn, InstanceKey, ProviderError, TurnCommit, WorkerId, Write};
+use perdure_provider::{
+    AcquiredInstance, AfterTurn, InstanceKey, NewInstance, ProviderError, TurnCommit, WorkerId, Write,
+};
 use perdure_scheduler::{Class, State};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::activities::{AbortReason, Activities, ActivityToken, Attempt};
 use crate::alarms::Alarms;
-use crate::committer::Patience;
+use crate::committer::{Patience, WriteDone};
 use crate::instance::{Instance, Needs};
 use crate::job::{Level, Queued};
 use crate::options::{OWNED_INSTANCES_MAX, TRIM_MAX};
 use crate::report::Report;
 use crate::shared::Shared;
+use crate::starting::Starting;
 use crate::store::LocalWorker;
 use crate::table::Table;
 
@@ -39,6 +42,8 @@ pub(crate) struct Session {
     pub(crate) worker: WorkerId,
     pub(crate) table: Mutex<Table>,
     pub(crate) activities: Mutex<Activities>,
+    /// Instances whose start is not written yet.
+    pub(crate) starting: Mutex<Starting>,
     pub(crate) alarms: Alarms<Alarm>,
     /// When the next look for due instances is needed, ms since 1970; `None`: not before something tells.
     pub(crate) next_acquire_ms: Mutex<Option<i64>>,
@@ -63,6 +68,7 @@ impl Session {
             worker,
             table: Mutex::default(),
             activities: Mutex::new(Activities::new(slots)),
+            starting: Mutex::default(),
             alarms: Alarms::new(clock),
             next_acquire_ms: Mutex::new(Some(0)),
             acquire_wanted: Notify::new(),
@@ -125,6 +131,14 @@ impl Session {
             Needs::Messages => self.load_messages(instance),
             Needs::History(from) => self.load(instance, from),
         }
+    }
+
+    /// An instance that was started here has its key: own it. `true`: messages came for it before.
+    pub(crate) fn adopt(&self, instance: &Arc<Instance>) -> bool {
+        self.live_table().is_some_and(|mut table| {
+            table.touch(instance);
+            table.insert(Arc::clone(instance))
+        })
     }
 
     /// Messages of the inbox. Those of instances that are not here yet are fetched again when they are.
@@ -205,7 +219,7 @@ impl Session {
                     }
                 }
                 Effect::AbortActivity { scheduled } => {
-                    if let Some(token) = activities.cancel(instance.key, scheduled) {
+                    if let Some(token) = activities.cancel(instance.key(), scheduled) {
                         self.shared
                             .lane
                             .push(Class::First, Queued::Abort(token, AbortReason::Cancelled));
@@ -290,7 +304,7 @@ impl Session {
         }
     }
 
-    fn drop_generator(&self, instance: &Instance) {
+    pub(crate) fn drop_generator(&self, instance: &Instance) {
         let mut core = instance.lock();
         core.process.complete();
         if let Some(alarm) = core.alarm.take() {
@@ -319,6 +333,10 @@ impl Session {
 
     /// Hold an instance whose code or history is not fit to go on. Nothing of its turn is stored.
     pub(crate) fn suspend(self: &Arc<Self>, instance: &Arc<Instance>, report: Report) {
+        let start = instance.lock().start.take();
+        if let Some(start) = start {
+            return self.suspend_start(instance, start, report);
+        }
         if self.has_ended() {
             // What went wrong may have gone wrong because of that; another worker will see.
             return;
@@ -330,7 +348,7 @@ impl Session {
         let commit = {
             let core = instance.lock();
             TurnCommit {
-                key: instance.key,
+                key: instance.key(),
                 worker: self.worker.clone(),
                 epoch: core.epoch,
                 execution: instance.execution,
@@ -381,7 +399,7 @@ impl Session {
         // Each lock by itself: they would be taken in the wrong order.
         let running = self.activities.lock().running();
         let waits = |instance: &Arc<Instance>| matches!(instance.lock().process.state(), State::Idle | State::Complete);
-        running == 0 && self.table.lock().owned().all(waits)
+        running == 0 && self.starting.lock().len() == 0 && self.table.lock().owned().all(waits)
     }
 
     pub(crate) fn tell_drained(&self) {
@@ -419,6 +437,7 @@ impl Session {
         for instance in all {
             self.drop_generator(&instance);
         }
+        self.end_starts();
         self.shared.store.watch.look_at_all();
         // Last: the next session begins when nothing of this one can be found any more.
         self.over.notify_one();
@@ -433,7 +452,7 @@ impl Session {
         if self.draining.load(Ordering::Acquire) {
             0
         } else {
-            OWNED_INSTANCES_MAX.saturating_sub(self.table.lock().len())
+            OWNED_INSTANCES_MAX.saturating_sub(self.table.lock().len() + self.starting.lock().len())
         }
     }
 
@@ -461,8 +480,8 @@ impl LocalWorker for Session {
         self.shared.registry.lock().highest(name).map(str::to_owned)
     }
 
-    fn take(self: Arc<Self>, acquired: AcquiredInstance) {
-        self.insert(acquired);
+    fn start(self: Arc<Self>, new: Box<NewInstance>, done: WriteDone) {
+        self.start_here(new, done);
     }
 
     fn runs(&self, id: &str) -> bool {
@@ -470,6 +489,8 @@ impl LocalWorker for Session {
     }
 
     fn terminated(self: Arc<Self>, key: InstanceKey) {
+        // First: one that is not in the table yet is found there when it comes.
+        self.starting.lock().terminated(key);
         let instance = self.table.lock().any(key).cloned();
         if let Some(instance) = instance {
             self.forget(&instance, AbortReason::Cancelled);

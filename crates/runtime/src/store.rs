@@ -3,14 +3,14 @@
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use perdure_engine::{Event, EventId, EventRecord, ExecutionId, MessageBody, Payload};
+use perdure_engine::{Event, EventId, EventRecord, MessageBody, Payload};
 use perdure_provider::{
-    AcquiredInstance, Clock, InstanceKey, InstanceStatus, NewInstance, NewMessage, OnConflict, Outcome, Provider,
-    ProviderError, ProviderErrorKind, Terminate, WorkerId, Write,
+    Clock, InstanceKey, InstanceStatus, NewInstance, NewMessage, OnConflict, Outcome, Provider, ProviderError,
+    ProviderErrorKind, Terminate, WorkerId, Write,
 };
 use tokio::runtime::Handle;
 
-use crate::committer::{Committer, Patience};
+use crate::committer::{Committer, Patience, WriteDone};
 use crate::error::RuntimeError;
 use crate::options::HISTORY_PAGE;
 use crate::watch::{Awaiting, WaitId, Watch};
@@ -57,8 +57,8 @@ pub(crate) trait LocalWorker: Send + Sync {
     /// Whether it can run an orchestration and has room for an instance.
     fn can_take(&self, name: &str, version: &str) -> bool;
     fn highest_version(&self, name: &str) -> Option<String>;
-    /// An instance was started and is its.
-    fn take(self: Arc<Self>, acquired: AcquiredInstance);
+    /// Start an instance; it is its from the first moment. `done` is told what came of that.
+    fn start(self: Arc<Self>, new: Box<NewInstance>, done: WriteDone);
     /// Whether an instance is among its own.
     fn runs(&self, id: &str) -> bool;
     /// An instance was terminated.
@@ -150,27 +150,12 @@ impl Store {
             parent: None,
         };
         let first_event = EventRecord::new(EventId::FIRST, self.clock.now_ms(), started);
-        // What the runtime needs of it, should it be claimed.
-        let claimed = worker.as_ref().map(|_| AcquiredInstance {
-            key: InstanceKey(0),
-            id: id.clone(),
-            name: name.clone(),
-            version: version.clone(),
-            parent_id: None,
-            execution: ExecutionId::FIRST,
-            epoch: perdure_provider::Epoch(0),
-            next_event_id: EventId::FIRST.next(),
-            fresh: true,
-            history: vec![first_event.clone()],
-            messages: Vec::new(),
-        });
         let on_conflict = if conflict == Conflict::RestartIfTerminal {
             OnConflict::RestartIfTerminal
         } else {
             OnConflict::Keep
         };
-        let claim = worker.as_ref().map(|w| w.worker().clone());
-        let new = NewInstance {
+        let new = Box::new(NewInstance {
             id: id.clone(),
             name,
             version,
@@ -178,29 +163,26 @@ impl Store {
             parent_id: None,
             tags,
             priority,
-            claim,
+            claim: None,
+            first_turn: None,
             on_conflict,
-        };
+        });
         let this = Arc::clone(self);
-        self.write(Write::Start(Box::new(new)), move |outcome| match outcome {
-            Ok(Outcome::Started {
-                key,
-                claimed: Some(epoch),
-            }) => {
-                // Claimed for a worker that ended meanwhile, it is released with everything else that was its.
-                if let (Some(worker), Some(acquired)) = (worker, claimed) {
-                    worker.take(AcquiredInstance { key, epoch, ..acquired });
+        let done: WriteDone = Box::new(move |answer| match answer {
+            Ok(Outcome::Started { claimed, .. }) => {
+                if claimed.is_none() {
+                    this.work_is_due();
                 }
-                reply(Ok(()));
-            }
-            Ok(Outcome::Started { .. }) => {
-                this.work_is_due();
                 reply(Ok(()));
             }
             Ok(Outcome::Exists) if conflict == Conflict::Return => reply(Ok(())),
             Ok(Outcome::Exists) => reply(Err(RuntimeError::InstanceExists { id })),
-            other => reply(Err(unexpected(other))),
+            other => reply(Err(unexpected(other.map_err(RuntimeError::from)))),
         });
+        match worker {
+            Some(worker) => worker.start(new, done),
+            None => self.committer.submit(Write::Start(new), Patience::Limited, done),
+        }
     }
 
     /// Send a message to an instance. To cancel one that has ended is no error: there is nothing left to cancel.

@@ -59,7 +59,7 @@ struct Early {
 impl Table {
     /// The instance is owned from now on. `true`: messages came for it before.
     pub(crate) fn insert(&mut self, instance: Arc<Instance>) -> bool {
-        let key = instance.key;
+        let key = instance.key();
         self.ids.replace(ById(Arc::clone(&instance)));
         // One that is replaced was released and does not know it yet; what came since may have gone to it.
         let replaced = self.owned.insert(key, instance).is_some();
@@ -88,7 +88,9 @@ impl Table {
 
     /// Whether it is this very instance that is owned, and not a later one with its key.
     pub(crate) fn owns(&self, instance: &Instance) -> bool {
-        self.owned.get(&instance.key).is_some_and(|i| i.token == instance.token)
+        self.owned
+            .get(&instance.key())
+            .is_some_and(|i| i.token == instance.token)
     }
 
     /// Whether the instance of an id is owned.
@@ -98,7 +100,7 @@ impl Table {
 
     fn disown(&mut self, instance: &Instance) {
         if self.owns(instance) {
-            self.owned.remove(&instance.key);
+            self.owned.remove(&instance.key());
         }
         if self
             .ids
@@ -114,10 +116,10 @@ impl Table {
         self.disown(instance);
         if self
             .released
-            .get(&instance.key)
+            .get(&instance.key())
             .is_some_and(|(i, _, _)| i.token == instance.token)
         {
-            self.released.remove(&instance.key);
+            self.released.remove(&instance.key());
         }
         self.hot.remove(&instance.token);
     }
@@ -125,7 +127,7 @@ impl Table {
     /// The instance is released but keeps its generator.
     pub(crate) fn keep_released(&mut self, instance: Arc<Instance>, epoch: Epoch, next_event_id: EventId) {
         self.disown(&instance);
-        self.released.insert(instance.key, (instance, epoch, next_event_id));
+        self.released.insert(instance.key(), (instance, epoch, next_event_id));
     }
 
     /// An instance was acquired: its kept generator, and whether that is still right. It is exactly when nobody owned the instance since
@@ -156,7 +158,7 @@ impl Table {
 
     pub(crate) fn is_released(&self, instance: &Instance) -> bool {
         self.released
-            .get(&instance.key)
+            .get(&instance.key())
             .is_some_and(|(i, _, _)| i.token == instance.token)
     }
 

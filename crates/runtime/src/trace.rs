@@ -20,16 +20,20 @@ impl Runtime {
         message: String,
         fields: Option<String>,
     ) -> Result<(), RuntimeError> {
-        if !self.is_replaying(token)? {
-            self.shared.lane.push(
-                Class::First,
-                Queued::Log(LogRecord {
-                    level,
-                    message,
-                    fields,
-                    internal: false,
-                }),
-            );
+        let turn = self.turn(token)?;
+        if turn.with_engine(|engine| engine.is_replaying())? {
+            return Ok(());
+        }
+        let record = LogRecord {
+            level,
+            message,
+            fields,
+            internal: false,
+        };
+        match &mut turn.instance.lock().start {
+            // Whether there is such an instance at all is not known yet.
+            Some(start) => start.logs.push(record),
+            None => self.shared.lane.push(Class::First, Queued::Log(record)),
         }
         Ok(())
     }

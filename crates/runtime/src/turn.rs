@@ -99,7 +99,7 @@ pub(crate) fn end(turn: Turn) {
         // The engine names every open activity once it is past its history; those that run here already must not be started
         // again. This thread alone settles them, so one that runs now tells its end after this turn.
         let activities = session.activities.lock();
-        let runs = |effect: &Effect| matches!(effect, Effect::StartActivity { task, .. } if activities.has(instance.key, task.scheduled));
+        let runs = |effect: &Effect| matches!(effect, Effect::StartActivity { task, .. } if activities.has(instance.key(), task.scheduled));
         output.effects.retain(|effect| !runs(effect));
         core.reloaded = false;
     }
@@ -123,18 +123,30 @@ pub(crate) fn end(turn: Turn) {
         },
         Waiting::More | Waiting::Outside { .. } => AfterTurn::Hold,
     };
-    if after == AfterTurn::Hold && output.is_empty() {
-        return go_on(&session, &instance, core, output.effects, &output.waiting);
+    if after == AfterTurn::Hold && output.is_empty() && core.start.is_none() {
+        let kept = Kept::of(&mut output, after);
+        return go_on(&session, &instance, core, kept);
     }
     if core.process.block() {
-        let (write, kept) = commit_of(&session, &instance, &core, output, after, now);
+        let kept = Kept::of(&mut output, after);
+        let commit = commit_of(&session, &instance, &core, output, &kept, now);
+        let start = core.start.take();
         drop(core);
         let store = Arc::clone(&session.shared.store);
-        store.committer.submit(
-            write,
-            Patience::Endless,
-            Box::new(move |answer| answered(&session, &instance, kept, answer)),
-        );
+        let Some(start) = start else {
+            let done = Box::new(move |answer| answered(&session, &instance, kept, answer));
+            return store
+                .committer
+                .submit(Write::Turn(Box::new(commit)), Patience::Endless, done);
+        };
+        let (mut new, done, logs) = start.take();
+        new.first_turn = Some(Box::new(commit));
+        let done = Box::new(move |answer| {
+            if let Some((Some(committed), came_early)) = session.started(&instance, logs, done, answer) {
+                answered(&session, &instance, Kept { came_early, ..kept }, Ok(committed));
+            }
+        });
+        store.committer.submit(Write::Start(new), Patience::Limited, done);
     }
 }
 
@@ -166,6 +178,21 @@ struct Kept {
     next_event_id: EventId,
     /// Somebody may wait for what it changes.
     changes_status: bool,
+    /// Messages came for an instance that was just started, before it was known here: they are to be read.
+    came_early: bool,
+}
+
+impl Kept {
+    fn of(output: &mut TurnOutput, after: AfterTurn) -> Self {
+        Self {
+            effects: std::mem::take(&mut output.effects),
+            waiting: output.waiting.clone(),
+            next_event_id: EventId(output.next_event_id.0 + output.events.len() as u64),
+            changes_status: output.custom_status.is_some() || matches!(after, AfterTurn::End { .. }),
+            after,
+            came_early: false,
+        }
+    }
 }
 
 fn commit_of(
@@ -173,19 +200,11 @@ fn commit_of(
     instance: &Instance,
     core: &Core,
     output: TurnOutput,
-    after: AfterTurn,
+    kept: &Kept,
     now: i64,
-) -> (Write, Kept) {
-    let next_event_id = EventId(output.next_event_id.0 + output.events.len() as u64);
-    let kept = Kept {
-        after: after.clone(),
-        effects: output.effects,
-        waiting: output.waiting,
-        next_event_id,
-        changes_status: output.custom_status.is_some() || matches!(after, AfterTurn::End { .. }),
-    };
-    let commit = TurnCommit {
-        key: instance.key,
+) -> TurnCommit {
+    TurnCommit {
+        key: instance.key(),
         worker: session.worker.clone(),
         epoch: core.epoch,
         execution: instance.execution,
@@ -195,10 +214,9 @@ fn commit_of(
         seen: core.seen,
         custom_status: output.custom_status.map(|value| StatusChange { value }),
         tell_status: kept.changes_status && session.shared.store.watch.awaits(&instance.id),
-        after,
+        after: kept.after.clone(),
         time_ms: now,
-    };
-    (Write::Turn(Box::new(commit)), kept)
+    }
 }
 
 /// The commit was answered; called on a thread of the provider.
@@ -206,10 +224,11 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, kept: Kept, answer
     let store = &session.shared.store;
     match answer {
         Ok(Outcome::Committed { wake_at_ms, status }) => {
+            let changes_status = kept.changes_status;
             let mut core = instance.lock();
             core.next_event_id = kept.next_event_id;
             match kept.after {
-                AfterTurn::Hold => go_on(session, instance, core, kept.effects, &kept.waiting),
+                AfterTurn::Hold => go_on(session, instance, core, kept),
                 AfterTurn::Release { .. } => {
                     drop(core);
                     released(session, instance);
@@ -227,7 +246,7 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, kept: Kept, answer
             session.shared.metrics.turn();
             match status {
                 Some(status) => store.watch.changed(*status),
-                None if kept.changes_status => store.watch.look(&instance.id),
+                None if changes_status => store.watch.look(&instance.id),
                 None => {}
             }
         }
@@ -260,27 +279,25 @@ fn unstorable(session: &Arc<Session>, instance: &Arc<Instance>, why: &str) {
 }
 
 /// What the turn did is durable, and the instance stays: start what it asked for, then let it wait, or have its next turn.
-fn go_on(
-    session: &Arc<Session>,
-    instance: &Arc<Instance>,
-    mut core: MutexGuard<'_, Core>,
-    effects: Vec<Effect>,
-    waiting: &Waiting,
-) {
+fn go_on(session: &Arc<Session>, instance: &Arc<Instance>, mut core: MutexGuard<'_, Core>, kept: Kept) {
     if core.process.state() == State::Complete {
         // Forgotten meanwhile: nobody waits for what it asked for.
         return;
     }
-    session.carry_out(instance, effects);
-    if let Waiting::Outside { timer_at_ms, .. } = waiting
-        && core.alarm.map(|alarm| alarm.at_ms) != *timer_at_ms
+    session.carry_out(instance, kept.effects);
+    if let Waiting::Outside { timer_at_ms, .. } = kept.waiting
+        && core.alarm.map(|alarm| alarm.at_ms) != timer_at_ms
     {
         if let Some(old) = core.alarm.take() {
             session.alarms.cancel(old);
         }
         core.alarm = timer_at_ms.map(|at| session.alarms.set(at, Alarm::Timer(Arc::downgrade(instance))));
     }
-    let more = *waiting == Waiting::More || core.is_runnable(session.now_ms());
+    if kept.came_early {
+        drop(core);
+        return session.load_messages(Arc::clone(instance));
+    }
+    let more = kept.waiting == Waiting::More || core.is_runnable(session.now_ms());
     let ready = core.process.end(more);
     drop(core);
     if ready {
@@ -307,7 +324,7 @@ fn released(session: &Arc<Session>, instance: &Arc<Instance>) {
             table.keep_released(Arc::clone(instance), core.epoch, core.next_event_id);
         } else if is_owned && core.has_pending_messages() {
             // They may be for its next owner, which this worker may be already in the store.
-            table.came_early(instance.key);
+            table.came_early(instance.key());
         }
         if !is_kept {
             // In one go with the above: what comes from here on comes early, too.

@@ -16,7 +16,7 @@ use crate::session::Session;
 
 pub(crate) fn run(session: &mut Session<'_>, write: &Write) -> Result<Outcome, Failure> {
     match write {
-        Write::Turn(turn) => turn::commit(session, turn),
+        Write::Turn(turn) => turn::commit(session, turn, turn.key, turn.epoch),
         Write::Start(instance) => start::start(session, instance),
         Write::Message(message) => message::send(session, message),
         Write::Terminate(termination) => terminate::terminate(session, termination),

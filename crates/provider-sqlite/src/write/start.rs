@@ -4,7 +4,7 @@ use perdure_engine::{EventId, EventKind, ExecutionId};
 use perdure_provider::{Epoch, InstanceKey, NewInstance, OnConflict, Outcome};
 use rusqlite::params;
 
-use super::{Found, find};
+use super::{Found, find, turn};
 use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
@@ -60,9 +60,17 @@ pub(super) fn start(session: &mut Session<'_>, instance: &NewInstance) -> Result
     }
     let key = InstanceKey(session.connection().last_insert_rowid());
     session.append_event(key, integer(ExecutionId::FIRST.0), first)?;
+    let turn = match &instance.first_turn {
+        Some(turn) if claim.is_some() => match turn::commit(session, turn, key, epoch)? {
+            Outcome::Fenced => return Err(Failure::internal("a first turn that does not fit its start")),
+            outcome => Some(Box::new(outcome)),
+        },
+        _ => None,
+    };
     Ok(Outcome::Started {
         key,
         claimed: claim.map(|_| epoch),
+        turn,
     })
 }
 

@@ -1,7 +1,7 @@
 //! What a turn did (architecture, section 2): one fenced update and one insert for each event; the rest only when it is needed.
 
 use perdure_engine::{EventId, EventKind};
-use perdure_provider::{AfterTurn, Outcome, Status, TurnCommit};
+use perdure_provider::{AfterTurn, Epoch, InstanceKey, Outcome, Status, TurnCommit};
 use rusqlite::params;
 
 use crate::error::Failure;
@@ -9,29 +9,35 @@ use crate::rows::integer;
 use crate::session::Session;
 use crate::status;
 
-pub(super) fn commit(session: &mut Session<'_>, turn: &TurnCommit) -> Result<Outcome, Failure> {
+/// Commit the turn of an instance in an epoch: its own, or those of the start that it is written with.
+pub(super) fn commit(
+    session: &mut Session<'_>,
+    turn: &TurnCommit,
+    key: InstanceKey,
+    epoch: Epoch,
+) -> Result<Outcome, Failure> {
     let next = check(turn)?;
-    let Some(wake_at_ms) = advance(session, turn, next)? else {
+    let Some(wake_at_ms) = advance(session, turn, key, epoch, next)? else {
         return Ok(Outcome::Fenced);
     };
     for event in &turn.events {
-        session.append_event(turn.key, integer(turn.execution.0), event)?;
+        session.append_event(key, integer(turn.execution.0), event)?;
     }
     if matches!(turn.after, AfterTurn::End { .. }) {
         // P6. Nothing can be added later: messages are only taken for instances that have not ended.
-        session.execute("DELETE FROM messages WHERE instance_key = ?1", params![turn.key.0])?;
+        session.execute("DELETE FROM messages WHERE instance_key = ?1", params![key.0])?;
     } else {
-        consume(session, turn)?;
+        consume(session, turn, key)?;
     }
     if let Some(change) = &turn.custom_status {
         session.execute(
             "UPDATE instances SET custom_status = ?2, custom_status_version = custom_status_version + 1 WHERE key = ?1",
-            params![turn.key.0, change.value],
+            params![key.0, change.value],
         )?;
     }
     let status = turn
         .tell_status
-        .then(|| status::of(session.connection(), turn.key))
+        .then(|| status::of(session.connection(), key))
         .transpose()?;
     Ok(Outcome::Committed {
         status: status.map(Box::new),
@@ -80,9 +86,15 @@ fn terminal(kind: EventKind) -> Option<Status> {
 /// Move the instance on if the turn is still its owner's, and return when it is due if it was released; `None`: fenced
 /// off (P2). The fence is the update's own condition: an instance without an owner, and with it every one that has ended
 /// or is suspended, matches no worker.
-fn advance(session: &mut Session<'_>, turn: &TurnCommit, next: EventId) -> Result<Option<Option<i64>>, Failure> {
-    let (key, owner) = (turn.key.0, &*turn.worker.0);
-    let (epoch, execution) = (integer(turn.epoch.0), integer(turn.execution.0));
+fn advance(
+    session: &mut Session<'_>,
+    turn: &TurnCommit,
+    key: InstanceKey,
+    epoch: Epoch,
+    next: EventId,
+) -> Result<Option<Option<i64>>, Failure> {
+    let (key, owner) = (key.0, &*turn.worker.0);
+    let (epoch, execution) = (integer(epoch.0), integer(turn.execution.0));
     let (fence, next) = (integer(turn.next_event_id.0), integer(next.0));
     let changed = match &turn.after {
         AfterTurn::Hold => session.hold_turn(params![key, owner, epoch, execution, fence, next, turn.time_ms])?,
@@ -138,16 +150,16 @@ fn advance(session: &mut Session<'_>, turn: &TurnCommit, next: EventId) -> Resul
 
 /// A consumed message goes with the turn that consumed it (P5). The owner alone consumes, so one that is not there
 /// was consumed twice.
-fn consume(session: &Session<'_>, turn: &TurnCommit) -> Result<(), Failure> {
+fn consume(session: &Session<'_>, turn: &TurnCommit, key: InstanceKey) -> Result<(), Failure> {
     for seq in &turn.consumed {
         let gone = session.execute(
             "DELETE FROM messages WHERE seq = ?1 AND instance_key = ?2",
-            params![integer(seq.0), turn.key.0],
+            params![integer(seq.0), key.0],
         )?;
         if gone != 1 {
             return Err(Failure::internal(format!(
                 "a turn of instance {} consumed message {seq}, which does not wait for it",
-                turn.key.0
+                key.0
             )));
         }
     }

@@ -51,6 +51,7 @@ pub(crate) fn start(id: &str) -> Write {
         tags: None,
         priority: 0,
         claim: None,
+        first_turn: None,
         on_conflict: OnConflict::Keep,
     }))
 }

@@ -34,6 +34,8 @@ pub(crate) enum Op {
     Sleep(i64),
     /// Set the custom status.
     Status(&'static str),
+    /// Log a line.
+    Trace(&'static str),
 }
 
 pub(crate) type Script = &'static [Op];
@@ -288,10 +290,11 @@ impl Fixture {
                     runtime.issue(token, Command::CancelOperation { scheduled })?;
                 }
                 Op::Status(status) => runtime.set_custom_status(token, Some((*status).into()))?,
+                Op::Trace(line) => runtime.trace(token, crate::Level::Info, (*line).into(), None)?,
                 Op::Event(name) => awaited.mailboxes.push(Mailbox::Event((*name).into())),
             }
             match op {
-                Op::Spawn(_) | Op::Cancel | Op::Status(_) => {
+                Op::Spawn(_) | Op::Cancel | Op::Status(_) | Op::Trace(_) => {
                     this.at += 1;
                     this.is_issued = false;
                     continue;

@@ -298,9 +298,18 @@ fn start(state: &mut State, now: i64, new: &NewInstance) -> Outcome {
             custom_status_version: 0,
         },
     );
+    let turn = new.first_turn.as_ref().zip(claimed).map(|(turn, epoch)| {
+        let turn = TurnCommit {
+            key: InstanceKey(key),
+            epoch,
+            ..(**turn).clone()
+        };
+        Box::new(commit_turn(state, now, &turn))
+    });
     Outcome::Started {
         key: InstanceKey(key),
         claimed,
+        turn,
     }
 }
 

@@ -108,15 +108,32 @@ async fn an_instance_that_is_terminated_while_its_turn_commits_starts_nothing() 
     f.begin().await;
     f.memory.hold(Call::Commit);
     let started = f.ask_start("i", "main");
-    f.memory.write_held()();
     f.settle().await;
-    assert!(started.take().is_some());
-    // The turn is written, and answered after the termination is.
+    // Its start and first turn are written, and answered after the termination is.
     let answer = f.memory.write_held();
     f.memory.let_go(Call::Commit);
     f.terminate("i").await;
     answer();
     f.settle().await;
+    assert_eq!(started.take(), Some(Ok(())));
     assert_eq!(f.attempts.len(), 0);
+    f.assert_empty();
+}
+
+/// The same for a later turn.
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_is_terminated_while_a_later_turn_commits_starts_nothing() {
+    let mut f = Fixture::with_commits(RuntimeOptions::default(), 2);
+    f.script("main", &[Op::Activity("a"), Op::Activity("b")]);
+    f.begin().await;
+    f.start("i").await;
+    f.memory.hold(Call::Commit);
+    f.complete("a").await;
+    let answer = f.memory.write_held();
+    f.memory.let_go(Call::Commit);
+    f.terminate("i").await;
+    answer();
+    f.settle().await;
+    assert_eq!(f.attempts, ["a"]);
     f.assert_empty();
 }

@@ -6,6 +6,7 @@ mod committer;
 mod lease;
 mod messages;
 mod shutdown;
+mod starting;
 mod suspension;
 mod turns;
 mod watch;

@@ -11,17 +11,22 @@ async fn a_step_is_one_commit_and_nothing_leaves_before_it() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a"), Op::Activity("b")]).await;
     f.memory.hold(Call::Commit);
     let started = f.ask_start("i", "main");
-    f.memory.write_held()();
     f.settle().await;
-    assert_eq!(started.take(), Some(Ok(())));
+    assert!(started.take().is_none(), "the start is not durable");
     assert_eq!(f.attempts.len(), 0, "the turn is not durable (1)");
     f.memory.let_go(Call::Commit);
     f.settle().await;
+    assert_eq!(started.take(), Some(Ok(())));
     assert_eq!(f.attempts, ["a"]);
     f.complete("a").await;
     f.complete("b").await;
     let row = f.memory.get("i");
     assert_eq!((row.status, row.turns, row.owner), (Status::Completed, 3, None));
+    assert_eq!(
+        f.memory.batches(),
+        [1, 1, 1],
+        "the first turn is written with the start"
+    );
     let kinds: Vec<EventKind> = row.history.iter().map(|e| e.kind).collect();
     assert_eq!(
         kinds,

@@ -1,0 +1,179 @@
+//! Starts of instances that this worker runs itself: the first turn is run before anything is written, and both are one commit.
+//!
+//! Nothing of the turn leaves the process before that (invariant 1). A start that is refused, because its id is in use, takes its turn
+//! with it; one that the session cannot bring to its end is written without a turn.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use perdure_engine::{EventId, ExecutionId};
+use perdure_provider::{AcquiredInstance, Epoch, InstanceKey, NewInstance, Outcome, ProviderError, Write};
+use perdure_scheduler::Class;
+
+use crate::activities::AbortReason;
+use crate::committer::{Committer, Patience, WriteDone};
+use crate::instance::{Instance, NO_KEY, Token};
+use crate::job::{LogRecord, Queued};
+use crate::report::Report;
+use crate::session::Session;
+
+/// A start that waits for the first turn of its instance. Dropped, it is written without one.
+pub(crate) struct PendingStart {
+    /// `None`: it was taken.
+    start: Option<(Box<NewInstance>, WriteDone)>,
+    /// What the turn logged.
+    pub(crate) logs: Vec<LogRecord>,
+    committer: Arc<Committer>,
+}
+
+impl PendingStart {
+    /// The start, to be written by the caller.
+    pub(crate) fn take(mut self) -> (Box<NewInstance>, WriteDone, Vec<LogRecord>) {
+        let (new, done) = self.start.take().expect("it is taken once");
+        (new, done, std::mem::take(&mut self.logs))
+    }
+}
+
+impl Drop for PendingStart {
+    fn drop(&mut self) {
+        if let Some((mut new, done)) = self.start.take() {
+            new.claim = None;
+            self.committer.submit(Write::Start(new), Patience::Limited, done);
+        }
+    }
+}
+
+/// Instances whose start is not written, or not known here to be.
+#[derive(Default)]
+pub(crate) struct Starting {
+    instances: HashMap<Token, Arc<Instance>>,
+    /// What was terminated meanwhile: any of them may have one of these keys.
+    terminated: HashSet<InstanceKey>,
+}
+
+impl Starting {
+    pub(crate) fn len(&self) -> usize {
+        self.instances.len()
+    }
+
+    pub(crate) fn terminated(&mut self, key: InstanceKey) {
+        if !self.instances.is_empty() {
+            self.terminated.insert(key);
+        }
+    }
+
+    /// Forget an instance, whose start is written or refused. `true`: it was terminated already.
+    fn remove(&mut self, instance: &Instance) -> bool {
+        self.instances.remove(&instance.token);
+        let terminated = self.terminated.remove(&instance.key());
+        if self.instances.is_empty() {
+            self.terminated.clear();
+        }
+        terminated
+    }
+}
+
+impl Session {
+    /// Start an instance here. `done` is told what came of it.
+    pub(crate) fn start_here(self: &Arc<Self>, mut new: Box<NewInstance>, done: WriteDone) {
+        new.claim = Some(self.worker.clone());
+        let fresh = AcquiredInstance {
+            // The store has given it neither.
+            key: NO_KEY,
+            epoch: Epoch(0),
+            id: new.id.clone(),
+            name: new.name.clone(),
+            version: new.version.clone(),
+            parent_id: new.parent_id.clone(),
+            execution: ExecutionId::FIRST,
+            next_event_id: EventId::FIRST.next(),
+            fresh: true,
+            history: vec![new.first_event.clone()],
+            messages: Vec::new(),
+        };
+        let start = PendingStart {
+            start: Some((new, done)),
+            logs: Vec::new(),
+            committer: Arc::clone(&self.shared.store.committer),
+        };
+        let Ok(instance) = Instance::new(self.shared.next_token(), fresh, self.shared.options.budget) else {
+            // Whoever acquires it suspends it.
+            return drop(start);
+        };
+        {
+            let mut starting = self.starting.lock();
+            if self.has_ended() {
+                drop(starting);
+                return drop(start);
+            }
+            let mut core = instance.lock();
+            core.start = Some(start);
+            let notified = core.process.notify();
+            debug_assert!(notified, "what was just made is idle");
+            starting.instances.insert(instance.token, Arc::clone(&instance));
+        }
+        self.shared.lane.push(Class::First, Queued::Turn(instance));
+    }
+
+    /// A start was written. `Ok`: the instance is this worker's from now on, its first turn's outcome, and whether messages came for it
+    /// already. `Err`: it is not.
+    pub(crate) fn started(
+        self: &Arc<Self>,
+        instance: &Arc<Instance>,
+        logs: Vec<LogRecord>,
+        done: WriteDone,
+        mut answer: Result<Outcome, ProviderError>,
+    ) -> Option<(Option<Outcome>, bool)> {
+        let claimed = match &mut answer {
+            Ok(Outcome::Started {
+                key,
+                claimed: Some(epoch),
+                turn,
+            }) => Some((*key, *epoch, turn.take())),
+            _ => None,
+        };
+        let mut came_early = false;
+        if let Some((key, epoch, _)) = claimed {
+            instance.set_key(key);
+            instance.lock().epoch = epoch;
+            came_early = self.adopt(instance);
+        }
+        let is_terminated = self.starting.lock().remove(instance);
+        let (Some((_, _, turn)), false) = (claimed, is_terminated) else {
+            self.forget(instance, AbortReason::Cancelled);
+            done(answer);
+            return None;
+        };
+        for record in logs {
+            self.shared.lane.push(Class::First, Queued::Log(record));
+        }
+        done(answer);
+        self.tell_drained();
+        Some((turn.map(|turn| *turn), came_early))
+    }
+
+    /// The first turn of a start ended in no way that can be stored: write the start alone, then suspend the instance.
+    pub(crate) fn suspend_start(self: &Arc<Self>, instance: &Arc<Instance>, start: PendingStart, report: Report) {
+        let (new, done, logs) = start.take();
+        let (this, instance) = (Arc::clone(self), Arc::clone(instance));
+        self.shared.store.committer.submit(
+            Write::Start(new),
+            Patience::Limited,
+            Box::new(move |answer| {
+                if this.started(&instance, logs, done, answer).is_some() {
+                    this.suspend(&instance, report);
+                }
+            }),
+        );
+    }
+
+    /// The session has ended: starts that wait for their first turn are left to whoever acquires them.
+    pub(crate) fn end_starts(self: &Arc<Self>) {
+        let starting = std::mem::take(&mut self.starting.lock().instances);
+        for instance in starting.into_values() {
+            self.drop_generator(&instance);
+            let start = instance.lock().start.take();
+            drop(start);
+        }
+    }
+}
