@@ -1,4 +1,4 @@
-import { Client, type InstanceEvent, Runtime, RuntimeStateError } from 'perdure';
+import { Client, type InstanceEvent, InstanceExistsError, Runtime, RuntimeStateError } from 'perdure';
 import { describe, expect, it } from 'vitest';
 
 import { keyedMapSizes, runtimeSizes } from '../dist/internal.js';
@@ -337,17 +337,23 @@ describe.each(STORES)('on $name', (kind) => {
     runtime.on('instance', () => {
       throw new Error('a bad listener');
     });
-    const off = runtime.on('instance', (event) => events.push(event));
+    const told = deferred<void>();
+    const off = runtime.on('instance', (event) => {
+      if (events.push(event) === 3) told.resolve();
+    });
     const ids = ['Completed', 'Failed', 'Cancelled'].map((how) => ({ how, id: store.id() }));
     for (const { how, id } of ids) {
       await store.client.startOrchestration(id, 'ends', how);
       if (how === 'Cancelled') await store.client.cancelInstance(id);
       expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({ status: how });
     }
+    await told.promise;
     expect(events).toEqual(
       ids.map(({ how, id }) => ({ instanceId: id, executionId: 1, name: 'ends', version: '1.0.0', status: how })),
     );
     expect(errors).toEqual(Array.from({ length: 3 }, () => "a listener of 'instance' threw"));
+    // A start that is refused has run its first turn for nothing, and nobody hears of that.
+    await expect(store.client.startOrchestration(ids[0]!.id, 'ends')).rejects.toThrow(InstanceExistsError);
     off();
     const last = store.id();
     await store.client.startOrchestration(last, 'ends');

@@ -20,9 +20,9 @@ export interface NativeReply {
 
 /** An opened provider. Each request is answered by one reply, unless it is abandoned. */
 export interface NativeStore {
-  /** Called once. `wake` is called when replies are there, and does not keep the process alive. */
-  attach(wake: () => void): void;
-  nextReply(): NativeReply | null;
+  /** Called once, by {@link attachReplies}. */
+  attach(wake: () => void, numbers: Float64Array): void;
+  nextReply(): string | null;
   start(
     request: number,
     id: string,
@@ -55,6 +55,7 @@ export const ACTIVITY = 1;
 export const ABORT = 2;
 export const DROP = 3;
 export const LOG = 4;
+export const ENDED = 5;
 
 /** What a lane is handed. */
 export type NativeJob =
@@ -81,7 +82,18 @@ export type NativeJob =
       readonly fields: string | null;
       /** Whether the runtime itself says it, and not an orchestration. */
       readonly isInternal: boolean;
+    }
+  | {
+      readonly kind: typeof ENDED;
+      readonly instanceId: string;
+      readonly executionId: number;
+      readonly name: string;
+      readonly version: string;
+      readonly status: EndState;
     };
+
+/** What an instance is after its last turn here. */
+export type EndState = 'Completed' | 'Failed' | 'Cancelled' | 'Suspended';
 
 /** Sizes of the addon's maps, for tests. */
 export interface NativeMapSizes {
@@ -95,6 +107,8 @@ export interface NativeRuntime {
   register(kind: string, name: string, version: string): void;
   start(request: number, wake: () => void): void;
   shutdown(request: number, timeoutMs: number): void;
+  /** Whether there are to be {@link ENDED} jobs. */
+  reportEnds(wanted: boolean): void;
   /** `null`: nothing to do; the lane is parked and `wake` will be called. */
   nextJob(): NativeJob | null;
   describe(instance: number): InstanceDescription;
@@ -172,6 +186,24 @@ const KIND = 0;
 const FACTS = 1;
 const LENGTHS = 6;
 
+/**
+ * Have `wake` called when replies are there; it does not keep the process alive. Returns what gives the next one, or `null`
+ * when there is none, and `wake` is called for the next.
+ */
+export function attachReplies(store: NativeStore, wake: () => void): () => NativeReply | null {
+  const numbers = new Float64Array(NUMBERS);
+  store.attach(wake, numbers);
+  return () => {
+    const text = store.nextReply();
+    if (text === null) return null;
+    return {
+      request: numbers[FACTS] as number,
+      ok: numbers[KIND] === 1,
+      text: (numbers[LENGTHS] as number) < 0 ? null : text,
+    };
+  };
+}
+
 /** Makes objects of what the addon answers. */
 class DecodingRuntime extends addon.NativeRuntime implements NativeRuntime {
   private readonly numbers: Float64Array;
@@ -211,6 +243,19 @@ class DecodingRuntime extends addon.NativeRuntime implements NativeRuntime {
       }
       case ABORT:
         return { kind, token: first, reason: text as AbortReason };
+      case ENDED: {
+        const name = numbers[LENGTHS] as number;
+        const version = name + (numbers[LENGTHS + 1] as number);
+        const status = version + (numbers[LENGTHS + 2] as number);
+        return {
+          kind,
+          executionId: first,
+          instanceId: text.slice(0, name),
+          name: text.slice(name, version),
+          version: text.slice(version, status),
+          status: text.slice(status) as EndState,
+        };
+      }
       case LOG: {
         const message = numbers[LENGTHS] as number;
         const fields = message + (numbers[LENGTHS + 1] as number);

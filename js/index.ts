@@ -52,6 +52,7 @@ export {
   type OrchestrationOptions,
 } from './orchestration.ts';
 export { type Provider, SqliteProvider, type SqliteOptions } from './providers.ts';
-export { type InstanceEvent, Runtime, type RuntimeEvents, type RuntimeMetrics, type RuntimeOptions } from './runtime.ts';
+export type { InstanceEvent } from './lane.ts';
+export { Runtime, type RuntimeEvents, type RuntimeMetrics, type RuntimeOptions } from './runtime.ts';
 export type { SchemaInput, SchemaIssue, SchemaOutput, SchemaResult, StandardSchema } from './schema.ts';
 export type { TraceFields } from './trace.ts';

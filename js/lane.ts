@@ -10,11 +10,21 @@
 //       wakes a parked lane, and a call that un-parks it says so.
 
 import { ActivityContext, type ActivityFunction, type ActivityHost, type ActivitySink, failActivity, runActivity } from './activity.ts';
-import { ABORT, ACTIVITY, DROP, LOG, type NativeJob, NativeEngine, type NativeRuntime, nativeError, TURN } from './binding.ts';
+import { ABORT, ACTIVITY, DROP, ENDED, type EndState, LOG, type NativeJob, NativeEngine, type NativeRuntime, nativeError, TURN } from './binding.ts';
 import type { TraceLevel } from './engine.ts';
 import { NotRegisteredError, RuntimeStateError } from './errors.ts';
 import { Instance, type TurnEnd } from './instance.ts';
-import type { OrchestrationFacts, OrchestrationFunction, OrchestrationHost } from './orchestration.ts';
+import type { OrchestrationFunction, OrchestrationHost } from './orchestration.ts';
+
+/** An execution has ended here, or was suspended. */
+export interface InstanceEvent {
+  readonly instanceId: string;
+  readonly executionId: number;
+  /** Name of the orchestration. */
+  readonly name: string;
+  readonly version: string;
+  readonly status: EndState;
+}
 
 /** What a lane needs of its runtime. */
 export interface LaneHost extends ActivityHost, OrchestrationHost {
@@ -26,8 +36,8 @@ export interface LaneHost extends ActivityHost, OrchestrationHost {
   orchestrationFunction(name: string, version: string): OrchestrationFunction | undefined;
   /** A line from the addon: of an orchestration, or (`isInternal`) of the runtime itself. */
   logText(level: TraceLevel, message: string, fields: string | null, isInternal: boolean): void;
-  /** A turn ended the execution or suspended it. */
-  instanceEnded(facts: OrchestrationFacts, end: Exclude<TurnEnd, 'waiting'>): void;
+  /** An instance has ended or was suspended, and that is durable. */
+  instanceEnded(event: InstanceEvent): void;
   /** Something went wrong that is no failure of user code. */
   report(error: unknown, what: string): void;
 }
@@ -174,6 +184,11 @@ export class Lane implements ActivitySink {
       case LOG:
         this.host.logText(job.level, job.message, job.fields, job.isInternal);
         return;
+      case ENDED: {
+        const { kind: _, ...event } = job;
+        this.host.instanceEnded(event);
+        return;
+      }
       default:
         job satisfies never;
     }
@@ -193,9 +208,7 @@ export class Lane implements ActivitySink {
       this.giveUp(token, `internal error: ${error instanceof Error ? error.stack : String(error)}`);
       return;
     }
-    if (end === 'waiting') return;
-    this.forget(token, instance);
-    this.host.instanceEnded(instance.facts, end);
+    if (end !== 'waiting') this.forget(token, instance);
   }
 
   private load(token: number): Instance | undefined {

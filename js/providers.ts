@@ -1,6 +1,6 @@
 // Providers: opened stores, and the one reply port of each.
 
-import { type NativeStore, nativeError, openSqlite, openSqliteInMemory, replyError } from './binding.ts';
+import { attachReplies, type NativeReply, type NativeStore, nativeError, openSqlite, openSqliteInMemory, replyError } from './binding.ts';
 import { RuntimeStateError } from './errors.ts';
 import { checkOptions, oneOf } from './options.ts';
 
@@ -23,6 +23,7 @@ export interface PendingReply {
  */
 export class StorePort {
   readonly store: NativeStore;
+  private readonly nextReply: () => NativeReply | null;
   private readonly waiting = new Map<number, Waiting>();
   private lastRequest = 0;
   private holds = 0;
@@ -34,7 +35,7 @@ export class StorePort {
 
   constructor(store: NativeStore) {
     this.store = store;
-    store.attach(this.takeReplies);
+    this.nextReply = attachReplies(store, this.takeReplies);
   }
 
   /** Make a request and wait for its reply. */
@@ -110,7 +111,7 @@ export class StorePort {
   }
 
   private readonly takeReplies = (): void => {
-    for (let reply = this.store.nextReply(); reply !== null; reply = this.store.nextReply()) {
+    for (let reply = this.nextReply(); reply !== null; reply = this.nextReply()) {
       const waiting = this.forget(reply.request);
       if (waiting === undefined) continue;
       if (reply.ok) waiting.resolve(reply.text);

@@ -8,14 +8,12 @@ import { acquireGuard, releaseGuard, withoutGuard } from './determinism.ts';
 import { type Duration, parseDuration } from './duration.ts';
 import type { TraceLevel } from './engine.ts';
 import { PerdureError, RuntimeStateError } from './errors.ts';
-import type { TurnEnd } from './instance.ts';
-import { Lane, type LaneHost } from './lane.ts';
+import { type InstanceEvent, Lane, type LaneHost } from './lane.ts';
 import { checkLogger, consoleLogger, isLogged, LOG_LEVELS, type Logger, type LogLevel } from './logger.ts';
 import { bool, checkOptions, duration, finite, named, oneOf, type OptionTable, whole } from './options.ts';
 import {
   defineOrchestration,
   type OrchestrationDefinition,
-  type OrchestrationFacts,
   type OrchestrationFunction,
   type OrchestrationOptions,
 } from './orchestration.ts';
@@ -71,16 +69,6 @@ const OPTIONS: OptionTable = {
   determinism: oneOf('on', 'off'),
 };
 
-/** An execution has ended here, or was suspended. */
-export interface InstanceEvent {
-  readonly instanceId: string;
-  readonly executionId: number;
-  /** Name of the orchestration. */
-  readonly name: string;
-  readonly version: string;
-  readonly status: 'Completed' | 'Failed' | 'Cancelled' | 'Suspended';
-}
-
 /** What `runtime.on` tells of. */
 export interface RuntimeEvents {
   /** Something failed that is no failure of user code. Without a listener it is only logged. */
@@ -95,8 +83,6 @@ export interface RuntimeEvents {
 export type RuntimeMetrics = Readonly<Record<string, any>>;
 
 type State = 'stopped' | 'starting' | 'started' | 'stopping';
-
-const STATUS_OF = { completed: 'Completed', failed: 'Failed', cancelled: 'Cancelled', suspended: 'Suspended' } as const;
 
 /**
  * Runs orchestrations and activities in this process. What is registered with it belongs to it alone; several runtimes
@@ -250,7 +236,12 @@ export class Runtime {
    * ```
    */
   on<E extends keyof RuntimeEvents>(event: E, listener: RuntimeEvents[E]): () => void {
-    return this.#host.on(event, listener);
+    const off = this.#host.on(event, listener);
+    this.#native.reportEnds(this.#host.hears('instance'));
+    return () => {
+      off();
+      this.#native.reportEnds(this.#host.hears('instance'));
+    };
   }
 
   /** @internal */
@@ -319,6 +310,7 @@ export class Runtime {
       logLevel: logLevel === 'silent' ? 'error' : logLevel,
     });
     for (const { kind, name, version } of this.#registry.entries()) native.register(kind, name, version);
+    native.reportEnds(this.#host.hears('instance'));
     return native;
   }
 
@@ -368,6 +360,10 @@ class Host implements LaneHost {
     };
   }
 
+  hears(event: keyof RuntimeEvents): boolean {
+    return this.listeners[event].size > 0;
+  }
+
   activityFunction(name: string): ActivityFunction | undefined {
     return this.registry.activityFunction(name);
   }
@@ -402,10 +398,8 @@ class Host implements LaneHost {
     this.emit(level === 'error' ? 'error' : 'warning', error);
   }
 
-  instanceEnded(facts: OrchestrationFacts, end: Exclude<TurnEnd, 'waiting'>): void {
-    if (this.listeners.instance.size === 0) return;
-    const { instanceId, executionId, name, version } = facts;
-    this.emit('instance', { instanceId, executionId, name, version, status: STATUS_OF[end] });
+  instanceEnded(event: InstanceEvent): void {
+    this.emit('instance', event);
   }
 
   report(error: unknown, what: string): void {

@@ -9,7 +9,7 @@ export type SourceMark = Error;
  * Frames that are captured: two of Perdure's own, and the nearest two of the user's with what V8 puts between generators.
  * Each has its price at every schedule.
  */
-const FRAMES_MAX = 4;
+const FRAMES_MAX = 5;
 
 const OWN_URL = new URL('.', import.meta.url).href;
 const OWN_PATH = fileURLToPath(OWN_URL);

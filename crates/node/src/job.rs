@@ -37,7 +37,7 @@ pub struct MapSizes {
     pub activities: u32,
 }
 
-/// A job; its kinds are `TURN`, `ACTIVITY`, `ABORT`, `DROP` and `LOG` of `js/binding.ts`, which lists their facts and texts.
+/// A job; its kinds are `TURN`, `ACTIVITY`, `ABORT`, `DROP`, `LOG` and `ENDED` of `js/binding.ts`, which lists their facts and texts.
 pub(crate) fn job(job: Job, numbers: &Numbers) -> String {
     match job {
         Job::Turn(token) => numbers.answer(0, [f64::from(token.0)], []),
@@ -61,6 +61,16 @@ pub(crate) fn job(job: Job, numbers: &Numbers) -> String {
             numbers.answer(2, [f64::from(activity.0)], [Some(reason.as_str().to_owned())])
         }
         Job::Drop(token) => numbers.answer(3, [f64::from(token.0)], []),
+        Job::Ended(instance) => numbers.answer(
+            5,
+            [instance.execution as f64],
+            [
+                Some(instance.instance_id),
+                Some(instance.name),
+                Some(instance.version),
+                Some(instance.status.as_str().to_owned()),
+            ],
+        ),
         Job::Log(record) => numbers.answer(
             4,
             [f64::from(u32::from(record.internal))],

@@ -96,6 +96,12 @@ impl NativeRuntime {
         Ok(())
     }
 
+    /// Whether there are to be jobs that tell of instances that have ended.
+    #[napi]
+    pub fn report_ends(&self, wanted: bool) {
+        self.inner.report_ends(wanted);
+    }
+
     /// What to do next; `null` parks the lane until `wake` is called.
     #[napi]
     pub fn next_job(&self) -> Option<String> {

@@ -1,8 +1,9 @@
 //! `Store`: an opened provider and the operations of clients.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
-use napi::bindgen_prelude::{AsyncTask, Function};
+use napi::bindgen_prelude::{AsyncTask, Float64Array, Function};
 use napi::{Env, Task};
 use napi_derive::napi;
 use perdure_engine::{EventRecord, Mailbox, MessageBody};
@@ -11,27 +12,18 @@ use perdure_provider_sqlite::{Durability, SqliteOptions, SqliteProvider};
 use perdure_runtime::{Awaiting, Conflict, RuntimeError, StartRequest};
 use serde_json::json;
 
+use crate::answer::{NUMBERS, Numbers};
 use crate::errors::{argument, thrown};
 use crate::port::Wake;
 use crate::replies::Replies;
 use crate::tokio_threads;
-
-/// An answer to a request: `text` is JSON of the result, or of the error when `ok` is false.
-#[napi(object, object_from_js = false, use_nullable = true)]
-pub struct Reply {
-    /// The request that it answers.
-    pub request: f64,
-    /// Whether it succeeded.
-    pub ok: bool,
-    /// JSON text.
-    pub text: Option<String>,
-}
 
 /// An opened store.
 #[napi]
 pub struct Store {
     pub(crate) inner: Arc<perdure_runtime::Store>,
     pub(crate) replies: Replies,
+    numbers: OnceCell<Numbers>,
 }
 
 /// Opens a SQLite store off the JavaScript thread.
@@ -68,6 +60,7 @@ impl Store {
         Ok(Self {
             inner,
             replies: Replies::default(),
+            numbers: OnceCell::new(),
         })
     }
 
@@ -98,20 +91,26 @@ impl Store {
         })
     }
 
-    /// Say how this thread is woken when replies are there. It does not keep the process alive.
+    /// Say how this thread is woken when replies are there, and where they put their numbers. It does not keep the process alive.
     #[napi]
-    pub fn attach(&self, wake: Function<'_, (), ()>) -> napi::Result<()> {
+    pub fn attach(&self, wake: Function<'_, (), ()>, numbers: Float64Array) -> napi::Result<()> {
+        let numbers = Numbers::new(numbers).ok_or_else(|| argument(format!("{NUMBERS} numbers are needed")))?;
+        if self.numbers.set(numbers).is_err() {
+            return Err(argument("a store is attached once".to_owned()));
+        }
         self.replies.attach(Wake::new(&wake)?);
         Ok(())
     }
 
-    /// The next reply; `null` when there is none, then `wake` is called for the next one.
+    /// The next reply: whether it succeeded (kind 1) or not (0), the request that it answers, and JSON text of the result or the error.
+    /// `null` when there is none, then `wake` is called for the next one.
     #[napi]
-    pub fn next_reply(&self) -> Option<Reply> {
+    pub fn next_reply(&self) -> Option<String> {
+        let numbers = self.numbers.get()?;
         let answer = self.replies.next()?;
         let request = answer.request;
         let (ok, text) = answer.into_text();
-        Some(Reply { request, ok, text })
+        Some(numbers.answer(u32::from(ok), [request], [text]))
     }
 
     /// Start an instance; `on_conflict` is `error`, `return` or `restartIfTerminal`.

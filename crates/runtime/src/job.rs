@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use perdure_engine::{EventId, Payload};
+use perdure_provider::Status;
 
 use crate::activities::{AbortReason, ActivityToken};
 use crate::instance::{Instance, Token};
@@ -20,6 +21,7 @@ pub(crate) enum Queued {
     Abort(ActivityToken, AbortReason),
     Drop(Token),
     Log(LogRecord),
+    Ended(EndedInstance),
 }
 
 /// What the host is to do next.
@@ -40,6 +42,23 @@ pub enum Job {
     Drop(Token),
     /// Write a log record.
     Log(LogRecord),
+    /// Tell that an instance has ended or was suspended here.
+    Ended(EndedInstance),
+}
+
+/// An instance whose last turn is durable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndedInstance {
+    /// Its id.
+    pub instance_id: String,
+    /// Its execution.
+    pub execution: u64,
+    /// Name of its orchestration.
+    pub name: String,
+    /// Version of its orchestration.
+    pub version: String,
+    /// What it is now.
+    pub status: Status,
 }
 
 /// An attempt to run.

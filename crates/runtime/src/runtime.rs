@@ -238,6 +238,11 @@ impl Runtime {
         }
     }
 
+    /// Whether the host is told of instances that end ([`Job::Ended`]); at first it is not.
+    pub fn report_ends(&self, wanted: bool) {
+        self.shared.reports_ends.store(wanted, Ordering::Relaxed);
+    }
+
     // ---- the lane ----
 
     /// What to do next; `None` parks the lane until the host is woken.
@@ -263,6 +268,7 @@ impl Runtime {
                     return Some(Job::Drop(token));
                 }
                 Queued::Log(record) => return Some(Job::Log(record)),
+                Queued::Ended(instance) => return Some(Job::Ended(instance)),
             }
         }
     }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Mutex, MutexGuard};
 use perdure_engine::{Completion, Effect, EventId};
 use perdure_provider::{
-    AcquiredInstance, AfterTurn, InstanceKey, NewInstance, ProviderError, TurnCommit, WorkerId, Write,
+    AcquiredInstance, AfterTurn, InstanceKey, NewInstance, Outcome, ProviderError, Status, TurnCommit, WorkerId, Write,
 };
 use perdure_scheduler::{Class, State};
 use tokio::sync::Notify;
@@ -365,14 +365,19 @@ impl Session {
             }
         };
         self.forget(instance, AbortReason::Cancelled);
-        let (this, id) = (Arc::clone(self), instance.id.clone());
+        let (this, instance) = (Arc::clone(self), Arc::clone(instance));
         let done = Box::new(move |answer: Result<_, ProviderError>| match answer {
-            Ok(_) => this.shared.store.watch.look(&id),
+            Ok(outcome) => {
+                if matches!(outcome, Outcome::Committed { .. }) {
+                    this.shared.ended(&instance, Status::Suspended);
+                }
+                this.shared.store.watch.look(&instance.id);
+            }
             Err(error) => this.shared.log(
                 Level::Error,
                 format!(
-                    "instance '{id}' could not be suspended, it stays with worker {}: {error}",
-                    this.worker
+                    "instance '{}' could not be suspended, it stays with worker {}: {error}",
+                    instance.id, this.worker
                 ),
             ),
         });

@@ -1,15 +1,15 @@
 //! What a runtime shares with its sessions.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
-use perdure_provider::Clock;
+use perdure_provider::{Clock, Status};
 use perdure_scheduler::{Class, Lane};
 
 use crate::activities::ActivityToken;
-use crate::instance::Token;
-use crate::job::{Level, LogRecord, Queued};
+use crate::instance::{Instance, Token};
+use crate::job::{EndedInstance, Level, LogRecord, Queued};
 use crate::metrics::Counters;
 use crate::options::RuntimeOptions;
 use crate::registry::Registry;
@@ -22,6 +22,8 @@ pub(crate) struct Shared {
     pub(crate) lane: Lane<Queued>,
     pub(crate) registry: Mutex<Registry>,
     pub(crate) metrics: Counters,
+    /// Whether the host wants to be told of instances that end.
+    pub(crate) reports_ends: AtomicBool,
     tokens: AtomicU32,
     activities: AtomicU32,
 }
@@ -35,6 +37,7 @@ impl Shared {
             lane: Lane::default(),
             registry: Mutex::default(),
             metrics: Counters::default(),
+            reports_ends: AtomicBool::new(false),
             tokens: AtomicU32::new(1),
             activities: AtomicU32::new(1),
         })
@@ -46,6 +49,20 @@ impl Shared {
 
     pub(crate) fn next_activity(&self) -> ActivityToken {
         ActivityToken(self.activities.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// An instance has ended or was suspended, and that is durable.
+    pub(crate) fn ended(&self, instance: &Instance, status: Status) {
+        if self.reports_ends.load(Ordering::Relaxed) {
+            let ended = EndedInstance {
+                instance_id: instance.id.clone(),
+                execution: instance.execution.0,
+                name: instance.name.clone(),
+                version: instance.version.clone(),
+                status,
+            };
+            self.lane.push(Class::First, Queued::Ended(ended));
+        }
     }
 
     pub(crate) fn log(&self, level: Level, message: String) {

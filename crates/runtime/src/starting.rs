@@ -112,7 +112,7 @@ impl Session {
             debug_assert!(notified, "what was just made is idle");
             starting.instances.insert(instance.token, Arc::clone(&instance));
         }
-        self.shared.lane.push(Class::First, Queued::Turn(instance));
+        self.shared.lane.push(Class::New, Queued::Turn(instance));
     }
 
     /// A start was written. `Ok`: the instance is this worker's from now on, its first turn's outcome, and whether messages came for it

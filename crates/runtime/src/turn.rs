@@ -236,8 +236,9 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, kept: Kept, answer
                         session.due_at(at);
                     }
                 }
-                AfterTurn::End { .. } => {
+                AfterTurn::End { status } => {
                     drop(core);
+                    session.shared.ended(instance, status);
                     session.forget(instance, AbortReason::Cancelled);
                     session.shared.metrics.ended();
                 }

@@ -9,9 +9,15 @@ use parking_lot::Mutex;
 pub enum Class {
     /// Steps of what is under way, and what tells the thread something.
     First,
-    /// New work.
+    /// What they asked for.
     Later,
+    /// New work: it begins when what is under way has nothing to do, so that work ends before more is begun; but no later than after
+    /// `PASSED_OVER_MAX` other jobs.
+    New,
 }
+
+/// So many jobs may go before new work that waits.
+const PASSED_OVER_MAX: usize = 64;
 
 /// A queue of jobs with a thread that may be parked.
 pub struct Lane<J> {
@@ -22,6 +28,9 @@ pub struct Lane<J> {
 struct LaneState<J> {
     first: VecDeque<J>,
     later: VecDeque<J>,
+    new: VecDeque<J>,
+    /// Jobs that went before new work in a row.
+    passed_over: usize,
     parked: bool,
 }
 
@@ -30,6 +39,8 @@ impl<J> Default for Lane<J> {
         let state = LaneState {
             first: VecDeque::new(),
             later: VecDeque::new(),
+            new: VecDeque::new(),
+            passed_over: 0,
             parked: true,
         };
         Self {
@@ -39,12 +50,32 @@ impl<J> Default for Lane<J> {
     }
 }
 
+impl<J> LaneState<J> {
+    fn len(&self) -> usize {
+        self.first.len() + self.later.len() + self.new.len()
+    }
+
+    fn next(&mut self) -> Option<J> {
+        if self.passed_over < PASSED_OVER_MAX
+            && let Some(job) = self.first.pop_front().or_else(|| self.later.pop_front())
+        {
+            self.passed_over += usize::from(!self.new.is_empty());
+            return Some(job);
+        }
+        self.passed_over = 0;
+        let LaneState { first, later, new, .. } = self;
+        new.pop_front()
+            .or_else(|| first.pop_front())
+            .or_else(|| later.pop_front())
+    }
+}
+
 impl<J> Lane<J> {
     /// Say how the thread is woken. Until then pushed jobs wait. A thread before this one may have left without draining the lane.
     pub fn attach(&self, wake: Box<dyn Fn() + Send + Sync>) {
         *self.wake.lock() = Some(wake);
         let mut state = self.state.lock();
-        state.parked = state.first.is_empty() && state.later.is_empty();
+        state.parked = state.len() == 0;
         let is_parked = state.parked;
         drop(state);
         if !is_parked {
@@ -66,6 +97,7 @@ impl<J> Lane<J> {
         match class {
             Class::First => state.first.push_back(job),
             Class::Later => state.later.push_back(job),
+            Class::New => state.new.push_back(job),
         }
         std::mem::replace(&mut state.parked, false)
     }
@@ -73,7 +105,7 @@ impl<J> Lane<J> {
     /// The next job; with none left the lane is parked, and the next push wakes it.
     pub fn pop(&self) -> Option<J> {
         let mut state = self.state.lock();
-        let job = state.first.pop_front().or_else(|| state.later.pop_front());
+        let job = state.next();
         state.parked = job.is_none();
         job
     }
@@ -85,8 +117,7 @@ impl<J> Lane<J> {
 
     /// How many jobs wait.
     pub fn len(&self) -> usize {
-        let state = self.state.lock();
-        state.first.len() + state.later.len()
+        self.state.lock().len()
     }
 
     fn unpark(&self) {
@@ -121,6 +152,25 @@ mod tests {
         assert_eq!((lane.pop(), lane.pop(), lane.pop()), (Some(1), Some(2), None));
         lane.push(Class::First, 3);
         assert_eq!(wakes.load(Ordering::SeqCst), 2);
+    }
+
+    #[test]
+    fn new_work_waits_for_what_is_under_way_but_not_for_ever() {
+        let lane = Lane::default();
+        lane.push(Class::New, 0);
+        lane.push(Class::Later, 2);
+        lane.push(Class::First, 1);
+        assert_eq!(
+            (lane.pop(), lane.pop(), lane.pop(), lane.pop()),
+            (Some(1), Some(2), Some(0), None)
+        );
+        lane.push(Class::New, 0);
+        for n in 1..=PASSED_OVER_MAX + 1 {
+            lane.push(Class::First, n);
+        }
+        let order: Vec<usize> = std::iter::from_fn(|| lane.pop()).collect();
+        assert_eq!(order.iter().position(|n| *n == 0), Some(PASSED_OVER_MAX));
+        assert_eq!(order.len(), PASSED_OVER_MAX + 2);
     }
 
     #[test]

@@ -70,6 +70,8 @@ pub(crate) struct Fixture {
     pub(crate) aborted: Vec<AbortReason>,
     pub(crate) dropped: usize,
     pub(crate) logged: Vec<String>,
+    /// Instances that ended, as the host was told.
+    pub(crate) ended: Vec<(String, perdure_provider::Status)>,
     /// Instances whose turns ran, in order.
     pub(crate) turns: Vec<String>,
     wakes: Arc<AtomicUsize>,
@@ -96,6 +98,7 @@ impl Fixture {
             aborted: Vec::new(),
             dropped: 0,
             logged: Vec::new(),
+            ended: Vec::new(),
             turns: Vec::new(),
             wakes: Arc::default(),
             waits: 0,
@@ -231,6 +234,7 @@ impl Fixture {
                 self.dropped += usize::from(self.generators.remove(&token).is_some());
             }
             Job::Log(record) => self.logged.push(record.message),
+            Job::Ended(instance) => self.ended.push((instance.instance_id, instance.status)),
         }
     }
 

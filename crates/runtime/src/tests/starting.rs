@@ -117,3 +117,20 @@ async fn an_instance_without_a_wait_is_one_commit() {
     f.start("j").await;
     f.assert_empty();
 }
+
+/// A refused start would have been told of, too.
+#[tokio::test(start_paused = true)]
+async fn the_host_is_told_of_an_end_once_it_is_durable() {
+    let mut f = Fixture::started(RuntimeOptions::default(), &[]).await;
+    f.start("unheard").await;
+    f.runtime.report_ends(true);
+    f.memory.hold(Call::Commit);
+    let _started = f.ask_start("i", "main");
+    f.settle().await;
+    assert_eq!(f.ended, []);
+    f.memory.let_go(Call::Commit);
+    f.settle().await;
+    let _refused = f.ask_start("i", "main");
+    f.settle().await;
+    assert_eq!(f.ended, [("i".to_owned(), Status::Completed)]);
+}
