@@ -204,6 +204,8 @@ fn set_durability(connection: &Connection, durability: Durability) -> Result<(),
 }
 
 fn set_common(connection: &Connection, cache_kib: i64) -> Result<(), Failure> {
+    // Otherwise a statement on a table with partial indexes is prepared again for each new value that is bound to it.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // Nothing refers to rows of other tables by a constraint: what belongs together is written together.
     set_and_check(connection, "foreign_keys", 0)?;
     set_and_check(connection, "temp_store", 2)?;
