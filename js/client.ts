@@ -128,7 +128,8 @@ export class Client {
   }
 
   /**
-   * Start an instance. Resolves when that is durable.
+   * Start an instance. Resolves when that is durable. A runtime of this process runs the orchestration up to its first wait
+   * before that, and stores both at once; when the start is refused, nothing of that code has had an effect outside it.
    *
    * @param id - of the new instance, 1 to 256 characters
    * @param name - that its orchestration is registered under
