@@ -1,4 +1,4 @@
-//! The writer's connection: its transactions, the statements of the hot path, and what it remembers between transactions.
+//! The writer's connection: its transactions and the statements of the hot path.
 
 use perdure_engine::EventRecord;
 use perdure_provider::InstanceKey;

@@ -115,8 +115,8 @@ impl Session {
         self.shared.lane.push(Class::New, Queued::Turn(instance));
     }
 
-    /// A start was written. `Ok`: the instance is this worker's from now on, its first turn's outcome, and whether messages came for it
-    /// already. `Err`: it is not.
+    /// A start was answered. `Some`: the instance is this worker's from now on; what came of its first turn, if that was written with
+    /// it, and whether messages came for it already. `None`: it is not this worker's, or was terminated already.
     pub(crate) fn started(
         self: &Arc<Self>,
         instance: &Arc<Instance>,
