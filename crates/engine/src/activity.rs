@@ -3,6 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::EventId;
+use crate::random::mix;
 
 /// Options of one scheduled activity, as recorded with its schedule. The driver merges registration and call before.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -78,14 +79,11 @@ impl RetryPolicy {
     }
 }
 
-/// A number in 0..1 that looks random over its arguments (the finalizer of SplitMix64, Steele, Lea and Flood 2014).
+/// A number in 0..1 that looks random over its arguments.
 fn unit_interval(seed: u64, scheduled: u64, attempt: u32) -> f64 {
-    let mut z = seed
+    let z = mix(seed
         .wrapping_add(scheduled.wrapping_mul(0x9E37_79B9_7F4A_7C15))
-        .wrapping_add(u64::from(attempt) << 48);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^= z >> 31;
+        .wrapping_add(u64::from(attempt) << 48));
     (z >> 11) as f64 / (1u64 << 53) as f64
 }
 

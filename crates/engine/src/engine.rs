@@ -16,7 +16,7 @@ use crate::random::Random;
 use crate::tape::{Recorded, Tape};
 use crate::{
     Awaited, Command, Completion, Delivery, Event, EventId, EventKind, EventRecord, MessageSeq, Mismatch, Outcome,
-    Payload, RecordError, Step, Terminal, TurnOutput, Waiting,
+    ParentLink, Payload, RecordError, Step, Terminal, TurnOutput, Waiting,
 };
 
 /// How much one turn may do before others get theirs. A turn can end only where the code waits, so the last thing that it
@@ -65,6 +65,8 @@ enum Phase {
     Broken(Box<Mismatch>),
     /// The code ended.
     Ended(Terminal),
+    /// The code ended, and goes on as the next execution, which begins with this event.
+    Continued(Box<Event>),
     /// The execution was ended from outside where the replay is now.
     Terminated,
 }
@@ -77,6 +79,7 @@ pub struct Engine {
     name: String,
     version: String,
     input: Payload,
+    parent: Option<Box<ParentLink>>,
     random: Random,
     /// Id of the next event: recorded when live, consumed when replaying.
     next_event_id: EventId,
@@ -133,7 +136,8 @@ impl Engine {
                     version,
                     input,
                     seed,
-                    ..
+                    parent,
+                    custom_status,
                 },
         }) = tape.pop()
         else {
@@ -151,11 +155,12 @@ impl Engine {
             name,
             version,
             input,
+            parent: parent.map(Box::new),
             random: Random::new(seed),
             next_event_id: EventId::FIRST.next(),
             time_ms,
             operations: Operations::default(),
-            custom_status: None,
+            custom_status,
             awaited: Awaited::default(),
             inbox: Inbox::default(),
             has_waited: false,
@@ -191,6 +196,12 @@ impl Engine {
     #[must_use]
     pub const fn time_ms(&self) -> i64 {
         self.time_ms
+    }
+
+    /// Events recorded so far at this point of the code, the same in a replay.
+    #[must_use]
+    pub const fn history_length(&self) -> u64 {
+        self.next_event_id.0 - 1
     }
 
     /// Id that the next event will get, or that the replay has come to.
@@ -283,7 +294,7 @@ impl Engine {
     #[must_use]
     pub fn is_runnable(&self, now_ms: i64) -> bool {
         match &self.phase {
-            Phase::Broken(_) | Phase::Ended(_) | Phase::Terminated => false,
+            Phase::Broken(_) | Phase::Ended(_) | Phase::Continued(_) | Phase::Terminated => false,
             Phase::Replaying(_) => true,
             Phase::Live => self.inbox.has(&self.awaited.mailboxes) || self.due_timer(self.monotonic(now_ms)).is_some(),
         }
@@ -307,7 +318,7 @@ impl Engine {
             Phase::Broken(mismatch) => return Err(mismatch.as_ref().clone()),
             Phase::Replaying(_) => return self.replay_command(&event),
             // What is issued after the end has no effect: the code can still run `finally` blocks.
-            Phase::Ended(_) | Phase::Terminated => return Ok(id),
+            Phase::Ended(_) | Phase::Continued(_) | Phase::Terminated => return Ok(id),
             Phase::Live => {}
         }
         self.turn.commands = self.turn.commands.saturating_add(1);
@@ -327,7 +338,7 @@ impl Engine {
         self.turn.stopped = Stopped::Waiting;
         match &self.phase {
             Phase::Broken(mismatch) => return Err(mismatch.as_ref().clone()),
-            Phase::Ended(_) | Phase::Terminated => return Ok(Step::Wait),
+            Phase::Ended(_) | Phase::Continued(_) | Phase::Terminated => return Ok(Step::Wait),
             Phase::Replaying(_) => {
                 if let Some(step) = self.replay_next()? {
                     return Ok(step);
@@ -344,14 +355,15 @@ impl Engine {
     ///
     /// [`Mismatch`] when history goes on here; the engine is broken from then on (E4).
     pub fn finish(&mut self, outcome: Outcome) -> Result<(), Mismatch> {
-        let (event, terminal) = match outcome {
-            Outcome::Completed(output) => (Event::ExecutionCompleted { output }, Terminal::Completed),
-            Outcome::Failed(error) => (Event::ExecutionFailed { error }, Terminal::Failed),
-            Outcome::Cancelled(error) => (Event::ExecutionCancelled { error }, Terminal::Cancelled),
+        let (event, ended) = match outcome {
+            Outcome::Completed(output) => (Event::ExecutionCompleted { output }, Phase::Ended(Terminal::Completed)),
+            Outcome::Failed(error) => (Event::ExecutionFailed { error }, Phase::Ended(Terminal::Failed)),
+            Outcome::Cancelled(error) => (Event::ExecutionCancelled { error }, Phase::Ended(Terminal::Cancelled)),
+            Outcome::ContinuedAsNew { input, version } => self.continue_as_new(input, version),
         };
         match &mut self.phase {
             Phase::Broken(mismatch) => return Err(mismatch.as_ref().clone()),
-            Phase::Ended(_) | Phase::Terminated => return Ok(()),
+            Phase::Ended(_) | Phase::Continued(_) | Phase::Terminated => return Ok(()),
             Phase::Replaying(_) => {
                 if self.take_equal(&event, Attempt::End)?.is_none() {
                     return Ok(());
@@ -362,8 +374,33 @@ impl Engine {
             }
         }
         self.operations.cancel_all();
-        self.phase = Phase::Ended(terminal);
+        self.phase = ended;
         Ok(())
+    }
+
+    fn continue_as_new(&self, input: Payload, version: Option<String>) -> (Event, Phase) {
+        let version = version.unwrap_or_else(|| self.version.clone());
+        let next = Event::ExecutionStarted {
+            name: self.name.clone(),
+            version: version.clone(),
+            input: input.clone(),
+            seed: self.random.next_seed(),
+            parent: self.parent.as_deref().cloned(),
+            custom_status: self.custom_status.clone(),
+        };
+        (
+            Event::ExecutionContinuedAsNew { input, version },
+            Phase::Continued(Box::new(next)),
+        )
+    }
+
+    /// First event of the execution that follows this one, when it [continued as new](Terminal::ContinuedAsNew).
+    #[must_use]
+    pub fn next_execution(&self) -> Option<&Event> {
+        match &self.phase {
+            Phase::Continued(next) => Some(next),
+            _ => None,
+        }
     }
 
     /// End the turn and take what it did.
@@ -381,6 +418,7 @@ impl Engine {
         self.inbox.shrink();
         let waiting = match (&self.phase, stopped) {
             (Phase::Ended(terminal), _) => Waiting::Ended(*terminal),
+            (Phase::Continued(_), _) => Waiting::Ended(Terminal::ContinuedAsNew),
             (Phase::Live | Phase::Replaying(_), Stopped::Budget) => Waiting::More,
             (Phase::Replaying(tape), Stopped::NeedHistory) => Waiting::History { from: tape.next_page() },
             (Phase::Broken(_) | Phase::Terminated, _) => Waiting::Outside {

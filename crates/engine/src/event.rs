@@ -69,6 +69,8 @@ pub enum Event {
         seed: u64,
         /// The parent that waits for it.
         parent: Option<ParentLink>,
+        /// The custom status that the execution before it left.
+        custom_status: Payload,
     },
     /// Bookkeeping, event 2 if it is there: the first turn came notably later than the start (there was no worker), and the deterministic
     /// time begins with it.
@@ -151,6 +153,13 @@ pub enum Event {
         /// The `CancelledError`.
         error: Payload,
     },
+    /// Terminal: the next execution of the instance begins where this one ends.
+    ExecutionContinuedAsNew {
+        /// The next execution's input.
+        input: Payload,
+        /// Version of the orchestration that it runs.
+        version: String,
+    },
     /// Terminal: ended from outside, at once.
     ExecutionTerminated {
         /// The reason given.
@@ -188,9 +197,10 @@ impl Event {
             | Event::MessageReceived { .. }
             | Event::CancelRequested { .. } => Role::Delivery,
             Event::ExecutionBegan | Event::ActivityAttemptFailed { .. } => Role::Bookkeeping,
-            Event::ExecutionCompleted { .. } | Event::ExecutionFailed { .. } | Event::ExecutionCancelled { .. } => {
-                Role::End
-            }
+            Event::ExecutionCompleted { .. }
+            | Event::ExecutionFailed { .. }
+            | Event::ExecutionCancelled { .. }
+            | Event::ExecutionContinuedAsNew { .. } => Role::End,
             Event::ExecutionTerminated { .. } => Role::Termination,
         }
     }

@@ -191,6 +191,7 @@ fn describe(event: &Event, operations: &Operations) -> String {
         Event::ExecutionCompleted { .. } => "the orchestration returns".into(),
         Event::ExecutionFailed { .. } => "the orchestration throws".into(),
         Event::ExecutionCancelled { .. } => "the orchestration ends as cancelled".into(),
+        Event::ExecutionContinuedAsNew { .. } => "the orchestration continues as new".into(),
         Event::ExecutionTerminated { .. } => "the instance is terminated".into(),
     }
 }
@@ -275,6 +276,13 @@ fn difference(recorded: &Event, attempted: &Event) -> Option<FieldDifference> {
         (Event::ExecutionCompleted { output }, Event::ExecutionCompleted { output: other }) => {
             value("output", output, other)
         }
+        (
+            Event::ExecutionContinuedAsNew { input, version },
+            Event::ExecutionContinuedAsNew {
+                input: input2,
+                version: version2,
+            },
+        ) => field("version", version.clone(), version2.clone()).or_else(|| value("input", input, input2)),
         _ => None,
     }
 }

@@ -23,6 +23,11 @@ impl Random {
         self.seed
     }
 
+    /// Seed of the execution that follows this one: the next output of SplitMix64 (Steele, Lea and Flood 2014).
+    pub(crate) const fn next_seed(&self) -> u64 {
+        mix(self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15))
+    }
+
     /// A number in 0..1 with 53 random bits, as `Math.random` gives.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.stream().next_u64() >> 11) as f64 / (1u64 << 53) as f64
@@ -45,4 +50,11 @@ impl Random {
             Box::new(ChaCha8Rng::from_seed(key))
         })
     }
+}
+
+/// Spreads the bits of a number over all of it: the finalizer of SplitMix64 (Steele, Lea and Flood 2014).
+pub(crate) const fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
 }

@@ -68,6 +68,7 @@ kinds!(
     ExecutionCompleted,
     ExecutionFailed,
     ExecutionCancelled,
+    ExecutionContinuedAsNew,
     ExecutionTerminated,
 );
 
@@ -97,6 +98,14 @@ struct StartMeta {
     seed: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     parent: Option<ParentLink>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    custom_status: Payload,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct VersionMeta {
+    version: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -137,6 +146,7 @@ impl EventRecord {
                 input,
                 seed,
                 parent,
+                custom_status,
             } => {
                 row.name = Some(name);
                 row.payload = input;
@@ -144,6 +154,7 @@ impl EventRecord {
                     version,
                     seed: seed.to_string(),
                     parent,
+                    custom_status,
                 });
             }
             Event::ExecutionBegan => row.kind = EventKind::ExecutionBegan,
@@ -226,6 +237,11 @@ impl EventRecord {
                 row.kind = EventKind::ExecutionCancelled;
                 row.payload = error;
             }
+            Event::ExecutionContinuedAsNew { input, version } => {
+                row.kind = EventKind::ExecutionContinuedAsNew;
+                row.payload = input;
+                row.meta = json(&VersionMeta { version });
+            }
             Event::ExecutionTerminated { reason } => {
                 row.kind = EventKind::ExecutionTerminated;
                 row.payload = reason;
@@ -268,6 +284,7 @@ impl EventRecord {
                     input: payload,
                     seed,
                     parent: meta.parent,
+                    custom_status: meta.custom_status,
                 }
             }
             EventKind::ExecutionBegan => Event::ExecutionBegan,
@@ -324,6 +341,13 @@ impl EventRecord {
             EventKind::ExecutionCompleted => Event::ExecutionCompleted { output: payload },
             EventKind::ExecutionFailed => Event::ExecutionFailed { error: payload },
             EventKind::ExecutionCancelled => Event::ExecutionCancelled { error: payload },
+            EventKind::ExecutionContinuedAsNew => {
+                let VersionMeta { version } = serde_json::from_str(text).map_err(bad)?;
+                Event::ExecutionContinuedAsNew {
+                    input: payload,
+                    version,
+                }
+            }
             EventKind::ExecutionTerminated => Event::ExecutionTerminated { reason: payload },
         })
     }

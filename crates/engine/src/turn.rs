@@ -101,6 +101,13 @@ pub enum Outcome {
     Failed(Payload),
     /// A cancellation left it.
     Cancelled(Payload),
+    /// It goes on as the next execution of its instance.
+    ContinuedAsNew {
+        /// The next execution's input.
+        input: Payload,
+        /// Version that it runs; `None`: that of this one.
+        version: Option<String>,
+    },
 }
 
 /// How an execution ended.
@@ -112,6 +119,8 @@ pub enum Terminal {
     Failed,
     /// A cancellation left the code.
     Cancelled,
+    /// The next execution follows; [`Engine::next_execution`](crate::Engine::next_execution) tells what it starts from.
+    ContinuedAsNew,
 }
 
 /// An activity to run.

@@ -13,6 +13,7 @@ fn started() -> EventRecord {
         input: None,
         seed: 1,
         parent: None,
+        custom_status: None,
     };
     EventRecord::new(EventId::FIRST, STARTED_MS, event)
 }

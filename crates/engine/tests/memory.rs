@@ -47,6 +47,7 @@ fn sleeping(steps: u64) -> Engine {
         input: Some("12".into()),
         seed: 1,
         parent: None,
+        custom_status: None,
     };
     let history = vec![EventRecord::new(EventId::FIRST, 0, start)];
     let start = Start {

@@ -302,6 +302,7 @@ pub(crate) fn started(input: Payload) -> EventRecord {
         input,
         seed: u64::MAX,
         parent: None,
+        custom_status: None,
     };
     EventRecord::new(EventId::FIRST, START_MS, event)
 }

@@ -104,6 +104,7 @@ fn start(n: usize, worker: &WorkerId) -> Write {
         input: None,
         seed: 1,
         parent: None,
+        custom_status: None,
     };
     Write::Start(Box::new(NewInstance {
         id: format!("chain-{n}"),

@@ -228,6 +228,7 @@ mod tests {
             input: None,
             seed: 0,
             parent: None,
+            custom_status: None,
         };
         let acquired = AcquiredInstance {
             key: InstanceKey(1),

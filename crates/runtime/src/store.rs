@@ -148,6 +148,7 @@ impl Store {
             input,
             seed: seed(),
             parent: None,
+            custom_status: None,
         };
         let first_event = EventRecord::new(EventId::FIRST, self.clock.now_ms(), started);
         let on_conflict = if conflict == Conflict::RestartIfTerminal {

@@ -3,6 +3,7 @@
 mod activities;
 mod budget;
 mod cancel;
+mod continue_as_new;
 mod mailboxes;
 mod mismatch;
 mod orders;

@@ -737,6 +737,7 @@ fn a_history_that_contradicts_itself() {
         input: None,
         seed: 0,
         parent: None,
+        custom_status: None,
     };
     let completed = |id| Event::ActivityCompleted {
         scheduled: EventId(id),

@@ -42,7 +42,7 @@ impl Draw {
                 let mailbox = self.one(&["event x", "queue q", "event y"]);
                 writeln!(text, "await {mailbox} | {var}").expect("a string takes all");
             }
-            11 if self.below(6) == 0 => text.push_str("return it\n"),
+            11 if self.below(6) == 0 => text.push_str(self.one(&["return it\n", "continue it\n"])),
             11 => text.push_str("await event x\n"),
             12 => self.block(text, "repeat 2", depth),
             _ => {

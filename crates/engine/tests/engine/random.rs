@@ -118,6 +118,7 @@ fn the_numbers_of_a_seed_stay() {
             input: None,
             seed,
             parent: None,
+            custom_status: None,
         };
         let history = vec![EventRecord::new(EventId::FIRST, 0, event)];
         Engine::new(Start {

@@ -20,9 +20,10 @@ fn events() -> Vec<Event> {
         execution: ExecutionId(3),
         scheduled: EventId(44),
     };
-    let started = |seed, parent, input| Event::ExecutionStarted {
+    let started = |seed, parent, input: Option<String>| Event::ExecutionStarted {
         name: "order".into(),
         version: "1.2.0".into(),
+        custom_status: input.clone(),
         input,
         seed,
         parent,
@@ -103,6 +104,14 @@ fn events() -> Vec<Event> {
         Event::ExecutionCompleted { output: None },
         Event::ExecutionFailed { error: text("{}") },
         Event::ExecutionCancelled { error: text("{}") },
+        Event::ExecutionContinuedAsNew {
+            input: text("[2]"),
+            version: "1.3.0".into(),
+        },
+        Event::ExecutionContinuedAsNew {
+            input: None,
+            version: String::new(),
+        },
         Event::ExecutionTerminated { reason: None },
     ]
 }
@@ -132,7 +141,7 @@ fn every_kind_comes_back_as_it_went() {
     }
     expect![[r#"
         ExecutionStarted ref None name Some("order") payload None meta {"version":"1.2.0","seed":"0"}
-        ExecutionStarted ref None name Some("order") payload Some("{\"total\":12}") meta {"version":"1.2.0","seed":"18446744073709551615","parent":{"instance":"parent \"1\"","execution":3,"scheduled":44}}
+        ExecutionStarted ref None name Some("order") payload Some("{\"total\":12}") meta {"version":"1.2.0","seed":"18446744073709551615","parent":{"instance":"parent \"1\"","execution":3,"scheduled":44},"customStatus":"{\"total\":12}"}
         ExecutionBegan ref None name None payload None meta -
         ActivityScheduled ref None name Some("charge") payload None meta -
         ActivityScheduled ref None name Some("") payload Some("\0😀") meta {"retry":{"maxAttempts":4294967295,"initialIntervalMs":0.1,"backoff":1.5,"maxIntervalMs":null,"jitter":0.0,"nonRetryable":["TypeError",""]},"timeoutMs":18446744073709551615}
@@ -153,6 +162,8 @@ fn every_kind_comes_back_as_it_went() {
         ExecutionCompleted ref None name None payload None meta -
         ExecutionFailed ref None name None payload Some("{}") meta -
         ExecutionCancelled ref None name None payload Some("{}") meta -
+        ExecutionContinuedAsNew ref None name None payload Some("[2]") meta {"version":"1.3.0"}
+        ExecutionContinuedAsNew ref None name None payload None meta {"version":""}
         ExecutionTerminated ref None name None payload None meta -
     "#]].assert_eq(&rows);
     for kind in EventKind::ALL {
@@ -337,14 +348,16 @@ fn every_kind_with_every_column_absent_or_garbage() {
         its meta is not what the kind needs: duplicate field `attempt`
         its meta is not what the kind needs: expected value
         its meta is not what the kind needs: invalid length 0, expected struct AttemptMeta with 2 elements
-        its meta is not what the kind needs: invalid length 0, expected struct StartMeta with 3 elements
+        its meta is not what the kind needs: invalid length 0, expected struct StartMeta with 4 elements
         its meta is not what the kind needs: invalid length 0, expected struct TimerMeta with 1 element
+        its meta is not what the kind needs: invalid length 0, expected struct VersionMeta with 1 element
         its meta is not what the kind needs: invalid type: integer `12`, expected a string
         its meta is not what the kind needs: invalid type: null, expected struct ActivityOptions
         its meta is not what the kind needs: invalid type: null, expected struct AttemptMeta
         its meta is not what the kind needs: invalid type: null, expected struct RetryPolicy
         its meta is not what the kind needs: invalid type: null, expected struct StartMeta
         its meta is not what the kind needs: invalid type: null, expected struct TimerMeta
+        its meta is not what the kind needs: invalid type: null, expected struct VersionMeta
         its meta is not what the kind needs: invalid value: integer `-1`, expected u32
         its meta is not what the kind needs: invalid value: integer `-3`, expected u64
         its meta is not what the kind needs: invalid value: integer `4294967296`, expected u32

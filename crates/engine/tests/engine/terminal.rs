@@ -188,6 +188,7 @@ fn terminated_before_it_ran() {
         input: None,
         seed: 0,
         parent: None,
+        custom_status: None,
     };
     let history = vec![
         EventRecord::new(EventId(1), START_MS, start),

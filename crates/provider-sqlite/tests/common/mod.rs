@@ -41,6 +41,7 @@ pub(crate) fn start(id: &str) -> Write {
         input: None,
         seed: 1,
         parent: None,
+        custom_status: None,
     };
     Write::Start(Box::new(NewInstance {
         id: id.into(),

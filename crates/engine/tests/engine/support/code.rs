@@ -175,6 +175,13 @@ impl<'a> Code<'a> {
                 self.end(engine, Outcome::Failed(error))?;
                 text
             }
+            Step::Continue { input, version } => {
+                let input = self.value(input);
+                let text = format!("continue as new with {}", shown(&input));
+                let version = version.clone();
+                self.end(engine, Outcome::ContinuedAsNew { input, version })?;
+                text
+            }
             Step::If { what, otherwise } => {
                 if *what != self.winner && !(what == "failed" && self.failed) {
                     self.place = *otherwise;

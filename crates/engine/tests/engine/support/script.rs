@@ -9,7 +9,7 @@
 //! repeat 3 … end
 //! status "text" | status none | status?              set, reset, read the custom status
 //! random | uuid | now
-//! return it | throw "text"
+//! return it | throw "text" | continue 2 | continue it ; 2.0.0   the last: as the next execution, of a version
 //! on cancel                                          what follows runs when the instance is cancelled, once
 //! ---
 //! 100 complete a "value"                             100 ms after the start; things of one time come together
@@ -61,6 +61,10 @@ pub(crate) enum Step {
     Now,
     Return(Value),
     Throw(Value),
+    Continue {
+        input: Value,
+        version: Option<String>,
+    },
     /// Go to `otherwise` unless the last wait ended with this.
     If {
         what: String,
@@ -208,6 +212,15 @@ impl Program {
                 ("now", _) => Step::Now,
                 ("return", text) => Step::Return(value(text)),
                 ("throw", text) => Step::Throw(value(text)),
+                ("continue", text) => {
+                    let (input, version) = text
+                        .split_once(" ; ")
+                        .map_or((text, None), |(i, v)| (i, Some(v.into())));
+                    Step::Continue {
+                        input: value(input),
+                        version,
+                    }
+                }
                 ("repeat", times) => {
                     open.push(steps.len());
                     Step::Repeat {

@@ -80,6 +80,7 @@ impl<'a> World<'a> {
             input: Some("{\"total\":12}".into()),
             seed: 7,
             parent: None,
+            custom_status: None,
         };
         Self {
             script,
