@@ -1,4 +1,4 @@
-//! The behaviours that every provider shows: P1 to P9 of `perdure_provider`, and what the architecture asks of a store
+//! The behaviours that every provider shows: P1 to P10 of `perdure_provider`, and what the architecture asks of a store
 //! (sections 2, 4 and 6). One check for each, all listed in [`suite!`].
 //!
 //! A provider crate implements [`Fixture`] in a test file and expands the suite there:
@@ -16,6 +16,7 @@ mod store;
 
 pub mod acquire;
 pub mod batches;
+pub mod continue_as_new;
 pub mod fences;
 pub mod handles;
 pub mod messages;
@@ -55,6 +56,15 @@ macro_rules! suite {
                 answers_come_in_the_order_of_the_batches,
                 an_answer_that_panics_stops_nothing,
                 a_refused_batch_leaves_nothing_and_harms_no_other,
+            }
+            continue_as_new {
+                the_worker_keeps_the_instance,
+                a_worker_can_give_it_back,
+                what_waits_for_the_instance_and_its_status_stay,
+                former_executions_can_be_read,
+                a_first_turn_can_continue,
+                a_suspension_after_it_is_resumed_as_running,
+                is_refused_when_its_events_do_not_fit,
             }
             fences {
                 keep_off_another_owner,
@@ -194,6 +204,7 @@ mod tests {
         let modules = [
             ("acquire", include_str!("acquire.rs")),
             ("batches", include_str!("batches.rs")),
+            ("continue_as_new", include_str!("continue_as_new.rs")),
             ("fences", include_str!("fences.rs")),
             ("handles", include_str!("handles.rs")),
             ("messages", include_str!("messages.rs")),

@@ -143,6 +143,7 @@ pub async fn every_kind_of_event_comes_back(store: &Store) {
         input: payload(),
         seed: u64::MAX - 1,
         parent: Some(parent),
+        custom_status: payload(),
     };
     let events = vec![
         Event::ActivityScheduled {

@@ -1,6 +1,6 @@
 //! What Perdure needs of a store: `trait Provider` and its types. It knows nothing of any SQL.
 //!
-//! Invariants that every provider keeps (checked by `perdure-provider-contract`, cited as P1 to P9):
+//! Invariants that every provider keeps (checked by `perdure-provider-contract`, cited as P1 to P10):
 //!
 //! - **P1** A batch of [`Write`]s is one transaction, or several; each write in it is atomic by itself, and outcomes come in order.
 //! - **P2** A [`TurnCommit`] is fenced by owner, epoch and next event id: a part that does not match changes nothing and is
@@ -12,6 +12,8 @@
 //! - **P7** A release, a takeover and a termination clear the owner, so that the former owner's commits are fenced off.
 //! - **P8** Event ids of an execution are 1..n without gap, and history only ever grows.
 //! - **P9** Leases and due times are compared with the store's clock alone.
+//! - **P10** An execution that continues as new ends, and the next begins, in one commit. What waits for the instance and the custom status
+//!   stay; the history of the former execution can be read as before.
 
 mod clock;
 mod error;
@@ -25,4 +27,6 @@ pub use error::{ProviderError, ProviderErrorKind};
 pub use instance::{Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, InstanceStatus, Status};
 pub use provider::{ChangeListener, CommitDone, Provider, ProviderInfo};
 pub use worker::{NewWorker, Worker, WorkerId};
-pub use write::{AfterTurn, NewInstance, NewMessage, OnConflict, Outcome, StatusChange, Terminate, TurnCommit, Write};
+pub use write::{
+    AfterTurn, NewInstance, NewMessage, NextExecution, OnConflict, Outcome, StatusChange, Terminate, TurnCommit, Write,
+};

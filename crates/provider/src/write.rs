@@ -135,7 +135,11 @@ pub struct TurnCommit {
 
 impl TurnCommit {
     fn payload_bytes(&self) -> usize {
-        self.events.iter().map(|event| len(&event.payload)).sum()
+        let next = match &self.after {
+            AfterTurn::ContinueAsNew(next) => len(&next.first_event.payload),
+            _ => 0,
+        };
+        next + self.events.iter().map(|event| len(&event.payload)).sum::<usize>()
     }
 }
 
@@ -161,11 +165,24 @@ pub enum AfterTurn {
         /// Completed, Failed or Cancelled.
         status: Status,
     },
+    /// Its execution has ended, which the last event appended says, and the next one begins. What waits for the instance stays.
+    ContinueAsNew(Box<NextExecution>),
     /// It is held until it is resumed.
     Suspend {
         /// Why, as the driver shows it.
         report: String,
     },
+}
+
+/// The execution that follows one which continued as new.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextExecution {
+    /// Version of the orchestration that it runs.
+    pub version: String,
+    /// Its first event (`ExecutionStarted`, id 1).
+    pub first_event: EventRecord,
+    /// Whether the worker keeps the instance, in the same epoch; otherwise it is given back and due at once.
+    pub hold: bool,
 }
 
 /// What came of a [`Write`].

@@ -11,7 +11,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Mutex, MutexGuard};
 use perdure_engine::{Completion, Effect, EventId};
 use perdure_provider::{
-    AcquiredInstance, AfterTurn, InstanceKey, NewInstance, Outcome, ProviderError, Status, TurnCommit, WorkerId, Write,
+    AcquiredInstance, AfterTurn, InstanceKey, NewInstance, NextExecution, Outcome, ProviderError, Status, TurnCommit,
+    WorkerId, Write,
 };
 use perdure_scheduler::{Class, State};
 use tokio::sync::Notify;
@@ -320,15 +321,44 @@ impl Session {
         // First, so that a turn which begins meanwhile either finds that, or has entered what is removed next.
         self.drop_generator(instance);
         self.table.lock().remove(instance);
-        {
-            let mut activities = self.activities.lock();
-            for token in activities.cancel_all(instance) {
-                self.shared.lane.push(Class::First, Queued::Abort(token, reason));
-            }
-            self.admit(&mut activities);
-        }
+        self.abort_activities(instance, reason);
         self.shared.store.watch.look(&instance.id);
         self.tell_drained();
+    }
+
+    /// The instance has continued as new: its next execution takes its place, here or wherever it is acquired.
+    pub(crate) fn succeed(self: &Arc<Self>, instance: &Arc<Instance>, next: NextExecution) {
+        if !next.hold {
+            return self.forget(instance, AbortReason::Cancelled);
+        }
+        let epoch = instance.lock().epoch;
+        // Before the next one has any: both number theirs from the same start.
+        self.drop_generator(instance);
+        self.abort_activities(instance, AbortReason::Cancelled);
+        // It replaces the former one in the table, and reads the messages that may have gone to that.
+        self.insert(AcquiredInstance {
+            key: instance.key(),
+            id: instance.id.clone(),
+            name: instance.name.clone(),
+            version: next.version,
+            parent_id: instance.parent_id.clone(),
+            execution: instance.execution.next(),
+            epoch,
+            next_event_id: EventId::FIRST.next(),
+            fresh: true,
+            history: vec![next.first_event],
+            messages: Vec::new(),
+        });
+        self.table.lock().remove(instance);
+        self.tell_drained();
+    }
+
+    fn abort_activities(&self, instance: &Instance, reason: AbortReason) {
+        let mut activities = self.activities.lock();
+        for token in activities.cancel_all(instance) {
+            self.shared.lane.push(Class::First, Queued::Abort(token, reason));
+        }
+        self.admit(&mut activities);
     }
 
     /// Hold an instance whose code or history is not fit to go on. Nothing of its turn is stored.

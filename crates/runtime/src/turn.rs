@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use parking_lot::MutexGuard;
 use perdure_engine::{
-    Awaited, Command, Delivery, Effect, EventId, Outcome as End, Step, Terminal, TurnOutput, Waiting,
+    Awaited, Command, Delivery, Effect, Engine, Event, EventId, EventRecord, Outcome as End, Step, Terminal,
+    TurnOutput, Waiting,
 };
-use perdure_provider::{AfterTurn, Outcome, ProviderError, ProviderErrorKind, Status, StatusChange, TurnCommit, Write};
+use perdure_provider::{
+    AfterTurn, NextExecution, Outcome, ProviderError, ProviderErrorKind, Status, StatusChange, TurnCommit, Write,
+};
 use perdure_scheduler::{Class, State};
 
 use crate::activities::AbortReason;
@@ -32,7 +35,7 @@ const NO_TURN: RuntimeError =
     RuntimeError::State("the instance has no turn in progress: its methods work only while its code runs");
 
 impl Turn {
-    pub(crate) fn with_engine<T>(&self, f: impl FnOnce(&mut perdure_engine::Engine) -> T) -> Result<T, RuntimeError> {
+    pub(crate) fn with_engine<T>(&self, f: impl FnOnce(&mut Engine) -> T) -> Result<T, RuntimeError> {
         let mut core = self.instance.lock();
         match &mut core.engine {
             // Also when its session has ended: the code goes on to its next wait, and nothing of that is stored.
@@ -95,6 +98,9 @@ pub(crate) fn end(turn: Turn) {
     let Some(engine) = &mut core.engine else { return };
     let mut output = engine.end_turn();
     let (is_runnable, is_live) = (engine.is_runnable(now), !engine.is_replaying());
+    let next = engine
+        .next_execution()
+        .map(|first| next_execution(&session, first, now));
     if core.reloaded && is_live {
         // The engine names every open activity once it is past its history; those that run here already must not be started
         // again. This thread alone settles them, so one that runs now tells its end after this turn.
@@ -112,8 +118,9 @@ pub(crate) fn end(turn: Turn) {
             }
             return;
         }
-        Waiting::Ended(terminal) => AfterTurn::End {
-            status: status_of(terminal),
+        Waiting::Ended(terminal) => match (status_of(terminal), next) {
+            (Some(status), _) => AfterTurn::End { status },
+            (None, next) => AfterTurn::ContinueAsNew(Box::new(next.expect("it continued as new"))),
         },
         Waiting::Outside {
             open_activities: 0,
@@ -162,11 +169,25 @@ pub(crate) fn suspend(turn: Turn, source: &str) {
     turn.session.suspend(&turn.instance, report);
 }
 
-const fn status_of(terminal: Terminal) -> Status {
+/// What an instance is after the end of an execution; `None`: it goes on.
+const fn status_of(terminal: Terminal) -> Option<Status> {
     match terminal {
-        Terminal::Completed => Status::Completed,
-        Terminal::Failed => Status::Failed,
-        Terminal::Cancelled => Status::Cancelled,
+        Terminal::Completed => Some(Status::Completed),
+        Terminal::Failed => Some(Status::Failed),
+        Terminal::Cancelled => Some(Status::Cancelled),
+        Terminal::ContinuedAsNew => None,
+    }
+}
+
+/// The execution that begins with an event. It stays here if this worker can run its version and is to go on at all.
+fn next_execution(session: &Session, first: &Event, now: i64) -> NextExecution {
+    let Event::ExecutionStarted { name, version, .. } = first else {
+        unreachable!("an execution begins with its start")
+    };
+    NextExecution {
+        version: version.clone(),
+        hold: !session.is_draining() && session.shared.registry.lock().has(name, version),
+        first_event: EventRecord::new(EventId::FIRST, now, first.clone()),
     }
 }
 
@@ -241,6 +262,13 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, kept: Kept, answer
                     session.shared.ended(instance, status);
                     session.forget(instance, AbortReason::Cancelled);
                     session.shared.metrics.ended();
+                }
+                AfterTurn::ContinueAsNew(next) => {
+                    drop(core);
+                    session.succeed(instance, *next);
+                    if let Some(at) = wake_at_ms {
+                        session.due_at(at);
+                    }
                 }
                 AfterTurn::Suspend { .. } => unreachable!("a suspension is committed by Session::suspend"),
             }
@@ -318,7 +346,7 @@ fn released(session: &Arc<Session>, instance: &Arc<Instance>) {
         let mut table = session.table.lock();
         let mut core = instance.lock();
         let is_owned = table.owns(instance);
-        let awaits = core.engine.as_ref().is_some_and(perdure_engine::Engine::awaits_message);
+        let awaits = core.engine.as_ref().is_some_and(Engine::awaits_message);
         let is_kept = is_owned && awaits && session.shared.options.cached_instances_max > 0;
         core.process.complete();
         if is_kept {

@@ -1,6 +1,6 @@
 //! The start of an instance: its row and its first event.
 
-use perdure_engine::{EventId, EventKind, ExecutionId};
+use perdure_engine::{EventId, EventKind, EventRecord, ExecutionId};
 use perdure_provider::{Epoch, InstanceKey, NewInstance, OnConflict, Outcome};
 use rusqlite::params;
 
@@ -12,7 +12,7 @@ use crate::worker;
 
 pub(super) fn start(session: &mut Session<'_>, instance: &NewInstance) -> Result<Outcome, Failure> {
     let first = &instance.first_event;
-    if first.event_id != EventId::FIRST || first.kind != EventKind::ExecutionStarted {
+    if !is_start(first) {
         return Err(Failure::internal(format!(
             "a start with event {} ({}) as its first",
             first.event_id, first.kind
@@ -72,6 +72,11 @@ pub(super) fn start(session: &mut Session<'_>, instance: &NewInstance) -> Result
         claimed: claim.map(|_| epoch),
         turn,
     })
+}
+
+/// Whether an event can be the first of an execution.
+pub(super) fn is_start(event: &EventRecord) -> bool {
+    event.event_id == EventId::FIRST && event.kind == EventKind::ExecutionStarted
 }
 
 /// Remove the instance that has the id, if the start may replace it.

@@ -47,7 +47,7 @@ pub(super) fn resume(session: &mut Session<'_>, id: &str, time_ms: i64) -> Resul
         });
     }
     session.execute(
-        "UPDATE instances SET status = CASE WHEN turns = 0 THEN 'Pending' ELSE 'Running' END, wake_at = ?2, report = NULL,
+        "UPDATE instances SET status = CASE WHEN turns = 0 AND execution = 1 THEN 'Pending' ELSE 'Running' END, wake_at = ?2, report = NULL,
            updated_at = ?3
          WHERE key = ?1",
         params![instance.key.0, session.now_ms(), time_ms],

@@ -4,6 +4,7 @@ use perdure_engine::{EventId, EventKind};
 use perdure_provider::{AfterTurn, Epoch, InstanceKey, Outcome, Status, TurnCommit};
 use rusqlite::params;
 
+use super::start::is_start;
 use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
@@ -22,6 +23,9 @@ pub(super) fn commit(
     };
     for event in &turn.events {
         session.append_event(key, integer(turn.execution.0), event)?;
+    }
+    if let AfterTurn::ContinueAsNew(next) = &turn.after {
+        session.append_event(key, integer(turn.execution.next().0), &next.first_event)?;
     }
     if matches!(turn.after, AfterTurn::End { .. }) {
         // P6. Nothing can be added later: messages are only taken for instances that have not ended.
@@ -55,14 +59,26 @@ fn check(turn: &TurnCommit) -> Result<EventId, Failure> {
         }
         next = next.next();
     }
-    let ended = turn.events.iter().position(|event| terminal(event.kind).is_some());
-    match (&turn.after, ended) {
-        (AfterTurn::End { status }, Some(place)) if place + 1 == turn.events.len() => {
-            if terminal(turn.events[place].kind) != Some(*status) {
-                return refuse(&format!("ends as {status} with {}", turn.events[place].kind));
+    let end = turn
+        .events
+        .iter()
+        .enumerate()
+        .find_map(|(place, event)| Some((place + 1 == turn.events.len(), event.kind, terminal(event.kind)?)));
+    match (&turn.after, end) {
+        (AfterTurn::End { status }, Some((true, kind, end))) => {
+            if end != End::Instance(*status) {
+                return refuse(&format!("ends as {status} with {kind}"));
             }
         }
-        (AfterTurn::End { .. }, _) => return refuse("ends, and its last event is not the only one that says so"),
+        (AfterTurn::ContinueAsNew(next), Some((true, kind, end))) => {
+            let first = &next.first_event;
+            if end != End::Execution || !is_start(first) {
+                return refuse(&format!("continues as new with {kind} and {}", first.kind));
+            }
+        }
+        (AfterTurn::End { .. } | AfterTurn::ContinueAsNew(_), _) => {
+            return refuse("ends, and its last event is not the only one that says so");
+        }
         (_, Some(_)) => return refuse("goes on after a terminal event"),
         (_, None) => {}
     }
@@ -72,13 +88,21 @@ fn check(turn: &TurnCommit) -> Result<EventId, Failure> {
     Ok(next)
 }
 
-/// The status that a terminal event of a turn gives.
-fn terminal(kind: EventKind) -> Option<Status> {
+/// What a terminal event ends.
+#[derive(PartialEq)]
+enum End {
+    Instance(Status),
+    /// The next one follows.
+    Execution,
+}
+
+fn terminal(kind: EventKind) -> Option<End> {
     match kind {
-        EventKind::ExecutionCompleted => Some(Status::Completed),
-        EventKind::ExecutionFailed => Some(Status::Failed),
-        EventKind::ExecutionCancelled => Some(Status::Cancelled),
-        EventKind::ExecutionTerminated => Some(Status::Terminated),
+        EventKind::ExecutionCompleted => Some(End::Instance(Status::Completed)),
+        EventKind::ExecutionFailed => Some(End::Instance(Status::Failed)),
+        EventKind::ExecutionCancelled => Some(End::Instance(Status::Cancelled)),
+        EventKind::ExecutionTerminated => Some(End::Instance(Status::Terminated)),
+        EventKind::ExecutionContinuedAsNew => Some(End::Execution),
         _ => None,
     }
 }
@@ -127,6 +151,26 @@ fn advance(
              WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4 AND next_event_id = ?5",
             params![key, owner, epoch, execution, fence, next, turn.time_ms, status.as_str()],
         )?,
+        AfterTurn::ContinueAsNew(next) => {
+            let due = (!next.hold).then(|| session.now_ms());
+            let changed = session.execute(
+                "UPDATE instances SET execution = execution + 1, version = ?7, next_event_id = ?8, turns = 0, updated_at = ?6,
+                   status = 'Running', owner = CASE WHEN ?9 IS NULL THEN owner END, wake_at = ?9
+                 WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4 AND next_event_id = ?5",
+                params![
+                    key,
+                    owner,
+                    epoch,
+                    execution,
+                    fence,
+                    turn.time_ms,
+                    next.version,
+                    integer(EventId::FIRST.next().0),
+                    due
+                ],
+            )?;
+            return Ok((changed == 1).then_some(due));
+        }
         // A suspension without events is no turn: an instance whose first turn never came about stays fresh.
         AfterTurn::Suspend { report } => session.execute(
             "UPDATE instances SET next_event_id = ?6, turns = turns + ?9, updated_at = ?7, status = 'Suspended',

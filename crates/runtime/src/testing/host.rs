@@ -36,6 +36,8 @@ pub(crate) enum Op {
     Status(&'static str),
     /// Log a line.
     Trace(&'static str),
+    /// Continue as new, with a version, until the execution has this number.
+    ContinueTo(u64, Option<&'static str>),
 }
 
 pub(crate) type Script = &'static [Op];
@@ -272,6 +274,7 @@ impl Fixture {
     fn drive(&mut self, token: Token) -> Result<(), RuntimeError> {
         let (runtime, generators) = (&self.runtime, &mut self.generators);
         let this = generators.get_mut(&token).expect("it was just made");
+        let execution = runtime.describe(token)?.execution;
         loop {
             let mut awaited = Awaited::default();
             let Some(op) = this.script.get(this.at) else {
@@ -295,10 +298,16 @@ impl Fixture {
                 }
                 Op::Status(status) => runtime.set_custom_status(token, Some((*status).into()))?,
                 Op::Trace(line) => runtime.trace(token, crate::Level::Info, (*line).into(), None)?,
+                Op::ContinueTo(last, version) if execution < *last => {
+                    generators.remove(&token);
+                    let version = version.map(str::to_owned);
+                    return runtime.finish(token, End::ContinuedAsNew { input: None, version });
+                }
+                Op::ContinueTo(..) => {}
                 Op::Event(name) => awaited.mailboxes.push(Mailbox::Event((*name).into())),
             }
             match op {
-                Op::Spawn(_) | Op::Cancel | Op::Status(_) | Op::Trace(_) => {
+                Op::Spawn(_) | Op::Cancel | Op::Status(_) | Op::Trace(_) | Op::ContinueTo(..) => {
                     this.at += 1;
                     this.is_issued = false;
                     continue;

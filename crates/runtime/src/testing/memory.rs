@@ -37,7 +37,10 @@ pub(crate) struct Row {
     pub(crate) status: Status,
     pub(crate) next_event_id: EventId,
     pub(crate) turns: u64,
+    pub(crate) execution: ExecutionId,
     pub(crate) history: Vec<EventRecord>,
+    /// Histories of the executions before.
+    pub(crate) former: Vec<Vec<EventRecord>>,
     pub(crate) report: Option<String>,
     pub(crate) custom_status: Payload,
     pub(crate) custom_status_version: u64,
@@ -50,7 +53,7 @@ impl Row {
             id: self.id.clone(),
             name: self.name.clone(),
             version: self.version.clone(),
-            execution: ExecutionId::FIRST,
+            execution: self.execution,
             status: self.status,
             result: None,
             custom_status: self.custom_status.clone(),
@@ -292,7 +295,9 @@ fn start(state: &mut State, now: i64, new: &NewInstance) -> Outcome {
             status: Status::Pending,
             next_event_id: EventId(2),
             turns: 0,
+            execution: ExecutionId::FIRST,
             history: vec![new.first_event.clone()],
+            former: Vec::new(),
             report: None,
             custom_status: None,
             custom_status_version: 0,
@@ -315,8 +320,8 @@ fn start(state: &mut State, now: i64, new: &NewInstance) -> Outcome {
 
 fn commit_turn(state: &mut State, now: i64, turn: &TurnCommit) -> Outcome {
     let row = state.rows.get_mut(&turn.key.0).expect("the instance is there");
-    let fence = (row.owner.as_ref(), row.epoch, row.next_event_id);
-    if fence != (Some(&turn.worker), turn.epoch.0, turn.next_event_id) {
+    let fence = (row.owner.as_ref(), row.epoch, row.execution, row.next_event_id);
+    if fence != (Some(&turn.worker), turn.epoch.0, turn.execution, turn.next_event_id) {
         return Outcome::Fenced;
     }
     for event in &turn.events {
@@ -351,6 +356,19 @@ fn commit_turn(state: &mut State, now: i64, turn: &TurnCommit) -> Outcome {
             row.owner = None;
             row.status = *status;
             state.messages.retain(|_, (key, _)| *key != turn.key.0);
+        }
+        AfterTurn::ContinueAsNew(next) => {
+            row.execution = row.execution.next();
+            row.version = next.version.clone();
+            row.next_event_id = EventId::FIRST.next();
+            row.turns = 0;
+            let first = vec![next.first_event.clone()];
+            row.former.push(std::mem::replace(&mut row.history, first));
+            if !next.hold {
+                row.owner = None;
+                row.wake_at_ms = Some(now);
+                due = Some(now);
+            }
         }
         AfterTurn::Suspend { report } => {
             row.owner = None;
@@ -473,7 +491,8 @@ impl Provider for Memory {
             let mut acquired = Acquired::default();
             if state.workers.contains_key(&request.worker) {
                 for (key, row) in &mut state.rows {
-                    let Some(at) = row.wake_at_ms.filter(|_| row.owner.is_none()) else {
+                    let is_registered = request.registered.contains(&(row.name.clone(), row.version.clone()));
+                    let Some(at) = row.wake_at_ms.filter(|_| row.owner.is_none() && is_registered) else {
                         continue;
                     };
                     if at > now || acquired.instances.len() == request.limit {
@@ -489,7 +508,7 @@ impl Provider for Memory {
                         name: row.name.clone(),
                         version: row.version.clone(),
                         parent_id: None,
-                        execution: ExecutionId::FIRST,
+                        execution: row.execution,
                         epoch: Epoch(row.epoch),
                         next_event_id: row.next_event_id,
                         fresh: row.turns == 0,
@@ -510,15 +529,17 @@ impl Provider for Memory {
     async fn read_history(
         &self,
         key: InstanceKey,
-        _: ExecutionId,
+        execution: ExecutionId,
         from: EventId,
         limit: usize,
     ) -> Result<Vec<EventRecord>, ProviderError> {
         self.enter(Call::History).await?;
         let page = {
             let state = self.state.lock();
-            let history = &state.rows[&key.0].history;
+            let row = &state.rows[&key.0];
+            let history = (execution != row.execution).then(|| &row.former[execution.0 as usize - 1]);
             history
+                .unwrap_or(&row.history)
                 .iter()
                 .filter(|e| e.event_id >= from)
                 .take(limit)

@@ -3,6 +3,7 @@
 mod activities;
 mod cache;
 mod committer;
+mod continue_as_new;
 mod lease;
 mod messages;
 mod shutdown;
