@@ -41,7 +41,8 @@ export interface NativeStore {
   waitForEnd(request: number, id: string): void;
   waitForStatusChange(request: number, id: string, afterVersion: number): void;
   abandon(request: number): void;
-  history(request: number, id: string): void;
+  /** `executionId` 0 stands for the current one. */
+  history(request: number, id: string, executionId: number): void;
   close(request: number): void;
 }
 
@@ -118,8 +119,10 @@ export interface NativeRuntime {
   cancelOperation(instance: number, operation: number): void;
   next(instance: number, mailboxes: string[] | null, timers: number[] | null): Delivery | null;
   finish(instance: number, kind: number, payload: string | null): void;
+  continueAsNew(instance: number, input: string | null, version: string | null): void;
   suspend(instance: number, source: string): void;
   isReplaying(instance: number): boolean;
+  historyLength(instance: number): number;
   trace(instance: number, level: string, message: string, fields: string | null): void;
   setCustomStatus(instance: number, text: string | null): void;
   random(instance: number): number;
@@ -355,6 +358,14 @@ export class NativeEngine implements EnginePort {
     }
   }
 
+  continueAsNew(input: string | null, version: string | null): void {
+    try {
+      this.runtime.continueAsNew(this.token, input, version);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
   suspend(source: string): void {
     try {
       this.runtime.suspend(this.token, source);
@@ -366,6 +377,14 @@ export class NativeEngine implements EnginePort {
   isReplaying(): boolean {
     try {
       return this.runtime.isReplaying(this.token);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  historyLength(): number {
+    try {
+      return this.runtime.historyLength(this.token);
     } catch (error) {
       throw nativeError(error);
     }

@@ -296,13 +296,16 @@ export class Client {
   }
 
   /**
-   * What is recorded of an instance's last execution, in order.
+   * What is recorded of an execution of an instance, in order.
    *
-   * @throws InstanceNotFoundError when there is none of that id
+   * @param executionId - from 1; without it the current or last one
+   * @throws InstanceNotFoundError when there is no instance of that id, or it has no such execution
+   * @throws TypeError when an argument is wrong
    */
-  async getHistory(id: string): Promise<HistoryEvent[]> {
+  async getHistory(id: string, executionId?: number): Promise<HistoryEvent[]> {
     checkName(id, 'instance id');
-    const reply = await this.#port.request((store, request) => store.history(request, id));
+    if (executionId !== undefined) whole(1)(executionId, 'client.getHistory: the executionId');
+    const reply = await this.#port.request((store, request) => store.history(request, id, executionId ?? 0));
     return (JSON.parse(reply ?? '[]') as HistoryEventData[]).map(historyEventOf);
   }
 

@@ -32,8 +32,8 @@ export type TraceLevel = 'debug' | 'info' | 'warn' | 'error';
 /**
  * The engine of one execution, as the driver sees it. All calls are synchronous.
  *
- * The four commands throw a `NondeterminismError` when history holds something else in their place; so do `next` and
- * `finish`. After that the only sensible call is `suspend`.
+ * The four commands throw a `NondeterminismError` when history holds something else in their place; so do `next`,
+ * `finish` and `continueAsNew`. After that the only sensible call is `suspend`.
  */
 export interface EnginePort {
   /** Returns the operation's id. `options` is JSON, `null` for the defaults. */
@@ -52,10 +52,14 @@ export interface EnginePort {
   next(mailboxes: string[] | null, timers: number[] | null): Delivery | null;
   /** The code returned or threw; the turn is over. */
   finish(kind: EndKind, payload: string | null): void;
+  /** The code has ended and the next execution of its instance begins; the turn is over. `version`: `null` for the same. */
+  continueAsNew(input: string | null, version: string | null): void;
   /** The code does not fit its history; the turn is over. `source` holds the lines of user code that showed it. */
   suspend(source: string): void;
 
   isReplaying(): boolean;
+  /** Events recorded so far at this point of the code, the same in a replay. */
+  historyLength(): number;
   /** Dropped while replaying. `fields` is JSON. */
   trace(level: TraceLevel, message: string, fields: string | null): void;
   /** Codec text; `null` resets. Stored with the turn, unless this is a replay. */

@@ -33,7 +33,9 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
   /** The future whose settling woke it: its outcome is what the pending `yield` gives. */
   private woken: BaseFuture<unknown> | null = null;
   /** Thrown at the `yield` where it is, or at the next one that would wait. */
-  private interruption: Error | null = null;
+  interruption: Error | null = null;
+  /** Whether its function is to be left where it is, through its `finally` blocks. */
+  private isLeaving = false;
   /** Whether it was told to cancel. That comes once: what asks again must not interrupt the cleanup. */
   private isTold = false;
 
@@ -61,6 +63,17 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
     if (this.state !== PENDING) return;
     this.interruption = error;
     const waiting = this.waiting;
+    if (waiting === null) return;
+    this.waiting = null;
+    waiting.unsubscribe(this);
+    this.scheduler.ready(this);
+  }
+
+  /** Leave its function at the pending `yield`, as if a `return` stood there. */
+  leave(): void {
+    if (this.state !== PENDING) return;
+    this.isLeaving = true;
+    const { waiting } = this;
     if (waiting === null) return;
     this.waiting = null;
     waiting.unsubscribe(this);
@@ -121,6 +134,7 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
     if (this.interruption !== null && this.generator !== null && !(woken instanceof UncancellableBlock)) {
       value = this.interruption;
       this.interruption = null;
+      this.isLeaving = false;
       fails = true;
     }
     for (;;) {
@@ -170,6 +184,10 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
 
   private step(fails: boolean, value: unknown): IteratorResult<unknown, T> {
     const generator = this.generator ?? this.begin();
+    if (this.isLeaving) {
+      this.isLeaving = false;
+      return generator.return?.() ?? { done: true, value: undefined as T };
+    }
     if (this.isPlain) return (fails ? GENERATOR.throw : GENERATOR.next).call(generator, value) as IteratorResult<unknown, T>;
     if (!fails) return generator.next(value);
     // Every generator has `throw`; another iterator may not, and is then over.

@@ -209,6 +209,16 @@ export const withTimeout = free('withTimeout');
 export const uncancellable = free('uncancellable');
 
 /**
+ * End this execution and go on as the next one of the same instance. As {@link OrchestrationContext.continueAsNew}.
+ *
+ * @example
+ * ```ts
+ * return yield* continueAsNew(found.total);
+ * ```
+ */
+export const continueAsNew = free('continueAsNew');
+
+/**
  * Show a status. Synchronous. As {@link OrchestrationContext.setCustomStatus}.
  *
  * @example

@@ -43,6 +43,7 @@ export {
 export type { Future } from './future.ts';
 export type { Logger, LogLevel } from './logger.ts';
 export {
+  type ContinueAsNewOptions,
   defineOrchestration,
   type InputArguments,
   type OrchestrationContext,

@@ -21,7 +21,7 @@ import {
 import { fromPayload, toErrorPayload, toPayload } from './payload.ts';
 import { FiberScheduler } from './scheduler.ts';
 import { sourceLines } from './source.ts';
-import { forgetCustomStatus } from './status.ts';
+import { forgetCustomStatus, inheritCustomStatus } from './status.ts';
 import { forgetTrace } from './trace.ts';
 
 /** An execution as the engine describes it. */
@@ -32,12 +32,14 @@ export interface InstanceDescription {
   readonly version: string;
   readonly input: string | null;
   readonly parentId: string | null;
+  /** Codec text of the custom status that it begins with. */
+  readonly customStatus: string | null;
   /** The deterministic time at its start, ms since 1970. */
   readonly timeMs: number;
 }
 
 /** How a turn left the instance. */
-export type TurnEnd = 'waiting' | 'completed' | 'failed' | 'cancelled' | 'suspended';
+export type TurnEnd = 'waiting' | 'completed' | 'failed' | 'cancelled' | 'continued' | 'suspended';
 
 export class Instance {
   readonly facts: OrchestrationFacts;
@@ -47,11 +49,12 @@ export class Instance {
   private isDeadlocked = false;
 
   constructor(port: EnginePort, description: InstanceDescription, fn: OrchestrationFunction, host: OrchestrationHost) {
-    const { instanceId, executionId, name, version, input, parentId, timeMs } = description;
+    const { instanceId, executionId, name, version, input, parentId, customStatus, timeMs } = description;
     this.port = port;
     this.facts = { instanceId, executionId, name, version, parentId: parentId ?? undefined };
     // The function is called when the main fiber begins: it is user code, and its input may turn out to be damaged.
     this.scheduler = new FiberScheduler(port, timeMs, () => fn(context, fromPayload(input, 'input')));
+    inheritCustomStatus(this.scheduler, customStatus);
     const context = new OrchestrationContext(this.scheduler, this.facts, host);
   }
 
@@ -98,7 +101,14 @@ export class Instance {
 
   private finish(): TurnEnd {
     const { port, scheduler } = this;
-    const { main } = scheduler;
+    const { main, continuation } = scheduler;
+    if (continuation !== null && main.state === OK) {
+      // A cancellation that the code never came to see must not end with this execution.
+      if (main.interruption !== null) return this.fail(main.interruption);
+      port.continueAsNew(continuation.input, continuation.version);
+      this.release();
+      return 'continued';
+    }
     let error = main.value;
     let output: string | null = null;
     let isCompleted = main.state === OK;

@@ -6,6 +6,7 @@ import { type Channel, FiberChannel } from './channel.ts';
 import { CheckedEventFuture } from './checked-event.ts';
 import * as combinators from './combinators.ts';
 import type { Branch, BranchValue, BranchValues, CombineOptions, RaceResult, SelectResult } from './combinators.ts';
+import { Continuation } from './continuation.ts';
 import { type Duration, parseDuration } from './duration.ts';
 import type { TraceLevel } from './engine.ts';
 import { describeValue, isGenerator } from './fiber.ts';
@@ -41,6 +42,17 @@ export interface OrchestrationDefinition<I = any, O = any> {
   /** What its input is checked by, if anything. */
   readonly input?: StandardSchema | undefined;
 }
+
+/** Options of {@link OrchestrationContext.continueAsNew}. */
+export interface ContinueAsNewOptions {
+  /** Version of the orchestration that the next execution runs. Default: that of this one. */
+  version?: string;
+}
+
+const CONTINUE_OPTIONS: OptionTable = { version: named };
+
+/** From so many events on an execution is advised to continue as new. It is part of the format: replays decide by it. */
+const LONG_HISTORY = 10_000;
 
 /** The version of an orchestration that names none. */
 export const DEFAULT_VERSION = '1.0.0';
@@ -168,6 +180,20 @@ export class OrchestrationContext {
   /** Id of the instance that waits for this one, if it is a child. */
   get parentId(): string | undefined {
     return this.#facts.parentId;
+  }
+
+  /** Number of events recorded in this execution up to here, the same in every replay. */
+  get historyLength(): number {
+    this.#scheduler.assertRunning('historyLength');
+    return this.#scheduler.port.historyLength();
+  }
+
+  /**
+   * Whether this execution has become so long (10 000 events) that it should {@link continueAsNew} at its next convenience. The
+   * same in every replay.
+   */
+  get continueAsNewSuggested(): boolean {
+    return this.historyLength >= LONG_HISTORY;
   }
 
   /** Whether the code is being taken through what it did before. For logging only: whatever depends on it breaks the replay. */
@@ -463,6 +489,34 @@ export class OrchestrationContext {
       throw new TypeError(`ctx.uncancellable takes a function*, or what a call of one returned, not ${describeValue(body)}`);
     }
     return this.#scheduler.spawnUncancellable<T>(body);
+  }
+
+  /**
+   * End this execution and go on as the next one of the same instance, with an empty history: for instances that live long. The next
+   * one begins where the function begins, with `input`. Messages that were not read, the custom status, tags and parent stay; activities,
+   * timers and fibers that have not ended are given up, as when the function returns.
+   *
+   * To wait for the future ends the execution there: `finally` blocks run, nothing behind the `yield` does. Without a wait it ends
+   * when the function returns. If the function throws instead, the instance fails.
+   *
+   * @param input - any value that can be stored
+   * @throws PayloadError when the input cannot be stored
+   * @throws TypeError when an option is wrong
+   *
+   * @example
+   * ```ts
+   * const monitor = defineOrchestration('monitor', function* (ctx, seen: number) {
+   *   const found = yield* ctx.call(poll, seen);
+   *   if (found.isDone) return found.total;
+   *   yield* ctx.sleep('5m');
+   *   return yield* ctx.continueAsNew(found.total);
+   * });
+   * ```
+   */
+  continueAsNew(input?: unknown, options?: ContinueAsNewOptions): Future<never> {
+    this.#scheduler.assertRunning('continueAsNew');
+    checkOptions(options, CONTINUE_OPTIONS, 'ctx.continueAsNew');
+    return new Continuation(this.#scheduler, toPayload(input, 'input'), options?.version ?? null);
   }
 
   /**

@@ -13,6 +13,7 @@
 //   S4. When the main fiber has settled no fiber is advanced any more, except that a cancelled instance goes on until its
 //       uncancellable blocks are done.
 
+import type { Continuation } from './continuation.ts';
 import { currentFiber } from './current.ts';
 import { ACTIVITY_FAILED, CANCEL, type Delivery, type EnginePort, MESSAGE, SUCCEEDED } from './engine.ts';
 import { DeterminismError, NondeterminismError } from './errors.ts';
@@ -60,6 +61,8 @@ export class FiberScheduler {
   mismatch: FoundMismatch | null = null;
   /** Whether a cancellation of the instance was delivered. */
   isCancelled = false;
+  /** What this execution is to be followed by, if anything. */
+  continuation: Continuation | null = null;
   channelsMade = 0;
   /** Uncancellable blocks that have not ended. */
   blocks = 0;

@@ -21,6 +21,11 @@ export function resetCustomStatus(instance: object, port: EnginePort): void {
   statuses.delete(instance);
 }
 
+/** What an execution begins with: what the one before it left. */
+export function inheritCustomStatus(instance: object, text: string | null): void {
+  if (text !== null) statuses.set(instance, text);
+}
+
 /** What the code has set last, in a replay too; a copy, `undefined` when there is none. */
 export function getCustomStatus(instance: object): unknown {
   return fromPayload(statuses.get(instance) ?? null, 'status');

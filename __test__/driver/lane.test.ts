@@ -32,7 +32,7 @@ class ScriptedNative {
   }
 
   describe(instance: number): object {
-    return { instanceId: `i${instance}`, executionId: 1, name: 'o', version: '1.0.0', input: null, parentId: null, timeMs: 0 };
+    return { instanceId: `i${instance}`, executionId: 1, name: 'o', version: '1.0.0', input: null, parentId: null, customStatus: null, timeMs: 0 };
   }
 
   next(): null {

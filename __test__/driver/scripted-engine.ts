@@ -26,6 +26,7 @@ export class ScriptedEngine implements EnginePort {
   readonly traces: { level: TraceLevel; message: string; fields: unknown }[] = [];
   readonly statuses: (string | null)[] = [];
   end: { kind: (typeof END_NAMES)[number]; payload: string | null } | null = null;
+  continued: { input: string | null; version: string | null } | null = null;
   suspendedAt: string | null = null;
   replaying = false;
   /** The command with this number (from 0) and all after it do not fit the history. */
@@ -93,12 +94,21 @@ export class ScriptedEngine implements EnginePort {
     this.end = { kind: END_NAMES[kind], payload };
   }
 
+  continueAsNew(input: string | null, version: string | null): void {
+    this.check('continueAsNew');
+    this.continued = { input, version };
+  }
+
   suspend(source: string): void {
     this.suspendedAt = source;
   }
 
   isReplaying(): boolean {
     return this.replaying;
+  }
+
+  historyLength(): number {
+    return this.lastOperation;
   }
 
   trace(level: TraceLevel, message: string, fields: string | null): void {
@@ -155,7 +165,7 @@ export class Script {
   readonly instance: Instance;
 
   constructor(fn: OrchestrationFunction, input?: unknown, host: OrchestrationHost = HOST) {
-    const description = { instanceId: 'i', executionId: 1, name: 'test', version: '1.0.0', parentId: null, timeMs: 1_000 };
+    const description = { instanceId: 'i', executionId: 1, name: 'test', version: '1.0.0', parentId: null, customStatus: null, timeMs: 1_000 };
     this.instance = new Instance(this.engine, { ...description, input: toPayload(input, 'input') }, fn, host);
   }
 

@@ -2,11 +2,15 @@
 
 import type { HistoryEvent, InstanceStatus } from 'perdure';
 
-const TERMINAL: Readonly<Record<string, InstanceStatus['status']>> = {
+/** How an execution stands: the instance's status, or that another one followed. */
+type Standing = InstanceStatus['status'] | 'ContinuedAsNew';
+
+const TERMINAL: Readonly<Record<string, Standing>> = {
   ExecutionCompleted: 'Completed',
   ExecutionFailed: 'Failed',
   ExecutionCancelled: 'Cancelled',
   ExecutionTerminated: 'Terminated',
+  ExecutionContinuedAsNew: 'ContinuedAsNew',
 };
 
 /** Kinds of events that settle the operation they refer to. */
@@ -29,7 +33,7 @@ export function kinds(history: readonly HistoryEvent[]): string[] {
  * Every rule that a history breaks, as a sentence (reliability.md, S3, S4, S7): ids 1..n, one start at the beginning,
  * one terminal event at the end that says what the status says, completions that refer to one earlier schedule each.
  */
-export function historyViolations(history: readonly HistoryEvent[], status: InstanceStatus['status']): string[] {
+export function historyViolations(history: readonly HistoryEvent[], status: Standing): string[] {
   const violations: string[] = [];
   const settled = new Set<number>();
   for (const [i, event] of history.entries()) {

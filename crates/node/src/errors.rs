@@ -17,7 +17,9 @@ pub(crate) fn to_json(error: &RuntimeError) -> String {
 
 fn details(error: &RuntimeError) -> Option<Value> {
     Some(match error {
-        RuntimeError::InstanceExists { id } | RuntimeError::InstanceNotFound { id } => json!({ "instanceId": id }),
+        RuntimeError::InstanceExists { id }
+        | RuntimeError::InstanceNotFound { id }
+        | RuntimeError::ExecutionNotFound { id, .. } => json!({ "instanceId": id }),
         RuntimeError::InstanceEnded { id, status } | RuntimeError::NotSuspended { id, status } => {
             json!({ "instanceId": id, "status": status.as_str() })
         }

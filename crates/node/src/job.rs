@@ -22,6 +22,8 @@ pub struct Description {
     pub input: Option<String>,
     /// Id of the parent instance.
     pub parent_id: Option<String>,
+    /// The custom status that it begins with.
+    pub custom_status: Option<String>,
     /// The deterministic time, ms since 1970.
     pub time_ms: f64,
 }
@@ -92,6 +94,7 @@ pub(crate) fn description(facts: Facts) -> Description {
         version: facts.version,
         input: facts.input,
         parent_id: facts.parent_id,
+        custom_status: facts.custom_status,
         time_ms: facts.time_ms as f64,
     }
 }

@@ -206,6 +206,14 @@ impl NativeRuntime {
         self.inner.finish(Token(instance), outcome).map_err(|e| thrown(&e))
     }
 
+    /// The code has ended, and goes on as the next execution of its instance; without a version as the same. The turn is over.
+    #[napi]
+    pub fn continue_as_new(&self, instance: u32, input: Option<String>, version: Option<String>) -> napi::Result<()> {
+        self.inner
+            .finish(Token(instance), Outcome::ContinuedAsNew { input, version })
+            .map_err(|e| thrown(&e))
+    }
+
     /// The code does not fit its history: suspend the instance. The turn is over and nothing of it is stored.
     #[napi]
     pub fn suspend(&self, instance: u32, source: String) -> napi::Result<()> {
@@ -216,6 +224,13 @@ impl NativeRuntime {
     #[napi]
     pub fn is_replaying(&self, instance: u32) -> napi::Result<bool> {
         self.inner.is_replaying(Token(instance)).map_err(|e| thrown(&e))
+    }
+
+    /// Events recorded so far at this point of the code.
+    #[napi]
+    pub fn history_length(&self, instance: u32) -> napi::Result<f64> {
+        let length = self.inner.history_length(Token(instance)).map_err(|e| thrown(&e))?;
+        Ok(length as f64)
     }
 
     /// Write a trace line, unless the instance is replaying.

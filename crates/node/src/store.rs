@@ -6,7 +6,7 @@ use std::sync::Arc;
 use napi::bindgen_prelude::{AsyncTask, Float64Array, Function};
 use napi::{Env, Task};
 use napi_derive::napi;
-use perdure_engine::{EventRecord, Mailbox, MessageBody};
+use perdure_engine::{EventRecord, ExecutionId, Mailbox, MessageBody};
 use perdure_provider::{InstanceStatus, Provider, ProviderError, SystemClock};
 use perdure_provider_sqlite::{Durability, SqliteOptions, SqliteProvider};
 use perdure_runtime::{Awaiting, Conflict, RuntimeError, StartRequest};
@@ -245,11 +245,13 @@ impl Store {
         self.inner.abandon(request as u64);
     }
 
-    /// History of an instance's current execution.
+    /// History of an instance's execution; 0: of the current one.
     #[napi]
-    pub fn history(&self, request: f64, id: String) {
+    pub fn history(&self, request: f64, id: String, execution: f64) {
+        let execution = (execution > 0.0).then_some(ExecutionId(execution as u64));
         self.inner.history(
             id,
+            execution,
             self.replies
                 .to(request, |events: Vec<EventRecord>| Some(history_json(&events))),
         );

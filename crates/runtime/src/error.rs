@@ -18,6 +18,16 @@ pub enum RuntimeError {
         /// The id.
         id: String,
     },
+    /// The instance has no such execution.
+    #[error("instance '{id}' has no execution {execution}, its last one is {last}")]
+    ExecutionNotFound {
+        /// The id.
+        id: String,
+        /// What was asked for.
+        execution: u64,
+        /// Number of its last execution.
+        last: u64,
+    },
     /// The instance has ended and takes no more messages.
     #[error("instance '{id}' has ended ({status}) and takes no more messages")]
     InstanceEnded {
@@ -54,7 +64,7 @@ impl RuntimeError {
     pub fn code(&self) -> &'static str {
         match self {
             RuntimeError::InstanceExists { .. } => "INSTANCE_EXISTS",
-            RuntimeError::InstanceNotFound { .. } => "INSTANCE_NOT_FOUND",
+            RuntimeError::InstanceNotFound { .. } | RuntimeError::ExecutionNotFound { .. } => "INSTANCE_NOT_FOUND",
             RuntimeError::Nondeterminism(_) => "NONDETERMINISM",
             RuntimeError::InstanceEnded { .. } | RuntimeError::NotSuspended { .. } | RuntimeError::State(_) => {
                 "RUNTIME_STATE"

@@ -157,6 +157,11 @@ impl Core {
         true
     }
 
+    /// Every message up to this one is known, or was consumed.
+    pub(crate) fn know_messages(&mut self, seen: MessageSeq) {
+        self.seen = self.seen.max(seen);
+    }
+
     /// Whether a turn would have anything to do; takes in what came meanwhile.
     pub(crate) fn is_runnable(&mut self, now_ms: i64) -> bool {
         self.take_in();

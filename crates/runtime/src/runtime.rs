@@ -44,6 +44,8 @@ pub struct Facts {
     pub input: Payload,
     /// Id of the parent instance.
     pub parent_id: Option<String>,
+    /// Custom status that the execution begins with.
+    pub custom_status: Payload,
     /// Deterministic time at the start, ms since 1970.
     pub time_ms: i64,
 }
@@ -314,6 +316,7 @@ impl Runtime {
             version: instance.version.clone(),
             input: engine.input().clone(),
             parent_id: instance.parent_id.clone(),
+            custom_status: engine.custom_status().clone(),
             time_ms: engine.time_ms(),
         })
     }
@@ -366,6 +369,15 @@ impl Runtime {
         self.turns.end(token);
         turn::suspend(turn, source);
         Ok(())
+    }
+
+    /// Events recorded so far at this point of the code.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn history_length(&self, token: Token) -> Result<u64, RuntimeError> {
+        self.turn(token)?.with_engine(|engine| engine.history_length())
     }
 
     /// A deterministic number in 0..1.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
-use perdure_engine::{Completion, Effect, EventId};
+use perdure_engine::{Completion, Effect, EventId, MessageSeq};
 use perdure_provider::{
     AcquiredInstance, AfterTurn, InstanceKey, NewInstance, NextExecution, Outcome, ProviderError, Status, TurnCommit,
     WorkerId, Write,
@@ -97,6 +97,12 @@ impl Session {
 
     /// An instance was acquired, or started and claimed.
     pub(crate) fn insert(self: &Arc<Self>, acquired: AcquiredInstance) {
+        self.insert_after(acquired, MessageSeq(0));
+    }
+
+    /// [`insert`](Self::insert) an instance for which every message up to `seen` was known here before: what may still be on its way from
+    /// the inbox, and was consumed since, is no new one.
+    fn insert_after(self: &Arc<Self>, acquired: AcquiredInstance, seen: MessageSeq) {
         let stale = {
             let Some(mut table) = self.live_table() else { return };
             match table.take_released(acquired.key, acquired.epoch, acquired.next_event_id) {
@@ -114,6 +120,7 @@ impl Session {
         }
         match Instance::new(self.shared.next_token(), acquired, self.shared.options.budget) {
             Ok(instance) => {
+                instance.lock().know_messages(seen);
                 if let Some(table) = self.live_table() {
                     self.own(table, instance);
                 }
@@ -331,12 +338,15 @@ impl Session {
         if !next.hold {
             return self.forget(instance, AbortReason::Cancelled);
         }
-        let epoch = instance.lock().epoch;
+        let (epoch, seen) = {
+            let core = instance.lock();
+            (core.epoch, core.seen)
+        };
         // Before the next one has any: both number theirs from the same start.
         self.drop_generator(instance);
         self.abort_activities(instance, AbortReason::Cancelled);
         // It replaces the former one in the table, and reads the messages that may have gone to that.
-        self.insert(AcquiredInstance {
+        let next = AcquiredInstance {
             key: instance.key(),
             id: instance.id.clone(),
             name: instance.name.clone(),
@@ -348,7 +358,8 @@ impl Session {
             fresh: true,
             history: vec![next.first_event],
             messages: Vec::new(),
-        });
+        };
+        self.insert_after(next, seen);
         self.table.lock().remove(instance);
         self.tell_drained();
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use perdure_engine::{Event, EventId, EventRecord, MessageBody, Payload};
+use perdure_engine::{Event, EventId, EventRecord, ExecutionId, MessageBody, Payload};
 use perdure_provider::{
     Clock, InstanceKey, InstanceStatus, NewInstance, NewMessage, OnConflict, Outcome, Provider, ProviderError,
     ProviderErrorKind, Terminate, WorkerId, Write,
@@ -294,19 +294,27 @@ impl Store {
         self.watch.remove(wait);
     }
 
-    /// History of an instance's current execution, whole.
-    pub fn history(self: &Arc<Self>, id: String, reply: Reply<Vec<EventRecord>>) {
+    /// History of an instance's execution, whole; `None`: of the current one.
+    pub fn history(self: &Arc<Self>, id: String, execution: Option<ExecutionId>, reply: Reply<Vec<EventRecord>>) {
         let this = Arc::clone(self);
         self.tokio.spawn(async move {
             let read = async {
                 let status = this.provider.statuses(vec![id.clone()]).await?.pop().flatten();
-                let status = status.ok_or(RuntimeError::InstanceNotFound { id })?;
+                let status = status.ok_or_else(|| RuntimeError::InstanceNotFound { id: id.clone() })?;
+                let execution = execution.unwrap_or(status.execution);
+                if !(ExecutionId::FIRST..=status.execution).contains(&execution) {
+                    return Err(RuntimeError::ExecutionNotFound {
+                        id,
+                        execution: execution.0,
+                        last: status.execution.0,
+                    });
+                }
                 let mut events: Vec<EventRecord> = Vec::new();
                 loop {
                     let from = events.last().map_or(EventId::FIRST, |e| e.event_id.next());
                     let page = this
                         .provider
-                        .read_history(status.key, status.execution, from, HISTORY_PAGE)
+                        .read_history(status.key, execution, from, HISTORY_PAGE)
                         .await?;
                     let last = page.len() < HISTORY_PAGE;
                     events.extend(page);

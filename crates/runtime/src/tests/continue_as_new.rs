@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::Status;
+use perdure_engine::{Completion, EventId, ExecutionId, Mailbox, Message, MessageBody, MessageSeq};
+use perdure_provider::{InstanceKey, Status};
 
 use crate::testing::{Call, Fixture, Op};
 use crate::{Awaiting, RuntimeOptions};
@@ -66,6 +66,37 @@ async fn messages_that_were_not_read_are_the_next_executions() {
     f.complete("a").await;
     let row = f.memory.get("i");
     assert_eq!((row.status, row.execution), (Status::Completed, ExecutionId(2)));
+    f.assert_empty();
+}
+
+/// A page of the inbox that was read before the turn that consumed the message came to the next execution, which took the message for a
+/// new one; consuming it once more suspended the instance.
+#[tokio::test(start_paused = true)]
+async fn a_message_that_was_consumed_before_does_not_come_again() {
+    let mut f = Fixture::started(
+        RuntimeOptions::default(),
+        &[Op::Spawn("a"), Op::Event("go"), Op::ContinueTo(2, None)],
+    )
+    .await;
+    f.start("i").await;
+    f.event("i", "go").await;
+    assert_eq!(f.memory.get("i").execution, ExecutionId(2));
+    let session = f.runtime.session().expect("it is started");
+    let mailbox = Mailbox::Event("go".into());
+    let body = MessageBody::Mail { mailbox, payload: None };
+    let stale = Message {
+        seq: MessageSeq(1),
+        body,
+    };
+    session.receive(InstanceKey(1), Completion::Message(stale));
+    f.settle().await;
+    assert_eq!(
+        f.memory.get("i").status,
+        Status::Running,
+        "it waits for an event of its own"
+    );
+    f.event("i", "go").await;
+    assert_eq!(f.memory.get("i").status, Status::Completed);
     f.assert_empty();
 }
 

@@ -1,0 +1,150 @@
+import { describe, expect, test } from 'vitest';
+
+import type { OrchestrationContext, OrchestrationGenerator } from '../../js/orchestration.ts';
+import { Script } from './scripted-engine.ts';
+
+/** The execution must end here as continued. */
+function continued(script: Script): Script['engine']['continued'] {
+  expect(script.turn()).toBe('continued');
+  expect(script.engine.end).toBeNull();
+  return script.engine.continued;
+}
+
+describe('continueAsNew', () => {
+  test.each<[string, (ctx: OrchestrationContext) => OrchestrationGenerator]>([
+    ['yield', function* (ctx) {
+      yield ctx.continueAsNew({ round: 2 });
+      throw new Error('nothing runs behind it');
+    }],
+    ['return of the future', function* (ctx) {
+      return ctx.continueAsNew({ round: 2 });
+    }],
+    ['return of yield*', function* (ctx) {
+      return yield* ctx.continueAsNew({ round: 2 });
+    }],
+    ['return of something else later', function* (ctx) {
+      ctx.continueAsNew({ round: 2 });
+      yield ctx.spawn(function* () {});
+      return 'dropped';
+    }],
+    ['wait in a combination', function* (ctx) {
+      yield ctx.race(ctx.waitForEvent('never'), ctx.all([ctx.continueAsNew({ round: 2 })]));
+    }],
+    ['wait in another fiber', function* (ctx) {
+      ctx.spawn(function* () {
+        yield ctx.continueAsNew({ round: 2 });
+      });
+      yield ctx.waitForEvent('never');
+    }],
+    ['wait below yield*', function* (ctx) {
+      function* below(): OrchestrationGenerator {
+        yield ctx.continueAsNew({ round: 2 });
+      }
+      yield* below();
+      throw new Error('nothing runs behind it');
+    }],
+    ['last of two', function* (ctx) {
+      ctx.continueAsNew({ round: 1 });
+      yield ctx.continueAsNew({ round: 2 });
+    }],
+  ])('ends the execution at a %s', (_, fn) => {
+    expect(continued(new Script(fn))).toEqual({ input: '{"round":2}', version: null });
+  });
+
+  test('names the version that is to follow, and may leave the input out', () => {
+    const script = new Script(function* (ctx) {
+      yield ctx.continueAsNew(undefined, { version: '2.0.0' });
+    });
+    expect(continued(script)).toEqual({ input: null, version: '2.0.0' });
+  });
+
+  test('leaves through finally blocks, which may wait, and passes by catch blocks', () => {
+    const log: string[] = [];
+    const script = new Script(function* (ctx) {
+      try {
+        try {
+          yield ctx.continueAsNew(2);
+        } catch {
+          log.push('caught');
+        } finally {
+          log.push(yield ctx.scheduleActivity('unlock'));
+        }
+      } finally {
+        log.push('outer');
+      }
+      log.push('behind');
+    });
+    expect(script.turn()).toBe('waiting');
+    script.engine.succeed(2, 'unlocked');
+    expect(continued(script)).toEqual({ input: '2', version: null });
+    expect(log).toEqual(['unlocked', 'outer']);
+  });
+
+  test('does not happen when the function throws on its way out', () => {
+    const script = new Script(function* (ctx) {
+      try {
+        yield ctx.continueAsNew(2);
+      } finally {
+        yield ctx.scheduleActivity('unlock');
+      }
+    });
+    expect(script.turn()).toBe('waiting');
+    script.engine.fail(2, new Error('stuck'));
+    expect(script.turn()).toBe('failed');
+    expect(script.engine.continued).toBeNull();
+  });
+
+  test('gives way to a cancellation', () => {
+    const script = new Script(function* (ctx) {
+      try {
+        yield ctx.continueAsNew(2);
+      } finally {
+        yield ctx.waitForEvent('unlocked');
+      }
+    });
+    expect(script.turn()).toBe('waiting');
+    script.engine.cancel();
+    expect(script.turn()).toBe('cancelled');
+    expect(script.engine.continued).toBeNull();
+  });
+
+  test('gives way to a cancellation that the code never came to see', () => {
+    const script = new Script(function* (ctx) {
+      yield ctx.uncancellable(function* () {
+        yield ctx.scheduleActivity('finish');
+      });
+      return ctx.continueAsNew(2);
+    });
+    expect(script.turn()).toBe('waiting');
+    script.engine.cancel();
+    expect(script.turn()).toBe('waiting');
+    script.engine.succeed(2);
+    expect(script.turn()).toBe('cancelled');
+  });
+
+  test('can be taken back', () => {
+    const script = new Script(function* (ctx) {
+      ctx.continueAsNew(2).cancel();
+      return 'stays';
+    });
+    expect(script.output()).toBe('stays');
+  });
+
+  test('refuses what cannot be stored, and options that are none', () => {
+    const script = new Script(function* (ctx) {
+      expect(() => ctx.continueAsNew(() => {})).toThrow(/^input/);
+      expect(() => ctx.continueAsNew(1, { versoin: '2' } as object)).toThrow('did you mean `version`?');
+      expect(() => ctx.continueAsNew(1, { version: '' })).toThrow(TypeError);
+      return 'still here';
+    });
+    expect(script.output()).toBe('still here');
+  });
+
+  test('that does not fit the history suspends', () => {
+    const script = new Script(function* (ctx) {
+      yield ctx.continueAsNew(2);
+    });
+    script.engine.mismatchAt = 0;
+    expect(script.turn()).toBe('suspended');
+  });
+});
