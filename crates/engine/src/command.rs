@@ -1,6 +1,6 @@
 //! What an orchestration asks for.
 
-use crate::{ActivityOptions, Event, EventId, Payload};
+use crate::{ActivityOptions, Event, EventId, InstanceStart, Mailbox, Payload};
 
 /// One request of the orchestration; recorded as an event, whose id becomes the name of the operation.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,19 @@ pub enum Command {
         /// When, ms since 1970.
         fire_at_ms: i64,
     },
+    /// Start an instance and wait for its end.
+    StartChild(InstanceStart),
+    /// Start an instance that goes its own way.
+    StartInstance(InstanceStart),
+    /// Send a message to another instance.
+    SendMessage {
+        /// Its id.
+        instance: String,
+        /// Which mailbox of it.
+        mailbox: Mailbox,
+        /// The value.
+        payload: Payload,
+    },
     /// Give up an operation that has not settled.
     CancelOperation {
         /// Its schedule.
@@ -40,6 +53,17 @@ impl Command {
                 fire_at_ms: now_ms.saturating_add(delay_ms),
             },
             Command::CreateTimerAt { fire_at_ms } => Event::TimerCreated { fire_at_ms },
+            Command::StartChild(start) => Event::ChildScheduled(start),
+            Command::StartInstance(start) => Event::InstanceStarted(start),
+            Command::SendMessage {
+                instance,
+                mailbox,
+                payload,
+            } => Event::MessageSent {
+                instance,
+                mailbox,
+                payload,
+            },
             Command::CancelOperation { scheduled } => Event::OperationCancelled { scheduled },
         }
     }

@@ -15,8 +15,9 @@ use crate::operations::Operations;
 use crate::random::Random;
 use crate::tape::{Recorded, Tape};
 use crate::{
-    Awaited, Command, Completion, Delivery, Event, EventId, EventKind, EventRecord, MessageSeq, Mismatch, Outcome,
-    ParentLink, Payload, RecordError, Step, Terminal, TurnOutput, Waiting,
+    Awaited, Command, Completion, Delivery, Event, EventId, EventKind, EventRecord, ExecutionId, InstanceStart,
+    MessageSeq, Mismatch, Outcome, ParentLink, Payload, RecordError, Step, Terminal, ToOthers, TurnMessage, TurnOutput,
+    TurnStart, Waiting,
 };
 
 /// How much one turn may do before others get theirs. A turn can end only where the code waits, so the last thing that it
@@ -44,6 +45,8 @@ impl Default for Budget {
 /// What an engine starts from.
 #[derive(Clone, Debug)]
 pub struct Start {
+    /// Which execution of its instance it is.
+    pub execution: ExecutionId,
     /// First page of the history, from `ExecutionStarted` on.
     pub history: Vec<EventRecord>,
     /// Whether that page is all of it.
@@ -76,6 +79,7 @@ enum Phase {
 pub struct Engine {
     phase: Phase,
     budget: Budget,
+    execution: ExecutionId,
     name: String,
     version: String,
     input: Payload,
@@ -83,6 +87,8 @@ pub struct Engine {
     random: Random,
     /// Id of the next event: recorded when live, consumed when replaying.
     next_event_id: EventId,
+    /// Everything before this event is durable.
+    durable_to: EventId,
     time_ms: i64,
     operations: Operations,
     custom_status: Payload,
@@ -98,6 +104,7 @@ pub struct Engine {
 struct Turn {
     events: Vec<EventRecord>,
     consumed: Vec<MessageSeq>,
+    to_others: ToOthers,
     /// The custom status before the first change.
     status_before: Option<Payload>,
     deliveries: u32,
@@ -152,12 +159,14 @@ impl Engine {
         let mut engine = Self {
             phase: Phase::Replaying(tape),
             budget: start.budget,
+            execution: start.execution,
             name,
             version,
             input,
             parent: parent.map(Box::new),
             random: Random::new(seed),
             next_event_id: EventId::FIRST.next(),
+            durable_to: EventId::FIRST.next(),
             time_ms,
             operations: Operations::default(),
             custom_status,
@@ -296,14 +305,14 @@ impl Engine {
         match &self.phase {
             Phase::Broken(_) | Phase::Ended(_) | Phase::Continued(_) | Phase::Terminated => false,
             Phase::Replaying(_) => true,
-            Phase::Live => self.inbox.has(&self.awaited.mailboxes) || self.due_timer(self.monotonic(now_ms)).is_some(),
+            Phase::Live => self.inbox.has(&self.awaited.mailboxes) || self.due(self.monotonic(now_ms)).is_some(),
         }
     }
 
-    /// Whether a fiber waits on a mailbox.
+    /// Whether a message may wake it: a fiber waits on a mailbox, or a child has not ended.
     #[must_use]
     pub const fn awaits_message(&self) -> bool {
-        !self.awaited.mailboxes.is_empty()
+        !self.awaited.mailboxes.is_empty() || self.operations.children() > 0
     }
 
     /// The code asks for something.
@@ -373,7 +382,9 @@ impl Engine {
                 self.record(event, self.time_ms);
             }
         }
-        self.operations.cancel_all();
+        for child in self.operations.cancel_all() {
+            self.turn.to_others.cancel_child(child);
+        }
         self.phase = ended;
         Ok(())
     }
@@ -408,6 +419,7 @@ impl Engine {
         let Turn {
             events,
             consumed,
+            to_others,
             status_before,
             stopped,
             ..
@@ -430,13 +442,15 @@ impl Engine {
                 timer_at_ms: self.next_timer(),
             },
         };
-        let effects = self.operations.take_effects(|| self.inbox.settled());
+        self.durable_to = self.next_event_id;
+        let effects = self.operations.take_effects(|| self.inbox.settled_activities());
         let next_event_id = events.first().map_or(self.next_event_id, |e| e.event_id);
         TurnOutput {
             next_event_id,
             events,
             consumed,
             custom_status,
+            to_others: (!to_others.is_empty()).then(|| Box::new(to_others)),
             effects,
             waiting,
         }
@@ -446,6 +460,7 @@ impl Engine {
 
     fn go_live(&mut self) {
         self.phase = Phase::Live;
+        self.durable_to = self.next_event_id;
         self.operations.go_live();
     }
 
@@ -470,6 +485,21 @@ impl Engine {
             .filter_map(|id| Some((self.operations.fire_at_ms(*id)?, *id)))
     }
 
+    /// What is awaited and can be handed over without anything having come: what was sent before and is durable by now, then the
+    /// earliest timer that is due.
+    fn due(&self, now_ms: i64) -> Option<Event> {
+        let sent = self
+            .awaited
+            .timers
+            .iter()
+            .copied()
+            .filter(|id| self.operations.is_sent(*id));
+        if let Some(scheduled) = sent.filter(|id| *id < self.durable_to).min() {
+            return Some(Event::OperationConfirmed { scheduled });
+        }
+        self.due_timer(now_ms).map(|timer| Event::TimerFired { timer })
+    }
+
     fn due_timer(&self, now_ms: i64) -> Option<EventId> {
         self.awaited_timers()
             .filter(|(at, _)| *at <= now_ms)
@@ -485,8 +515,49 @@ impl Engine {
         match event {
             Event::ActivityScheduled { name, input, options } => self.operations.schedule(id, name, input, options),
             Event::TimerCreated { fire_at_ms } => self.operations.create_timer(id, fire_at_ms),
-            Event::OperationCancelled { scheduled } => self.operations.cancel(scheduled),
+            Event::ChildScheduled(start) => {
+                self.operations.start_child(id);
+                self.start_other(id, true, start);
+            }
+            Event::InstanceStarted(start) => {
+                self.operations.send(id);
+                self.start_other(id, false, start);
+            }
+            Event::MessageSent {
+                instance,
+                mailbox,
+                payload,
+            } => {
+                self.operations.send(id);
+                if self.is_live() {
+                    self.turn.to_others.messages.push(TurnMessage {
+                        scheduled: id,
+                        instance,
+                        mailbox,
+                        payload,
+                    });
+                }
+            }
+            Event::OperationCancelled { scheduled } => {
+                if self.operations.cancel(scheduled) {
+                    self.turn.to_others.cancel_child(scheduled);
+                }
+            }
             _ => unreachable!("only commands come here"),
+        }
+    }
+
+    const fn is_live(&self) -> bool {
+        matches!(self.phase, Phase::Live)
+    }
+
+    fn start_other(&mut self, scheduled: EventId, is_child: bool, start: InstanceStart) {
+        if self.is_live() {
+            self.turn.to_others.starts.push(TurnStart {
+                scheduled,
+                is_child,
+                start,
+            });
         }
     }
 
@@ -528,6 +599,39 @@ impl Engine {
                 Delivery::Succeeded {
                     operation: timer,
                     value: None,
+                }
+            }
+            Event::ChildCompleted { scheduled, output } => {
+                self.operations.close(scheduled);
+                Delivery::Succeeded {
+                    operation: scheduled,
+                    value: output,
+                }
+            }
+            Event::ChildFailed {
+                scheduled,
+                failure,
+                error,
+            } => {
+                self.operations.close(scheduled);
+                Delivery::ChildFailed {
+                    operation: scheduled,
+                    failure,
+                    error,
+                }
+            }
+            Event::OperationConfirmed { scheduled } => {
+                self.operations.close(scheduled);
+                Delivery::Succeeded {
+                    operation: scheduled,
+                    value: None,
+                }
+            }
+            Event::OperationRefused { scheduled, refusal } => {
+                self.operations.close(scheduled);
+                Delivery::Refused {
+                    operation: scheduled,
+                    refusal,
                 }
             }
             Event::MessageReceived { mailbox, payload } => Delivery::Message { mailbox, payload },

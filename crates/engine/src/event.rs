@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ActivityOptions, EventId, ExecutionId, MessageSeq};
+use crate::{ActivityOptions, ChildFailure, EventId, ExecutionId, InstanceStart, MessageSeq, Refusal, Settlement};
 
 /// A value as text, made and read by the driver alone; `None` is JavaScript's `undefined`.
 pub type Payload = Option<String>;
@@ -51,6 +51,15 @@ pub enum MessageBody {
     Cancel {
         /// What the canceller gave as the reason.
         reason: Payload,
+    },
+    /// What became of something that the instance asked of others.
+    Settled {
+        /// The execution that asked.
+        execution: ExecutionId,
+        /// The event that asked.
+        scheduled: EventId,
+        /// What became of it.
+        settlement: Settlement,
     },
 }
 
@@ -121,7 +130,48 @@ pub enum Event {
         /// The timer.
         timer: EventId,
     },
-    /// Command: give up an activity or timer that has not settled.
+    /// Command: start an instance and wait for its end.
+    ChildScheduled(InstanceStart),
+    /// Delivery: the child returned.
+    ChildCompleted {
+        /// The schedule.
+        scheduled: EventId,
+        /// What it returned.
+        output: Payload,
+    },
+    /// Delivery: the child ended otherwise.
+    ChildFailed {
+        /// The schedule.
+        scheduled: EventId,
+        /// How it ended.
+        failure: ChildFailure,
+        /// The error as the driver encoded it; of a termination the reason.
+        error: Payload,
+    },
+    /// Command: start an instance that goes its own way.
+    InstanceStarted(InstanceStart),
+    /// Command: send a message to another instance.
+    MessageSent {
+        /// Its id.
+        instance: String,
+        /// Which mailbox of it.
+        mailbox: Mailbox,
+        /// The value.
+        payload: Payload,
+    },
+    /// Delivery: a start or message that is awaited is durable.
+    OperationConfirmed {
+        /// Its schedule.
+        scheduled: EventId,
+    },
+    /// Delivery: a start or message did not reach the other instance.
+    OperationRefused {
+        /// Its schedule.
+        scheduled: EventId,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// Command: give up an operation that has not settled.
     OperationCancelled {
         /// Its schedule.
         scheduled: EventId,
@@ -188,12 +238,19 @@ impl Event {
     pub(crate) fn role(&self) -> Role {
         match self {
             Event::ExecutionStarted { .. } => Role::Start,
-            Event::ActivityScheduled { .. } | Event::TimerCreated { .. } | Event::OperationCancelled { .. } => {
-                Role::Command
-            }
+            Event::ActivityScheduled { .. }
+            | Event::TimerCreated { .. }
+            | Event::ChildScheduled(_)
+            | Event::InstanceStarted(_)
+            | Event::MessageSent { .. }
+            | Event::OperationCancelled { .. } => Role::Command,
             Event::ActivityCompleted { .. }
             | Event::ActivityFailed { .. }
             | Event::TimerFired { .. }
+            | Event::ChildCompleted { .. }
+            | Event::ChildFailed { .. }
+            | Event::OperationConfirmed { .. }
+            | Event::OperationRefused { .. }
             | Event::MessageReceived { .. }
             | Event::CancelRequested { .. } => Role::Delivery,
             Event::ExecutionBegan | Event::ActivityAttemptFailed { .. } => Role::Bookkeeping,

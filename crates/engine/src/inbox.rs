@@ -1,14 +1,17 @@
 //! What has come from outside and was not delivered yet.
 //!
-//! It owns the order among what waits: requests to cancel, then activities as they came, then the oldest message of the
-//! mailboxes that are awaited. It does not own whether something is still wanted, which is the engine's (E5).
+//! It owns the order among what waits: requests to cancel, then activities as they came, then what became of children and of what was
+//! sent, then the oldest message of the mailboxes that are awaited. It does not own whether something is still wanted, which is the engine's (E5).
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use crate::{Completion, EventId, Mailbox, Message, MessageBody, MessageSeq, Payload};
+use crate::{Completion, EventId, ExecutionId, Mailbox, Message, MessageBody, MessageSeq, Payload, Settlement};
 
 /// Messages in the store's order.
-type Queue = VecDeque<(MessageSeq, Payload)>;
+type Queue<T = Payload> = VecDeque<(MessageSeq, T)>;
+
+/// What became of something that an execution asked of others.
+type Settled = (ExecutionId, EventId, Settlement);
 
 /// The next thing that waits.
 #[derive(Debug, PartialEq)]
@@ -18,6 +21,12 @@ pub(crate) enum Arrival {
         reason: Payload,
     },
     Activity(Completion),
+    Settled {
+        seq: MessageSeq,
+        execution: ExecutionId,
+        scheduled: EventId,
+        settlement: Settlement,
+    },
     Mail {
         seq: MessageSeq,
         mailbox: Mailbox,
@@ -30,6 +39,7 @@ pub(crate) struct Inbox {
     cancels: Queue,
     /// Never a message.
     activities: VecDeque<Completion>,
+    settled: Queue<Settled>,
     /// No queue in it is empty.
     mail: HashMap<Mailbox, Queue>,
 }
@@ -40,6 +50,11 @@ impl Inbox {
             Completion::Message(Message { seq, body }) => match body {
                 MessageBody::Mail { mailbox, payload } => put(self.mail.entry(mailbox).or_default(), seq, payload),
                 MessageBody::Cancel { reason } => put(&mut self.cancels, seq, reason),
+                MessageBody::Settled {
+                    execution,
+                    scheduled,
+                    settlement,
+                } => put(&mut self.settled, seq, (execution, scheduled, settlement)),
             },
             activity => self.activities.push_back(activity),
         }
@@ -47,7 +62,10 @@ impl Inbox {
 
     /// Whether [`take`](Self::take) would give anything.
     pub(crate) fn has(&self, awaited: &[Mailbox]) -> bool {
-        !self.cancels.is_empty() || !self.activities.is_empty() || self.oldest(awaited).is_some()
+        !self.cancels.is_empty()
+            || !self.activities.is_empty()
+            || !self.settled.is_empty()
+            || self.oldest(awaited).is_some()
     }
 
     pub(crate) fn take(&mut self, awaited: &[Mailbox]) -> Option<Arrival> {
@@ -56,6 +74,14 @@ impl Inbox {
         }
         if let Some(completion) = self.activities.pop_front() {
             return Some(Arrival::Activity(completion));
+        }
+        if let Some((seq, (execution, scheduled, settlement))) = self.settled.pop_front() {
+            return Some(Arrival::Settled {
+                seq,
+                execution,
+                scheduled,
+                settlement,
+            });
         }
         let mailbox = self.oldest(awaited)?;
         let queue = self.mail.get_mut(mailbox)?;
@@ -71,7 +97,7 @@ impl Inbox {
     }
 
     /// The activities whose attempts are over.
-    pub(crate) fn settled(&self) -> BTreeSet<EventId> {
+    pub(crate) fn settled_activities(&self) -> BTreeSet<EventId> {
         let scheduled = |completion: &Completion| match completion {
             Completion::ActivityCompleted { scheduled, .. } | Completion::AttemptFailed { scheduled, .. } => {
                 Some(*scheduled)
@@ -101,6 +127,9 @@ impl Inbox {
         if self.activities.is_empty() {
             self.activities = VecDeque::new();
         }
+        if self.settled.is_empty() {
+            self.settled = VecDeque::new();
+        }
         if self.mail.is_empty() && self.mail.capacity() > 0 {
             self.mail.shrink_to_fit();
         }
@@ -108,7 +137,7 @@ impl Inbox {
 }
 
 /// Keep the store's order, in whatever order messages were read; a message that is there already is not taken again.
-fn put(queue: &mut Queue, seq: MessageSeq, payload: Payload) {
+fn put<T>(queue: &mut Queue<T>, seq: MessageSeq, payload: T) {
     if queue.back().is_none_or(|(last, _)| *last < seq) {
         queue.push_back((seq, payload));
         return;

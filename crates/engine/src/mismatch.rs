@@ -185,6 +185,15 @@ fn describe(event: &Event, operations: &Operations) -> String {
         Event::ActivityFailed { scheduled, .. } => format!("{} fails", activity(scheduled)),
         Event::TimerCreated { fire_at_ms } => format!("a timer for {} is created", time(*fire_at_ms)),
         Event::TimerFired { timer } => format!("the timer of event {timer} fires"),
+        Event::ChildScheduled(start) => format!("child '{}' ({}) is scheduled", start.id, start.name),
+        Event::ChildCompleted { scheduled, .. } => format!("the child of event {scheduled} completes"),
+        Event::ChildFailed { scheduled, .. } => format!("the child of event {scheduled} fails"),
+        Event::InstanceStarted(start) => format!("instance '{}' ({}) is started", start.id, start.name),
+        Event::MessageSent { instance, mailbox, .. } => {
+            format!("{} is sent to instance '{instance}'", describe_mailbox(mailbox))
+        }
+        Event::OperationConfirmed { scheduled } => format!("what event {scheduled} sent is confirmed"),
+        Event::OperationRefused { scheduled, .. } => format!("what event {scheduled} sent is refused"),
         Event::OperationCancelled { scheduled } => format!("the operation of event {scheduled} is cancelled"),
         Event::MessageReceived { mailbox, .. } => format!("{} is received", describe_mailbox(mailbox)),
         Event::CancelRequested { .. } => "a cancellation is delivered".into(),
@@ -205,13 +214,22 @@ fn describe_mailbox(mailbox: &Mailbox) -> String {
 
 fn describe_wait(awaited: &Awaited, operations: &Operations) -> String {
     let mailboxes = awaited.mailboxes.iter().map(describe_mailbox);
-    let timers = awaited.timers.iter().map(|id| format!("the timer of event {id}"));
-    let activities = match operations.activities() {
+    let timers = awaited.timers.iter().map(|id| {
+        if operations.is_sent(*id) {
+            format!("what event {id} sent")
+        } else {
+            format!("the timer of event {id}")
+        }
+    });
+    let one_of = |count, one: &str, many| match count {
         0 => None,
-        1 => Some("an activity".into()),
-        many => Some(format!("one of {many} activities")),
+        1 => Some(one.to_owned()),
+        count => Some(format!("one of {count} {many}")),
     };
-    let mut shown: Vec<String> = mailboxes.chain(timers).take(WAITS_MAX + 1).chain(activities).collect();
+    let activities = one_of(operations.activities(), "an activity", "activities");
+    let children = one_of(operations.children(), "a child", "children");
+    let named = mailboxes.chain(timers).take(WAITS_MAX + 1);
+    let mut shown: Vec<String> = named.chain(activities).chain(children).collect();
     let all = awaited.mailboxes.len() + awaited.timers.len();
     if all > WAITS_MAX {
         shown[WAITS_MAX] = format!("{} more", all - WAITS_MAX);
@@ -224,7 +242,7 @@ fn describe_wait(awaited: &Awaited, operations: &Operations) -> String {
 }
 
 /// Whether what the code did is what history holds: the same kind, name and input. What it threw and the options of an
-/// activity are not compared: a stack changes with every edit, and options are taken from history.
+/// activity or an instance are not compared: a stack changes with every edit, and options are taken from history.
 pub(crate) fn agree(recorded: &Event, attempted: &Event) -> bool {
     match (recorded, attempted) {
         (
@@ -235,6 +253,10 @@ pub(crate) fn agree(recorded: &Event, attempted: &Event) -> bool {
                 ..
             },
         ) => name == name2 && input == input2,
+        (Event::ChildScheduled(one), Event::ChildScheduled(two))
+        | (Event::InstanceStarted(one), Event::InstanceStarted(two)) => {
+            one.name == two.name && one.id == two.id && one.input == two.input
+        }
         (Event::ExecutionFailed { .. }, Event::ExecutionFailed { .. })
         | (Event::ExecutionCancelled { .. }, Event::ExecutionCancelled { .. }) => true,
         _ => recorded == attempted,
@@ -267,6 +289,26 @@ fn difference(recorded: &Event, attempted: &Event) -> Option<FieldDifference> {
                 ..
             },
         ) => field("name", name.clone(), name2.clone()).or_else(|| value("input", input, input2)),
+        (Event::ChildScheduled(one), Event::ChildScheduled(two))
+        | (Event::InstanceStarted(one), Event::InstanceStarted(two)) => {
+            let name = field("name", one.name.clone(), two.name.clone());
+            name.or_else(|| field("id", one.id.clone(), two.id.clone()))
+                .or_else(|| value("input", &one.input, &two.input))
+        }
+        (
+            Event::MessageSent {
+                instance,
+                mailbox,
+                payload,
+            },
+            Event::MessageSent {
+                instance: instance2,
+                mailbox: mailbox2,
+                payload: payload2,
+            },
+        ) => field("instance", instance.clone(), instance2.clone())
+            .or_else(|| field("mailbox", describe_mailbox(mailbox), describe_mailbox(mailbox2)))
+            .or_else(|| value("data", payload, payload2)),
         (Event::TimerCreated { fire_at_ms }, Event::TimerCreated { fire_at_ms: other }) => {
             field("fireAtMs", fire_at_ms.to_string(), other.to_string())
         }

@@ -1,4 +1,4 @@
-//! The operations that have not settled, activities and timers, and what has to be done about them outside.
+//! The operations that have not settled, and what has to be done about them outside.
 //!
 //! It owns which attempt of an activity is due and who has heard of it. It does not own when something settles: the engine
 //! tells it, live and in a replay alike.
@@ -37,13 +37,20 @@ enum Standing {
 #[derive(Clone, Debug)]
 enum Operation {
     Activity(Activity),
-    Timer { fire_at_ms: i64 },
+    Timer {
+        fire_at_ms: i64,
+    },
+    /// Settled by a message when it has ended.
+    Child,
+    /// A detached start or a message: settled once it is durable, when somebody waits for that.
+    Sent,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Operations {
     open: BTreeMap<EventId, Operation>,
     activities: usize,
+    children: usize,
     live: bool,
     /// This turn began as a replay.
     was_replaying: bool,
@@ -78,31 +85,50 @@ impl Operations {
         self.open.insert(id, Operation::Timer { fire_at_ms });
     }
 
+    /// A child is to be started.
+    pub(crate) fn start_child(&mut self, id: EventId) {
+        self.open.insert(id, Operation::Child);
+        self.children += 1;
+    }
+
+    /// Something was sent to another instance.
+    pub(crate) fn send(&mut self, id: EventId) {
+        self.open.insert(id, Operation::Sent);
+    }
+
     /// It has settled.
     pub(crate) fn close(&mut self, id: EventId) {
-        if let Some(Operation::Activity(_)) = self.open.remove(&id) {
-            self.activities -= 1;
-        }
+        self.take(id);
     }
 
-    /// It is given up.
-    pub(crate) fn cancel(&mut self, id: EventId) {
-        if let Some(Operation::Activity(activity)) = self.open.remove(&id) {
-            self.activities -= 1;
-            if self.live && activity.standing != Standing::Unknown {
-                self.to_abort.push(id);
+    fn take(&mut self, id: EventId) -> Option<Operation> {
+        let operation = self.open.remove(&id)?;
+        match operation {
+            Operation::Activity(_) => self.activities -= 1,
+            Operation::Child => self.children -= 1,
+            Operation::Timer { .. } | Operation::Sent => {}
+        }
+        Some(operation)
+    }
+
+    /// It is given up. `true`: it is a child, which is to be cancelled.
+    pub(crate) fn cancel(&mut self, id: EventId) -> bool {
+        match self.take(id) {
+            Some(Operation::Activity(activity)) => {
+                if self.live && activity.standing != Standing::Unknown {
+                    self.to_abort.push(id);
+                }
+                false
             }
+            Some(Operation::Child) => self.live,
+            Some(Operation::Timer { .. } | Operation::Sent) | None => false,
         }
     }
 
-    /// All that is open is given up.
-    pub(crate) fn cancel_all(&mut self) {
-        let (live, open) = (self.live, mem::take(&mut self.open).into_iter());
-        self.to_abort.extend(open.filter_map(|(id, operation)| match operation {
-            Operation::Activity(activity) if live && activity.standing != Standing::Unknown => Some(id),
-            _ => None,
-        }));
-        self.activities = 0;
+    /// All that is open is given up. The children among it are to be cancelled.
+    pub(crate) fn cancel_all(&mut self) -> Vec<EventId> {
+        let open: Vec<EventId> = self.open.keys().copied().collect();
+        open.into_iter().filter(|id| self.cancel(*id)).collect()
     }
 
     /// An attempt of an activity failed; the next may start at `not_before_ms`.
@@ -128,6 +154,21 @@ impl Operations {
     /// How many activities are open.
     pub(crate) const fn activities(&self) -> usize {
         self.activities
+    }
+
+    /// Whether it is a child that has not ended.
+    pub(crate) fn is_child(&self, id: EventId) -> bool {
+        matches!(self.open.get(&id), Some(Operation::Child))
+    }
+
+    /// Whether it is a start or message of which nothing was told yet.
+    pub(crate) fn is_sent(&self, id: EventId) -> bool {
+        matches!(self.open.get(&id), Some(Operation::Sent))
+    }
+
+    /// How many children are open.
+    pub(crate) const fn children(&self) -> usize {
+        self.children
     }
 
     /// When a timer is due; `None` when it is not open.

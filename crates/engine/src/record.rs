@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ActivityOptions, Event, EventId, Mailbox, ParentLink, Payload};
+use crate::{ActivityOptions, ChildFailure, Event, EventId, InstanceStart, Mailbox, ParentLink, Payload, Refusal};
 
 /// One history event as a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +61,14 @@ kinds!(
     ActivityFailed,
     TimerCreated,
     TimerFired,
+    ChildScheduled,
+    ChildCompleted,
+    ChildFailed,
+    InstanceStarted,
+    EventSent,
+    QueueSent,
+    OperationConfirmed,
+    OperationRefused,
     OperationCancelled,
     EventReceived,
     QueueReceived,
@@ -100,6 +108,37 @@ struct StartMeta {
     parent: Option<ParentLink>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     custom_status: Payload,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InstanceStartMeta {
+    id: String,
+    version: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tags: Option<String>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    priority: i32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
+const fn is_zero(number: &i32) -> bool {
+    *number == 0
+}
+
+#[derive(Serialize, Deserialize)]
+struct ChildFailedMeta {
+    failure: ChildFailure,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SentMeta {
+    instance: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RefusedMeta {
+    refusal: Refusal,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -208,6 +247,52 @@ impl EventRecord {
                 row.kind = EventKind::TimerFired;
                 row.ref_id = Some(timer);
             }
+            Event::ChildScheduled(start) => {
+                row.kind = EventKind::ChildScheduled;
+                row.describe_start(start);
+            }
+            Event::ChildCompleted { scheduled, output } => {
+                row.kind = EventKind::ChildCompleted;
+                row.ref_id = Some(scheduled);
+                row.payload = output;
+            }
+            Event::ChildFailed {
+                scheduled,
+                failure,
+                error,
+            } => {
+                row.kind = EventKind::ChildFailed;
+                row.ref_id = Some(scheduled);
+                row.payload = error;
+                row.meta = json(&ChildFailedMeta { failure });
+            }
+            Event::InstanceStarted(start) => {
+                row.kind = EventKind::InstanceStarted;
+                row.describe_start(start);
+            }
+            Event::MessageSent {
+                instance,
+                mailbox,
+                payload,
+            } => {
+                let (kind, name) = match mailbox {
+                    Mailbox::Event(name) => (EventKind::EventSent, name),
+                    Mailbox::Queue(name) => (EventKind::QueueSent, name),
+                };
+                row.kind = kind;
+                row.name = Some(name);
+                row.payload = payload;
+                row.meta = json(&SentMeta { instance });
+            }
+            Event::OperationConfirmed { scheduled } => {
+                row.kind = EventKind::OperationConfirmed;
+                row.ref_id = Some(scheduled);
+            }
+            Event::OperationRefused { scheduled, refusal } => {
+                row.kind = EventKind::OperationRefused;
+                row.ref_id = Some(scheduled);
+                row.meta = json(&RefusedMeta { refusal });
+            }
             Event::OperationCancelled { scheduled } => {
                 row.kind = EventKind::OperationCancelled;
                 row.ref_id = Some(scheduled);
@@ -250,6 +335,25 @@ impl EventRecord {
         row
     }
 
+    fn describe_start(&mut self, start: InstanceStart) {
+        let InstanceStart {
+            id,
+            name,
+            version,
+            input,
+            tags,
+            priority,
+        } = start;
+        self.name = Some(name);
+        self.payload = input;
+        self.meta = json(&InstanceStartMeta {
+            id,
+            version,
+            tags,
+            priority,
+        });
+    }
+
     /// The event of a row.
     ///
     /// # Errors
@@ -274,6 +378,30 @@ impl EventRecord {
         let reference = || ref_id.ok_or_else(|| fail("it refers to no earlier event".into()));
         let text = meta.as_deref().unwrap_or("{}");
         let bad = |e: serde_json::Error| fail(format!("its meta is not what the kind needs: {e}"));
+        if matches!(kind, EventKind::ChildScheduled | EventKind::InstanceStarted) {
+            let meta: InstanceStartMeta = serde_json::from_str(text).map_err(bad)?;
+            let start = InstanceStart {
+                id: meta.id,
+                name: name()?,
+                version: meta.version,
+                input: payload,
+                tags: meta.tags,
+                priority: meta.priority,
+            };
+            return Ok(if kind == EventKind::ChildScheduled {
+                Event::ChildScheduled(start)
+            } else {
+                Event::InstanceStarted(start)
+            });
+        }
+        let sent = |mailbox: fn(String) -> Mailbox, name: String, payload: Payload| {
+            let SentMeta { instance } = serde_json::from_str(text).map_err(bad)?;
+            Ok(Event::MessageSent {
+                instance,
+                mailbox: mailbox(name),
+                payload,
+            })
+        };
         Ok(match kind {
             EventKind::ExecutionStarted => {
                 let meta: StartMeta = serde_json::from_str(text).map_err(bad)?;
@@ -326,6 +454,31 @@ impl EventRecord {
                 }
             }
             EventKind::TimerFired => Event::TimerFired { timer: reference()? },
+            EventKind::ChildScheduled | EventKind::InstanceStarted => unreachable!("read above"),
+            EventKind::ChildCompleted => Event::ChildCompleted {
+                scheduled: reference()?,
+                output: payload,
+            },
+            EventKind::ChildFailed => {
+                let ChildFailedMeta { failure } = serde_json::from_str(text).map_err(bad)?;
+                Event::ChildFailed {
+                    scheduled: reference()?,
+                    failure,
+                    error: payload,
+                }
+            }
+            EventKind::EventSent => sent(Mailbox::Event, name()?, payload)?,
+            EventKind::QueueSent => sent(Mailbox::Queue, name()?, payload)?,
+            EventKind::OperationConfirmed => Event::OperationConfirmed {
+                scheduled: reference()?,
+            },
+            EventKind::OperationRefused => {
+                let RefusedMeta { refusal } = serde_json::from_str(text).map_err(bad)?;
+                Event::OperationRefused {
+                    scheduled: reference()?,
+                    refusal,
+                }
+            }
             EventKind::OperationCancelled => Event::OperationCancelled {
                 scheduled: reference()?,
             },

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use crate::activity::ActivityOptions;
-use crate::{EventId, EventRecord, Mailbox, Message, MessageSeq, Payload};
+use crate::{ChildFailure, EventId, EventRecord, Mailbox, Message, MessageSeq, Payload, Refusal, ToOthers};
 
-/// What the code waits for besides its activities. Nothing else is delivered: an unawaited message stays where it is and an unawaited timer wakes nobody.
+/// What the code waits for besides its activities and children. Nothing else is delivered: an unawaited message stays where it is, and an
+/// unawaited timer or confirmation wakes nobody.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Awaited {
     /// Mailboxes that a fiber waits on.
     pub mailboxes: Vec<Mailbox>,
-    /// Timers that a fiber waits on.
+    /// Timers, detached starts and sent messages that a fiber waits on.
     pub timers: Vec<EventId>,
 }
 
@@ -62,7 +63,7 @@ pub enum Step {
 /// What is handed to the code.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Delivery {
-    /// An operation succeeded (a timer's value is `None`).
+    /// An operation succeeded (the value of a timer, a start or a sent message is `None`).
     Succeeded {
         /// Its schedule.
         operation: EventId,
@@ -77,6 +78,22 @@ pub enum Delivery {
         error: Payload,
         /// Number of the last attempt.
         attempt: u32,
+    },
+    /// A child ended without completing.
+    ChildFailed {
+        /// Its schedule.
+        operation: EventId,
+        /// How it ended.
+        failure: ChildFailure,
+        /// Its error; of a termination the reason.
+        error: Payload,
+    },
+    /// A start or message did not reach the other instance.
+    Refused {
+        /// Its schedule.
+        operation: EventId,
+        /// Why.
+        refusal: Refusal,
     },
     /// A message for the longest waiting future of its mailbox.
     Message {
@@ -187,6 +204,8 @@ pub struct TurnOutput {
     pub consumed: Vec<MessageSeq>,
     /// The new custom status, if it changed.
     pub custom_status: Option<Payload>,
+    /// What goes to other instances with it, if anything.
+    pub to_others: Option<Box<ToOthers>>,
     /// What to do once that is durable.
     pub effects: Vec<Effect>,
     /// Where the execution is now.

@@ -1,7 +1,8 @@
 //! An instance whose first turn comes long after its start, because there was no worker.
 
 use perdure_engine::{
-    Awaited, Budget, Command, Engine, Event, EventId, EventKind, EventRecord, Outcome, RecordError, Start, Step,
+    Awaited, Budget, Command, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Outcome, RecordError, Start,
+    Step,
 };
 
 const STARTED_MS: i64 = 1_000_000;
@@ -21,6 +22,7 @@ fn started() -> EventRecord {
 fn engine(history: Vec<EventRecord>, complete: bool) -> Result<Engine, RecordError> {
     let fresh = history.len() == 1 && complete;
     Engine::new(Start {
+        execution: ExecutionId::FIRST,
         history,
         complete,
         fresh,

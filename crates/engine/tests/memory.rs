@@ -4,8 +4,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use perdure_engine::{
-    ActivityOptions, Awaited, Budget, Command, Completion, Engine, Event, EventId, EventRecord, Mailbox, Message,
-    MessageBody, MessageSeq, Start, Step,
+    ActivityOptions, Awaited, Budget, Command, Completion, Engine, Event, EventId, EventRecord, ExecutionId, Mailbox,
+    Message, MessageBody, MessageSeq, Start, Step,
 };
 
 struct Counting;
@@ -51,6 +51,7 @@ fn sleeping(steps: u64) -> Engine {
     };
     let history = vec![EventRecord::new(EventId::FIRST, 0, start)];
     let start = Start {
+        execution: ExecutionId::FIRST,
         history,
         complete: true,
         fresh: true,

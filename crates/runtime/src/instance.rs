@@ -80,6 +80,7 @@ impl Instance {
         } = acquired;
         let complete = history.last().is_some_and(|last| last.event_id.next() == next_event_id);
         let engine = Engine::new(Start {
+            execution,
             history,
             complete,
             fresh,

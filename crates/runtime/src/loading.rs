@@ -50,6 +50,7 @@ impl Session {
             let loaded = match &mut core.engine {
                 Some(engine) => engine.extend_history(page, complete),
                 None => Engine::new(Start {
+                    execution,
                     history: page,
                     complete,
                     // An instance is set aside only after a turn was committed.

@@ -2,7 +2,7 @@
 
 use super::{Engine, Stopped};
 use crate::inbox::Arrival;
-use crate::{Completion, Event, EventRecord, Step};
+use crate::{Completion, Event, EventId, EventRecord, Settlement, Step};
 
 impl Engine {
     pub(super) fn live_next(&mut self, now_ms: i64) -> Step {
@@ -33,14 +33,27 @@ impl Engine {
         self.next_event_id = self.next_event_id.next();
     }
 
-    /// The next thing that can be recorded as delivered (or as bookkeeping) now: what the inbox gives, then the earliest
-    /// awaited timer.
+    /// The next thing that can be recorded as delivered (or as bookkeeping) now: what the inbox gives, then what is
+    /// due.
     fn take_deliverable(&mut self, now_ms: i64) -> Option<Event> {
         while let Some(arrival) = self.inbox.take(&self.awaited.mailboxes) {
             match arrival {
                 Arrival::Cancel { seq, reason } => {
                     self.turn.consumed.push(seq);
                     return Some(Event::CancelRequested { reason });
+                }
+                Arrival::Settled {
+                    seq,
+                    execution,
+                    scheduled,
+                    settlement,
+                } => {
+                    self.turn.consumed.push(seq);
+                    if execution == self.execution
+                        && let Some(event) = self.event_of_settlement(scheduled, settlement)
+                    {
+                        return Some(event);
+                    }
                 }
                 Arrival::Mail { seq, mailbox, payload } => {
                     self.turn.consumed.push(seq);
@@ -53,7 +66,24 @@ impl Engine {
                 }
             }
         }
-        self.due_timer(now_ms).map(|timer| Event::TimerFired { timer })
+        self.due(now_ms)
+    }
+
+    /// The event that records what became of a child, or of what was sent; `None` when it has settled already (E5).
+    fn event_of_settlement(&self, scheduled: EventId, settlement: Settlement) -> Option<Event> {
+        let is_child = self.operations.is_child(scheduled);
+        if !is_child && !self.operations.is_sent(scheduled) {
+            return None;
+        }
+        match settlement {
+            Settlement::Refused(refusal) => Some(Event::OperationRefused { scheduled, refusal }),
+            Settlement::Completed(output) => is_child.then_some(Event::ChildCompleted { scheduled, output }),
+            Settlement::Failed(failure, error) => is_child.then_some(Event::ChildFailed {
+                scheduled,
+                failure,
+                error,
+            }),
+        }
     }
 
     /// The event that records what an activity did; `None` when nobody waits for it any more (E5).

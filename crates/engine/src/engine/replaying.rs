@@ -85,6 +85,15 @@ impl Engine {
             Some(Event::TimerFired { timer }) => {
                 self.awaited.timers.contains(timer) && self.operations.fire_at_ms(*timer).is_some()
             }
+            Some(Event::OperationConfirmed { scheduled }) => {
+                self.awaited.timers.contains(scheduled) && self.operations.is_sent(*scheduled)
+            }
+            Some(Event::OperationRefused { scheduled, .. }) => {
+                self.operations.is_sent(*scheduled) || self.operations.is_child(*scheduled)
+            }
+            Some(Event::ChildCompleted { scheduled, .. } | Event::ChildFailed { scheduled, .. }) => {
+                self.operations.is_child(*scheduled)
+            }
             Some(Event::ActivityCompleted { scheduled, .. } | Event::ActivityFailed { scheduled, .. }) => {
                 self.operations.activity(*scheduled).is_some()
             }

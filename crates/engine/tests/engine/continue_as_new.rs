@@ -2,8 +2,8 @@
 
 use expect_test::expect;
 use perdure_engine::{
-    Awaited, Budget, Completion, Engine, EventId, EventRecord, Mailbox, Message, MessageBody, MessageSeq, Outcome,
-    Start, Step, Terminal, Waiting,
+    Awaited, Budget, Completion, Engine, EventId, EventRecord, ExecutionId, Mailbox, Message, MessageBody, MessageSeq,
+    Outcome, Start, Step, Terminal, Waiting,
 };
 
 use crate::support::changed::check_changed;
@@ -93,6 +93,7 @@ fn the_next_execution_starts_from_what_the_last_one_left() {
     .assert_debug_eq(&next[0]);
 
     let again = Start {
+        execution: ExecutionId(2),
         history: vec![EventRecord::new(EventId::FIRST, START_MS, next[0].clone())],
         complete: true,
         fresh: true,

@@ -7,6 +7,7 @@ mod continue_as_new;
 mod mailboxes;
 mod mismatch;
 mod orders;
+mod others;
 mod paging;
 mod random;
 mod records;

@@ -2,7 +2,9 @@
 //! and told so that the person who changed it understands.
 
 use expect_test::{Expect, expect};
-use perdure_engine::{ActivityOptions, Awaited, Budget, Command, Engine, Event, EventId, EventRecord, Start, Step};
+use perdure_engine::{
+    ActivityOptions, Awaited, Budget, Command, Engine, Event, EventId, EventRecord, ExecutionId, Start, Step,
+};
 
 use crate::support::changed::check_changed;
 
@@ -758,6 +760,7 @@ fn a_history_that_contradicts_itself() {
             .map(|(event, id)| EventRecord::new(EventId(id), 0, event))
             .collect();
         let start = Start {
+            execution: ExecutionId::FIRST,
             history,
             complete: true,
             fresh: false,

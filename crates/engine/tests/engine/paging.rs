@@ -7,7 +7,8 @@ use std::fmt::Write;
 
 use expect_test::expect;
 use perdure_engine::{
-    Awaited, Budget, Command, Completion, Engine, EventId, EventKind, EventRecord, RecordError, Start, Step, Waiting,
+    Awaited, Budget, Command, Completion, Engine, EventId, EventKind, EventRecord, ExecutionId, RecordError, Start,
+    Step, Waiting,
 };
 
 use crate::support::script::Script;
@@ -24,6 +25,7 @@ fn history_of(text: &str) -> Vec<EventRecord> {
 
 fn start(history: &[EventRecord], complete: bool) -> Start {
     Start {
+        execution: ExecutionId::FIRST,
         history: history.to_vec(),
         complete,
         fresh: false,
@@ -106,6 +108,7 @@ fn the_first_wait_is_not_here_yet() {
 fn a_live_engine_asks_for_no_page_and_takes_none() {
     let history = history_of("await event x");
     let mut engine = Engine::new(Start {
+        execution: ExecutionId::FIRST,
         fresh: true,
         ..start(&history, true)
     })

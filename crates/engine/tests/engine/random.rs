@@ -1,7 +1,7 @@
 //! Time, random numbers and UUIDs that a replay repeats.
 
 use expect_test::expect;
-use perdure_engine::{Budget, Engine, Event, EventId, EventRecord, Start};
+use perdure_engine::{Budget, Engine, Event, EventId, EventRecord, ExecutionId, Start};
 
 use crate::support::check;
 
@@ -122,6 +122,7 @@ fn the_numbers_of_a_seed_stay() {
         };
         let history = vec![EventRecord::new(EventId::FIRST, 0, event)];
         Engine::new(Start {
+            execution: ExecutionId::FIRST,
             history,
             complete: true,
             fresh: true,

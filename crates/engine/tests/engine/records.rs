@@ -3,8 +3,9 @@
 
 use expect_test::expect;
 use perdure_engine::{
-    ActivityOptions, Awaited, Budget, Command, Completion, Delivery, Engine, Event, EventId, EventKind, EventRecord,
-    ExecutionId, Mailbox, Message, MessageBody, MessageSeq, Outcome, ParentLink, RetryPolicy, Start, Step,
+    ActivityOptions, Awaited, Budget, ChildFailure, Command, Completion, Delivery, Engine, Event, EventId, EventKind,
+    EventRecord, ExecutionId, InstanceStart, Mailbox, Message, MessageBody, MessageSeq, Outcome, ParentLink, Refusal,
+    RetryPolicy, Start, Step,
 };
 
 use crate::support::draw::Draw;
@@ -87,6 +88,64 @@ fn events() -> Vec<Event> {
         Event::TimerFired {
             timer: EventId(u64::MAX),
         },
+        Event::ChildScheduled(InstanceStart {
+            id: "order/1".into(),
+            name: "order".into(),
+            version: "1.2.0".into(),
+            input: text("1"),
+            tags: text("{\"a\":\"b\"}"),
+            priority: i32::MIN,
+        }),
+        Event::ChildCompleted {
+            scheduled,
+            output: text("1"),
+        },
+        Event::ChildFailed {
+            scheduled,
+            failure: ChildFailure::Failed,
+            error: text("{}"),
+        },
+        Event::ChildFailed {
+            scheduled,
+            failure: ChildFailure::Cancelled,
+            error: None,
+        },
+        Event::ChildFailed {
+            scheduled,
+            failure: ChildFailure::Terminated,
+            error: None,
+        },
+        Event::InstanceStarted(InstanceStart {
+            id: "audit".into(),
+            name: "audit".into(),
+            version: "1.0.0".into(),
+            input: None,
+            tags: None,
+            priority: 0,
+        }),
+        Event::MessageSent {
+            instance: "audit".into(),
+            mailbox: Mailbox::Event("go".into()),
+            payload: text("1"),
+        },
+        Event::MessageSent {
+            instance: String::new(),
+            mailbox: Mailbox::Queue("jobs".into()),
+            payload: None,
+        },
+        Event::OperationConfirmed { scheduled },
+        Event::OperationRefused {
+            scheduled,
+            refusal: Refusal::InstanceExists,
+        },
+        Event::OperationRefused {
+            scheduled,
+            refusal: Refusal::InstanceNotFound,
+        },
+        Event::OperationRefused {
+            scheduled,
+            refusal: Refusal::InstanceEnded,
+        },
         Event::OperationCancelled { scheduled },
         Event::MessageReceived {
             mailbox: Mailbox::Event("approve".into()),
@@ -153,6 +212,18 @@ fn every_kind_comes_back_as_it_went() {
         TimerCreated ref None name None payload None meta {"fireAtMs":1700000000000}
         TimerCreated ref None name None payload None meta {"fireAtMs":-9223372036854775808}
         TimerFired ref Some(EventId(18446744073709551615)) name None payload None meta -
+        ChildScheduled ref None name Some("order") payload Some("1") meta {"id":"order/1","version":"1.2.0","tags":"{\"a\":\"b\"}","priority":-2147483648}
+        ChildCompleted ref Some(EventId(2)) name None payload Some("1") meta -
+        ChildFailed ref Some(EventId(2)) name None payload Some("{}") meta {"failure":"Failed"}
+        ChildFailed ref Some(EventId(2)) name None payload None meta {"failure":"Cancelled"}
+        ChildFailed ref Some(EventId(2)) name None payload None meta {"failure":"Terminated"}
+        InstanceStarted ref None name Some("audit") payload None meta {"id":"audit","version":"1.0.0"}
+        EventSent ref None name Some("go") payload Some("1") meta {"instance":"audit"}
+        QueueSent ref None name Some("jobs") payload None meta {"instance":""}
+        OperationConfirmed ref Some(EventId(2)) name None payload None meta -
+        OperationRefused ref Some(EventId(2)) name None payload None meta {"refusal":"instanceExists"}
+        OperationRefused ref Some(EventId(2)) name None payload None meta {"refusal":"instanceNotFound"}
+        OperationRefused ref Some(EventId(2)) name None payload None meta {"refusal":"instanceEnded"}
         OperationCancelled ref Some(EventId(2)) name None payload None meta -
         EventReceived ref None name Some("approve") payload Some("1") meta -
         QueueReceived ref None name Some("jobs") payload None meta -
@@ -204,6 +275,7 @@ fn the_largest_attempt_is_followed_by_none() {
         .map(|(event, id)| EventRecord::new(EventId(id), i64::MAX, event))
         .collect();
     let start = Start {
+        execution: ExecutionId::FIRST,
         history,
         complete: true,
         fresh: false,
@@ -348,13 +420,21 @@ fn every_kind_with_every_column_absent_or_garbage() {
         its meta is not what the kind needs: duplicate field `attempt`
         its meta is not what the kind needs: expected value
         its meta is not what the kind needs: invalid length 0, expected struct AttemptMeta with 2 elements
+        its meta is not what the kind needs: invalid length 0, expected struct ChildFailedMeta with 1 element
+        its meta is not what the kind needs: invalid length 0, expected struct InstanceStartMeta with 4 elements
+        its meta is not what the kind needs: invalid length 0, expected struct RefusedMeta with 1 element
+        its meta is not what the kind needs: invalid length 0, expected struct SentMeta with 1 element
         its meta is not what the kind needs: invalid length 0, expected struct StartMeta with 4 elements
         its meta is not what the kind needs: invalid length 0, expected struct TimerMeta with 1 element
         its meta is not what the kind needs: invalid length 0, expected struct VersionMeta with 1 element
         its meta is not what the kind needs: invalid type: integer `12`, expected a string
         its meta is not what the kind needs: invalid type: null, expected struct ActivityOptions
         its meta is not what the kind needs: invalid type: null, expected struct AttemptMeta
+        its meta is not what the kind needs: invalid type: null, expected struct ChildFailedMeta
+        its meta is not what the kind needs: invalid type: null, expected struct InstanceStartMeta
+        its meta is not what the kind needs: invalid type: null, expected struct RefusedMeta
         its meta is not what the kind needs: invalid type: null, expected struct RetryPolicy
+        its meta is not what the kind needs: invalid type: null, expected struct SentMeta
         its meta is not what the kind needs: invalid type: null, expected struct StartMeta
         its meta is not what the kind needs: invalid type: null, expected struct TimerMeta
         its meta is not what the kind needs: invalid type: null, expected struct VersionMeta
@@ -363,8 +443,11 @@ fn every_kind_with_every_column_absent_or_garbage() {
         its meta is not what the kind needs: invalid value: integer `4294967296`, expected u32
         its meta is not what the kind needs: invalid value: integer `9223372036854775808`, expected i64
         its meta is not what the kind needs: missing field `attempt`
+        its meta is not what the kind needs: missing field `failure`
         its meta is not what the kind needs: missing field `fireAtMs`
+        its meta is not what the kind needs: missing field `id`
         its meta is not what the kind needs: missing field `instance`
+        its meta is not what the kind needs: missing field `refusal`
         its meta is not what the kind needs: missing field `version`
         its meta is not what the kind needs: number out of range
         its meta is not what the kind needs: unknown field `attempt`, expected `retry` or `timeoutMs`
@@ -506,6 +589,7 @@ fn arbitrary_histories_never_panic() {
             ..Budget::default()
         };
         let Ok(mut engine) = Engine::new(Start {
+            execution: ExecutionId::FIRST,
             history,
             complete,
             fresh,

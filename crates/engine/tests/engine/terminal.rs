@@ -2,8 +2,8 @@
 
 use expect_test::expect;
 use perdure_engine::{
-    Awaited, Budget, Command, Completion, Engine, Event, EventId, EventRecord, Mailbox, Message, MessageBody,
-    MessageSeq, Outcome, Start, Step, Terminal, Waiting,
+    Awaited, Budget, Command, Completion, Engine, Event, EventId, EventRecord, ExecutionId, Mailbox, Message,
+    MessageBody, MessageSeq, Outcome, Start, Step, Terminal, Waiting,
 };
 
 use crate::support::script::Script;
@@ -196,6 +196,7 @@ fn terminated_before_it_ran() {
     ];
     for fresh in [true, false] {
         let start = Start {
+            execution: ExecutionId::FIRST,
             history: history.clone(),
             complete: true,
             fresh,

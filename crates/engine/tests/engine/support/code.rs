@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use perdure_engine::{Awaited, Command, Delivery, Engine, EventId, Mailbox, Mismatch, Outcome, Payload};
+use perdure_engine::{Awaited, Command, Delivery, Engine, EventId, InstanceStart, Mailbox, Mismatch, Outcome, Payload};
 
 use super::script::{Program, Step, Target, Value};
 use super::{START_MS, since_start};
@@ -83,8 +83,8 @@ impl<'a> Code<'a> {
             for target in targets {
                 match target {
                     Target::Mailbox(mailbox) => awaited.mailboxes.push(mailbox.clone()),
-                    // The driver knows which of its futures are timers.
-                    Target::Operation(var) if self.is_timer(var) => awaited.timers.push(self.vars[var]),
+                    // The driver knows which of its futures are handed over on demand.
+                    Target::Operation(var) if self.is_on_demand(var) => awaited.timers.push(self.vars[var]),
                     Target::Operation(_) => {}
                 }
             }
@@ -92,11 +92,12 @@ impl<'a> Code<'a> {
         awaited
     }
 
-    fn is_timer(&self, var: &str) -> bool {
-        self.program
-            .steps
-            .iter()
-            .any(|step| matches!(step, Step::Timer { var: v, .. } | Step::TimerAt { var: v, .. } if v == var))
+    fn is_on_demand(&self, var: &str) -> bool {
+        self.program.steps.iter().any(|step| match step {
+            Step::Timer { var: v, .. } | Step::TimerAt { var: v, .. } | Step::Send { var: v, .. } => v == var,
+            Step::Start { var: v, is_child, .. } => v == var && !is_child,
+            _ => false,
+        })
     }
 
     /// Run until it waits or has ended.
@@ -143,6 +144,47 @@ impl<'a> Code<'a> {
                     },
                 )?;
                 format!("#{id} timer at +{at_ms}")
+            }
+            Step::Start {
+                var,
+                is_child,
+                name,
+                id,
+                input,
+            } => {
+                let start = InstanceStart {
+                    id: id.clone(),
+                    name: name.clone(),
+                    version: "1.0.0".into(),
+                    input: self.value(input),
+                    tags: None,
+                    priority: 0,
+                };
+                let what = if *is_child { "child" } else { "start" };
+                let text = format!("{what} {name} {id} {}", shown(&start.input));
+                let command = if *is_child {
+                    Command::StartChild(start)
+                } else {
+                    Command::StartInstance(start)
+                };
+                let id = self.issue(engine, var, command)?;
+                format!("#{id} {text}")
+            }
+            Step::Send {
+                var,
+                instance,
+                mailbox,
+                payload,
+            } => {
+                let payload = self.value(payload);
+                let text = format!("send {instance} {} {}", mailbox_name(mailbox), shown(&payload));
+                let command = Command::SendMessage {
+                    instance: instance.clone(),
+                    mailbox: mailbox.clone(),
+                    payload,
+                };
+                let id = self.issue(engine, var, command)?;
+                format!("#{id} {text}")
             }
             Step::Cancel(var) => {
                 let scheduled = self.vars[var];
@@ -275,6 +317,19 @@ impl<'a> Code<'a> {
                 attempt,
             } => {
                 let text = format!("#{operation} fails for good: {} (attempt {attempt})", shown(&error));
+                (text, self.settle(operation, &error, true), error, true)
+            }
+            Delivery::ChildFailed {
+                operation,
+                failure,
+                error,
+            } => {
+                let text = format!("#{operation} ends as {failure:?}: {}", shown(&error));
+                (text, self.settle(operation, &error, true), error, true)
+            }
+            Delivery::Refused { operation, refusal } => {
+                let error = Some(refusal.as_str().to_owned());
+                let text = format!("#{operation} is refused: {}", shown(&error));
                 (text, self.settle(operation, &error, true), error, true)
             }
             Delivery::Message { mailbox, payload } => {

@@ -174,9 +174,10 @@ fn go_on(fresh: &Fresh<'_>, boundary: usize, way: Way) {
             .collect()
     };
     let (mut left, mut expected) = (by_length(&worlds), by_length(&fresh.worlds[boundary..]));
-    if way.early || fresh.worlds[boundary].waiting == Waiting::More {
+    let stored = &fresh.worlds[boundary];
+    if way.early || stored.is_ready || stored.waiting == Waiting::More {
         // The replay ends in a turn that does more, or sees more.
-        let length = fresh.worlds[boundary].history.len();
+        let length = stored.history.len();
         left.remove(&length);
         expected.remove(&length);
     }

@@ -3,6 +3,8 @@
 //! ```text
 //! a = activity charge 12 ; attempts=5 initial=1s     schedule an activity: name, input, options (then no jitter, unless said)
 //! t = timer 1s | t = timer at 5s                     a timer after a delay, or at a time since the start
+//! c = child order x1 12 | d = start order x1 12      a child, a detached start: name, id, input
+//! m = send x1 event go 5 | m = send x1 queue q 5     a message to another instance
 //! cancel a                                           give an operation up
 //! await a | t | event x | queue q                    wait for the first of these; what it gave is `it`
 //! if a … else … end                                  whether `a` (or `event x`, `failed`, …) ended the last wait
@@ -16,13 +18,16 @@
 //! 100 fail a TypeError fatal after=5s                an attempt fails; fatal: not to be repeated
 //! 100 complete #7 "value"                            by number, for an activity that the program does not hold
 //! 100 event x "value" | 100 queue q "value" | 100 cancel "reason"
+//! 100 child c "value" | 100 child c failed "Error"     a child ends: failed, cancelled, terminated
+//! 100 refuse d instanceExists                        what goes to another instance does not reach it
+//! 100 former c "value"                               a child of another execution ends
 //! 100 repeat the last                                the same again (a message with the same number)
 //! 100 look                                           a look at the clock, without anything new
 //! ```
 
 use std::collections::HashMap;
 
-use perdure_engine::{ActivityOptions, EventId, Mailbox, Payload};
+use perdure_engine::{ActivityOptions, ChildFailure, EventId, ExecutionId, Mailbox, Payload, Refusal, Settlement};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Target {
@@ -51,6 +56,19 @@ pub(crate) enum Step {
     TimerAt {
         var: String,
         at_ms: i64,
+    },
+    Start {
+        var: String,
+        is_child: bool,
+        name: String,
+        id: String,
+        input: Value,
+    },
+    Send {
+        var: String,
+        instance: String,
+        mailbox: Mailbox,
+        payload: Value,
     },
     Cancel(String),
     Await(Vec<Target>),
@@ -104,6 +122,11 @@ pub(crate) enum What {
     },
     Cancel {
         reason: Payload,
+    },
+    Settled {
+        scheduled: String,
+        execution: ExecutionId,
+        settlement: Settlement,
     },
     Again,
     Look,
@@ -303,7 +326,38 @@ fn operation(line: &str) -> Step {
                 options,
             }
         }
+        (kind @ ("child" | "start"), text) => {
+            let (name, text) = word(text);
+            let (id, input) = word(text);
+            Step::Start {
+                var,
+                is_child: kind == "child",
+                name: name.to_owned(),
+                id: id.to_owned(),
+                input: value(input),
+            }
+        }
+        ("send", text) => {
+            let (instance, text) = word(text);
+            let (kind, text) = word(text);
+            let (name, payload) = word(text);
+            Step::Send {
+                var,
+                instance: instance.to_owned(),
+                mailbox: mailbox(&format!("{kind} {name}")).expect("a mailbox"),
+                payload: value(payload),
+            }
+        }
         _ => panic!("{line} is no step"),
+    }
+}
+
+fn child_end(text: &str) -> Settlement {
+    match word(text) {
+        ("failed", error) => Settlement::Failed(ChildFailure::Failed, payload(error)),
+        ("cancelled", error) => Settlement::Failed(ChildFailure::Cancelled, payload(error)),
+        ("terminated", reason) => Settlement::Failed(ChildFailure::Terminated, payload(reason)),
+        _ => Settlement::Completed(payload(text)),
     }
 }
 
@@ -345,6 +399,20 @@ impl Outside {
             },
             "cancel" => What::Cancel {
                 reason: payload(arguments),
+            },
+            "child" | "former" => What::Settled {
+                scheduled: first.to_owned(),
+                execution: if verb == "child" {
+                    ExecutionId::FIRST
+                } else {
+                    ExecutionId(9)
+                },
+                settlement: child_end(second),
+            },
+            "refuse" => What::Settled {
+                scheduled: first.to_owned(),
+                execution: ExecutionId::FIRST,
+                settlement: Settlement::Refused(Refusal::parse(second).expect("a reason")),
             },
             "repeat" => What::Again,
             "look" => What::Look,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use perdure_engine::{ActivityOptions, Effect, Event, EventRecord, TurnOutput, Waiting};
 
-use super::code::shown;
+use super::code::{mailbox_name, shown};
 use super::{Fresh, since_start};
 
 pub(crate) fn render(fresh: &Fresh<'_>) -> String {
@@ -39,6 +39,22 @@ fn stored(output: &TurnOutput) -> Vec<String> {
     }
     if let Some(status) = &output.custom_status {
         lines.push(format!("sets status {}", shown(status)));
+    }
+    if let Some(others) = &output.to_others {
+        for start in &others.starts {
+            let what = if start.is_child { "child" } else { "instance" };
+            lines.push(format!("starts {what} {} for #{}", start.start.id, start.scheduled));
+        }
+        for message in &others.messages {
+            let mailbox = mailbox_name(&message.mailbox);
+            lines.push(format!(
+                "sends {mailbox} to {} for #{}",
+                message.instance, message.scheduled
+            ));
+        }
+        for child in &others.cancelled {
+            lines.push(format!("cancels the child of #{child}"));
+        }
     }
     for effect in &output.effects {
         lines.push(match effect {

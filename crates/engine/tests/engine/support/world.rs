@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use perdure_engine::{
-    Awaited, Budget, Completion, Effect, Engine, Event, EventId, EventKind, EventRecord, Message, MessageBody,
-    MessageSeq, Mismatch, Payload, Start, Step, TurnOutput, Waiting,
+    Awaited, Budget, Completion, Effect, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Message,
+    MessageBody, MessageSeq, Mismatch, Payload, Start, Step, TurnOutput, Waiting,
 };
 
 use super::START_MS;
@@ -34,6 +34,8 @@ pub(crate) struct World<'a> {
     pub(crate) is_strange: bool,
     pub(crate) vars: HashMap<String, EventId>,
     pub(crate) waiting: Waiting,
+    /// It waits, and there is something for it already: what it sent is durable now.
+    pub(crate) is_ready: bool,
 }
 
 /// A turn that was stored.
@@ -97,6 +99,7 @@ impl<'a> World<'a> {
             is_strange: false,
             vars: HashMap::new(),
             waiting: Waiting::More,
+            is_ready: false,
         }
     }
 
@@ -109,6 +112,7 @@ impl<'a> World<'a> {
     /// The first worker begins.
     pub(crate) fn begin(&self) -> Run<'a> {
         let start = Start {
+            execution: ExecutionId::FIRST,
             history: self.history.clone(),
             complete: true,
             fresh: true,
@@ -129,6 +133,7 @@ impl<'a> World<'a> {
             ..self.budget
         };
         let engine = Engine::new(Start {
+            execution: ExecutionId::FIRST,
             history,
             complete,
             fresh: false,
@@ -261,6 +266,7 @@ impl<'a> World<'a> {
         }
         self.vars.clone_from(&run.code.vars);
         self.waiting = output.waiting.clone();
+        self.is_ready = run.engine.is_runnable(self.now_ms);
         match self.waiting {
             Waiting::Outside { open_activities, .. } => {
                 assert_eq!(open_activities, self.attempts.len(), "open activities run")
@@ -281,6 +287,7 @@ impl<'a> World<'a> {
     pub(crate) fn wait(&mut self, run: &mut Run<'a>) -> bool {
         loop {
             match self.waiting {
+                Waiting::Outside { .. } if self.is_ready => return true,
                 Waiting::More => return true,
                 Waiting::Ended(_) | Waiting::History { .. } => return false,
                 Waiting::Outside { timer_at_ms, .. } => {
@@ -315,7 +322,9 @@ impl<'a> World<'a> {
     /// Whether the next thing that happens is in the script's outside part.
     pub(crate) fn is_next_outside(&self) -> bool {
         match (&self.waiting, self.next_at_ms()) {
-            (Waiting::Outside { timer_at_ms, .. }, Some(next)) => timer_at_ms.is_none_or(|timer| next < timer),
+            (Waiting::Outside { timer_at_ms, .. }, Some(next)) if !self.is_ready => {
+                timer_at_ms.is_none_or(|timer| next < timer)
+            }
             _ => false,
         }
     }
@@ -363,6 +372,15 @@ impl<'a> World<'a> {
                 let (mailbox, payload) = (mailbox.clone(), payload.clone());
                 self.message(MessageBody::Mail { mailbox, payload })
             }
+            What::Settled {
+                scheduled,
+                execution,
+                settlement,
+            } => self.message(MessageBody::Settled {
+                execution: *execution,
+                scheduled: resolve(&self.vars, scheduled),
+                settlement: settlement.clone(),
+            }),
             What::Cancel { reason } => self.message(MessageBody::Cancel { reason: reason.clone() }),
             What::Again => self.last.clone()?,
             What::Look => return None,

@@ -1,0 +1,128 @@
+//! What an execution has to do with other instances: those that it starts, what it sends to them, and what they answer.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{EventId, Mailbox, Payload};
+
+/// An instance that an execution starts: a child, which it hears of again, or a detached one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstanceStart {
+    /// Its id.
+    pub id: String,
+    /// Name of its orchestration.
+    pub name: String,
+    /// Version of its orchestration.
+    pub version: String,
+    /// Its input.
+    pub input: Payload,
+    /// Tags as a JSON object of strings made by the driver.
+    pub tags: Option<String>,
+    /// Higher is acquired first.
+    pub priority: i32,
+}
+
+/// How a child ended that did not complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ChildFailure {
+    /// Its function threw.
+    Failed,
+    /// A cancellation left its function.
+    Cancelled,
+    /// It was ended from outside.
+    Terminated,
+}
+
+/// Why what was to reach another instance did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Refusal {
+    /// A start found its id in use.
+    InstanceExists,
+    /// There is no instance of that id.
+    InstanceNotFound,
+    /// The instance has ended.
+    InstanceEnded,
+}
+
+impl Refusal {
+    /// Every reason.
+    pub const ALL: [Self; 3] = [Self::InstanceExists, Self::InstanceNotFound, Self::InstanceEnded];
+
+    /// The text that stores keep.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InstanceExists => "instanceExists",
+            Self::InstanceNotFound => "instanceNotFound",
+            Self::InstanceEnded => "instanceEnded",
+        }
+    }
+
+    /// The reason of a text.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|refusal| refusal.as_str() == text)
+    }
+}
+
+/// What became of a child, or of what could not reach another instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settlement {
+    /// The child returned.
+    Completed(Payload),
+    /// The child ended otherwise, with this error, or with the reason of its termination.
+    Failed(ChildFailure, Payload),
+    /// The start or the message was refused.
+    Refused(Refusal),
+}
+
+/// A start that goes with a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnStart {
+    /// The event that asked for it.
+    pub scheduled: EventId,
+    /// Whether it is a child, whose end is told to this execution.
+    pub is_child: bool,
+    /// What to start.
+    pub start: InstanceStart,
+}
+
+/// A message that goes with a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnMessage {
+    /// The event that asked for it.
+    pub scheduled: EventId,
+    /// Id of the receiver.
+    pub instance: String,
+    /// Which mailbox of it.
+    pub mailbox: Mailbox,
+    /// The value.
+    pub payload: Payload,
+}
+
+/// What a turn does to other instances, in the order in which it was asked for. It is written with the turn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToOthers {
+    /// Instances to start.
+    pub starts: Vec<TurnStart>,
+    /// Messages to send, after the starts.
+    pub messages: Vec<TurnMessage>,
+    /// Children to cancel, by the event that asked for them.
+    pub cancelled: Vec<EventId>,
+}
+
+impl ToOthers {
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.starts.is_empty() && self.messages.is_empty() && self.cancelled.is_empty()
+    }
+
+    /// A child is given up: one that was not started yet never is.
+    pub(crate) fn cancel_child(&mut self, scheduled: EventId) {
+        match self.starts.iter().position(|start| start.scheduled == scheduled) {
+            Some(place) => drop(self.starts.remove(place)),
+            None => self.cancelled.push(scheduled),
+        }
+    }
+}
