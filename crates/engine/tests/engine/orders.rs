@@ -14,9 +14,9 @@ impl Draw {
     fn program(&mut self) -> String {
         // Everything that is named later is there from the start, so that every line may stand anywhere.
         let mut text = String::from(
-            "a = activity one\nb = activity two ; attempts=2 initial=50ms\nt = timer 300ms\nu = timer 120ms\n",
+            "a = activity one\nb = activity two ; attempts=2 initial=50ms\nt = timer 300ms\nu = timer 120ms\nc = child three x1\nm = send x2 queue q\n",
         );
-        for _ in 0..2 + self.below(9) {
+        for _ in 0..2 + self.below(6) {
             self.step(&mut text, 0);
         }
         if self.below(3) == 0 {
@@ -29,8 +29,8 @@ impl Draw {
     }
 
     fn step(&mut self, text: &mut String, depth: u32) {
-        let var = self.one(&["a", "b", "t", "u"]);
-        match self.below(if depth < 2 { 14 } else { 12 }) {
+        let var = self.one(&["a", "b", "t", "u", "c", "m"]);
+        match self.below(if depth < 2 { 16 } else { 14 }) {
             0 => text.push_str("a = activity one it ; attempts=3 initial=10ms\n"),
             1 => text.push_str("b = activity two it\n"),
             2 => text.push_str("t = timer 70ms\n"),
@@ -44,9 +44,11 @@ impl Draw {
             }
             11 if self.below(6) == 0 => text.push_str(self.one(&["return it\n", "continue it\n"])),
             11 => text.push_str("await event x\n"),
-            12 => self.block(text, "repeat 2", depth),
+            12 => text.push_str(self.one(&["c = child three x3 it\n", "m = start four x4 it\n"])),
+            13 => text.push_str("m = send x2 event e it\n"),
+            14 => self.block(text, "repeat 2", depth),
             _ => {
-                let won = self.one(&["event x", "queue q", "a", "t", "failed"]);
+                let won = self.one(&["event x", "queue q", "a", "c", "m", "t", "failed"]);
                 self.block(text, &format!("if {won}"), depth);
             }
         }
@@ -70,10 +72,13 @@ impl Draw {
                 3 => at / 2,
                 _ => at + self.below(90),
             };
-            let what = match self.below(12) {
+            let what = match self.below(15) {
+                12 => format!("child {} {n}", self.one(&["c", "m", "a"])),
+                13 => format!("child #{} failed {n}", 2 + self.below(6)),
+                14 => format!("refuse {} instanceEnded", self.one(&["c", "m", "#9"])),
                 0..=1 => format!("complete {} {n}", self.one(&["a", "b"])),
-                2..=3 => format!("complete #{} {n}", 2 + self.below(9)),
-                4..=5 => format!("fail #{} Error", 2 + self.below(9)),
+                2..=3 => format!("complete #{} {n}", 2 + self.below(6)),
+                4..=5 => format!("fail #{} Error", 2 + self.below(6)),
                 6 => format!("fail {} Error fatal", self.one(&["a", "b"])),
                 7..=8 => format!("{} {n}", self.one(&["event x", "event y", "event z"])),
                 9 => format!("queue q {n}"),
@@ -90,7 +95,7 @@ impl Draw {
     /// The program with one line taken away, doubled, exchanged with its neighbour, or another in its place.
     fn changed(&mut self, program: &str) -> String {
         let mut lines: Vec<String> = program.lines().map(str::to_owned).collect();
-        let movable: Vec<usize> = (4..lines.len()).filter(|n| !is_bracket(&lines[*n])).collect();
+        let movable: Vec<usize> = (6..lines.len()).filter(|n| !is_bracket(&lines[*n])).collect();
         if movable.is_empty() {
             return program.to_owned();
         }
