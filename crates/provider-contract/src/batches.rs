@@ -53,6 +53,7 @@ pub async fn outcomes_come_in_the_order_of_the_writes(store: &Store) {
         Outcome::Committed {
             status: None,
             wake_at_ms: None,
+            others: None,
         },
         Outcome::Delivered {
             key: to_owned,

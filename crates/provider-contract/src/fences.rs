@@ -102,6 +102,7 @@ pub async fn leave_the_others_of_the_batch(store: &Store) {
     let committed = Outcome::Committed {
         status: None,
         wake_at_ms: None,
+        others: None,
     };
     assert_eq!(outcomes, [committed.clone(), Outcome::Fenced, committed]);
     let mut events = Vec::new();

@@ -1,4 +1,4 @@
-//! The behaviours that every provider shows: P1 to P10 of `perdure_provider`, and what the architecture asks of a store
+//! The behaviours that every provider shows: P1 to P11 of `perdure_provider`, and what the architecture asks of a store
 //! (sections 2, 4 and 6). One check for each, all listed in [`suite!`].
 //!
 //! A provider crate implements [`Fixture`] in a test file and expands the suite there:
@@ -20,6 +20,7 @@ pub mod continue_as_new;
 pub mod fences;
 pub mod handles;
 pub mod messages;
+pub mod others;
 pub mod payloads;
 pub mod release;
 pub mod starts;
@@ -99,6 +100,23 @@ macro_rules! suite {
                 cannot_be_consumed_twice,
                 in_the_inbox_are_those_of_the_worker_after_a_number,
                 in_the_inbox_are_found_among_many_of_others,
+            }
+            others {
+                a_turn_starts_instances,
+                a_fenced_turn_does_nothing_to_others,
+                a_refused_batch_starts_nothing,
+                a_turn_sends_messages,
+                messages_come_after_the_starts,
+                what_is_refused_is_told_to_the_instance,
+                a_refusal_wakes_an_instance_that_is_released_with_it,
+                an_end_is_told_of_no_refusal,
+                the_end_of_a_child_is_told_to_its_parent,
+                a_child_that_continues_as_new_is_the_same_child,
+                the_end_of_a_child_wakes_its_parent,
+                the_end_of_a_child_is_told_to_nobody_who_does_not_wait,
+                a_turn_cancels_children,
+                a_termination_cancels_the_children,
+                a_turn_starts_many,
             }
             payloads {
                 texts_come_back_as_they_went_in,
@@ -208,6 +226,7 @@ mod tests {
             ("fences", include_str!("fences.rs")),
             ("handles", include_str!("handles.rs")),
             ("messages", include_str!("messages.rs")),
+            ("others", include_str!("others.rs")),
             ("payloads", include_str!("payloads.rs")),
             ("release", include_str!("release.rs")),
             ("starts", include_str!("starts.rs")),

@@ -1,8 +1,8 @@
 //! Texts come back as they went in: no store looks into them.
 
 use perdure_engine::{
-    ActivityOptions, Event, EventId, EventKind, EventRecord, ExecutionId, Mailbox, MessageBody, ParentLink, Payload,
-    RetryPolicy,
+    ActivityOptions, ChildFailure, Event, EventId, EventKind, EventRecord, ExecutionId, InstanceStart, Mailbox,
+    MessageBody, ParentLink, Payload, Refusal, RetryPolicy,
 };
 use perdure_provider::{NewInstance, StatusChange, TurnCommit};
 
@@ -145,6 +145,14 @@ pub async fn every_kind_of_event_comes_back(store: &Store) {
         parent: Some(parent),
         custom_status: payload(),
     };
+    let start = || InstanceStart {
+        id: "other".into(),
+        name: "flow".into(),
+        version: "1.0.0".into(),
+        input: payload(),
+        tags: payload(),
+        priority: -7,
+    };
     let events = vec![
         Event::ActivityScheduled {
             name: "step".into(),
@@ -168,6 +176,32 @@ pub async fn every_kind_of_event_comes_back(store: &Store) {
         },
         Event::TimerCreated { fire_at_ms: -1 },
         Event::TimerFired { timer: EventId(6) },
+        Event::ChildScheduled(start()),
+        Event::ChildCompleted {
+            scheduled: EventId(8),
+            output: payload(),
+        },
+        Event::ChildFailed {
+            scheduled: EventId(8),
+            failure: ChildFailure::Terminated,
+            error: payload(),
+        },
+        Event::InstanceStarted(start()),
+        Event::MessageSent {
+            instance: "other".into(),
+            mailbox: Mailbox::Event("go".into()),
+            payload: payload(),
+        },
+        Event::MessageSent {
+            instance: "other".into(),
+            mailbox: Mailbox::Queue("jobs".into()),
+            payload: None,
+        },
+        Event::OperationConfirmed { scheduled: EventId(11) },
+        Event::OperationRefused {
+            scheduled: EventId(12),
+            refusal: Refusal::InstanceEnded,
+        },
         Event::OperationCancelled { scheduled: EventId(6) },
         Event::MessageReceived {
             mailbox: Mailbox::Event("go".into()),

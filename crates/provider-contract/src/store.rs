@@ -334,6 +334,7 @@ pub(crate) fn turn(instance: &AcquiredInstance, worker: &WorkerId) -> TurnCommit
         consumed: Vec::new(),
         seen: instance.messages.last().map_or(MessageSeq(0), |message| message.seq),
         custom_status: None,
+        to_others: None,
         after: AfterTurn::Hold,
         tell_status: false,
         time_ms: START_MS + 1,

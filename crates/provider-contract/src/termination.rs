@@ -11,7 +11,11 @@ async fn terminated(store: Handle<'_>, key: InstanceKey, events: u64, owner: Opt
     let reason: Payload = Some("\"enough\"".into());
     assert_eq!(
         store.terminate("a", reason.clone()).await,
-        Outcome::Terminated { key, owner }
+        Outcome::Terminated {
+            key,
+            owner,
+            receivers: Vec::new()
+        }
     );
     let status = store.status("a").await;
     assert_eq!(

@@ -76,6 +76,7 @@ pub async fn of_one_instance_may_follow_each_other_in_a_batch(store: &Store) {
     let committed = Outcome::Committed {
         status: None,
         wake_at_ms: None,
+        others: None,
     };
     assert_eq!(outcomes, [committed.clone(), committed]);
     assert_eq!(store.status("a").await.custom_status_version, 2);
@@ -339,6 +340,7 @@ pub async fn of_a_thousand_instances_fit_a_batch(store: &Store) {
             consumed: Vec::new(),
             seen: perdure_engine::MessageSeq(0),
             custom_status: None,
+            to_others: None,
             after: AfterTurn::Hold,
             tell_status: false,
             time_ms: START_MS,
@@ -351,7 +353,8 @@ pub async fn of_a_thousand_instances_fit_a_batch(store: &Store) {
         vec![
             Outcome::Committed {
                 status: None,
-                wake_at_ms: None
+                wake_at_ms: None,
+                others: None
             };
             1_000
         ]

@@ -157,6 +157,7 @@ fn turn(key: InstanceKey, n: usize, worker: &WorkerId) -> Write {
         consumed: Vec::new(),
         seen: MessageSeq(0),
         custom_status: None,
+        to_others: None,
         after: AfterTurn::Hold,
         tell_status: false,
         time_ms: START_MS + n as i64,

@@ -8,15 +8,16 @@ use crate::error::Failure;
 use crate::options::INBOX_SCAN_MAX;
 use crate::rows::{integer, message};
 
-const OF_INSTANCE: &str = "SELECT seq, kind, name, payload FROM messages WHERE instance_key = ?1 ORDER BY seq";
+const OF_INSTANCE: &str =
+    "SELECT seq, kind, name, payload, execution, ref_id FROM messages WHERE instance_key = ?1 ORDER BY seq";
 
 /// Walks over the messages after a number: good when these are few, whatever the worker owns.
-const BY_NUMBER: &str = "SELECT m.seq, m.kind, m.name, m.payload, m.instance_key
+const BY_NUMBER: &str = "SELECT m.seq, m.kind, m.name, m.payload, m.execution, m.ref_id, m.instance_key
     FROM messages m CROSS JOIN instances i ON i.key = m.instance_key
     WHERE m.seq > ?2 AND i.owner = ?1 ORDER BY m.seq LIMIT ?3";
 
 /// Walks over what the worker owns: good when many messages wait for instances of others, or for suspended ones.
-const BY_OWNER: &str = "SELECT m.seq, m.kind, m.name, m.payload, m.instance_key
+const BY_OWNER: &str = "SELECT m.seq, m.kind, m.name, m.payload, m.execution, m.ref_id, m.instance_key
     FROM instances i CROSS JOIN messages m ON m.instance_key = i.key
     WHERE i.owner = ?1 AND m.seq > ?2 ORDER BY m.seq LIMIT ?3";
 
@@ -48,7 +49,7 @@ pub(crate) fn of_worker(
     let mut rows = statement.query(params![&*worker.0, after, integer(limit as u64)])?;
     let mut messages = Vec::new();
     while let Some(row) = rows.next()? {
-        messages.push((InstanceKey(row.get(4)?), message(row)?));
+        messages.push((InstanceKey(row.get(6)?), message(row)?));
     }
     Ok(messages)
 }

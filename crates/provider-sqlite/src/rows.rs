@@ -2,7 +2,10 @@
 
 use std::fmt::Display;
 
-use perdure_engine::{EventId, EventKind, EventRecord, ExecutionId, Mailbox, Message, MessageBody, MessageSeq};
+use perdure_engine::{
+    ChildFailure, EventId, EventKind, EventRecord, ExecutionId, Mailbox, Message, MessageBody, MessageSeq, Refusal,
+    Settlement,
+};
 use perdure_provider::{InstanceKey, Status};
 use rusqlite::types::{Type, ValueRef};
 use rusqlite::{Connection, Row, params};
@@ -97,41 +100,90 @@ fn unreadable(error: rusqlite::Error, what: impl Display) -> Failure {
     }
 }
 
-/// How a body is kept: its kind, mailbox and payload.
-pub(crate) fn message_columns(body: &MessageBody) -> (&'static str, Option<&str>, Option<&str>) {
-    match body {
-        MessageBody::Mail {
-            mailbox: Mailbox::Event(name),
-            payload,
-        } => ("Event", Some(name), payload.as_deref()),
-        MessageBody::Mail {
-            mailbox: Mailbox::Queue(name),
-            payload,
-        } => ("Queue", Some(name), payload.as_deref()),
-        MessageBody::Cancel { reason } => ("Cancel", None, reason.as_deref()),
+/// A body as it is kept.
+#[derive(Default)]
+pub(crate) struct MessageColumns<'b> {
+    pub(crate) kind: &'static str,
+    /// Of the mailbox, or why something was refused.
+    pub(crate) name: Option<&'b str>,
+    pub(crate) payload: Option<&'b str>,
+    pub(crate) execution: Option<i64>,
+    pub(crate) ref_id: Option<i64>,
+}
+
+impl<'b> MessageColumns<'b> {
+    pub(crate) fn of(body: &'b MessageBody) -> Self {
+        let (kind, name, payload) = match body {
+            MessageBody::Mail {
+                mailbox: Mailbox::Event(name),
+                payload,
+            } => ("Event", Some(name.as_str()), payload),
+            MessageBody::Mail {
+                mailbox: Mailbox::Queue(name),
+                payload,
+            } => ("Queue", Some(name.as_str()), payload),
+            MessageBody::Cancel { reason } => ("Cancel", None, reason),
+            MessageBody::Settled {
+                execution,
+                scheduled,
+                settlement,
+            } => {
+                let (kind, name, payload) = match settlement {
+                    Settlement::Completed(output) => ("ChildCompleted", None, output),
+                    Settlement::Failed(ChildFailure::Failed, error) => ("ChildFailed", None, error),
+                    Settlement::Failed(ChildFailure::Cancelled, error) => ("ChildCancelled", None, error),
+                    Settlement::Failed(ChildFailure::Terminated, reason) => ("ChildTerminated", None, reason),
+                    Settlement::Refused(refusal) => ("Refused", Some(refusal.as_str()), &None),
+                };
+                return Self {
+                    kind,
+                    name,
+                    payload: payload.as_deref(),
+                    execution: Some(integer(execution.0)),
+                    ref_id: Some(integer(scheduled.0)),
+                };
+            }
+        };
+        Self {
+            kind,
+            name,
+            payload: payload.as_deref(),
+            ..Self::default()
+        }
     }
 }
 
-/// The message in a row that begins with `seq, kind, name, payload`.
+/// The message in a row that begins with `seq, kind, name, payload, execution, ref_id`.
 pub(crate) fn message(row: &Row<'_>) -> Result<Message, Failure> {
     let seq = MessageSeq(number(row, 0)?);
-    let body = || -> rusqlite::Result<MessageBody> {
-        let payload = row.get(3)?;
-        let mailbox: fn(String) -> Mailbox = match row.get_ref(1)?.as_str()? {
-            "Event" => Mailbox::Event,
-            "Queue" => Mailbox::Queue,
-            _ => {
-                word(row, 1, |kind| (kind == "Cancel").then_some(()))?;
-                return Ok(MessageBody::Cancel { reason: payload });
-            }
-        };
-        Ok(MessageBody::Mail {
-            mailbox: mailbox(row.get(2)?),
-            payload,
-        })
-    };
     Ok(Message {
         seq,
-        body: body().map_err(|error| unreadable(error, format_args!("message {seq}")))?,
+        body: body(row).map_err(|error| unreadable(error, format_args!("message {seq}")))?,
+    })
+}
+
+fn body(row: &Row<'_>) -> rusqlite::Result<MessageBody> {
+    let payload = || row.get(3);
+    let mail = |mailbox: fn(String) -> Mailbox| {
+        Ok(MessageBody::Mail {
+            mailbox: mailbox(row.get(2)?),
+            payload: payload()?,
+        })
+    };
+    let settlement = match row.get_ref(1)?.as_str()? {
+        "Event" => return mail(Mailbox::Event),
+        "Queue" => return mail(Mailbox::Queue),
+        "Cancel" => return Ok(MessageBody::Cancel { reason: payload()? }),
+        "ChildCompleted" => Settlement::Completed(payload()?),
+        "ChildFailed" => Settlement::Failed(ChildFailure::Failed, payload()?),
+        "ChildCancelled" => Settlement::Failed(ChildFailure::Cancelled, payload()?),
+        "ChildTerminated" => Settlement::Failed(ChildFailure::Terminated, payload()?),
+        "Refused" => Settlement::Refused(word(row, 2, Refusal::parse)?),
+        _ => return word(row, 1, |_| None),
+    };
+    Ok(MessageBody::Settled {
+        execution: ExecutionId(number(row, 4)?),
+        scheduled: EventId(number(row, 5)?),
+        settlement,
     })
 }

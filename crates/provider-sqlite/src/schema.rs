@@ -10,7 +10,10 @@ use crate::error::Failure;
 const APPLICATION_ID: i64 = 0x5065_7264;
 
 /// Migrations; the one at place n brings version n to version n + 1 (`PRAGMA user_version`).
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_first.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_first.sql"),
+    include_str!("migrations/0002_children.sql"),
+];
 
 /// First and last row of each tree, in the order in which the tree is kept.
 const PROBES: &[&str] = &[
@@ -19,6 +22,7 @@ const PROBES: &[&str] = &[
     "SELECT id FROM instances ORDER BY id LIMIT 1",
     "SELECT wake_at FROM instances INDEXED BY instances_due WHERE wake_at IS NOT NULL ORDER BY name, version, priority, wake_at LIMIT 1",
     "SELECT owner FROM instances INDEXED BY instances_owner WHERE owner IS NOT NULL ORDER BY owner LIMIT 1",
+    "SELECT parent_key FROM instances INDEXED BY instances_parent WHERE parent_key IS NOT NULL ORDER BY parent_key LIMIT 1",
     "SELECT * FROM history ORDER BY rowid LIMIT 1",
     "SELECT * FROM history ORDER BY rowid DESC LIMIT 1",
     "SELECT event_id FROM history ORDER BY instance_key, execution, event_id LIMIT 1",

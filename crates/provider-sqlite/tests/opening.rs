@@ -11,7 +11,7 @@ use perdure_provider::{Provider, ProviderError, ProviderErrorKind as Kind};
 use perdure_provider_sqlite::{Durability, SqliteOptions, SqliteProvider};
 use rusqlite::Connection;
 
-use common::{Directory, open, system_clock};
+use common::{Directory, commit, open, start, started, system_clock};
 
 fn refused(path: impl AsRef<Path>) -> ProviderError {
     match SqliteProvider::open(path.as_ref(), SqliteOptions::default()) {
@@ -53,7 +53,7 @@ fn a_store_is_made_and_opened_again() {
     );
     let raw = Connection::open(&path).unwrap();
     let pragma = |name| raw.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
-    assert_eq!((pragma("application_id"), pragma("user_version")), (0x5065_7264, 1));
+    assert_eq!((pragma("application_id"), pragma("user_version")), (0x5065_7264, 2));
     assert_eq!(
         raw.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))
             .unwrap(),
@@ -188,6 +188,39 @@ fn the_database_of_another_application_in_use_is_left_alone() {
     assert_eq!(fs::read(directory.join("wal.db-wal")).unwrap(), log);
 }
 
+/// What an older release left is there after its migration, and goes on.
+#[tokio::test]
+async fn an_older_schema_is_migrated() {
+    let directory = Directory::new();
+    let path = directory.join("store.db");
+    let raw = Connection::open(&path).unwrap();
+    raw.execute_batch(include_str!("../src/migrations/0001_first.sql"))
+        .unwrap();
+    raw.execute_batch(
+        "PRAGMA application_id = 0x50657264; PRAGMA user_version = 1;
+         INSERT INTO instances (id, name, version, execution, status, epoch, next_event_id, turns, wake_at,
+           custom_status_version, priority, created_at, updated_at)
+           VALUES ('old', 'flow', '1', 1, 'Running', 3, 2, 1, 0, 0, 0, 7, 7);
+         INSERT INTO messages (instance_key, kind, name, payload, time) VALUES (1, 'Event', 'go', '1', 7);",
+    )
+    .unwrap();
+    drop(raw);
+    let store = open(&path, system_clock());
+    let status = store
+        .statuses(vec!["old".into()])
+        .await
+        .unwrap()
+        .pop()
+        .flatten()
+        .expect("it is there");
+    assert_eq!(
+        (status.id.as_str(), status.created_at_ms, status.parent_id),
+        ("old", 7, None)
+    );
+    assert_eq!(store.read_messages(status.key).await.unwrap().len(), 1);
+    started(&commit(&store, vec![start("new")]));
+}
+
 #[test]
 fn a_newer_schema_is_refused() {
     let directory = Directory::new();
@@ -199,9 +232,9 @@ fn a_newer_schema_is_refused() {
         .unwrap();
     let kind = Kind::SchemaVersion {
         found: 99,
-        supported: 1,
+        supported: 2,
     };
-    refused_untouched(&directory, &path, kind, &["newer Perdure", "version 99", "up to 1"]);
+    refused_untouched(&directory, &path, kind, &["newer Perdure", "version 99", "up to 2"]);
 }
 
 /// A store with something in each table, checkpointed and closed.

@@ -1,6 +1,6 @@
 //! What Perdure needs of a store: `trait Provider` and its types. It knows nothing of any SQL.
 //!
-//! Invariants that every provider keeps (checked by `perdure-provider-contract`, cited as P1 to P10):
+//! Invariants that every provider keeps (checked by `perdure-provider-contract`, cited as P1 to P11):
 //!
 //! - **P1** A batch of [`Write`]s is one transaction, or several; each write in it is atomic by itself, and outcomes come in order.
 //! - **P2** A [`TurnCommit`] is fenced by owner, epoch and next event id: a part that does not match changes nothing and is
@@ -14,6 +14,8 @@
 //! - **P9** Leases and due times are compared with the store's clock alone.
 //! - **P10** An execution that continues as new ends, and the next begins, in one commit. What waits for the instance and the custom status
 //!   stay; the history of the former execution can be read as before.
+//! - **P11** What a turn starts, sends and cancels is written with it, or nothing of either. The end of a child, however it comes, tells the
+//!   execution that started it, in the same commit; the end of an instance from outside cancels its children.
 
 mod clock;
 mod error;
@@ -28,5 +30,6 @@ pub use instance::{Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, Inst
 pub use provider::{ChangeListener, CommitDone, Provider, ProviderInfo};
 pub use worker::{NewWorker, Worker, WorkerId};
 pub use write::{
-    AfterTurn, NewInstance, NewMessage, NextExecution, OnConflict, Outcome, StatusChange, Terminate, TurnCommit, Write,
+    AfterTurn, NewInstance, NewMessage, NextExecution, OnConflict, OtherMessage, OtherStart, Others, Outcome,
+    Receivers, StatusChange, Terminate, ToOthers, TurnCommit, Write,
 };

@@ -125,6 +125,8 @@ pub struct TurnCommit {
     pub seen: MessageSeq,
     /// New custom status, if it changed.
     pub custom_status: Option<StatusChange>,
+    /// What goes to other instances with it.
+    pub to_others: Option<Box<ToOthers>>,
     /// What becomes of the instance.
     pub after: AfterTurn,
     /// Somebody waits for what the turn changes: the answer tells the status after it.
@@ -139,8 +141,42 @@ impl TurnCommit {
             AfterTurn::ContinueAsNew(next) => len(&next.first_event.payload),
             _ => 0,
         };
-        next + self.events.iter().map(|event| len(&event.payload)).sum::<usize>()
+        // What goes to others is in the events, too, and written a second time.
+        let events: usize = self.events.iter().map(|event| len(&event.payload)).sum();
+        next + events * if self.to_others.is_some() { 2 } else { 1 }
     }
+}
+
+/// What a turn does to other instances: starts, then messages, then cancellations. What is refused is told to the instance by a message
+/// of kind `Settled`.
+#[derive(Clone, Debug, Default)]
+pub struct ToOthers {
+    /// Instances to start.
+    pub starts: Vec<OtherStart>,
+    /// Messages to send.
+    pub messages: Vec<OtherMessage>,
+    /// Children of this execution to cancel, by the event that started them. One that has ended, or never was, is none.
+    pub cancelled: Vec<EventId>,
+}
+
+/// A start that goes with a turn.
+#[derive(Clone, Debug)]
+pub struct OtherStart {
+    /// The event that asked for it.
+    pub scheduled: EventId,
+    /// Whether it is a child: its end is told to this execution, and the end of this instance cancels it.
+    pub is_child: bool,
+    /// What to start. It has no first turn.
+    pub instance: NewInstance,
+}
+
+/// A message that goes with a turn.
+#[derive(Clone, Debug)]
+pub struct OtherMessage {
+    /// The event that asked for it.
+    pub scheduled: EventId,
+    /// What to send.
+    pub message: NewMessage,
 }
 
 /// A change of the custom status.
@@ -214,6 +250,8 @@ pub enum Outcome {
         key: InstanceKey,
         /// Its owner until now.
         owner: Option<WorkerId>,
+        /// Whoever got a message by that: its parent, its children.
+        receivers: Receivers,
     },
     /// A suspended instance is due now.
     Resumed,
@@ -235,7 +273,23 @@ pub enum Outcome {
         status: Option<Box<InstanceStatus>>,
         /// When it was released: when it is due, ms since 1970. `None` when it was not released or sleeps until a message comes.
         wake_at_ms: Option<i64>,
+        /// What it did to other instances, if anything.
+        others: Option<Box<Others>>,
     },
     /// The turn's owner, epoch or next event id is not the store's; nothing of it was written.
     Fenced,
+}
+
+/// The owners of instances that got messages, in order, each once in a row; `None`: an instance that is due now, for whoever acquires it.
+pub type Receivers = Vec<Option<WorkerId>>;
+
+/// What a committed turn did to other instances.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Others {
+    /// What came of its starts, in order: `Started` or `Exists`.
+    pub started: Vec<Outcome>,
+    /// Whoever got a message: those that it sent to, its children, its parent.
+    pub receivers: Receivers,
+    /// A start or message was refused, and a message to the instance itself says so.
+    pub refused: bool,
 }

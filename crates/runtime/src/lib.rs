@@ -14,6 +14,7 @@ mod loading;
 mod maps;
 mod metrics;
 mod options;
+mod others;
 mod registry;
 mod report;
 mod retry;

@@ -398,6 +398,7 @@ impl Session {
                 consumed: Vec::new(),
                 seen: core.seen,
                 custom_status: None,
+                to_others: None,
                 after: AfterTurn::Suspend {
                     report: report.into_text(),
                 },

@@ -197,14 +197,7 @@ impl Store {
         let this = Arc::clone(self);
         self.write(Write::Message(message), move |outcome| match outcome {
             Ok(Outcome::Delivered { owner, .. }) => {
-                match owner {
-                    None => this.work_is_due(),
-                    Some(owner) => {
-                        for worker in this.workers().iter().filter(|w| *w.worker() == owner) {
-                            worker.look_for_messages();
-                        }
-                    }
-                }
+                this.told(&[owner]);
                 reply(Ok(()));
             }
             Ok(Outcome::NotFound) => reply(Err(RuntimeError::InstanceNotFound { id })),
@@ -223,7 +216,8 @@ impl Store {
         });
         let this = Arc::clone(self);
         self.write(write, move |outcome| match outcome {
-            Ok(Outcome::Terminated { key, .. }) => {
+            Ok(Outcome::Terminated { key, receivers, .. }) => {
+                this.told(&receivers);
                 for worker in this.workers() {
                     worker.terminated(key);
                 }
@@ -343,8 +337,20 @@ impl Store {
         });
     }
 
+    /// Instances got messages: these are their owners.
+    pub(crate) fn told(&self, receivers: &[Option<WorkerId>]) {
+        if receivers.contains(&None) {
+            self.work_is_due();
+        }
+        for worker in self.workers() {
+            if receivers.iter().flatten().any(|owner| owner == worker.worker()) {
+                worker.look_for_messages();
+            }
+        }
+    }
+
     /// Some instance is due: whoever can run it should look.
-    fn work_is_due(&self) {
+    pub(crate) fn work_is_due(&self) {
         for worker in self.workers() {
             worker.look_for_work();
         }
@@ -376,6 +382,6 @@ fn unexpected(outcome: Result<Outcome, RuntimeError>) -> RuntimeError {
 }
 
 /// Seed of an execution's random numbers: as random as a UUID.
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     uuid::Uuid::new_v4().as_u64_pair().1 ^ uuid::Uuid::new_v4().as_u64_pair().0
 }

@@ -19,6 +19,7 @@ use crate::instance::{Core, Instance};
 use crate::job::{Level, Queued};
 use crate::maps::Turn;
 use crate::options::HOLD_TIMER_MS;
+use crate::others::{self, Claimed};
 use crate::report::Report;
 use crate::session::{Alarm, Session};
 
@@ -135,10 +136,16 @@ pub(crate) fn end(turn: Turn) {
         return go_on(&session, &instance, core, kept);
     }
     if core.process.block() {
-        let kept = Kept::of(&mut output, after);
-        let commit = commit_of(&session, &instance, &core, output, &kept, now);
+        let mut kept = Kept::of(&mut output, after);
+        let to_others = output.to_others.take();
+        let mut commit = commit_of(&session, &instance, &core, output, &kept, now);
         let start = core.start.take();
         drop(core);
+        if let Some(to_others) = to_others {
+            let (to_others, claimed) = others::prepare(&session, &instance, *to_others, now);
+            commit.to_others = Some(to_others);
+            kept.claimed = claimed;
+        }
         let store = Arc::clone(&session.shared.store);
         let Some(start) = start else {
             let done = Box::new(move |answer| answered(&session, &instance, kept, answer));
@@ -199,8 +206,10 @@ struct Kept {
     next_event_id: EventId,
     /// Somebody may wait for what it changes.
     changes_status: bool,
-    /// Messages came for an instance that was just started, before it was known here: they are to be read.
+    /// Messages came for the instance that nobody tells of: they are to be read.
     came_early: bool,
+    /// What it started and claimed.
+    claimed: Claimed,
 }
 
 impl Kept {
@@ -212,6 +221,7 @@ impl Kept {
             changes_status: output.custom_status.is_some() || matches!(after, AfterTurn::End { .. }),
             after,
             came_early: false,
+            claimed: Claimed::new(),
         }
     }
 }
@@ -234,6 +244,7 @@ fn commit_of(
         consumed: output.consumed,
         seen: core.seen,
         custom_status: output.custom_status.map(|value| StatusChange { value }),
+        to_others: None,
         tell_status: kept.changes_status && session.shared.store.watch.awaits(&instance.id),
         after: kept.after.clone(),
         time_ms: now,
@@ -241,11 +252,19 @@ fn commit_of(
 }
 
 /// The commit was answered; called on a thread of the provider.
-fn answered(session: &Arc<Session>, instance: &Arc<Instance>, kept: Kept, answer: Result<Outcome, ProviderError>) {
+fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, answer: Result<Outcome, ProviderError>) {
     let store = &session.shared.store;
     match answer {
-        Ok(Outcome::Committed { wake_at_ms, status }) => {
+        Ok(Outcome::Committed {
+            wake_at_ms,
+            status,
+            others,
+        }) => {
             let changes_status = kept.changes_status;
+            if let Some(others) = others {
+                kept.came_early |= others.refused;
+                others::written(session, std::mem::take(&mut kept.claimed), *others);
+            }
             let mut core = instance.lock();
             core.next_event_id = kept.next_event_id;
             match kept.after {

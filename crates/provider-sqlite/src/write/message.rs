@@ -1,12 +1,12 @@
 //! A message into an instance's mailbox.
 
-use perdure_engine::MessageSeq;
+use perdure_engine::{MessageBody, MessageSeq};
 use perdure_provider::{NewMessage, Outcome, Status};
 use rusqlite::params;
 
-use super::find;
+use super::{Found, find};
 use crate::error::Failure;
-use crate::rows::message_columns;
+use crate::rows::MessageColumns;
 use crate::session::Session;
 
 pub(super) fn send(session: &mut Session<'_>, message: &NewMessage) -> Result<Outcome, Failure> {
@@ -18,11 +18,32 @@ pub(super) fn send(session: &mut Session<'_>, message: &NewMessage) -> Result<Ou
             status: instance.status,
         });
     }
-    let (kind, name, payload) = message_columns(&message.body);
+    let seq = put(session, &instance, &message.body, message.time_ms)?;
+    Ok(Outcome::Delivered {
+        key: instance.key,
+        seq,
+        owner: instance.owner,
+    })
+}
+
+/// Put a message into the mailbox of an instance that has not ended, and wake it if it sleeps.
+pub(super) fn put(
+    session: &Session<'_>,
+    instance: &Found,
+    body: &MessageBody,
+    time_ms: i64,
+) -> Result<MessageSeq, Failure> {
+    let MessageColumns {
+        kind,
+        name,
+        payload,
+        execution,
+        ref_id,
+    } = MessageColumns::of(body);
     // Numbers rise in the order in which transactions commit, because one transaction writes at a time (P5).
     session.execute(
-        "INSERT INTO messages (instance_key, kind, name, payload, time) VALUES (?1, ?2, ?3, ?4, ?5)",
-        params![instance.key.0, kind, name, payload, message.time_ms],
+        "INSERT INTO messages (instance_key, kind, name, payload, time, execution, ref_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![instance.key.0, kind, name, payload, time_ms, execution, ref_id],
     )?;
     let seq = session.connection().last_insert_rowid();
     if instance.owner.is_none() && instance.status != Status::Suspended {
@@ -32,10 +53,5 @@ pub(super) fn send(session: &mut Session<'_>, message: &NewMessage) -> Result<Ou
             params![instance.key.0, session.now_ms()],
         )?;
     }
-    let seq = MessageSeq(u64::try_from(seq).expect("AUTOINCREMENT counts from 1"));
-    Ok(Outcome::Delivered {
-        key: instance.key,
-        seq,
-        owner: instance.owner,
-    })
+    Ok(MessageSeq(u64::try_from(seq).expect("AUTOINCREMENT counts from 1")))
 }

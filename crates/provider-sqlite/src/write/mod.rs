@@ -2,29 +2,30 @@
 //! batch back whole (P1).
 
 mod message;
+mod others;
 mod start;
 mod terminate;
 mod turn;
 
 use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{InstanceKey, Outcome, Status, WorkerId, Write};
-use rusqlite::params;
+use rusqlite::{Row, params};
 
 use crate::error::Failure;
-use crate::rows::{number, status};
+use crate::rows::{integer, number, status};
 use crate::session::Session;
 
 pub(crate) fn run(session: &mut Session<'_>, write: &Write) -> Result<Outcome, Failure> {
     match write {
         Write::Turn(turn) => turn::commit(session, turn, turn.key, turn.epoch),
-        Write::Start(instance) => start::start(session, instance),
+        Write::Start(instance) => start::start(session, instance, None),
         Write::Message(message) => message::send(session, message),
         Write::Terminate(termination) => terminate::terminate(session, termination),
         Write::Resume { id, time_ms } => terminate::resume(session, id, *time_ms),
     }
 }
 
-/// An instance as the writes that name it by its id need it.
+/// An instance as the writes that do not come from its owner need it.
 struct Found {
     key: InstanceKey,
     status: Status,
@@ -33,18 +34,47 @@ struct Found {
     next_event_id: EventId,
 }
 
+macro_rules! found_where {
+    ($which:literal) => {
+        concat!(
+            "SELECT key, status, owner, execution, next_event_id FROM instances WHERE ",
+            $which
+        )
+    };
+}
+
 fn find(session: &Session<'_>, id: &str) -> Result<Option<Found>, Failure> {
-    session.query_optional(
-        "SELECT key, status, owner, execution, next_event_id FROM instances WHERE id = ?1",
-        params![id],
-        |row| {
-            Ok(Found {
-                key: InstanceKey(row.get(0)?),
-                status: status(row, 1)?,
-                owner: row.get::<_, Option<String>>(2)?.map(|owner| WorkerId(owner.into())),
-                execution: ExecutionId(number(row, 3)?),
-                next_event_id: EventId(number(row, 4)?),
-            })
-        },
-    )
+    session.query_optional(found_where!("id = ?1"), params![id], found)
+}
+
+fn find_by_key(session: &Session<'_>, key: InstanceKey) -> Result<Option<Found>, Failure> {
+    session.query_optional(found_where!("key = ?1"), params![key.0], found)
+}
+
+/// The children of an instance that have not ended: all, or that of one event of an execution.
+fn find_children(
+    session: &Session<'_>,
+    parent: InstanceKey,
+    of: Option<(ExecutionId, EventId)>,
+) -> Result<Vec<Found>, Failure> {
+    let mut children = match of {
+        None => session.query_all(found_where!("parent_key = ?1"), params![parent.0], found),
+        Some((execution, event)) => session.query_all(
+            found_where!("parent_key = ?1 AND parent_execution = ?2 AND parent_event = ?3"),
+            params![parent.0, integer(execution.0), integer(event.0)],
+            found,
+        ),
+    }?;
+    children.retain(|child| !child.status.is_terminal());
+    Ok(children)
+}
+
+fn found(row: &Row<'_>) -> rusqlite::Result<Found> {
+    Ok(Found {
+        key: InstanceKey(row.get(0)?),
+        status: status(row, 1)?,
+        owner: row.get::<_, Option<String>>(2)?.map(|owner| WorkerId(owner.into())),
+        execution: ExecutionId(number(row, 3)?),
+        next_event_id: EventId(number(row, 4)?),
+    })
 }

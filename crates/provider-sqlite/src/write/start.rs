@@ -4,13 +4,18 @@ use perdure_engine::{EventId, EventKind, EventRecord, ExecutionId};
 use perdure_provider::{Epoch, InstanceKey, NewInstance, OnConflict, Outcome};
 use rusqlite::params;
 
+use super::others::Parent;
 use super::{Found, find, turn};
 use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
 use crate::worker;
 
-pub(super) fn start(session: &mut Session<'_>, instance: &NewInstance) -> Result<Outcome, Failure> {
+pub(super) fn start(
+    session: &mut Session<'_>,
+    instance: &NewInstance,
+    parent: Option<&Parent>,
+) -> Result<Outcome, Failure> {
     let first = &instance.first_event;
     if !is_start(first) {
         return Err(Failure::internal(format!(
@@ -32,8 +37,8 @@ pub(super) fn start(session: &mut Session<'_>, instance: &NewInstance) -> Result
     let insert = |session: &Session<'_>| {
         session.execute(
             "INSERT INTO instances (id, name, version, execution, status, owner, epoch, next_event_id, turns, wake_at,
-               custom_status_version, priority, parent_id, tags, created_at, updated_at)
-             VALUES (?1, ?2, ?3, ?4, 'Pending', ?5, ?6, ?7, 0, ?8, 0, ?9, ?10, ?11, ?12, ?12)
+               custom_status_version, priority, parent_id, tags, created_at, updated_at, parent_key, parent_execution, parent_event)
+             VALUES (?1, ?2, ?3, ?4, 'Pending', ?5, ?6, ?7, 0, ?8, 0, ?9, ?10, ?11, ?12, ?12, ?13, ?14, ?15)
              ON CONFLICT (id) DO NOTHING",
             params![
                 instance.id,
@@ -48,6 +53,9 @@ pub(super) fn start(session: &mut Session<'_>, instance: &NewInstance) -> Result
                 instance.parent_id,
                 instance.tags,
                 first.time_ms,
+                parent.map(|parent| parent.key.0),
+                parent.map(|parent| integer(parent.execution.0)),
+                parent.map(|parent| integer(parent.event.0)),
             ],
         )
     };

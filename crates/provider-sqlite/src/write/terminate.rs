@@ -4,7 +4,7 @@ use perdure_engine::{Event, EventRecord};
 use perdure_provider::{Outcome, Status, Terminate};
 use rusqlite::params;
 
-use super::find;
+use super::{find, others};
 use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
@@ -31,9 +31,16 @@ pub(super) fn terminate(session: &mut Session<'_>, termination: &Terminate) -> R
         params![instance.key.0, termination.time_ms],
     )?;
     session.execute("DELETE FROM messages WHERE instance_key = ?1", params![instance.key.0])?;
+    let mut receivers = Vec::new();
+    if let Some(parent) = others::parent_of(session, instance.key)? {
+        let settlement = others::settlement(Status::Terminated, termination.reason.clone());
+        others::tell(session, &parent, settlement, termination.time_ms, &mut receivers)?;
+    }
+    others::cancel_children(session, instance.key, termination.time_ms, &mut receivers)?;
     Ok(Outcome::Terminated {
         key: instance.key,
         owner: instance.owner,
+        receivers,
     })
 }
 

@@ -1,9 +1,10 @@
 //! What a turn did (architecture, section 2): one fenced update and one insert for each event; the rest only when it is needed.
 
 use perdure_engine::{EventId, EventKind};
-use perdure_provider::{AfterTurn, Epoch, InstanceKey, Outcome, Status, TurnCommit};
+use perdure_provider::{AfterTurn, Epoch, InstanceKey, Others, Outcome, Status, TurnCommit};
 use rusqlite::params;
 
+use super::others::{self, Doer, Parent};
 use super::start::is_start;
 use crate::error::Failure;
 use crate::rows::integer;
@@ -18,7 +19,7 @@ pub(super) fn commit(
     epoch: Epoch,
 ) -> Result<Outcome, Failure> {
     let next = check(turn)?;
-    let Some(wake_at_ms) = advance(session, turn, key, epoch, next)? else {
+    let Some(Advanced { wake_at_ms, parent }) = advance(session, turn, key, epoch, next)? else {
         return Ok(Outcome::Fenced);
     };
     for event in &turn.events {
@@ -43,10 +44,38 @@ pub(super) fn commit(
         .tell_status
         .then(|| status::of(session.connection(), key))
         .transpose()?;
+    let others = to_others(session, turn, key, parent)?;
     Ok(Outcome::Committed {
         status: status.map(Box::new),
         wake_at_ms,
+        others,
     })
+}
+
+fn to_others(
+    session: &mut Session<'_>,
+    turn: &TurnCommit,
+    key: InstanceKey,
+    parent: Option<Parent>,
+) -> Result<Option<Box<Others>>, Failure> {
+    let mut did = match &turn.to_others {
+        None if parent.is_none() => return Ok(None),
+        None => Others::default(),
+        Some(to_others) => {
+            let doer = Doer {
+                key,
+                execution: turn.execution,
+                time_ms: turn.time_ms,
+            };
+            others::carry_out(session, doer, to_others)?
+        }
+    };
+    if let (Some(parent), AfterTurn::End { status }) = (parent, &turn.after) {
+        let result = turn.events.last().and_then(|last| last.payload.clone());
+        let settlement = others::settlement(*status, result);
+        others::tell(session, &parent, settlement, turn.time_ms, &mut did.receivers)?;
+    }
+    Ok(Some(Box::new(did)))
 }
 
 /// Refuse what must never be stored, before anything is written. Returns the id after the last event.
@@ -107,8 +136,25 @@ fn terminal(kind: EventKind) -> Option<End> {
     }
 }
 
-/// Move the instance on if the turn is still its owner's, and return when it is due if it was released; `None`: fenced
-/// off (P2). The fence is the update's own condition: an instance without an owner, and with it every one that has ended
+/// A turn that was not fenced off.
+#[derive(Default)]
+struct Advanced {
+    /// When the instance is due, if it was given back.
+    wake_at_ms: Option<i64>,
+    /// Who is to be told that it has ended, if it has.
+    parent: Option<Parent>,
+}
+
+impl Advanced {
+    fn due(wake_at_ms: Option<i64>) -> Self {
+        Self {
+            wake_at_ms,
+            parent: None,
+        }
+    }
+}
+
+/// Move the instance on if the turn is still its owner's; `None`: fenced off (P2). The fence is the update's own condition: an instance without an owner, and with it every one that has ended
 /// or is suspended, matches no worker.
 fn advance(
     session: &mut Session<'_>,
@@ -116,7 +162,7 @@ fn advance(
     key: InstanceKey,
     epoch: Epoch,
     next: EventId,
-) -> Result<Option<Option<i64>>, Failure> {
+) -> Result<Option<Advanced>, Failure> {
     let (key, owner) = (key.0, &*turn.worker.0);
     let (epoch, execution) = (integer(epoch.0), integer(turn.execution.0));
     let (fence, next) = (integer(turn.next_event_id.0), integer(next.0));
@@ -142,15 +188,25 @@ fn advance(
                     session.now_ms(),
                     wake_at_ms
                 ],
-                |row| row.get(0),
+                |row| row.get(0).map(Advanced::due),
             );
         }
-        AfterTurn::End { status } => session.execute(
-            "UPDATE instances SET next_event_id = ?6, turns = turns + 1, updated_at = ?7, status = ?8, owner = NULL,
-               wake_at = NULL, completed_at = ?7
-             WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4 AND next_event_id = ?5",
-            params![key, owner, epoch, execution, fence, next, turn.time_ms, status.as_str()],
-        )?,
+        AfterTurn::End { status } => {
+            return session.query_optional(
+                "UPDATE instances SET next_event_id = ?6, turns = turns + 1, updated_at = ?7, status = ?8, owner = NULL,
+                   wake_at = NULL, completed_at = ?7
+                 WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4 AND next_event_id = ?5
+                 RETURNING parent_key, parent_execution, parent_event",
+                params![key, owner, epoch, execution, fence, next, turn.time_ms, status.as_str()],
+                |row| {
+                    let parent = others::parent(row)?;
+                    Ok(Advanced {
+                        wake_at_ms: None,
+                        parent,
+                    })
+                },
+            );
+        }
         AfterTurn::ContinueAsNew(next) => {
             let due = (!next.hold).then(|| session.now_ms());
             let changed = session.execute(
@@ -169,7 +225,7 @@ fn advance(
                     due
                 ],
             )?;
-            return Ok((changed == 1).then_some(due));
+            return Ok((changed == 1).then(|| Advanced::due(due)));
         }
         // A suspension without events is no turn: an instance whose first turn never came about stays fresh.
         AfterTurn::Suspend { report } => session.execute(
@@ -189,7 +245,7 @@ fn advance(
             ],
         )?,
     };
-    Ok((changed == 1).then_some(None))
+    Ok((changed == 1).then(Advanced::default))
 }
 
 /// A consumed message goes with the turn that consumed it (P5). The owner alone consumes, so one that is not there

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use perdure_engine::{
-    ActivityOptions, Awaited, Command, Delivery, EventId, Mailbox, MessageBody, Outcome as End, Payload, RetryPolicy,
+    ActivityOptions, Awaited, Command, Delivery, EventId, InstanceStart, Mailbox, MessageBody, Outcome as End, Payload,
+    RetryPolicy,
 };
 use tokio::runtime::Handle;
 
@@ -36,6 +37,14 @@ pub(crate) enum Op {
     Status(&'static str),
     /// Log a line.
     Trace(&'static str),
+    /// Start a child, by the name of its orchestration and its id, and wait for it.
+    Child(&'static str, &'static str),
+    /// Start a child and go on.
+    SpawnChild(&'static str, &'static str),
+    /// Start an instance and wait until that is durable.
+    Detached(&'static str, &'static str),
+    /// Send an event to an instance and wait until that is durable.
+    Send(&'static str, &'static str),
     /// Continue as new, with a version, until the execution has this number.
     ContinueTo(u64, Option<&'static str>),
 }
@@ -292,6 +301,13 @@ impl Fixture {
                 Op::Activity(name) | Op::Spawn(name) => issue(schedule(name, 1))?,
                 Op::Retried(name) => issue(schedule(name, 100))?,
                 Op::Sleep(delay_ms) => issue(Command::CreateTimer { delay_ms: *delay_ms })?,
+                Op::Child(name, id) | Op::SpawnChild(name, id) => issue(Command::StartChild(instance(name, id)))?,
+                Op::Detached(name, id) => issue(Command::StartInstance(instance(name, id)))?,
+                Op::Send(id, event) => issue(Command::SendMessage {
+                    instance: (*id).into(),
+                    mailbox: Mailbox::Event((*event).into()),
+                    payload: None,
+                })?,
                 Op::Cancel => {
                     let scheduled = this.last.expect("something was scheduled");
                     runtime.issue(token, Command::CancelOperation { scheduled })?;
@@ -307,13 +323,13 @@ impl Fixture {
                 Op::Event(name) => awaited.mailboxes.push(Mailbox::Event((*name).into())),
             }
             match op {
-                Op::Spawn(_) | Op::Cancel | Op::Status(_) | Op::Trace(_) | Op::ContinueTo(..) => {
+                Op::Spawn(_) | Op::SpawnChild(..) | Op::Cancel | Op::Status(_) | Op::Trace(_) | Op::ContinueTo(..) => {
                     this.at += 1;
                     this.is_issued = false;
                     continue;
                 }
-                Op::Sleep(_) => awaited.timers.extend(this.last),
-                Op::Activity(_) | Op::Retried(_) | Op::Event(_) => {}
+                Op::Sleep(_) | Op::Detached(..) | Op::Send(..) => awaited.timers.extend(this.last),
+                Op::Activity(_) | Op::Retried(_) | Op::Event(_) | Op::Child(..) => {}
             }
             let Some(delivered) = runtime.step(token, awaited)? else {
                 return Ok(());
@@ -322,6 +338,14 @@ impl Fixture {
                 (Delivery::Message { .. }, Op::Event(_)) => true,
                 (Delivery::Succeeded { operation, .. } | Delivery::Failed { operation, .. }, _) => {
                     Some(*operation) == this.last && !matches!(op, Op::Event(_))
+                }
+                (Delivery::ChildFailed { operation, .. } | Delivery::Refused { operation, .. }, _) => {
+                    if Some(*operation) == this.last {
+                        generators.remove(&token);
+                        let why = format!("{:?}", delivered.delivery);
+                        return runtime.finish(token, End::Failed(Some(why)));
+                    }
+                    false
                 }
                 (Delivery::Cancel { .. }, _) => {
                     generators.remove(&token);
@@ -402,6 +426,17 @@ fn schedule(name: &str, max_attempts: u32) -> Command {
             retry,
             timeout_ms: None,
         },
+    }
+}
+
+fn instance(name: &str, id: &str) -> InstanceStart {
+    InstanceStart {
+        id: id.into(),
+        name: name.into(),
+        version: "1.0.0".into(),
+        input: None,
+        tags: None,
+        priority: 0,
     }
 }
 

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use perdure_engine::{EventId, EventRecord, ExecutionId, Message, MessageBody, MessageSeq, Payload};
+use perdure_engine::{
+    ChildFailure, EventId, EventRecord, ExecutionId, Message, MessageBody, MessageSeq, Payload, Refusal, Settlement,
+};
 use perdure_provider::{
     Acquire, Acquired, AcquiredInstance, AfterTurn, ChangeListener, Clock, CommitDone, Epoch, InstanceKey,
-    InstanceStatus, NewInstance, NewWorker, Outcome, Provider, ProviderError, ProviderErrorKind, ProviderInfo, Status,
-    TurnCommit, Worker, WorkerId, Write,
+    InstanceStatus, NewInstance, NewWorker, Others, Outcome, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
+    Status, ToOthers, TurnCommit, Worker, WorkerId, Write,
 };
 use tokio::sync::Notify;
 
@@ -44,6 +46,7 @@ pub(crate) struct Row {
     pub(crate) report: Option<String>,
     pub(crate) custom_status: Payload,
     pub(crate) custom_status_version: u64,
+    pub(crate) parent: Option<Parent>,
 }
 
 impl Row {
@@ -68,7 +71,7 @@ impl Row {
 }
 
 type Held = (Arc<Vec<Write>>, CommitDone);
-type Refusal = Box<dyn Fn(&Write) -> bool + Send>;
+type Refuse = Box<dyn Fn(&Write) -> bool + Send>;
 
 #[derive(Default)]
 struct State {
@@ -79,7 +82,7 @@ struct State {
     faults: HashMap<Call, VecDeque<ProviderErrorKind>>,
     held: HashSet<Call>,
     held_commits: VecDeque<Held>,
-    refusal: Option<Refusal>,
+    refusal: Option<Refuse>,
     answers_at_once: bool,
     batches: Vec<usize>,
     closed: bool,
@@ -230,35 +233,25 @@ impl Memory {
         let mut state = self.state.lock();
         let state = &mut *state;
         match write {
-            Write::Start(new) => start(state, now, new),
+            Write::Start(new) => start(state, now, new, None),
             Write::Turn(turn) => commit_turn(state, now, turn),
-            Write::Message(new) => {
-                let Some((key, row)) = state.rows.iter_mut().find(|(_, r)| r.id == new.instance) else {
-                    return Outcome::NotFound;
-                };
-                if row.status.is_terminal() {
-                    return Outcome::Ended { status: row.status };
-                }
-                if row.owner.is_none() && row.status != Status::Suspended {
-                    row.wake_at_ms = Some(now);
-                }
-                state.last_seq += 1;
-                state.messages.insert(state.last_seq, (*key, new.body.clone()));
-                Outcome::Delivered {
-                    key: InstanceKey(*key),
-                    seq: MessageSeq(state.last_seq),
-                    owner: row.owner.clone(),
-                }
-            }
+            Write::Message(new) => send(state, now, &new.instance, &new.body),
             Write::Terminate(terminate) => {
                 let Some((key, row)) = state.rows.iter_mut().find(|(_, r)| r.id == terminate.id) else {
                     return Outcome::NotFound;
                 };
+                let key = *key;
                 row.status = Status::Terminated;
                 row.wake_at_ms = None;
+                let owner = row.owner.take();
+                let settlement = Settlement::Failed(ChildFailure::Terminated, terminate.reason.clone());
+                let mut receivers = tell_parent(state, now, key, settlement);
+                let children: Vec<i64> = children_of(state, key, |_| true);
+                receivers.extend(children.into_iter().map(|child| put(state, now, child, CANCEL)));
                 Outcome::Terminated {
-                    key: InstanceKey(*key),
-                    owner: row.owner.take(),
+                    key: InstanceKey(key),
+                    owner,
+                    receivers,
                 }
             }
             Write::Resume { id, .. } => {
@@ -276,7 +269,105 @@ impl Memory {
     }
 }
 
-fn start(state: &mut State, now: i64, new: &NewInstance) -> Outcome {
+const CANCEL: MessageBody = MessageBody::Cancel { reason: None };
+
+/// Put a message into a mailbox; the receiver's owner.
+fn put(state: &mut State, now: i64, key: i64, body: MessageBody) -> Option<WorkerId> {
+    let row = state.rows.get_mut(&key).expect("the instance is there");
+    if row.owner.is_none() && row.status != Status::Suspended {
+        row.wake_at_ms = Some(now);
+    }
+    state.last_seq += 1;
+    state.messages.insert(state.last_seq, (key, body));
+    row.owner.clone()
+}
+
+fn send(state: &mut State, now: i64, id: &str, body: &MessageBody) -> Outcome {
+    let Some((key, row)) = state.rows.iter().find(|(_, r)| r.id == id) else {
+        return Outcome::NotFound;
+    };
+    if row.status.is_terminal() {
+        return Outcome::Ended { status: row.status };
+    }
+    let key = *key;
+    let owner = put(state, now, key, body.clone());
+    Outcome::Delivered {
+        key: InstanceKey(key),
+        seq: MessageSeq(state.last_seq),
+        owner,
+    }
+}
+
+/// Where a child reports to: key and execution of its parent, and the event that started it.
+type Parent = (i64, ExecutionId, EventId);
+
+fn children_of(state: &State, key: i64, is_asked_for: impl Fn(&Parent) -> bool) -> Vec<i64> {
+    let children = state.rows.iter().filter(|(_, row)| {
+        let parent = row.parent.filter(|parent| parent.0 == key && is_asked_for(parent));
+        parent.is_some() && !row.status.is_terminal()
+    });
+    children.map(|(key, _)| *key).collect()
+}
+
+fn tell(state: &mut State, now: i64, parent: Parent, settlement: Settlement) -> Option<Option<WorkerId>> {
+    let (key, execution, scheduled) = parent;
+    let row = &state.rows[&key];
+    if row.status.is_terminal() || row.execution != execution {
+        return None;
+    }
+    let body = MessageBody::Settled {
+        execution,
+        scheduled,
+        settlement,
+    };
+    Some(put(state, now, key, body))
+}
+
+fn tell_parent(state: &mut State, now: i64, child: i64, settlement: Settlement) -> Vec<Option<WorkerId>> {
+    let parent = state.rows[&child].parent;
+    parent
+        .and_then(|parent| tell(state, now, parent, settlement))
+        .into_iter()
+        .collect()
+}
+
+fn do_to_others(state: &mut State, now: i64, turn: &TurnCommit, to_others: &ToOthers) -> Others {
+    let mut others = Others::default();
+    let mut refused = Vec::new();
+    for other in &to_others.starts {
+        let parent = (turn.key.0, turn.execution, other.scheduled);
+        let outcome = start(state, now, &other.instance, other.is_child.then_some(parent));
+        if outcome == Outcome::Exists {
+            refused.push((other.scheduled, Refusal::InstanceExists));
+        }
+        others.started.push(outcome);
+    }
+    for other in &to_others.messages {
+        match send(state, now, &other.message.instance, &other.message.body) {
+            Outcome::Delivered { owner, .. } => others.receivers.push(owner),
+            Outcome::NotFound => refused.push((other.scheduled, Refusal::InstanceNotFound)),
+            _ => refused.push((other.scheduled, Refusal::InstanceEnded)),
+        }
+    }
+    for event in &to_others.cancelled {
+        for child in children_of(state, turn.key.0, |parent| {
+            (parent.1, parent.2) == (turn.execution, *event)
+        }) {
+            let owner = put(state, now, child, CANCEL);
+            others.receivers.push(owner);
+        }
+    }
+    for (scheduled, refusal) in refused {
+        let itself = (turn.key.0, turn.execution, scheduled);
+        if let Some(owner) = tell(state, now, itself, Settlement::Refused(refusal)) {
+            others.refused = true;
+            others.receivers.push(owner);
+        }
+    }
+    others
+}
+
+fn start(state: &mut State, now: i64, new: &NewInstance, parent: Option<Parent>) -> Outcome {
     if state.rows.values().any(|r| r.id == new.id) {
         return Outcome::Exists;
     }
@@ -301,6 +392,7 @@ fn start(state: &mut State, now: i64, new: &NewInstance) -> Outcome {
             report: None,
             custom_status: None,
             custom_status_version: 0,
+            parent,
         },
     );
     let turn = new.first_turn.as_ref().zip(claimed).map(|(turn, epoch)| {
@@ -377,9 +469,22 @@ fn commit_turn(state: &mut State, now: i64, turn: &TurnCommit) -> Outcome {
             row.turns -= 1;
         }
     }
+    let status = turn.tell_status.then(|| Box::new(row.seen_by_clients(turn.key.0)));
+    let mut others = (turn.to_others.as_deref()).map(|to_others| do_to_others(state, now, turn, to_others));
+    if let AfterTurn::End { status } = turn.after {
+        let result = turn.events.last().and_then(|last| last.payload.clone());
+        let settlement = match status {
+            Status::Failed => Settlement::Failed(ChildFailure::Failed, result),
+            Status::Cancelled => Settlement::Failed(ChildFailure::Cancelled, result),
+            _ => Settlement::Completed(result),
+        };
+        let told = tell_parent(state, now, turn.key.0, settlement);
+        others.get_or_insert_default().receivers.extend(told);
+    }
     Outcome::Committed {
-        status: turn.tell_status.then(|| Box::new(row.seen_by_clients(turn.key.0))),
+        status,
         wake_at_ms: due,
+        others: others.map(Box::new),
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use perdure_provider::Clock;
 use tokio::time::Instant;
 
-pub(crate) use host::{Fixture, Op, answer};
+pub(crate) use host::{Fixture, Op, Script, answer};
 pub(crate) use memory::{Call, Memory};
 
 /// Tokio's clock, which a test can pause, as wall clock.

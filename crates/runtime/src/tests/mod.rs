@@ -6,6 +6,7 @@ mod committer;
 mod continue_as_new;
 mod lease;
 mod messages;
+mod others;
 mod shutdown;
 mod starting;
 mod suspension;

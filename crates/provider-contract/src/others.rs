@@ -1,0 +1,432 @@
+//! What a turn does to other instances, and what they tell it (P11).
+
+use perdure_engine::{
+    ChildFailure, Event, EventId, EventRecord, ExecutionId, Message, MessageBody, Payload, Refusal, Settlement,
+};
+use perdure_provider::{
+    AcquiredInstance, AfterTurn, InstanceKey, NewInstance, NewMessage, NextExecution, OtherMessage, OtherStart, Others,
+    Outcome, Status, ToOthers, TurnCommit, WorkerId,
+};
+
+use crate::store::{
+    Handle, START_MS, Store, VERSION, end, event, instance, queued, release, scheduled, started, suspend, turn,
+};
+
+fn text(value: &str) -> Payload {
+    Some(value.into())
+}
+
+/// A turn that does this to others.
+fn doing(turn: TurnCommit, to_others: ToOthers) -> TurnCommit {
+    TurnCommit {
+        to_others: Some(Box::new(to_others)),
+        ..turn
+    }
+}
+
+fn other(scheduled: u64, is_child: bool, instance: NewInstance) -> OtherStart {
+    OtherStart {
+        scheduled: EventId(scheduled),
+        is_child,
+        instance,
+    }
+}
+
+fn child(scheduled: u64, id: &str) -> OtherStart {
+    let instance = NewInstance {
+        parent_id: Some("parent".into()),
+        ..instance(id)
+    };
+    other(scheduled, true, instance)
+}
+
+fn sent(scheduled: u64, id: &str, body: MessageBody) -> OtherMessage {
+    OtherMessage {
+        scheduled: EventId(scheduled),
+        message: NewMessage {
+            instance: id.into(),
+            body,
+            time_ms: START_MS + 2,
+        },
+    }
+}
+
+fn starting(starts: Vec<OtherStart>) -> ToOthers {
+    ToOthers {
+        starts,
+        ..ToOthers::default()
+    }
+}
+
+fn settled(scheduled: u64, settlement: Settlement) -> MessageBody {
+    MessageBody::Settled {
+        execution: ExecutionId::FIRST,
+        scheduled: EventId(scheduled),
+        settlement,
+    }
+}
+
+/// A turn that ends the instance in some way.
+fn ending(instance: &AcquiredInstance, worker: &WorkerId, event: Event, status: Status) -> TurnCommit {
+    TurnCommit {
+        events: vec![EventRecord::new(instance.next_event_id, START_MS + 3, event)],
+        after: AfterTurn::End { status },
+        ..turn(instance, worker)
+    }
+}
+
+impl Handle<'_> {
+    async fn did(&self, turn: TurnCommit) -> Others {
+        match self.turn(turn).await {
+            Outcome::Committed { others, .. } => others.map(|others| *others).unwrap_or_default(),
+            other => panic!("the turn is committed, not {other:?}"),
+        }
+    }
+
+    /// Instance `parent`, owned, with children as events 2, 3, … that nobody owns yet.
+    async fn family(&self, worker: &WorkerId, children: &[&str]) -> AcquiredInstance {
+        let parent = self.owned("parent", worker).await;
+        let starts = children.iter().zip(2..).map(|(id, event)| child(event, id)).collect();
+        self.did(doing(turn(&parent, worker), starting(starts))).await;
+        parent
+    }
+
+    async fn bodies(&self, key: InstanceKey) -> Vec<MessageBody> {
+        self.messages(key)
+            .await
+            .into_iter()
+            .map(|Message { body, .. }| body)
+            .collect()
+    }
+
+    async fn take(&self, worker: &WorkerId, id: &str) -> AcquiredInstance {
+        let acquired = self.acquire_up_to(worker, 1).await.instances;
+        let [taken] = <[_; 1]>::try_from(acquired).expect("one is due");
+        assert_eq!(taken.id, id);
+        taken
+    }
+}
+
+/// Due at once, or the worker's, and with the parent's id.
+pub async fn a_turn_starts_instances(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let parent = store.owned("parent", &worker).await;
+    let mut claimed = child(2, "claimed");
+    claimed.instance.claim = Some(worker.clone());
+    let starts = vec![claimed, child(3, "due"), other(4, false, instance("detached"))];
+    let did = store.did(doing(turn(&parent, &worker), starting(starts))).await;
+    assert!(!did.refused && did.receivers.is_empty());
+    let epochs: Vec<_> = did
+        .started
+        .iter()
+        .map(|outcome| match outcome {
+            Outcome::Started {
+                claimed, turn: None, ..
+            } => claimed.map(|epoch| epoch.0),
+            other => panic!("it is started, not {other:?}"),
+        })
+        .collect();
+    assert_eq!(epochs, [Some(1), None, None]);
+    for (id, parent) in [("claimed", Some("parent")), ("due", Some("parent")), ("detached", None)] {
+        assert_eq!(store.status(id).await.parent_id.as_deref(), parent);
+    }
+    let acquired = store.acquire(&worker).await.instances;
+    let ids: Vec<_> = acquired.iter().map(|i| (i.id.as_str(), i.fresh)).collect();
+    assert_eq!(ids, [("due", true), ("detached", true)]);
+}
+
+/// Nothing of a turn that is fenced off reaches others.
+pub async fn a_fenced_turn_does_nothing_to_others(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let parent = store.family(&worker, &["child"]).await;
+    let receiver = store.start(instance("receiver")).await;
+    store.commit(turn(&parent, &worker)).await;
+    let late = ToOthers {
+        starts: vec![child(3, "never")],
+        messages: vec![sent(4, "receiver", event("go", "1"))],
+        cancelled: vec![EventId(2)],
+    };
+    let stale = TurnCommit {
+        next_event_id: EventId(9),
+        ..turn(&parent, &worker)
+    };
+    assert_eq!(store.turn(doing(stale, late)).await, Outcome::Fenced);
+    assert_eq!(store.find("never").await, None);
+    assert_eq!(store.bodies(receiver).await, []);
+    let child = store.status("child").await;
+    assert_eq!(store.bodies(child.key).await, []);
+}
+
+/// A batch that is refused for another write leaves nothing of a turn's starts.
+pub async fn a_refused_batch_starts_nothing(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let parent = store.owned("parent", &worker).await;
+    let good = doing(turn(&parent, &worker), starting(vec![child(2, "child")]));
+    let bad = TurnCommit {
+        events: vec![scheduled(7)],
+        ..turn(&parent, &worker)
+    };
+    let writes = [good.clone(), bad].map(|turn| perdure_provider::Write::Turn(Box::new(turn)));
+    assert!(store.try_batch(writes.into()).await.is_err());
+    assert_eq!(store.find("child").await, None);
+    store.did(good).await;
+    assert!(store.find("child").await.is_some());
+}
+
+/// Whoever owns the receiver is named; one that sleeps is due.
+pub async fn a_turn_sends_messages(store: &Store) {
+    let store = store.first();
+    let (worker, another) = (store.worker("w").await, store.worker("x").await);
+    let asleep = store.owned("asleep", &another).await;
+    store.commit(release(&asleep, &another, None)).await;
+    let awake = store.owned("awake", &another).await;
+    let parent = store.owned("parent", &worker).await;
+    let messages = vec![
+        sent(2, "awake", event("go", "1")),
+        sent(3, "awake", queued("jobs", "2")),
+        sent(4, "asleep", queued("jobs", "3")),
+        sent(5, "parent", event("self", "4")),
+    ];
+    let to_others = ToOthers {
+        messages,
+        ..ToOthers::default()
+    };
+    let did = store.did(doing(turn(&parent, &worker), to_others)).await;
+    assert_eq!(did.receivers, [Some(another.clone()), None, Some(worker.clone())]);
+    assert_eq!(store.bodies(awake.key).await, [event("go", "1"), queued("jobs", "2")]);
+    assert_eq!(store.bodies(parent.key).await, [event("self", "4")]);
+    let woken = store.acquire_one(&worker).await;
+    assert_eq!((woken.id.as_str(), woken.messages.len()), ("asleep", 1));
+}
+
+/// An instance that is started and sent to in one turn gets the message.
+pub async fn messages_come_after_the_starts(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let parent = store.owned("parent", &worker).await;
+    let to_others = ToOthers {
+        starts: vec![child(3, "child")],
+        messages: vec![sent(2, "child", event("go", "1"))],
+        cancelled: Vec::new(),
+    };
+    store.did(doing(turn(&parent, &worker), to_others)).await;
+    let taken = store.acquire_one(&worker).await;
+    assert_eq!(taken.messages[0].body, event("go", "1"));
+}
+
+/// Each is told to the instance itself, and harms nothing else.
+pub async fn what_is_refused_is_told_to_the_instance(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let ended = store.owned("ended", &worker).await;
+    store.commit(end(&ended, &worker, None)).await;
+    let parent = store.owned("parent", &worker).await;
+    let to_others = ToOthers {
+        starts: vec![
+            child(2, "ended"),
+            other(3, false, instance("parent")),
+            child(4, "child"),
+        ],
+        messages: vec![sent(5, "nobody", event("go", "1")), sent(6, "ended", event("go", "1"))],
+        cancelled: vec![EventId(77)],
+    };
+    let did = store.did(doing(turn(&parent, &worker), to_others)).await;
+    assert!(did.refused);
+    assert_eq!(did.receivers, [Some(worker.clone())]);
+    assert!(matches!(
+        did.started[..],
+        [Outcome::Exists, Outcome::Exists, Outcome::Started { .. }]
+    ));
+    let refusals = [
+        (2, Refusal::InstanceExists),
+        (3, Refusal::InstanceExists),
+        (5, Refusal::InstanceNotFound),
+        (6, Refusal::InstanceEnded),
+    ];
+    let expected = refusals.map(|(event, refusal)| settled(event, Settlement::Refused(refusal)));
+    assert_eq!(store.bodies(parent.key).await, expected);
+}
+
+/// Nobody else would ever wake it.
+pub async fn a_refusal_wakes_an_instance_that_is_released_with_it(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    store.start(instance("taken")).await;
+    let parent = store.take(&worker, "taken").await;
+    let again = doing(release(&parent, &worker, None), starting(vec![child(2, "taken")]));
+    assert!(store.did(again).await.refused);
+    assert_eq!(store.acquire_one(&worker).await.id, "taken");
+}
+
+/// Nobody waits for it any more.
+pub async fn an_end_is_told_of_no_refusal(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let parent = store.owned("parent", &worker).await;
+    let last = doing(
+        end(&parent, &worker, None),
+        starting(vec![other(2, false, instance("parent"))]),
+    );
+    assert_eq!(store.did(last).await.refused, false);
+    assert_eq!(store.bodies(parent.key).await, []);
+}
+
+/// In the commit of the child's end, whichever it is.
+pub async fn the_end_of_a_child_is_told_to_its_parent(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let ends = [
+        (
+            Event::ExecutionCompleted { output: text("1") },
+            Status::Completed,
+            Settlement::Completed(text("1")),
+        ),
+        (
+            Event::ExecutionFailed { error: text("2") },
+            Status::Failed,
+            Settlement::Failed(ChildFailure::Failed, text("2")),
+        ),
+        (
+            Event::ExecutionCancelled { error: text("3") },
+            Status::Cancelled,
+            Settlement::Failed(ChildFailure::Cancelled, text("3")),
+        ),
+    ];
+    let parent = store.family(&worker, &["c2", "c3", "c4", "c5"]).await;
+    let mut expected = Vec::new();
+    for ((event, status, settlement), number) in ends.into_iter().zip(2..) {
+        let child = store.take(&worker, &format!("c{number}")).await;
+        let did = store.did(ending(&child, &worker, event, status)).await;
+        assert_eq!(did.receivers, [Some(worker.clone())]);
+        expected.push(settled(number, settlement));
+    }
+    let outcome = store.terminate("c5", text("4")).await;
+    assert!(matches!(outcome, Outcome::Terminated { receivers, .. } if receivers == [Some(worker.clone())]));
+    expected.push(settled(5, Settlement::Failed(ChildFailure::Terminated, text("4"))));
+    assert_eq!(store.bodies(parent.key).await, expected);
+}
+
+/// A child that goes through several executions, or is held in between, tells its parent once.
+pub async fn a_child_that_continues_as_new_is_the_same_child(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let parent = store.family(&worker, &["child"]).await;
+    let first = store.take(&worker, "child").await;
+    let last = Event::ExecutionContinuedAsNew {
+        input: None,
+        version: VERSION.into(),
+    };
+    let next = NextExecution {
+        version: VERSION.into(),
+        first_event: started(None),
+        hold: false,
+    };
+    let after = AfterTurn::ContinueAsNew(Box::new(next));
+    let events = vec![EventRecord::new(EventId(2), START_MS + 3, last)];
+    let did = store
+        .did(TurnCommit {
+            events,
+            after,
+            ..turn(&first, &worker)
+        })
+        .await;
+    assert_eq!(did, Others::default());
+    let second = store.take(&worker, "child").await;
+    store.commit(suspend(&second, &worker, "why")).await;
+    assert_eq!(store.bodies(parent.key).await, []);
+    store.resume("child").await;
+    let third = store.take(&worker, "child").await;
+    store.did(end(&third, &worker, text("1"))).await;
+    assert_eq!(
+        store.bodies(parent.key).await,
+        [settled(2, Settlement::Completed(text("1")))]
+    );
+}
+
+/// It is due at once; one that is suspended has it when it is resumed.
+pub async fn the_end_of_a_child_wakes_its_parent(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let parent = store.family(&worker, &["a", "b"]).await;
+    store.commit(release(&parent, &worker, None)).await;
+    let child = store.take(&worker, "a").await;
+    assert_eq!(store.did(end(&child, &worker, None)).await.receivers, [None]);
+    let parent = store.take(&worker, "parent").await;
+    let child = store.take(&worker, "b").await;
+    assert_eq!(parent.messages.len(), 1);
+    store.commit(suspend(&parent, &worker, "why")).await;
+    store.did(end(&child, &worker, None)).await;
+    store.assert_nothing_due(&worker).await;
+    store.resume("parent").await;
+    assert_eq!(store.take(&worker, "parent").await.messages.len(), 2);
+}
+
+/// A parent that has ended, was replaced, or is in its next execution waits for nobody.
+pub async fn the_end_of_a_child_is_told_to_nobody_who_does_not_wait(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let parent = store.family(&worker, &["a", "b"]).await;
+    store.commit(end(&parent, &worker, None)).await;
+    let a = store.take(&worker, "a").await;
+    assert_eq!(store.did(end(&a, &worker, None)).await.receivers, []);
+    let again = NewInstance {
+        on_conflict: perdure_provider::OnConflict::RestartIfTerminal,
+        ..instance("parent")
+    };
+    let key = store.start(again).await;
+    let b = store.take(&worker, "b").await;
+    assert_eq!(store.did(end(&b, &worker, None)).await.receivers, []);
+    assert_eq!(store.bodies(key).await, []);
+}
+
+/// Its own child of that event, and no other; one that has ended is none.
+pub async fn a_turn_cancels_children(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let parent = store.family(&worker, &["ended", "a", "b"]).await;
+    let ended = store.take(&worker, "ended").await;
+    store.did(end(&ended, &worker, None)).await;
+    let a = store.take(&worker, "a").await;
+    store.commit(release(&a, &worker, None)).await;
+    let to_others = ToOthers {
+        cancelled: vec![EventId(2), EventId(3)],
+        ..ToOthers::default()
+    };
+    let did = store.did(doing(turn(&parent, &worker), to_others)).await;
+    assert_eq!(did.receivers, [None]);
+    assert_eq!(store.bodies(a.key).await, [MessageBody::Cancel { reason: None }]);
+    let b = store.status("b").await;
+    assert_eq!(store.bodies(b.key).await, []);
+    let woken = store.acquire(&worker).await.instances;
+    assert!(woken.iter().any(|instance| instance.id == "a"), "it is due");
+}
+
+/// No child of an instance that was ended from outside goes on by itself; detached instances do.
+pub async fn a_termination_cancels_the_children(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let parent = store.family(&worker, &["a", "b"]).await;
+    let detached = starting(vec![other(9, false, instance("detached"))]);
+    store.did(doing(turn(&parent, &worker), detached)).await;
+    let a = store.take(&worker, "a").await;
+    let outcome = store.terminate("parent", None).await;
+    assert!(matches!(outcome, Outcome::Terminated { receivers, .. } if receivers == [Some(worker.clone()), None]));
+    let cancel = MessageBody::Cancel { reason: None };
+    assert_eq!(store.bodies(a.key).await, [cancel.clone()]);
+    assert_eq!(store.bodies(store.status("b").await.key).await, [cancel]);
+    assert_eq!(store.bodies(store.status("detached").await.key).await, []);
+}
+
+/// A thousand in one turn.
+pub async fn a_turn_starts_many(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let parent = store.owned("parent", &worker).await;
+    let starts = (2..1_002).map(|event| child(event, &format!("c{event}"))).collect();
+    let did = store.did(doing(turn(&parent, &worker), starting(starts))).await;
+    assert_eq!(did.started.len(), 1_000);
+    assert_eq!(store.acquire_up_to(&worker, 2_000).await.instances.len(), 1_000);
+}

@@ -1,0 +1,140 @@
+//! What a write does to other instances than its own (P11): it starts them, sends to them, and tells parents and children.
+
+use perdure_engine::{ChildFailure, EventId, ExecutionId, MessageBody, Payload, Refusal, Settlement};
+use perdure_provider::{InstanceKey, Others, Outcome, Receivers, Status, ToOthers, WorkerId};
+use rusqlite::params;
+
+use super::{Found, find, find_by_key, find_children, message, start};
+use crate::error::Failure;
+use crate::session::Session;
+
+/// The execution that a child tells of its end.
+pub(super) struct Parent {
+    pub(super) key: InstanceKey,
+    pub(super) execution: ExecutionId,
+    pub(super) event: EventId,
+}
+
+/// Who does something to others, and when.
+#[derive(Clone, Copy)]
+pub(super) struct Doer {
+    pub(super) key: InstanceKey,
+    pub(super) execution: ExecutionId,
+    pub(super) time_ms: i64,
+}
+
+/// Carry out what a turn does to other instances.
+pub(super) fn carry_out(session: &mut Session<'_>, doer: Doer, to_others: &ToOthers) -> Result<Others, Failure> {
+    let mut others = Others::default();
+    let mut refused = Vec::new();
+    for other in &to_others.starts {
+        let parent = other.is_child.then_some(Parent {
+            key: doer.key,
+            execution: doer.execution,
+            event: other.scheduled,
+        });
+        let outcome = start::start(session, &other.instance, parent.as_ref())?;
+        if outcome == Outcome::Exists {
+            refused.push((other.scheduled, Refusal::InstanceExists));
+        }
+        others.started.push(outcome);
+    }
+    for other in &to_others.messages {
+        match find(session, &other.message.instance)? {
+            None => refused.push((other.scheduled, Refusal::InstanceNotFound)),
+            Some(receiver) if receiver.status.is_terminal() => refused.push((other.scheduled, Refusal::InstanceEnded)),
+            Some(receiver) => {
+                message::put(session, &receiver, &other.message.body, other.message.time_ms)?;
+                add(&mut others.receivers, receiver.owner);
+            }
+        }
+    }
+    for event in &to_others.cancelled {
+        let child = find_children(session, doer.key, Some((doer.execution, *event)))?;
+        cancel(session, child, doer.time_ms, &mut others.receivers)?;
+    }
+    for (scheduled, refusal) in refused {
+        let to_itself = Parent {
+            key: doer.key,
+            execution: doer.execution,
+            event: scheduled,
+        };
+        let settlement = Settlement::Refused(refusal);
+        others.refused |= tell(session, &to_itself, settlement, doer.time_ms, &mut others.receivers)?;
+    }
+    Ok(others)
+}
+
+/// Tell the execution that waits for a child what became of it; `false`: nobody waits any more.
+pub(super) fn tell(
+    session: &Session<'_>,
+    parent: &Parent,
+    settlement: Settlement,
+    time_ms: i64,
+    receivers: &mut Receivers,
+) -> Result<bool, Failure> {
+    let waiting = find_by_key(session, parent.key)?
+        .filter(|found| !found.status.is_terminal() && found.execution == parent.execution);
+    let Some(found) = waiting else { return Ok(false) };
+    let body = MessageBody::Settled {
+        execution: parent.execution,
+        scheduled: parent.event,
+        settlement,
+    };
+    message::put(session, &found, &body, time_ms)?;
+    add(receivers, found.owner);
+    Ok(true)
+}
+
+/// Ask the children of an instance to cancel, which has ended.
+pub(super) fn cancel_children(
+    session: &Session<'_>,
+    parent: InstanceKey,
+    time_ms: i64,
+    receivers: &mut Receivers,
+) -> Result<(), Failure> {
+    cancel(session, find_children(session, parent, None)?, time_ms, receivers)
+}
+
+fn cancel(session: &Session<'_>, children: Vec<Found>, time_ms: i64, receivers: &mut Receivers) -> Result<(), Failure> {
+    for child in children {
+        message::put(session, &child, &MessageBody::Cancel { reason: None }, time_ms)?;
+        add(receivers, child.owner);
+    }
+    Ok(())
+}
+
+fn add(receivers: &mut Receivers, owner: Option<WorkerId>) {
+    if receivers.last() != Some(&owner) {
+        receivers.push(owner);
+    }
+}
+
+/// The parent of an instance, if one may wait for it.
+pub(super) fn parent_of(session: &Session<'_>, key: InstanceKey) -> Result<Option<Parent>, Failure> {
+    session.query_one(
+        "SELECT parent_key, parent_execution, parent_event FROM instances WHERE key = ?1",
+        params![key.0],
+        parent,
+    )
+}
+
+/// The parent in a row of its three columns.
+pub(super) fn parent(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Parent>> {
+    let Some(key) = row.get(0)? else { return Ok(None) };
+    Ok(Some(Parent {
+        key: InstanceKey(key),
+        execution: ExecutionId(crate::rows::number(row, 1)?),
+        event: EventId(crate::rows::number(row, 2)?),
+    }))
+}
+
+/// What a parent is told of a child that ended as `status`, with `result`.
+pub(super) fn settlement(status: Status, result: Payload) -> Settlement {
+    match status {
+        Status::Failed => Settlement::Failed(ChildFailure::Failed, result),
+        Status::Cancelled => Settlement::Failed(ChildFailure::Cancelled, result),
+        Status::Terminated => Settlement::Failed(ChildFailure::Terminated, result),
+        _ => Settlement::Completed(result),
+    }
+}

@@ -1,0 +1,148 @@
+//! What a turn does to other instances: starts and messages, written with it, and what follows once that is durable.
+
+use std::sync::Arc;
+
+use perdure_engine::{
+    Event, EventId, EventRecord, ExecutionId, InstanceStart, MessageBody, ParentLink, ToOthers, TurnMessage, TurnStart,
+};
+use perdure_provider::{self as provider, AcquiredInstance, NewInstance, NewMessage, OnConflict, Others, Outcome};
+
+use crate::instance::Instance;
+use crate::session::Session;
+use crate::store::seed;
+
+/// The starts of a turn, in order; those that are left to whoever acquires them are `None`.
+pub(crate) type Claimed = Vec<Option<NewInstance>>;
+
+/// As the store takes it. What this worker can run, and has room for, is its own from the first moment.
+pub(crate) fn prepare(
+    session: &Session,
+    instance: &Instance,
+    to_others: ToOthers,
+    now: i64,
+) -> (Box<provider::ToOthers>, Claimed) {
+    let ToOthers {
+        starts,
+        messages,
+        cancelled,
+    } = to_others;
+    let mut room = if starts.is_empty() { 0 } else { session.room() };
+    let mut claimed = Claimed::new();
+    let starts = starts.into_iter().map(|start| {
+        let mut other = other_start(instance, start, now);
+        let new = &mut other.instance;
+        if room > 0 && session.shared.registry.lock().has(&new.name, &new.version) {
+            room -= 1;
+            new.claim = Some(session.worker.clone());
+        }
+        claimed.push(new.claim.is_some().then(|| new.clone()));
+        other
+    });
+    let to_others = provider::ToOthers {
+        starts: starts.collect(),
+        messages: messages
+            .into_iter()
+            .map(|message| other_message(message, now))
+            .collect(),
+        cancelled,
+    };
+    (Box::new(to_others), claimed)
+}
+
+fn other_start(instance: &Instance, start: TurnStart, now: i64) -> provider::OtherStart {
+    let TurnStart {
+        scheduled,
+        is_child,
+        start:
+            InstanceStart {
+                id,
+                name,
+                version,
+                input,
+                tags,
+                priority,
+            },
+    } = start;
+    let parent = is_child.then(|| ParentLink {
+        instance: instance.id.clone(),
+        execution: instance.execution,
+        scheduled,
+    });
+    let started = Event::ExecutionStarted {
+        name: name.clone(),
+        version: version.clone(),
+        input,
+        seed: seed(),
+        parent,
+        custom_status: None,
+    };
+    provider::OtherStart {
+        scheduled,
+        is_child,
+        instance: NewInstance {
+            id,
+            name,
+            version,
+            first_event: EventRecord::new(EventId::FIRST, now, started),
+            parent_id: is_child.then(|| instance.id.clone()),
+            tags,
+            priority,
+            claim: None,
+            first_turn: None,
+            on_conflict: OnConflict::Keep,
+        },
+    }
+}
+
+fn other_message(message: TurnMessage, now: i64) -> provider::OtherMessage {
+    let TurnMessage {
+        scheduled,
+        instance,
+        mailbox,
+        payload,
+    } = message;
+    provider::OtherMessage {
+        scheduled,
+        message: NewMessage {
+            instance,
+            body: MessageBody::Mail { mailbox, payload },
+            time_ms: now,
+        },
+    }
+}
+
+/// It is durable: own what was claimed, and let those know who have something to do now.
+pub(crate) fn written(session: &Arc<Session>, claimed: Claimed, others: Others) {
+    let mut left = false;
+    for (new, outcome) in claimed.into_iter().zip(others.started) {
+        match (new, outcome) {
+            (
+                Some(new),
+                Outcome::Started {
+                    key,
+                    claimed: Some(epoch),
+                    ..
+                },
+            ) => session.insert(AcquiredInstance {
+                key,
+                id: new.id,
+                name: new.name,
+                version: new.version,
+                parent_id: new.parent_id,
+                execution: ExecutionId::FIRST,
+                epoch,
+                next_event_id: EventId::FIRST.next(),
+                fresh: true,
+                history: vec![new.first_event],
+                messages: Vec::new(),
+            }),
+            (_, Outcome::Started { .. }) => left = true,
+            _ => {}
+        }
+    }
+    let store = &session.shared.store;
+    if left {
+        store.work_is_due();
+    }
+    store.told(&others.receivers);
+}
