@@ -116,6 +116,17 @@ export interface NativeRuntime {
   scheduleActivity(instance: number, name: string, input: string | null, options: string | null): number;
   createTimer(instance: number, delayMs: number): number;
   createTimerAt(instance: number, atMs: number): number;
+  startInstance(
+    instance: number,
+    isChild: boolean,
+    name: string,
+    id: string,
+    version: string | null,
+    input: string | null,
+    tags: string | null,
+    priority: number,
+  ): number;
+  sendMessage(instance: number, receiver: string, mailbox: string, payload: string | null): number;
   cancelOperation(instance: number, operation: number): void;
   next(instance: number, mailboxes: string[] | null, timers: number[] | null): Delivery | null;
   finish(instance: number, kind: number, payload: string | null): void;
@@ -285,7 +296,7 @@ class DecodingRuntime extends addon.NativeRuntime implements NativeRuntime {
       kind: numbers[KIND] as Delivery['kind'],
       timeMs: numbers[FACTS] as number,
       operation: numbers[FACTS + 1] as number,
-      attempt: numbers[FACTS + 2] as number,
+      detail: numbers[FACTS + 2] as number,
       mailbox: mailbox < 0 ? null : text.slice(0, mailbox),
       value: (numbers[LENGTHS + 1] as number) < 0 ? null : mailbox < 0 ? text : text.slice(mailbox),
     };
@@ -329,6 +340,30 @@ export class NativeEngine implements EnginePort {
   createTimerAt(atMs: number): number {
     try {
       return this.runtime.createTimerAt(this.token, atMs);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  startInstance(
+    isChild: boolean,
+    name: string,
+    id: string,
+    version: string | null,
+    input: string | null,
+    tags: string | null,
+    priority: number,
+  ): number {
+    try {
+      return this.runtime.startInstance(this.token, isChild, name, id, version, input, tags, priority);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  sendMessage(receiver: string, mailbox: string, payload: string | null): number {
+    try {
+      return this.runtime.sendMessage(this.token, receiver, mailbox, payload);
     } catch (error) {
       throw nativeError(error);
     }

@@ -4,9 +4,9 @@ import { randomBytes } from 'node:crypto';
 
 import { type Duration, parseDuration } from './duration.ts';
 import { CancelledError, fromNative, type NativeErrorData, type PerdureError, TimeoutError } from './errors.ts';
-import { checkName, checkOptions, duration, named, oneOf, textsByName, whole } from './options.ts';
-import type { InputArguments, OrchestrationDefinition } from './orchestration.ts';
-import { fromErrorPayload, fromPayload, toPayload } from './payload.ts';
+import { checkName, checkOptions, duration, named, oneOf, whole } from './options.ts';
+import { INSTANCE_OPTIONS, type InputArguments, type InstanceOptions, type OrchestrationDefinition } from './orchestration.ts';
+import { fromErrorPayload, fromPayload, terminationError, toPayload } from './payload.ts';
 import { Provider, shownToCaller, type StorePort } from './providers.ts';
 import { parse } from './schema.ts';
 
@@ -62,13 +62,7 @@ export interface HistoryEvent {
 }
 
 /** Options of {@link Client.startOrchestration}. */
-export interface StartOptions {
-  /** Version of the orchestration. Default: the highest that a runtime has registered. */
-  version?: string;
-  /** Higher ones are taken first. Default 0. */
-  priority?: number;
-  /** Texts to find the instance by. */
-  tags?: Readonly<Record<string, string>>;
+export interface StartOptions extends InstanceOptions {
   /**
    * What to do when the id is in use. `'error'` (default) throws `InstanceExistsError`, `'return'` leaves the instance as it is,
    * `'restartIfTerminal'` starts it anew if it has ended.
@@ -83,13 +77,12 @@ export interface TypedStartOptions extends Omit<StartOptions, 'version'> {
 }
 
 const START_OPTIONS = {
-  version: named,
-  priority: whole(-0x8000_0000, 0x7fff_ffff),
-  tags: textsByName,
+  ...INSTANCE_OPTIONS,
   onConflict: oneOf('error', 'return', 'restartIfTerminal'),
 };
 
-const TYPED_START_OPTIONS = { id: named, priority: START_OPTIONS.priority, tags: textsByName, onConflict: START_OPTIONS.onConflict };
+const { version: _, ...TYPED_OPTIONS } = START_OPTIONS;
+const TYPED_START_OPTIONS = { ...TYPED_OPTIONS, id: named };
 
 /** What the store says of an instance. */
 interface StatusData {
@@ -438,7 +431,7 @@ function resultOf<T>({ id, status, result }: StatusData): { output?: T; error?: 
     case 'Cancelled':
       return { error: fromErrorPayload(result) };
     case 'Terminated':
-      return { error: new CancelledError(result === null ? `instance '${id}' was terminated` : `terminated: ${fromPayload(result, 'reason')}`) };
+      return { error: terminationError(result, id) };
     case 'Suspended':
       return { error: suspension(id, result) };
     case 'Pending':

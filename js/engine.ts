@@ -5,6 +5,18 @@ export const SUCCEEDED = 0;
 export const ACTIVITY_FAILED = 1;
 export const MESSAGE = 2;
 export const CANCEL = 3;
+export const CHILD_FAILED = 4;
+export const REFUSED = 5;
+
+/** The detail of a {@link Delivery} of kind `CHILD_FAILED`. */
+export const CHILD_THREW = 0;
+export const CHILD_CANCELLED = 1;
+export const CHILD_TERMINATED = 2;
+
+/** The detail of a {@link Delivery} of kind `REFUSED`. */
+export const INSTANCE_EXISTS = 0;
+export const INSTANCE_NOT_FOUND = 1;
+export const INSTANCE_ENDED = 2;
 
 /** How an execution ends. */
 export const COMPLETED = 0;
@@ -14,13 +26,19 @@ export type EndKind = typeof COMPLETED | typeof FAILED_FOR_GOOD | typeof CANCELL
 
 /** One thing that happened outside, handed over in history's order. */
 export interface Delivery {
-  readonly kind: typeof SUCCEEDED | typeof ACTIVITY_FAILED | typeof MESSAGE | typeof CANCEL;
-  /** The operation that settled, for the first two kinds. */
+  readonly kind:
+    | typeof SUCCEEDED
+    | typeof ACTIVITY_FAILED
+    | typeof MESSAGE
+    | typeof CANCEL
+    | typeof CHILD_FAILED
+    | typeof REFUSED;
+  /** The operation that settled, unless it is a message or a cancellation. */
   readonly operation: number;
-  /** Codec text of the value, or of the reason of a cancellation; JSON of an `ErrorData` for a failure. */
+  /** Codec text of the value, or of the reason of a cancellation or termination; JSON of an `ErrorData` for a failure. */
   readonly value: string | null;
-  /** The attempt that failed last. */
-  readonly attempt: number;
+  /** The attempt that failed last; how a child ended; why something was refused. */
+  readonly detail: number;
   /** The mailbox of a message, as it was named to `next`. */
   readonly mailbox: string | null;
   /** The deterministic time from here on, ms since 1970. */
@@ -32,7 +50,7 @@ export type TraceLevel = 'debug' | 'info' | 'warn' | 'error';
 /**
  * The engine of one execution, as the driver sees it. All calls are synchronous.
  *
- * The four commands throw a `NondeterminismError` when history holds something else in their place; so do `next`,
+ * The commands throw a `NondeterminismError` when history holds something else in their place; so do `next`,
  * `finish` and `continueAsNew`. After that the only sensible call is `suspend`.
  */
 export interface EnginePort {
@@ -42,11 +60,27 @@ export interface EnginePort {
   createTimer(delayMs: number): number;
   /** A timer that is due at a time, ms since 1970. */
   createTimerAt(atMs: number): number;
+  /**
+   * Start another instance: a child, which is an operation until it ends, or one that goes its own way. `version`: `null` for the
+   * one that a client's start would give it. `tags` is JSON.
+   */
+  startInstance(
+    isChild: boolean,
+    name: string,
+    id: string,
+    version: string | null,
+    input: string | null,
+    tags: string | null,
+    priority: number,
+  ): number;
+  /** Send to another instance. Mailboxes are named as in `next`. */
+  sendMessage(receiver: string, mailbox: string, payload: string | null): number;
   /** Give up an operation that has not settled. */
   cancelOperation(operation: number): void;
 
   /**
-   * All fibers wait: what is next? Mailboxes are `'e' + name` (events) and `'q' + name` (queues); `null` stands for none.
+   * All fibers wait: what is next? Mailboxes are `'e' + name` (events) and `'q' + name` (queues); `timers` are those operations that
+   * settle only while they are waited for (timers, detached starts, sent messages). `null` stands for none.
    * Returns `null` when the turn is over.
    */
   next(mailboxes: string[] | null, timers: number[] | null): Delivery | null;

@@ -74,6 +74,56 @@ export const scheduleActivity = free('scheduleActivity');
 export const call = free('call');
 
 /**
+ * Run another orchestration as a child. As {@link OrchestrationContext.scheduleSubOrchestration}.
+ *
+ * @example
+ * ```ts
+ * const part = yield* scheduleSubOrchestration<Part>('pick', item);
+ * ```
+ */
+export const scheduleSubOrchestration = free('scheduleSubOrchestration');
+
+/**
+ * Run another orchestration as a child by its definition. As {@link OrchestrationContext.callOrchestration}.
+ *
+ * @example
+ * ```ts
+ * const receipt = yield* callOrchestration(payment, { total: 12 });
+ * ```
+ */
+export const callOrchestration = free('callOrchestration');
+
+/**
+ * Start an instance that goes its own way. As {@link OrchestrationContext.startOrchestration}.
+ *
+ * @example
+ * ```ts
+ * yield startOrchestration('audit', `audit-${order.id}`, order);
+ * ```
+ */
+export const startOrchestration = free('startOrchestration');
+
+/**
+ * Raise an event in another instance. As {@link OrchestrationContext.raiseEvent}.
+ *
+ * @example
+ * ```ts
+ * yield raiseEvent(order.customer, 'shipped', { order: order.id });
+ * ```
+ */
+export const raiseEvent = free('raiseEvent');
+
+/**
+ * Put a message into a queue of another instance. As {@link OrchestrationContext.enqueueEvent}.
+ *
+ * @example
+ * ```ts
+ * yield enqueueEvent('printer', 'jobs', { page: 1 });
+ * ```
+ */
+export const enqueueEvent = free('enqueueEvent');
+
+/**
  * A durable timer. As {@link OrchestrationContext.scheduleTimer}.
  *
  * @example

@@ -43,9 +43,11 @@ export {
 export type { Future } from './future.ts';
 export type { Logger, LogLevel } from './logger.ts';
 export {
+  type ChildOptions,
   type ContinueAsNewOptions,
   defineOrchestration,
   type InputArguments,
+  type InstanceOptions,
   type OrchestrationContext,
   type OrchestrationDefinition,
   type OrchestrationFunction,

@@ -79,7 +79,7 @@ export class Instance {
 
   private drive(): TurnEnd {
     const { port, scheduler } = this;
-    const { main, mailboxes, timers } = scheduler;
+    const { main, mailboxes, onDemand } = scheduler;
     for (;;) {
       scheduler.runReady();
       if (scheduler.mismatch !== null) return this.suspend();
@@ -93,7 +93,7 @@ export class Instance {
         main.interrupt(error);
         continue;
       }
-      const delivery = port.next(mailboxes.list(), timers.list());
+      const delivery = port.next(mailboxes.list(), onDemand.list());
       if (delivery === null) return 'waiting';
       scheduler.deliver(delivery);
     }

@@ -1,13 +1,13 @@
-// Operations of the engine as futures: activities and timers.
+// Operations of the engine as futures: activities, timers, and what they have in common with others.
 
 import { currentFiber } from './current.ts';
 import type { Delivery } from './engine.ts';
 import { ACTIVITY_FAILED } from './engine.ts';
 import { ActivityError, CancelledError } from './errors.ts';
-import { BaseFuture, FAILED, OK } from './future.ts';
+import { BaseFuture, FAILED, OK, PENDING } from './future.ts';
 import { fromErrorPayload, fromPayload } from './payload.ts';
 import type { FiberScheduler } from './scheduler.ts';
-import { activityFrames, type SourceMark, sourceLines } from './source.ts';
+import { type SourceMark, withCallerStack } from './source.ts';
 
 /** Something the engine works on under an id; pending until it is delivered or cancelled. */
 export abstract class OperationFuture<T> extends BaseFuture<T> {
@@ -68,7 +68,7 @@ export class ActivityFuture<T> extends OperationFuture<T> {
   }
 
   private failure(delivery: Delivery): ActivityError {
-    const { attempt } = delivery;
+    const { detail: attempt } = delivery;
     const cause = fromErrorPayload(delivery.value);
     const times = attempt === 1 ? 'at its first attempt' : `after ${attempt} attempts`;
     const error = new ActivityError(`activity '${this.name}' failed ${times}: ${cause.message}`, {
@@ -76,68 +76,64 @@ export class ActivityFuture<T> extends OperationFuture<T> {
       attempt,
       cause,
     });
-    // The stack of this very object would show the driver. What a reader looks for is where the activity threw, and then
-    // the line that waited for it, as after an `await`.
-    const lines = [`${error.name}: ${error.message}`, ...activityFrames(cause.stack)];
-    const source = sourceLines(this.source);
-    if (source !== '') lines.push(source);
-    Object.defineProperty(error, 'stack', { value: lines.join('\n'), writable: true, configurable: true });
-    return error;
+    return withCallerStack(error, cause, this.source);
   }
 }
 
-/** A durable timer. The engine hears of it only while a fiber waits for it. */
-export class TimerFuture extends OperationFuture<void> {
+/** An operation that settles only while a fiber waits for it: the engine is told which these are. */
+export abstract class OnDemandFuture<T> extends OperationFuture<T> {
   constructor(scheduler: FiberScheduler, operation: number, source: SourceMark | undefined) {
     super(scheduler, operation, source);
-    scheduler.timers.pending += 1;
+    scheduler.onDemand.pending += 1;
   }
 
+  override settle(state: typeof OK | typeof FAILED, value: unknown): void {
+    if (this.state === PENDING) this.scheduler.onDemand.pending -= 1;
+    super.settle(state, value);
+  }
+
+  protected override onAwaited(): void {
+    this.scheduler.onDemand.add(this);
+  }
+
+  protected override onForgotten(): void {
+    this.scheduler.onDemand.remove(this);
+  }
+}
+
+/** A durable timer. */
+export class TimerFuture extends OnDemandFuture<void> {
   override deliver(): void {
-    this.scheduler.timers.pending -= 1;
     this.settle(OK, undefined);
-  }
-
-  override abandon(reason: string | undefined): void {
-    this.scheduler.timers.pending -= 1;
-    super.abandon(reason);
   }
 
   override describe(): string {
     return 'a timer';
   }
-
-  protected override onAwaited(): void {
-    this.scheduler.timers.add(this);
-  }
-
-  protected override onForgotten(): void {
-    this.scheduler.timers.remove(this);
-  }
 }
 
-/** The timers that are waited for. */
-export class AwaitedTimers {
-  /** Timers that have not settled, waited for or not. */
+/** The operations that settle on demand and are waited for. */
+export class AwaitedOperations {
+  /** Those that have not settled, waited for or not. */
   pending = 0;
-  private readonly awaited = new Set<TimerFuture>();
+  private readonly awaited = new Set<OnDemandFuture<unknown>>();
   private ids: number[] | null = null;
   private changed = false;
 
-  add(timer: TimerFuture): void {
-    this.awaited.add(timer);
+  add(future: OnDemandFuture<unknown>): void {
+    this.awaited.add(future);
     this.changed = true;
   }
 
-  remove(timer: TimerFuture): void {
-    if (this.awaited.delete(timer)) this.changed = true;
+  remove(future: OnDemandFuture<unknown>): void {
+    if (this.awaited.delete(future)) this.changed = true;
   }
 
-  /** Their operations, `null` when there are none. Built anew only after a change. */
+  /** Their ids, `null` when there are none. Built anew only after a change. */
   list(): number[] | null {
     if (this.changed) {
       this.changed = false;
-      this.ids = this.awaited.size === 0 ? null : Array.from(this.awaited, (timer) => timer.operation);
+      this.ids = this.awaited.size === 0 ? null : Array.from(this.awaited, (future) => future.operation);
     }
     return this.ids;
   }

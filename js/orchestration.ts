@@ -13,7 +13,8 @@ import { describeValue, isGenerator } from './fiber.ts';
 import type { Future } from './future.ts';
 import { MailboxFuture } from './mailbox.ts';
 import { ActivityFuture, TimerFuture } from './operation.ts';
-import { checkName, checkOptions, named, type OptionTable } from './options.ts';
+import { checkName, checkOptions, named, type OptionTable, textsByName, whole } from './options.ts';
+import { ChildFuture, SentFuture } from './others.ts';
 import { toPayload } from './payload.ts';
 import { checkSchema, parseSync, type SchemaInput, type SchemaOutput, type StandardSchema } from './schema.ts';
 import type { FiberScheduler } from './scheduler.ts';
@@ -42,6 +43,34 @@ export interface OrchestrationDefinition<I = any, O = any> {
   /** What its input is checked by, if anything. */
   readonly input?: StandardSchema | undefined;
 }
+
+/** Options of an instance that is started. */
+export interface InstanceOptions {
+  /** Version of its orchestration. Default: the highest that a runtime of this process has registered. */
+  version?: string;
+  /** Higher ones are taken first. Default 0. */
+  priority?: number;
+  /** Texts to find the instance by. */
+  tags?: Readonly<Record<string, string>>;
+}
+
+/** What they are checked by. */
+export const INSTANCE_OPTIONS = {
+  version: named,
+  priority: whole(-0x8000_0000, 0x7fff_ffff),
+  tags: textsByName,
+} satisfies OptionTable;
+
+/** Options of a child. */
+export interface ChildOptions extends InstanceOptions {
+  /** Its id. Default: that of the parent, a slash, and a UUID. */
+  id?: string;
+}
+
+const CHILD_OPTIONS: OptionTable = { ...INSTANCE_OPTIONS, id: named };
+
+/** Longest id of an instance, in characters. */
+const ID_MAX = 256;
 
 /** Options of {@link OrchestrationContext.continueAsNew}. */
 export interface ContinueAsNewOptions {
@@ -238,6 +267,109 @@ export class OrchestrationContext {
     }
     if (activity.input !== undefined) parseSync(activity.input, args[0], 'input', `activity '${activity.name}'`);
     return this.#activity<O>(activity.name, args[0], args[1], this.#host.sourceStacks ? captureSource() : undefined, activity.options);
+  }
+
+  /**
+   * Run another orchestration as a child: an instance of its own, whose end this one waits for. Cancelling the future or this instance
+   * cancels it, and so does the end of this execution.
+   *
+   * @param name - the name that it is registered under, here or in another process
+   * @param input - any value that can be stored
+   * @param options - its `id`, `version`, `tags` and `priority`
+   * @returns a future of its output; it fails with `SubOrchestrationError` (`cause` is what the child ended with, or
+   *   `InstanceExistsError` when the id is in use)
+   * @throws PayloadError when the input cannot be stored
+   * @throws TypeError when a name or an option is wrong
+   *
+   * @example
+   * ```ts
+   * const parts = yield* ctx.all(order.items.map((item) => ctx.scheduleSubOrchestration<Part>('pick', item)));
+   * ```
+   */
+  scheduleSubOrchestration<T = any>(name: string, input?: unknown, options?: ChildOptions): Future<T> {
+    this.#scheduler.assertRunning('scheduleSubOrchestration');
+    checkName(name, 'orchestration name');
+    return this.#child<T>(name, input, options, this.#host.sourceStacks ? captureSource() : undefined);
+  }
+
+  /**
+   * Run another orchestration as a child by its definition, in that version unless told otherwise; otherwise as
+   * {@link scheduleSubOrchestration}, with types.
+   *
+   * @example
+   * ```ts
+   * const receipt = yield* ctx.callOrchestration(payment, { total: 12 });
+   * ```
+   */
+  callOrchestration<I, O>(orchestration: OrchestrationDefinition<I, O>, ...args: InputArguments<I, ChildOptions>): Future<O> {
+    this.#scheduler.assertRunning('callOrchestration');
+    if (orchestration?.kind !== 'orchestration') {
+      throw new TypeError(`ctx.callOrchestration takes what defineOrchestration returned, not ${describeValue(orchestration)}`);
+    }
+    const { name, version, input: schema } = orchestration;
+    const [input, options] = args;
+    if (schema !== undefined) parseSync(schema, input, 'input', `orchestration '${name}'`);
+    return this.#child<O>(name, input, options, this.#host.sourceStacks ? captureSource() : undefined, version);
+  }
+
+  /**
+   * Start an instance that goes its own way: its end is not told, and neither the end nor a cancellation of this one reaches it.
+   *
+   * @param name - the name that it is registered under, here or in another process
+   * @param id - its id
+   * @param input - any value that can be stored
+   * @param options - its `version`, `tags` and `priority`
+   * @returns a future of the id, for when the start is durable; it fails with `InstanceExistsError` when the id is in use. It is started
+   *   whether or not anybody waits
+   * @throws PayloadError when the input cannot be stored
+   * @throws TypeError when a name, an id or an option is wrong
+   *
+   * @example
+   * ```ts
+   * yield ctx.startOrchestration('audit', `audit-${ctx.instanceId}`, order);
+   * ```
+   */
+  startOrchestration(name: string, id: string, input?: unknown, options?: InstanceOptions): Future<string> {
+    const scheduler = this.#scheduler;
+    scheduler.assertRunning('startOrchestration');
+    checkName(name, 'orchestration name');
+    checkName(id, 'instance id');
+    checkOptions(options, INSTANCE_OPTIONS, `orchestration '${name}'`);
+    const source = this.#host.sourceStacks ? captureSource() : undefined;
+    return new SentFuture(scheduler, this.#startInstance(false, name, id, input, options), id, id, source);
+  }
+
+  /**
+   * Raise an event in another instance, once, as `client.raiseEvent` does.
+   *
+   * @returns a future for when it is durable; it fails with `InstanceNotFoundError`, or `RuntimeStateError` when that instance has
+   *   ended. The event is sent whether or not anybody waits
+   * @throws PayloadError when the data cannot be stored
+   * @throws TypeError when the id or the name is wrong
+   *
+   * @example
+   * ```ts
+   * yield ctx.raiseEvent(order.customer, 'shipped', { order: ctx.instanceId });
+   * ```
+   */
+  raiseEvent(id: string, name: string, data?: unknown): Future<void> {
+    this.#scheduler.assertRunning('raiseEvent');
+    checkName(name, 'event name');
+    return this.#send(id, `e${name}`, data, this.#host.sourceStacks ? captureSource() : undefined);
+  }
+
+  /**
+   * Put a message into a queue of another instance, once, as `client.enqueueEvent` does; otherwise as {@link raiseEvent}.
+   *
+   * @example
+   * ```ts
+   * yield ctx.enqueueEvent('printer', 'jobs', { page: 1 });
+   * ```
+   */
+  enqueueEvent(id: string, queue: string, data?: unknown): Future<void> {
+    this.#scheduler.assertRunning('enqueueEvent');
+    checkName(queue, 'queue name');
+    return this.#send(id, `q${queue}`, data, this.#host.sourceStacks ? captureSource() : undefined);
   }
 
   /**
@@ -611,6 +743,58 @@ export class OrchestrationContext {
       throw scheduler.refused(error);
     }
     return new ActivityFuture<T>(scheduler, operation, name, source);
+  }
+
+  #child<T>(
+    name: string,
+    input: unknown,
+    options: ChildOptions | undefined,
+    source: SourceMark | undefined,
+    version?: string,
+  ): Future<T> {
+    const scheduler = this.#scheduler;
+    checkOptions(options, CHILD_OPTIONS, `orchestration '${name}'`);
+    const id = options?.id ?? this.#childId();
+    const operation = this.#startInstance(true, name, id, input, { ...options, version: options?.version ?? version });
+    return new ChildFuture<T>(scheduler, operation, name, id, source);
+  }
+
+  /** Not the same for any two children, and the same in every replay. */
+  #childId(): string {
+    const uuid = this.#scheduler.port.randomUuid();
+    const below = `${this.instanceId}/${uuid}`;
+    return below.length <= ID_MAX ? below : uuid;
+  }
+
+  #startInstance(
+    isChild: boolean,
+    name: string,
+    id: string,
+    input: unknown,
+    options: { [Name in keyof InstanceOptions]: InstanceOptions[Name] | undefined } | undefined,
+  ): number {
+    const scheduler = this.#scheduler;
+    const payload = toPayload(input, 'input');
+    const { version = null, tags, priority = 0 } = options ?? {};
+    const tagText = tags === undefined ? null : JSON.stringify(tags);
+    try {
+      return scheduler.port.startInstance(isChild, name, id, version, payload, tagText, priority);
+    } catch (error) {
+      throw scheduler.refused(error);
+    }
+  }
+
+  #send(id: string, mailbox: string, data: unknown, source: SourceMark | undefined): Future<void> {
+    const scheduler = this.#scheduler;
+    checkName(id, 'instance id');
+    const payload = toPayload(data, 'data');
+    let operation: number;
+    try {
+      operation = scheduler.port.sendMessage(id, mailbox, payload);
+    } catch (error) {
+      throw scheduler.refused(error);
+    }
+    return new SentFuture<void>(scheduler, operation, id, undefined, source);
   }
 
   #timer(due: unknown, method: string, source: SourceMark | undefined): Future<void> {

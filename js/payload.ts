@@ -1,7 +1,7 @@
 // Values and errors on their way to and from the engine and the store, where nothing is `null`.
 
 import { decode, encode } from './codec.ts';
-import { decodeError, encodeError, type ErrorData } from './errors.ts';
+import { CancelledError, decodeError, encodeError, type ErrorData } from './errors.ts';
 
 /**
  * The stored text of a value; `undefined` is `null`.
@@ -35,4 +35,10 @@ export function fromErrorPayload(text: string | null): Error {
     // Without the parser's error: it quotes what was stored.
     return new Error('an error was stored here, but its text is damaged');
   }
+}
+
+/** What an instance that was terminated ended with; `text` is that of the reason given. */
+export function terminationError(text: string | null, id: string): CancelledError {
+  const reason = fromPayload(text, 'reason');
+  return new CancelledError(reason === undefined ? `instance '${id}' was terminated` : `terminated: ${reason}`);
 }

@@ -15,12 +15,12 @@
 
 import type { Continuation } from './continuation.ts';
 import { currentFiber } from './current.ts';
-import { ACTIVITY_FAILED, CANCEL, type Delivery, type EnginePort, MESSAGE, SUCCEEDED } from './engine.ts';
+import { ACTIVITY_FAILED, CANCEL, CHILD_FAILED, type Delivery, type EnginePort, MESSAGE, REFUSED, SUCCEEDED } from './engine.ts';
 import { DeterminismError, NondeterminismError } from './errors.ts';
 import { Fiber, type FiberBody, UncancellableBlock } from './fiber.ts';
 import { type BaseFuture, PENDING } from './future.ts';
 import { AwaitedMailboxes } from './mailbox.ts';
-import { AwaitedTimers, type OperationFuture } from './operation.ts';
+import { AwaitedOperations, type OperationFuture } from './operation.ts';
 import type { OrchestrationContext } from './orchestration.ts';
 import { fromPayload } from './payload.ts';
 import { sourceHere } from './source.ts';
@@ -54,7 +54,8 @@ export class FiberScheduler {
   /** The operations that have not settled, by id, in order of issue. */
   readonly operations = new Map<number, OperationFuture<unknown>>();
   readonly mailboxes = new AwaitedMailboxes();
-  readonly timers = new AwaitedTimers();
+  /** Timers and the like. */
+  readonly onDemand = new AwaitedOperations();
   /** The deterministic time, ms since 1970: that of the last delivery. */
   now: number;
   /** Set once a call into the engine showed that the code does not fit its history. */
@@ -113,11 +114,11 @@ export class FiberScheduler {
 
   /**
    * Whether all that wait, do so for each other: no delivery could wake any of them. Asked when no fiber is ready. A timer
-   * that nobody waits for is never delivered.
+   * (a detached start, a sent message) that nobody waits for is never delivered.
    */
   get isStuck(): boolean {
-    const { operations, timers, mailboxes } = this;
-    return operations.size === timers.pending && timers.list() === null && mailboxes.list() === null;
+    const { operations, onDemand, mailboxes } = this;
+    return operations.size === onDemand.pending && onDemand.list() === null && mailboxes.list() === null;
   }
 
   nextOrder(): number {
@@ -223,7 +224,9 @@ export class FiberScheduler {
   private dispatch(delivery: Delivery): void {
     switch (delivery.kind) {
       case SUCCEEDED:
-      case ACTIVITY_FAILED: {
+      case ACTIVITY_FAILED:
+      case CHILD_FAILED:
+      case REFUSED: {
         const future = this.operations.get(delivery.operation);
         if (future === undefined) return;
         this.operations.delete(delivery.operation);

@@ -42,8 +42,19 @@ function framesOf(stack: unknown): string[] {
   return typeof stack === 'string' ? stack.split('\n').filter((line) => /^\s+at /.test(line)) : [];
 }
 
+/**
+ * Give an error the stack that a reader looks for: where its cause was thrown, and then the line of the orchestration that asked for
+ * it, as after an `await`. Its own would show the driver.
+ */
+export function withCallerStack<E extends Error>(error: E, cause: Error | undefined, mark: SourceMark | undefined): E {
+  const lines = [`${error.name}: ${error.message}`, ...activityFrames(cause?.stack)];
+  const source = sourceLines(mark);
+  if (source !== '') lines.push(source);
+  return Object.defineProperty(error, 'stack', { value: lines.join('\n'), writable: true, configurable: true });
+}
+
 /** The frames of an activity's failure, without those of the runner below its function. */
-export function activityFrames(stack: unknown): string[] {
+function activityFrames(stack: unknown): string[] {
   const frames = framesOf(stack);
   const runner = frames.findIndex((frame) => isPerdures(frame));
   const kept = runner < 0 ? frames : frames.slice(0, runner);

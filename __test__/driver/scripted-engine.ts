@@ -4,10 +4,12 @@ import type { ActivityOptions } from '../../js/activity-options.ts';
 import {
   ACTIVITY_FAILED,
   CANCEL,
+  CHILD_FAILED,
   type Delivery,
   type EndKind,
   type EnginePort,
   MESSAGE,
+  REFUSED,
   SUCCEEDED,
   type TraceLevel,
 } from '../../js/engine.ts';
@@ -34,6 +36,7 @@ export class ScriptedEngine implements EnginePort {
   timeMs = 1_000;
   private lastOperation = 1;
   private randoms = 0;
+  private uuids = -1;
   private readonly deliveries: Delivery[] = [];
   private readonly mail: { mailbox: string; payload: string | null }[] = [];
   private readonly dueTimers = new Set<number>();
@@ -44,7 +47,17 @@ export class ScriptedEngine implements EnginePort {
   }
 
   fail(operation: number, error: unknown, attempt = 1): void {
-    this.deliveries.push({ ...NOTHING, kind: ACTIVITY_FAILED, operation, value: toErrorPayload(error), attempt });
+    this.deliveries.push({ ...NOTHING, kind: ACTIVITY_FAILED, operation, value: toErrorPayload(error), detail: attempt });
+  }
+
+  /** The child of operation `operation` ends without completing. */
+  childFails(operation: number, detail: number, value: string | null): void {
+    this.deliveries.push({ ...NOTHING, kind: CHILD_FAILED, operation, detail, value });
+  }
+
+  /** What was to be started or sent is refused. */
+  refuse(operation: number, detail: number): void {
+    this.deliveries.push({ ...NOTHING, kind: REFUSED, operation, detail });
   }
 
   cancel(reason: string | null = null): void {
@@ -75,6 +88,23 @@ export class ScriptedEngine implements EnginePort {
 
   createTimerAt(atMs: number): number {
     return this.command(`timer @${atMs}`);
+  }
+
+  startInstance(
+    isChild: boolean,
+    name: string,
+    id: string,
+    version: string | null,
+    input: string | null,
+    tags: string | null,
+    priority: number,
+  ): number {
+    const details = [version, input, tags, priority === 0 ? null : `${priority}`].filter((text) => text !== null);
+    return this.command([isChild ? 'child' : 'start', name, id, ...details].join(' '));
+  }
+
+  sendMessage(receiver: string, mailbox: string, payload: string | null): number {
+    return this.command(`send ${receiver} ${mailbox}${payload === null ? '' : ` ${payload}`}`);
   }
 
   cancelOperation(operation: number): void {
@@ -125,7 +155,8 @@ export class ScriptedEngine implements EnginePort {
   }
 
   randomUuid(): string {
-    return '00000000-0000-4000-8000-000000000000';
+    this.uuids += 1;
+    return `00000000-0000-4000-8000-${String(this.uuids).padStart(12, '0')}`;
   }
 
   private command(text: string): number {
@@ -152,7 +183,7 @@ export class ScriptedEngine implements EnginePort {
   }
 }
 
-const NOTHING = { operation: 0, value: null, attempt: 0, mailbox: null, timeMs: 0 };
+const NOTHING = { operation: 0, value: null, detail: 0, mailbox: null, timeMs: 0 };
 
 export const HOST: OrchestrationHost = {
   recordedOptions: (_name: string, called: ActivityOptions | undefined) => (called === undefined ? null : JSON.stringify(called)),

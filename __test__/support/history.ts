@@ -14,7 +14,19 @@ const TERMINAL: Readonly<Record<string, Standing>> = {
 };
 
 /** Kinds of events that settle the operation they refer to. */
-const SETTLES = new Set(['ActivityCompleted', 'ActivityFailed', 'TimerFired', 'OperationCancelled']);
+const SETTLES = new Set([
+  'ActivityCompleted',
+  'ActivityFailed',
+  'TimerFired',
+  'ChildCompleted',
+  'ChildFailed',
+  'OperationConfirmed',
+  'OperationRefused',
+  'OperationCancelled',
+]);
+
+/** Starts and messages that go out with the turn. */
+const SENT = ['InstanceStarted', 'EventSent', 'QueueSent'];
 
 /** What such an event may refer to. */
 const SCHEDULES: Readonly<Record<string, readonly string[]>> = {
@@ -22,7 +34,11 @@ const SCHEDULES: Readonly<Record<string, readonly string[]>> = {
   ActivityFailed: ['ActivityScheduled'],
   ActivityAttemptFailed: ['ActivityScheduled'],
   TimerFired: ['TimerCreated'],
-  OperationCancelled: ['ActivityScheduled', 'TimerCreated'],
+  ChildCompleted: ['ChildScheduled'],
+  ChildFailed: ['ChildScheduled'],
+  OperationConfirmed: SENT,
+  OperationRefused: ['ChildScheduled', ...SENT],
+  OperationCancelled: ['ActivityScheduled', 'TimerCreated', 'ChildScheduled', ...SENT],
 };
 
 export function kinds(history: readonly HistoryEvent[]): string[] {

@@ -1,7 +1,7 @@
 //! What passes the boundary in a turn: jobs, deliveries, and what a generator is made of.
 
 use napi_derive::napi;
-use perdure_engine::{Delivery, Mailbox};
+use perdure_engine::{ChildFailure, Delivery, Mailbox, Refusal};
 use perdure_runtime::{Delivered, Facts, Job, RuntimeError};
 
 use crate::answer::Numbers;
@@ -108,7 +108,7 @@ pub(crate) fn mailbox(text: String) -> napi::Result<Mailbox> {
     }
 }
 
-/// A delivery; its kinds are those of `js/engine.ts`. Facts: the deterministic time, the operation, the attempt. Texts: the
+/// A delivery; its kinds are those of `js/engine.ts`. Facts: the deterministic time, the operation, the detail. Texts: the
 /// mailbox, the value.
 pub(crate) fn delivery(delivered: Delivered, numbers: &Numbers) -> String {
     let time = delivered.time_ms as f64;
@@ -119,6 +119,26 @@ pub(crate) fn delivery(delivered: Delivered, numbers: &Numbers) -> String {
             error,
             attempt,
         } => numbers.answer(1, [time, operation.0 as f64, f64::from(attempt)], [None, error]),
+        Delivery::ChildFailed {
+            operation,
+            failure,
+            error,
+        } => {
+            let how = match failure {
+                ChildFailure::Failed => 0.0,
+                ChildFailure::Cancelled => 1.0,
+                ChildFailure::Terminated => 2.0,
+            };
+            numbers.answer(4, [time, operation.0 as f64, how], [None, error])
+        }
+        Delivery::Refused { operation, refusal } => {
+            let why = match refusal {
+                Refusal::InstanceExists => 0.0,
+                Refusal::InstanceNotFound => 1.0,
+                Refusal::InstanceEnded => 2.0,
+            };
+            numbers.answer(5, [time, operation.0 as f64, why], [None::<String>, None])
+        }
         Delivery::Message { mailbox, payload } => {
             let mailbox = match mailbox {
                 Mailbox::Event(name) => format!("e{name}"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use napi::bindgen_prelude::{Float64Array, Function};
 use napi_derive::napi;
-use perdure_engine::{ActivityOptions, Awaited, Command, EventId, Outcome};
+use perdure_engine::{ActivityOptions, Awaited, Command, EventId, InstanceStart, Outcome};
 use perdure_runtime::{ActivityToken, Failure, Host, Level, Runtime, Token};
 use serde_json::json;
 
@@ -155,6 +155,56 @@ impl NativeRuntime {
                 fire_at_ms: at_ms.ceil() as i64,
             },
         )
+    }
+
+    /// Start another instance: a child, or one that goes its own way. Without a version, the one that a client's start would give it.
+    #[napi]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "positional arguments cross the boundary fastest"
+    )]
+    pub fn start_instance(
+        &self,
+        instance: u32,
+        is_child: bool,
+        name: String,
+        id: String,
+        version: Option<String>,
+        input: Option<String>,
+        tags: Option<String>,
+        priority: i32,
+    ) -> napi::Result<f64> {
+        let start = InstanceStart {
+            version: version.unwrap_or_else(|| self.inner.version_to_start(&name)),
+            id,
+            name,
+            input,
+            tags,
+            priority,
+        };
+        let command = if is_child {
+            Command::StartChild(start)
+        } else {
+            Command::StartInstance(start)
+        };
+        self.issue(instance, command)
+    }
+
+    /// Send a message to a mailbox of another instance.
+    #[napi]
+    pub fn send_message(
+        &self,
+        instance: u32,
+        receiver: String,
+        mailbox_name: String,
+        payload: Option<String>,
+    ) -> napi::Result<f64> {
+        let command = Command::SendMessage {
+            instance: receiver,
+            mailbox: mailbox(mailbox_name)?,
+            payload,
+        };
+        self.issue(instance, command)
     }
 
     /// Give an operation up.

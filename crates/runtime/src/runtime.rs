@@ -321,6 +321,12 @@ impl Runtime {
         })
     }
 
+    /// Version of an orchestration that an instance gets whose start names none.
+    #[must_use]
+    pub fn version_to_start(&self, name: &str) -> String {
+        self.shared.store.version_to_start(name)
+    }
+
     /// The code asks for something; the id of the operation.
     ///
     /// # Errors

@@ -137,11 +137,8 @@ impl Store {
             priority,
             conflict,
         } = request;
-        let workers = self.workers();
-        let version = version
-            .or_else(|| workers.iter().find_map(|w| w.highest_version(&name)))
-            .unwrap_or_else(|| DEFAULT_VERSION.to_owned());
-        let worker = workers.into_iter().find(|w| w.can_take(&name, &version));
+        let version = version.unwrap_or_else(|| self.version_to_start(&name));
+        let worker = self.workers().into_iter().find(|w| w.can_take(&name, &version));
         let started = Event::ExecutionStarted {
             name: name.clone(),
             version: version.clone(),
@@ -184,6 +181,15 @@ impl Store {
             Some(worker) => worker.start(new, done),
             None => self.committer.submit(Write::Start(new), Patience::Limited, done),
         }
+    }
+
+    /// Version of an orchestration that an instance gets whose start names none: the highest registered in this process, else
+    /// [`DEFAULT_VERSION`].
+    #[must_use]
+    pub fn version_to_start(&self, name: &str) -> String {
+        let workers = self.workers();
+        let highest = workers.iter().find_map(|worker| worker.highest_version(name));
+        highest.unwrap_or_else(|| DEFAULT_VERSION.to_owned())
     }
 
     /// Send a message to an instance. To cancel one that has ended is no error: there is nothing left to cancel.

@@ -1,0 +1,204 @@
+import { describe, expect, test } from 'vitest';
+
+import { CHILD_CANCELLED, CHILD_TERMINATED, CHILD_THREW, INSTANCE_ENDED, INSTANCE_EXISTS, INSTANCE_NOT_FOUND } from '../../js/engine.ts';
+import {
+  CancelledError,
+  InstanceExistsError,
+  InstanceNotFoundError,
+  PayloadError,
+  RuntimeStateError,
+  SubOrchestrationError,
+} from '../../js/errors.ts';
+import { defineOrchestration, type OrchestrationGenerator } from '../../js/orchestration.ts';
+import { toErrorPayload } from '../../js/payload.ts';
+import { outputOf, Script } from './scripted-engine.ts';
+
+const UUID = '00000000-0000-4000-8000-000000000000';
+
+describe('children', () => {
+  test('are commands with the id, version and options that were asked for, or an id of their own', () => {
+    const payment = defineOrchestration('payment', function* (_, total: number) {
+      return `paid ${total}`;
+    }, { version: '2.0.0' });
+    const script = new Script(function* (ctx) {
+      ctx.scheduleSubOrchestration('pick', { item: 1 }, { id: 'pick-1', version: '1.1.0', tags: { a: 'b' }, priority: 7 });
+      ctx.scheduleSubOrchestration('pick');
+      ctx.callOrchestration(payment, 12);
+      return yield* ctx.callOrchestration(payment, 13, { id: 'p', version: '1.0.0' });
+    });
+    script.turn();
+    expect(script.engine.commands).toEqual([
+      'child pick pick-1 1.1.0 {"item":1} {"a":"b"} 7',
+      `child pick i/${UUID}`,
+      `child payment i/${UUID.replace(/0$/, '1')} 2.0.0 12`,
+      'child payment p 1.0.0 13',
+    ]);
+    script.engine.succeed(5, 'paid 13');
+    expect(script.output()).toBe('paid 13');
+  });
+
+  test('below an id that is too long have one that fits', () => {
+    const script = new Script(function* (ctx) {
+      Object.defineProperty(ctx, 'instanceId', { value: 'x'.repeat(220) });
+      yield ctx.scheduleSubOrchestration('pick');
+    });
+    script.turn();
+    expect(script.engine.commands).toEqual([`child pick ${UUID}`]);
+  });
+
+  test.each([
+    [CHILD_THREW, toErrorPayload(new RangeError('too many')), RangeError, "child 'c' (pick) failed: too many"],
+    [CHILD_CANCELLED, toErrorPayload(new CancelledError('enough')), CancelledError, "child 'c' (pick) was cancelled: enough"],
+    [CHILD_TERMINATED, '"now"', CancelledError, "child 'c' (pick) ended: terminated: now"],
+    [CHILD_TERMINATED, null, CancelledError, "child 'c' (pick) ended: instance 'c' was terminated"],
+  ])('that end without completing (%i, %s) fail with what they ended with', (detail, value, cause, message) => {
+    let line = '';
+    const script = new Script(function* (ctx) {
+      const child = ctx.scheduleSubOrchestration('pick', 1, { id: 'c' });
+      line = new Error().stack?.split('\n')[1]?.replace(/:(\d+):\d+\)?$/, (_, n: string) => `:${Number(n) - 1}:`) ?? '';
+      try {
+        yield child;
+      } catch (error) {
+        expect(error).toBeInstanceOf(SubOrchestrationError);
+        expect(error).toMatchObject({ message, code: 'SUB_ORCHESTRATION', orchestrationName: 'pick', instanceId: 'c' });
+        expect((error as Error).cause).toBeInstanceOf(cause);
+        return (error as Error).stack;
+      }
+    });
+    script.turn();
+    script.engine.childFails(2, detail, value);
+    expect((script.output() as string).split('\n').at(-1)).toContain(line);
+  });
+
+  test('whose id is in use fail', () => {
+    const script = new Script(function* (ctx) {
+      try {
+        yield ctx.scheduleSubOrchestration('pick', 1, { id: 'c' });
+      } catch (error) {
+        expect(error).toBeInstanceOf(SubOrchestrationError);
+        expect((error as Error).cause).toBeInstanceOf(InstanceExistsError);
+        return (error as Error).message;
+      }
+    });
+    script.turn();
+    script.engine.refuse(2, INSTANCE_EXISTS);
+    expect(script.output()).toBe("child 'c' (pick) could not be started: an instance with the id 'c' exists already");
+  });
+
+  test('are given up like every other operation', () => {
+    const script = new Script(function* (ctx) {
+      const child = ctx.scheduleSubOrchestration('pick', 1, { id: 'c' });
+      child.cancel('changed my mind');
+      try {
+        yield child;
+      } catch (error) {
+        return (error as Error).message;
+      }
+    });
+    expect(script.output()).toBe('cancelled: changed my mind');
+    expect(script.engine.commands).toEqual(['child pick c 1', 'cancel 2']);
+  });
+
+  test('are given up when the instance is cancelled', () => {
+    const script = new Script(function* (ctx) {
+      yield ctx.all([ctx.scheduleSubOrchestration('pick', 1, { id: 'a' }), ctx.scheduleSubOrchestration('pick', 2, { id: 'b' })]);
+    });
+    script.turn();
+    script.engine.cancel();
+    expect(script.turn()).toBe('cancelled');
+    expect(script.engine.commands.slice(2)).toEqual(['cancel 2', 'cancel 3']);
+  });
+
+  test('keep an instance that waits for one from being a deadlock', () => {
+    const script = new Script(function* (ctx) {
+      return yield ctx.spawn(() => ctx.scheduleSubOrchestration('pick') as unknown as OrchestrationGenerator);
+    });
+    script.turn();
+    expect(script.turn()).not.toBe('completed');
+  });
+});
+
+describe('what is sent to others', () => {
+  test('is a command at once, and is confirmed only to those who wait', () => {
+    const script = new Script(function* (ctx) {
+      ctx.raiseEvent('other', 'go', { a: 1 });
+      ctx.enqueueEvent('other', 'jobs');
+      const started = ctx.startOrchestration('audit', 'audit-1', 'x', { tags: { a: 'b' } });
+      yield ctx.scheduleActivity('work');
+      return yield* started;
+    });
+    script.turn();
+    expect(script.engine.commands).toEqual(['send other ego {"a":1}', 'send other qjobs', 'start audit audit-1 "x" {"a":"b"}', 'activity work']);
+    expect(script.engine.lastAwaited.timers).toBeNull();
+    script.engine.succeed(5);
+    script.engine.due(4);
+    expect(script.output()).toBe('audit-1');
+    expect(script.engine.lastAwaited.timers).toEqual([4]);
+  });
+
+  test.each([
+    [INSTANCE_EXISTS, InstanceExistsError, 'INSTANCE_EXISTS'],
+    [INSTANCE_NOT_FOUND, InstanceNotFoundError, 'INSTANCE_NOT_FOUND'],
+    [INSTANCE_ENDED, RuntimeStateError, 'RUNTIME_STATE'],
+  ])('can be refused (%i)', (why, type, code) => {
+    const script = new Script(function* (ctx) {
+      const sent = ctx.raiseEvent('other', 'go');
+      yield ctx.scheduleActivity('work');
+      try {
+        yield sent;
+      } catch (error) {
+        expect(error).toBeInstanceOf(type);
+        return [(error as { code?: string }).code, (error as Error).stack?.includes('others.test.ts')];
+      }
+    });
+    script.turn();
+    script.engine.refuse(2, why);
+    script.turn();
+    script.engine.succeed(3);
+    expect(script.output()).toEqual([code, true]);
+  });
+
+  test('is a deadlock only for those who wait for something else', () => {
+    const script = new Script(function* (ctx) {
+      ctx.raiseEvent('other', 'go');
+      const channel = ctx.channel();
+      yield channel.receive();
+    });
+    expect(script.turn()).toBe('failed');
+    expect(script.engine.end?.payload).toContain('deadlock');
+  });
+
+  test('is checked before anything is recorded', () => {
+    const commands = (fn: (ctx: Parameters<ConstructorParameters<typeof Script>[0]>[0]) => unknown): unknown => {
+      const script = new Script(function* (ctx) {
+        fn(ctx);
+        return 'unchanged';
+      });
+      script.output();
+      return script.engine.commands;
+    };
+    expect(
+      commands((ctx) => {
+        expect(() => ctx.raiseEvent('', 'go')).toThrow(TypeError);
+        expect(() => ctx.raiseEvent('a', 'go\0')).toThrow(TypeError);
+        expect(() => ctx.enqueueEvent('a', 'x'.repeat(257))).toThrow(TypeError);
+        expect(() => ctx.raiseEvent('a', 'go', () => {})).toThrow(PayloadError);
+        expect(() => ctx.startOrchestration('a', '\ud800')).toThrow(TypeError);
+        expect(() => ctx.startOrchestration('a', 'b', 1, { idd: 'x' } as object)).toThrow('unknown option `idd`');
+        expect(() => ctx.startOrchestration('a', 'b', Symbol('x'))).toThrow(PayloadError);
+        expect(() => ctx.scheduleSubOrchestration('a', 1, { versoin: '1' } as object)).toThrow('did you mean `version`?');
+        expect(() => ctx.scheduleSubOrchestration('a', 1, { priority: 0.5 })).toThrow(TypeError);
+        expect(() => ctx.scheduleSubOrchestration('a', 1, { id: '' })).toThrow(TypeError);
+        expect(() => ctx.callOrchestration('pick' as never)).toThrow('what defineOrchestration returned');
+      }),
+    ).toEqual([]);
+  });
+
+  test('cannot be sent from outside of its orchestration', () => {
+    let send = (): unknown => undefined;
+    outputOf(function* (ctx) {
+      send = () => ctx.raiseEvent('other', 'go');
+    });
+    expect(() => send()).toThrow('ctx.raiseEvent was called while its orchestration was not running');
+  });
+});

@@ -1,0 +1,98 @@
+// What an orchestration has to do with other instances, as futures: children, detached starts, and messages.
+
+import { CHILD_CANCELLED, CHILD_TERMINATED, type Delivery, INSTANCE_EXISTS, INSTANCE_NOT_FOUND, REFUSED, SUCCEEDED } from './engine.ts';
+import {
+  CancelledError,
+  InstanceExistsError,
+  InstanceNotFoundError,
+  type PerdureError,
+  RuntimeStateError,
+  SubOrchestrationError,
+} from './errors.ts';
+import { FAILED, OK } from './future.ts';
+import { OnDemandFuture, OperationFuture } from './operation.ts';
+import { fromErrorPayload, fromPayload, terminationError } from './payload.ts';
+import type { FiberScheduler } from './scheduler.ts';
+import { type SourceMark, withCallerStack } from './source.ts';
+
+/** A child that was started. */
+export class ChildFuture<T> extends OperationFuture<T> {
+  readonly name: string;
+  readonly id: string;
+
+  constructor(scheduler: FiberScheduler, operation: number, name: string, id: string, source: SourceMark | undefined) {
+    super(scheduler, operation, source);
+    this.name = name;
+    this.id = id;
+  }
+
+  override deliver(delivery: Delivery): void {
+    if (delivery.kind !== SUCCEEDED) {
+      this.settle(FAILED, this.failure(delivery));
+      return;
+    }
+    let value: unknown;
+    try {
+      value = fromPayload(delivery.value, `output of child '${this.id}'`);
+    } catch (error) {
+      this.settle(FAILED, error);
+      return;
+    }
+    this.settle(OK, value);
+  }
+
+  override describe(): string {
+    return `child '${this.id}' (${this.name})`;
+  }
+
+  private failure(delivery: Delivery): SubOrchestrationError {
+    const { name: orchestrationName, id: instanceId } = this;
+    const [what, cause] = this.outcome(delivery);
+    const why = cause instanceof CancelledError ? cause.reason : cause.message;
+    const error = new SubOrchestrationError(`child '${instanceId}' (${orchestrationName}) ${what}${why === undefined ? '' : `: ${why}`}`, {
+      orchestrationName,
+      instanceId,
+      cause,
+    });
+    return withCallerStack(error, delivery.kind === REFUSED ? undefined : cause, this.source);
+  }
+
+  private outcome({ kind, detail, value }: Delivery): [what: string, cause: Error] {
+    if (kind === REFUSED) return ['could not be started', refusalError(detail, this.id)];
+    if (detail === CHILD_TERMINATED) return ['ended', terminationError(value, this.id)];
+    return [detail === CHILD_CANCELLED ? 'was cancelled' : 'failed', fromErrorPayload(value)];
+  }
+}
+
+/** A start or a message that goes out with the turn; what it gives when that is durable is known from the beginning. */
+export class SentFuture<T> extends OnDemandFuture<T> {
+  /** The instance that is started or sent to. */
+  readonly receiver: string;
+  private readonly result: T;
+
+  constructor(scheduler: FiberScheduler, operation: number, receiver: string, result: T, source: SourceMark | undefined) {
+    super(scheduler, operation, source);
+    this.receiver = receiver;
+    this.result = result;
+  }
+
+  override deliver({ kind, detail }: Delivery): void {
+    if (kind === REFUSED) this.settle(FAILED, withCallerStack(refusalError(detail, this.receiver), undefined, this.source));
+    else this.settle(OK, this.result);
+  }
+
+  override describe(): string {
+    return `what was sent to instance '${this.receiver}'`;
+  }
+}
+
+function refusalError(why: number, instanceId: string): PerdureError {
+  switch (why) {
+    case INSTANCE_EXISTS:
+      return new InstanceExistsError(`an instance with the id '${instanceId}' exists already`, { instanceId });
+    case INSTANCE_NOT_FOUND:
+      return new InstanceNotFoundError(`there is no instance with the id '${instanceId}'`, { instanceId });
+    default:
+      return new RuntimeStateError(`instance '${instanceId}' has ended and takes no more messages`);
+  }
+}
