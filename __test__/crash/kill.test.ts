@@ -119,6 +119,47 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(effects.filter(({ event }) => event === 'begin')).toHaveLength(200 * STEPS + repeated.length);
   }, 60_000);
 
+  it(`families that are killed again and again lose no result, message or execution (seed ${SEED})`, async () => {
+    const { client, address } = store;
+    const log = logOf('families');
+    const random = seeded(SEED + 2);
+    const steps = 3;
+    const parents = Array.from({ length: 30 }, (_, i) => ({ id: `family-${i}`, input: { seed: i, steps } }));
+    const options = { store: address, log, stepMs: 1, runtime: { activityConcurrency: 32 } };
+    for (const { id, input } of parents) await client.startOrchestration(id, 'family', input);
+    for (let round = 0; round < 6; round += 1) {
+      const worker = await Worker.start({ ...options, name: `worker ${round + 1}` });
+      await worker.said('step', Math.floor(1 + random() * 89));
+      await worker.kill();
+      expect(worker.stderr).toBe('');
+    }
+    const last = await Worker.start({ ...options, name: 'last' });
+    const children = new Set<string>();
+    for (const { id, input } of parents) {
+      const sums: [number, number][] = [];
+      for (const execution of [1, 2, 3]) {
+        const [a, b] = [0, 1].map((n) => outputOf(input.seed + n + execution, steps)) as [number, number];
+        sums.push([execution, (sums.at(-1)?.[1] ?? 0) + a + b]);
+      }
+      expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: sums[2]?.[1], executionId: 3 });
+      expect(await client.waitForOrchestration(`${id}-sink`, SOON)).toMatchObject({ status: 'Completed', output: sums });
+      for (const execution of [1, 2, 3]) {
+        const history = await client.getHistory(id, execution);
+        expect(historyViolations(history, execution === 3 ? 'Completed' : 'ContinuedAsNew'), `${id} ${execution}`).toEqual([]);
+        for (const { kind: what, meta } of history) if (what === 'ChildScheduled') children.add(meta.id);
+      }
+    }
+    expect(children.size).toBe(parents.length * 6);
+    for (const id of children) {
+      const { status } = await client.waitForOrchestration(id, SOON);
+      expect(historyViolations(await client.getHistory(id), status), id).toEqual([]);
+    }
+    await last.stop();
+    // The faults did fire: no worker but the last came to the end.
+    expect(workersOf(readEffects(log)).size).toBe(7);
+    expectIntact(address.path);
+  }, 60_000);
+
   it('what a killed worker owned goes on at once in another that is alive', async () => {
     const { client, address } = store;
     const log = logOf('takeover');

@@ -78,6 +78,25 @@ function register(runtime) {
   });
 }
 
+// A parent of two children in each of three executions, and a detached instance that it sends their sums to.
+function registerFamily(runtime) {
+  runtime.registerOrchestration('family', function* (ctx, { seed, steps, total = 0 }) {
+    const sink = `${ctx.instanceId}-sink`;
+    if (ctx.executionId === 1) yield ctx.startOrchestration('sink', sink);
+    const inputs = [seed, seed + 1].map((n) => ({ seed: n + ctx.executionId, steps }));
+    const values = yield ctx.all(inputs.map((input) => ctx.scheduleSubOrchestration('steps', input)));
+    const sum = total + values[0] + values[1];
+    yield ctx.enqueueEvent(sink, 'sums', [ctx.executionId, sum]);
+    if (ctx.executionId === 3) return sum;
+    yield ctx.continueAsNew({ seed, steps, total: sum });
+  });
+  runtime.registerOrchestration('sink', function* (ctx) {
+    const sums = [];
+    while (sums.length < 3) sums.push(yield ctx.dequeueEvent('sums'));
+    return sums;
+  });
+}
+
 async function start(client, { name: orchestration, instances }) {
   for (const { id, input } of instances) {
     await client.startOrchestration(id, orchestration, input, { onConflict: 'return' });
@@ -97,6 +116,7 @@ const provider = await SqliteProvider.open(store.path);
 const client = new Client(provider);
 const runtime = new Runtime(provider, { logLevel: 'warn', workerName: name, ...runtimeOptions });
 register(runtime);
+registerFamily(runtime);
 await runtime.start();
 
 process.on('message', (command) => {
