@@ -37,6 +37,48 @@ describe('scopes and channels', () => {
   });
 });
 
+describe('other instances', () => {
+  const payment = defineOrchestration('payment', function* (_, order: { total: number }) {
+    return { paid: order.total > 0 };
+  });
+  const tidy = defineOrchestration('tidy', function* () {});
+
+  it('are typed by their definitions', () => {
+    defineOrchestration('parent', function* (ctx) {
+      expectTypeOf(yield* ctx.callOrchestration(payment, { total: 1 }, { id: 'p', tags: { a: 'b' } })).toEqualTypeOf<{ paid: boolean }>();
+      expectTypeOf(ctx.callOrchestration(tidy)).toEqualTypeOf<Future<void>>();
+      expectTypeOf(ctx.scheduleSubOrchestration('any')).toEqualTypeOf<Future<any>>();
+      expectTypeOf(ctx.scheduleSubOrchestration<number>('any', 1)).toEqualTypeOf<Future<number>>();
+      expectTypeOf(yield* ctx.startOrchestration('any', 'id')).toEqualTypeOf<string>();
+      expectTypeOf(ctx.raiseEvent('id', 'name', 1)).toEqualTypeOf<Future<void>>();
+      // @ts-expect-error the input is missing
+      ctx.callOrchestration(payment);
+      // @ts-expect-error an input of another type
+      ctx.callOrchestration(payment, { total: '1' });
+      // @ts-expect-error an id is needed
+      ctx.startOrchestration('any');
+      // @ts-expect-error no such option
+      ctx.callOrchestration(tidy, undefined, { onConflict: 'return' });
+      // @ts-expect-error an activity is no orchestration
+      ctx.callOrchestration(count);
+    });
+  });
+
+  it('continueAsNew never gives anything', () => {
+    const eternal = defineOrchestration('eternal', function* (ctx, n: number) {
+      if (n > 3) return 'done';
+      return yield* ctx.continueAsNew(n + 1, { version: '2.0.0' });
+    });
+    defineOrchestration('parent', function* (ctx) {
+      expectTypeOf(yield* ctx.callOrchestration(eternal, 1)).toEqualTypeOf<string>();
+      expectTypeOf(ctx.historyLength).toBeNumber();
+      expectTypeOf(ctx.continueAsNewSuggested).toBeBoolean();
+      // @ts-expect-error no such option
+      ctx.continueAsNew(1, { id: 'x' });
+    });
+  });
+});
+
 describe('the free functions', () => {
   it('are typed as the methods', () => {
     defineOrchestration('free', function* () {
