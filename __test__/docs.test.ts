@@ -1,0 +1,74 @@
+// Every code block of the guide is compiled and run, and prints what its page says: see support/docs.ts.
+
+import { rmSync } from 'node:fs';
+import { afterAll, describe, expect, it, vi } from 'vitest';
+
+import { parsePage, readPages, Site } from './support/docs.ts';
+import { temporaryFolder } from './support/providers.ts';
+
+vi.setConfig({ testTimeout: 90_000 });
+
+const pages = readPages();
+
+function siteOf(pages: Parameters<Site['compile']>[0]): Site {
+  const folder = temporaryFolder();
+  afterAll(() => rmSync(folder, { recursive: true }));
+  return new Site(folder, pages);
+}
+
+describe('the guide', () => {
+  const site = siteOf(pages);
+
+  it('has blocks of known kinds, which the compiler takes', () => {
+    expect(pages.flatMap(({ problems }) => problems)).toEqual([]);
+    expect(site.compile(pages)).toEqual([]);
+  });
+
+  it.each(pages)('$name does what it says', async (page) => {
+    expect((await site.run(page)).join('\n')).toBe('');
+  });
+});
+
+describe('the check of the guide', () => {
+  const fenced = (kind: string, code: string) => `\`\`\`${kind}\n${code}\n\`\`\`\n`;
+  const page = (name: string, ...blocks: string[]) => parsePage(`docs/${name}.md`, `# A page\n\n${blocks.join('\n')}`);
+
+  it.each([
+    ['a kind that nobody runs', fenced('python', 'print(1)'), /docs\/page\.md:3: a block of kind 'python'/],
+    ['a block without a kind', fenced('', 'x'), /kind ''/],
+    ['text that nothing printed', fenced('text', 'x'), /what printed this text/],
+    ['an indented block', '- item\n  ```ts\n  ```', /at the start of its line/],
+    ['a block without an end', '```ts\n1;', /has no end/],
+  ])('sees %s', (_, block, problem) => {
+    expect(page('page', block).problems.join('\n')).toMatch(problem);
+  });
+
+  it('sees what the compiler sees, at its line in the page', () => {
+    const wrong = page('types', fenced('ts', 'const a: number = 1;'), fenced('ts', "const b: number = 'one';"));
+    expect(siteOf([wrong]).compile([wrong])).toEqual([expect.stringMatching(/^docs\/types\.md:8: Type 'string' is not assignable/)]);
+  });
+
+  it('sees what is not printed, what is printed unsaid, and how it ends', async () => {
+    const log = (text: string) => fenced('ts', `console.log('${text}');`);
+    const right = page('right', log('a'), fenced('text', 'a'), log('b at 12:34'), fenced('text', 'b at …'), fenced('ts', 'let c;'));
+    const other = page('other', log('a'), fenced('text', 'b'));
+    const unsaid = page('unsaid', log('a'));
+    const failing = page('failing', fenced('ts', "throw new Error('so');"), log('b'), fenced('text', 'b'));
+    const all = [right, other, unsaid, failing];
+    const site = siteOf(all);
+    expect(site.compile(all)).toEqual([]);
+    expect(await site.run(right)).toEqual([]);
+    expect(await site.run(other)).toEqual([expect.stringMatching(/^docs\/other\.md:3: the page says\s+b\s+and it printed\s+a/)]);
+    expect(await site.run(unsaid)).toEqual([expect.stringMatching(/^docs\/unsaid\.md:3:/)]);
+    expect((await site.run(failing)).join('\n')).toMatch(/Error: so[^]*page\.ts:4[^]*the program had ended[^]*ended with 1/);
+  });
+
+  it('runs the commands of a terminal on the files of the page', async () => {
+    const file = fenced('js say.mjs', "console.log('says', process.argv[2]);\nif (process.argv[2] === 'no') process.kill(process.pid, 'SIGKILL');");
+    const right = page('right', file, fenced('console', '$ node say.mjs yes\nsays yes\n$ node say.mjs no\nsays no\nKilled'));
+    const wrong = page('wrong', file, fenced('console', '$ node say.mjs no\nsays no'));
+    const site = siteOf([right, wrong]);
+    expect(await site.run(right)).toEqual([]);
+    expect(await site.run(wrong)).toEqual([expect.stringMatching(/^docs\/wrong\.md:9: .*\s+says no\s+and it printed\s+says no\nKilled/)]);
+  });
+});
