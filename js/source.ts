@@ -11,8 +11,8 @@ export type SourceMark = Error;
  */
 const FRAMES_MAX = 5;
 
-const OWN_URL = new URL('.', import.meta.url).href;
-const OWN_PATH = fileURLToPath(OWN_URL);
+/** Where Perdure's own code lies: as it runs, and as a process with `--enable-source-maps` shows it. */
+const OWN = ['.', '../js/'].map((folder) => new URL(folder, import.meta.url)).flatMap((url) => [url.href, fileURLToPath(url)]);
 
 /** Remember the stack as it is now. An error, because that is what V8 captures fastest. */
 export function captureSource(): SourceMark {
@@ -71,7 +71,7 @@ function userFrames(frames: string[]): string[] {
 }
 
 function isPerdures(frame: string): boolean {
-  return frame.includes(OWN_URL) || frame.includes(OWN_PATH);
+  return OWN.some((folder) => frame.includes(folder));
 }
 
 function isNodes(frame: string): boolean {
