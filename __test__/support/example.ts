@@ -1,0 +1,93 @@
+// A program of examples/ as its users run it: a process of its own, with a folder of its own, that can be killed.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, vi } from 'vitest';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const running = new Set<Example>();
+
+/** The entries of a ledger that an example has written (examples/demo/ledger.mjs). */
+export function readLedger(...path: readonly string[]): Record<string, any>[] {
+  return readFileSync(join(...path), 'utf8').trim().split('\n').map((line) => JSON.parse(line));
+}
+
+afterEach(async () => {
+  // None outlives its test, however that ended.
+  await Promise.all([...running].map((example) => example.kill()));
+});
+
+export class Example {
+  /** What it has printed so far. */
+  output = '';
+  /** What it has written to stderr so far. */
+  errors = '';
+  readonly #child: ChildProcess;
+  readonly #end: Promise<string>;
+  readonly #waiting = new Set<{ pattern: RegExp; resolve: () => void; reject: (error: Error) => void }>();
+
+  /** @param name - of its file, such as `saga` */
+  constructor(name: string, ...args: readonly string[]) {
+    this.#child = spawn(process.execPath, [join(root, 'examples', `${name}.mjs`), ...args], {
+      cwd: root,
+      env: { ...process.env, NODE_OPTIONS: '' },
+    });
+    running.add(this);
+    this.#child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      this.errors += text;
+    });
+    this.#child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      this.output += text;
+      for (const waiting of this.#waiting) {
+        if (!waiting.pattern.test(this.output)) continue;
+        this.#waiting.delete(waiting);
+        waiting.resolve();
+      }
+    });
+    this.#end = new Promise((resolve, reject) => {
+      this.#child.once('error', reject);
+      this.#child.once('close', (code, signal) => {
+        running.delete(this);
+        for (const { pattern, reject: fail } of this.#waiting) fail(new Error(`it ended without printing ${pattern}:\n${this.output}\n${this.errors}`));
+        resolve(String(code ?? signal));
+      });
+    });
+  }
+
+  /** Resolves when all that it has printed fits; rejects when it ends before. */
+  printed(pattern: RegExp): Promise<void> {
+    if (pattern.test(this.output)) return Promise.resolve();
+    return new Promise((resolve, reject) => this.#waiting.add({ pattern, resolve, reject }));
+  }
+
+  /** Type lines at its terminal. */
+  type(...lines: readonly string[]): this {
+    this.#child.stdin?.write(lines.map((line) => `${line}\n`).join(''));
+    return this;
+  }
+
+  /** Nothing more will be typed. */
+  hangUp(): this {
+    this.#child.stdin?.end();
+    return this;
+  }
+
+  /** Resolves when it has ended: to its exit code, or the signal that ended it. */
+  ended(): Promise<string> {
+    return this.#end;
+  }
+
+  interrupt(): Promise<string> {
+    this.#child.kill('SIGINT');
+    return this.#end;
+  }
+
+  kill(): Promise<string> {
+    this.#child.kill('SIGKILL');
+    return this.#end;
+  }
+}
