@@ -116,6 +116,9 @@ export class Site {
       rootNames: pages.map((page) => this.#path(page, 'page.ts')),
       options: {
         strict: true,
+        // What Node itself can run as it stands, by leaving the types out.
+        erasableSyntaxOnly: true,
+        verbatimModuleSyntax: true,
         target: ts.ScriptTarget.ES2023,
         lib: ['lib.es2023.d.ts', 'lib.esnext.disposable.d.ts'],
         module: ts.ModuleKind.NodeNext,
