@@ -24,6 +24,14 @@ describe('the guide', () => {
     expect(site.compile(pages)).toEqual([]);
   });
 
+  it('has a table of contents with every page, in the order in which they lead on', () => {
+    const index = pages.find(({ name }) => name === 'docs/README.md');
+    const listed = index?.links.filter((link) => link.startsWith('docs/')) ?? [];
+    expect([...listed].sort()).toEqual(pages.map(({ name }) => name).filter((name) => name !== 'README.md' && name !== 'docs/README.md'));
+    const next = (name: string) => pages.find((page) => page.name === name)?.links.at(-1);
+    expect(listed.map(next)).toEqual([...listed.slice(1), 'examples/README.md']);
+  });
+
   it.each(pages)('$name does what it says', async (page) => {
     expect((await site.run(page)).join('\n')).toBe('');
   });
@@ -39,6 +47,7 @@ describe('the check of the guide', () => {
     ['text that nothing printed', fenced('text', 'x'), /what printed this text/],
     ['an indented block', '- item\n  ```ts\n  ```', /at the start of its line/],
     ['a block without an end', '```ts\n1;', /has no end/],
+    ['a link to nothing', 'See [that](that.md#part).', /there is no docs\/that\.md/],
   ])('sees %s', (_, block, problem) => {
     expect(page('page', block).problems.join('\n')).toMatch(problem);
   });

@@ -12,8 +12,8 @@
 // A block within an HTML comment is run as any other: that is how a page ends its program without showing it.
 
 import { spawn } from 'node:child_process';
-import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 
@@ -39,6 +39,8 @@ export interface Page {
   /** Relative to the root of the repository. */
   readonly name: string;
   readonly blocks: readonly Block[];
+  /** Files that it links to, relative to the root of the repository. */
+  readonly links: readonly string[];
   /** Sentences about blocks that cannot be checked. */
   readonly problems: readonly string[];
 }
@@ -75,7 +77,9 @@ export function parsePage(name: string, markdown: string): Page {
     const before = blocks[i - 1];
     if (block.kind === 'text' && (before === undefined || !isProgram(before))) problems.push(`${at}: what printed this text? Only ts and js blocks do`);
   }
-  return { name, blocks, problems };
+  const links = [...markdown.matchAll(/\]\(([^():#]+)(?:#[^()]*)?\)/g)].map(([, link = '']) => posix.join(posix.dirname(name), link));
+  for (const link of links) if (!existsSync(join(root, link))) problems.push(`${name}: there is no ${link} to link to`);
+  return { name, blocks, links, problems };
 }
 
 function isProgram({ kind, file }: Block): boolean {
