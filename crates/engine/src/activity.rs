@@ -14,6 +14,20 @@ pub struct ActivityOptions {
     /// How long one attempt may take, ms. `None`: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// How long all attempts and the waits between them may take, ms. `None`: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_timeout_ms: Option<u64>,
+    /// How long an attempt may be silent, ms. `None`: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heartbeat_timeout_ms: Option<u64>,
+    /// Its function is a closure of the orchestration: it runs only where that is in memory.
+    #[serde(skip_serializing_if = "is_false")]
+    pub inline: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// Delay before attempt n+1: `min(initial × backoff^(n-1), max)`, spread by ± `jitter`.

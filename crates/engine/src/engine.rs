@@ -315,6 +315,12 @@ impl Engine {
         !self.awaited.mailboxes.is_empty() || self.operations.children() > 0
     }
 
+    /// Whether an inline activity is open: its function is part of what the code holds in memory.
+    #[must_use]
+    pub const fn has_inline_activity(&self) -> bool {
+        self.operations.has_inline()
+    }
+
     /// The code asks for something.
     ///
     /// # Errors
@@ -513,7 +519,9 @@ impl Engine {
 
     fn apply_command(&mut self, id: EventId, event: Event) {
         match event {
-            Event::ActivityScheduled { name, input, options } => self.operations.schedule(id, name, input, options),
+            Event::ActivityScheduled { name, input, options } => {
+                self.operations.schedule(id, name, input, options, self.time_ms);
+            }
             Event::TimerCreated { fire_at_ms } => self.operations.create_timer(id, fire_at_ms),
             Event::ChildScheduled(start) => {
                 self.operations.start_child(id);

@@ -179,7 +179,10 @@ fn describe(event: &Event, operations: &Operations) -> String {
     match event {
         Event::ExecutionStarted { name, version, .. } => format!("start of {name} {version}"),
         Event::ExecutionBegan => "the first turn begins".into(),
-        Event::ActivityScheduled { name, .. } => format!("activity '{name}' is scheduled"),
+        Event::ActivityScheduled { name, options, .. } => {
+            let inline = if options.inline { "inline " } else { "" };
+            format!("{inline}activity '{name}' is scheduled")
+        }
         Event::ActivityCompleted { scheduled, .. } => format!("{} completes", activity(scheduled)),
         Event::ActivityAttemptFailed { scheduled, .. } => format!("an attempt of {} fails", activity(scheduled)),
         Event::ActivityFailed { scheduled, .. } => format!("{} fails", activity(scheduled)),
@@ -242,17 +245,18 @@ fn describe_wait(awaited: &Awaited, operations: &Operations) -> String {
 }
 
 /// Whether what the code did is what history holds: the same kind, name and input. What it threw and the options of an
-/// activity or an instance are not compared: a stack changes with every edit, and options are taken from history.
+/// activity (but for whether it is inline) or an instance are not compared: a stack changes with every edit, and options are
+/// taken from history.
 pub(crate) fn agree(recorded: &Event, attempted: &Event) -> bool {
     match (recorded, attempted) {
         (
-            Event::ActivityScheduled { name, input, .. },
+            Event::ActivityScheduled { name, input, options },
             Event::ActivityScheduled {
                 name: name2,
                 input: input2,
-                ..
+                options: options2,
             },
-        ) => name == name2 && input == input2,
+        ) => name == name2 && input == input2 && options.inline == options2.inline,
         (Event::ChildScheduled(one), Event::ChildScheduled(two))
         | (Event::InstanceStarted(one), Event::InstanceStarted(two)) => {
             one.name == two.name && one.id == two.id && one.input == two.input
@@ -282,13 +286,15 @@ fn difference(recorded: &Event, attempted: &Event) -> Option<FieldDifference> {
     };
     match (recorded, attempted) {
         (
-            Event::ActivityScheduled { name, input, .. },
+            Event::ActivityScheduled { name, input, options },
             Event::ActivityScheduled {
                 name: name2,
                 input: input2,
-                ..
+                options: options2,
             },
-        ) => field("name", name.clone(), name2.clone()).or_else(|| value("input", input, input2)),
+        ) => field("name", name.clone(), name2.clone())
+            .or_else(|| value("input", input, input2))
+            .or_else(|| field("inline", options.inline.to_string(), options2.inline.to_string())),
         (Event::ChildScheduled(one), Event::ChildScheduled(two))
         | (Event::InstanceStarted(one), Event::InstanceStarted(two)) => {
             let name = field("name", one.name.clone(), two.name.clone());

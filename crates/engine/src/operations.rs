@@ -50,6 +50,8 @@ enum Operation {
 pub(crate) struct Operations {
     open: BTreeMap<EventId, Operation>,
     activities: usize,
+    /// Those of them that are inline.
+    inline: usize,
     children: usize,
     live: bool,
     /// This turn began as a replay.
@@ -61,12 +63,24 @@ pub(crate) struct Operations {
 }
 
 impl Operations {
-    pub(crate) fn schedule(&mut self, id: EventId, name: String, input: Payload, options: ActivityOptions) {
+    pub(crate) fn schedule(
+        &mut self,
+        id: EventId,
+        name: String,
+        input: Payload,
+        options: ActivityOptions,
+        now_ms: i64,
+    ) {
+        self.inline += usize::from(options.inline);
+        let total_ms = options
+            .total_timeout_ms
+            .map(|total| i64::try_from(total).unwrap_or(i64::MAX));
         let task = Arc::new(ActivityTask {
             scheduled: id,
             name,
             input,
             options,
+            deadline_ms: total_ms.map(|total| now_ms.saturating_add(total)),
         });
         let activity = Activity {
             task,
@@ -103,8 +117,11 @@ impl Operations {
 
     fn take(&mut self, id: EventId) -> Option<Operation> {
         let operation = self.open.remove(&id)?;
-        match operation {
-            Operation::Activity(_) => self.activities -= 1,
+        match &operation {
+            Operation::Activity(activity) => {
+                self.activities -= 1;
+                self.inline -= usize::from(activity.task.options.inline);
+            }
             Operation::Child => self.children -= 1,
             Operation::Timer { .. } | Operation::Sent => {}
         }
@@ -169,6 +186,11 @@ impl Operations {
     /// How many children are open.
     pub(crate) const fn children(&self) -> usize {
         self.children
+    }
+
+    /// Whether an inline activity is open.
+    pub(crate) const fn has_inline(&self) -> bool {
+        self.inline > 0
     }
 
     /// When a timer is due; `None` when it is not open.

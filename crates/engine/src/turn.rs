@@ -151,6 +151,9 @@ pub struct ActivityTask {
     pub input: Payload,
     /// Its options.
     pub options: ActivityOptions,
+    /// When its `total_timeout_ms` is over, ms since 1970. It runs from when the activity was scheduled, so a restart does not
+    /// begin it anew.
+    pub deadline_ms: Option<i64>,
 }
 
 /// What must happen outside once the turn is durable.

@@ -131,6 +131,7 @@ pub async fn every_kind_of_event_comes_back(store: &Store) {
             ..RetryPolicy::default()
         },
         timeout_ms: Some(u64::MAX),
+        ..ActivityOptions::default()
     };
     let parent = ParentLink {
         instance: "p".into(),

@@ -108,17 +108,16 @@ impl Engine {
                 } else {
                     policy.delay_after(attempt, self.random.seed(), scheduled)
                 };
-                Some(match delay {
-                    Some(delay_ms) => {
-                        let delay_ms = retry_after_ms.unwrap_or(delay_ms).max(0);
-                        let retry_at_ms = now_ms.saturating_add(delay_ms);
-                        Event::ActivityAttemptFailed {
-                            scheduled,
-                            attempt,
-                            error,
-                            retry_at_ms,
-                        }
-                    }
+                let retry_at_ms =
+                    delay.map(|delay_ms| now_ms.saturating_add(retry_after_ms.unwrap_or(delay_ms).max(0)));
+                let is_in_time = |at: &i64| activity.task.deadline_ms.is_none_or(|deadline| *at < deadline);
+                Some(match retry_at_ms.filter(is_in_time) {
+                    Some(retry_at_ms) => Event::ActivityAttemptFailed {
+                        scheduled,
+                        attempt,
+                        error,
+                        retry_at_ms,
+                    },
                     None => Event::ActivityFailed {
                         scheduled,
                         attempt,

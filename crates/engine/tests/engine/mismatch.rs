@@ -40,6 +40,33 @@ fn nothing() {
     );
 }
 
+/// The function of an inline activity is with the orchestration, that of another with the runtime.
+#[test]
+fn an_activity_that_has_become_inline() {
+    check(
+        r#"
+        a = activity charge {"total":12}
+        t = timer 1h
+        await a
+        b = activity ship it ; inline
+        c = activity notify "ada"
+        await event approve | t
+        u = timer 1m
+        await u
+        return "done"
+        "#,
+        expect![[r#"
+            after turn 1: fits
+            after turns 2 to 5: the code no longer fits its history, at event 5:
+              recorded:  activity 'ship' is scheduled
+              attempted: inline activity 'ship' is scheduled
+              inline recorded:  false
+              inline attempted: true
+              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+        "#]],
+    );
+}
+
 #[test]
 fn the_name() {
     check(

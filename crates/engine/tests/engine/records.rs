@@ -40,6 +40,9 @@ fn events() -> Vec<Event> {
     let options = ActivityOptions {
         retry,
         timeout_ms: Some(u64::MAX),
+        total_timeout_ms: Some(u64::MAX),
+        heartbeat_timeout_ms: Some(0),
+        inline: true,
     };
     let scheduled = EventId(2);
     vec![
@@ -203,7 +206,7 @@ fn every_kind_comes_back_as_it_went() {
         ExecutionStarted ref None name Some("order") payload Some("{\"total\":12}") meta {"version":"1.2.0","seed":"18446744073709551615","parent":{"instance":"parent \"1\"","execution":3,"scheduled":44},"customStatus":"{\"total\":12}"}
         ExecutionBegan ref None name None payload None meta -
         ActivityScheduled ref None name Some("charge") payload None meta -
-        ActivityScheduled ref None name Some("") payload Some("\0😀") meta {"retry":{"maxAttempts":4294967295,"initialIntervalMs":0.1,"backoff":1.5,"maxIntervalMs":null,"jitter":0.0,"nonRetryable":["TypeError",""]},"timeoutMs":18446744073709551615}
+        ActivityScheduled ref None name Some("") payload Some("\0😀") meta {"retry":{"maxAttempts":4294967295,"initialIntervalMs":0.1,"backoff":1.5,"maxIntervalMs":null,"jitter":0.0,"nonRetryable":["TypeError",""]},"timeoutMs":18446744073709551615,"totalTimeoutMs":18446744073709551615,"heartbeatTimeoutMs":0,"inline":true}
         ActivityCompleted ref Some(EventId(2)) name None payload Some("null") meta -
         ActivityCompleted ref Some(EventId(2)) name None payload None meta -
         ActivityAttemptFailed ref Some(EventId(2)) name None payload Some("{}") meta {"attempt":1,"retryAtMs":9223372036854775807}
@@ -253,7 +256,8 @@ fn the_largest_attempt_is_followed_by_none() {
             max_attempts: u32::MAX,
             ..RetryPolicy::default()
         },
-        timeout_ms: None,
+        total_timeout_ms: Some(u64::MAX),
+        ..ActivityOptions::default()
     };
     let all = [
         events()[0].clone(),
@@ -334,7 +338,8 @@ fn options_that_are_left_out() {
                 max_attempts: 1,
                 ..RetryPolicy::default()
             },
-            timeout_ms: Some(5)
+            timeout_ms: Some(5),
+            ..ActivityOptions::default()
         }
     );
     expect!["event 2 (ActivityScheduled) cannot be read: its meta is not what the kind needs: unknown field `maxAttempt`, expected one of `maxAttempts`, `initialIntervalMs`, `backoff`, `maxIntervalMs`, `jitter`, `nonRetryable` at line 1 column 22"].assert_eq(&read(r#"{"retry":{"maxAttempt":1}}"#).expect_err("a newer release may mean something by it"));
@@ -450,9 +455,9 @@ fn every_kind_with_every_column_absent_or_garbage() {
         its meta is not what the kind needs: missing field `refusal`
         its meta is not what the kind needs: missing field `version`
         its meta is not what the kind needs: number out of range
-        its meta is not what the kind needs: unknown field `attempt`, expected `retry` or `timeoutMs`
-        its meta is not what the kind needs: unknown field `fireAtMs`, expected `retry` or `timeoutMs`
-        its meta is not what the kind needs: unknown field `version`, expected `retry` or `timeoutMs`
+        its meta is not what the kind needs: unknown field `attempt`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `inline`
+        its meta is not what the kind needs: unknown field `fireAtMs`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `inline`
+        its meta is not what the kind needs: unknown field `version`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `inline`
         its seed is no number"#]]
     .assert_eq(&problems.join("\n"));
     let deep = format!(

@@ -402,6 +402,81 @@ fn a_failed_attempt_is_the_last_thing_recorded() {
     );
 }
 
+/// `totalTimeout` counts from when the activity was scheduled, in a replay as well. The attempt that could begin in time does; the
+/// error is that of the last attempt.
+#[test]
+fn no_attempt_begins_after_the_total_timeout() {
+    check(
+        r"
+        await event go
+        a = activity charge ; attempts=9 initial=1s backoff=1 total=2500ms
+        await a
+        return it
+        ---
+        5000 event go
+        5600 fail a First
+        6600 fail a Second
+        ",
+        expect![[r#"
+            turn @+0
+              wait for event go
+                waits (0 open)
+            turn @+5000
+              event go gives none @+5000
+              #3 activity charge none
+              wait for a
+                2 EventReceived go @+5000
+                3 ActivityScheduled charge with options @+5000
+                consumes 1
+                starts #3 attempt 1
+                waits (1 open)
+            turn @+5600
+                4 ActivityAttemptFailed #3 "First" attempt 1, again @+6600 @+5600
+                starts #3 attempt 2 not before @+6600
+                waits (1 open)
+            turn @+6600
+              #3 fails for good: "Second" (attempt 2) @+6600
+              return "Second"
+                5 ActivityFailed #3 "Second" attempt 2 @+6600
+                6 ExecutionCompleted "Second" @+6600
+                ends Completed
+        "#]],
+    );
+}
+
+/// Neither the policy nor the error itself can have it begin at that time or later.
+#[test]
+fn an_error_cannot_say_when_after_the_total_timeout() {
+    check(
+        r"
+        a = activity charge ; attempts=9 initial=1ms total=1s
+        await a
+        return it
+        ---
+        300 fail a Busy after=699
+        999 fail a Busy after=1
+        ",
+        expect![[r#"
+            turn @+0
+              #2 activity charge none
+              wait for a
+                2 ActivityScheduled charge with options @+0
+                starts #2 attempt 1
+                waits (1 open)
+            turn @+300
+                3 ActivityAttemptFailed #2 "Busy" attempt 1, again @+999 @+300
+                starts #2 attempt 2 not before @+999
+                waits (1 open)
+            turn @+999
+              #2 fails for good: "Busy" (attempt 2) @+999
+              return "Busy"
+                4 ActivityFailed #2 "Busy" attempt 2 @+999
+                5 ExecutionCompleted "Busy" @+999
+                ends Completed
+        "#]],
+    );
+}
+
 #[test]
 fn every_order_of_failures_and_results() {
     let outcomes = outcomes_of_all_orders(

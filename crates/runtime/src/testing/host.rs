@@ -424,7 +424,7 @@ fn schedule(name: &str, max_attempts: u32) -> Command {
         input: None,
         options: ActivityOptions {
             retry,
-            timeout_ms: None,
+            ..ActivityOptions::default()
         },
     }
 }

@@ -204,6 +204,10 @@ fn options(text: &str) -> ActivityOptions {
     let mut options = ActivityOptions::default();
     options.retry.jitter = 0.0;
     for pair in text.split_whitespace() {
+        if pair == "inline" {
+            options.inline = true;
+            continue;
+        }
         let (key, value) = pair.split_once('=').unwrap_or_else(|| panic!("{pair} is no option"));
         match key {
             "attempts" => options.retry.max_attempts = value.parse().expect("a number of attempts"),
@@ -213,6 +217,7 @@ fn options(text: &str) -> ActivityOptions {
             "jitter" => options.retry.jitter = value.parse().expect("a share"),
             "never" => options.retry.non_retryable.push(value.to_owned()),
             "timeout" => options.timeout_ms = Some(duration(value) as u64),
+            "total" => options.total_timeout_ms = Some(duration(value) as u64),
             _ => panic!("there is no option {key}"),
         }
     }
