@@ -159,6 +159,7 @@ pub async fn a_first_turn_can_continue(store: &Store) {
         fresh: true,
         history: Vec::new(),
         messages: Vec::new(),
+        heartbeats: Vec::new(),
     };
     new.first_turn = Some(Box::new(continued(&unborn, &worker, text("2"), true)));
     let key = store.start(new).await;

@@ -19,6 +19,7 @@ pub mod batches;
 pub mod continue_as_new;
 pub mod fences;
 pub mod handles;
+pub mod heartbeats;
 pub mod messages;
 pub mod others;
 pub mod payloads;
@@ -84,6 +85,15 @@ macro_rules! suite {
                 a_closed_handle_answers_closed,
                 closing_twice_is_closing_once,
                 closing_one_handle_leaves_the_other,
+            }
+            heartbeats {
+                pass_to_the_next_owner,
+                of_others_are_kept_off,
+                go_with_the_turn_that_names_them,
+                of_a_fenced_turn_stay,
+                without_details_take_away_what_was_kept,
+                outlive_a_suspension,
+                of_ended_instances_are_kept_off,
             }
             messages {
                 keep_their_order_over_every_kind,
@@ -225,6 +235,7 @@ mod tests {
             ("continue_as_new", include_str!("continue_as_new.rs")),
             ("fences", include_str!("fences.rs")),
             ("handles", include_str!("handles.rs")),
+            ("heartbeats", include_str!("heartbeats.rs")),
             ("messages", include_str!("messages.rs")),
             ("others", include_str!("others.rs")),
             ("payloads", include_str!("payloads.rs")),

@@ -333,6 +333,7 @@ pub(crate) fn turn(instance: &AcquiredInstance, worker: &WorkerId) -> TurnCommit
         events: Vec::new(),
         consumed: Vec::new(),
         seen: instance.messages.last().map_or(MessageSeq(0), |message| message.seq),
+        heartbeats_over: Vec::new(),
         custom_status: None,
         to_others: None,
         after: AfterTurn::Hold,

@@ -339,6 +339,7 @@ pub async fn of_a_thousand_instances_fit_a_batch(store: &Store) {
             events: vec![scheduled(2), scheduled(3)],
             consumed: Vec::new(),
             seen: perdure_engine::MessageSeq(0),
+            heartbeats_over: Vec::new(),
             custom_status: None,
             to_others: None,
             after: AfterTurn::Hold,

@@ -156,6 +156,7 @@ fn turn(key: InstanceKey, n: usize, worker: &WorkerId) -> Write {
         ],
         consumed: Vec::new(),
         seen: MessageSeq(0),
+        heartbeats_over: Vec::new(),
         custom_status: None,
         to_others: None,
         after: AfterTurn::Hold,

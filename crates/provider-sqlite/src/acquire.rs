@@ -97,13 +97,14 @@ fn collect(
 /// Make the worker the owner. `None` when rows of the instance cannot be read: it is held with the reason, because one
 /// undecodable row must not keep all the others from being acquired.
 fn take(session: &mut Session<'_>, request: &Acquire, key: InstanceKey) -> Result<Option<AcquiredInstance>, Failure> {
-    let mut instance = session.query_one(
+    let (mut instance, has_heartbeats) = session.query_one(
         "UPDATE instances SET owner = ?2, epoch = epoch + 1, wake_at = NULL
          WHERE key = ?1 AND owner IS NULL AND wake_at IS NOT NULL
-         RETURNING id, name, version, parent_id, execution, epoch, next_event_id, turns",
+         RETURNING id, name, version, parent_id, execution, epoch, next_event_id, turns,
+           EXISTS (SELECT 1 FROM heartbeats WHERE instance_key = ?1)",
         params![key.0, &*request.worker.0],
         |row| {
-            Ok(AcquiredInstance {
+            let instance = AcquiredInstance {
                 key,
                 id: row.get(0)?,
                 name: row.get(1)?,
@@ -115,10 +116,12 @@ fn take(session: &mut Session<'_>, request: &Acquire, key: InstanceKey) -> Resul
                 fresh: number(row, 7)? == 0,
                 history: Vec::new(),
                 messages: Vec::new(),
-            })
+                heartbeats: Vec::new(),
+            };
+            Ok((instance, row.get(8)?))
         },
     )?;
-    match load(session, request.history_page, &mut instance) {
+    match load(session, request.history_page, &mut instance, has_heartbeats) {
         Ok(()) => Ok(Some(instance)),
         Err(failure) if failure.is_undecodable() => {
             session.execute(
@@ -134,7 +137,12 @@ fn take(session: &mut Session<'_>, request: &Acquire, key: InstanceKey) -> Resul
     }
 }
 
-fn load(session: &Session<'_>, history_page: usize, instance: &mut AcquiredInstance) -> Result<(), Failure> {
+fn load(
+    session: &Session<'_>,
+    history_page: usize,
+    instance: &mut AcquiredInstance,
+    has_heartbeats: bool,
+) -> Result<(), Failure> {
     let (key, execution) = (instance.key, instance.execution);
     instance.history = rows::history(session.connection(), key, execution, EventId::FIRST, history_page)?;
     let recorded = instance.next_event_id.0 - 1;
@@ -145,5 +153,12 @@ fn load(session: &Session<'_>, history_page: usize, instance: &mut AcquiredInsta
         )));
     }
     instance.messages = inbox::of_instance(session.connection(), key)?;
+    if has_heartbeats {
+        instance.heartbeats = session.query_all(
+            "SELECT scheduled, details FROM heartbeats WHERE instance_key = ?1 AND execution = ?2 ORDER BY scheduled",
+            params![key.0, integer(execution.0)],
+            |row| Ok((EventId(number(row, 0)?), row.get(1)?)),
+        )?;
+    }
     Ok(())
 }

@@ -13,6 +13,7 @@ const APPLICATION_ID: i64 = 0x5065_7264;
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_first.sql"),
     include_str!("migrations/0002_children.sql"),
+    include_str!("migrations/0003_heartbeats.sql"),
 ];
 
 /// First and last row of each tree, in the order in which the tree is kept.
@@ -31,6 +32,7 @@ const PROBES: &[&str] = &[
     "SELECT * FROM messages ORDER BY seq DESC LIMIT 1",
     "SELECT instance_key FROM messages INDEXED BY messages_instance ORDER BY instance_key LIMIT 1",
     "SELECT * FROM workers ORDER BY id LIMIT 1",
+    "SELECT * FROM heartbeats ORDER BY instance_key, execution, scheduled LIMIT 1",
 ];
 
 /// The version of the schema in a file that is ours or still empty; an error for every other file. Only reads.

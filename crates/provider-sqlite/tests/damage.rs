@@ -49,6 +49,10 @@ async fn an_instance_with_an_unreadable_row_is_suspended_alone() {
             "message 1",
         ),
         (
+            "INSERT INTO heartbeats VALUES (1, 1, 2, CAST(x'FF' AS TEXT))",
+            "cannot be read",
+        ),
+        (
             "INSERT INTO messages (instance_key, kind, time) VALUES (1, 'Queue', 0)",
             "message 1",
         ),

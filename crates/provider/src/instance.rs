@@ -162,4 +162,6 @@ pub struct AcquiredInstance {
     pub history: Vec<EventRecord>,
     /// Every message that waits for it, in order.
     pub messages: Vec<Message>,
+    /// Kept details of heartbeats of the current execution's activities, by schedule.
+    pub heartbeats: Vec<(EventId, String)>,
 }

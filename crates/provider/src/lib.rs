@@ -4,11 +4,12 @@
 //!
 //! - **P1** A batch of [`Write`]s is one transaction, or several; each write in it is atomic by itself, and outcomes come in order.
 //! - **P2** A [`TurnCommit`] is fenced by owner, epoch and next event id: a part that does not match changes nothing and is
-//!   answered with [`Outcome::Fenced`]; the other parts of its batch commit.
+//!   answered with [`Outcome::Fenced`]; the other parts of its batch commit. A [`Heartbeat`] is fenced by owner, epoch and execution.
 //! - **P3** An instance's epoch rises at every acquisition (a claimed start counts as one) and never falls.
 //! - **P4** At most one worker owns an instance, and only instances that are active, unowned and due are acquired.
 //! - **P5** Message numbers rise in the order in which messages become visible to readers; a message is gone once the turn that consumed it is committed.
-//! - **P6** Ended instances never change again; what waits for them is dropped with the commit that ends them.
+//! - **P6** Ended instances never change again; what waits for them is dropped with the commit that ends them, and so are heartbeats
+//!   with a termination.
 //! - **P7** A release, a takeover and a termination clear the owner, so that the former owner's commits are fenced off.
 //! - **P8** Event ids of an execution are 1..n without gap, and history only ever grows.
 //! - **P9** Leases and due times are compared with the store's clock alone.
@@ -30,6 +31,6 @@ pub use instance::{Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, Inst
 pub use provider::{ChangeListener, CommitDone, Provider, ProviderInfo};
 pub use worker::{NewWorker, Worker, WorkerId};
 pub use write::{
-    AfterTurn, NewInstance, NewMessage, NextExecution, OnConflict, OtherMessage, OtherStart, Others, Outcome,
-    Receivers, StatusChange, Terminate, ToOthers, TurnCommit, Write,
+    AfterTurn, Heartbeat, NewInstance, NewMessage, NextExecution, OnConflict, OtherMessage, OtherStart, Others,
+    Outcome, Receivers, StatusChange, Terminate, ToOthers, TurnCommit, Write,
 };

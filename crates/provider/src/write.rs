@@ -22,6 +22,8 @@ pub enum Write {
     },
     /// What a turn did.
     Turn(Box<TurnCommit>),
+    /// What a running activity told of its progress.
+    Heartbeat(Box<Heartbeat>),
 }
 
 impl Write {
@@ -38,6 +40,7 @@ impl Write {
             }) => len(payload),
             Write::Message(_) | Write::Terminate(_) | Write::Resume { .. } => 0,
             Write::Turn(turn) => turn.payload_bytes(),
+            Write::Heartbeat(heartbeat) => len(&heartbeat.details),
         }
     }
 }
@@ -123,6 +126,9 @@ pub struct TurnCommit {
     /// Every message for this instance up to this number is known to the worker. At a release, one after it makes the
     /// instance due at once, so that a message that came in between is not slept through. `MessageSeq(0)`: none is known.
     pub seen: MessageSeq,
+    /// Schedules whose kept [heartbeats](Heartbeat) go with this turn: of activities that are over by it, and all that there are
+    /// when it ends the execution.
+    pub heartbeats_over: Vec<EventId>,
     /// New custom status, if it changed.
     pub custom_status: Option<StatusChange>,
     /// What goes to other instances with it.
@@ -177,6 +183,23 @@ pub struct OtherMessage {
     pub scheduled: EventId,
     /// What to send.
     pub message: NewMessage,
+}
+
+/// The latest details of an open activity's heartbeats, kept for its next attempt.
+#[derive(Clone, Debug)]
+pub struct Heartbeat {
+    /// The instance.
+    pub key: InstanceKey,
+    /// Fence: its owner.
+    pub worker: WorkerId,
+    /// Fence: its epoch.
+    pub epoch: Epoch,
+    /// Fence: its execution.
+    pub execution: ExecutionId,
+    /// The activity's schedule.
+    pub scheduled: EventId,
+    /// They replace what was kept; `None`: nothing is kept from now on.
+    pub details: Payload,
 }
 
 /// A change of the custom status.
@@ -276,7 +299,9 @@ pub enum Outcome {
         /// What it did to other instances, if anything.
         others: Option<Box<Others>>,
     },
-    /// The turn's owner, epoch or next event id is not the store's; nothing of it was written.
+    /// The details of a heartbeat are kept, or forgotten if it had none.
+    Noted,
+    /// The fence of a turn or heartbeat (owner, epoch, execution, next event id) is not the store's; nothing of it was written.
     Fenced,
 }
 

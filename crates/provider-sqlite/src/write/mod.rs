@@ -1,6 +1,7 @@
 //! The writes of a batch, each in a file of its own. They run inside the writer's transaction; an error in one rolls the
 //! batch back whole (P1).
 
+mod heartbeat;
 mod message;
 mod others;
 mod start;
@@ -22,6 +23,7 @@ pub(crate) fn run(session: &mut Session<'_>, write: &Write) -> Result<Outcome, F
         Write::Message(message) => message::send(session, message),
         Write::Terminate(termination) => terminate::terminate(session, termination),
         Write::Resume { id, time_ms } => terminate::resume(session, id, *time_ms),
+        Write::Heartbeat(heartbeat) => heartbeat::keep(session, heartbeat),
     }
 }
 

@@ -31,6 +31,10 @@ pub(super) fn terminate(session: &mut Session<'_>, termination: &Terminate) -> R
         params![instance.key.0, termination.time_ms],
     )?;
     session.execute("DELETE FROM messages WHERE instance_key = ?1", params![instance.key.0])?;
+    session.execute(
+        "DELETE FROM heartbeats WHERE instance_key = ?1",
+        params![instance.key.0],
+    )?;
     let mut receivers = Vec::new();
     if let Some(parent) = others::parent_of(session, instance.key)? {
         let settlement = others::settlement(Status::Terminated, termination.reason.clone());

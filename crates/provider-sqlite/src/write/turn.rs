@@ -4,6 +4,7 @@ use perdure_engine::{EventId, EventKind};
 use perdure_provider::{AfterTurn, Epoch, InstanceKey, Others, Outcome, Status, TurnCommit};
 use rusqlite::params;
 
+use super::heartbeat;
 use super::others::{self, Doer, Parent};
 use super::start::is_start;
 use crate::error::Failure;
@@ -33,6 +34,10 @@ pub(super) fn commit(
         session.execute("DELETE FROM messages WHERE instance_key = ?1", params![key.0])?;
     } else {
         consume(session, turn, key)?;
+    }
+    for scheduled in &turn.heartbeats_over {
+        let activity = params![key.0, integer(turn.execution.0), integer(scheduled.0)];
+        session.execute(heartbeat::FORGET, activity)?;
     }
     if let Some(change) = &turn.custom_status {
         session.execute(

@@ -1,0 +1,33 @@
+//! Details of a heartbeat: kept until the activity is over, which a turn says, or the instance is terminated.
+
+use perdure_provider::{Heartbeat, Outcome};
+use rusqlite::params;
+
+use crate::error::Failure;
+use crate::rows::integer;
+use crate::session::Session;
+
+pub(super) fn keep(session: &Session<'_>, heartbeat: &Heartbeat) -> Result<Outcome, Failure> {
+    let (key, execution) = (heartbeat.key.0, integer(heartbeat.execution.0));
+    let scheduled = integer(heartbeat.scheduled.0);
+    let is_owned = session.query_optional(
+        "SELECT 1 FROM instances WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4",
+        params![key, &*heartbeat.worker.0, integer(heartbeat.epoch.0), execution],
+        |_| Ok(()),
+    )?;
+    if is_owned.is_none() {
+        return Ok(Outcome::Fenced);
+    }
+    match &heartbeat.details {
+        Some(details) => session.execute(
+            "INSERT INTO heartbeats (instance_key, execution, scheduled, details) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT DO UPDATE SET details = excluded.details",
+            params![key, execution, scheduled, details],
+        )?,
+        None => session.execute(FORGET, params![key, execution, scheduled])?,
+    };
+    Ok(Outcome::Noted)
+}
+
+/// Forget what is kept of one activity.
+pub(super) const FORGET: &str = "DELETE FROM heartbeats WHERE instance_key = ?1 AND execution = ?2 AND scheduled = ?3";
