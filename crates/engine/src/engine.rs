@@ -315,6 +315,12 @@ impl Engine {
         !self.awaited.mailboxes.is_empty() || self.operations.children() > 0
     }
 
+    /// Whether an activity is open, as far as that is known: a replay may not have come to its schedule.
+    #[must_use]
+    pub fn may_await_activity(&self, scheduled: EventId) -> bool {
+        self.is_replaying() || self.operations.activity(scheduled).is_some()
+    }
+
     /// Whether an inline activity is open: its function is part of what the code holds in memory.
     #[must_use]
     pub const fn has_inline_activity(&self) -> bool {

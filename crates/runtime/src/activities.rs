@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-use perdure_engine::{ActivityTask, EventId};
+use perdure_engine::{ActivityTask, EventId, Payload};
 use perdure_provider::InstanceKey;
 
+use crate::alarms::{AlarmId, Alarms};
 use crate::instance::Instance;
+use crate::session::Alarm;
 
 /// Names of attempts given up that may stay in the queue before it is swept.
 const QUEUE_SLACK: usize = 64;
@@ -51,6 +53,8 @@ pub(crate) struct Attempt {
     pub(crate) instance: Arc<Instance>,
     pub(crate) task: Arc<ActivityTask>,
     pub(crate) number: u32,
+    /// What the activity told last of its progress, in an earlier attempt.
+    pub(crate) last_heartbeat: Payload,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,10 +70,13 @@ enum Place {
 struct Entry {
     attempt: Attempt,
     place: Place,
+    /// While it waits: when it is to begin or, once it waits for a slot alone, when it is over without one.
+    alarm: Option<AlarmId>,
 }
 
 /// The table of attempts. What it returns, its owner must carry out.
 pub(crate) struct Activities {
+    alarms: Arc<Alarms<Alarm>>,
     slots: usize,
     used: usize,
     /// No attempt gets a slot any more.
@@ -80,8 +87,9 @@ pub(crate) struct Activities {
 }
 
 impl Activities {
-    pub(crate) fn new(slots: usize) -> Self {
+    pub(crate) fn new(slots: usize, alarms: Arc<Alarms<Alarm>>) -> Self {
         Self {
+            alarms,
             slots,
             used: 0,
             closed: false,
@@ -91,28 +99,46 @@ impl Activities {
         }
     }
 
-    /// Take an attempt in, to be admitted now or, when `delayed`, by [`due`](Self::due). `false`: it is here already (its instance was loaded again).
-    pub(crate) fn add(&mut self, token: ActivityToken, attempt: Attempt, delayed: bool) -> bool {
+    /// Take an attempt in, to be admitted now or, when it is `delayed` until a time, by [`due`](Self::due). `false`: it is here
+    /// already (its instance was loaded again).
+    pub(crate) fn add(&mut self, token: ActivityToken, attempt: Attempt, delayed: Option<i64>) -> bool {
         let schedule = (attempt.instance.key(), attempt.task.scheduled);
         if self.by_schedule.contains_key(&schedule) {
             return false;
         }
         self.by_schedule.insert(schedule, token);
-        let place = if delayed { Place::Delayed } else { Place::Queued };
-        self.entries.insert(token, Entry { attempt, place });
-        if !delayed {
+        let place = if delayed.is_some() {
+            Place::Delayed
+        } else {
+            Place::Queued
+        };
+        let at_ms = delayed.or(attempt.task.deadline_ms);
+        let alarm = at_ms.map(|at_ms| self.alarms.set(at_ms, Alarm::Attempt(token)));
+        self.entries.insert(token, Entry { attempt, place, alarm });
+        if delayed.is_none() {
             self.queue.push_back(token);
         }
         true
     }
 
-    /// The time of a delayed attempt has come.
-    pub(crate) fn due(&mut self, token: ActivityToken) {
-        if let Some(entry) = self.entries.get_mut(&token)
-            && entry.place == Place::Delayed
-        {
-            entry.place = Place::Queued;
-            self.queue.push_back(token);
+    /// The alarm of an attempt that waits. One that was delayed is queued from now on. One that has waited for a slot until its
+    /// deadline is returned: it has nothing left but to be told so, for which it needs none.
+    pub(crate) fn due(&mut self, token: ActivityToken) -> Option<ActivityToken> {
+        let entry = self.entries.get_mut(&token)?;
+        match entry.place {
+            Place::Delayed => {
+                entry.place = Place::Queued;
+                let deadline_ms = entry.attempt.task.deadline_ms;
+                entry.alarm = deadline_ms.map(|at_ms| self.alarms.set(at_ms, Alarm::Attempt(token)));
+                self.queue.push_back(token);
+                None
+            }
+            Place::Queued if !self.closed && entry.alarm.take().is_some() => {
+                entry.place = Place::Admitted;
+                self.used += 1;
+                Some(token)
+            }
+            Place::Queued | Place::Admitted => None,
         }
     }
 
@@ -120,9 +146,14 @@ impl Activities {
     pub(crate) fn admit(&mut self) -> Option<ActivityToken> {
         while !self.closed && self.used < self.slots {
             let token = self.queue.pop_front()?;
-            if let Some(entry) = self.entries.get_mut(&token) {
+            if let Some(entry) = self.entries.get_mut(&token)
+                && entry.place == Place::Queued
+            {
                 entry.place = Place::Admitted;
                 self.used += 1;
+                if let Some(alarm) = entry.alarm.take() {
+                    self.alarms.cancel(alarm);
+                }
                 return Some(token);
             }
         }
@@ -140,8 +171,11 @@ impl Activities {
         self.by_schedule
             .remove(&(entry.attempt.instance.key(), entry.attempt.task.scheduled));
         self.used -= usize::from(entry.place == Place::Admitted);
+        if let Some(alarm) = entry.alarm {
+            self.alarms.cancel(alarm);
+        }
         // Attempts given up before they had a slot must not pile up behind one that never ends.
-        if entry.place == Place::Queued && self.queue.len() > 2 * self.entries.len() + QUEUE_SLACK {
+        if self.queue.len() > 2 * self.entries.len() + QUEUE_SLACK {
             self.queue.retain(|token| self.entries.contains_key(token));
         }
         Some(entry.attempt)
@@ -216,7 +250,7 @@ impl Activities {
 #[cfg(test)]
 mod tests {
     use perdure_engine::{ActivityOptions, Budget, Event, EventRecord, ExecutionId};
-    use perdure_provider::{AcquiredInstance, Epoch};
+    use perdure_provider::{AcquiredInstance, Epoch, ManualClock};
 
     use super::*;
     use crate::instance::Token;
@@ -242,6 +276,7 @@ mod tests {
             fresh: true,
             history: vec![EventRecord::new(EventId::FIRST, 0, started)],
             messages: Vec::new(),
+            heartbeats: Vec::new(),
         };
         Instance::new(Token(token), acquired, Budget::default())
             .ok()
@@ -254,34 +289,40 @@ mod tests {
             name: "a".into(),
             input: None,
             options: ActivityOptions::default(),
+            deadline_ms: None,
         };
         Attempt {
             instance: Arc::clone(instance),
             task: Arc::new(task),
             number: 1,
+            last_heartbeat: None,
         }
+    }
+
+    fn activities(slots: usize) -> Activities {
+        Activities::new(slots, Arc::new(Alarms::new(Arc::new(ManualClock::new(0)))))
     }
 
     #[test]
     fn a_schedule_is_here_once() {
-        let (mut activities, i) = (Activities::new(10), instance(1));
-        assert!(activities.add(ActivityToken(1), attempt(&i, 2), false));
-        assert!(!activities.add(ActivityToken(2), attempt(&i, 2), false));
+        let (mut activities, i) = (activities(10), instance(1));
+        assert!(activities.add(ActivityToken(1), attempt(&i, 2), None));
+        assert!(!activities.add(ActivityToken(2), attempt(&i, 2), None));
         assert_eq!((activities.admit(), activities.admit()), (Some(ActivityToken(1)), None));
         assert!(activities.remove(ActivityToken(1)).is_some());
         assert!(activities.remove(ActivityToken(1)).is_none());
-        assert!(activities.add(ActivityToken(3), attempt(&i, 2), false));
+        assert!(activities.add(ActivityToken(3), attempt(&i, 2), None));
     }
 
     #[test]
     fn a_delayed_one_waits_for_its_time_and_can_be_given_up_before() {
-        let (mut activities, i) = (Activities::new(10), instance(1));
-        assert!(activities.add(ActivityToken(1), attempt(&i, 2), true));
+        let (mut activities, i) = (activities(10), instance(1));
+        assert!(activities.add(ActivityToken(1), attempt(&i, 2), Some(5)));
         assert_eq!(activities.admit(), None);
         activities.due(ActivityToken(1));
         activities.due(ActivityToken(1));
         assert_eq!((activities.admit(), activities.admit()), (Some(ActivityToken(1)), None));
-        assert!(activities.add(ActivityToken(2), attempt(&i, 3), true));
+        assert!(activities.add(ActivityToken(2), attempt(&i, 3), Some(5)));
         assert_eq!(activities.cancel(i.key(), EventId(3)), None, "it does not run");
         activities.due(ActivityToken(2));
         assert_eq!(activities.admit(), None);
@@ -289,9 +330,9 @@ mod tests {
 
     #[test]
     fn an_instance_takes_its_own_attempts_with_it_and_not_those_of_the_next_with_its_key() {
-        let (mut activities, old, new) = (Activities::new(1), instance(1), instance(2));
+        let (mut activities, old, new) = (activities(1), instance(1), instance(2));
         for (token, i) in [(1, &old), (2, &old), (3, &new)] {
-            assert!(activities.add(ActivityToken(token), attempt(i, 1 + u64::from(token)), false));
+            assert!(activities.add(ActivityToken(token), attempt(i, 1 + u64::from(token)), None));
         }
         assert_eq!(activities.admit(), Some(ActivityToken(1)));
         assert_eq!(activities.cancel_all(&old), [ActivityToken(1)]);
@@ -301,9 +342,9 @@ mod tests {
     /// Names of what was given up stayed in the queue for as long as nothing got a slot.
     #[test]
     fn the_queue_does_not_grow_behind_one_that_never_ends() {
-        let (mut activities, i) = (Activities::new(1), instance(1));
+        let (mut activities, i) = (activities(1), instance(1));
         for token in 1..10_000 {
-            assert!(activities.add(ActivityToken(token), attempt(&i, u64::from(token)), false));
+            assert!(activities.add(ActivityToken(token), attempt(&i, u64::from(token)), None));
             activities.admit();
             if token > 1 {
                 activities.cancel(i.key(), EventId(u64::from(token)));
@@ -315,8 +356,8 @@ mod tests {
 
     #[test]
     fn nothing_is_admitted_once_it_is_closed() {
-        let (mut activities, i) = (Activities::new(10), instance(1));
-        assert!(activities.add(ActivityToken(1), attempt(&i, 2), false));
+        let (mut activities, i) = (activities(10), instance(1));
+        assert!(activities.add(ActivityToken(1), attempt(&i, 2), None));
         activities.close();
         assert_eq!(activities.admit(), None);
         assert_eq!((activities.clear(), activities.len()), (vec![], 0));

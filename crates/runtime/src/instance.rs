@@ -10,6 +10,7 @@ use perdure_provider::{AcquiredInstance, Epoch, InstanceKey};
 use perdure_scheduler::Process;
 
 use crate::alarms::AlarmId;
+use crate::heartbeats::Heartbeats;
 use crate::starting::PendingStart;
 
 /// Name of a loaded instance between the runtime and its host; never used again within a process.
@@ -55,6 +56,8 @@ pub(crate) struct Core {
     pub(crate) pending: Vec<Completion>,
     /// Highest message loaded.
     pub(crate) seen: MessageSeq,
+    /// What its open activities have told of their progress.
+    pub(crate) heartbeats: Heartbeats,
     /// Its start, which is written with its first turn.
     pub(crate) start: Option<PendingStart>,
 }
@@ -77,6 +80,7 @@ impl Instance {
             fresh,
             history,
             messages,
+            heartbeats,
         } = acquired;
         let complete = history.last().is_some_and(|last| last.event_id.next() == next_event_id);
         let engine = Engine::new(Start {
@@ -102,6 +106,7 @@ impl Instance {
             reloaded: false,
             pending,
             seen,
+            heartbeats: Heartbeats::stored(heartbeats),
             start: None,
         };
         let instance = Arc::new(Self {
@@ -173,9 +178,10 @@ impl Core {
     }
 
     /// A released instance is this worker's again.
-    pub(crate) fn reuse(&mut self, epoch: Epoch, messages: Vec<Message>) {
+    pub(crate) fn reuse(&mut self, epoch: Epoch, messages: Vec<Message>, heartbeats: Vec<(EventId, String)>) {
         self.process = Process::default();
         self.epoch = epoch;
+        self.heartbeats = Heartbeats::stored(heartbeats);
         // All of them, also those below `seen`: a later one can have been read from the inbox before this acquisition brought an earlier one.
         self.take_messages(messages);
     }

@@ -74,6 +74,14 @@ pub struct ActivityJob {
     pub attempt: u32,
     /// How long it may take, ms.
     pub timeout_ms: Option<u64>,
+    /// How long all attempts and the waits between them may take, ms, and what is left of that now: nothing when it is not positive.
+    pub total_timeout: Option<(u64, i64)>,
+    /// How long it may be silent, ms.
+    pub heartbeat_timeout_ms: Option<u64>,
+    /// What the activity told last of its progress, in an earlier attempt.
+    pub last_heartbeat: Payload,
+    /// The instance whose generator holds its function, when it is inline.
+    pub inline: Option<Token>,
     /// Id of the instance.
     pub instance_id: String,
     /// Its execution.

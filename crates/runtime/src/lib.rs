@@ -7,6 +7,7 @@ mod activities;
 mod alarms;
 mod committer;
 mod error;
+mod heartbeats;
 mod instance;
 mod job;
 mod liveness;

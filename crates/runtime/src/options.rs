@@ -49,6 +49,8 @@ pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) const STATUS_PAGE: usize = 500;
 /// An instance whose timer is due sooner than this stays where it is; one that sleeps longer is released.
 pub(crate) const HOLD_TIMER_MS: i64 = 1_000;
+/// From one write of an activity's heartbeats to its next, ms: in between the latest details are kept in memory.
+pub(crate) const HEARTBEAT_INTERVAL_MS: i64 = 1_000;
 /// How often a worker looks for due work and dead workers although nothing told it to.
 pub(crate) const SAFETY_POLL: Duration = Duration::from_secs(1);
 /// A batch takes no more writes once their payloads have so many bytes.

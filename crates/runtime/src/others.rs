@@ -135,6 +135,7 @@ pub(crate) fn written(session: &Arc<Session>, claimed: Claimed, others: Others) 
                 fresh: true,
                 history: vec![new.first_event],
                 messages: Vec::new(),
+                heartbeats: Vec::new(),
             }),
             (_, Outcome::Started { .. }) => left = true,
             _ => {}

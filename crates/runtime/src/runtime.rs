@@ -280,12 +280,18 @@ impl Runtime {
         let activities = session.activities.lock();
         let attempt = activities.get(token)?;
         let (instance, task) = (&attempt.instance, &attempt.task);
+        let options = &task.options;
+        let total_timeout = options.total_timeout_ms.zip(task.deadline_ms);
         Some(ActivityJob {
             token,
             name: task.name.clone(),
             input: task.input.clone(),
             attempt: attempt.number,
-            timeout_ms: task.options.timeout_ms,
+            timeout_ms: options.timeout_ms,
+            total_timeout: total_timeout.map(|(total, deadline)| (total, deadline.saturating_sub(session.now_ms()))),
+            heartbeat_timeout_ms: options.heartbeat_timeout_ms,
+            last_heartbeat: attempt.last_heartbeat.clone(),
+            inline: options.inline.then_some(instance.token),
             instance_id: instance.id.clone(),
             execution: instance.execution.0,
             orchestration: instance.name.clone(),
@@ -402,6 +408,13 @@ impl Runtime {
     /// [`RuntimeError::State`] outside a turn.
     pub fn random_uuid(&self, token: Token) -> Result<String, RuntimeError> {
         self.turn(token)?.with_engine(perdure_engine::Engine::random_uuid)
+    }
+
+    /// A running attempt tells of its progress.
+    pub fn heartbeat(&self, token: ActivityToken, details: String) {
+        if let Some(session) = self.session() {
+            session.heartbeat(token, details);
+        }
     }
 
     /// An attempt succeeded. `true`: the lane was parked and has work now; the caller must drain it.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
-use perdure_engine::{Completion, Effect, EventId, MessageSeq};
+use perdure_engine::{Completion, Effect, Engine, EventId, MessageSeq};
 use perdure_provider::{
     AcquiredInstance, AfterTurn, InstanceKey, NewInstance, NextExecution, Outcome, ProviderError, Status, TurnCommit,
     WorkerId, Write,
@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 use crate::activities::{AbortReason, Activities, ActivityToken, Attempt};
 use crate::alarms::Alarms;
 use crate::committer::{Patience, WriteDone};
+use crate::heartbeats::Heartbeats;
 use crate::instance::{Instance, Needs};
 use crate::job::{Level, Queued};
 use crate::options::{OWNED_INSTANCES_MAX, TRIM_MAX};
@@ -34,8 +35,10 @@ use crate::table::Table;
 pub(crate) enum Alarm {
     /// An awaited timer of an instance that stays in memory.
     Timer(Weak<Instance>),
-    /// The next attempt of an activity.
-    Retry(ActivityToken),
+    /// The time has come for an attempt that waits: to begin, or to be over.
+    Attempt(ActivityToken),
+    /// An activity's heartbeats may be written again.
+    Heartbeat(Weak<Instance>, EventId),
 }
 
 pub(crate) struct Session {
@@ -45,7 +48,7 @@ pub(crate) struct Session {
     pub(crate) activities: Mutex<Activities>,
     /// Instances whose start is not written yet.
     pub(crate) starting: Mutex<Starting>,
-    pub(crate) alarms: Alarms<Alarm>,
+    pub(crate) alarms: Arc<Alarms<Alarm>>,
     /// When the next look for due instances is needed, ms since 1970; `None`: not before something tells.
     pub(crate) next_acquire_ms: Mutex<Option<i64>>,
     pub(crate) acquire_wanted: Notify,
@@ -64,13 +67,14 @@ impl Session {
     pub(crate) fn new(shared: Arc<Shared>, worker: WorkerId) -> Arc<Self> {
         let clock = Arc::clone(&shared.clock);
         let slots = shared.options.activity_concurrency;
+        let alarms = Arc::new(Alarms::new(clock));
         Arc::new(Self {
             shared,
             worker,
             table: Mutex::default(),
-            activities: Mutex::new(Activities::new(slots)),
+            activities: Mutex::new(Activities::new(slots, Arc::clone(&alarms))),
             starting: Mutex::default(),
-            alarms: Alarms::new(clock),
+            alarms,
             next_acquire_ms: Mutex::new(Some(0)),
             acquire_wanted: Notify::new(),
             inbox_wanted: Notify::new(),
@@ -108,7 +112,9 @@ impl Session {
             match table.take_released(acquired.key, acquired.epoch, acquired.next_event_id) {
                 Some((instance, true)) => {
                     // In one go with what follows, or its engine could be set aside in between.
-                    instance.lock().reuse(acquired.epoch, acquired.messages);
+                    instance
+                        .lock()
+                        .reuse(acquired.epoch, acquired.messages, acquired.heartbeats);
                     return self.own(table, instance);
                 }
                 Some((stale, false)) => Some(stale),
@@ -202,7 +208,7 @@ impl Session {
 
     /// Carry out the effects of a turn that is durable. The instance's core is locked, and it was not forgotten: whoever forgets
     /// it from here on finds the attempts.
-    pub(crate) fn carry_out(&self, instance: &Arc<Instance>, effects: Vec<Effect>) {
+    pub(crate) fn carry_out(&self, instance: &Arc<Instance>, heartbeats: &Heartbeats, effects: Vec<Effect>) {
         if effects.is_empty() {
             return;
         }
@@ -215,16 +221,14 @@ impl Session {
                     attempt,
                     not_before_ms,
                 } => {
-                    let token = self.shared.next_activity();
-                    let delayed = not_before_ms > now;
                     let attempt = Attempt {
                         instance: Arc::clone(instance),
+                        last_heartbeat: heartbeats.latest(task.scheduled),
                         task,
                         number: attempt,
                     };
-                    if activities.add(token, attempt, delayed) && delayed {
-                        self.alarms.set(not_before_ms, Alarm::Retry(token));
-                    }
+                    let delayed = (not_before_ms > now).then_some(not_before_ms);
+                    activities.add(self.shared.next_activity(), attempt, delayed);
                 }
                 Effect::AbortActivity { scheduled } => {
                     if let Some(token) = activities.cancel(instance.key(), scheduled) {
@@ -276,10 +280,17 @@ impl Session {
                         self.notify(&instance, None);
                     }
                 }
-                (_, Alarm::Retry(token)) => {
+                (_, Alarm::Attempt(token)) => {
                     let mut activities = self.activities.lock();
-                    activities.due(token);
+                    if let Some(expired) = activities.due(token) {
+                        self.shared.lane.push(Class::Later, Queued::Activity(expired));
+                    }
                     self.admit(&mut activities);
+                }
+                (id, Alarm::Heartbeat(instance, scheduled)) => {
+                    if let Some(instance) = instance.upgrade() {
+                        self.heartbeat_rested(&instance, scheduled, id);
+                    }
                 }
             }
         }
@@ -297,6 +308,11 @@ impl Session {
             let mut core = instance.lock();
             let is_released = table.is_released(&instance);
             if core.process.is_idle() || is_released {
+                if core.engine.as_ref().is_some_and(Engine::has_inline_activity) {
+                    // The activity's function is a closure of the generator, which stays for the next attempt and does not count
+                    // until its next turn.
+                    continue;
+                }
                 core.engine = None;
                 if std::mem::take(&mut core.hot) {
                     // Before anything can load it again: the next turn must find no generator.
@@ -318,6 +334,7 @@ impl Session {
         if let Some(alarm) = core.alarm.take() {
             self.alarms.cancel(alarm);
         }
+        core.heartbeats.clear(&self.alarms);
         if std::mem::take(&mut core.hot) {
             self.shared.lane.push(Class::First, Queued::Drop(instance.token));
         }
@@ -358,6 +375,7 @@ impl Session {
             fresh: true,
             history: vec![next.first_event],
             messages: Vec::new(),
+            heartbeats: Vec::new(),
         };
         self.insert_after(next, seen);
         self.table.lock().remove(instance);
@@ -397,6 +415,7 @@ impl Session {
                 events: Vec::new(),
                 consumed: Vec::new(),
                 seen: core.seen,
+                heartbeats_over: Vec::new(),
                 custom_status: None,
                 to_others: None,
                 after: AfterTurn::Suspend {

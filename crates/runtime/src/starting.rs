@@ -90,6 +90,7 @@ impl Session {
             fresh: true,
             history: vec![new.first_event.clone()],
             messages: Vec::new(),
+            heartbeats: Vec::new(),
         };
         let start = PendingStart {
             start: Some((new, done)),

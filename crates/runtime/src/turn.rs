@@ -138,7 +138,10 @@ pub(crate) fn end(turn: Turn) {
     if core.process.block() {
         let mut kept = Kept::of(&mut output, after);
         let to_others = output.to_others.take();
+        let ends = matches!(kept.after, AfterTurn::End { .. } | AfterTurn::ContinueAsNew(_));
+        let heartbeats_over = core.heartbeats.over(&output.events, ends, &session.alarms);
         let mut commit = commit_of(&session, &instance, &core, output, &kept, now);
+        commit.heartbeats_over = heartbeats_over;
         let start = core.start.take();
         drop(core);
         if let Some(to_others) = to_others {
@@ -243,6 +246,7 @@ fn commit_of(
         events: output.events,
         consumed: output.consumed,
         seen: core.seen,
+        heartbeats_over: Vec::new(),
         custom_status: output.custom_status.map(|value| StatusChange { value }),
         to_others: None,
         tell_status: kept.changes_status && session.shared.store.watch.awaits(&instance.id),
@@ -332,7 +336,7 @@ fn go_on(session: &Arc<Session>, instance: &Arc<Instance>, mut core: MutexGuard<
         // Forgotten meanwhile: nobody waits for what it asked for.
         return;
     }
-    session.carry_out(instance, kept.effects);
+    session.carry_out(instance, &core.heartbeats, kept.effects);
     if let Waiting::Outside { timer_at_ms, .. } = kept.waiting
         && core.alarm.map(|alarm| alarm.at_ms) != timer_at_ms
     {

@@ -25,6 +25,10 @@ pub(crate) enum Op {
     Activity(&'static str),
     /// Schedule an activity that is tried again and again, and wait for it.
     Retried(&'static str),
+    /// Schedule an inline activity that is tried again and again, and wait for it.
+    Inline(&'static str),
+    /// Schedule an activity that is tried again and again for so long, ms, and wait for it.
+    Within(&'static str, u64),
     /// Schedule an activity and go on.
     Spawn(&'static str),
     /// Give up what was scheduled last.
@@ -234,6 +238,9 @@ impl Fixture {
         match job {
             Job::Turn(token) => self.turn(token),
             Job::Activity(job) => {
+                if let Some(token) = job.inline {
+                    assert!(self.generators.contains_key(&token), "its function is there");
+                }
                 self.attempts.push(job.name.clone());
                 self.running.push(job);
             }
@@ -298,8 +305,24 @@ impl Fixture {
                 Ok::<(), RuntimeError>(())
             };
             match op {
-                Op::Activity(name) | Op::Spawn(name) => issue(schedule(name, 1))?,
-                Op::Retried(name) => issue(schedule(name, 100))?,
+                Op::Activity(name) | Op::Spawn(name) => issue(schedule(name, 1, ActivityOptions::default()))?,
+                Op::Retried(name) => issue(schedule(name, 100, ActivityOptions::default()))?,
+                Op::Inline(name) => issue(schedule(
+                    name,
+                    100,
+                    ActivityOptions {
+                        inline: true,
+                        ..ActivityOptions::default()
+                    },
+                ))?,
+                Op::Within(name, total_ms) => issue(schedule(
+                    name,
+                    100,
+                    ActivityOptions {
+                        total_timeout_ms: Some(*total_ms),
+                        ..ActivityOptions::default()
+                    },
+                ))?,
                 Op::Sleep(delay_ms) => issue(Command::CreateTimer { delay_ms: *delay_ms })?,
                 Op::Child(name, id) | Op::SpawnChild(name, id) => issue(Command::StartChild(instance(name, id)))?,
                 Op::Detached(name, id) => issue(Command::StartInstance(instance(name, id)))?,
@@ -329,7 +352,7 @@ impl Fixture {
                     continue;
                 }
                 Op::Sleep(_) | Op::Detached(..) | Op::Send(..) => awaited.timers.extend(this.last),
-                Op::Activity(_) | Op::Retried(_) | Op::Event(_) | Op::Child(..) => {}
+                Op::Activity(_) | Op::Retried(_) | Op::Inline(_) | Op::Within(..) | Op::Event(_) | Op::Child(..) => {}
             }
             let Some(delivered) = runtime.step(token, awaited)? else {
                 return Ok(());
@@ -363,6 +386,13 @@ impl Fixture {
     fn take_attempt(&mut self, name: &str) -> ActivityJob {
         let place = self.running.iter().position(|job| job.name == name);
         self.running.remove(place.expect("the activity runs"))
+    }
+
+    pub(crate) async fn heartbeat(&mut self, name: &str, details: &str) {
+        let job = self.running.iter().find(|job| job.name == name);
+        let token = job.expect("the activity runs").token;
+        self.runtime.heartbeat(token, details.into());
+        self.settle().await;
     }
 
     pub(crate) async fn complete(&mut self, name: &str) {
@@ -414,7 +444,7 @@ impl Fixture {
     }
 }
 
-fn schedule(name: &str, max_attempts: u32) -> Command {
+fn schedule(name: &str, max_attempts: u32, options: ActivityOptions) -> Command {
     let retry = RetryPolicy {
         max_attempts,
         ..RetryPolicy::default()
@@ -422,10 +452,7 @@ fn schedule(name: &str, max_attempts: u32) -> Command {
     Command::ScheduleActivity {
         name: name.into(),
         input: None,
-        options: ActivityOptions {
-            retry,
-            ..ActivityOptions::default()
-        },
+        options: ActivityOptions { retry, ..options },
     }
 }
 

@@ -77,6 +77,9 @@ type Refuse = Box<dyn Fn(&Write) -> bool + Send>;
 struct State {
     rows: BTreeMap<i64, Row>,
     messages: BTreeMap<u64, (i64, MessageBody)>,
+    /// By instance, execution and schedule.
+    heartbeats: BTreeMap<(i64, ExecutionId, EventId), String>,
+    heartbeat_writes: usize,
     last_seq: u64,
     workers: HashMap<WorkerId, i64>,
     faults: HashMap<Call, VecDeque<ProviderErrorKind>>,
@@ -152,6 +155,13 @@ impl Memory {
         move || done(Ok(outcomes))
     }
 
+    /// Take a batch that is held back, to be written later.
+    pub(crate) fn take_held(self: &Arc<Self>) -> impl FnOnce() + use<> {
+        let (batch, done) = self.state.lock().held_commits.pop_front().expect("a batch is held");
+        let this = Arc::clone(self);
+        move || this.write_batch(&batch, done)
+    }
+
     /// Answer commits within the call, as a store does that is closed.
     pub(crate) fn answer_at_once(&self) {
         self.state.lock().answers_at_once = true;
@@ -176,6 +186,16 @@ impl Memory {
         state.workers.retain(|id, _| &*id.0 != worker);
         let now = self.clock.now_ms();
         release(&mut state, now, &WorkerId(Arc::from(worker)));
+    }
+
+    /// The details that are kept of heartbeats.
+    pub(crate) fn heartbeats(&self) -> Vec<String> {
+        self.state.lock().heartbeats.values().cloned().collect()
+    }
+
+    /// How often details of heartbeats were written.
+    pub(crate) fn heartbeat_writes(&self) -> usize {
+        self.state.lock().heartbeat_writes
     }
 
     pub(crate) fn workers_len(&self) -> usize {
@@ -236,11 +256,26 @@ impl Memory {
             Write::Start(new) => start(state, now, new, None),
             Write::Turn(turn) => commit_turn(state, now, turn),
             Write::Message(new) => send(state, now, &new.instance, &new.body),
+            Write::Heartbeat(heartbeat) => {
+                let row = &state.rows[&heartbeat.key.0];
+                let fence = (row.owner.as_ref(), row.epoch, row.execution);
+                if fence != (Some(&heartbeat.worker), heartbeat.epoch.0, heartbeat.execution) {
+                    return Outcome::Fenced;
+                }
+                state.heartbeat_writes += 1;
+                let activity = (heartbeat.key.0, heartbeat.execution, heartbeat.scheduled);
+                match &heartbeat.details {
+                    Some(details) => state.heartbeats.insert(activity, details.clone()),
+                    None => state.heartbeats.remove(&activity),
+                };
+                Outcome::Noted
+            }
             Write::Terminate(terminate) => {
                 let Some((key, row)) = state.rows.iter_mut().find(|(_, r)| r.id == terminate.id) else {
                     return Outcome::NotFound;
                 };
                 let key = *key;
+                state.heartbeats.retain(|(of, _, _), _| *of != key);
                 row.status = Status::Terminated;
                 row.wake_at_ms = None;
                 let owner = row.owner.take();
@@ -425,6 +460,9 @@ fn commit_turn(state: &mut State, now: i64, turn: &TurnCommit) -> Outcome {
         assert!(*seq <= turn.seen, "what was consumed was seen");
         let gone = state.messages.remove(&seq.0).expect("it waits");
         assert_eq!(gone.0, turn.key.0);
+    }
+    for scheduled in &turn.heartbeats_over {
+        state.heartbeats.remove(&(turn.key.0, turn.execution, *scheduled));
     }
     row.turns += 1;
     row.status = Status::Running;
@@ -619,11 +657,17 @@ impl Provider for Memory {
                         fresh: row.turns == 0,
                         history: row.history.iter().take(request.history_page).cloned().collect(),
                         messages: Vec::new(),
+                        heartbeats: Vec::new(),
                     });
                 }
             }
             for instance in &mut acquired.instances {
                 instance.messages = messages_of(state, instance.key.0);
+                let of = (instance.key.0, instance.execution);
+                let kept = state
+                    .heartbeats
+                    .range((of.0, of.1, EventId(0))..=(of.0, of.1, EventId(u64::MAX)));
+                instance.heartbeats = kept.map(|((_, _, id), details)| (*id, details.clone())).collect();
             }
             acquired
         };

@@ -137,3 +137,63 @@ async fn an_instance_that_is_terminated_while_a_later_turn_commits_starts_nothin
     assert_eq!(f.attempts, ["a"]);
     f.assert_empty();
 }
+
+/// An attempt is handed what is left of the total timeout; the waits between attempts count.
+#[tokio::test(start_paused = true)]
+async fn each_attempt_gets_what_is_left_of_the_total_timeout() {
+    let mut f = Fixture::started(slots(1), &[Op::Within("a", 5_000)]).await;
+    f.start("i").await;
+    assert_eq!(f.running[0].total_timeout, Some((5_000, 5_000)));
+    f.advance(1_000).await;
+    f.fail("a", 500).await;
+    f.advance(500).await;
+    assert_eq!(f.running[0].total_timeout, Some((5_000, 3_500)));
+    f.fail("a", 3_500).await;
+    assert_eq!(f.attempts.len(), 2, "the next would begin too late");
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_total_timeout_is_over_while_all_slots_are_taken() {
+    let script = &[Op::Spawn("long"), Op::Within("a", 5_000)];
+    let mut f = Fixture::started(slots(1), script).await;
+    f.start("i").await;
+    f.advance(4_999).await;
+    assert_eq!(f.attempts, ["long"]);
+    f.advance(1).await;
+    assert_eq!(f.attempts, ["long", "a"]);
+    assert_eq!(
+        f.running[1].total_timeout,
+        Some((5_000, 0)),
+        "all that is left is to say so"
+    );
+    f.fail("a", 0).await;
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}
+
+/// The clock does not begin anew with another worker.
+#[tokio::test(start_paused = true)]
+async fn a_total_timeout_goes_on_while_nobody_runs_it() {
+    let mut f = Fixture::started(slots(1), &[Op::Within("a", 5_000)]).await;
+    f.start("i").await;
+    f.shut_down(std::time::Duration::ZERO).await;
+    f.advance(7_000).await;
+    f.begin().await;
+    assert_eq!(f.running[0].total_timeout, Some((5_000, -2_000)));
+    f.fail("a", 0).await;
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}
+
+/// The alarm of a retry was kept until its time, however far off, after its activity had been given up.
+#[tokio::test(start_paused = true)]
+async fn the_alarm_of_a_retry_goes_with_its_activity() {
+    let mut f = Fixture::started(slots(1), &[Op::Retried("a")]).await;
+    f.start("i").await;
+    f.fail("a", 3_600_000).await;
+    assert_eq!(f.alarms(), 1);
+    f.terminate("i").await;
+    f.assert_empty();
+}

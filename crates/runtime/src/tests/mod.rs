@@ -4,6 +4,8 @@ mod activities;
 mod cache;
 mod committer;
 mod continue_as_new;
+mod heartbeats;
+mod inline;
 mod lease;
 mod messages;
 mod others;
