@@ -32,6 +32,13 @@ export interface ActivityOptions {
   retry?: RetryOptions;
   /** How long one attempt may take; an attempt that takes longer is aborted and counts as failed. Default none. */
   timeout?: Duration;
+  /**
+   * How long all attempts and the waits between them may take, from when the activity was scheduled; a restart does not begin it
+   * anew. No attempt begins after it, and one that runs then is aborted. Default none.
+   */
+  totalTimeout?: Duration;
+  /** An attempt that calls `ctx.heartbeat()` less often than this is aborted and counts as failed. Default none. */
+  heartbeatTimeout?: Duration;
 }
 
 const RETRY: OptionTable = {
@@ -46,6 +53,8 @@ const RETRY: OptionTable = {
 const OPTIONS: OptionTable = {
   retry: nested(RETRY),
   timeout: duration(1),
+  totalTimeout: duration(1),
+  heartbeatTimeout: duration(1),
 };
 
 /** @throws TypeError naming the option that is wrong; `where` begins its message */
@@ -58,9 +67,17 @@ export function checkActivityOptions(options: ActivityOptions | undefined, where
  */
 export function recordedOptions(registered: ActivityOptions | undefined, called: ActivityOptions | undefined): string | null {
   if (registered === undefined && called === undefined) return null;
+  return JSON.stringify(effective(registered, called));
+}
+
+/** The same for an inline activity, which nothing is registered for. */
+export function recordedInline(called: ActivityOptions | undefined): string {
+  return JSON.stringify({ ...effective(undefined, called), inline: true });
+}
+
+function effective(registered: ActivityOptions | undefined, called: ActivityOptions | undefined): object {
   const retry = { ...registered?.retry, ...defined(called?.retry) };
-  const timeout = called?.timeout ?? registered?.timeout;
-  return JSON.stringify({
+  return {
     retry: {
       maxAttempts: retry.maxAttempts,
       initialIntervalMs: ms(retry.initialInterval),
@@ -69,8 +86,10 @@ export function recordedOptions(registered: ActivityOptions | undefined, called:
       jitter: retry.jitter,
       nonRetryable: retry.nonRetryable,
     },
-    timeoutMs: ms(timeout),
-  });
+    timeoutMs: ms(called?.timeout ?? registered?.timeout),
+    totalTimeoutMs: ms(called?.totalTimeout ?? registered?.totalTimeout),
+    heartbeatTimeoutMs: ms(called?.heartbeatTimeout ?? registered?.heartbeatTimeout),
+  };
 }
 
 function ms(value: Duration | undefined): number | undefined {

@@ -5,7 +5,7 @@
 
 import native from './native/index.cjs';
 
-import type { AbortReason } from './activity.ts';
+import type { AbortReason, AttemptExtras } from './activity-context.ts';
 import type { Delivery, EndKind, EnginePort, TraceLevel } from './engine.ts';
 import { fromNative, type NativeErrorData, type PerdureError, ProviderError } from './errors.ts';
 import type { InstanceDescription } from './instance.ts';
@@ -72,6 +72,7 @@ export type NativeJob =
       readonly executionId: number;
       readonly orchestrationName: string;
       readonly operation: number;
+      readonly extras: AttemptExtras | null;
     }
   | { readonly kind: typeof ABORT; readonly token: number; readonly reason: AbortReason }
   | { readonly kind: typeof DROP; readonly token: number }
@@ -138,6 +139,8 @@ export interface NativeRuntime {
   setCustomStatus(instance: number, text: string | null): void;
   random(instance: number): number;
   randomUuid(instance: number): string;
+  /** Details as codec text. */
+  heartbeat(activity: number, details: string): void;
   /** True: the lane was parked and has work now; a drain is to be scheduled. */
   completeActivity(activity: number, output: string | null): boolean;
   /** As `completeActivity`. `retryAfterMs` is -1 for none. */
@@ -195,7 +198,7 @@ export function createRuntime(store: NativeStore, options: NativeRuntimeOptions)
 }
 
 // Where `crates/node/src/answer.rs` puts the numbers of an answer: its kind, its facts, and the lengths of its texts.
-const NUMBERS = 10;
+const NUMBERS = 11;
 const KIND = 0;
 const FACTS = 1;
 const LENGTHS = 6;
@@ -241,7 +244,8 @@ class DecodingRuntime extends addon.NativeRuntime implements NativeRuntime {
         return { kind, token: first };
       case ACTIVITY: {
         const name = (numbers[LENGTHS] as number) + (numbers[LENGTHS + 1] as number);
-        const input = name + (numbers[LENGTHS + 2] as number);
+        const extras = name + (numbers[LENGTHS + 2] as number);
+        const input = extras + Math.max(numbers[LENGTHS + 3] as number, 0);
         return {
           kind,
           token: first,
@@ -251,8 +255,9 @@ class DecodingRuntime extends addon.NativeRuntime implements NativeRuntime {
           operation: numbers[FACTS + 4] as number,
           instanceId: text.slice(0, numbers[LENGTHS]),
           orchestrationName: text.slice(numbers[LENGTHS], name),
-          name: text.slice(name, input),
-          input: (numbers[LENGTHS + 3] as number) < 0 ? null : text.slice(input),
+          name: text.slice(name, extras),
+          extras: input === extras ? null : (JSON.parse(text.slice(extras, input)) as AttemptExtras),
+          input: (numbers[LENGTHS + 4] as number) < 0 ? null : text.slice(input),
         };
       }
       case ABORT:

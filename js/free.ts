@@ -74,6 +74,16 @@ export const scheduleActivity = free('scheduleActivity');
 export const call = free('call');
 
 /**
+ * Run an inline activity. As {@link OrchestrationContext.run}.
+ *
+ * @example
+ * ```ts
+ * const rate = yield* run('rate', async ({ signal }) => readRate({ signal }));
+ * ```
+ */
+export const run = free('run');
+
+/**
  * Run another orchestration as a child. As {@link OrchestrationContext.scheduleSubOrchestration}.
  *
  * @example

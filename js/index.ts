@@ -1,12 +1,7 @@
 /** Durable orchestrations: plain generator functions that go on where they were after a crash. */
 
-export {
-  activityContext,
-  type ActivityContext,
-  type ActivityDefinition,
-  type ActivityFunction,
-  defineActivity,
-} from './activity.ts';
+export { type ActivityDefinition, type ActivityFunction, defineActivity } from './activity.ts';
+export { activityContext, type ActivityContext } from './activity-context.ts';
 export type { ActivityOptions, RetryOptions } from './activity-options.ts';
 export { type Channel, CLOSED, type Closed } from './channel.ts';
 export {

@@ -11,7 +11,8 @@ import { deadlockError } from './deadlock.ts';
 import { CANCELLED, COMPLETED, type EnginePort, FAILED_FOR_GOOD } from './engine.ts';
 import { CancelledError } from './errors.ts';
 import { FAILED, OK, PENDING } from './future.ts';
-import { OperationFuture } from './operation.ts';
+import type { ActivityFunction } from './activity.ts';
+import { InlineFuture, OperationFuture } from './operation.ts';
 import {
   OrchestrationContext,
   type OrchestrationFacts,
@@ -67,6 +68,12 @@ export class Instance {
       if (this.scheduler.mismatch === null) throw error;
       return this.suspend();
     }
+  }
+
+  /** The function of an inline activity that has not settled. */
+  inlineFunction(operation: number): ActivityFunction | undefined {
+    const future = this.scheduler.operations.get(operation);
+    return future instanceof InlineFuture ? future.fn : undefined;
   }
 
   /** Forget what is kept under this instance's key. It is not used after that. */

@@ -9,7 +9,9 @@
 //   L4. Between drains the lane is parked (`nextJob` returned null), or a drain is scheduled. No wake is lost: the addon
 //       wakes a parked lane, and a call that un-parks it says so.
 
-import { ActivityContext, type ActivityFunction, type ActivityHost, type ActivitySink, failActivity, runActivity } from './activity.ts';
+import type { ActivityFunction } from './activity.ts';
+import { ActivityContext, type ActivityHost, type ActivityJob } from './activity-context.ts';
+import { type ActivitySink, failActivity, runActivity } from './attempt.ts';
 import { ABORT, ACTIVITY, DROP, ENDED, type EndState, LOG, type NativeJob, NativeEngine, type NativeRuntime, nativeError, TURN } from './binding.ts';
 import type { TraceLevel } from './engine.ts';
 import { NotRegisteredError, RuntimeStateError } from './errors.ts';
@@ -91,6 +93,10 @@ export class Lane implements ActivitySink {
     return { instances: this.instances.size, activities: this.activities.size };
   }
 
+  heartbeat(activity: number, details: string): void {
+    if (!this.isClosed) this.native.heartbeat(activity, details);
+  }
+
   completeActivity(activity: number, output: string | null): void {
     this.activities.delete(activity);
     if (this.isClosed) return;
@@ -160,17 +166,9 @@ export class Lane implements ActivitySink {
       case TURN:
         this.turn(job.token);
         return;
-      case ACTIVITY: {
-        const fn = this.host.activityFunction(job.name);
-        if (fn === undefined) {
-          failActivity(job.token, this.unknownActivity(job.name), this, true);
-          return;
-        }
-        const context = new ActivityContext(job, this.host);
-        this.activities.set(job.token, context);
-        runActivity(fn, job, context, this);
+      case ACTIVITY:
+        this.attempt(job);
         return;
-      }
       case ABORT: {
         const context = this.activities.get(job.token);
         this.activities.delete(job.token);
@@ -192,6 +190,20 @@ export class Lane implements ActivitySink {
       default:
         job satisfies never;
     }
+  }
+
+  private attempt(job: ActivityJob): void {
+    const inline = job.extras?.inline;
+    const fn = inline === undefined ? this.host.activityFunction(job.name) : this.instances.get(inline)?.inlineFunction(job.operation);
+    if (fn === undefined) {
+      if (inline === undefined) failActivity(job.token, this.unknownActivity(job.name), this, true);
+      // Its instance has just left this worker, and its attempts with it: nobody hears of this.
+      else failActivity(job.token, new RuntimeStateError(`inline activity '${job.name}' has no function: its orchestration is gone`), this);
+      return;
+    }
+    const context = new ActivityContext(job, this.host, this);
+    this.activities.set(job.token, context);
+    runActivity(fn, job, context, this);
   }
 
   private turn(token: number): void {

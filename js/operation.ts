@@ -1,5 +1,6 @@
 // Operations of the engine as futures: activities, timers, and what they have in common with others.
 
+import type { ActivityFunction } from './activity.ts';
 import { currentFiber } from './current.ts';
 import type { Delivery } from './engine.ts';
 import { ACTIVITY_FAILED } from './engine.ts';
@@ -77,6 +78,16 @@ export class ActivityFuture<T> extends OperationFuture<T> {
       cause,
     });
     return withCallerStack(error, cause, this.source);
+  }
+}
+
+/** An inline activity: its function is part of what the orchestration holds in memory, made anew by each replay. */
+export class InlineFuture<T> extends ActivityFuture<T> {
+  readonly fn: ActivityFunction;
+
+  constructor(scheduler: FiberScheduler, operation: number, name: string, source: SourceMark | undefined, fn: ActivityFunction) {
+    super(scheduler, operation, name, source);
+    this.fn = fn;
   }
 }
 

@@ -1,7 +1,8 @@
 // Orchestrations: how they are defined, and the context that their code works with.
 
 import type { ActivityDefinition } from './activity.ts';
-import { type ActivityOptions, checkActivityOptions } from './activity-options.ts';
+import type { ActivityContext } from './activity-context.ts';
+import { type ActivityOptions, checkActivityOptions, recordedInline } from './activity-options.ts';
 import { type Channel, FiberChannel } from './channel.ts';
 import { CheckedEventFuture } from './checked-event.ts';
 import * as combinators from './combinators.ts';
@@ -12,7 +13,7 @@ import type { TraceLevel } from './engine.ts';
 import { describeValue, isGenerator } from './fiber.ts';
 import type { Future } from './future.ts';
 import { MailboxFuture } from './mailbox.ts';
-import { ActivityFuture, TimerFuture } from './operation.ts';
+import { ActivityFuture, InlineFuture, TimerFuture } from './operation.ts';
 import { checkName, checkOptions, named, type OptionTable, textsByName, whole } from './options.ts';
 import { ChildFuture, SentFuture } from './others.ts';
 import { toPayload } from './payload.ts';
@@ -141,6 +142,12 @@ function checkOrchestrationFunction(fn: unknown, name: string): void {
   throw new TypeError(`orchestration '${name}' must be a function*, got ${got}`);
 }
 
+function checkInlineFunction(fn: unknown, name: string): void {
+  if (typeof fn === 'function' && !Object.prototype.toString.call(fn).endsWith('GeneratorFunction]')) return;
+  const got = typeof fn === 'function' ? 'a function*: what it waits for is not recorded by itself' : describeValue(fn);
+  throw new TypeError(`inline activity '${name}' must be a function, often an async one, got ${got}`);
+}
+
 /** The last arguments of a call: the input may be left out where it may be `undefined`. */
 export type InputArguments<I, Options> = undefined extends I
   ? [input?: I, options?: Options]
@@ -267,6 +274,37 @@ export class OrchestrationContext {
     }
     if (activity.input !== undefined) parseSync(activity.input, args[0], 'input', `activity '${activity.name}'`);
     return this.#activity<O>(activity.name, args[0], args[1], this.#host.sourceStacks ? captureSource() : undefined, activity.options);
+  }
+
+  /**
+   * An inline activity: run a function right here, in this process, and record its result. It may do what an orchestration may not
+   * (IO, clocks, randomness) and is given the context of an activity. At least once, as any activity, with the same options; what it
+   * returns and what it takes from around itself must not depend on it being called only once. It cannot use this `ctx`.
+   *
+   * While it is open the orchestration stays in memory. Another process that goes on with the instance runs it there.
+   *
+   * @param name - 1 to 256 characters; what is recorded in histories, so it must stay the same over versions
+   * @param fn - often `async`; what it returns is recorded, and must be a value that can be stored
+   * @param options - as of any activity; none are registered
+   * @returns a future of its output; it fails with `ActivityError` (`cause` is what it threw)
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * const rate = yield* ctx.run('rate', async ({ signal }) => {
+   *   const response = await fetch(`https://rates.example/${input.currency}`, { signal });
+   *   return (await response.json()) as Rate;
+   * }, { timeout: '10s' });
+   * ```
+   */
+  run<O>(name: string, fn: (ctx: ActivityContext) => O | PromiseLike<O>, options?: ActivityOptions): Future<O> {
+    const scheduler = this.#scheduler;
+    scheduler.assertRunning('run');
+    checkName(name, 'activity name');
+    checkInlineFunction(fn, name);
+    if (options !== undefined) checkActivityOptions(options, `activity '${name}'`);
+    const source = this.#host.sourceStacks ? captureSource() : undefined;
+    return new InlineFuture<O>(scheduler, this.#schedule(name, null, recordedInline(options)), name, source, fn);
   }
 
   /**
@@ -736,13 +774,16 @@ export class OrchestrationContext {
     if (options !== undefined) checkActivityOptions(options, `activity '${name}'`);
     const payload = toPayload(input, 'input');
     const recorded = this.#host.recordedOptions(name, options, defined);
-    let operation: number;
+    return new ActivityFuture<T>(scheduler, this.#schedule(name, payload, recorded), name, source);
+  }
+
+  #schedule(name: string, input: string | null, recorded: string | null): number {
+    const scheduler = this.#scheduler;
     try {
-      operation = scheduler.port.scheduleActivity(name, payload, recorded);
+      return scheduler.port.scheduleActivity(name, input, recorded);
     } catch (error) {
       throw scheduler.refused(error);
     }
-    return new ActivityFuture<T>(scheduler, operation, name, source);
   }
 
   #child<T>(

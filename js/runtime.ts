@@ -19,6 +19,7 @@ import {
 } from './orchestration.ts';
 import { Provider, type StorePort } from './providers.ts';
 import { Registry } from './registry.ts';
+import { acquireRejections, releaseRejections } from './rejections.ts';
 import type { SchemaOutput, StandardSchema } from './schema.ts';
 import type { TraceFields } from './trace.ts';
 
@@ -73,7 +74,10 @@ const OPTIONS: OptionTable = {
 export interface RuntimeEvents {
   /** Something failed that is no failure of user code. Without a listener it is only logged. */
   error: (error: Error) => void;
-  /** Something is not as it should be, and the runtime goes on. */
+  /**
+   * Something is not as it should be, and the runtime goes on. With the code `'UNHANDLED_REJECTION'`: an activity left a promise
+   * behind that was rejected (`cause`), and nobody handles that; listeners of `process` do not hear of it.
+   */
   warning: (warning: Error) => void;
   /** The code of an execution has ended, or was suspended; what it ended with may not be stored yet. */
   instance: (event: InstanceEvent) => void;
@@ -111,6 +115,7 @@ export class Runtime {
   #starting: Promise<void> | null = null;
   #stopping: Promise<void> | null = null;
   #holdsGuard = false;
+  #holdsRejections = false;
 
   /** @throws TypeError when an argument is wrong */
   constructor(provider: Provider, options?: RuntimeOptions) {
@@ -264,6 +269,8 @@ export class Runtime {
         acquireGuard();
         this.#holdsGuard = true;
       }
+      acquireRejections();
+      this.#holdsRejections = true;
       const reply = await this.#port.request((_store, request) => native.start(request, lane.wake));
       this.#host.workerId = (JSON.parse(reply ?? '{}') as { workerId?: string }).workerId ?? '';
     } catch (error) {
@@ -283,6 +290,9 @@ export class Runtime {
     try {
       await this.#port.request((_store, request) => native.shutdown(request, timeoutMs));
     } finally {
+      this.#lane?.close();
+      // What activities reject because they were told to stop shows before the event loop has come round.
+      await new Promise((resolve) => setImmediate(resolve));
       this.#stopped();
     }
   }
@@ -294,6 +304,10 @@ export class Runtime {
     if (this.#holdsGuard) {
       this.#holdsGuard = false;
       releaseGuard();
+    }
+    if (this.#holdsRejections) {
+      this.#holdsRejections = false;
+      releaseRejections();
     }
     this.#port.runtimeStopped();
     // A worker of its own for the next start: nothing of this one can reach it.
@@ -400,6 +414,11 @@ class Host implements LaneHost {
 
   instanceEnded(event: InstanceEvent): void {
     this.emit('instance', event);
+  }
+
+  warn(what: string, fields: TraceFields, error: unknown): void {
+    this.log('error', what, { ...fields, error });
+    this.emit('warning', new PerdureError(what, 'UNHANDLED_REJECTION', { cause: error }));
   }
 
   report(error: unknown, what: string): void {

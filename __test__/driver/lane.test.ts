@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 
-import type { ActivityContext, ActivityFunction } from '../../js/activity.ts';
+import type { ActivityFunction } from '../../js/activity.ts';
+import type { ActivityContext } from '../../js/activity-context.ts';
 import { ABORT, ACTIVITY, DROP, LOG, type NativeJob, type NativeRuntime, TURN } from '../../js/binding.ts';
 import { NonRetryableError, RetryAfterError } from '../../js/errors.ts';
 import { Lane, type LaneHost } from '../../js/lane.ts';
@@ -20,7 +21,7 @@ class ScriptedNative {
   activity(name: string, input: unknown = null, more: { timeoutMs?: number; attempt?: number } = {}): number {
     this.lastActivity += 1;
     const token = this.lastActivity;
-    const facts = { instanceId: 'i', executionId: 1, orchestrationName: 'o', operation: 7 };
+    const facts = { instanceId: 'i', executionId: 1, orchestrationName: 'o', operation: 7, extras: null };
     this.jobs.push({ kind: ACTIVITY, token, name, input: JSON.stringify(input), attempt: 1, timeoutMs: -1, ...facts, ...more });
     return token;
   }

@@ -2,7 +2,8 @@
 
 use napi_derive::napi;
 use perdure_engine::{ChildFailure, Delivery, Mailbox, Refusal};
-use perdure_runtime::{Delivered, Facts, Job, RuntimeError};
+use perdure_runtime::{ActivityJob, Delivered, Facts, Job, RuntimeError};
+use serde_json::{Map, Value};
 
 use crate::answer::Numbers;
 use crate::errors::thrown;
@@ -52,12 +53,16 @@ pub(crate) fn job(job: Job, numbers: &Numbers) -> String {
                 job.execution as f64,
                 job.scheduled.0 as f64,
             ],
-            [
-                Some(job.instance_id),
-                Some(job.orchestration),
-                Some(job.name),
-                job.input,
-            ],
+            {
+                let extras = extras(&job);
+                [
+                    Some(job.instance_id),
+                    Some(job.orchestration),
+                    Some(job.name),
+                    extras,
+                    job.input,
+                ]
+            },
         ),
         Job::Abort { activity, reason } => {
             numbers.answer(2, [f64::from(activity.0)], [Some(reason.as_str().to_owned())])
@@ -83,6 +88,32 @@ pub(crate) fn job(job: Job, numbers: &Numbers) -> String {
             ],
         ),
     }
+}
+
+/// What only some attempts have: `AttemptExtras` of `js/activity-context.ts`, as JSON.
+fn extras(job: &ActivityJob) -> Option<String> {
+    let ActivityJob {
+        total_timeout,
+        heartbeat_timeout_ms,
+        last_heartbeat,
+        inline,
+        ..
+    } = job;
+    if total_timeout.is_none() && heartbeat_timeout_ms.is_none() && last_heartbeat.is_none() && inline.is_none() {
+        return None;
+    }
+    let mut extras = Map::new();
+    let mut put = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            extras.insert(name.into(), value);
+        }
+    };
+    put("totalTimeoutMs", total_timeout.map(|(total_ms, _)| total_ms.into()));
+    put("totalLeftMs", total_timeout.map(|(_, left_ms)| left_ms.into()));
+    put("heartbeatTimeoutMs", heartbeat_timeout_ms.map(Value::from));
+    put("lastHeartbeat", last_heartbeat.as_deref().map(Value::from));
+    put("inline", inline.map(|token| token.0.into()));
+    Some(Value::Object(extras).to_string())
 }
 
 /// What the host must know of an instance, as an object.

@@ -312,6 +312,12 @@ impl NativeRuntime {
         self.inner.random_uuid(Token(instance)).map_err(|e| thrown(&e))
     }
 
+    /// A running attempt tells of its progress.
+    #[napi]
+    pub fn heartbeat(&self, activity: u32, details: String) {
+        self.inner.heartbeat(ActivityToken(activity), details);
+    }
+
     /// An attempt succeeded. `true`: the lane was parked and has work now, drain it.
     #[napi]
     pub fn complete_activity(&self, activity: u32, output: Option<String>) -> bool {

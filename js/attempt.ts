@@ -1,0 +1,116 @@
+// One attempt of an activity on its way: called, limited, reported.
+
+import { type ActivityFunction, isRefusal } from './activity.ts';
+import { type ActivityContext, type ActivityJob, callBelow, type HeartbeatSink, type TimeoutReason } from './activity-context.ts';
+import { NonRetryableError, RetryAfterError } from './errors.ts';
+import { fromPayload, toErrorPayload, toPayload } from './payload.ts';
+
+/** Where an attempt reports to. */
+export interface ActivitySink extends HeartbeatSink {
+  completeActivity(activity: number, output: string | null): void;
+  failActivity(activity: number, error: string, errorName: string, nonRetryable: boolean, retryAfterMs: number): void;
+}
+
+/** Run one attempt. Never throws; reports to `sink`, at once if the function is not asynchronous. */
+export function runActivity(fn: ActivityFunction, job: ActivityJob, context: ActivityContext, sink: ActivitySink): void {
+  if ((job.extras?.totalLeftMs ?? 1) <= 0) {
+    timeOut(job, context, sink, 'totalTimeout');
+    return;
+  }
+  let result: unknown;
+  try {
+    result = callBelow(context, fn, fromPayload(job.input, 'input'));
+  } catch (error) {
+    failActivity(job.token, error, sink);
+    return;
+  }
+  if (!isThenable(result)) {
+    completeActivity(job.token, result, sink);
+    return;
+  }
+  const limits = AttemptLimits.of(job, (reason) => timeOut(job, context, sink, reason));
+  if (limits !== null) context.begin(limits);
+  // Through a promise of our own: a thenable that throws or settles twice cannot do harm.
+  Promise.resolve(result).then(
+    (output: unknown) => {
+      context.end();
+      completeActivity(job.token, output, sink);
+    },
+    (error: unknown) => {
+      context.end();
+      failActivity(job.token, error, sink);
+    },
+  );
+}
+
+/** Longest delay of `setTimeout`, ms; a longer one would fire at once. An attempt of more than 24 days ends with its process. */
+const TIMER_MAX_MS = 2 ** 31 - 1;
+
+/** The times after which an attempt fails that has not settled. Its slot is free from then on, and what it still returns is ignored. */
+export class AttemptLimits {
+  private readonly timer: NodeJS.Timeout | undefined;
+  private readonly silence: NodeJS.Timeout | undefined;
+
+  private constructor(job: ActivityJob, onTimeout: (reason: TimeoutReason) => void) {
+    const { timeoutMs, extras } = job;
+    // Started runtimes keep the process alive; what outlives them must not.
+    const limit = (ms: number, reason: TimeoutReason): NodeJS.Timeout =>
+      setTimeout(onTimeout, Math.min(ms, TIMER_MAX_MS), reason).unref();
+    const totalLeftMs = extras?.totalLeftMs ?? Number.POSITIVE_INFINITY;
+    if (timeoutMs >= 0 && timeoutMs < totalLeftMs) this.timer = limit(timeoutMs, 'timeout');
+    else if (extras?.totalLeftMs !== undefined) this.timer = limit(totalLeftMs, 'totalTimeout');
+    if (extras?.heartbeatTimeoutMs !== undefined) this.silence = limit(extras.heartbeatTimeoutMs, 'heartbeatTimeout');
+  }
+
+  /** `null` when it may take as long as it likes. */
+  static of(job: ActivityJob, onTimeout: (reason: TimeoutReason) => void): AttemptLimits | null {
+    return job.timeoutMs < 0 && job.extras === null ? null : new AttemptLimits(job, onTimeout);
+  }
+
+  /** It has shown that it is alive. */
+  beat(): void {
+    this.silence?.refresh();
+  }
+
+  clear(): void {
+    clearTimeout(this.timer);
+    clearTimeout(this.silence);
+  }
+}
+
+/** Fail an attempt because a time is up. */
+function timeOut(job: ActivityJob, context: ActivityContext, sink: ActivitySink, reason: TimeoutReason): void {
+  context.abort(reason);
+  // Nothing is left of a total timeout for another attempt, by whatever clock.
+  failActivity(job.token, context.signal.reason, sink, reason === 'totalTimeout');
+}
+
+/** Report that an attempt failed with `error`, whatever was thrown. */
+export function failActivity(token: number, error: unknown, sink: ActivitySink, useless = false): void {
+  const nonRetryable = useless || error instanceof NonRetryableError || isRefusal(error);
+  const retryAfterMs = error instanceof RetryAfterError ? error.retryAfterMs : -1;
+  const payload = toErrorPayload(error);
+  sink.failActivity(token, payload, (JSON.parse(payload) as { name: string }).name, nonRetryable, retryAfterMs);
+}
+
+function completeActivity(token: number, output: unknown, sink: ActivitySink): void {
+  let payload: string | null;
+  try {
+    payload = toPayload(output, 'output');
+  } catch (error) {
+    // The next attempt would return the same kind of thing.
+    failActivity(token, error, sink, true);
+    return;
+  }
+  sink.completeActivity(token, payload);
+}
+
+function isThenable(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  try {
+    return typeof (value as { then?: unknown }).then === 'function';
+  } catch {
+    // A getter that throws: resolving a promise with the value reports it as a failure.
+    return true;
+  }
+}
