@@ -83,6 +83,7 @@ describe('the free functions', () => {
   it('are typed as the methods', () => {
     defineOrchestration('free', function* () {
       expectTypeOf(yield* free.call(count)).toEqualTypeOf<number>();
+      expectTypeOf(yield* free.run('inline', async ({ attempt }) => attempt)).toEqualTypeOf<number>();
       const [n, e] = yield* free.all([free.call(count), free.waitForEvent<boolean>('e')]);
       expectTypeOf(n).toEqualTypeOf<number>();
       expectTypeOf(e).toEqualTypeOf<boolean>();

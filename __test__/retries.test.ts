@@ -135,6 +135,8 @@ describe.each(STORES)('on $name', (kind) => {
       [{ retry: { nonRetryable: 'Teapot' } }, /nonRetryable/],
       [{ retry: 3 }, /retry/],
       [{ timout: '1s' }, /`timeout`/],
+      [{ totalTimeout: 0 }, /totalTimeout/],
+      [{ heartbeatTimeout: 'soon' }, /heartbeatTimeout/],
     ];
     const runtime = store.runtime();
     for (const [options, message] of wrong) {
@@ -156,6 +158,48 @@ describe.each(STORES)('on $name', (kind) => {
     const id = store.id();
     await store.client.startOrchestration(id, 'wrong options');
     expect((await store.client.waitForOrchestration(id, SOON)).output).toEqual(wrong.map(() => true));
+  });
+
+  describe('the total timeout', () => {
+    it('ends the attempt that runs then, which is the last', async () => {
+      const reasons: unknown[] = [];
+      let begin = 0;
+      await store.start((r) =>
+        r
+          .registerActivity(
+            'slow',
+            async (ctx) => {
+              begin ||= performance.now();
+              if (ctx.attempt === 1) throw new Error('first');
+              reasons.push(await aborted(ctx.signal), performance.now() - begin);
+            },
+            { totalTimeout: '150ms', timeout: '1h', retry: quick },
+          )
+          .registerOrchestration('total', function* (ctx) {
+            return yield ctx.scheduleActivity('slow');
+          }),
+      );
+      const id = store.id();
+      await store.client.startOrchestration(id, 'total');
+      const { error } = await store.client.waitForOrchestration(id, SOON);
+      const message = "activity 'slow' took longer, with all its attempts, than its totalTimeout of 150 ms";
+      expect(error).toMatchObject({ name: 'ActivityError', attempt: 2, cause: { name: 'TimeoutError', message, timeoutMs: 150 } });
+      expect(reasons).toEqual([expect.any(TimeoutError), expect.any(Number)]);
+      expect(reasons[1]).toBeLessThan(10_000);
+    });
+
+    it('leaves no attempt that would begin after it, whatever the policy or the error says', async () => {
+      const slow = { retry: { initialInterval: '1h', maxInterval: '1h', jitter: 0, maxAttempts: 9 }, totalTimeout: '30m' };
+      const policy = await run((n) => new Error(`no ${n}`), slow);
+      expect([policy.attempts, policy.error.cause.message]).toEqual([1, 'no 1']);
+      const error = await run((n) => new RetryAfterError(n === 1 ? 0 : '31m', `no ${n}`), slow);
+      expect([error.attempts, error.error.cause.message]).toEqual([2, 'no 2']);
+    });
+
+    it('goes by what the call says before the registration', async () => {
+      const slow = { retry: { initialInterval: 1, jitter: 0 }, totalTimeout: 1 };
+      expect((await run(() => new Error('no'), slow, { totalTimeout: '1h' })).attempts).toBe(3);
+    });
   });
 
   describe('the timeout of an attempt', () => {

@@ -25,6 +25,8 @@ declare const provider: Provider;
 const charge = defineActivity('charge', async (ctx, order: Order): Promise<Receipt> => {
   expectTypeOf(ctx).toEqualTypeOf<ActivityContext>();
   expectTypeOf(ctx.signal).toEqualTypeOf<AbortSignal>();
+  expectTypeOf(ctx.lastHeartbeat).toBeAny();
+  expectTypeOf(ctx.heartbeat({ row: 1 })).toEqualTypeOf<void>();
   return { id: order.total };
 });
 const count = defineActivity('count', () => 7);
@@ -45,6 +47,12 @@ describe('an orchestration', () => {
       expectTypeOf(yield* ctx.waitForEvent<{ by: string }>('approve')).toEqualTypeOf<{ by: string }>();
       expectTypeOf(yield* ctx.dequeueEvent('q')).toBeAny();
       expectTypeOf(yield* ctx.scheduleTimer('1s')).toEqualTypeOf<void>();
+      expectTypeOf(yield* ctx.run('later', async ({ attempt, heartbeat }) => (heartbeat(), { attempt }))).toEqualTypeOf<{ attempt: number }>();
+      expectTypeOf(ctx.run('now', () => 'text', { totalTimeout: '1h', heartbeatTimeout: 5 })).toEqualTypeOf<Future<string>>();
+      expectTypeOf(yield* ctx.run('nothing', async () => {})).toEqualTypeOf<void>();
+      expectTypeOf(yield ctx.run('any', () => 1)).toBeAny();
+      // @ts-expect-error it takes no other argument than the context
+      ctx.run('argument', (_, input: number) => input);
       // @ts-expect-error the input is of another type
       ctx.call(charge, { id: 5 });
       // @ts-expect-error the input is missing

@@ -45,12 +45,19 @@ function workersOf(effects: readonly Effect[]): Set<string> {
 }
 
 /** What SQLite itself says of the file, where this Node has SQLite. */
-function expectIntact(path: string): void {
+function query(path: string, sql: string): object[] | undefined {
   const { DatabaseSync } = (process.getBuiltinModule?.('node:sqlite') ?? {}) as { DatabaseSync?: any };
-  if (DatabaseSync === undefined) return;
+  if (DatabaseSync === undefined) return undefined;
   const database = new DatabaseSync(path, { readOnly: true });
-  expect(database.prepare('PRAGMA integrity_check').all()).toEqual([{ integrity_check: 'ok' }]);
-  database.close();
+  try {
+    return database.prepare(sql).all();
+  } finally {
+    database.close();
+  }
+}
+
+function expectIntact(path: string): void {
+  expect(query(path, 'PRAGMA integrity_check') ?? [{ integrity_check: 'ok' }]).toEqual([{ integrity_check: 'ok' }]);
 }
 
 describe.each(SHARED_STORES)('on $name', (kind) => {
@@ -233,6 +240,35 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const begins = effectsOf(log, [{ id: 'flaky' }]);
     expect(begins.map(({ attempt }) => attempt)).toEqual([1, 2]);
     expect(begins[1]?.at).toBeGreaterThanOrEqual(Number(failed?.time) + 1_000);
+    expect(new Set(begins.map(({ key }) => key)).size).toBe(1);
+  });
+
+  it('what an activity told of its progress survives a kill', async () => {
+    const { client, address } = store;
+    const log = logOf('beats');
+    const first = await Worker.start({ store: address, log, name: 'first' });
+    first.tell({ type: 'start', name: 'beats', instances: [{ id: 'beats', input: null }] });
+    await first.said('step');
+    await first.kill();
+    const second = await Worker.start({ store: address, log, name: 'second' });
+    const output = { from: new Map([['row', 7n]]), attempt: 1, worker: 'second' };
+    expect((await client.waitForOrchestration('beats', SOON)).output).toEqual(output);
+    await second.stop();
+    expect(query(address.path, 'SELECT * FROM heartbeats') ?? []).toEqual([]);
+  });
+
+  it('an inline activity runs again in the process that goes on with its orchestration', async () => {
+    const { client, address } = store;
+    const log = logOf('inline');
+    const first = await Worker.start({ store: address, log, name: 'first', holds: true });
+    first.tell({ type: 'start', name: 'inline', instances: [{ id: 'inline', input: null }] });
+    await first.said('step');
+    await first.kill();
+    const second = await Worker.start({ store: address, log, name: 'second' });
+    expect((await client.waitForOrchestration('inline', SOON)).output).toEqual({ begun: 'first', worker: 'second' });
+    await second.stop();
+    const begins = effectsOf(log, [{ id: 'inline' }]);
+    expect(begins.map(({ worker, attempt }) => [worker, attempt])).toEqual([['first', 1], ['second', 1]]);
     expect(new Set(begins.map(({ key }) => key)).size).toBe(1);
   });
 

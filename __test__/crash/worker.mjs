@@ -58,6 +58,29 @@ function register(runtime) {
     return yield ctx.scheduleActivity('hold');
   });
 
+  // Its progress is stored when it says so.
+  runtime.registerActivity('beats', async (ctx) => {
+    effect('begin', ctx, 1);
+    if (ctx.lastHeartbeat !== undefined) return { from: ctx.lastHeartbeat, attempt: ctx.attempt, worker: name };
+    ctx.heartbeat(new Map([['row', 7n]]));
+    await ctx.client.startOrchestration(`${ctx.instanceId} is stored`, 'nobody registers this');
+    say({ type: 'step', id: ctx.instanceId });
+    await new Promise(() => {});
+  });
+  runtime.registerOrchestration('beats', function* (ctx) {
+    return yield ctx.scheduleActivity('beats');
+  });
+
+  runtime.registerOrchestration('inline', function* (ctx) {
+    const local = yield ctx.run('begin', () => name);
+    return yield ctx.run('hold', async (activity) => {
+      effect('begin', activity, 2);
+      say({ type: 'step', id: activity.instanceId });
+      if (holds) await new Promise(() => {});
+      return { begun: local, worker: name };
+    });
+  });
+
   // Its first attempt fails and is to be followed by another after a while.
   runtime.registerActivity(
     'flaky',

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 
 import type { ActivityFunction } from '../../js/activity.ts';
-import type { ActivityContext } from '../../js/activity-context.ts';
+import type { ActivityContext, AttemptExtras } from '../../js/activity-context.ts';
 import { ABORT, ACTIVITY, DROP, LOG, type NativeJob, type NativeRuntime, TURN } from '../../js/binding.ts';
 import { NonRetryableError, RetryAfterError } from '../../js/errors.ts';
 import { Lane, type LaneHost } from '../../js/lane.ts';
@@ -18,7 +18,7 @@ class ScriptedNative {
   isParked = true;
   private lastActivity = 100;
 
-  activity(name: string, input: unknown = null, more: { timeoutMs?: number; attempt?: number } = {}): number {
+  activity(name: string, input: unknown = null, more: { timeoutMs?: number; attempt?: number; extras?: AttemptExtras } = {}): number {
     this.lastActivity += 1;
     const token = this.lastActivity;
     const facts = { instanceId: 'i', executionId: 1, orchestrationName: 'o', operation: 7, extras: null };
@@ -46,6 +46,10 @@ class ScriptedNative {
 
   suspend(instance: number, source: string): void {
     this.calls.push(`suspend ${instance} ${source.split('\n')[0]}`);
+  }
+
+  heartbeat(activity: number, details: string): void {
+    this.calls.push(`heartbeat ${activity} ${details}`);
   }
 
   completeActivity(activity: number, output: string | null): boolean {
@@ -151,6 +155,92 @@ describe('a lane', () => {
     expect(reasons).toEqual(['CancelledError']);
     expect((contexts[1]?.signal.reason as Error).name).toBe('RuntimeStateError');
     expect(lane.sizes.activities).toBe(0);
+  });
+
+  test('gives each abort its typed reason', () => {
+    const contexts: ActivityContext[] = [];
+    const { native, lane } = setUp({ slow: (ctx) => (contexts.push(ctx), new Promise(() => {})) });
+    const reasons = ['cancelled', 'shutdown', 'leaseLost'] as const;
+    for (const reason of reasons) native.jobs.push({ kind: ABORT, token: native.activity('slow'), reason });
+    lane.wake();
+    expect(contexts.map(({ signal }) => `${(signal.reason as Error).name}: ${(signal.reason as Error).message}`)).toEqual([
+      'CancelledError: cancelled: nobody waits for this activity any more',
+      "RuntimeStateError: attempt 1 of activity 'slow' was aborted: the runtime shuts down",
+      "RuntimeStateError: attempt 1 of activity 'slow' was aborted: the runtime has lost its lease",
+    ]);
+  });
+
+  describe('of the times that an attempt has', () => {
+    afterEach(() => void vi.useRealTimers());
+
+    /** What is said of an attempt that never settles, after so long. */
+    async function after(ms: number, more: { timeoutMs?: number; extras?: AttemptExtras }) {
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+      const { native, lane } = setUp({ slow: () => new Promise(() => {}) });
+      native.activity('slow', null, more);
+      lane.wake();
+      await settled();
+      vi.advanceTimersByTime(ms - 1);
+      expect(native.calls).toEqual([]);
+      vi.advanceTimersByTime(1);
+      const calls = native.calls.splice(0);
+      vi.advanceTimersByTime(1_000_000);
+      expect(native.calls, 'once').toEqual([]);
+      expect(vi.getTimerCount()).toBe(0);
+      return calls;
+    }
+
+    test('the one that is over first fails it, and only a total one is the last', async () => {
+      const one = "fail 101 TimeoutError: attempt 1 of activity 'slow'";
+      const all = "fail 101 TimeoutError: activity 'slow' took longer, with all its attempts, than its totalTimeout of 9000 ms true -1";
+      const total = { totalTimeoutMs: 9_000, totalLeftMs: 500 };
+      expect(await after(400, { timeoutMs: 400, extras: total })).toEqual([`${one} took longer than its timeout of 400 ms false -1`]);
+      expect(await after(500, { timeoutMs: 500, extras: total })).toEqual([all]);
+      expect(await after(500, { extras: total })).toEqual([all]);
+      const silent = { ...total, heartbeatTimeoutMs: 30 };
+      expect(await after(30, { timeoutMs: 400, extras: silent })).toEqual([
+        `${one} was silent for longer than its heartbeatTimeout of 30 ms false -1`,
+      ]);
+    });
+
+    test('a heartbeat has that of silence begin anew, until the attempt is over', async () => {
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+      let context: ActivityContext | undefined;
+      const { native, lane } = setUp({ slow: (ctx) => ((context = ctx), new Promise(() => {})) });
+      native.activity('slow', null, { extras: { heartbeatTimeoutMs: 100, lastHeartbeat: '{"row":1}' } });
+      lane.wake();
+      await settled();
+      expect(context?.lastHeartbeat).toEqual({ row: 1 });
+      for (let n = 0; n < 5; n += 1) {
+        vi.advanceTimersByTime(99);
+        context?.heartbeat(n === 2 ? { row: n } : undefined);
+      }
+      expect(native.calls).toEqual(['heartbeat 101 {"row":2}']);
+      vi.advanceTimersByTime(100);
+      expect(native.calls).toHaveLength(2);
+      context?.heartbeat('too late');
+      expect(vi.getTimerCount()).toBe(0);
+      expect(native.calls).toHaveLength(2);
+    });
+
+    test('none is left of an attempt that has settled or was told to stop', async () => {
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+      const { native, lane } = setUp({ quick: async () => 1, slow: () => new Promise(() => {}) });
+      const more = { timeoutMs: 50, extras: { heartbeatTimeoutMs: 30 } };
+      native.activity('quick', null, more);
+      native.jobs.push({ kind: ABORT, token: native.activity('slow', null, more), reason: 'cancelled' });
+      lane.wake();
+      await settled();
+      expect(native.calls).toEqual(['complete 101 1']);
+      expect(vi.getTimerCount()).toBe(0);
+    });
+
+    test('nothing runs when nothing is left of a total one', () => {
+      const { native, lane } = setUp({ never: () => 'ran' });
+      native.activity('never', null, { extras: { totalTimeoutMs: 5, totalLeftMs: 0 } });
+      lane.wake();
+      expect(native.calls).toEqual([expect.stringMatching(/^fail 101 TimeoutError: .*totalTimeout of 5 ms true -1$/)]);
+    });
   });
 
   test('fails an attempt whose time is up, and takes no notice of what it does later', async () => {
