@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Client, type HistoryEvent, InstanceNotFoundError } from 'perdure';
@@ -44,16 +45,18 @@ function workersOf(effects: readonly Effect[]): Set<string> {
   return new Set(effects.map(({ worker }) => worker));
 }
 
-/** What SQLite itself says of the file, where this Node has SQLite. */
+/**
+ * What SQLite itself says of the file, where this Node has SQLite. In a process of its own: there may be two SQLites in this one
+ * then, and closing the file takes away the locks that the other holds on it.
+ */
 function query(path: string, sql: string): object[] | undefined {
-  const { DatabaseSync } = (process.getBuiltinModule?.('node:sqlite') ?? {}) as { DatabaseSync?: any };
-  if (DatabaseSync === undefined) return undefined;
-  const database = new DatabaseSync(path, { readOnly: true });
-  try {
-    return database.prepare(sql).all();
-  } finally {
-    database.close();
-  }
+  if (process.getBuiltinModule?.('node:sqlite') === undefined) return undefined;
+  const program = `
+    const { DatabaseSync } = require('node:sqlite');
+    const database = new DatabaseSync(process.argv[1], { readOnly: true });
+    console.log(JSON.stringify(database.prepare(process.argv[2]).all()));`;
+  const answer = execFileSync(process.execPath, ['--no-warnings', '-e', program, path, sql], { encoding: 'utf8' });
+  return JSON.parse(answer) as object[];
 }
 
 function expectIntact(path: string): void {
