@@ -134,9 +134,15 @@ async fn they_go_with_every_end_of_the_execution() {
 async fn what_is_being_written_when_the_activity_ends_goes_afterwards() {
     for how in ["complete", "cancel", "end"] {
         let script: &[Op] = match how {
-            "complete" => &[Op::Activity("a"), Op::Event("end")],
-            "cancel" => &[Op::Spawn("a"), Op::Event("go"), Op::Cancel, Op::Event("end")],
-            _ => &[Op::Spawn("a"), Op::Event("end")],
+            "complete" => &[Op::Spawn("open"), Op::Activity("a"), Op::Event("end")],
+            "cancel" => &[
+                Op::Spawn("open"),
+                Op::Spawn("a"),
+                Op::Event("go"),
+                Op::Cancel,
+                Op::Event("end"),
+            ],
+            _ => &[Op::Spawn("open"), Op::Spawn("a"), Op::Event("end")],
         };
         let mut f = Fixture::with_commits(RuntimeOptions::default(), 3);
         f.script("main", script);
@@ -204,6 +210,31 @@ async fn those_of_attempts_that_are_over_are_dropped() {
     f.runtime.heartbeat(token, "late".into());
     f.settle().await;
     assert_eq!((f.memory.heartbeat_writes(), f.alarms()), (0, 0));
+    f.event("i", "end").await;
+    f.assert_empty();
+}
+
+/// It is told to stop only when that it was given up is durable.
+#[tokio::test(start_paused = true)]
+async fn those_of_an_activity_that_the_turn_under_way_gave_up_are_dropped() {
+    let script = &[
+        Op::Spawn("open"),
+        Op::Spawn("a"),
+        Op::Event("go"),
+        Op::Cancel,
+        Op::Event("end"),
+    ];
+    let mut f = started(script).await;
+    f.memory.hold(Call::Commit);
+    let sent = f.ask_event("i", "go");
+    let answer = f.memory.write_held();
+    answer();
+    f.settle().await;
+    assert!(sent.take().is_some());
+    f.heartbeat("a", "late").await;
+    f.memory.let_go(Call::Commit);
+    f.settle().await;
+    assert_eq!((f.aborted.len(), f.memory.heartbeat_writes()), (1, 0));
     f.event("i", "end").await;
     f.assert_empty();
 }
