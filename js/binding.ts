@@ -141,6 +141,7 @@ export interface NativeRuntime {
   randomUuid(instance: number): string;
   /** Details as codec text. */
   heartbeat(activity: number, details: string): void;
+  patched(instance: number, patch: string): boolean;
   /** True: the lane was parked and has work now; a drain is to be scheduled. */
   completeActivity(activity: number, output: string | null): boolean;
   /** As `completeActivity`. `retryAfterMs` is -1 for none. */
@@ -457,6 +458,14 @@ export class NativeEngine implements EnginePort {
   randomUuid(): string {
     try {
       return this.runtime.randomUuid(this.token);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  patched(id: string): boolean {
+    try {
+      return this.runtime.patched(this.token, id);
     } catch (error) {
       throw nativeError(error);
     }

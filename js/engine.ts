@@ -100,4 +100,6 @@ export interface EnginePort {
   setCustomStatus(text: string | null): void;
   random(): number;
   randomUuid(): string;
+  /** Whether the execution has a patch of its code; recorded when it gets it. */
+  patched(id: string): boolean;
 }

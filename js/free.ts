@@ -377,3 +377,13 @@ export const random = free('random');
  * ```
  */
 export const randomUUID = free('randomUUID');
+
+/**
+ * Whether this execution has a change of its code. Synchronous. As {@link OrchestrationContext.patched}.
+ *
+ * @example
+ * ```ts
+ * if (patched('check-fraud-first')) yield* call(checkFraud, order);
+ * ```
+ */
+export const patched = free('patched');

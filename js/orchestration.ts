@@ -763,6 +763,29 @@ export class OrchestrationContext {
     return this.#scheduler.port.randomUuid();
   }
 
+  /**
+   * Whether this execution has a change of its code. Synchronous. A new execution has it, which is recorded where it first asks; one
+   * that passed here before the change was deployed has not, and stays with the old code until it ends. Asked again, the answer
+   * is the same.
+   *
+   * When no execution is left that runs the old code, delete the question and the old code with it: histories in which the
+   * change is recorded fit code that does not ask. Give every change an id of its own, and do not use one again elsewhere.
+   *
+   * @param id - names the change, 1 to 256 characters
+   * @throws TypeError when the id is wrong
+   *
+   * @example
+   * ```ts
+   * if (ctx.patched('check-fraud-first')) yield* ctx.call(checkFraud, order);
+   * yield* ctx.call(charge, order);
+   * ```
+   */
+  patched(id: string): boolean {
+    this.#scheduler.assertRunning('patched');
+    checkName(id, 'patch id');
+    return this.#scheduler.port.patched(id);
+  }
+
   #activity<T>(
     name: string,
     input: unknown,

@@ -27,6 +27,7 @@ export class ScriptedEngine implements EnginePort {
   readonly awaited: { mailboxes: string[] | null; timers: number[] | null }[] = [];
   readonly traces: { level: TraceLevel; message: string; fields: unknown }[] = [];
   readonly statuses: (string | null)[] = [];
+  readonly patches: string[] = [];
   end: { kind: (typeof END_NAMES)[number]; payload: string | null } | null = null;
   continued: { input: string | null; version: string | null } | null = null;
   suspendedAt: string | null = null;
@@ -157,6 +158,11 @@ export class ScriptedEngine implements EnginePort {
   randomUuid(): string {
     this.uuids += 1;
     return `00000000-0000-4000-8000-${String(this.uuids).padStart(12, '0')}`;
+  }
+
+  patched(id: string): boolean {
+    this.patches.push(id);
+    return !this.replaying;
   }
 
   private command(text: string): number {

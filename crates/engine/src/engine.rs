@@ -7,6 +7,7 @@
 mod live;
 mod replaying;
 
+use std::collections::BTreeMap;
 use std::mem;
 
 use crate::inbox::Inbox;
@@ -92,6 +93,8 @@ pub struct Engine {
     time_ms: i64,
     operations: Operations,
     custom_status: Payload,
+    /// What the code was told of its patches. History decides: false becomes true where a replay finds the patch recorded.
+    patches: BTreeMap<String, bool>,
     awaited: Awaited,
     inbox: Inbox,
     /// Whether the code has come to its first wait.
@@ -170,6 +173,7 @@ impl Engine {
             time_ms,
             operations: Operations::default(),
             custom_status,
+            patches: BTreeMap::new(),
             awaited: Awaited::default(),
             inbox: Inbox::default(),
             has_waited: false,
@@ -242,6 +246,28 @@ impl Engine {
     /// A deterministic version 4 UUID.
     pub fn random_uuid(&mut self) -> String {
         self.random.uuid()
+    }
+
+    /// Whether this execution has a patch of its code: it has unless it passed here before the patch was there. The same patch gets
+    /// the same answer from then on.
+    ///
+    /// Recorded history always reaches up to a wait (E3), so code that asks while it is replaying was here before, and had the
+    /// patch only if that is recorded. A recorded patch that the code does not ask for any more is no mismatch: what it does instead
+    /// is compared as ever.
+    pub fn patched(&mut self, patch: &str) -> bool {
+        let known = self.patches.get(patch).copied();
+        let has_it = match (&self.phase, known) {
+            (_, Some(true)) => return true,
+            (Phase::Replaying(_), _) => self.replay_patch(patch),
+            (Phase::Live, None) => {
+                self.turn.commands = self.turn.commands.saturating_add(1);
+                self.record(Event::PatchApplied { patch: patch.into() }, self.time_ms);
+                true
+            }
+            _ => false,
+        };
+        self.patches.insert(patch.into(), has_it);
+        has_it
     }
 
     /// The custom status as the code sees it here.
@@ -606,6 +632,10 @@ impl Engine {
                 ..
             } => {
                 self.operations.retry(scheduled, attempt, retry_at_ms);
+                return None;
+            }
+            Event::PatchApplied { patch } => {
+                self.patches.insert(patch, true);
                 return None;
             }
             Event::TimerFired { timer } => {

@@ -176,6 +176,11 @@ pub enum Event {
         /// Its schedule.
         scheduled: EventId,
     },
+    /// Bookkeeping: from here on the execution has a patch of its code.
+    PatchApplied {
+        /// The patch, as the code names it.
+        patch: String,
+    },
     /// Delivery: a message reached a mailbox that was awaited.
     MessageReceived {
         /// Which mailbox.
@@ -226,7 +231,7 @@ pub(crate) enum Role {
     Command,
     /// Recorded when it was handed to the code.
     Delivery,
-    /// Never seen by the code.
+    /// Neither: the code may do without it.
     Bookkeeping,
     /// The last event, recorded when the code ended.
     End,
@@ -253,7 +258,9 @@ impl Event {
             | Event::OperationRefused { .. }
             | Event::MessageReceived { .. }
             | Event::CancelRequested { .. } => Role::Delivery,
-            Event::ExecutionBegan | Event::ActivityAttemptFailed { .. } => Role::Bookkeeping,
+            Event::ExecutionBegan | Event::ActivityAttemptFailed { .. } | Event::PatchApplied { .. } => {
+                Role::Bookkeeping
+            }
             Event::ExecutionCompleted { .. }
             | Event::ExecutionFailed { .. }
             | Event::ExecutionCancelled { .. }

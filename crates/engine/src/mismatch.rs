@@ -198,6 +198,7 @@ fn describe(event: &Event, operations: &Operations) -> String {
         Event::OperationConfirmed { scheduled } => format!("what event {scheduled} sent is confirmed"),
         Event::OperationRefused { scheduled, .. } => format!("what event {scheduled} sent is refused"),
         Event::OperationCancelled { scheduled } => format!("the operation of event {scheduled} is cancelled"),
+        Event::PatchApplied { patch } => format!("the patch '{patch}' is applied"),
         Event::MessageReceived { mailbox, .. } => format!("{} is received", describe_mailbox(mailbox)),
         Event::CancelRequested { .. } => "a cancellation is delivered".into(),
         Event::ExecutionCompleted { .. } => "the orchestration returns".into(),

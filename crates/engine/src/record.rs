@@ -17,7 +17,7 @@ pub struct EventRecord {
     pub kind: EventKind,
     /// The earlier event it refers to (the schedule of a completion).
     pub ref_id: Option<EventId>,
-    /// Name of the orchestration, activity or mailbox.
+    /// Name of the orchestration, activity, patch or mailbox.
     pub name: Option<String>,
     /// Input, output, error or message, as the driver made it.
     pub payload: Payload,
@@ -70,6 +70,7 @@ kinds!(
     OperationConfirmed,
     OperationRefused,
     OperationCancelled,
+    PatchApplied,
     EventReceived,
     QueueReceived,
     CancelRequested,
@@ -297,6 +298,10 @@ impl EventRecord {
                 row.kind = EventKind::OperationCancelled;
                 row.ref_id = Some(scheduled);
             }
+            Event::PatchApplied { patch } => {
+                row.kind = EventKind::PatchApplied;
+                row.name = Some(patch);
+            }
             Event::MessageReceived { mailbox, payload } => {
                 let (kind, name) = match mailbox {
                     Mailbox::Event(name) => (EventKind::EventReceived, name),
@@ -482,6 +487,7 @@ impl EventRecord {
             EventKind::OperationCancelled => Event::OperationCancelled {
                 scheduled: reference()?,
             },
+            EventKind::PatchApplied => Event::PatchApplied { patch: name()? },
             EventKind::EventReceived => Event::MessageReceived {
                 mailbox: Mailbox::Event(name()?),
                 payload,

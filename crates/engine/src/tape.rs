@@ -86,6 +86,14 @@ impl Tape {
         self.events.front().map(|recorded| &recorded.event)
     }
 
+    /// The patches that are recorded before anything else is.
+    pub(crate) fn next_patches(&self) -> impl Iterator<Item = &str> {
+        self.events.iter().map_while(|recorded| match &recorded.event {
+            Event::PatchApplied { patch } => Some(patch.as_str()),
+            _ => None,
+        })
+    }
+
     pub(crate) fn pop(&mut self) -> Option<Recorded> {
         let recorded = self.events.pop_front()?;
         self.deliveries -= usize::from(recorded.event.role() == Role::Delivery);

@@ -318,6 +318,12 @@ impl NativeRuntime {
         self.inner.heartbeat(ActivityToken(activity), details);
     }
 
+    /// Whether the execution has a patch of its code.
+    #[napi]
+    pub fn patched(&self, instance: u32, patch: String) -> napi::Result<bool> {
+        self.inner.patched(Token(instance), &patch).map_err(|e| thrown(&e))
+    }
+
     /// An attempt succeeded. `true`: the lane was parked and has work now, drain it.
     #[napi]
     pub fn complete_activity(&self, activity: u32, output: Option<String>) -> bool {

@@ -417,6 +417,15 @@ impl Runtime {
         }
     }
 
+    /// Whether the execution has a patch of its code; recorded when it gets it.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn patched(&self, token: Token, patch: &str) -> Result<bool, RuntimeError> {
+        self.turn(token)?.with_engine(|engine| engine.patched(patch))
+    }
+
     /// An attempt succeeded. `true`: the lane was parked and has work now; the caller must drain it.
     pub fn complete_activity(&self, token: ActivityToken, output: Payload) -> bool {
         self.session()

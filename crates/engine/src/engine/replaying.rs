@@ -17,6 +17,21 @@ impl Engine {
         Ok(id)
     }
 
+    /// Whether history has the patch here. One that was recorded before others, which the code no longer asks for, is found too.
+    pub(super) fn replay_patch(&mut self, patch: &str) -> bool {
+        let Phase::Replaying(tape) = &self.phase else {
+            unreachable!("only called while replaying")
+        };
+        let Some(before) = tape.next_patches().position(|next| next == patch) else {
+            return false;
+        };
+        for _ in 0..=before {
+            let (_, recorded) = self.pop().expect("it was just found");
+            self.apply_delivery(recorded.event);
+        }
+        true
+    }
+
     /// Before the code runs: take the time of its first turn, if that was recorded.
     pub(super) fn replay_begin(&mut self) {
         let Phase::Replaying(tape) = &self.phase else { return };

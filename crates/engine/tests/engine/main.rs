@@ -9,6 +9,7 @@ mod mismatch;
 mod orders;
 mod others;
 mod paging;
+mod patched;
 mod random;
 mod records;
 mod replay;

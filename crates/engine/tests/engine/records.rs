@@ -150,6 +150,9 @@ fn events() -> Vec<Event> {
             refusal: Refusal::InstanceEnded,
         },
         Event::OperationCancelled { scheduled },
+        Event::PatchApplied {
+            patch: "fraud check".into(),
+        },
         Event::MessageReceived {
             mailbox: Mailbox::Event("approve".into()),
             payload: text("1"),
@@ -228,6 +231,7 @@ fn every_kind_comes_back_as_it_went() {
         OperationRefused ref Some(EventId(2)) name None payload None meta {"refusal":"instanceNotFound"}
         OperationRefused ref Some(EventId(2)) name None payload None meta {"refusal":"instanceEnded"}
         OperationCancelled ref Some(EventId(2)) name None payload None meta -
+        PatchApplied ref None name Some("fraud check") payload None meta -
         EventReceived ref None name Some("approve") payload Some("1") meta -
         QueueReceived ref None name Some("jobs") payload None meta -
         CancelRequested ref None name None payload Some("changed my mind") meta -

@@ -202,6 +202,11 @@ impl<'a> Code<'a> {
                 format!("status {}", shown(value))
             }
             Step::ReadStatus => format!("status is {}", shown(engine.custom_status())),
+            Step::Patched(patch) => {
+                let answer = engine.patched(patch);
+                self.winner = if answer { "patched" } else { "unpatched" }.into();
+                format!("patched {patch}: {answer}")
+            }
             Step::Random => format!("random {}", engine.random()),
             Step::Uuid => format!("uuid {}", engine.random_uuid()),
             Step::Now => format!("now {}", since_start(engine.time_ms())),

@@ -91,7 +91,7 @@ pub(crate) fn run_somehow(script: &Script, budget: Budget, salt: usize) -> Fresh
     fresh
 }
 
-fn ways() -> impl Iterator<Item = Way> {
+pub(crate) fn ways() -> impl Iterator<Item = Way> {
     let pages = [1, 2, 3, usize::MAX].into_iter();
     let cut = pages.flat_map(|page| [1, 2, u32::MAX].map(|replayed| (page, replayed)));
     cut.flat_map(|(page, replayed)| {

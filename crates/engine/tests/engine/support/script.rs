@@ -11,6 +11,7 @@
 //! repeat 3 … end
 //! status "text" | status none | status?              set, reset, read the custom status
 //! random | uuid | now
+//! patched x                                          ask for a patch; `if patched` is whether it has it
 //! return it | throw "text" | continue 2 | continue it ; 2.0.0   the last: as the next execution, of a version
 //! on cancel                                          what follows runs when the instance is cancelled, once
 //! ---
@@ -75,6 +76,7 @@ pub(crate) enum Step {
     Status(Payload),
     ReadStatus,
     Random,
+    Patched(String),
     Uuid,
     Now,
     Return(Value),
@@ -236,6 +238,7 @@ impl Program {
                 ("status", text) => Step::Status(payload(text)),
                 ("status?", _) => Step::ReadStatus,
                 ("random", _) => Step::Random,
+                ("patched", patch) => Step::Patched(patch.to_owned()),
                 ("uuid", _) => Step::Uuid,
                 ("now", _) => Step::Now,
                 ("return", text) => Step::Return(value(text)),

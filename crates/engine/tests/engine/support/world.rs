@@ -106,7 +106,6 @@ impl<'a> World<'a> {
     /// Other code was deployed.
     pub(crate) fn replace_script(&mut self, script: &'a Script) {
         self.script = script;
-        self.next = 0;
     }
 
     /// The first worker begins.

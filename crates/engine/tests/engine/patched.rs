@@ -1,0 +1,568 @@
+//! Code that asks whether an execution has a patch of it.
+
+use std::fmt::Write;
+
+use expect_test::{Expect, expect};
+use perdure_engine::Budget;
+
+use crate::support::changed::check_changed;
+use crate::support::script::{Program, Script};
+use crate::support::{check, check_with, run_everywhere, run_fresh, ways};
+
+/// Run a script, and from what is stored after each of its turns go on with another program to the end, in every way: what that
+/// did, first what it had done before (`|`), then what is new.
+#[track_caller]
+fn check_deployed(text: &str, changed: &str, expect: Expect) {
+    let old = Script::parse(text);
+    let new = Script {
+        program: Program::parse(changed),
+        outside: old.outside.clone(),
+    };
+    let fresh = run_fresh(&old, Budget::default());
+    let mut text = String::new();
+    for (turn, stored) in fresh.worlds.iter().enumerate().filter(|(_, world)| !world.has_ended()) {
+        let mut of_all_ways: Vec<String> = Vec::new();
+        for way in ways().filter(|way| !way.early || stored.is_next_outside()) {
+            let mut world = stored.clone();
+            world.replace_script(&new);
+            let mut run = world.load(way);
+            let mut lines = String::new();
+            loop {
+                let done = world
+                    .turn(&mut run, way.page)
+                    .unwrap_or_else(|e| panic!("{way:?}: {e}"));
+                for line in done.lines {
+                    let mark = if line.replaying { '|' } else { ' ' };
+                    writeln!(lines, "  {mark} {}", line.text).expect("a string takes all");
+                }
+                if !world.wait(&mut run) {
+                    break;
+                }
+            }
+            of_all_ways.push(lines);
+        }
+        assert!(of_all_ways.windows(2).all(|two| two[0] == two[1]), "{of_all_ways:#?}");
+        writeln!(text, "deployed after turn {}:\n{}", turn + 1, of_all_ways[0].trim_end()).expect("a string takes all");
+    }
+    expect.assert_eq(&text);
+}
+
+#[test]
+fn a_new_execution_has_it_and_it_is_recorded_once() {
+    check(
+        r#"
+        repeat 2
+        patched one
+        a = activity charge
+        await a
+        end
+        patched two
+        patched one
+        return it
+        ---
+        100 complete a
+        200 complete a "paid"
+        "#,
+        expect![[r#"
+            turn @+0
+              patched one: true
+              #3 activity charge none
+              wait for a
+                2 PatchApplied one @+0
+                3 ActivityScheduled charge @+0
+                starts #3 attempt 1
+                waits (1 open)
+            turn @+100
+              #3 gives none @+100
+              patched one: true
+              #5 activity charge none
+              wait for a
+                4 ActivityCompleted #3 @+100
+                5 ActivityScheduled charge @+100
+                starts #5 attempt 1
+                waits (1 open)
+            turn @+200
+              #5 gives "paid" @+200
+              patched two: true
+              patched one: true
+              return "paid"
+                6 ActivityCompleted #5 "paid" @+200
+                7 PatchApplied two @+200
+                8 ExecutionCompleted "paid" @+200
+                ends Completed
+        "#]],
+    );
+}
+
+/// Nothing is recorded before it, and nothing is asked for after it until the code waits.
+#[test]
+fn asked_for_before_every_kind_of_wait() {
+    check(
+        r#"
+        patched one
+        await event x
+        patched two
+        t = timer 1s
+        await t
+        patched three
+        await event x | t
+        patched four
+        ---
+        100 event x 1
+        2000 event x 2
+        "#,
+        expect![[r#"
+            turn @+0
+              patched one: true
+              wait for event x
+                2 PatchApplied one @+0
+                waits (0 open)
+            turn @+100
+              event x gives 1 @+100
+              patched two: true
+              #5 timer of 1000 ms
+              wait for t
+                3 EventReceived x 1 @+100
+                4 PatchApplied two @+100
+                5 TimerCreated for @+1100 @+100
+                consumes 1
+                waits (0 open, timer @+1100)
+            turn @+1100
+              #5 gives none @+1100
+              patched three: true
+              patched four: true
+              return none
+                6 TimerFired #5 @+1100
+                7 PatchApplied three @+1100
+                8 PatchApplied four @+1100
+                9 ExecutionCompleted @+1100
+                ends Completed
+        "#]],
+    );
+}
+
+#[test]
+fn asked_for_beside_failed_attempts_and_when_turns_are_short() {
+    let budget = Budget {
+        deliveries: 1,
+        commands: 1,
+        replayed: 1,
+    };
+    check_with(
+        budget,
+        r#"
+        a = activity charge ; attempts=3 initial=1s
+        patched one
+        await event x
+        patched two
+        patched one
+        await a
+        patched three
+        return it
+        ---
+        100 fail a TypeError
+        200 event x 1
+        300 event x 2
+        5000 complete a "paid"
+        "#,
+        expect![[r#"
+            turn @+0
+              #2 activity charge none
+              patched one: true
+              wait for event x
+                2 ActivityScheduled charge with options @+0
+                3 PatchApplied one @+0
+                starts #2 attempt 1
+                waits (1 open)
+            turn @+100
+                4 ActivityAttemptFailed #2 "TypeError" attempt 1, again @+1100 @+100
+                starts #2 attempt 2 not before @+1100
+                waits (1 open)
+            turn @+200
+              event x gives 1 @+200
+              patched two: true
+              patched one: true
+              wait for a
+                5 EventReceived x 1 @+200
+                6 PatchApplied two @+200
+                consumes 1
+                waits (1 open)
+            turn @+5000
+              #2 gives "paid" @+5000
+              patched three: true
+              return "paid"
+                7 ActivityCompleted #2 "paid" @+5000
+                8 PatchApplied three @+5000
+                9 ExecutionCompleted "paid" @+5000
+                ends Completed
+            unread messages: 2
+        "#]],
+    );
+}
+
+#[test]
+fn asked_for_while_it_cancels() {
+    check(
+        r#"
+        patched one
+        await event never
+        on cancel
+        patched one
+        patched two
+        if patched
+        a = activity refund it
+        await a
+        end
+        return it
+        ---
+        100 cancel "stop"
+        200 complete a "refunded"
+        "#,
+        expect![[r#"
+            turn @+0
+              patched one: true
+              wait for event never
+                2 PatchApplied one @+0
+                waits (0 open)
+            turn @+100
+              cancelled: "stop" @+100
+              patched one: true
+              patched two: true
+              #5 activity refund "stop"
+              wait for a
+                3 CancelRequested "stop" @+100
+                4 PatchApplied two @+100
+                5 ActivityScheduled refund "stop" @+100
+                consumes 1
+                starts #5 attempt 1
+                waits (1 open)
+            turn @+200
+              #5 gives "refunded" @+200
+              return "refunded"
+                6 ActivityCompleted #5 "refunded" @+200
+                7 ExecutionCompleted "refunded" @+200
+                ends Completed
+        "#]],
+    );
+}
+
+const OLD: &str = r#"
+    a = activity charge
+    await a
+    await event go
+    b = activity ship
+    await b
+    return it
+    ---
+    100 complete a
+    200 event go
+    300 complete b "done"
+"#;
+
+/// It is asked for before the first command, before the first wait, and after a wait.
+#[test]
+fn an_execution_that_passed_here_before_has_it_not() {
+    check_deployed(
+        OLD,
+        r#"
+        patched one
+        if patched
+        f = activity check
+        await f
+        end
+        a = activity charge
+        patched two
+        await a
+        patched three
+        if patched
+        status "charged"
+        end
+        await event go
+        patched one
+        patched three
+        b = activity ship
+        await b
+        return it
+        "#,
+        expect![[r#"
+            deployed after turn 1:
+              | patched one: false
+              | #2 activity charge none
+              | patched two: false
+              | wait for a
+                #2 gives none @+100
+                patched three: true
+                status "charged"
+                wait for event go
+                event go gives none @+200
+                patched one: false
+                patched three: true
+                #6 activity ship none
+                wait for b
+                #6 gives "done" @+300
+                return "done"
+            deployed after turn 2:
+              | patched one: false
+              | #2 activity charge none
+              | patched two: false
+              | wait for a
+              | #2 gives none @+100
+              | patched three: false
+              | wait for event go
+                event go gives none @+200
+                patched one: false
+                patched three: false
+                #5 activity ship none
+                wait for b
+                #5 gives "done" @+300
+                return "done"
+            deployed after turn 3:
+              | patched one: false
+              | #2 activity charge none
+              | patched two: false
+              | wait for a
+              | #2 gives none @+100
+              | patched three: false
+              | wait for event go
+              | event go gives none @+200
+              | patched one: false
+              | patched three: false
+              | #5 activity ship none
+              | wait for b
+                #5 gives "done" @+300
+                return "done"
+        "#]],
+    );
+}
+
+/// The end of what is recorded is where the code waits, so what it asks right before that wait it has passed already.
+#[test]
+fn asked_for_exactly_at_the_end_of_history() {
+    check_deployed(
+        r#"
+        await event go
+        await event go
+        a = activity ship
+        await a
+        return it
+        ---
+        100 event go 1
+        200 event go 2
+        300 complete a "done"
+        "#,
+        r#"
+        patched one
+        await event go
+        patched two
+        await event go
+        patched three
+        a = activity ship
+        await a
+        return it
+        "#,
+        expect![[r#"
+            deployed after turn 1:
+              | patched one: false
+              | wait for event go
+                event go gives 1 @+100
+                patched two: true
+                wait for event go
+                event go gives 2 @+200
+                patched three: true
+                #6 activity ship none
+                wait for a
+                #6 gives "done" @+300
+                return "done"
+            deployed after turn 2:
+              | patched one: false
+              | wait for event go
+              | event go gives 1 @+100
+              | patched two: false
+              | wait for event go
+                event go gives 2 @+200
+                patched three: true
+                #5 activity ship none
+                wait for a
+                #5 gives "done" @+300
+                return "done"
+            deployed after turn 3:
+              | patched one: false
+              | wait for event go
+              | event go gives 1 @+100
+              | patched two: false
+              | wait for event go
+              | event go gives 2 @+200
+              | patched three: false
+              | #4 activity ship none
+              | wait for a
+                #4 gives "done" @+300
+                return "done"
+        "#]],
+    );
+}
+
+/// A worker was gone when it was asked to cancel, and another one has other code.
+#[test]
+fn an_execution_that_cancels_after_the_deployment() {
+    check_deployed(
+        r#"
+        await event go
+        await event never
+        ---
+        100 event go
+        200 cancel "stop"
+        "#,
+        r#"
+        patched one
+        await event go
+        await event never
+        on cancel
+        patched one
+        patched two
+        throw it
+        "#,
+        expect![[r#"
+            deployed after turn 1:
+              | patched one: false
+              | wait for event go
+                event go gives none @+100
+                wait for event never
+                cancelled: "stop" @+200
+                patched one: false
+                patched two: true
+                throw "stop"
+            deployed after turn 2:
+              | patched one: false
+              | wait for event go
+              | event go gives none @+100
+              | wait for event never
+                cancelled: "stop" @+200
+                patched one: false
+                patched two: true
+                throw "stop"
+        "#]],
+    );
+}
+
+const PATCHED: &str = r#"
+    patched one
+    a = activity charge
+    patched two
+    patched three
+    await a
+    patched four
+    return it
+    ---
+    100 complete a "paid"
+"#;
+
+/// What it asked for is a note, not a command: the new code alone is left when no execution of the old code is.
+#[test]
+fn code_that_asks_no_more() {
+    check_changed(
+        PATCHED,
+        r#"
+        a = activity charge
+        await a
+        return it
+        "#,
+        expect![[r#"
+            after turns 1 to 2: fits
+        "#]],
+    );
+    // Of two in a row the first.
+    check_changed(
+        PATCHED,
+        r#"
+        a = activity charge
+        patched three
+        await a
+        return it
+        "#,
+        expect![[r#"
+            after turns 1 to 2: fits
+        "#]],
+    );
+}
+
+/// Rolled back: the code knows no patch, and what it does instead is found.
+#[test]
+fn old_code_on_an_execution_that_has_it() {
+    check_changed(
+        r#"
+        patched one
+        f = activity check
+        await f
+        a = activity charge
+        await a
+        return it
+        ---
+        100 complete f
+        200 complete a "paid"
+        "#,
+        r#"
+        a = activity charge
+        await a
+        return it
+        "#,
+        expect![[r#"
+            after turns 1 to 3: the code no longer fits its history, at event 3:
+              recorded:  activity 'check' is scheduled
+              attempted: activity 'charge' is scheduled
+              name recorded:  check
+              name attempted: charge
+              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+        "#]],
+    );
+}
+
+/// The same id at a second place, before the one where it is recorded: there the execution had it not, here it has.
+#[test]
+fn history_decides_where_it_begins() {
+    let script = r#"
+        a = activity charge
+        await a
+        patched one
+        b = activity ship
+        await b
+        return it
+        ---
+        100 complete a
+        200 complete b "shipped"
+    "#;
+    run_everywhere(&Script::parse(script), Budget::default());
+    check_deployed(
+        script,
+        r#"
+        patched one
+        a = activity charge
+        await a
+        patched one
+        b = activity ship
+        await b
+        return it
+        "#,
+        expect![[r#"
+            deployed after turn 1:
+              | patched one: false
+              | #2 activity charge none
+              | wait for a
+                #2 gives none @+100
+                patched one: false
+                #4 activity ship none
+                wait for b
+                #4 gives "shipped" @+200
+                return "shipped"
+            deployed after turn 2:
+              | patched one: false
+              | #2 activity charge none
+              | wait for a
+              | #2 gives none @+100
+              | patched one: true
+              | #5 activity ship none
+              | wait for b
+                #5 gives "shipped" @+200
+                return "shipped"
+        "#]],
+    );
+}
