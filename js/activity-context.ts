@@ -8,6 +8,7 @@ import type { Client } from './client.ts';
 import type { TraceLevel } from './engine.ts';
 import { CancelledError, RuntimeStateError, TimeoutError } from './errors.ts';
 import { fromPayload, toPayload } from './payload.ts';
+import type { StoredTexts } from './stored-text.ts';
 import type { TraceFields } from './trace.ts';
 
 /** Why the addon tells an attempt to stop. */
@@ -57,6 +58,8 @@ export interface ActivityHost {
 
 /** Where an attempt tells of its progress. */
 export interface HeartbeatSink {
+  /** What comes from the store comes through it, and what goes there goes through it. */
+  readonly texts: StoredTexts;
   heartbeat(activity: number, details: string): void;
 }
 
@@ -182,7 +185,8 @@ export class ActivityContext {
 
   /** The details of the last {@link heartbeat} of an earlier attempt; a copy, `undefined` when there were none. */
   get lastHeartbeat(): any {
-    return fromPayload(this.#job.extras?.lastHeartbeat ?? null, 'lastHeartbeat');
+    const { texts } = this.#sink;
+    return fromPayload(texts.read(this.#job.extras?.lastHeartbeat ?? null, 'lastHeartbeat'), 'lastHeartbeat');
   }
 
   /** A client of the same store. */
@@ -241,7 +245,8 @@ export class ActivityContext {
     const payload = toPayload(details, 'details');
     if (this.#reason !== null) return;
     this.#limits?.beat();
-    if (payload !== null) this.#sink.heartbeat(this.#job.token, payload);
+    const { texts } = this.#sink;
+    if (payload !== null) this.#sink.heartbeat(this.#job.token, texts.write(payload, 'details') as string);
   }
 
   #trace(level: TraceLevel, message: string, fields: TraceFields | undefined): void {

@@ -19,7 +19,7 @@ export function runActivity(fn: ActivityFunction, job: ActivityJob, context: Act
   }
   let result: unknown;
   try {
-    result = callBelow(context, fn, fromPayload(job.input, 'input'));
+    result = callBelow(context, fn, fromPayload(sink.texts.read(job.input, 'input'), 'input'));
   } catch (error) {
     failActivity(job.token, error, sink);
     return;
@@ -90,7 +90,8 @@ export function failActivity(token: number, error: unknown, sink: ActivitySink, 
   const nonRetryable = useless || error instanceof NonRetryableError || isRefusal(error);
   const retryAfterMs = error instanceof RetryAfterError ? error.retryAfterMs : -1;
   const payload = toErrorPayload(error);
-  sink.failActivity(token, payload, (JSON.parse(payload) as { name: string }).name, nonRetryable, retryAfterMs);
+  const { name } = JSON.parse(payload) as { name: string };
+  sink.failActivity(token, sink.texts.writeError(payload), name, nonRetryable, retryAfterMs);
 }
 
 function completeActivity(token: number, output: unknown, sink: ActivitySink): void {
@@ -100,6 +101,12 @@ function completeActivity(token: number, output: unknown, sink: ActivitySink): v
   } catch (error) {
     // The next attempt would return the same kind of thing.
     failActivity(token, error, sink, true);
+    return;
+  }
+  try {
+    payload = sink.texts.write(payload, 'output');
+  } catch (error) {
+    failActivity(token, error, sink);
     return;
   }
   sink.completeActivity(token, payload);

@@ -6,9 +6,10 @@
 import native from './native/index.cjs';
 
 import type { AbortReason, AttemptExtras } from './activity-context.ts';
-import type { Delivery, EndKind, EnginePort, TraceLevel } from './engine.ts';
+import { COMPLETED, type Delivery, type EndKind, type EnginePort, type TraceLevel } from './engine.ts';
 import { fromNative, type NativeErrorData, type PerdureError, ProviderError } from './errors.ts';
 import type { InstanceDescription } from './instance.ts';
+import type { StoredTexts } from './stored-text.ts';
 
 /** A reply to a request of a {@link NativeStore}. */
 export interface NativeReply {
@@ -132,7 +133,10 @@ export interface NativeRuntime {
   next(instance: number, mailboxes: string[] | null, timers: number[] | null): Delivery | null;
   finish(instance: number, kind: number, payload: string | null): void;
   continueAsNew(instance: number, input: string | null, version: string | null): void;
-  suspend(instance: number, source: string): void;
+  /** `report` is JSON of an error; without one it is the engine's own, or `source` says it. */
+  suspend(instance: number, source: string, report: string | null): void;
+  /** What history holds for the value of the next command, or of the end; `null` past the history. */
+  recordedPayload(instance: number): string | null;
   isReplaying(instance: number): boolean;
   historyLength(instance: number): number;
   trace(instance: number, level: string, message: string, fields: string | null): void;
@@ -309,19 +313,24 @@ class DecodingRuntime extends addon.NativeRuntime implements NativeRuntime {
   }
 }
 
-/** The engine of one instance: the runtime's calls with its token filled in. */
+/** The engine of one instance: the runtime's calls with its token filled in, and texts as they were before the store's codec. */
 export class NativeEngine implements EnginePort {
   private readonly runtime: NativeRuntime;
   private readonly token: number;
+  private readonly texts: StoredTexts;
 
-  constructor(runtime: NativeRuntime, token: number) {
+  constructor(runtime: NativeRuntime, token: number, texts: StoredTexts) {
     this.runtime = runtime;
     this.token = token;
+    this.texts = texts;
   }
 
   describe(): InstanceDescription {
     try {
-      return this.runtime.describe(this.token);
+      const description = this.runtime.describe(this.token);
+      const input = this.texts.read(description.input, 'input');
+      const customStatus = this.texts.read(description.customStatus, 'status');
+      return { ...description, input, customStatus };
     } catch (error) {
       throw nativeError(error);
     }
@@ -329,7 +338,8 @@ export class NativeEngine implements EnginePort {
 
   scheduleActivity(name: string, input: string | null, options: string | null): number {
     try {
-      return this.runtime.scheduleActivity(this.token, name, input, options);
+      const stored = this.texts.rewrite(input, this, 'input');
+      return this.runtime.scheduleActivity(this.token, name, stored, options);
     } catch (error) {
       throw nativeError(error);
     }
@@ -361,7 +371,8 @@ export class NativeEngine implements EnginePort {
     priority: number,
   ): number {
     try {
-      return this.runtime.startInstance(this.token, isChild, name, id, version, input, tags, priority);
+      const stored = this.texts.rewrite(input, this, 'input');
+      return this.runtime.startInstance(this.token, isChild, name, id, version, stored, tags, priority);
     } catch (error) {
       throw nativeError(error);
     }
@@ -369,7 +380,7 @@ export class NativeEngine implements EnginePort {
 
   sendMessage(receiver: string, mailbox: string, payload: string | null): number {
     try {
-      return this.runtime.sendMessage(this.token, receiver, mailbox, payload);
+      return this.runtime.sendMessage(this.token, receiver, mailbox, this.texts.rewrite(payload, this, 'data'));
     } catch (error) {
       throw nativeError(error);
     }
@@ -385,7 +396,10 @@ export class NativeEngine implements EnginePort {
 
   next(mailboxes: string[] | null, timers: number[] | null): Delivery | null {
     try {
-      return this.runtime.next(this.token, mailboxes, timers);
+      const delivery = this.runtime.next(this.token, mailboxes, timers);
+      if (delivery === null) return null;
+      const value = this.texts.read(delivery.value, 'value');
+      return value === delivery.value ? delivery : { ...delivery, value };
     } catch (error) {
       throw nativeError(error);
     }
@@ -393,7 +407,8 @@ export class NativeEngine implements EnginePort {
 
   finish(kind: EndKind, payload: string | null): void {
     try {
-      this.runtime.finish(this.token, kind, payload);
+      const stored = this.texts.rewrite(payload, this, kind === COMPLETED ? 'output' : 'error');
+      this.runtime.finish(this.token, kind, stored);
     } catch (error) {
       throw nativeError(error);
     }
@@ -401,15 +416,15 @@ export class NativeEngine implements EnginePort {
 
   continueAsNew(input: string | null, version: string | null): void {
     try {
-      this.runtime.continueAsNew(this.token, input, version);
+      this.runtime.continueAsNew(this.token, this.texts.rewrite(input, this, 'input'), version);
     } catch (error) {
       throw nativeError(error);
     }
   }
 
-  suspend(source: string): void {
+  suspend(source: string, report: string | null): void {
     try {
-      this.runtime.suspend(this.token, source);
+      this.runtime.suspend(this.token, source, report);
     } catch (error) {
       throw nativeError(error);
     }
@@ -441,7 +456,7 @@ export class NativeEngine implements EnginePort {
 
   setCustomStatus(text: string | null): void {
     try {
-      this.runtime.setCustomStatus(this.token, text);
+      this.runtime.setCustomStatus(this.token, this.texts.write(text, 'status'));
     } catch (error) {
       throw nativeError(error);
     }
@@ -469,6 +484,11 @@ export class NativeEngine implements EnginePort {
     } catch (error) {
       throw nativeError(error);
     }
+  }
+
+  /** See {@link NativeRuntime.recordedPayload}. */
+  recordedPayload(): string | null {
+    return this.runtime.recordedPayload(this.token);
   }
 }
 

@@ -173,7 +173,7 @@ export class Client {
   async getStatus<T = any>(id: string): Promise<InstanceStatus<T> | null> {
     checkName(id, 'instance id');
     const reply = await this.#port.request((store, request) => store.status(request, id));
-    return statusOf<T>(reply);
+    return this.#statusOf<T>(reply);
   }
 
   /**
@@ -191,7 +191,7 @@ export class Client {
     const reply = await within(pending, timeoutMs, () => {
       throw new TimeoutError(`instance '${id}' has not ended within ${timeoutMs} ms`, timeoutMs === undefined ? {} : { timeoutMs });
     });
-    return statusOf<T>(reply) as InstanceStatus<T>;
+    return this.#statusOf<T>(reply) as InstanceStatus<T>;
   }
 
   /**
@@ -228,7 +228,7 @@ export class Client {
     if (reply === null) return null;
     const change = JSON.parse(reply) as { customStatus: string | null; customStatusVersion: number } | null;
     if (change === null) return null;
-    return { customStatus: fromPayload(change.customStatus, 'status'), customStatusVersion: change.customStatusVersion };
+    return { customStatus: this.#fromStored(change.customStatus, 'status'), customStatusVersion: change.customStatusVersion };
   }
 
   /**
@@ -240,7 +240,7 @@ export class Client {
   async raiseEvent(id: string, name: string, data?: unknown): Promise<void> {
     checkName(id, 'instance id');
     checkName(name, 'event name');
-    const payload = toPayload(data, 'event');
+    const payload = this.#toStored(data, 'event');
     await this.#port.request((store, request) => store.send(request, id, 'event', name, payload));
   }
 
@@ -253,7 +253,7 @@ export class Client {
   async enqueueEvent(id: string, queue: string, data?: unknown): Promise<void> {
     checkName(id, 'instance id');
     checkName(queue, 'queue name');
-    const payload = toPayload(data, 'event');
+    const payload = this.#toStored(data, 'event');
     await this.#port.request((store, request) => store.send(request, id, 'queue', queue, payload));
   }
 
@@ -264,7 +264,7 @@ export class Client {
    * @throws InstanceNotFoundError when there is none of that id
    */
   async cancelInstance(id: string, reason?: string): Promise<void> {
-    const why = checkReason(id, reason, 'client.cancelInstance');
+    const why = this.#reason(id, reason, 'client.cancelInstance');
     await this.#port.request((store, request) => store.cancel(request, id, why));
   }
 
@@ -274,7 +274,7 @@ export class Client {
    * @throws InstanceNotFoundError when there is none of that id
    */
   async terminateInstance(id: string, reason?: string): Promise<void> {
-    const why = checkReason(id, reason, 'client.terminateInstance');
+    const why = this.#reason(id, reason, 'client.terminateInstance');
     await this.#port.request((store, request) => store.terminate(request, id, why));
   }
 
@@ -299,16 +299,85 @@ export class Client {
     checkName(id, 'instance id');
     if (executionId !== undefined) whole(1)(executionId, 'client.getHistory: the executionId');
     const reply = await this.#port.request((store, request) => store.history(request, id, executionId ?? 0));
-    return (JSON.parse(reply ?? '[]') as HistoryEventData[]).map(historyEventOf);
+    return (JSON.parse(reply ?? '[]') as HistoryEventData[]).map((event) => this.#historyEventOf(event));
   }
 
   async #start(id: string, name: string, input: unknown, options: StartOptions | undefined): Promise<void> {
-    const payload = toPayload(input, 'input');
+    const payload = this.#toStored(input, 'input');
     const { version = null, tags, priority = 0, onConflict = 'error' } = options ?? {};
     const tagText = tags === undefined ? null : JSON.stringify(tags);
     await this.#port.request((store, request) =>
       store.start(request, id, name, version, payload, tagText, priority, onConflict),
     );
+  }
+
+  #historyEventOf(data: HistoryEventData): HistoryEvent {
+    const { eventId, timeMs, kind, refId, name, payload, meta } = data;
+    return {
+      eventId,
+      time: new Date(timeMs),
+      kind,
+      ...(refId === null || refId === undefined ? {} : { refId }),
+      ...(name === null || name === undefined ? {} : { name }),
+      ...(payload === null || payload === undefined ? {} : { payload: this.#fromStored(payload, `payload of event ${eventId}`) }),
+      ...(meta === null || meta === undefined ? {} : { meta: JSON.parse(meta as string) as HistoryEvent['meta'] }),
+    };
+  }
+
+  #statusOf<T>(reply: string | null): InstanceStatus<T> | null {
+    const data = JSON.parse(reply ?? 'null') as StatusData | null;
+    if (data === null) return null;
+    const { id, name, version, status, executionId, customStatusVersion, completedAt, parentId } = data;
+    return {
+      id,
+      name,
+      version,
+      status,
+      executionId,
+      ...this.#resultOf<T>(data),
+      customStatus: this.#fromStored(data.customStatus, 'status'),
+      customStatusVersion,
+      createdAt: new Date(data.createdAt),
+      updatedAt: new Date(data.updatedAt),
+      ...(completedAt === null ? {} : { completedAt: new Date(completedAt) }),
+      ...(parentId === null ? {} : { parentId }),
+      tags: JSON.parse(data.tags ?? '{}') as Record<string, string>,
+    };
+  }
+
+  #resultOf<T>({ id, status, result }: StatusData): { output?: T; error?: Error } {
+    switch (status) {
+      case 'Completed':
+        return { output: this.#fromStored(result, 'output') as T };
+      case 'Failed':
+      case 'Cancelled':
+        return { error: fromErrorPayload(this.#port.texts.read(result, 'error')) };
+      case 'Terminated':
+        return { error: terminationError(this.#port.texts.read(result, 'reason'), id) };
+      case 'Suspended':
+        return { error: suspension(id, result) };
+      case 'Pending':
+      case 'Running':
+        return {};
+      default:
+        return status satisfies never;
+    }
+  }
+
+  /** The reason as it is stored. */
+  #reason(id: unknown, reason: unknown, where: string): string | null {
+    checkName(id, 'instance id');
+    if (reason === undefined) return null;
+    if (typeof reason !== 'string') throw new TypeError(`${where}: the reason must be a string`);
+    return this.#toStored(reason, 'reason');
+  }
+
+  #toStored(value: unknown, path: string): string | null {
+    return this.#port.texts.write(toPayload(value, path), path);
+  }
+
+  #fromStored(text: string | null, path: string): unknown {
+    return fromPayload(this.#port.texts.read(text, path), path);
   }
 }
 
@@ -389,59 +458,6 @@ interface HistoryEventData {
   readonly meta?: unknown;
 }
 
-function historyEventOf(data: HistoryEventData): HistoryEvent {
-  const { eventId, timeMs, kind, refId, name, payload, meta } = data;
-  return {
-    eventId,
-    time: new Date(timeMs),
-    kind,
-    ...(refId === null || refId === undefined ? {} : { refId }),
-    ...(name === null || name === undefined ? {} : { name }),
-    ...(payload === null || payload === undefined ? {} : { payload: fromPayload(payload, `payload of event ${eventId}`) }),
-    ...(meta === null || meta === undefined ? {} : { meta: JSON.parse(meta as string) as HistoryEvent['meta'] }),
-  };
-}
-
-function statusOf<T>(reply: string | null): InstanceStatus<T> | null {
-  const data = JSON.parse(reply ?? 'null') as StatusData | null;
-  if (data === null) return null;
-  const { id, name, version, status, executionId, customStatusVersion, completedAt, parentId } = data;
-  return {
-    id,
-    name,
-    version,
-    status,
-    executionId,
-    ...resultOf<T>(data),
-    customStatus: fromPayload(data.customStatus, 'status'),
-    customStatusVersion,
-    createdAt: new Date(data.createdAt),
-    updatedAt: new Date(data.updatedAt),
-    ...(completedAt === null ? {} : { completedAt: new Date(completedAt) }),
-    ...(parentId === null ? {} : { parentId }),
-    tags: JSON.parse(data.tags ?? '{}') as Record<string, string>,
-  };
-}
-
-function resultOf<T>({ id, status, result }: StatusData): { output?: T; error?: Error } {
-  switch (status) {
-    case 'Completed':
-      return { output: fromPayload(result, 'output') as T };
-    case 'Failed':
-    case 'Cancelled':
-      return { error: fromErrorPayload(result) };
-    case 'Terminated':
-      return { error: terminationError(result, id) };
-    case 'Suspended':
-      return { error: suspension(id, result) };
-    case 'Pending':
-    case 'Running':
-      return {};
-    default:
-      return status satisfies never;
-  }
-}
-
 /** Why an instance is suspended: the runtime's report is the data of an error, the store's own a text. */
 function suspension(id: string, report: string | null): PerdureError {
   const message = report ?? `instance '${id}' is suspended`;
@@ -450,14 +466,6 @@ function suspension(id: string, report: string | null): PerdureError {
   } catch {
     return fromNative({ code: 'SUSPENDED', message });
   }
-}
-
-/** The reason as it is stored. */
-function checkReason(id: unknown, reason: unknown, where: string): string | null {
-  checkName(id, 'instance id');
-  if (reason === undefined) return null;
-  if (typeof reason !== 'string') throw new TypeError(`${where}: the reason must be a string`);
-  return toPayload(reason, 'reason');
 }
 
 /** Longest delay of `setTimeout`, ms: with a longer one it fires at once. */

@@ -50,8 +50,8 @@ export type TraceLevel = 'debug' | 'info' | 'warn' | 'error';
 /**
  * The engine of one execution, as the driver sees it. All calls are synchronous.
  *
- * The commands throw a `NondeterminismError` when history holds something else in their place; so do `next`,
- * `finish` and `continueAsNew`. After that the only sensible call is `suspend`.
+ * A call may be refused: with a `NondeterminismError` when history holds something else in its place, with a `LimitError`, or with
+ * a `PayloadError` when the store's codec fails. After that the only sensible call is `suspend`.
  */
 export interface EnginePort {
   /** Returns the operation's id. `options` is JSON, `null` for the defaults. */
@@ -88,8 +88,11 @@ export interface EnginePort {
   finish(kind: EndKind, payload: string | null): void;
   /** The code has ended and the next execution of its instance begins; the turn is over. `version`: `null` for the same. */
   continueAsNew(input: string | null, version: string | null): void;
-  /** The code does not fit its history; the turn is over. `source` holds the lines of user code that showed it. */
-  suspend(source: string): void;
+  /**
+   * The code is not to go on, because a call was refused; the turn is over. `source` holds the lines of user code that showed it,
+   * `report` is JSON of why, unless that is a mismatch, which the engine knows.
+   */
+  suspend(source: string, report: string | null): void;
 
   isReplaying(): boolean;
   /** Events recorded so far at this point of the code, the same in a replay. */

@@ -148,7 +148,7 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
       } finally {
         leave();
       }
-      if (scheduler.mismatch !== null) return;
+      if (scheduler.refusal !== null) return;
       if (step.done === true) {
         this.end(OK, step.value);
         return;
@@ -174,7 +174,7 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
         value = interruption;
         // As if it had waited already when the cancellation came.
         if (interruption instanceof CancelledError && !yielded.isAwaited) scheduler.cancel(yielded, interruption.reason);
-        if (scheduler.mismatch !== null) return;
+        if (scheduler.refusal !== null) return;
         continue;
       }
       fails = state === FAILED;

@@ -49,8 +49,9 @@ export {
   type OrchestrationGenerator,
   type OrchestrationOptions,
 } from './orchestration.ts';
-export { type Provider, SqliteProvider, type SqliteOptions } from './providers.ts';
+export { type Provider, type ProviderOptions, SqliteProvider, type SqliteOptions } from './providers.ts';
 export type { InstanceEvent } from './lane.ts';
 export { Runtime, type RuntimeEvents, type RuntimeMetrics, type RuntimeOptions } from './runtime.ts';
 export type { SchemaInput, SchemaIssue, SchemaOutput, SchemaResult, StandardSchema } from './schema.ts';
+export type { Codec } from './stored-text.ts';
 export type { TraceFields } from './trace.ts';

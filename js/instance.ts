@@ -9,7 +9,7 @@
 
 import { deadlockError } from './deadlock.ts';
 import { CANCELLED, COMPLETED, type EnginePort, FAILED_FOR_GOOD } from './engine.ts';
-import { CancelledError } from './errors.ts';
+import { CancelledError, LimitError, PayloadError, type PerdureError } from './errors.ts';
 import { FAILED, OK, PENDING } from './future.ts';
 import type { ActivityFunction } from './activity.ts';
 import { InlineFuture, OperationFuture } from './operation.ts';
@@ -65,7 +65,7 @@ export class Instance {
       return this.drive();
     } catch (error) {
       this.scheduler.refused(error);
-      if (this.scheduler.mismatch === null) throw error;
+      if (this.scheduler.refusal === null) throw error;
       return this.suspend();
     }
   }
@@ -89,7 +89,7 @@ export class Instance {
     const { main, mailboxes, onDemand } = scheduler;
     for (;;) {
       scheduler.runReady();
-      if (scheduler.mismatch !== null) return this.suspend();
+      if (scheduler.refusal !== null) return this.suspend();
       if (scheduler.isOver) return this.finish();
       if (scheduler.isStuck) {
         if (main.state !== PENDING) return this.finish();
@@ -144,16 +144,29 @@ export class Instance {
   }
 
   private suspend(): TurnEnd {
-    const source = this.scheduler.mismatch?.source || this.waitingAt();
+    const { refusal } = this.scheduler;
+    const source = refusal?.source || this.waitingAt();
     this.release();
-    this.port.suspend(source);
+    this.port.suspend(source, reportOf(refusal?.error));
     return 'suspended';
   }
 
-  /** Where the main fiber waits, as far as that is known: what shows a mismatch that no call of user code did. */
+  /** Where the main fiber waits, as far as that is known: what shows a refusal of what no call of user code did. */
   private waitingAt(): string {
     const { main } = this.scheduler;
     const waitingOn = main.state === FAILED ? null : main.waitingOn;
     return waitingOn instanceof OperationFuture ? sourceLines(waitingOn.source) : '';
   }
+}
+
+/** Why an instance is suspended, as JSON: what `client.getStatus` makes an error of. `null`: the engine knows it better. */
+export function reportOf(error: unknown): string | null {
+  if (error instanceof LimitError) return report(error, { limit: error.limit, max: error.max });
+  // Without its cause, which may quote what is not to be stored as it is.
+  if (error instanceof PayloadError) return report(error, { path: error.path });
+  return null;
+}
+
+function report({ code, message }: PerdureError, details: object): string {
+  return JSON.stringify({ code, message, details });
 }

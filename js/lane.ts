@@ -15,8 +15,9 @@ import { type ActivitySink, failActivity, runActivity } from './attempt.ts';
 import { ABORT, ACTIVITY, DROP, ENDED, type EndState, LOG, type NativeJob, NativeEngine, type NativeRuntime, nativeError, TURN } from './binding.ts';
 import type { TraceLevel } from './engine.ts';
 import { NotRegisteredError, RuntimeStateError } from './errors.ts';
-import { Instance, type TurnEnd } from './instance.ts';
+import { Instance, type InstanceDescription, reportOf, type TurnEnd } from './instance.ts';
 import type { OrchestrationFunction, OrchestrationHost } from './orchestration.ts';
+import type { StoredTexts } from './stored-text.ts';
 
 /** An execution has ended here, or was suspended. */
 export interface InstanceEvent {
@@ -30,6 +31,8 @@ export interface InstanceEvent {
 
 /** What a lane needs of its runtime. */
 export interface LaneHost extends ActivityHost, OrchestrationHost {
+  /** What goes to the store goes through it. */
+  readonly texts: StoredTexts;
   /** Time after which a drain lets the event loop in, ms. */
   readonly turnSliceMs: number;
   activityFunction(name: string): ActivityFunction | undefined;
@@ -48,6 +51,7 @@ export interface LaneHost extends ActivityHost, OrchestrationHost {
 const now = performance.now.bind(performance);
 
 export class Lane implements ActivitySink {
+  readonly texts: StoredTexts;
   private readonly native: NativeRuntime;
   private readonly host: LaneHost;
   private readonly instances = new Map<number, Instance>();
@@ -63,6 +67,7 @@ export class Lane implements ActivitySink {
   constructor(native: NativeRuntime, host: LaneHost) {
     this.native = native;
     this.host = host;
+    this.texts = host.texts;
   }
 
   /** The addon has jobs for a lane that was parked. */
@@ -224,8 +229,16 @@ export class Lane implements ActivitySink {
   }
 
   private load(token: number): Instance | undefined {
-    const engine = new NativeEngine(this.native, token);
-    const description = engine.describe();
+    const engine = new NativeEngine(this.native, token, this.texts);
+    let description: InstanceDescription;
+    try {
+      description = engine.describe();
+    } catch (error) {
+      const report = reportOf(error);
+      if (report === null) throw error;
+      this.giveUp(token, '', report);
+      return undefined;
+    }
     const { name, version } = description;
     const fn = this.host.orchestrationFunction(name, version);
     if (fn === undefined) {
@@ -243,9 +256,9 @@ export class Lane implements ActivitySink {
     this.instances.delete(token);
   }
 
-  private giveUp(token: number, why: string): void {
+  private giveUp(token: number, why: string, report: string | null = null): void {
     try {
-      this.native.suspend(token, why);
+      this.native.suspend(token, why, report);
     } catch (error) {
       this.host.report(nativeError(error), 'an instance could not be suspended');
     }

@@ -20,7 +20,7 @@ import { toPayload } from './payload.ts';
 import { checkSchema, parseSync, type SchemaInput, type SchemaOutput, type StandardSchema } from './schema.ts';
 import type { FiberScheduler } from './scheduler.ts';
 import { captureSource, type SourceMark } from './source.ts';
-import { getCustomStatus, resetCustomStatus, setCustomStatus } from './status.ts';
+import { getCustomStatus, setCustomStatus } from './status.ts';
 import { trace, type TraceFields, type TraceOrigin } from './trace.ts';
 
 /** What an orchestration function returns when it is called. */
@@ -702,13 +702,13 @@ export class OrchestrationContext {
    */
   setCustomStatus(value: unknown): void {
     this.#scheduler.assertRunning('setCustomStatus');
-    setCustomStatus(this.#scheduler, this.#scheduler.port, value);
+    this.#setCustomStatus(toPayload(value, 'status'));
   }
 
   /** Take the custom status away. Synchronous. */
   resetCustomStatus(): void {
     this.#scheduler.assertRunning('resetCustomStatus');
-    resetCustomStatus(this.#scheduler, this.#scheduler.port);
+    this.#setCustomStatus(null);
   }
 
   /** The custom status that was set last, in a replay too; a copy, `undefined` when there is none. Synchronous. */
@@ -784,6 +784,15 @@ export class OrchestrationContext {
     this.#scheduler.assertRunning('patched');
     checkName(id, 'patch id');
     return this.#scheduler.port.patched(id);
+  }
+
+  #setCustomStatus(text: string | null): void {
+    const scheduler = this.#scheduler;
+    try {
+      setCustomStatus(scheduler, scheduler.port, text);
+    } catch (error) {
+      throw scheduler.refused(error);
+    }
   }
 
   #activity<T>(

@@ -2,7 +2,8 @@
 
 import { attachReplies, type NativeReply, type NativeStore, nativeError, openSqlite, openSqliteInMemory, replyError } from './binding.ts';
 import { RuntimeStateError } from './errors.ts';
-import { checkOptions, oneOf } from './options.ts';
+import { checkOptions, oneOf, type OptionTable } from './options.ts';
+import { checkCodec, type Codec, StoredTexts } from './stored-text.ts';
 
 /** Who waits for a reply. */
 interface Waiting {
@@ -23,6 +24,7 @@ export interface PendingReply {
  */
 export class StorePort {
   readonly store: NativeStore;
+  readonly texts: StoredTexts;
   private readonly nextReply: () => NativeReply | null;
   private readonly waiting = new Map<number, Waiting>();
   private lastRequest = 0;
@@ -33,8 +35,9 @@ export class StorePort {
   private state: 'open' | 'closing' | 'closed' = 'open';
   private closing: Promise<void> | undefined;
 
-  constructor(store: NativeStore) {
+  constructor(store: NativeStore, codec: Codec | undefined) {
     this.store = store;
+    this.texts = new StoredTexts(codec);
     this.nextReply = attachReplies(store, this.takeReplies);
   }
 
@@ -186,8 +189,26 @@ export abstract class Provider {
   }
 }
 
+/** Options that all providers have. */
+export interface ProviderOptions {
+  /**
+   * What values and errors go through on their way to the store and back, in all runtimes and clients of this provider: inputs,
+   * outputs, events, custom statuses, reasons and errors with their stacks. Ids, names and tags do not. A store that had no codec
+   * may get one: what it holds stays readable. An instance whose values cannot be decoded is suspended with a
+   * `PayloadError`, and goes on with `client.resume(id)` where they can be. Default: none.
+   *
+   * @example
+   * ```ts
+   * const provider = await SqliteProvider.open('orders.db', { codec: { encode: encrypt, decode: decrypt } });
+   * ```
+   */
+  codec?: Codec;
+}
+
+const PROVIDER_OPTIONS = { codec: checkCodec } satisfies OptionTable;
+
 /** Options of {@link SqliteProvider.open}. */
-export interface SqliteOptions {
+export interface SqliteOptions extends ProviderOptions {
   /**
    * `'full'` (default): a commit survives power loss. `'normal'`: it survives the end of the process, but the last
    * commits before a power loss may be lost.
@@ -220,12 +241,17 @@ export class SqliteProvider extends Provider {
       throw new TypeError('SqliteProvider.open: the path must be a string that is not empty');
     }
     if (path === ':memory:') throw new TypeError("SqliteProvider.open: use SqliteProvider.inMemory() instead of ':memory:'");
-    checkOptions(options, { durability: oneOf('full', 'normal') }, 'SqliteProvider.open');
-    return new SqliteProvider(new StorePort(await openSqlite(path, options?.durability ?? 'full')));
+    checkOptions(options, { ...PROVIDER_OPTIONS, durability: oneOf('full', 'normal') }, 'SqliteProvider.open');
+    return new SqliteProvider(new StorePort(await openSqlite(path, options?.durability ?? 'full'), options?.codec));
   }
 
-  /** A store in memory, for tests: it is gone when it is closed. */
-  static async inMemory(): Promise<SqliteProvider> {
-    return new SqliteProvider(new StorePort(await openSqliteInMemory()));
+  /**
+   * A store in memory, for tests: it is gone when it is closed.
+   *
+   * @throws TypeError when an option is wrong
+   */
+  static async inMemory(options?: ProviderOptions): Promise<SqliteProvider> {
+    checkOptions(options, PROVIDER_OPTIONS, 'SqliteProvider.inMemory');
+    return new SqliteProvider(new StorePort(await openSqliteInMemory(), options?.codec));
   }
 }

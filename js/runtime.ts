@@ -21,6 +21,7 @@ import { Provider, type StorePort } from './providers.ts';
 import { Registry } from './registry.ts';
 import { acquireRejections, releaseRejections } from './rejections.ts';
 import type { SchemaOutput, StandardSchema } from './schema.ts';
+import type { StoredTexts } from './stored-text.ts';
 import type { TraceFields } from './trace.ts';
 
 /** Options of a {@link Runtime}. */
@@ -122,7 +123,7 @@ export class Runtime {
     this.#port = Provider.portOf(provider, 'new Runtime');
     checkOptions(options, OPTIONS, 'new Runtime');
     this.#options = { ...options };
-    this.#host = new Host(this.#registry, new Client(provider), this.#options);
+    this.#host = new Host(this.#registry, new Client(provider), this.#port.texts, this.#options);
     this.#native = this.#createNative();
   }
 
@@ -340,6 +341,7 @@ export class Runtime {
 /** The runtime as its lane sees it. */
 class Host implements LaneHost {
   readonly client: Client;
+  readonly texts: StoredTexts;
   readonly sourceStacks: boolean;
   readonly turnSliceMs: number;
   /** Whether orchestrations run under the determinism guard. */
@@ -354,9 +356,10 @@ class Host implements LaneHost {
     instance: new Set(),
   };
 
-  constructor(registry: Registry, client: Client, options: RuntimeOptions) {
+  constructor(registry: Registry, client: Client, texts: StoredTexts, options: RuntimeOptions) {
     this.registry = registry;
     this.client = client;
+    this.texts = texts;
     this.turnSliceMs = options.turnSliceMs ?? 5;
     this.sourceStacks = options.sourceStacks ?? process.env['NODE_ENV'] !== 'production';
     this.isGuarded = options.determinism !== 'off';

@@ -9,14 +9,14 @@
 //       over stand in the same queue.
 //   S2. Deliveries come one by one, and only when no fiber is ready, so a replay makes the same choices whatever the turn
 //       boundaries were (architecture: "Order is history's order").
-//   S3. Once `mismatch` is set no fiber is advanced any more; what user code makes of the exception has no effect.
+//   S3. Once `refusal` is set no fiber is advanced any more; what user code makes of the exception has no effect.
 //   S4. When the main fiber has settled no fiber is advanced any more, except that a cancelled instance goes on until its
 //       uncancellable blocks are done.
 
 import type { Continuation } from './continuation.ts';
 import { currentFiber } from './current.ts';
 import { ACTIVITY_FAILED, CANCEL, CHILD_FAILED, type Delivery, type EnginePort, MESSAGE, REFUSED, SUCCEEDED } from './engine.ts';
-import { DeterminismError, NondeterminismError } from './errors.ts';
+import { DeterminismError, LimitError, NondeterminismError, PayloadError } from './errors.ts';
 import { Fiber, type FiberBody, UncancellableBlock } from './fiber.ts';
 import { type BaseFuture, PENDING } from './future.ts';
 import { AwaitedMailboxes } from './mailbox.ts';
@@ -25,9 +25,9 @@ import type { OrchestrationContext } from './orchestration.ts';
 import { fromPayload } from './payload.ts';
 import { sourceHere } from './source.ts';
 
-/** The code and its history disagree. */
-export interface FoundMismatch {
-  readonly error: NondeterminismError;
+/** The engine refused to go on. */
+export interface Refusal {
+  readonly error: NondeterminismError | LimitError | PayloadError;
   /** The lines of user code that showed it, as in a stack; may be empty. */
   readonly source: string;
 }
@@ -58,8 +58,8 @@ export class FiberScheduler {
   readonly onDemand = new AwaitedOperations();
   /** The deterministic time, ms since 1970: that of the last delivery. */
   now: number;
-  /** Set once a call into the engine showed that the code does not fit its history. */
-  mismatch: FoundMismatch | null = null;
+  /** Set once a call into the engine was refused: the instance is to be suspended. */
+  refusal: Refusal | null = null;
   /** Whether a cancellation of the instance was delivered. */
   isCancelled = false;
   /** What this execution is to be followed by, if anything. */
@@ -126,10 +126,10 @@ export class FiberScheduler {
     return this.lastOrder;
   }
 
-  /** Run fibers until all wait, the main one has ended, or a mismatch was found. */
+  /** Run fibers until all wait, the main one has ended, or the engine refused something. */
   runReady(): void {
     const { queue } = this;
-    while (this.head < queue.length && !this.isOver && this.mismatch === null) {
+    while (this.head < queue.length && !this.isOver && this.refusal === null) {
       const next = queue[this.head] as Runnable;
       this.head += 1;
       if (this.head >= COMPACT_AT && this.head * 2 >= queue.length) {
@@ -137,7 +137,7 @@ export class FiberScheduler {
         this.head = 0;
       }
       next.advance();
-      if (this.toCancel.length > 0 && !this.isOver && this.mismatch === null) this.runCancels();
+      if (this.toCancel.length > 0 && !this.isOver && this.refusal === null) this.runCancels();
     }
     if (this.head >= queue.length) {
       queue.length = 0;
@@ -192,10 +192,10 @@ export class FiberScheduler {
     }
   }
 
-  /** Note what the engine threw, if it was a mismatch. Returns the error to throw into user code. */
+  /** Note what the engine threw, if it refused to go on. Returns the error to throw into user code. */
   refused(error: unknown): unknown {
-    if (error instanceof NondeterminismError && this.mismatch === null) {
-      this.mismatch = { error, source: currentFiber() === null ? '' : sourceHere() };
+    if (this.refusal === null && isRefusal(error)) {
+      this.refusal = { error, source: currentFiber() === null ? '' : sourceHere() };
     }
     return error;
   }
@@ -266,4 +266,8 @@ export class FiberScheduler {
       if (!future.isAwaited) this.cancelSoon(future, reason);
     }
   }
+}
+
+function isRefusal(error: unknown): error is Refusal['error'] {
+  return error instanceof NondeterminismError || error instanceof LimitError || error instanceof PayloadError;
 }

@@ -4,21 +4,17 @@
 // The guard in instance.ts takes the entry away when the instance ends or is dropped.
 
 import type { EnginePort } from './engine.ts';
-import { fromPayload, toPayload } from './payload.ts';
+import { fromPayload } from './payload.ts';
 
 const statuses = new Map<object, string>();
 
-/** @throws PayloadError when the value cannot be stored; nothing has changed then */
-export function setCustomStatus(instance: object, port: EnginePort, value: unknown): void {
-  const text = toPayload(value, 'status');
+/** `text` is codec text; `null` resets. */
+export function setCustomStatus(instance: object, port: EnginePort, text: string | null): void {
+  // No change; and a codec would make another text of it.
+  if (text === (statuses.get(instance) ?? null)) return;
   port.setCustomStatus(text);
   if (text === null) statuses.delete(instance);
   else statuses.set(instance, text);
-}
-
-export function resetCustomStatus(instance: object, port: EnginePort): void {
-  port.setCustomStatus(null);
-  statuses.delete(instance);
 }
 
 /** What an execution begins with: what the one before it left. */

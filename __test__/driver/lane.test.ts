@@ -6,6 +6,7 @@ import { ABORT, ACTIVITY, DROP, LOG, type NativeJob, type NativeRuntime, TURN } 
 import { NonRetryableError, RetryAfterError } from '../../js/errors.ts';
 import { Lane, type LaneHost } from '../../js/lane.ts';
 import type { OrchestrationFunction } from '../../js/orchestration.ts';
+import { StoredTexts } from '../../js/stored-text.ts';
 
 afterEach(() => {
   vi.useRealTimers();
@@ -73,6 +74,7 @@ function setUp(activities: Record<string, ActivityFunction>, orchestration?: Orc
     workerId: 'w',
     client: null as never,
     sourceStacks: false,
+    texts: new StoredTexts(),
     recordedOptions: () => null,
     activityFunction: (name: string) => activities[name],
     activitiesLike: () => ['charge'],

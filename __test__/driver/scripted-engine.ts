@@ -31,6 +31,7 @@ export class ScriptedEngine implements EnginePort {
   end: { kind: (typeof END_NAMES)[number]; payload: string | null } | null = null;
   continued: { input: string | null; version: string | null } | null = null;
   suspendedAt: string | null = null;
+  report: string | null = null;
   replaying = false;
   /** The command with this number (from 0) and all after it do not fit the history. */
   mismatchAt = Number.POSITIVE_INFINITY;
@@ -130,8 +131,9 @@ export class ScriptedEngine implements EnginePort {
     this.continued = { input, version };
   }
 
-  suspend(source: string): void {
+  suspend(source: string, report: string | null): void {
     this.suspendedAt = source;
+    this.report = report;
   }
 
   isReplaying(): boolean {

@@ -19,8 +19,8 @@ SqliteProvider.open = async (...args) => {
   opened(provider, `a provider of ${args[0]}`);
   return provider;
 };
-SqliteProvider.inMemory = async () => {
-  const provider = await inMemory.call(SqliteProvider);
+SqliteProvider.inMemory = async (...args) => {
+  const provider = await inMemory.apply(SqliteProvider, args);
   opened(provider, 'a provider in memory');
   return provider;
 };

@@ -270,6 +270,13 @@ impl Engine {
         has_it
     }
 
+    /// The value that history holds for what the code does next; `None` where it holds none. It is compared with what the code has
+    /// byte by byte, so a driver that does not write a value twice alike asks for it first.
+    #[must_use]
+    pub fn recorded_payload(&self) -> Payload {
+        self.replay_payload().cloned()
+    }
+
     /// The custom status as the code sees it here.
     #[must_use]
     pub const fn custom_status(&self) -> &Payload {

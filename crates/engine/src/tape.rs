@@ -86,6 +86,12 @@ impl Tape {
         self.events.front().map(|recorded| &recorded.event)
     }
 
+    /// What the code did next, if it is here.
+    pub(crate) fn next_attempted(&self) -> Option<&Event> {
+        let mut events = self.events.iter().map(|recorded| &recorded.event);
+        events.find(|event| event.role() != Role::Bookkeeping)
+    }
+
     /// The patches that are recorded before anything else is.
     pub(crate) fn next_patches(&self) -> impl Iterator<Item = &str> {
         self.events.iter().map_while(|recorded| match &recorded.event {

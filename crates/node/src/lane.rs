@@ -264,10 +264,13 @@ impl NativeRuntime {
             .map_err(|e| thrown(&e))
     }
 
-    /// The code does not fit its history: suspend the instance. The turn is over and nothing of it is stored.
+    /// The code is not to go on: suspend the instance. The turn is over and nothing of it is stored. `report` is JSON of an error; without
+    /// one it is the mismatch that was found, or `source`.
     #[napi]
-    pub fn suspend(&self, instance: u32, source: String) -> napi::Result<()> {
-        self.inner.suspend(Token(instance), &source).map_err(|e| thrown(&e))
+    pub fn suspend(&self, instance: u32, source: String, report: Option<String>) -> napi::Result<()> {
+        self.inner
+            .suspend(Token(instance), &source, report.as_deref())
+            .map_err(|e| thrown(&e))
     }
 
     /// Whether the code is being taken through what it did before.
@@ -316,6 +319,12 @@ impl NativeRuntime {
     #[napi]
     pub fn heartbeat(&self, activity: u32, details: String) {
         self.inner.heartbeat(ActivityToken(activity), details);
+    }
+
+    /// The value that history holds for what the code does next; `null` where it holds none.
+    #[napi]
+    pub fn recorded_payload(&self, instance: u32) -> napi::Result<Option<String>> {
+        self.inner.recorded_payload(Token(instance)).map_err(|e| thrown(&e))
     }
 
     /// Whether the execution has a patch of its code.

@@ -18,6 +18,18 @@ impl Report {
         Self(json!({ "code": "NONDETERMINISM", "message": message, "details": { "report": shown(mismatch, source) } }))
     }
 
+    /// The host says why, as JSON `{ code, message, details }`. `source` as in [`of_mismatch`](Self::of_mismatch).
+    pub(crate) fn told(report: &str, source: &str) -> Self {
+        let Ok(mut report @ Value::Object(_)) = serde_json::from_str(report) else {
+            return Self::of_problem(report);
+        };
+        if !source.is_empty() {
+            let message = report["message"].as_str().unwrap_or_default();
+            report["message"] = format!("{message}\n{source}").into();
+        }
+        Self(report)
+    }
+
     /// Something else keeps the instance from going on: its code cannot be run, or its history cannot be read.
     pub(crate) fn of_problem(problem: &str) -> Self {
         Self(json!({ "code": "SUSPENDED", "message": problem }))

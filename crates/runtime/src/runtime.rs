@@ -371,15 +371,15 @@ impl Runtime {
     }
 
     /// The code does not fit its history, or cannot be run: end the turn, store nothing of it, suspend the instance.
-    /// `source` says where in the code that showed.
+    /// `source` says where in the code that showed; `report` why, as JSON of an error, unless it is a mismatch.
     ///
     /// # Errors
     ///
     /// [`RuntimeError::State`] outside a turn.
-    pub fn suspend(&self, token: Token, source: &str) -> Result<(), RuntimeError> {
+    pub fn suspend(&self, token: Token, source: &str, report: Option<&str>) -> Result<(), RuntimeError> {
         let turn = self.turn(token)?;
         self.turns.end(token);
-        turn::suspend(turn, source);
+        turn::suspend(turn, source, report);
         Ok(())
     }
 
@@ -415,6 +415,15 @@ impl Runtime {
         if let Some(session) = self.session() {
             session.heartbeat(token, details);
         }
+    }
+
+    /// The value that history holds for what the code does next, if any.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn recorded_payload(&self, token: Token) -> Result<Payload, RuntimeError> {
+        self.turn(token)?.with_engine(|engine| engine.recorded_payload())
     }
 
     /// Whether the execution has a patch of its code; recorded when it gets it.

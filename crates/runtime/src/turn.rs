@@ -168,12 +168,13 @@ pub(crate) fn end(turn: Turn) {
 }
 
 /// The code does not fit its history, or cannot be run: suspend the instance and tell where in the code that showed.
-pub(crate) fn suspend(turn: Turn, source: &str) {
+pub(crate) fn suspend(turn: Turn, source: &str, report: Option<&str>) {
     let report = {
         let core = turn.instance.lock();
-        match core.engine.as_ref().and_then(|engine| engine.mismatch()) {
-            Some(mismatch) => Report::of_mismatch(mismatch, source),
-            None => Report::of_problem(source),
+        match (core.engine.as_ref().and_then(|engine| engine.mismatch()), report) {
+            (Some(mismatch), _) => Report::of_mismatch(mismatch, source),
+            (None, Some(report)) => Report::told(report, source),
+            (None, None) => Report::of_problem(source),
         }
     };
     turn.session.suspend(&turn.instance, report);

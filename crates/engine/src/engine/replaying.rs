@@ -32,6 +32,19 @@ impl Engine {
         true
     }
 
+    /// The value that history holds for the next command, or for the end; `None` when that has none, or there is no more history.
+    pub(super) fn replay_payload(&self) -> Option<&String> {
+        let Phase::Replaying(tape) = &self.phase else {
+            return None;
+        };
+        match tape.next_attempted()? {
+            Event::ActivityScheduled { input: value, .. } | Event::ExecutionCompleted { output: value } => {
+                value.as_ref()
+            }
+            _ => None,
+        }
+    }
+
     /// Before the code runs: take the time of its first turn, if that was recorded.
     pub(super) fn replay_begin(&mut self) {
         let Phase::Replaying(tape) = &self.phase else { return };

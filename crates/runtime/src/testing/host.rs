@@ -283,7 +283,7 @@ impl Fixture {
         if let Err(error) = self.drive(token) {
             assert!(matches!(error, RuntimeError::Nondeterminism(_)), "{error}");
             self.generators.remove(&token);
-            self.runtime.suspend(token, "somewhere").expect("it has a turn");
+            self.runtime.suspend(token, "somewhere", None).expect("it has a turn");
         }
     }
 

@@ -123,12 +123,19 @@ impl<'a> Code<'a> {
             } => {
                 let input = self.value(input);
                 let text = format!("activity {name} {}", shown(&input));
+                let recorded = engine.recorded_payload();
+                let expected = input.clone().filter(|_| engine.is_replaying());
                 let command = Command::ScheduleActivity {
                     name: name.clone(),
                     input,
                     options: options.clone(),
                 };
                 let id = self.issue(engine, var, command)?;
+                let was_terminated = engine.is_replaying() && engine.next_event_id() == id;
+                assert!(
+                    was_terminated || recorded == expected,
+                    "#{id} has {expected:?}, recorded is {recorded:?}"
+                );
                 format!("#{id} {text}")
             }
             Step::Timer { var, delay_ms } => {
