@@ -85,7 +85,7 @@ async fn a_turn_in_progress_when_the_session_ends_is_no_fault_of_the_instance() 
         f.runtime.begin_shutdown().expect("it is started");
         f.runtime.finish_shutdown(Duration::from_secs(1)).await;
         if gives_up {
-            f.runtime.suspend(token, "somewhere").expect("it has a turn");
+            f.runtime.suspend(token, "somewhere", None).expect("it has a turn");
         } else {
             f.turn(token);
         }

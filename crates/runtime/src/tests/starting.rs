@@ -99,7 +99,9 @@ async fn an_instance_that_cannot_run_is_suspended_after_its_start() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a")]).await;
     let started = f.ask_start("i", "main");
     let token = f.next_turn();
-    f.runtime.suspend(token, "no such function").expect("it has a turn");
+    f.runtime
+        .suspend(token, "no such function", None)
+        .expect("it has a turn");
     f.settle().await;
     assert_eq!(started.take(), Some(Ok(())));
     let row = f.memory.get("i");
