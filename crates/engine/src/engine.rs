@@ -16,8 +16,8 @@ use crate::operations::Operations;
 use crate::random::Random;
 use crate::tape::{Recorded, Tape};
 use crate::{
-    Awaited, Command, Completion, Delivery, Event, EventId, EventKind, EventRecord, ExecutionId, InstanceStart,
-    MessageSeq, Mismatch, Outcome, ParentLink, Payload, RecordError, Step, Terminal, ToOthers, TurnMessage, TurnOutput,
+    Awaited, Command, Completion, Delivery, Event, EventId, EventKind, EventRecord, ExecutionId, Fault, InstanceStart,
+    Limits, MessageSeq, Outcome, ParentLink, Payload, RecordError, Step, Terminal, ToOthers, TurnMessage, TurnOutput,
     TurnStart, Waiting,
 };
 
@@ -66,7 +66,7 @@ enum Phase {
     Replaying(Tape),
     Live,
     /// E4.
-    Broken(Box<Mismatch>),
+    Broken(Box<Fault>),
     /// The code ended.
     Ended(Terminal),
     /// The code ended, and goes on as the next execution, which begins with this event.
@@ -81,6 +81,7 @@ pub struct Engine {
     phase: Phase,
     budget: Budget,
     execution: ExecutionId,
+    limits: Limits,
     name: String,
     version: String,
     input: Payload,
@@ -99,6 +100,8 @@ pub struct Engine {
     inbox: Inbox,
     /// Whether the code has come to its first wait.
     has_waited: bool,
+    /// Whether a request to cancel was delivered.
+    was_cancelled: bool,
     turn: Turn,
 }
 
@@ -163,6 +166,7 @@ impl Engine {
             phase: Phase::Replaying(tape),
             budget: start.budget,
             execution: start.execution,
+            limits: Limits::default(),
             name,
             version,
             input,
@@ -177,6 +181,7 @@ impl Engine {
             awaited: Awaited::default(),
             inbox: Inbox::default(),
             has_waited: false,
+            was_cancelled: false,
             turn: Turn::default(),
         };
         if is_live {
@@ -185,6 +190,13 @@ impl Engine {
             engine.replay_begin();
         }
         Ok(engine)
+    }
+
+    /// The engine with other limits than the default ones.
+    #[must_use]
+    pub const fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
     }
 
     /// Name of the orchestration.
@@ -229,11 +241,11 @@ impl Engine {
         matches!(self.phase, Phase::Replaying(_) | Phase::Terminated)
     }
 
-    /// The mismatch that broke this engine, if one did.
+    /// What broke this engine, if anything did.
     #[must_use]
-    pub fn mismatch(&self) -> Option<&Mismatch> {
+    pub fn fault(&self) -> Option<&Fault> {
         match &self.phase {
-            Phase::Broken(mismatch) => Some(mismatch),
+            Phase::Broken(fault) => Some(fault),
             _ => None,
         }
     }
@@ -342,6 +354,12 @@ impl Engine {
         }
     }
 
+    /// Whether it was asked to cancel, delivered or not: it may exceed its limits by [`CANCEL_GRACE`](crate::CANCEL_GRACE) then.
+    #[must_use]
+    pub fn is_cancelling(&self) -> bool {
+        self.was_cancelled || self.inbox.has_cancel()
+    }
+
     /// Whether a message may wake it: a fiber waits on a mailbox, or a child has not ended.
     #[must_use]
     pub const fn awaits_message(&self) -> bool {
@@ -364,17 +382,18 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Mismatch`] when history holds something else here; the engine is broken from then on (E4).
-    pub fn issue(&mut self, command: Command) -> Result<EventId, Mismatch> {
+    /// [`Fault`] when history holds something else here, or a limit is reached; the engine is broken from then on (E4).
+    pub fn issue(&mut self, command: Command) -> Result<EventId, Fault> {
         let event = command.into_event(self.time_ms);
         let id = self.next_event_id;
         match &mut self.phase {
-            Phase::Broken(mismatch) => return Err(mismatch.as_ref().clone()),
-            Phase::Replaying(_) => return self.replay_command(&event),
+            Phase::Broken(fault) => return Err(fault.as_ref().clone()),
+            Phase::Replaying(_) => return Ok(self.replay_command(&event)?),
             // What is issued after the end has no effect: the code can still run `finally` blocks.
             Phase::Ended(_) | Phase::Continued(_) | Phase::Terminated => return Ok(id),
             Phase::Live => {}
         }
+        self.check_limits(&event)?;
         self.turn.commands = self.turn.commands.saturating_add(1);
         self.record(event.clone(), self.time_ms);
         self.apply_command(id, event);
@@ -385,13 +404,13 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Mismatch`] when history went on differently here; the engine is broken from then on (E4).
-    pub fn next(&mut self, awaited: Awaited, now_ms: i64) -> Result<Step, Mismatch> {
+    /// [`Fault`] when history went on differently here, or a limit is reached; the engine is broken from then on (E4).
+    pub fn next(&mut self, awaited: Awaited, now_ms: i64) -> Result<Step, Fault> {
         self.awaited = awaited;
         self.has_waited = true;
         self.turn.stopped = Stopped::Waiting;
         match &self.phase {
-            Phase::Broken(mismatch) => return Err(mismatch.as_ref().clone()),
+            Phase::Broken(fault) => return Err(fault.as_ref().clone()),
             Phase::Ended(_) | Phase::Continued(_) | Phase::Terminated => return Ok(Step::Wait),
             Phase::Replaying(_) => {
                 if let Some(step) = self.replay_next()? {
@@ -400,15 +419,15 @@ impl Engine {
             }
             Phase::Live => {}
         }
-        Ok(self.live_next(now_ms))
+        Ok(self.live_next(now_ms)?)
     }
 
     /// The code returned or threw.
     ///
     /// # Errors
     ///
-    /// [`Mismatch`] when history goes on here; the engine is broken from then on (E4).
-    pub fn finish(&mut self, outcome: Outcome) -> Result<(), Mismatch> {
+    /// [`Fault`] when history goes on here; the engine is broken from then on (E4).
+    pub fn finish(&mut self, outcome: Outcome) -> Result<(), Fault> {
         let (event, ended) = match outcome {
             Outcome::Completed(output) => (Event::ExecutionCompleted { output }, Phase::Ended(Terminal::Completed)),
             Outcome::Failed(error) => (Event::ExecutionFailed { error }, Phase::Ended(Terminal::Failed)),
@@ -416,7 +435,7 @@ impl Engine {
             Outcome::ContinuedAsNew { input, version } => self.continue_as_new(input, version),
         };
         match &mut self.phase {
-            Phase::Broken(mismatch) => return Err(mismatch.as_ref().clone()),
+            Phase::Broken(fault) => return Err(fault.as_ref().clone()),
             Phase::Ended(_) | Phase::Continued(_) | Phase::Terminated => return Ok(()),
             Phase::Replaying(_) => {
                 if self.take_equal(&event, Attempt::End)?.is_none() {
@@ -686,7 +705,10 @@ impl Engine {
                 }
             }
             Event::MessageReceived { mailbox, payload } => Delivery::Message { mailbox, payload },
-            Event::CancelRequested { reason } => Delivery::Cancel { reason },
+            Event::CancelRequested { reason } => {
+                self.was_cancelled = true;
+                Delivery::Cancel { reason }
+            }
             _ => unreachable!("only deliveries and bookkeeping come here"),
         })
     }

@@ -68,6 +68,10 @@ impl Inbox {
             || self.oldest(awaited).is_some()
     }
 
+    pub(crate) fn has_cancel(&self) -> bool {
+        !self.cancels.is_empty()
+    }
+
     pub(crate) fn take(&mut self, awaited: &[Mailbox]) -> Option<Arrival> {
         if let Some((seq, reason)) = self.cancels.pop_front() {
             return Some(Arrival::Cancel { seq, reason });

@@ -11,7 +11,7 @@
 //!   a command where it was issued. A replay therefore needs nothing but the history.
 //! - **E3** A turn ends only when the code waits, so recorded history always reaches up to a wait. The engine is
 //!   replaying until the code asks for the first delivery that history does not hold.
-//! - **E4** A broken engine (a mismatch was found) stays broken: nothing it holds may be committed.
+//! - **E4** A broken engine (a mismatch was found, or a limit reached) stays broken: nothing it holds may be committed.
 //! - **E5** A schedule has at most one completion; what arrives for a closed operation is dropped.
 
 mod activity;
@@ -20,6 +20,7 @@ mod engine;
 mod event;
 mod ids;
 mod inbox;
+mod limits;
 mod mismatch;
 mod operations;
 mod others;
@@ -33,6 +34,7 @@ pub use command::Command;
 pub use engine::{Budget, Engine, Start};
 pub use event::{Event, Mailbox, Message, MessageBody, ParentLink, Payload};
 pub use ids::{EventId, ExecutionId, MessageSeq};
+pub use limits::{CANCEL_GRACE, Fault, LimitReached, Limits};
 pub use mismatch::{FieldDifference, Mismatch};
 pub use others::{ChildFailure, InstanceStart, Refusal, Settlement, ToOthers, TurnMessage, TurnStart};
 pub use record::{EventKind, EventRecord, RecordError};

@@ -1,29 +1,51 @@
 //! The engine past its history: what has come from outside is recorded and handed over.
 
-use super::{Engine, Stopped};
+use super::{Engine, Phase, Stopped, Turn};
 use crate::inbox::Arrival;
-use crate::{Completion, Event, EventId, EventRecord, Settlement, Step};
+use crate::operations::Operations;
+use crate::{Completion, Event, EventId, EventRecord, LimitReached, Settlement, Step};
 
 impl Engine {
-    pub(super) fn live_next(&mut self, now_ms: i64) -> Step {
+    pub(super) fn live_next(&mut self, now_ms: i64) -> Result<Step, LimitReached> {
         let is_used_up =
             self.turn.deliveries >= self.budget.deliveries.max(1) || self.turn.commands >= self.budget.commands.max(1);
         if is_used_up && self.is_runnable(now_ms) {
-            return self.stop(Stopped::Budget);
+            return Ok(self.stop(Stopped::Budget));
         }
         let now_ms = self.monotonic(now_ms);
         while let Some(event) = self.take_deliverable(now_ms) {
+            // A request to cancel always comes through.
+            if !matches!(event, Event::CancelRequested { .. }) {
+                self.check_limits(&event)?;
+            }
             self.record(event.clone(), now_ms);
             if let Some(delivery) = self.apply_delivery(event) {
                 self.turn.deliveries += 1;
                 self.time_ms = now_ms;
-                return Step::Deliver {
+                return Ok(Step::Deliver {
                     delivery,
                     time_ms: now_ms,
-                };
+                });
             }
         }
-        Step::Wait
+        Ok(Step::Wait)
+    }
+
+    /// Whether an event can be recorded; the engine is broken when it cannot (E4).
+    pub(super) fn check_limits(&mut self, event: &Event) -> Result<(), LimitReached> {
+        let pending = self.operations.activities();
+        match self
+            .limits
+            .exceeded_by(event, self.next_event_id, pending, self.is_cancelling())
+        {
+            None => Ok(()),
+            Some(limit) => {
+                self.turn = Turn::default();
+                self.operations = Operations::default();
+                self.phase = Phase::Broken(Box::new(limit.into()));
+                Err(limit)
+            }
+        }
     }
 
     pub(super) fn record(&mut self, event: Event, time_ms: i64) {

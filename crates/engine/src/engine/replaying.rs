@@ -38,9 +38,11 @@ impl Engine {
             return None;
         };
         match tape.next_attempted()? {
-            Event::ActivityScheduled { input: value, .. } | Event::ExecutionCompleted { output: value } => {
-                value.as_ref()
-            }
+            Event::ActivityScheduled { input: value, .. }
+            | Event::ExecutionCompleted { output: value }
+            | Event::ExecutionContinuedAsNew { input: value, .. }
+            | Event::MessageSent { payload: value, .. } => value.as_ref(),
+            Event::ChildScheduled(start) | Event::InstanceStarted(start) => start.input.as_ref(),
             _ => None,
         }
     }
@@ -170,7 +172,7 @@ impl Engine {
             _ => None,
         };
         let mismatch = Mismatch::new(self.next_event_id, recorded, attempt, &self.operations);
-        self.phase = Phase::Broken(Box::new(mismatch.clone()));
+        self.phase = Phase::Broken(Box::new(mismatch.clone().into()));
         mismatch
     }
 }

@@ -3,7 +3,7 @@
 
 use expect_test::{Expect, expect};
 use perdure_engine::{
-    ActivityOptions, Awaited, Budget, Command, Engine, Event, EventId, EventRecord, ExecutionId, Start, Step,
+    ActivityOptions, Awaited, Budget, Command, Engine, Event, EventId, EventRecord, ExecutionId, Fault, Start, Step,
 };
 
 use crate::support::changed::check_changed;
@@ -812,7 +812,8 @@ fn a_history_that_contradicts_itself() {
             ) {
                 Ok(Step::Deliver { .. }) => {}
                 Ok(step) => panic!("{step:?}"),
-                Err(mismatch) => return format!("{}: {}\n", mismatch.event_id, mismatch.recorded),
+                Err(Fault::Mismatch(mismatch)) => return format!("{}: {}\n", mismatch.event_id, mismatch.recorded),
+                Err(Fault::Limit(limit)) => panic!("{limit}"),
             }
         }
     };

@@ -191,7 +191,7 @@ fn drawn_changes_fit_or_are_found() {
                 world.replace_script(&new);
                 let mut run = world.load(WHOLE);
                 let mismatch = world.replay(&mut run, usize::MAX).err();
-                assert_eq!(run.engine.mismatch(), mismatch.as_ref());
+                assert_eq!(run.engine.fault(), mismatch.as_ref());
                 assert!(
                     mismatch.is_some() || !is_found,
                     "seed {seed}: found once, then not:\n{program}---\n{outside}\n{changed}"

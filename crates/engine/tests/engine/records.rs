@@ -618,7 +618,7 @@ fn arbitrary_histories_never_panic() {
         for _ in 0..draw.below(20) {
             draw.call(&mut engine);
         }
-        broken += u32::from(engine.mismatch().is_some());
+        broken += u32::from(engine.fault().is_some());
     }
     assert!(
         read > 10_000 && broken > 1_000,

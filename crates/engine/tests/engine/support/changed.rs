@@ -4,8 +4,7 @@ use std::fmt::Write;
 
 use expect_test::Expect;
 use perdure_engine::{
-    Awaited, Budget, Command, Completion, EventId, Mailbox, Message, MessageBody, MessageSeq, Mismatch, Outcome,
-    Waiting,
+    Awaited, Budget, Command, Completion, EventId, Fault, Mailbox, Message, MessageBody, MessageSeq, Outcome, Waiting,
 };
 
 use super::script::{Program, Script};
@@ -29,15 +28,15 @@ pub(crate) fn check_changed(text: &str, changed: &str, expect: Expect) {
 
     let mut reports: Vec<(usize, usize, String)> = Vec::new();
     for (turn, stored) in fresh.worlds.iter().enumerate() {
-        let of_all_pages: Vec<Option<Mismatch>> = [1, 2, 3, usize::MAX]
+        let of_all_pages: Vec<Option<Fault>> = [1, 2, 3, usize::MAX]
             .into_iter()
             .map(|page| {
                 let mut world = stored.clone();
                 world.replace_script(&new);
                 let mut run = world.load(Way { page, ..WHOLE });
                 let found = world.replay(&mut run, page).err();
-                if let Some(mismatch) = &found {
-                    assert_broken(&mut run, mismatch);
+                if let Some(refusal) = &found {
+                    assert_broken(&mut run, refusal);
                 }
                 found
             })
@@ -73,9 +72,9 @@ pub(crate) fn check_changed(text: &str, changed: &str, expect: Expect) {
 }
 
 /// E4.
-fn assert_broken(run: &mut Run<'_>, mismatch: &Mismatch) {
+fn assert_broken(run: &mut Run<'_>, refusal: &Fault) {
     let engine = &mut run.engine;
-    assert_eq!(engine.mismatch(), Some(mismatch));
+    assert_eq!(engine.fault(), Some(refusal));
     for _ in 0..2 {
         let message = |seq, body| {
             Completion::Message(Message {
@@ -101,20 +100,20 @@ fn assert_broken(run: &mut Run<'_>, mismatch: &Mismatch) {
         assert!(!engine.is_runnable(i64::MAX));
         assert_eq!(
             engine.issue(Command::CreateTimer { delay_ms: 0 }).as_ref(),
-            Err(mismatch)
+            Err(refusal)
         );
         assert_eq!(
             engine
                 .issue(Command::CancelOperation { scheduled: EventId(2) })
                 .as_ref(),
-            Err(mismatch)
+            Err(refusal)
         );
         let awaited = Awaited {
             mailboxes: vec![Mailbox::Event("x".into())],
             timers: vec![EventId(2), EventId(3)],
         };
-        assert_eq!(engine.next(awaited, i64::MAX).as_ref(), Err(mismatch));
-        assert_eq!(engine.finish(Outcome::Completed(None)).as_ref(), Err(mismatch));
+        assert_eq!(engine.next(awaited, i64::MAX).as_ref(), Err(refusal));
+        assert_eq!(engine.finish(Outcome::Completed(None)).as_ref(), Err(refusal));
         let output = engine.end_turn();
         assert!(
             output.is_empty() && output.effects.is_empty(),
@@ -127,6 +126,6 @@ fn assert_broken(run: &mut Run<'_>, mismatch: &Mismatch) {
                 timer_at_ms: None
             }
         );
-        assert_eq!(engine.mismatch(), Some(mismatch));
+        assert_eq!(engine.fault(), Some(refusal));
     }
 }

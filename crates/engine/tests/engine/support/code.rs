@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use perdure_engine::{Awaited, Command, Delivery, Engine, EventId, InstanceStart, Mailbox, Mismatch, Outcome, Payload};
+use perdure_engine::{Awaited, Command, Delivery, Engine, EventId, Fault, InstanceStart, Mailbox, Outcome, Payload};
 
 use super::script::{Program, Step, Target, Value};
 use super::{START_MS, since_start};
@@ -101,7 +101,7 @@ impl<'a> Code<'a> {
     }
 
     /// Run until it waits or has ended.
-    pub(crate) fn run(&mut self, engine: &mut Engine, log: &mut Vec<Line>) -> Result<(), Mismatch> {
+    pub(crate) fn run(&mut self, engine: &mut Engine, log: &mut Vec<Line>) -> Result<(), Fault> {
         while self.state == State::Ready {
             let replaying = engine.is_replaying();
             let step = &self.program.steps[self.place];
@@ -113,7 +113,7 @@ impl<'a> Code<'a> {
         Ok(())
     }
 
-    fn step(&mut self, step: &Step, engine: &mut Engine) -> Result<Option<String>, Mismatch> {
+    fn step(&mut self, step: &Step, engine: &mut Engine) -> Result<Option<String>, Fault> {
         Ok(Some(match step {
             Step::Activity {
                 var,
@@ -263,13 +263,13 @@ impl<'a> Code<'a> {
         }))
     }
 
-    fn issue(&mut self, engine: &mut Engine, var: &str, command: Command) -> Result<EventId, Mismatch> {
+    fn issue(&mut self, engine: &mut Engine, var: &str, command: Command) -> Result<EventId, Fault> {
         let id = engine.issue(command)?;
         self.vars.insert(var.to_owned(), id);
         Ok(id)
     }
 
-    fn end(&mut self, engine: &mut Engine, outcome: Outcome) -> Result<(), Mismatch> {
+    fn end(&mut self, engine: &mut Engine, outcome: Outcome) -> Result<(), Fault> {
         self.state = State::Ended;
         engine.finish(outcome)
     }
@@ -309,7 +309,7 @@ impl<'a> Code<'a> {
         engine: &mut Engine,
         delivery: Delivery,
         log: &mut Vec<Line>,
-    ) -> Result<(), Mismatch> {
+    ) -> Result<(), Fault> {
         let replaying = engine.is_replaying();
         let now = since_start(engine.time_ms());
         let waiting = match &self.state {
@@ -373,7 +373,7 @@ impl<'a> Code<'a> {
         Some(Target::Operation(var.clone()))
     }
 
-    fn cancelled(&mut self, engine: &mut Engine, reason: Payload) -> Result<(), Mismatch> {
+    fn cancelled(&mut self, engine: &mut Engine, reason: Payload) -> Result<(), Fault> {
         match self.program.on_cancel {
             Some(place) if !self.was_cancelled => {
                 self.was_cancelled = true;

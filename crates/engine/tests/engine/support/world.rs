@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use perdure_engine::{
-    Awaited, Budget, Completion, Effect, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Message,
-    MessageBody, MessageSeq, Mismatch, Payload, Start, Step, TurnOutput, Waiting,
+    Awaited, Budget, Completion, Effect, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Fault, Limits,
+    Message, MessageBody, MessageSeq, Payload, Start, Step, TurnOutput, Waiting,
 };
 
 use super::START_MS;
@@ -19,6 +19,7 @@ type Attempts = BTreeMap<EventId, (u32, i64)>;
 pub(crate) struct World<'a> {
     script: &'a Script,
     budget: Budget,
+    pub(crate) limits: Limits,
     pub(crate) now_ms: i64,
     /// Place in the script's outside part.
     next: usize,
@@ -87,6 +88,7 @@ impl<'a> World<'a> {
         Self {
             script,
             budget,
+            limits: Limits::default(),
             now_ms: START_MS,
             next: 0,
             history: vec![EventRecord::new(EventId::FIRST, START_MS, start)],
@@ -118,7 +120,9 @@ impl<'a> World<'a> {
             budget: self.budget,
         };
         Run {
-            engine: Engine::new(start).expect("a new history is sound"),
+            engine: Engine::new(start)
+                .expect("a new history is sound")
+                .with_limits(self.limits),
             code: Code::new(&self.script.program),
         }
     }
@@ -138,7 +142,8 @@ impl<'a> World<'a> {
             fresh: false,
             budget,
         })
-        .expect("a stored history is sound");
+        .expect("a stored history is sound")
+        .with_limits(self.limits);
         let mut run = Run {
             engine,
             code: Code::new(&self.script.program),
@@ -172,7 +177,7 @@ impl<'a> World<'a> {
     }
 
     /// One turn, and as many more as a replay is cut into.
-    pub(crate) fn turn(&mut self, run: &mut Run<'a>, page: usize) -> Result<Turn, Mismatch> {
+    pub(crate) fn turn(&mut self, run: &mut Run<'a>, page: usize) -> Result<Turn, Fault> {
         let mut lines = Vec::new();
         loop {
             run.drive(self.now_ms, &mut lines)?;
@@ -204,7 +209,7 @@ impl<'a> World<'a> {
     }
 
     /// Replay until no step is left, without storing anything; what the code waits for then.
-    pub(crate) fn replay(&self, run: &mut Run<'a>, page: usize) -> Result<Awaited, Mismatch> {
+    pub(crate) fn replay(&self, run: &mut Run<'a>, page: usize) -> Result<Awaited, Fault> {
         loop {
             match run.replay_turn(self.now_ms)? {
                 Waiting::More => {}
@@ -335,6 +340,13 @@ impl<'a> World<'a> {
             .map(|outside| START_MS + outside.at_ms)
     }
 
+    /// Offer what happens at a time and has not happened yet, whatever would have come before it.
+    pub(crate) fn offer_all_at(&mut self, at_ms: i64, engine: &mut Engine) {
+        let next = self.script.outside.iter().position(|outside| outside.at_ms == at_ms);
+        self.next = next.expect("something happens then");
+        self.offer_next(engine);
+    }
+
     fn offer_next(&mut self, engine: &mut Engine) {
         let Some(first) = self.script.outside.get(self.next) else {
             return;
@@ -423,13 +435,13 @@ fn scheduled(completion: &Completion) -> Option<EventId> {
 
 impl Run<'_> {
     /// One turn, of which nothing is stored.
-    pub(crate) fn replay_turn(&mut self, now_ms: i64) -> Result<Waiting, Mismatch> {
+    pub(crate) fn replay_turn(&mut self, now_ms: i64) -> Result<Waiting, Fault> {
         self.drive(now_ms, &mut Vec::new())?;
         Ok(self.engine.end_turn().waiting)
     }
 
     /// What the driver does in a turn.
-    fn drive(&mut self, now_ms: i64, lines: &mut Vec<Line>) -> Result<(), Mismatch> {
+    fn drive(&mut self, now_ms: i64, lines: &mut Vec<Line>) -> Result<(), Fault> {
         loop {
             self.code.run(&mut self.engine, lines)?;
             if self.code.has_ended() {
