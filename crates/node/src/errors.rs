@@ -24,6 +24,10 @@ fn details(error: &RuntimeError) -> Option<Value> {
             json!({ "instanceId": id, "status": status.as_str() })
         }
         RuntimeError::Nondeterminism(mismatch) => json!({ "report": perdure_runtime::mismatch_report(mismatch, "") }),
+        RuntimeError::Limit(limit) => json!({ "limit": limit.name(), "max": limit.max() }),
+        RuntimeError::MailboxFull { id, max } => {
+            json!({ "limit": "mailboxMessages", "max": max, "instanceId": id })
+        }
         RuntimeError::Provider(error) => provider_details(error),
         RuntimeError::State(_) | RuntimeError::Argument(_) => return None,
     })

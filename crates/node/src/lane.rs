@@ -327,6 +327,12 @@ impl NativeRuntime {
         self.inner.recorded_payload(Token(instance)).map_err(|e| thrown(&e))
     }
 
+    /// Whether the instance was asked to cancel, which lets it exceed its limits.
+    #[napi]
+    pub fn is_cancelling(&self, instance: u32) -> napi::Result<bool> {
+        self.inner.is_cancelling(Token(instance)).map_err(|e| thrown(&e))
+    }
+
     /// Whether the execution has a patch of its code.
     #[napi]
     pub fn patched(&self, instance: u32, patch: String) -> napi::Result<bool> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use perdure_engine::Limits;
 use perdure_runtime::RuntimeOptions;
 use serde_json::Value;
 
@@ -27,5 +28,9 @@ pub(crate) fn parse(text: &str) -> napi::Result<RuntimeOptions> {
         lease: Duration::from_millis(lease_ms as u64),
         worker_name: json["workerName"].as_str().unwrap_or_default().to_owned(),
         budget: defaults.budget,
+        limits: Limits {
+            history_events: count("historyEvents", usize::MAX)? as u64,
+            pending_activities: count("pendingActivities", usize::MAX)?,
+        },
     })
 }

@@ -153,7 +153,7 @@ impl Store {
         Ok(())
     }
 
-    /// Send a message; `kind` is `event` or `queue`.
+    /// Send a message; `kind` is `event` or `queue`, `unread_max` how many may wait then.
     #[napi]
     pub fn send(
         &self,
@@ -162,6 +162,7 @@ impl Store {
         kind: String,
         name: String,
         payload: Option<String>,
+        unread_max: f64,
     ) -> napi::Result<()> {
         let mailbox = match kind.as_str() {
             "event" => Mailbox::Event(name),
@@ -175,6 +176,7 @@ impl Store {
         self.inner.send(
             id,
             MessageBody::Mail { mailbox, payload },
+            unread_max as u64,
             self.replies.to(request, |()| None),
         );
         Ok(())
@@ -183,8 +185,8 @@ impl Store {
     /// Ask an instance to cancel.
     #[napi]
     pub fn cancel(&self, request: f64, id: String, reason: Option<String>) {
-        self.inner
-            .send(id, MessageBody::Cancel { reason }, self.replies.to(request, |()| None));
+        let body = MessageBody::Cancel { reason };
+        self.inner.send(id, body, u64::MAX, self.replies.to(request, |()| None));
     }
 
     /// End an instance at once.

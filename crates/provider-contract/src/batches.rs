@@ -18,6 +18,7 @@ pub async fn outcomes_come_in_the_order_of_the_writes(store: &Store) {
         Write::Message(NewMessage {
             instance: to.into(),
             body: event("go", "1"),
+            unread_max: None,
             time_ms: START_MS,
         })
     };

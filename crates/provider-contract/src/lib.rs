@@ -15,6 +15,7 @@
 mod store;
 
 pub mod acquire;
+pub mod backlog;
 pub mod batches;
 pub mod continue_as_new;
 pub mod fences;
@@ -49,6 +50,12 @@ macro_rules! suite {
                 brings_the_first_page_of_history_and_every_message,
                 gives_nothing_to_a_worker_that_is_not_registered,
                 leaves_a_backlog_that_nobody_registered_where_it_is,
+            }
+            backlog {
+                a_full_one_takes_no_more,
+                a_consumed_message_makes_room,
+                a_suspension_and_another_owner_change_nothing,
+                an_end_drops_it,
             }
             batches {
                 outcomes_come_in_the_order_of_the_writes,
@@ -231,6 +238,7 @@ mod tests {
         let suite = include_str!("lib.rs");
         let modules = [
             ("acquire", include_str!("acquire.rs")),
+            ("backlog", include_str!("backlog.rs")),
             ("batches", include_str!("batches.rs")),
             ("continue_as_new", include_str!("continue_as_new.rs")),
             ("fences", include_str!("fences.rs")),

@@ -314,6 +314,7 @@ pub async fn in_the_inbox_are_found_among_many_of_others(store: &Store) {
         let message = || NewMessage {
             instance: "crowd".into(),
             body: event("go", "1"),
+            unread_max: None,
             time_ms: START_MS,
         };
         store

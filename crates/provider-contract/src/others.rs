@@ -46,6 +46,7 @@ fn sent(scheduled: u64, id: &str, body: MessageBody) -> OtherMessage {
         message: NewMessage {
             instance: id.into(),
             body,
+            unread_max: None,
             time_ms: START_MS + 2,
         },
     }

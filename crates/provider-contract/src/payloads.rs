@@ -204,6 +204,9 @@ pub async fn every_kind_of_event_comes_back(store: &Store) {
             refusal: Refusal::InstanceEnded,
         },
         Event::OperationCancelled { scheduled: EventId(6) },
+        Event::PatchApplied {
+            patch: "fraud check".into(),
+        },
         Event::MessageReceived {
             mailbox: Mailbox::Event("go".into()),
             payload: payload(),

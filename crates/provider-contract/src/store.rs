@@ -193,10 +193,27 @@ impl Handle<'_> {
         self.acquire_one(worker).await
     }
 
+    /// Start an instance, in the place of one that has ended, and acquire it.
+    pub(crate) async fn acquire_anew(&self, id: &str, worker: &WorkerId) -> AcquiredInstance {
+        let on_conflict = OnConflict::RestartIfTerminal;
+        self.start(NewInstance {
+            on_conflict,
+            ..instance(id)
+        })
+        .await;
+        self.acquire_one(worker).await
+    }
+
     pub(crate) async fn send(&self, id: &str, body: MessageBody) -> Outcome {
+        self.send_within(None, id, body).await
+    }
+
+    /// Send a message if no more than so many wait then.
+    pub(crate) async fn send_within(&self, unread_max: Option<u64>, id: &str, body: MessageBody) -> Outcome {
         let message = NewMessage {
             instance: id.to_owned(),
             body,
+            unread_max,
             time_ms: self.now_ms(),
         };
         self.write(Write::Message(message)).await

@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_first.sql"),
     include_str!("migrations/0002_children.sql"),
     include_str!("migrations/0003_heartbeats.sql"),
+    include_str!("migrations/0004_unread.sql"),
 ];
 
 /// First and last row of each tree, in the order in which the tree is kept.
@@ -31,6 +32,7 @@ const PROBES: &[&str] = &[
     "SELECT * FROM messages ORDER BY seq LIMIT 1",
     "SELECT * FROM messages ORDER BY seq DESC LIMIT 1",
     "SELECT instance_key FROM messages INDEXED BY messages_instance ORDER BY instance_key LIMIT 1",
+    "SELECT name FROM messages INDEXED BY messages_mailbox ORDER BY instance_key, kind, name LIMIT 1",
     "SELECT * FROM workers ORDER BY id LIMIT 1",
     "SELECT * FROM heartbeats ORDER BY instance_key, execution, scheduled LIMIT 1",
 ];

@@ -91,6 +91,8 @@ pub struct NewMessage {
     pub instance: String,
     /// What it says.
     pub body: MessageBody,
+    /// How many messages may wait for the instance, this one among them; `None`: any number.
+    pub unread_max: Option<u64>,
     /// Now, ms since 1970.
     pub time_ms: i64,
 }
@@ -266,6 +268,11 @@ pub enum Outcome {
         seq: MessageSeq,
         /// The instance's owner; `None`: it is due now, for whoever acquires it.
         owner: Option<WorkerId>,
+    },
+    /// As many messages wait for the instance as the sender allows; nothing changed.
+    MailboxFull {
+        /// How many that are.
+        max: u64,
     },
     /// The instance was terminated.
     Terminated {

@@ -249,10 +249,11 @@ impl Activities {
 
 #[cfg(test)]
 mod tests {
-    use perdure_engine::{ActivityOptions, Budget, Event, EventRecord, ExecutionId};
+    use perdure_engine::{ActivityOptions, Event, EventRecord, ExecutionId};
     use perdure_provider::{AcquiredInstance, Epoch, ManualClock};
 
     use super::*;
+    use crate::RuntimeOptions;
     use crate::instance::Token;
 
     fn instance(token: u32) -> Arc<Instance> {
@@ -278,7 +279,7 @@ mod tests {
             messages: Vec::new(),
             heartbeats: Vec::new(),
         };
-        Instance::new(Token(token), acquired, Budget::default())
+        Instance::new(Token(token), acquired, &RuntimeOptions::default())
             .ok()
             .expect("its history can be read")
     }

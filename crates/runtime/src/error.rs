@@ -1,6 +1,6 @@
 //! What a call into the runtime can answer besides its result.
 
-use perdure_engine::Mismatch;
+use perdure_engine::{Fault, LimitReached, Mismatch};
 use perdure_provider::{ProviderError, ProviderErrorKind, Status};
 
 /// An error of the runtime. Each kind becomes one error class of the public API.
@@ -47,6 +47,20 @@ pub enum RuntimeError {
     /// Code and history disagree.
     #[error("{0}")]
     Nondeterminism(Mismatch),
+    /// The execution has reached a limit.
+    #[error("{0}")]
+    Limit(LimitReached),
+    /// As many messages wait for an instance as the sender allows.
+    #[error(
+        "instance '{id}' has reached its limit of {max} unread messages (limits.mailboxMessages): send again when it has read some, \
+         or raise the limit"
+    )]
+    MailboxFull {
+        /// The id.
+        id: String,
+        /// The limit.
+        max: u64,
+    },
     /// The call does not fit the state that the runtime is in.
     #[error("{0}")]
     State(&'static str),
@@ -66,6 +80,7 @@ impl RuntimeError {
             RuntimeError::InstanceExists { .. } => "INSTANCE_EXISTS",
             RuntimeError::InstanceNotFound { .. } | RuntimeError::ExecutionNotFound { .. } => "INSTANCE_NOT_FOUND",
             RuntimeError::Nondeterminism(_) => "NONDETERMINISM",
+            RuntimeError::Limit(_) | RuntimeError::MailboxFull { .. } => "LIMIT",
             RuntimeError::InstanceEnded { .. } | RuntimeError::NotSuspended { .. } | RuntimeError::State(_) => {
                 "RUNTIME_STATE"
             }
@@ -75,6 +90,15 @@ impl RuntimeError {
             }
             RuntimeError::Provider(error) if error.kind == ProviderErrorKind::Closed => "RUNTIME_STATE",
             RuntimeError::Provider(_) => "PROVIDER",
+        }
+    }
+}
+
+impl From<Fault> for RuntimeError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Mismatch(mismatch) => RuntimeError::Nondeterminism(mismatch),
+            Fault::Limit(limit) => RuntimeError::Limit(limit),
         }
     }
 }

@@ -5,12 +5,13 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard};
-use perdure_engine::{Budget, Completion, Engine, EventId, ExecutionId, Message, MessageSeq, RecordError, Start};
+use perdure_engine::{Completion, Engine, EventId, ExecutionId, Message, MessageSeq, RecordError, Start};
 use perdure_provider::{AcquiredInstance, Epoch, InstanceKey};
 use perdure_scheduler::Process;
 
 use crate::alarms::AlarmId;
 use crate::heartbeats::Heartbeats;
+use crate::options::RuntimeOptions;
 use crate::starting::PendingStart;
 
 /// Name of a loaded instance between the runtime and its host; never used again within a process.
@@ -66,7 +67,7 @@ impl Instance {
     pub(crate) fn new(
         token: Token,
         acquired: AcquiredInstance,
-        budget: Budget,
+        options: &RuntimeOptions,
     ) -> Result<Arc<Self>, (Arc<Self>, RecordError)> {
         let AcquiredInstance {
             key,
@@ -88,12 +89,12 @@ impl Instance {
             history,
             complete,
             fresh,
-            budget,
+            budget: options.budget,
         });
         let seen = messages.last().map_or(MessageSeq(0), |m| m.seq);
         let pending = messages.into_iter().map(Completion::Message).collect();
         let (engine, problem) = match engine {
-            Ok(engine) => (Some(engine), None),
+            Ok(engine) => (Some(engine.with_limits(options.limits)), None),
             Err(problem) => (None, Some(problem)),
         };
         let core = Core {

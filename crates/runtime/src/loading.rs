@@ -58,7 +58,7 @@ impl Session {
                     budget: this.shared.options.budget,
                 })
                 .map(|engine| {
-                    core.engine = Some(engine);
+                    core.engine = Some(engine.with_limits(this.shared.options.limits));
                     core.reloaded = true;
                 }),
             };

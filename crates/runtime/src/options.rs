@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use perdure_engine::Budget;
+use perdure_engine::{Budget, Limits};
 
 /// Options of a runtime.
 #[derive(Clone, Debug)]
@@ -17,6 +17,8 @@ pub struct RuntimeOptions {
     pub worker_name: String,
     /// Budget of a turn.
     pub budget: Budget,
+    /// How large an execution may grow.
+    pub limits: Limits,
 }
 
 impl Default for RuntimeOptions {
@@ -27,6 +29,7 @@ impl Default for RuntimeOptions {
             lease: Duration::from_secs(15),
             worker_name: String::new(),
             budget: Budget::default(),
+            limits: Limits::default(),
         }
     }
 }

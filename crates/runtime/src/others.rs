@@ -106,6 +106,7 @@ fn other_message(message: TurnMessage, now: i64) -> provider::OtherMessage {
         message: NewMessage {
             instance,
             body: MessageBody::Mail { mailbox, payload },
+            unread_max: None,
             time_ms: now,
         },
     }

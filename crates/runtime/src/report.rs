@@ -1,6 +1,6 @@
 //! Why an instance is suspended, as it is stored with it: JSON text of `{ code, message, details }`, of which the driver makes an error.
 
-use perdure_engine::Mismatch;
+use perdure_engine::{LimitReached, Mismatch};
 use serde_json::{Value, json};
 
 /// A suspension's report.
@@ -16,6 +16,12 @@ impl Report {
             message.push_str(source);
         }
         Self(json!({ "code": "NONDETERMINISM", "message": message, "details": { "report": shown(mismatch, source) } }))
+    }
+
+    /// It has reached a limit.
+    pub(crate) fn of_limit(limit: LimitReached) -> Self {
+        let details = json!({ "limit": limit.name(), "max": limit.max() });
+        Self(json!({ "code": "LIMIT", "message": limit.to_string(), "details": details }))
     }
 
     /// The host says why, as JSON `{ code, message, details }`. `source` as in [`of_mismatch`](Self::of_mismatch).

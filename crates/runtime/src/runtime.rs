@@ -337,7 +337,8 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// [`RuntimeError::Nondeterminism`] when history holds something else; [`RuntimeError::State`] outside a turn.
+    /// [`RuntimeError::Nondeterminism`] when history holds something else; [`RuntimeError::Limit`] when it would grow too much;
+    /// [`RuntimeError::State`] outside a turn.
     pub fn issue(&self, token: Token, command: Command) -> Result<EventId, RuntimeError> {
         turn::issue(&self.turn(token)?, command)
     }
@@ -346,7 +347,8 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// [`RuntimeError::Nondeterminism`] when history went on differently; [`RuntimeError::State`] outside a turn.
+    /// [`RuntimeError::Nondeterminism`] when history went on differently; [`RuntimeError::Limit`] when it would grow too much;
+    /// [`RuntimeError::State`] outside a turn.
     pub fn step(&self, token: Token, awaited: Awaited) -> Result<Option<Delivered>, RuntimeError> {
         let turn = self.turn(token)?;
         let delivered = turn::step(&turn, awaited)?;
@@ -424,6 +426,15 @@ impl Runtime {
     /// [`RuntimeError::State`] outside a turn.
     pub fn recorded_payload(&self, token: Token) -> Result<Payload, RuntimeError> {
         self.turn(token)?.with_engine(|engine| engine.recorded_payload())
+    }
+
+    /// Whether the instance was asked to cancel, which lets it exceed its limits.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn is_cancelling(&self, token: Token) -> Result<bool, RuntimeError> {
+        self.turn(token)?.with_engine(|engine| engine.is_cancelling())
     }
 
     /// Whether the execution has a patch of its code; recorded when it gets it.

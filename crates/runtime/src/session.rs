@@ -124,7 +124,7 @@ impl Session {
         if let Some(stale) = stale {
             self.forget(&stale, AbortReason::LeaseLost);
         }
-        match Instance::new(self.shared.next_token(), acquired, self.shared.options.budget) {
+        match Instance::new(self.shared.next_token(), acquired, &self.shared.options) {
             Ok(instance) => {
                 instance.lock().know_messages(seen);
                 if let Some(table) = self.live_table() {

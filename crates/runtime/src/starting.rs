@@ -97,7 +97,7 @@ impl Session {
             logs: Vec::new(),
             committer: Arc::clone(&self.shared.store.committer),
         };
-        let Ok(instance) = Instance::new(self.shared.next_token(), fresh, self.shared.options.budget) else {
+        let Ok(instance) = Instance::new(self.shared.next_token(), fresh, &self.shared.options) else {
             // Whoever acquires it suspends it.
             return drop(start);
         };

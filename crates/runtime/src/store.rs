@@ -192,12 +192,14 @@ impl Store {
         highest.unwrap_or_else(|| DEFAULT_VERSION.to_owned())
     }
 
-    /// Send a message to an instance. To cancel one that has ended is no error: there is nothing left to cancel.
-    pub fn send(self: &Arc<Self>, id: String, body: MessageBody, reply: Reply<()>) {
+    /// Send a message to an instance for which no more than `unread_max` wait then; a request to cancel
+    /// is always taken. To cancel one that has ended is no error: there is nothing left to cancel.
+    pub fn send(self: &Arc<Self>, id: String, body: MessageBody, unread_max: u64, reply: Reply<()>) {
         let is_cancel = matches!(body, MessageBody::Cancel { .. });
         let message = NewMessage {
             instance: id.clone(),
             body,
+            unread_max: (!is_cancel).then_some(unread_max),
             time_ms: self.clock.now_ms(),
         };
         let this = Arc::clone(self);
@@ -206,6 +208,7 @@ impl Store {
                 this.told(&[owner]);
                 reply(Ok(()));
             }
+            Ok(Outcome::MailboxFull { max }) => reply(Err(RuntimeError::MailboxFull { id, max })),
             Ok(Outcome::NotFound) => reply(Err(RuntimeError::InstanceNotFound { id })),
             Ok(Outcome::Ended { .. }) if is_cancel => reply(Ok(())),
             Ok(Outcome::Ended { status }) => reply(Err(RuntimeError::InstanceEnded { id, status })),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::MutexGuard;
 use perdure_engine::{
-    Awaited, Command, Delivery, Effect, Engine, Event, EventId, EventRecord, Outcome as End, Step, Terminal,
+    Awaited, Command, Delivery, Effect, Engine, Event, EventId, EventRecord, Fault, Outcome as End, Step, Terminal,
     TurnOutput, Waiting,
 };
 use perdure_provider::{
@@ -59,6 +59,8 @@ pub(crate) fn begin(session: Arc<Session>, instance: Arc<Instance>) -> Option<Tu
         if !core.process.begin() {
             return None;
         }
+        // A request to cancel that waits lets the code exceed its limits from its first command on.
+        core.take_in();
         core.hot = true;
         drop(core);
         table.touch(&instance);
@@ -69,7 +71,7 @@ pub(crate) fn begin(session: Arc<Session>, instance: Arc<Instance>) -> Option<Tu
 
 pub(crate) fn issue(turn: &Turn, command: Command) -> Result<EventId, RuntimeError> {
     turn.with_engine(|engine| engine.issue(command))?
-        .map_err(RuntimeError::Nondeterminism)
+        .map_err(RuntimeError::from)
 }
 
 /// What is next, if anything; the turn goes on when there is.
@@ -81,13 +83,13 @@ pub(crate) fn step(turn: &Turn, awaited: Awaited) -> Result<Option<Delivered>, R
     match engine.next(awaited, now) {
         Ok(Step::Deliver { delivery, time_ms }) => Ok(Some(Delivered { delivery, time_ms })),
         Ok(Step::Wait | Step::Budget | Step::NeedHistory) => Ok(None),
-        Err(mismatch) => Err(RuntimeError::Nondeterminism(mismatch)),
+        Err(refusal) => Err(refusal.into()),
     }
 }
 
 pub(crate) fn finish(turn: &Turn, end: End) -> Result<(), RuntimeError> {
     turn.with_engine(|engine| engine.finish(end))?
-        .map_err(RuntimeError::Nondeterminism)
+        .map_err(RuntimeError::from)
 }
 
 /// All fibers wait, or the code has ended: commit what the turn did.
@@ -171,9 +173,10 @@ pub(crate) fn end(turn: Turn) {
 pub(crate) fn suspend(turn: Turn, source: &str, report: Option<&str>) {
     let report = {
         let core = turn.instance.lock();
-        match (core.engine.as_ref().and_then(|engine| engine.mismatch()), report) {
-            (Some(mismatch), _) => Report::of_mismatch(mismatch, source),
-            (None, Some(report)) => Report::told(report, source),
+        match (core.engine.as_ref().and_then(Engine::fault), report) {
+            (Some(Fault::Mismatch(mismatch)), _) => Report::of_mismatch(mismatch, source),
+            (_, Some(report)) => Report::told(report, source),
+            (Some(Fault::Limit(limit)), None) => Report::of_limit(*limit),
             (None, None) => Report::of_problem(source),
         }
     };

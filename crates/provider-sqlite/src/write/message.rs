@@ -18,6 +18,9 @@ pub(super) fn send(session: &mut Session<'_>, message: &NewMessage) -> Result<Ou
             status: instance.status,
         });
     }
+    if let Some(max) = message.unread_max.filter(|max| instance.unread >= *max) {
+        return Ok(Outcome::MailboxFull { max });
+    }
     let seq = put(session, &instance, &message.body, message.time_ms)?;
     Ok(Outcome::Delivered {
         key: instance.key,
@@ -49,8 +52,13 @@ pub(super) fn put(
     if instance.owner.is_none() && instance.status != Status::Suspended {
         // What is due already keeps its place in the order.
         session.execute(
-            "UPDATE instances SET wake_at = ?2 WHERE key = ?1 AND (wake_at IS NULL OR wake_at > ?2)",
+            "UPDATE instances SET unread = unread + 1, wake_at = min(coalesce(wake_at, ?2), ?2) WHERE key = ?1",
             params![instance.key.0, session.now_ms()],
+        )?;
+    } else {
+        session.execute(
+            "UPDATE instances SET unread = unread + 1 WHERE key = ?1",
+            params![instance.key.0],
         )?;
     }
     Ok(MessageSeq(u64::try_from(seq).expect("AUTOINCREMENT counts from 1")))

@@ -34,12 +34,13 @@ struct Found {
     owner: Option<WorkerId>,
     execution: ExecutionId,
     next_event_id: EventId,
+    unread: u64,
 }
 
 macro_rules! found_where {
     ($which:literal) => {
         concat!(
-            "SELECT key, status, owner, execution, next_event_id FROM instances WHERE ",
+            "SELECT key, status, owner, execution, next_event_id, unread FROM instances WHERE ",
             $which
         )
     };
@@ -78,5 +79,6 @@ fn found(row: &Row<'_>) -> rusqlite::Result<Found> {
         owner: row.get::<_, Option<String>>(2)?.map(|owner| WorkerId(owner.into())),
         execution: ExecutionId(number(row, 3)?),
         next_event_id: EventId(number(row, 4)?),
+        unread: number(row, 5)?,
     })
 }

@@ -26,7 +26,7 @@ pub(super) fn terminate(session: &mut Session<'_>, termination: &Terminate) -> R
     // The owner is cleared (P7) and the next event id moves on: what the former owner still sends is fenced off twice.
     session.execute(
         "UPDATE instances SET status = 'Terminated', next_event_id = next_event_id + 1, owner = NULL, wake_at = NULL,
-           report = NULL, updated_at = ?2, completed_at = ?2
+           unread = 0, report = NULL, updated_at = ?2, completed_at = ?2
          WHERE key = ?1",
         params![instance.key.0, termination.time_ms],
     )?;

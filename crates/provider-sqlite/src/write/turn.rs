@@ -199,7 +199,7 @@ fn advance(
         AfterTurn::End { status } => {
             return session.query_optional(
                 "UPDATE instances SET next_event_id = ?6, turns = turns + 1, updated_at = ?7, status = ?8, owner = NULL,
-                   wake_at = NULL, completed_at = ?7
+                   wake_at = NULL, unread = 0, completed_at = ?7
                  WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4 AND next_event_id = ?5
                  RETURNING parent_key, parent_execution, parent_event",
                 params![key, owner, epoch, execution, fence, next, turn.time_ms, status.as_str()],
@@ -256,6 +256,9 @@ fn advance(
 /// A consumed message goes with the turn that consumed it (P5). The owner alone consumes, so one that is not there
 /// was consumed twice.
 fn consume(session: &Session<'_>, turn: &TurnCommit, key: InstanceKey) -> Result<(), Failure> {
+    if turn.consumed.is_empty() {
+        return Ok(());
+    }
     for seq in &turn.consumed {
         let gone = session.execute(
             "DELETE FROM messages WHERE seq = ?1 AND instance_key = ?2",
@@ -268,5 +271,9 @@ fn consume(session: &Session<'_>, turn: &TurnCommit, key: InstanceKey) -> Result
             )));
         }
     }
+    session.execute(
+        "UPDATE instances SET unread = unread - ?2 WHERE key = ?1",
+        params![key.0, integer(turn.consumed.len() as u64)],
+    )?;
     Ok(())
 }

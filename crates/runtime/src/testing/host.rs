@@ -180,7 +180,7 @@ impl Fixture {
             mailbox: Mailbox::Event(event.into()),
             payload: None,
         };
-        self.store.send(id.into(), body, answer.reply());
+        self.store.send(id.into(), body, u64::MAX, answer.reply());
         answer
     }
 

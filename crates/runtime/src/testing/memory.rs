@@ -255,7 +255,14 @@ impl Memory {
         match write {
             Write::Start(new) => start(state, now, new, None),
             Write::Turn(turn) => commit_turn(state, now, turn),
-            Write::Message(new) => send(state, now, &new.instance, &new.body),
+            Write::Message(new) => {
+                let is_its = |(key, _): &&(i64, MessageBody)| state.rows[key].id == new.instance;
+                let unread = state.messages.values().filter(is_its).count() as u64;
+                if let Some(max) = new.unread_max.filter(|max| unread >= *max) {
+                    return Outcome::MailboxFull { max };
+                }
+                send(state, now, &new.instance, &new.body)
+            }
             Write::Heartbeat(heartbeat) => {
                 let row = &state.rows[&heartbeat.key.0];
                 let fence = (row.owner.as_ref(), row.epoch, row.execution);

@@ -100,6 +100,7 @@ async fn a_batch_is_bounded_by_its_bytes() {
         let message = perdure_provider::NewMessage {
             instance: name.into(),
             body,
+            unread_max: None,
             time_ms: 0,
         };
         f.submit_write(Write::Message(message), name, Patience::Endless);
