@@ -8,6 +8,7 @@ import type { Client } from './client.ts';
 import type { TraceLevel } from './engine.ts';
 import { CancelledError, RuntimeStateError, TimeoutError } from './errors.ts';
 import { fromPayload, toPayload } from './payload.ts';
+import type { RuntimeLimits } from './limits.ts';
 import type { StoredTexts } from './stored-text.ts';
 import type { TraceFields } from './trace.ts';
 
@@ -60,6 +61,7 @@ export interface ActivityHost {
 export interface HeartbeatSink {
   /** What comes from the store comes through it, and what goes there goes through it. */
   readonly texts: StoredTexts;
+  readonly limits: Required<RuntimeLimits>;
   heartbeat(activity: number, details: string): void;
 }
 
@@ -242,7 +244,7 @@ export class ActivityContext {
   }
 
   #heartbeat(details: unknown): void {
-    const payload = toPayload(details, 'details');
+    const payload = toPayload(details, 'details', this.#sink.limits);
     if (this.#reason !== null) return;
     this.#limits?.beat();
     const { texts } = this.#sink;

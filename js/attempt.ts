@@ -97,7 +97,7 @@ export function failActivity(token: number, error: unknown, sink: ActivitySink, 
 function completeActivity(token: number, output: unknown, sink: ActivitySink): void {
   let payload: string | null;
   try {
-    payload = toPayload(output, 'output');
+    payload = toPayload(output, 'output', sink.limits);
   } catch (error) {
     // The next attempt would return the same kind of thing.
     failActivity(token, error, sink, true);

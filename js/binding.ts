@@ -34,7 +34,8 @@ export interface NativeStore {
     priority: number,
     onConflict: string,
   ): void;
-  send(request: number, id: string, kind: string, name: string, payload: string | null): void;
+  /** `unreadMax`: how many messages may wait for the instance then. */
+  send(request: number, id: string, kind: string, name: string, payload: string | null, unreadMax: number): void;
   cancel(request: number, id: string, reason: string | null): void;
   terminate(request: number, id: string, reason: string | null): void;
   resume(request: number, id: string): void;
@@ -145,6 +146,7 @@ export interface NativeRuntime {
   randomUuid(instance: number): string;
   /** Details as codec text. */
   heartbeat(activity: number, details: string): void;
+  isCancelling(instance: number): boolean;
   patched(instance: number, patch: string): boolean;
   /** True: the lane was parked and has work now; a drain is to be scheduled. */
   completeActivity(activity: number, output: string | null): boolean;
@@ -192,6 +194,8 @@ export interface NativeRuntimeOptions {
   readonly leaseMs: number;
   readonly workerName: string;
   readonly logLevel: TraceLevel;
+  readonly historyEvents: number;
+  readonly pendingActivities: number;
 }
 
 export function createRuntime(store: NativeStore, options: NativeRuntimeOptions): NativeRuntime {
@@ -473,6 +477,14 @@ export class NativeEngine implements EnginePort {
   randomUuid(): string {
     try {
       return this.runtime.randomUuid(this.token);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  isCancelling(): boolean {
+    try {
+      return this.runtime.isCancelling(this.token);
     } catch (error) {
       throw nativeError(error);
     }

@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 
 import { type Duration, parseDuration } from './duration.ts';
 import { CancelledError, fromNative, type NativeErrorData, type PerdureError, TimeoutError } from './errors.ts';
+import { checkClientLimits, type ClientLimits, limitsOver } from './limits.ts';
 import { checkName, checkOptions, duration, named, oneOf, whole } from './options.ts';
 import { INSTANCE_OPTIONS, type InputArguments, type InstanceOptions, type OrchestrationDefinition } from './orchestration.ts';
 import { fromErrorPayload, fromPayload, terminationError, toPayload } from './payload.ts';
@@ -61,6 +62,12 @@ export interface HistoryEvent {
   readonly meta?: any;
 }
 
+/** Options of a {@link Client}. */
+export interface ClientOptions {
+  /** How large things may grow. Default: the limits of the runtime that was made last with the same provider object and had some. */
+  limits?: ClientLimits;
+}
+
 /** Options of {@link Client.startOrchestration}. */
 export interface StartOptions extends InstanceOptions {
   /**
@@ -114,10 +121,13 @@ interface StatusData {
  */
 export class Client {
   readonly #port: StorePort;
+  readonly #limits: ClientLimits | undefined;
 
-  /** @throws TypeError when `provider` is none */
-  constructor(provider: Provider) {
+  /** @throws TypeError when `provider` is none, or an option is wrong */
+  constructor(provider: Provider, options?: ClientOptions) {
     this.#port = Provider.portOf(provider, 'new Client');
+    checkOptions(options, { limits: checkClientLimits }, 'new Client');
+    this.#limits = options?.limits;
   }
 
   /**
@@ -235,26 +245,30 @@ export class Client {
    * Raise an event for `ctx.waitForEvent(name)`. It is kept until the instance waits for it.
    *
    * @throws InstanceNotFoundError when there is no instance of that id
+   * @throws LimitError when too many wait for it unread (`limits.mailboxMessages`); nothing is stored then
    * @throws PayloadError when the data cannot be stored
    */
   async raiseEvent(id: string, name: string, data?: unknown): Promise<void> {
     checkName(id, 'instance id');
     checkName(name, 'event name');
     const payload = this.#toStored(data, 'event');
-    await this.#port.request((store, request) => store.send(request, id, 'event', name, payload));
+    const { mailboxMessages } = this.#holding();
+    await this.#port.request((store, request) => store.send(request, id, 'event', name, payload, mailboxMessages));
   }
 
   /**
    * Put a message into a queue for `ctx.dequeueEvent(queue)`: first in, first out, each to exactly one dequeue.
    *
    * @throws InstanceNotFoundError when there is no instance of that id
+   * @throws LimitError when too many wait for it unread (`limits.mailboxMessages`); nothing is stored then
    * @throws PayloadError when the data cannot be stored
    */
   async enqueueEvent(id: string, queue: string, data?: unknown): Promise<void> {
     checkName(id, 'instance id');
     checkName(queue, 'queue name');
     const payload = this.#toStored(data, 'event');
-    await this.#port.request((store, request) => store.send(request, id, 'queue', queue, payload));
+    const { mailboxMessages } = this.#holding();
+    await this.#port.request((store, request) => store.send(request, id, 'queue', queue, payload, mailboxMessages));
   }
 
   /**
@@ -372,8 +386,13 @@ export class Client {
     return this.#toStored(reason, 'reason');
   }
 
+  /** The limits that hold now. */
+  #holding(): Required<ClientLimits> {
+    return this.#limits === undefined ? this.#port.limits : limitsOver(this.#limits, this.#port.limits);
+  }
+
   #toStored(value: unknown, path: string): string | null {
-    return this.#port.texts.write(toPayload(value, path), path);
+    return this.#port.texts.write(toPayload(value, path, this.#holding()), path);
   }
 
   #fromStored(text: string | null, path: string): unknown {

@@ -5,7 +5,7 @@ import { parseRich, stringifyRich } from './rich.ts';
 
 /** What a stored value may be at most. */
 export interface CodecLimits {
-  /** Length of its text in UTF-8 bytes; 2 MiB unless told. */
+  /** Length of its text, bytes in UTF-8; 2 MiB unless told (the option `limits.payloadBytes`). */
   readonly payloadBytes: number;
 }
 
@@ -45,7 +45,7 @@ export function encode(value: unknown, path: string, limits: CodecLimits = DEFAU
   // No character takes up more than three bytes (a pair of surrogates is four in two).
   if (text.length * 3 > max && Buffer.byteLength(text) > max) {
     throw new PayloadError(
-      `${path} cannot be stored: it takes ${Buffer.byteLength(text)} bytes, over the limit of ${max} bytes`,
+      `${path} cannot be stored: it takes ${Buffer.byteLength(text)} bytes, over the limit of ${max} bytes (limits.payloadBytes)`,
       {
         path,
       },

@@ -103,6 +103,8 @@ export interface EnginePort {
   setCustomStatus(text: string | null): void;
   random(): number;
   randomUuid(): string;
+  /** Whether the instance was asked to cancel, delivered or not: it may exceed its limits then. */
+  isCancelling(): boolean;
   /** Whether the execution has a patch of its code; recorded when it gets it. */
   patched(id: string): boolean;
 }

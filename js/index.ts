@@ -6,6 +6,7 @@ export type { ActivityOptions, RetryOptions } from './activity-options.ts';
 export { type Channel, CLOSED, type Closed } from './channel.ts';
 export {
   Client,
+  type ClientOptions,
   type CustomStatus,
   type HistoryEvent,
   type InstanceHandle,
@@ -36,6 +37,7 @@ export {
   TimeoutError,
 } from './errors.ts';
 export type { Future } from './future.ts';
+export type { ClientLimits, RuntimeLimits } from './limits.ts';
 export type { Logger, LogLevel } from './logger.ts';
 export {
   type ChildOptions,

@@ -54,7 +54,7 @@ export class Instance {
     this.port = port;
     this.facts = { instanceId, executionId, name, version, parentId: parentId ?? undefined };
     // The function is called when the main fiber begins: it is user code, and its input may turn out to be damaged.
-    this.scheduler = new FiberScheduler(port, timeMs, () => fn(context, fromPayload(input, 'input')));
+    this.scheduler = new FiberScheduler(port, timeMs, host.limits, () => fn(context, fromPayload(input, 'input')));
     inheritCustomStatus(this.scheduler, customStatus);
     const context = new OrchestrationContext(this.scheduler, this.facts, host);
   }
@@ -121,7 +121,7 @@ export class Instance {
     let isCompleted = main.state === OK;
     if (isCompleted) {
       try {
-        output = toPayload(main.value, 'output');
+        output = toPayload(main.value, 'output', scheduler.limits);
       } catch (unstorable) {
         error = unstorable;
         isCompleted = false;

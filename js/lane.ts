@@ -16,6 +16,7 @@ import { ABORT, ACTIVITY, DROP, ENDED, type EndState, LOG, type NativeJob, Nativ
 import type { TraceLevel } from './engine.ts';
 import { NotRegisteredError, RuntimeStateError } from './errors.ts';
 import { Instance, type InstanceDescription, reportOf, type TurnEnd } from './instance.ts';
+import type { RuntimeLimits } from './limits.ts';
 import type { OrchestrationFunction, OrchestrationHost } from './orchestration.ts';
 import type { StoredTexts } from './stored-text.ts';
 
@@ -52,6 +53,7 @@ const now = performance.now.bind(performance);
 
 export class Lane implements ActivitySink {
   readonly texts: StoredTexts;
+  readonly limits: Required<RuntimeLimits>;
   private readonly native: NativeRuntime;
   private readonly host: LaneHost;
   private readonly instances = new Map<number, Instance>();
@@ -68,6 +70,7 @@ export class Lane implements ActivitySink {
     this.native = native;
     this.host = host;
     this.texts = host.texts;
+    this.limits = host.limits;
   }
 
   /** The addon has jobs for a lane that was parked. */

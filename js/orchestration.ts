@@ -12,6 +12,7 @@ import { type Duration, parseDuration } from './duration.ts';
 import type { TraceLevel } from './engine.ts';
 import { describeValue, isGenerator } from './fiber.ts';
 import type { Future } from './future.ts';
+import type { RuntimeLimits } from './limits.ts';
 import { MailboxFuture } from './mailbox.ts';
 import { ActivityFuture, InlineFuture, TimerFuture } from './operation.ts';
 import { checkName, checkOptions, named, type OptionTable, textsByName, whole } from './options.ts';
@@ -171,6 +172,7 @@ export interface OrchestrationHost {
   recordedOptions(name: string, called: ActivityOptions | undefined, defined: ActivityOptions | undefined): string | null;
   /** Whether futures remember the line that made them. */
   readonly sourceStacks: boolean;
+  readonly limits: Required<RuntimeLimits>;
 }
 
 /**
@@ -686,7 +688,7 @@ export class OrchestrationContext {
   continueAsNew(input?: unknown, options?: ContinueAsNewOptions): Future<never> {
     this.#scheduler.assertRunning('continueAsNew');
     checkOptions(options, CONTINUE_OPTIONS, 'ctx.continueAsNew');
-    return new Continuation(this.#scheduler, toPayload(input, 'input'), options?.version ?? null);
+    return new Continuation(this.#scheduler, toPayload(input, 'input', this.#host.limits), options?.version ?? null);
   }
 
   /**
@@ -702,7 +704,7 @@ export class OrchestrationContext {
    */
   setCustomStatus(value: unknown): void {
     this.#scheduler.assertRunning('setCustomStatus');
-    this.#setCustomStatus(toPayload(value, 'status'));
+    this.#setCustomStatus(toPayload(value, 'status', this.#host.limits));
   }
 
   /** Take the custom status away. Synchronous. */
@@ -804,7 +806,7 @@ export class OrchestrationContext {
   ): Future<T> {
     const scheduler = this.#scheduler;
     if (options !== undefined) checkActivityOptions(options, `activity '${name}'`);
-    const payload = toPayload(input, 'input');
+    const payload = toPayload(input, 'input', this.#host.limits);
     const recorded = this.#host.recordedOptions(name, options, defined);
     return new ActivityFuture<T>(scheduler, this.#schedule(name, payload, recorded), name, source);
   }
@@ -847,7 +849,7 @@ export class OrchestrationContext {
     options: { [Name in keyof InstanceOptions]: InstanceOptions[Name] | undefined } | undefined,
   ): number {
     const scheduler = this.#scheduler;
-    const payload = toPayload(input, 'input');
+    const payload = toPayload(input, 'input', this.#host.limits);
     const { version = null, tags, priority = 0 } = options ?? {};
     const tagText = tags === undefined ? null : JSON.stringify(tags);
     try {
@@ -860,7 +862,7 @@ export class OrchestrationContext {
   #send(id: string, mailbox: string, data: unknown, source: SourceMark | undefined): Future<void> {
     const scheduler = this.#scheduler;
     checkName(id, 'instance id');
-    const payload = toPayload(data, 'data');
+    const payload = toPayload(data, 'data', this.#host.limits);
     let operation: number;
     try {
       operation = scheduler.port.sendMessage(id, mailbox, payload);

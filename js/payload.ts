@@ -1,16 +1,17 @@
 // Values and errors on their way to and from the engine and the store, where nothing is `null`.
 
-import { decode, encode } from './codec.ts';
+import { type CodecLimits, DEFAULT_CODEC_LIMITS, decode, encode } from './codec.ts';
 import { CancelledError, decodeError, encodeError, type ErrorData } from './errors.ts';
 
 /**
  * The stored text of a value; `undefined` is `null`.
  *
  * @param path - what the user calls the value, for the error: `input`
+ * @param limits - what it may be at most
  * @throws PayloadError when it cannot be stored
  */
-export function toPayload(value: unknown, path: string): string | null {
-  return value === undefined ? null : (encode(value, path) ?? null);
+export function toPayload(value: unknown, path: string, limits: CodecLimits = DEFAULT_CODEC_LIMITS): string | null {
+  return value === undefined ? null : (encode(value, path, limits) ?? null);
 }
 
 /**

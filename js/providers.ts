@@ -2,6 +2,7 @@
 
 import { attachReplies, type NativeReply, type NativeStore, nativeError, openSqlite, openSqliteInMemory, replyError } from './binding.ts';
 import { RuntimeStateError } from './errors.ts';
+import { type ClientLimits, DEFAULT_LIMITS } from './limits.ts';
 import { checkOptions, oneOf, type OptionTable } from './options.ts';
 import { checkCodec, type Codec, StoredTexts } from './stored-text.ts';
 
@@ -25,6 +26,8 @@ export interface PendingReply {
 export class StorePort {
   readonly store: NativeStore;
   readonly texts: StoredTexts;
+  /** Of clients that were given none. */
+  limits: Required<ClientLimits> = DEFAULT_LIMITS;
   private readonly nextReply: () => NativeReply | null;
   private readonly waiting = new Map<number, Waiting>();
   private lastRequest = 0;

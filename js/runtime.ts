@@ -9,6 +9,7 @@ import { type Duration, parseDuration } from './duration.ts';
 import type { TraceLevel } from './engine.ts';
 import { PerdureError, RuntimeStateError } from './errors.ts';
 import { type InstanceEvent, Lane, type LaneHost } from './lane.ts';
+import { checkRuntimeLimits, DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from './limits.ts';
 import { checkLogger, consoleLogger, isLogged, LOG_LEVELS, type Logger, type LogLevel } from './logger.ts';
 import { bool, checkOptions, duration, finite, named, oneOf, type OptionTable, whole } from './options.ts';
 import {
@@ -57,6 +58,16 @@ export interface RuntimeOptions {
    * ```
    */
   determinism?: 'on' | 'off';
+  /**
+   * How large things may grow. The limits of what is handed over hold for clients of the same provider object too, unless they were
+   * given their own.
+   *
+   * @example
+   * ```ts
+   * const runtime = new Runtime(provider, { limits: { historyEvents: 50_000, payloadBytes: 256 * 1024 } });
+   * ```
+   */
+  limits?: RuntimeLimits;
 }
 
 const OPTIONS: OptionTable = {
@@ -69,6 +80,7 @@ const OPTIONS: OptionTable = {
   logLevel: oneOf(...LOG_LEVELS),
   sourceStacks: bool,
   determinism: oneOf('on', 'off'),
+  limits: checkRuntimeLimits,
 };
 
 /** What `runtime.on` tells of. */
@@ -123,7 +135,8 @@ export class Runtime {
     this.#port = Provider.portOf(provider, 'new Runtime');
     checkOptions(options, OPTIONS, 'new Runtime');
     this.#options = { ...options };
-    this.#host = new Host(this.#registry, new Client(provider), this.#port.texts, this.#options);
+    this.#port.limits = limitsOver(options?.limits, this.#port.limits);
+    this.#host = new Host(this.#registry, clientOf(provider, options?.limits), this.#port.texts, this.#options);
     this.#native = this.#createNative();
   }
 
@@ -323,6 +336,8 @@ export class Runtime {
       leaseMs: parseDuration(lease, 'lease'),
       workerName,
       logLevel: logLevel === 'silent' ? 'error' : logLevel,
+      historyEvents: this.#host.limits.historyEvents,
+      pendingActivities: this.#host.limits.pendingActivities,
     });
     for (const { kind, name, version } of this.#registry.entries()) native.register(kind, name, version);
     native.reportEnds(this.#host.hears('instance'));
@@ -342,6 +357,7 @@ export class Runtime {
 class Host implements LaneHost {
   readonly client: Client;
   readonly texts: StoredTexts;
+  readonly limits: Required<RuntimeLimits>;
   readonly sourceStacks: boolean;
   readonly turnSliceMs: number;
   /** Whether orchestrations run under the determinism guard. */
@@ -360,6 +376,7 @@ class Host implements LaneHost {
     this.registry = registry;
     this.client = client;
     this.texts = texts;
+    this.limits = limitsOver(options.limits, DEFAULT_LIMITS);
     this.turnSliceMs = options.turnSliceMs ?? 5;
     this.sourceStacks = options.sourceStacks ?? process.env['NODE_ENV'] !== 'production';
     this.isGuarded = options.determinism !== 'off';
@@ -438,4 +455,10 @@ class Host implements LaneHost {
       }
     }
   }
+}
+
+/** The client that activities work with: its limits are the runtime's, where these were given. */
+function clientOf(provider: Provider, limits: RuntimeLimits | undefined): Client {
+  const { payloadBytes, mailboxMessages } = limitsOver(limits, DEFAULT_LIMITS);
+  return new Client(provider, { limits: { payloadBytes, mailboxMessages } });
 }

@@ -19,6 +19,7 @@ import { ACTIVITY_FAILED, CANCEL, CHILD_FAILED, type Delivery, type EnginePort, 
 import { DeterminismError, LimitError, NondeterminismError, PayloadError } from './errors.ts';
 import { Fiber, type FiberBody, UncancellableBlock } from './fiber.ts';
 import { type BaseFuture, PENDING } from './future.ts';
+import { CANCEL_GRACE, type RuntimeLimits } from './limits.ts';
 import { AwaitedMailboxes } from './mailbox.ts';
 import { AwaitedOperations, type OperationFuture } from './operation.ts';
 import type { OrchestrationContext } from './orchestration.ts';
@@ -47,6 +48,7 @@ const COMPACT_AT = 1_024;
 
 export class FiberScheduler {
   readonly port: EnginePort;
+  readonly limits: Required<RuntimeLimits>;
   /** What its code works with; it sets itself. */
   context: OrchestrationContext | null = null;
   /** The main fiber: when it settles, the execution ends. */
@@ -76,9 +78,10 @@ export class FiberScheduler {
   private readonly toCancel: ToCancel[] = [];
   private isCancelling = false;
 
-  constructor(port: EnginePort, now: number, main: FiberBody<unknown>) {
+  constructor(port: EnginePort, now: number, limits: Required<RuntimeLimits>, main: FiberBody<unknown>) {
     this.port = port;
     this.now = now;
+    this.limits = limits;
     this.main = this.spawn(main);
   }
 
@@ -215,10 +218,26 @@ export class FiberScheduler {
   }
 
   private start<T>(fiber: Fiber<T>): Fiber<T> {
+    // The main fiber is one more.
+    if (this.fibers.size > this.limits.fibers) this.checkFibers();
     this.fibersMade += 1;
     this.fibers.add(fiber as Fiber<unknown>);
     this.ready(fiber);
     return fiber;
+  }
+
+  /** There are as many fibers as the limit allows: whether there may be another one. */
+  private checkFibers(): void {
+    const { port, fibers } = this;
+    const max = this.limits.fibers;
+    if (port.isReplaying() || (port.isCancelling() && fibers.size <= max + CANCEL_GRACE)) return;
+    throw this.refused(
+      new LimitError(
+        `this execution has reached its limit of ${max} fibers (limits.fibers). Let the code start fewer at once, for instance some that ` +
+          'receive their work from a ctx.channel, or raise the limit; then call client.resume(id)',
+        { limit: 'fibers', max },
+      ),
+    );
   }
 
   private dispatch(delivery: Delivery): void {

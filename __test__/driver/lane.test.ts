@@ -5,6 +5,7 @@ import type { ActivityContext, AttemptExtras } from '../../js/activity-context.t
 import { ABORT, ACTIVITY, DROP, LOG, type NativeJob, type NativeRuntime, TURN } from '../../js/binding.ts';
 import { NonRetryableError, RetryAfterError } from '../../js/errors.ts';
 import { Lane, type LaneHost } from '../../js/lane.ts';
+import { DEFAULT_LIMITS } from '../../js/limits.ts';
 import type { OrchestrationFunction } from '../../js/orchestration.ts';
 import { StoredTexts } from '../../js/stored-text.ts';
 
@@ -75,6 +76,7 @@ function setUp(activities: Record<string, ActivityFunction>, orchestration?: Orc
     client: null as never,
     sourceStacks: false,
     texts: new StoredTexts(),
+    limits: DEFAULT_LIMITS,
     recordedOptions: () => null,
     activityFunction: (name: string) => activities[name],
     activitiesLike: () => ['charge'],

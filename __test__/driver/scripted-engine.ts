@@ -15,6 +15,7 @@ import {
 } from '../../js/engine.ts';
 import { NondeterminismError } from '../../js/errors.ts';
 import { Instance, type TurnEnd } from '../../js/instance.ts';
+import { DEFAULT_LIMITS } from '../../js/limits.ts';
 import type { OrchestrationFunction, OrchestrationHost } from '../../js/orchestration.ts';
 import { toErrorPayload, toPayload } from '../../js/payload.ts';
 
@@ -162,6 +163,10 @@ export class ScriptedEngine implements EnginePort {
     return `00000000-0000-4000-8000-${String(this.uuids).padStart(12, '0')}`;
   }
 
+  isCancelling(): boolean {
+    return false;
+  }
+
   patched(id: string): boolean {
     this.patches.push(id);
     return !this.replaying;
@@ -196,6 +201,7 @@ const NOTHING = { operation: 0, value: null, detail: 0, mailbox: null, timeMs: 0
 export const HOST: OrchestrationHost = {
   recordedOptions: (_name: string, called: ActivityOptions | undefined) => (called === undefined ? null : JSON.stringify(called)),
   sourceStacks: true,
+  limits: DEFAULT_LIMITS,
 };
 
 /** An instance of `fn` on an engine of its own. */

@@ -1,0 +1,62 @@
+// How large things may grow: the options, their defaults, and how they are checked.
+
+import { DEFAULT_CODEC_LIMITS } from './codec.ts';
+import { nested, type OptionTable, whole } from './options.ts';
+
+/** Limits of what is handed over to a store. */
+export interface ClientLimits {
+  /** Length of the text that is stored of one value, bytes in UTF-8. A longer one throws `PayloadError`. Default 2 MiB. */
+  payloadBytes?: number;
+  /**
+   * Events and messages that may wait for one instance, unread. `raiseEvent` and `enqueueEvent` reject with `LimitError` when there
+   * are as many; a request to cancel is always taken. Default 1 000 000.
+   */
+  mailboxMessages?: number;
+}
+
+/**
+ * Limits of a runtime. An instance that would exceed one of the last three is suspended with a `LimitError`: nothing of that turn is
+ * stored, and it goes on with `client.resume(id)` once the limit is raised. Replays are not measured, so the limits may be changed
+ * while instances run. An instance that is asked to cancel may exceed each by 10 000, to clean up.
+ */
+export interface RuntimeLimits extends ClientLimits {
+  /** Events in the history of one execution; `ctx.continueAsNew` begins another one. Default 1 000 000. */
+  historyEvents?: number;
+  /** Activities of one instance that have not settled. Default 100 000. */
+  pendingActivities?: number;
+  /** Fibers of one instance that have not ended, besides the main one. Default 100 000. */
+  fibers?: number;
+}
+
+export const DEFAULT_LIMITS: Required<RuntimeLimits> = {
+  payloadBytes: DEFAULT_CODEC_LIMITS.payloadBytes,
+  mailboxMessages: 1_000_000,
+  historyEvents: 1_000_000,
+  pendingActivities: 100_000,
+  fibers: 100_000,
+};
+
+/** By how much an instance that is asked to cancel may exceed its limits; that of the engine is the same. */
+export const CANCEL_GRACE = 10_000;
+
+/** Longest value that can be allowed, bytes: well below what a JavaScript string and a row of a store can hold. */
+const PAYLOAD_BYTES_MAX = 256 * 1024 * 1024;
+
+const CLIENT_TABLE = { payloadBytes: whole(16, PAYLOAD_BYTES_MAX), mailboxMessages: whole(1) } satisfies OptionTable;
+
+/** Checks the `limits` option of a client. */
+export const checkClientLimits = nested(CLIENT_TABLE);
+
+/** Checks the `limits` option of a runtime. */
+export const checkRuntimeLimits = nested({
+  ...CLIENT_TABLE,
+  historyEvents: whole(1),
+  pendingActivities: whole(1),
+  fibers: whole(1),
+});
+
+/** The limits given over those that hold otherwise; one that is `undefined` was not given. */
+export function limitsOver<T extends ClientLimits>(given: ClientLimits | undefined, otherwise: T): T {
+  const entries = Object.entries(given ?? {}).filter(([, value]) => value !== undefined);
+  return { ...otherwise, ...Object.fromEntries(entries) };
+}
