@@ -17,8 +17,8 @@ use crate::random::Random;
 use crate::tape::{Recorded, Tape};
 use crate::{
     Awaited, Command, Completion, Delivery, Event, EventId, EventKind, EventRecord, ExecutionId, Fault, InstanceStart,
-    Limits, MessageSeq, Outcome, ParentLink, Payload, RecordError, Step, Terminal, ToOthers, TurnMessage, TurnOutput,
-    TurnStart, Waiting,
+    Limits, Mailbox, MessageSeq, Outcome, ParentLink, Payload, RecordError, Step, Terminal, ToOthers, TurnMessage,
+    TurnOutput, TurnStart, Waiting,
 };
 
 /// How much one turn may do before others get theirs. A turn can end only where the code waits, so the last thing that it
@@ -358,6 +358,30 @@ impl Engine {
     #[must_use]
     pub fn is_cancelling(&self) -> bool {
         self.was_cancelled || self.inbox.has_cancel()
+    }
+
+    /// The mailboxes that fibers wait on.
+    #[must_use]
+    pub fn awaited_mailboxes(&self) -> &[Mailbox] {
+        &self.awaited.mailboxes
+    }
+
+    /// Whether fibers wait on mailboxes and it holds no message of these.
+    #[must_use]
+    pub fn lacks_message(&self) -> bool {
+        let awaited = &self.awaited.mailboxes;
+        matches!(self.phase, Phase::Live) && !awaited.is_empty() && !self.inbox.has_mail(awaited)
+    }
+
+    /// Messages of mailboxes that it holds.
+    #[must_use]
+    pub const fn held_messages(&self) -> usize {
+        self.inbox.mail_len()
+    }
+
+    /// Forget the messages of mailboxes that it holds: they wait in the store, and are offered again.
+    pub fn forget_messages(&mut self) {
+        self.inbox.forget_mail();
     }
 
     /// Whether a message may wake it: a fiber waits on a mailbox, or a child has not ended.

@@ -42,19 +42,27 @@ pub(crate) struct Inbox {
     settled: Queue<Settled>,
     /// No queue in it is empty.
     mail: HashMap<Mailbox, Queue>,
+    /// Messages in `mail`.
+    mail_len: usize,
 }
 
 impl Inbox {
     pub(crate) fn offer(&mut self, completion: Completion) {
         match completion {
             Completion::Message(Message { seq, body }) => match body {
-                MessageBody::Mail { mailbox, payload } => put(self.mail.entry(mailbox).or_default(), seq, payload),
-                MessageBody::Cancel { reason } => put(&mut self.cancels, seq, reason),
+                MessageBody::Mail { mailbox, payload } => {
+                    self.mail_len += usize::from(put(self.mail.entry(mailbox).or_default(), seq, payload));
+                }
+                MessageBody::Cancel { reason } => {
+                    put(&mut self.cancels, seq, reason);
+                }
                 MessageBody::Settled {
                     execution,
                     scheduled,
                     settlement,
-                } => put(&mut self.settled, seq, (execution, scheduled, settlement)),
+                } => {
+                    put(&mut self.settled, seq, (execution, scheduled, settlement));
+                }
             },
             activity => self.activities.push_back(activity),
         }
@@ -66,6 +74,19 @@ impl Inbox {
             || !self.activities.is_empty()
             || !self.settled.is_empty()
             || self.oldest(awaited).is_some()
+    }
+
+    pub(crate) fn has_mail(&self, awaited: &[Mailbox]) -> bool {
+        self.oldest(awaited).is_some()
+    }
+
+    pub(crate) const fn mail_len(&self) -> usize {
+        self.mail_len
+    }
+
+    pub(crate) fn forget_mail(&mut self) {
+        self.mail = HashMap::new();
+        self.mail_len = 0;
     }
 
     pub(crate) fn has_cancel(&self) -> bool {
@@ -90,6 +111,7 @@ impl Inbox {
         let mailbox = self.oldest(awaited)?;
         let queue = self.mail.get_mut(mailbox)?;
         let (seq, payload) = queue.pop_front()?;
+        self.mail_len -= 1;
         if queue.is_empty() {
             self.mail.remove(mailbox);
         }
@@ -140,13 +162,17 @@ impl Inbox {
     }
 }
 
-/// Keep the store's order, in whatever order messages were read; a message that is there already is not taken again.
-fn put<T>(queue: &mut Queue<T>, seq: MessageSeq, payload: T) {
+/// Keep the store's order, in whatever order messages were read; a message that is there already is not taken again. `false`: it was.
+fn put<T>(queue: &mut Queue<T>, seq: MessageSeq, payload: T) -> bool {
     if queue.back().is_none_or(|(last, _)| *last < seq) {
         queue.push_back((seq, payload));
-        return;
+        return true;
     }
-    if let Err(place) = queue.binary_search_by_key(&seq, |(seq, _)| *seq) {
-        queue.insert(place, (seq, payload));
+    match queue.binary_search_by_key(&seq, |(seq, _)| *seq) {
+        Ok(_) => false,
+        Err(place) => {
+            queue.insert(place, (seq, payload));
+            true
+        }
     }
 }

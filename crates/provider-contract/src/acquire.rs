@@ -86,6 +86,7 @@ pub async fn takes_only_what_is_registered_by_name_and_version(store: &Store) {
             .collect(),
         limit: 100,
         history_page: 100,
+        message_page: 1_000,
     };
     let acquired = store.request(request(&[])).await;
     assert_eq!((ids(&acquired), acquired.next_wake_at_ms), (vec![], None));
@@ -213,6 +214,7 @@ pub async fn brings_the_first_page_of_history_and_every_message(store: &Store) {
         registered: vec![(NAME.into(), VERSION.into())],
         limit: 1,
         history_page,
+        message_page: 1_000,
     };
     let first = store.request(request(10)).await;
     let [owned] = &first.instances[..] else {
@@ -221,8 +223,8 @@ pub async fn brings_the_first_page_of_history_and_every_message(store: &Store) {
     assert_eq!((owned.id.as_str(), owned.parent_id.as_deref()), ("a", Some("parent")));
     assert_eq!((owned.name.as_str(), owned.version.as_str()), (NAME, VERSION));
     assert_eq!(owned.history, [instance("a").first_event]);
-    assert_eq!(owned.messages, store.messages(owned.key).await);
-    assert_eq!(owned.messages.len(), 30);
+    assert_eq!(owned.messages.messages, store.messages(owned.key).await);
+    assert_eq!(owned.messages.messages.len(), 30);
     let events = (2..=25).map(scheduled).collect();
     store
         .commit(TurnCommit {
@@ -280,6 +282,7 @@ pub async fn leaves_a_backlog_that_nobody_registered_where_it_is(store: &Store) 
             registered: vec![("unknown".into(), VERSION.into())],
             limit: 600,
             history_page: 1,
+            message_page: 1_000,
         })
         .await;
     assert_eq!(acquired.instances.len(), 500);

@@ -1,12 +1,12 @@
-//! How many messages wait for an instance: counted exactly, whatever becomes of them.
+//! What waits for an instance: counted exactly, whatever becomes of it, and read in pages.
 
-use perdure_engine::MessageSeq;
-use perdure_provider::{Outcome, TurnCommit};
+use perdure_engine::{Mailbox, MessageBody, MessageSeq};
+use perdure_provider::{InstanceKey, MessagePage, Outcome, TurnCommit};
 
 use crate::store::{Handle, Store, end, event, instance, queued, release, suspend, turn};
 
 /// So many messages wait for the instance `a`, as the store counts them and as it gives them.
-async fn assert_waiting(store: &Handle<'_>, key: perdure_provider::InstanceKey, waiting: u64) {
+async fn assert_waiting(store: &Handle<'_>, key: InstanceKey, waiting: u64) {
     assert_eq!(store.messages(key).await.len() as u64, waiting);
     if waiting > 0 {
         let full = Outcome::MailboxFull { max: waiting };
@@ -116,4 +116,93 @@ pub async fn an_end_drops_it(store: &Store) {
     }
     let owned = store.acquire_anew("a", &worker).await;
     assert_waiting(&store, owned.key, 0).await;
+}
+
+fn seqs(page: &MessagePage) -> Vec<MessageSeq> {
+    page.messages.iter().map(|message| message.seq).collect()
+}
+
+/// Three jobs, a request to cancel behind them, and an event behind that.
+async fn crowd(store: &Handle<'_>) -> [MessageSeq; 5] {
+    let mut seqs = Vec::new();
+    for body in [
+        queued("jobs", "1"),
+        queued("jobs", "2"),
+        queued("jobs", "3"),
+        MessageBody::Cancel { reason: None },
+        event("jobs", "4"),
+    ] {
+        seqs.push(store.deliver("a", body).await);
+    }
+    seqs.try_into().expect("five were sent")
+}
+
+/// The oldest first. What is no mail is there wherever it stands, and what is left out is told.
+pub async fn is_read_in_pages(store: &Store) {
+    let store = store.first();
+    let key = store.start(instance("a")).await;
+    assert_eq!(store.page(key, None, 2).await, MessagePage::default());
+    let [one, two, three, cancel, last] = crowd(&store).await;
+    for (limit, expected) in [
+        (0, vec![cancel]),
+        (2, vec![one, two, cancel]),
+        (3, vec![one, two, three, cancel]),
+    ] {
+        let page = store.page(key, None, limit).await;
+        assert_eq!((seqs(&page), page.more_up_to), (expected, Some(last)));
+    }
+    let all = store.page(key, None, 5).await;
+    assert_eq!(
+        (seqs(&all), all.more_up_to),
+        (vec![one, two, three, cancel, last], None)
+    );
+}
+
+/// Whatever stands before its messages, and in their order.
+pub async fn is_searched_by_mailbox(store: &Store) {
+    let store = store.first();
+    let key = store.start(instance("a")).await;
+    let (jobs, events) = (Mailbox::Queue("jobs".into()), Mailbox::Event("jobs".into()));
+    assert_eq!(
+        store.page(key, Some(vec![jobs.clone()]), 2).await,
+        MessagePage::default()
+    );
+    let [one, two, three, cancel, last] = crowd(&store).await;
+    let others = Mailbox::Event("others".into());
+    for (mailboxes, limit, expected, more) in [
+        (vec![events.clone()], 2, vec![cancel, last], Some(last)),
+        (vec![jobs.clone()], 2, vec![one, two, cancel], Some(last)),
+        (vec![others.clone()], 2, vec![cancel], Some(last)),
+        (vec![], 2, vec![cancel], Some(last)),
+        (
+            vec![events.clone(), others, jobs.clone()],
+            2,
+            vec![one, two, cancel],
+            Some(last),
+        ),
+        (vec![events, jobs], 9, vec![one, two, three, cancel, last], None),
+    ] {
+        let page = store.page(key, Some(mailboxes.clone()), limit).await;
+        assert_eq!((seqs(&page), page.more_up_to), (expected, more), "{mailboxes:?}");
+    }
+}
+
+/// An instance with a crowd is no heavier to acquire than another.
+pub async fn comes_with_its_instance_in_a_page(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    store.start(instance("a")).await;
+    let [one, two, _, cancel, last] = crowd(&store).await;
+    let owned = store.acquire_page(&worker, 2).await;
+    assert_eq!(
+        (seqs(&owned.messages), owned.messages.more_up_to),
+        (vec![one, two, cancel], Some(last))
+    );
+    // Known to the worker, although it has not read all of them: it is not due again.
+    let known = TurnCommit {
+        seen: last,
+        ..release(&owned, &worker, None)
+    };
+    store.commit(known).await;
+    store.assert_nothing_due(&worker).await;
 }

@@ -2,8 +2,8 @@
 
 use perdure_engine::{Event, EventId, EventRecord, ExecutionId, Payload};
 use perdure_provider::{
-    Acquire, AcquiredInstance, AfterTurn, Epoch, InstanceKey, NextExecution, Outcome, ProviderError, Status,
-    TurnCommit, WorkerId, Write,
+    Acquire, AcquiredInstance, AfterTurn, Epoch, InstanceKey, MessagePage, NextExecution, Outcome, ProviderError,
+    Status, TurnCommit, WorkerId, Write,
 };
 
 use crate::store::{
@@ -83,6 +83,7 @@ pub async fn a_worker_can_give_it_back(store: &Store) {
             registered,
             limit: 10,
             history_page: 10,
+            message_page: 1_000,
         })
         .await;
     let [next] = &acquired.instances[..] else {
@@ -158,7 +159,7 @@ pub async fn a_first_turn_can_continue(store: &Store) {
         next_event_id: EventId::FIRST.next(),
         fresh: true,
         history: Vec::new(),
-        messages: Vec::new(),
+        messages: MessagePage::default(),
         heartbeats: Vec::new(),
     };
     new.first_turn = Some(Box::new(continued(&unborn, &worker, text("2"), true)));

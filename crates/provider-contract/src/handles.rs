@@ -127,6 +127,7 @@ pub async fn a_closed_handle_answers_closed(store: &Store) {
         registered: Vec::new(),
         limit: 1,
         history_page: 1,
+        message_page: 1_000,
     };
     closed(store.try_batch(vec![start(instance("b"))]).await);
     closed(provider.register_worker(new_worker("v")).await);
@@ -141,7 +142,7 @@ pub async fn a_closed_handle_answers_closed(store: &Store) {
             .await,
     );
     closed(provider.read_inbox(&worker, MessageSeq(0), 1).await);
-    closed(provider.read_messages(owned.key).await);
+    closed(provider.read_messages(owned.key, None, 1).await);
     closed(provider.statuses(vec!["a".into()]).await);
     provider.on_foreign_change(Box::new(|| {}));
     assert!(!provider.info().location.is_empty());

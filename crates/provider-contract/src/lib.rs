@@ -56,6 +56,9 @@ macro_rules! suite {
                 a_consumed_message_makes_room,
                 a_suspension_and_another_owner_change_nothing,
                 an_end_drops_it,
+                is_read_in_pages,
+                is_searched_by_mailbox,
+                comes_with_its_instance_in_a_page,
             }
             batches {
                 outcomes_come_in_the_order_of_the_writes,

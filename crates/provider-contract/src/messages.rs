@@ -34,7 +34,7 @@ pub async fn keep_their_order_over_every_kind(store: &Store) {
     }
     assert!(sent.is_sorted_by(|one, two| one.seq < two.seq));
     assert_eq!(store.messages(key).await, sent);
-    assert_eq!(store.acquire_one(&worker).await.messages, sent);
+    assert_eq!(store.acquire_one(&worker).await.messages.messages, sent);
 }
 
 /// The order is the store's, not the instance's, and a number is not given twice.
@@ -84,7 +84,7 @@ pub async fn make_a_sleeping_instance_due(store: &Store) {
             assert!(matches!(outcome, Outcome::Delivered { owner: None, .. }), "{outcome:?}");
         }
         let woken = store.acquire_one(&worker).await;
-        assert_eq!((woken.id.as_str(), woken.messages.len()), (id, 2));
+        assert_eq!((woken.id.as_str(), woken.messages.messages.len()), (id, 2));
     }
 }
 
@@ -111,7 +111,7 @@ pub async fn wait_at_a_suspended_instance(store: &Store) {
     store.assert_nothing_due(&worker).await;
     assert_eq!(store.status("a").await.status, Status::Suspended);
     assert_eq!(store.resume("a").await, Outcome::Resumed);
-    assert_eq!(store.acquire_one(&worker).await.messages.len(), 1);
+    assert_eq!(store.acquire_one(&worker).await.messages.messages.len(), 1);
 }
 
 /// Nobody would ever read them (P6).
@@ -191,7 +191,7 @@ pub async fn that_were_not_consumed_pass_to_the_next_owner(store: &Store) {
         .expect("the worker is removed");
     let taken = store.acquire_one(&next).await;
     assert_eq!(
-        taken.messages,
+        taken.messages.messages,
         [Message {
             seq: two,
             body: event("go", "2")
@@ -217,7 +217,7 @@ pub async fn of_a_fenced_turn_still_wait(store: &Store) {
         ..turn(&owned, &worker)
     };
     assert_eq!(store.turn(late).await, Outcome::Fenced);
-    assert_eq!(taken.messages.len(), 1);
+    assert_eq!(taken.messages.messages.len(), 1);
     store
         .commit(TurnCommit {
             consumed: vec![seq],

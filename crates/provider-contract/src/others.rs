@@ -200,7 +200,7 @@ pub async fn a_turn_sends_messages(store: &Store) {
     assert_eq!(store.bodies(awake.key).await, [event("go", "1"), queued("jobs", "2")]);
     assert_eq!(store.bodies(parent.key).await, [event("self", "4")]);
     let woken = store.acquire_one(&worker).await;
-    assert_eq!((woken.id.as_str(), woken.messages.len()), ("asleep", 1));
+    assert_eq!((woken.id.as_str(), woken.messages.messages.len()), ("asleep", 1));
 }
 
 /// An instance that is started and sent to in one turn gets the message.
@@ -215,7 +215,7 @@ pub async fn messages_come_after_the_starts(store: &Store) {
     };
     store.did(doing(turn(&parent, &worker), to_others)).await;
     let taken = store.acquire_one(&worker).await;
-    assert_eq!(taken.messages[0].body, event("go", "1"));
+    assert_eq!(taken.messages.messages[0].body, event("go", "1"));
 }
 
 /// Each is told to the instance itself, and harms nothing else.
@@ -357,12 +357,12 @@ pub async fn the_end_of_a_child_wakes_its_parent(store: &Store) {
     assert_eq!(store.did(end(&child, &worker, None)).await.receivers, [None]);
     let parent = store.take(&worker, "parent").await;
     let child = store.take(&worker, "b").await;
-    assert_eq!(parent.messages.len(), 1);
+    assert_eq!(parent.messages.messages.len(), 1);
     store.commit(suspend(&parent, &worker, "why")).await;
     store.did(end(&child, &worker, None)).await;
     store.assert_nothing_due(&worker).await;
     store.resume("parent").await;
-    assert_eq!(store.take(&worker, "parent").await.messages.len(), 2);
+    assert_eq!(store.take(&worker, "parent").await.messages.messages.len(), 2);
 }
 
 /// A parent that has ended, was replaced, or is in its next execution waits for nobody.

@@ -78,12 +78,13 @@ pub async fn texts_come_back_as_they_went_in(store: &Store) {
         assert_eq!(
             owned
                 .messages
+                .messages
                 .iter()
                 .map(|message| message.body.clone())
                 .collect::<Vec<_>>(),
             bodies
         );
-        assert_eq!(store.messages(owned.key).await, owned.messages);
+        assert_eq!(store.messages(owned.key).await, owned.messages.messages);
 
         let event = EventRecord {
             name: text.clone(),

@@ -50,7 +50,11 @@ pub async fn a_message_that_was_not_seen_makes_it_due_at_once(store: &Store) {
         assert_eq!(store.commit(asleep).await, Some(store.now_ms()));
         let woken = store.acquire_one(&worker).await;
         assert_eq!(
-            (woken.id.as_str(), woken.messages.len(), woken.messages[0].seq),
+            (
+                woken.id.as_str(),
+                woken.messages.messages.len(),
+                woken.messages.messages[0].seq
+            ),
             (id, 1, late)
         );
     }

@@ -9,8 +9,8 @@ use perdure_engine::{
 };
 use perdure_provider::{
     Acquire, Acquired, AcquiredInstance, AfterTurn, Clock, CommitDone, InstanceKey, InstanceStatus, ManualClock,
-    NewInstance, NewMessage, NewWorker, OnConflict, Outcome, Provider, ProviderError, Status, StatusChange, Terminate,
-    TurnCommit, WorkerId, Write,
+    MessagePage, NewInstance, NewMessage, NewWorker, OnConflict, Outcome, Provider, ProviderError, Status,
+    StatusChange, Terminate, TurnCommit, WorkerId, Write,
 };
 use tokio::sync::oneshot;
 
@@ -167,6 +167,7 @@ impl Handle<'_> {
             registered,
             limit,
             history_page: 100,
+            message_page: 1_000,
         })
         .await
     }
@@ -176,6 +177,20 @@ impl Handle<'_> {
             .acquire(request)
             .await
             .expect("the store answers a request for work")
+    }
+
+    /// Acquire the one instance that is due, with so many messages.
+    pub(crate) async fn acquire_page(&self, worker: &WorkerId, message_page: usize) -> AcquiredInstance {
+        let acquired = self
+            .request(Acquire {
+                worker: worker.clone(),
+                registered: vec![(NAME.to_owned(), VERSION.to_owned())],
+                limit: 1,
+                history_page: 100,
+                message_page,
+            })
+            .await;
+        acquired.instances.into_iter().next().expect("one is due")
     }
 
     /// Acquire the one instance that is due.
@@ -266,7 +281,12 @@ impl Handle<'_> {
     }
 
     pub(crate) async fn messages(&self, key: InstanceKey) -> Vec<perdure_engine::Message> {
-        self.provider.read_messages(key).await.expect("the store answers")
+        self.page(key, None, usize::MAX).await.messages
+    }
+
+    pub(crate) async fn page(&self, key: InstanceKey, mailboxes: Option<Vec<Mailbox>>, limit: usize) -> MessagePage {
+        let page = self.provider.read_messages(key, mailboxes, limit).await;
+        page.expect("the store answers")
     }
 
     /// Nothing is due for a worker that can run what checks start.
@@ -349,7 +369,11 @@ pub(crate) fn turn(instance: &AcquiredInstance, worker: &WorkerId) -> TurnCommit
         next_event_id: instance.next_event_id,
         events: Vec::new(),
         consumed: Vec::new(),
-        seen: instance.messages.last().map_or(MessageSeq(0), |message| message.seq),
+        seen: instance
+            .messages
+            .messages
+            .last()
+            .map_or(MessageSeq(0), |message| message.seq),
         heartbeats_over: Vec::new(),
         custom_status: None,
         to_others: None,

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey};
+use perdure_provider::{Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, MessagePage};
 use rusqlite::params;
 
 use crate::error::Failure;
@@ -115,13 +115,13 @@ fn take(session: &mut Session<'_>, request: &Acquire, key: InstanceKey) -> Resul
                 next_event_id: EventId(number(row, 6)?),
                 fresh: number(row, 7)? == 0,
                 history: Vec::new(),
-                messages: Vec::new(),
+                messages: MessagePage::default(),
                 heartbeats: Vec::new(),
             };
             Ok((instance, row.get(8)?))
         },
     )?;
-    match load(session, request.history_page, &mut instance, has_heartbeats) {
+    match load(session, request, &mut instance, has_heartbeats) {
         Ok(()) => Ok(Some(instance)),
         Err(failure) if failure.is_undecodable() => {
             session.execute(
@@ -139,10 +139,11 @@ fn take(session: &mut Session<'_>, request: &Acquire, key: InstanceKey) -> Resul
 
 fn load(
     session: &Session<'_>,
-    history_page: usize,
+    request: &Acquire,
     instance: &mut AcquiredInstance,
     has_heartbeats: bool,
 ) -> Result<(), Failure> {
+    let history_page = request.history_page;
     let (key, execution) = (instance.key, instance.execution);
     instance.history = rows::history(session.connection(), key, execution, EventId::FIRST, history_page)?;
     let recorded = instance.next_event_id.0 - 1;
@@ -152,7 +153,7 @@ fn load(
             key.0
         )));
     }
-    instance.messages = inbox::of_instance(session.connection(), key)?;
+    instance.messages = inbox::of_instance(session.connection(), key, None, request.message_page)?;
     if has_heartbeats {
         instance.heartbeats = session.query_all(
             "SELECT scheduled, details FROM heartbeats WHERE instance_key = ?1 AND execution = ?2 ORDER BY scheduled",

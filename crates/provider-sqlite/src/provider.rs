@@ -7,10 +7,10 @@ use std::thread::JoinHandle;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use perdure_engine::{EventId, EventRecord, ExecutionId, Message, MessageSeq};
+use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox, Message, MessageSeq};
 use perdure_provider::{
-    Acquire, Acquired, ChangeListener, CommitDone, InstanceKey, InstanceStatus, NewWorker, Provider, ProviderError,
-    ProviderErrorKind, ProviderInfo, Worker, WorkerId, Write,
+    Acquire, Acquired, ChangeListener, CommitDone, InstanceKey, InstanceStatus, MessagePage, NewWorker, Provider,
+    ProviderError, ProviderErrorKind, ProviderInfo, Worker, WorkerId, Write,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -253,8 +253,14 @@ impl Provider for SqliteProvider {
             .await
     }
 
-    async fn read_messages(&self, key: InstanceKey) -> Result<Vec<Message>, ProviderError> {
-        self.read(move |connection| inbox::of_instance(connection, key)).await
+    async fn read_messages(
+        &self,
+        key: InstanceKey,
+        mailboxes: Option<Vec<Mailbox>>,
+        limit: usize,
+    ) -> Result<MessagePage, ProviderError> {
+        self.read(move |connection| inbox::of_instance(connection, key, mailboxes.as_deref(), limit))
+            .await
     }
 
     async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {

@@ -100,6 +100,14 @@ fn unreadable(error: rusqlite::Error, what: impl Display) -> Failure {
     }
 }
 
+/// How a mailbox is kept: the kind of its messages, and its name.
+pub(crate) fn mailbox_columns(mailbox: &Mailbox) -> (&'static str, &str) {
+    match mailbox {
+        Mailbox::Event(name) => ("Event", name),
+        Mailbox::Queue(name) => ("Queue", name),
+    }
+}
+
 /// A body as it is kept.
 #[derive(Default)]
 pub(crate) struct MessageColumns<'b> {
@@ -114,14 +122,10 @@ pub(crate) struct MessageColumns<'b> {
 impl<'b> MessageColumns<'b> {
     pub(crate) fn of(body: &'b MessageBody) -> Self {
         let (kind, name, payload) = match body {
-            MessageBody::Mail {
-                mailbox: Mailbox::Event(name),
-                payload,
-            } => ("Event", Some(name.as_str()), payload),
-            MessageBody::Mail {
-                mailbox: Mailbox::Queue(name),
-                payload,
-            } => ("Queue", Some(name.as_str()), payload),
+            MessageBody::Mail { mailbox, payload } => {
+                let (kind, name) = mailbox_columns(mailbox);
+                (kind, Some(name), payload)
+            }
             MessageBody::Cancel { reason } => ("Cancel", None, reason),
             MessageBody::Settled {
                 execution,

@@ -27,6 +27,7 @@ async fn acquire(store: &SqliteProvider) -> Acquired {
             registered,
             limit: 10,
             history_page: 10,
+            message_page: 10,
         })
         .await
         .expect("the store answers")

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use perdure_provider::{Provider, ProviderError, ProviderErrorKind as Kind};
+use perdure_engine::MessageBody;
+use perdure_provider::{NewMessage, Outcome, Provider, ProviderError, ProviderErrorKind as Kind, Write};
 use perdure_provider_sqlite::{Durability, SqliteOptions, SqliteProvider};
 use rusqlite::Connection;
 
@@ -217,7 +218,19 @@ async fn an_older_schema_is_migrated() {
         (status.id.as_str(), status.created_at_ms, status.parent_id),
         ("old", 7, None)
     );
-    assert_eq!(store.read_messages(status.key).await.unwrap().len(), 1);
+    assert_eq!(
+        store.read_messages(status.key, None, 10).await.unwrap().messages.len(),
+        1
+    );
+    // What waited before it was counted is counted, too.
+    let another = Write::Message(NewMessage {
+        instance: "old".into(),
+        body: MessageBody::Cancel { reason: None },
+        unread_max: Some(1),
+        time_ms: 8,
+    });
+    let answer = commit(&store, vec![another]).recv().unwrap().unwrap();
+    assert_eq!(answer, [Outcome::MailboxFull { max: 1 }]);
     started(&commit(&store, vec![start("new")]));
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use perdure_engine::{EventId, EventRecord, ExecutionId, Message, Payload};
+use perdure_engine::{EventId, EventRecord, ExecutionId, Message, MessageSeq, Payload};
 
 use crate::WorkerId;
 
@@ -126,6 +126,8 @@ pub struct Acquire {
     pub limit: usize,
     /// At most so many history events with each; the rest is read in pages.
     pub history_page: usize,
+    /// At most so many messages with each, besides those that are no mail; the rest is read in pages.
+    pub message_page: usize,
 }
 
 /// The answer to a request for work.
@@ -135,6 +137,15 @@ pub struct Acquired {
     pub instances: Vec<AcquiredInstance>,
     /// When the next unowned instance that the worker can run is due, ms since 1970; in the past when the limit left some behind.
     pub next_wake_at_ms: Option<i64>,
+}
+
+/// Messages that wait for an instance, or the oldest of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MessagePage {
+    /// In order. Messages that are no mail are all there, wherever they stand among the others.
+    pub messages: Vec<Message>,
+    /// When others wait besides these: the highest number of all that do.
+    pub more_up_to: Option<MessageSeq>,
 }
 
 /// An instance that now belongs to a worker.
@@ -160,8 +171,8 @@ pub struct AcquiredInstance {
     pub fresh: bool,
     /// First page of its history.
     pub history: Vec<EventRecord>,
-    /// Every message that waits for it, in order.
-    pub messages: Vec<Message>,
+    /// What waits for it, as much of it as was asked for.
+    pub messages: MessagePage,
     /// Kept details of heartbeats of the current execution's activities, by schedule.
     pub heartbeats: Vec<(EventId, String)>,
 }

@@ -27,7 +27,7 @@ mod write;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{ProviderError, ProviderErrorKind};
-pub use instance::{Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, InstanceStatus, Status};
+pub use instance::{Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, InstanceStatus, MessagePage, Status};
 pub use provider::{ChangeListener, CommitDone, Provider, ProviderInfo};
 pub use worker::{NewWorker, Worker, WorkerId};
 pub use write::{

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use perdure_engine::{EventId, EventRecord, ExecutionId, Message, MessageSeq};
+use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox, Message, MessageSeq};
 
 use crate::{
-    Acquire, Acquired, InstanceKey, InstanceStatus, NewWorker, Outcome, ProviderError, Worker, WorkerId, Write,
+    Acquire, Acquired, InstanceKey, InstanceStatus, MessagePage, NewWorker, Outcome, ProviderError, Worker, WorkerId,
+    Write,
 };
 
 /// What is told when a batch is durable, or was not written. Called once, on a thread of the provider; it must not block.
@@ -76,8 +77,13 @@ pub trait Provider: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<(InstanceKey, Message)>, ProviderError>;
 
-    /// Every message that waits for one instance, in order.
-    async fn read_messages(&self, key: InstanceKey) -> Result<Vec<Message>, ProviderError>;
+    /// Up to `limit` messages that wait for one instance in these of its mailboxes, or in any, the oldest first; and all that are no mail.
+    async fn read_messages(
+        &self,
+        key: InstanceKey,
+        mailboxes: Option<Vec<Mailbox>>,
+        limit: usize,
+    ) -> Result<MessagePage, ProviderError>;
 
     /// Status of each id, in the order given; `None` where there is no such instance.
     async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError>;

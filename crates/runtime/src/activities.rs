@@ -250,7 +250,7 @@ impl Activities {
 #[cfg(test)]
 mod tests {
     use perdure_engine::{ActivityOptions, Event, EventRecord, ExecutionId};
-    use perdure_provider::{AcquiredInstance, Epoch, ManualClock};
+    use perdure_provider::{AcquiredInstance, Epoch, ManualClock, MessagePage};
 
     use super::*;
     use crate::RuntimeOptions;
@@ -276,7 +276,7 @@ mod tests {
             next_event_id: EventId(2),
             fresh: true,
             history: vec![EventRecord::new(EventId::FIRST, 0, started)],
-            messages: Vec::new(),
+            messages: MessagePage::default(),
             heartbeats: Vec::new(),
         };
         Instance::new(Token(token), acquired, &RuntimeOptions::default())

@@ -5,13 +5,16 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard};
-use perdure_engine::{Completion, Engine, EventId, ExecutionId, Message, MessageSeq, RecordError, Start};
-use perdure_provider::{AcquiredInstance, Epoch, InstanceKey};
+use perdure_engine::{
+    Completion, Engine, EventId, ExecutionId, Mailbox, Message, MessageBody, MessageSeq, RecordError, Start,
+};
+use perdure_provider::{AcquiredInstance, Epoch, InstanceKey, MessagePage};
 use perdure_scheduler::Process;
 
 use crate::alarms::AlarmId;
+use crate::backlog::Backlog;
 use crate::heartbeats::Heartbeats;
-use crate::options::RuntimeOptions;
+use crate::options::{MESSAGES_HELD_MAX, RuntimeOptions};
 use crate::starting::PendingStart;
 
 /// Name of a loaded instance between the runtime and its host; never used again within a process.
@@ -55,8 +58,9 @@ pub(crate) struct Core {
     pub(crate) reloaded: bool,
     /// What came while the engine was busy or absent.
     pub(crate) pending: Vec<Completion>,
-    /// Highest message loaded.
+    /// Highest message that was loaded, or is known to be left in the store.
     pub(crate) seen: MessageSeq,
+    pub(crate) backlog: Backlog,
     /// What its open activities have told of their progress.
     pub(crate) heartbeats: Heartbeats,
     /// Its start, which is written with its first turn.
@@ -91,13 +95,11 @@ impl Instance {
             fresh,
             budget: options.budget,
         });
-        let seen = messages.last().map_or(MessageSeq(0), |m| m.seq);
-        let pending = messages.into_iter().map(Completion::Message).collect();
         let (engine, problem) = match engine {
             Ok(engine) => (Some(engine.with_limits(options.limits)), None),
             Err(problem) => (None, Some(problem)),
         };
-        let core = Core {
+        let mut core = Core {
             process: Process::default(),
             epoch,
             engine,
@@ -105,11 +107,13 @@ impl Instance {
             hot: false,
             alarm: None,
             reloaded: false,
-            pending,
-            seen,
+            pending: Vec::new(),
+            seen: MessageSeq(0),
+            backlog: Backlog::default(),
             heartbeats: Heartbeats::stored(heartbeats),
             start: None,
         };
+        core.take_messages(messages, 0);
         let instance = Arc::new(Self {
             token,
             key: if key == NO_KEY { OnceLock::new() } else { key.into() },
@@ -152,16 +156,36 @@ impl Core {
         }
     }
 
-    /// Keep something for the engine. `false`: a message that was loaded before.
+    /// Keep something for the engine, or leave it in the store. `false`: it changes nothing, a message that was loaded before or that
+    /// nobody waits for.
     pub(crate) fn keep(&mut self, completion: Completion) -> bool {
         if let Completion::Message(message) = &completion {
             if message.seq <= self.seen {
                 return false;
             }
             self.seen = message.seq;
+            if let MessageBody::Mail { mailbox, .. } = &message.body
+                && (self.backlog.exists() || self.held_messages() >= MESSAGES_HELD_MAX)
+            {
+                self.backlog.leave(mailbox);
+                let awaits = |engine: &Engine| engine.awaited_mailboxes().contains(mailbox);
+                return self.engine.as_ref().is_none_or(awaits);
+            }
         }
         self.pending.push(completion);
         true
+    }
+
+    /// At most so many messages of its mailboxes are in memory.
+    pub(crate) fn held_messages(&self) -> usize {
+        self.pending.len() + self.engine.as_ref().map_or(0, Engine::held_messages)
+    }
+
+    /// Whether the store is to be searched for messages before anything else can happen (B3).
+    pub(crate) fn needs_search(&self, now_ms: i64) -> bool {
+        self.engine.as_ref().is_some_and(|engine| {
+            engine.lacks_message() && self.backlog.may_hold(engine.awaited_mailboxes()) && !engine.is_runnable(now_ms)
+        })
     }
 
     /// Every message up to this one is known, or was consumed.
@@ -173,23 +197,23 @@ impl Core {
     pub(crate) fn is_runnable(&mut self, now_ms: i64) -> bool {
         self.take_in();
         match &self.engine {
-            Some(engine) => engine.is_runnable(now_ms),
+            Some(engine) => engine.is_runnable(now_ms) || self.needs_search(now_ms),
             None => true,
         }
     }
 
     /// A released instance is this worker's again.
-    pub(crate) fn reuse(&mut self, epoch: Epoch, messages: Vec<Message>, heartbeats: Vec<(EventId, String)>) {
+    pub(crate) fn reuse(&mut self, epoch: Epoch, messages: MessagePage, heartbeats: Vec<(EventId, String)>) {
         self.process = Process::default();
         self.epoch = epoch;
         self.heartbeats = Heartbeats::stored(heartbeats);
         // All of them, also those below `seen`: a later one can have been read from the inbox before this acquisition brought an earlier one.
-        self.take_messages(messages);
+        self.take_messages(messages, self.backlog.left());
     }
 
     /// Whether messages came that the engine has not taken in.
     pub(crate) fn has_pending_messages(&self) -> bool {
-        self.pending.iter().any(|c| matches!(c, Completion::Message(_)))
+        self.backlog.exists() || self.pending.iter().any(|c| matches!(c, Completion::Message(_)))
     }
 
     /// Make an idle instance ready for its first turn here, or blocked until what the turn needs has been read.
@@ -208,8 +232,29 @@ impl Core {
         needs
     }
 
-    /// Take in all messages that wait for the instance in the store, whatever was known of them.
-    pub(crate) fn take_messages(&mut self, messages: Vec<Message>) {
+    /// Take in the messages of any mailbox that were read from the store, whatever was known of them. `left`: what the backlog had before.
+    pub(crate) fn take_messages(&mut self, page: MessagePage, left: u64) {
+        if page.more_up_to.is_some() {
+            // What is held may be newer than what the page ends with (B2).
+            self.forget_mail();
+        }
+        self.backlog.read(left, page.more_up_to.is_some(), None);
+        self.take_page(page);
+    }
+
+    /// Take in the messages of the mailboxes that the store was searched for, of which none is held.
+    pub(crate) fn take_found(&mut self, page: MessagePage, mailboxes: Vec<Mailbox>, left: u64) {
+        let is_mail = |message: &Message| matches!(message.body, MessageBody::Mail { .. });
+        let none_of = (!page.messages.iter().any(is_mail)).then_some(mailboxes);
+        self.backlog.read(left, page.more_up_to.is_some(), none_of);
+        if self.held_messages() + page.messages.len() > MESSAGES_HELD_MAX {
+            self.forget_mail();
+        }
+        self.take_page(page);
+    }
+
+    fn take_page(&mut self, page: MessagePage) {
+        let MessagePage { messages, more_up_to } = page;
         let known: HashSet<MessageSeq> = self
             .pending
             .iter()
@@ -218,10 +263,21 @@ impl Core {
                 _ => None,
             })
             .collect();
-        self.seen = messages.last().map_or(self.seen, |last| last.seq.max(self.seen));
+        let last = messages.last().map(|last| last.seq);
+        self.seen = self.seen.max(last.max(more_up_to).unwrap_or(MessageSeq(0)));
         // The engine puts them in order, and takes none twice.
         let unknown = messages.into_iter().filter(|message| !known.contains(&message.seq));
         self.pending.extend(unknown.map(Completion::Message));
+    }
+
+    fn forget_mail(&mut self) {
+        self.pending.retain(|completion| match completion {
+            Completion::Message(message) => !matches!(message.body, MessageBody::Mail { .. }),
+            _ => true,
+        });
+        if let Some(engine) = &mut self.engine {
+            engine.forget_messages();
+        }
     }
 }
 

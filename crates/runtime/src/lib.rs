@@ -5,6 +5,7 @@
 
 mod activities;
 mod alarms;
+mod backlog;
 mod committer;
 mod error;
 mod heartbeats;

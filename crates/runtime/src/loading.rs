@@ -1,4 +1,4 @@
-//! What is read from the store for an instance: pages of its history, and messages that came before it was here.
+//! What is read from the store for an instance: pages of its history, and messages that came before it was here or were left there.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use perdure_scheduler::Class;
 use crate::activities::AbortReason;
 use crate::instance::Instance;
 use crate::job::Queued;
-use crate::options::HISTORY_PAGE;
+use crate::options::{HISTORY_PAGE, MESSAGE_PAGE};
 use crate::report::Report;
 use crate::retry::retrying;
 use crate::session::Session;
@@ -19,9 +19,32 @@ impl Session {
     pub(crate) fn load_messages(self: &Arc<Self>, instance: Arc<Instance>) {
         let this = Arc::clone(self);
         self.shared.store.tokio.spawn(async move {
-            match retrying(|| this.shared.store.provider.read_messages(instance.key())).await {
-                Ok(messages) => {
-                    instance.lock().take_messages(messages);
+            let left = instance.lock().backlog.left();
+            let provider = &this.shared.store.provider;
+            match retrying(|| provider.read_messages(instance.key(), None, MESSAGE_PAGE)).await {
+                Ok(page) => {
+                    instance.lock().take_messages(page, left);
+                    this.loaded(instance);
+                }
+                Err(error) => this.unreadable(&instance, &error),
+            }
+        });
+    }
+
+    /// Search the store for messages of the mailboxes that a blocked instance waits for (B3); it is ready afterwards.
+    pub(crate) fn search(self: &Arc<Self>, instance: Arc<Instance>) {
+        let this = Arc::clone(self);
+        self.shared.store.tokio.spawn(async move {
+            let (mailboxes, left) = {
+                let core = instance.lock();
+                let awaited = core.engine.as_ref().map(Engine::awaited_mailboxes);
+                (awaited.unwrap_or_default().to_vec(), core.backlog.left())
+            };
+            let provider = &this.shared.store.provider;
+            let read = || provider.read_messages(instance.key(), Some(mailboxes.clone()), MESSAGE_PAGE);
+            match retrying(read).await {
+                Ok(page) => {
+                    instance.lock().take_found(page, mailboxes, left);
                     this.loaded(instance);
                 }
                 Err(error) => this.unreadable(&instance, &error),
@@ -36,10 +59,13 @@ impl Session {
             let provider = &this.shared.store.provider;
             let (key, execution) = (instance.key(), instance.execution);
             let page = retrying(|| provider.read_history(key, execution, from, HISTORY_PAGE)).await;
+            let left = instance.lock().backlog.left();
             let messages = if from == EventId::FIRST {
-                retrying(|| provider.read_messages(key)).await
+                retrying(|| provider.read_messages(key, None, MESSAGE_PAGE))
+                    .await
+                    .map(Some)
             } else {
-                Ok(Vec::new())
+                Ok(None)
             };
             let (page, messages) = match (page, messages) {
                 (Ok(page), Ok(messages)) => (page, messages),
@@ -66,7 +92,9 @@ impl Session {
                 drop(core);
                 return this.suspend(&instance, Report::of_problem(&problem.to_string()));
             }
-            core.take_messages(messages);
+            if let Some(messages) = messages {
+                core.take_messages(messages, left);
+            }
             drop(core);
             this.loaded(instance);
         });

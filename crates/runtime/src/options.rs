@@ -40,7 +40,11 @@ pub(crate) const OWNED_INSTANCES_MAX: usize = 20_000;
 pub(crate) const ACQUIRE_BATCH: usize = 64;
 /// History events read at once.
 pub(crate) const HISTORY_PAGE: usize = 2_000;
-/// Messages read at once.
+/// Messages of its mailboxes that an instance holds; the others wait in the store.
+pub(crate) const MESSAGES_HELD_MAX: usize = 1_024;
+/// Messages of its mailboxes that are read at once for an instance.
+pub(crate) const MESSAGE_PAGE: usize = 256;
+/// Messages read at once for all instances of a worker.
 pub(crate) const INBOX_PAGE: usize = 1_000;
 /// Instances remembered because messages came for them before they did; with more, every instance that comes is looked after.
 pub(crate) const EARLY_MAX: usize = 10_000;

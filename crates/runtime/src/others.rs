@@ -135,7 +135,7 @@ pub(crate) fn written(session: &Arc<Session>, claimed: Claimed, others: Others) 
                 next_event_id: EventId::FIRST.next(),
                 fresh: true,
                 history: vec![new.first_event],
-                messages: Vec::new(),
+                messages: provider::MessagePage::default(),
                 heartbeats: Vec::new(),
             }),
             (_, Outcome::Started { .. }) => left = true,

@@ -11,8 +11,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Mutex, MutexGuard};
 use perdure_engine::{Completion, Effect, Engine, EventId, MessageSeq};
 use perdure_provider::{
-    AcquiredInstance, AfterTurn, InstanceKey, NewInstance, NextExecution, Outcome, ProviderError, Status, TurnCommit,
-    WorkerId, Write,
+    AcquiredInstance, AfterTurn, InstanceKey, MessagePage, NewInstance, NextExecution, Outcome, ProviderError, Status,
+    TurnCommit, WorkerId, Write,
 };
 use perdure_scheduler::{Class, State};
 use tokio::sync::Notify;
@@ -194,11 +194,16 @@ impl Session {
         if !core.process.notify() {
             return None;
         }
-        if core.engine.is_none() {
+        let needs_search = core.needs_search(self.now_ms());
+        if core.engine.is_none() || needs_search {
             let begun = core.process.begin() && core.process.block();
             debug_assert!(begun, "it was just made ready");
             drop(core);
-            self.load(Arc::clone(instance), EventId::FIRST);
+            if needs_search {
+                self.search(Arc::clone(instance));
+            } else {
+                self.load(Arc::clone(instance), EventId::FIRST);
+            }
             return None;
         }
         Some(Queued::Turn(Arc::clone(instance)))
@@ -374,7 +379,7 @@ impl Session {
             next_event_id: EventId::FIRST.next(),
             fresh: true,
             history: vec![next.first_event],
-            messages: Vec::new(),
+            messages: MessagePage::default(),
             heartbeats: Vec::new(),
         };
         self.insert_after(next, seen);

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{AcquiredInstance, Epoch, InstanceKey, NewInstance, Outcome, ProviderError, Write};
+use perdure_provider::{AcquiredInstance, Epoch, InstanceKey, MessagePage, NewInstance, Outcome, ProviderError, Write};
 use perdure_scheduler::Class;
 
 use crate::activities::AbortReason;
@@ -89,7 +89,7 @@ impl Session {
             next_event_id: EventId::FIRST.next(),
             fresh: true,
             history: vec![new.first_event.clone()],
-            messages: Vec::new(),
+            messages: MessagePage::default(),
             heartbeats: Vec::new(),
         };
         let start = PendingStart {

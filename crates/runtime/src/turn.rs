@@ -100,10 +100,11 @@ pub(crate) fn end(turn: Turn) {
     core.take_in();
     let Some(engine) = &mut core.engine else { return };
     let mut output = engine.end_turn();
-    let (is_runnable, is_live) = (engine.is_runnable(now), !engine.is_replaying());
+    let is_live = !engine.is_replaying();
     let next = engine
         .next_execution()
         .map(|first| next_execution(&session, first, now));
+    let is_runnable = core.is_runnable(now);
     if core.reloaded && is_live {
         // The engine names every open activity once it is past its history; those that run here already must not be started
         // again. This thread alone settles them, so one that runs now tells its end after this turn.
@@ -352,6 +353,15 @@ fn go_on(session: &Arc<Session>, instance: &Arc<Instance>, mut core: MutexGuard<
     if kept.came_early {
         drop(core);
         return session.load_messages(Arc::clone(instance));
+    }
+    core.take_in();
+    if kept.waiting != Waiting::More && core.needs_search(session.now_ms()) {
+        // What the turn consumed is gone from the store by now (B4).
+        if core.process.block() {
+            drop(core);
+            session.search(Arc::clone(instance));
+        }
+        return;
     }
     let more = kept.waiting == Waiting::More || core.is_runnable(session.now_ms());
     let ready = core.process.end(more);

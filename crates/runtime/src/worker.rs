@@ -11,7 +11,7 @@ use crate::activities::AbortReason;
 use crate::error::RuntimeError;
 use crate::job::Level;
 use crate::liveness::ThisProcess;
-use crate::options::{ACQUIRE_BATCH, HISTORY_PAGE, INBOX_PAGE, RETRY_DELAYS, SAFETY_POLL};
+use crate::options::{ACQUIRE_BATCH, HISTORY_PAGE, INBOX_PAGE, MESSAGE_PAGE, RETRY_DELAYS, SAFETY_POLL};
 use crate::retry::retrying;
 use crate::session::Session;
 use crate::shared::Shared;
@@ -96,6 +96,7 @@ async fn acquire(session: Arc<Session>) {
             registered,
             limit,
             history_page: HISTORY_PAGE,
+            message_page: MESSAGE_PAGE,
         };
         match shared.store.provider.acquire(request).await {
             Ok(acquired) => {

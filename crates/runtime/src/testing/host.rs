@@ -427,6 +427,19 @@ impl Fixture {
         self.generators.len()
     }
 
+    /// Messages of an instance that are in memory; none when it is not here.
+    pub(crate) fn held_messages(&self, id: &str) -> usize {
+        let session = self.runtime.session();
+        session.map_or(0, |session| {
+            let table = session.table.lock();
+            table
+                .owned()
+                .filter(|i| i.id == id)
+                .map(|i| i.lock().held_messages())
+                .sum()
+        })
+    }
+
     /// Alarms that are set.
     pub(crate) fn alarms(&self) -> usize {
         self.runtime.session().map_or(0, |session| session.alarms.len())

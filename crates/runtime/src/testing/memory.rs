@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use perdure_engine::{
-    ChildFailure, EventId, EventRecord, ExecutionId, Message, MessageBody, MessageSeq, Payload, Refusal, Settlement,
+    ChildFailure, EventId, EventRecord, ExecutionId, Mailbox, Message, MessageBody, MessageSeq, Payload, Refusal,
+    Settlement,
 };
 use perdure_provider::{
     Acquire, Acquired, AcquiredInstance, AfterTurn, ChangeListener, Clock, CommitDone, Epoch, InstanceKey,
-    InstanceStatus, NewInstance, NewWorker, Others, Outcome, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
-    Status, ToOthers, TurnCommit, Worker, WorkerId, Write,
+    InstanceStatus, MessagePage, NewInstance, NewWorker, Others, Outcome, Provider, ProviderError, ProviderErrorKind,
+    ProviderInfo, Status, ToOthers, TurnCommit, Worker, WorkerId, Write,
 };
 use tokio::sync::Notify;
 
@@ -179,6 +180,13 @@ impl Memory {
 
     pub(crate) fn get(&self, id: &str) -> Row {
         self.row(id, |row| row.clone())
+    }
+
+    /// How many messages wait for an instance.
+    pub(crate) fn waiting(&self, id: &str) -> usize {
+        let state = self.state.lock();
+        let is_its = |key: &i64| state.rows[key].id == id;
+        state.messages.values().filter(|(key, _)| is_its(key)).count()
     }
 
     pub(crate) fn remove_worker(&self, worker: &str) {
@@ -543,13 +551,26 @@ fn release(state: &mut State, now: i64, worker: &WorkerId) -> u64 {
     released
 }
 
-fn messages_of(state: &State, key: i64) -> Vec<Message> {
-    let of = state.messages.iter().filter(|(_, (k, _))| *k == key);
-    of.map(|(seq, (_, body))| Message {
-        seq: MessageSeq(*seq),
-        body: body.clone(),
-    })
-    .collect()
+fn messages_of(state: &State, key: i64, mailboxes: Option<&[Mailbox]>, limit: usize) -> MessagePage {
+    let all: Vec<Message> = (state.messages.iter().filter(|(_, (k, _))| *k == key))
+        .map(|(seq, (_, body))| Message {
+            seq: MessageSeq(*seq),
+            body: body.clone(),
+        })
+        .collect();
+    let (waiting, last) = (all.len(), all.last().map(|last| last.seq));
+    let mut mail = 0;
+    let wanted = all.into_iter().filter(|message| match &message.body {
+        MessageBody::Mail { mailbox, .. } if mailboxes.is_none_or(|wanted| wanted.contains(mailbox)) => {
+            mail += 1;
+            mail <= limit
+        }
+        MessageBody::Mail { .. } => false,
+        _ => true,
+    });
+    let messages: Vec<Message> = wanted.collect();
+    let more_up_to = last.filter(|_| messages.len() < waiting);
+    MessagePage { messages, more_up_to }
 }
 
 #[async_trait::async_trait]
@@ -663,13 +684,13 @@ impl Provider for Memory {
                         next_event_id: row.next_event_id,
                         fresh: row.turns == 0,
                         history: row.history.iter().take(request.history_page).cloned().collect(),
-                        messages: Vec::new(),
+                        messages: MessagePage::default(),
                         heartbeats: Vec::new(),
                     });
                 }
             }
             for instance in &mut acquired.instances {
-                instance.messages = messages_of(state, instance.key.0);
+                instance.messages = messages_of(state, instance.key.0, None, request.message_page);
                 let of = (instance.key.0, instance.execution);
                 let kept = state
                     .heartbeats
@@ -729,9 +750,14 @@ impl Provider for Memory {
         Ok(found)
     }
 
-    async fn read_messages(&self, key: InstanceKey) -> Result<Vec<Message>, ProviderError> {
+    async fn read_messages(
+        &self,
+        key: InstanceKey,
+        mailboxes: Option<Vec<Mailbox>>,
+        limit: usize,
+    ) -> Result<MessagePage, ProviderError> {
         self.enter(Call::Messages).await?;
-        let messages = messages_of(&self.state.lock(), key.0);
+        let messages = messages_of(&self.state.lock(), key.0, mailboxes.as_deref(), limit);
         self.leave(Call::Messages).await;
         Ok(messages)
     }

@@ -1,6 +1,7 @@
 //! The runtime as a whole and its parts, on a store in memory and a clock that stands still. One file per idea.
 
 mod activities;
+mod backlog;
 mod cache;
 mod committer;
 mod continue_as_new;
