@@ -163,6 +163,32 @@ describe('a store with a codec', () => {
     expect(bytes()).not.toContain(CANARY);
   });
 
+  it('holds no value that instances hand to each other, or to their next execution', async () => {
+    const child = defineOrchestration('child', function* (ctx, input: string) {
+      const answer = yield* ctx.waitForEvent<string>('answer');
+      if (input.endsWith('fails')) throw new RangeError(answer);
+      return `${input} ${answer}`;
+    });
+    const parent = defineOrchestration('parent', function* (ctx, input: { secret: string; round: number }) {
+      ctx.setCustomStatus(input.secret);
+      if (input.round === 1) return yield* ctx.continueAsNew({ ...input, round: 2 });
+      const children = [`${input.secret} ends`, `${input.secret} fails`].map((secret, i) => ctx.callOrchestration(child, secret, { id: `child-${i}` }));
+      for (const i of [0, 1]) yield* ctx.raiseEvent(`child-${i}`, 'answer', `${input.secret} answer`);
+      const [ends, fails] = yield* ctx.allSettled(children);
+      return [ends, fails?.status === 'rejected' && fails.reason.cause.message, ctx.getCustomStatus()];
+    });
+    const { client, stop } = await deploy(aes(randomBytes(32)), parent, child);
+    const handle = await client.start(parent, { secret: CANARY, round: 1 }, { id: 'p' });
+    expect(await handle.result({ timeout: SOON })).toEqual([
+      { status: 'fulfilled', value: `${CANARY} ends ${CANARY} answer` },
+      `${CANARY} answer`,
+      CANARY,
+    ]);
+    expect(await handle.status()).toMatchObject({ executionId: 2, customStatusVersion: 1 });
+    await stop();
+    expect(bytes()).not.toContain(CANARY);
+  });
+
   it.each([
     ['another key', aes(randomBytes(32)), "the codec's decode threw"],
     ['no codec', undefined, 'it was stored through a codec, and the provider was opened without one'],
