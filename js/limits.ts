@@ -5,7 +5,10 @@ import { nested, type OptionTable, whole } from './options.ts';
 
 /** Limits of what is handed over to a store. */
 export interface ClientLimits {
-  /** Length of the text that is stored of one value, bytes in UTF-8. A longer one throws `PayloadError`. Default 2 MiB. */
+  /**
+   * Length of the text that is stored of one value, bytes in UTF-8. A longer one throws `PayloadError`, in a replay too: do not lower it
+   * below what the orchestrations that run have handed over. What is stored can be read whatever its length. Default 2 MiB.
+   */
   payloadBytes?: number;
   /**
    * Events and messages that may wait for one instance, unread. `raiseEvent` and `enqueueEvent` reject with `LimitError` when there
@@ -15,9 +18,9 @@ export interface ClientLimits {
 }
 
 /**
- * Limits of a runtime. An instance that would exceed one of the last three is suspended with a `LimitError`: nothing of that turn is
- * stored, and it goes on with `client.resume(id)` once the limit is raised. Replays are not measured, so the limits may be changed
- * while instances run. An instance that is asked to cancel may exceed each by 10 000, to clean up.
+ * Limits of a runtime. An instance that would exceed `historyEvents`, `pendingActivities` or `fibers` is suspended with a `LimitError`:
+ * nothing of that turn is stored, and it goes on with `client.resume(id)` once the limit is raised. Replays are not measured by these
+ * three, so they may be changed while instances run. An instance that is asked to cancel may exceed each by 10 000, to clean up.
  */
 export interface RuntimeLimits extends ClientLimits {
   /** Events in the history of one execution; `ctx.continueAsNew` begins another one. Default 1 000 000. */
