@@ -334,7 +334,8 @@ export class NativeEngine implements EnginePort {
       const description = this.runtime.describe(this.token);
       const input = this.texts.read(description.input, 'input');
       const customStatus = this.texts.read(description.customStatus, 'status');
-      return { ...description, input, customStatus };
+      const isPlain = input === description.input && customStatus === description.customStatus;
+      return isPlain ? description : { ...description, input, customStatus };
     } catch (error) {
       throw nativeError(error);
     }
