@@ -163,6 +163,21 @@ describe('a store with a codec', () => {
     expect(bytes()).not.toContain(CANARY);
   });
 
+  it('holds nothing that an activity tells of its progress, and hands it to the next attempt', async () => {
+    const beating = defineOrchestration('beating', function* (ctx, secret: string) {
+      return yield* ctx.run('beat', async ({ heartbeat, lastHeartbeat, attempt }) => {
+        if (attempt === 2) return lastHeartbeat;
+        heartbeat({ row: secret });
+        throw new Error(secret);
+      }, { retry: { maxAttempts: 2, initialInterval: 1 } });
+    });
+    const { client, stop } = await deploy(aes(randomBytes(32)), beating);
+    const handle = await client.start(beating, CANARY, { id: 'i' });
+    expect(await handle.result({ timeout: SOON })).toEqual({ row: CANARY });
+    await stop();
+    expect(bytes()).not.toContain(CANARY);
+  });
+
   it('holds no value that instances hand to each other, or to their next execution', async () => {
     const child = defineOrchestration('child', function* (ctx, input: string) {
       const answer = yield* ctx.waitForEvent<string>('answer');
