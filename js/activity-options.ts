@@ -1,7 +1,7 @@
 // Options of activities: validation, and the JSON that the engine records with a schedule.
 
 import { type Duration, parseDuration } from './duration.ts';
-import { checkOptions, duration, finite, listOfTexts, nested, type OptionTable, whole } from './options.ts';
+import { checkOptions, duration, finite, listOfTexts, named, nested, type OptionTable, whole } from './options.ts';
 
 /** When a failed attempt is followed by another. */
 export interface RetryOptions {
@@ -39,7 +39,17 @@ export interface ActivityOptions {
   totalTimeout?: Duration;
   /** An attempt that calls `ctx.heartbeat()` less often than this is aborted and counts as failed. Default none. */
   heartbeatTimeout?: Duration;
+  /**
+   * It runs only on runtimes that serve this queue (`new Runtime(provider, { queues })`), in this process or another. Default
+   * `'default'`.
+   */
+  queue?: string;
+  /** Where attempts wait, for a slot of their runtime or in a queue, higher ones go first. Default 0. */
+  priority?: number;
 }
+
+/** Options of an inline activity. */
+export type InlineOptions = Omit<ActivityOptions, 'queue'>;
 
 const RETRY: OptionTable = {
   maxAttempts: whole(1, 0xffff_ffff),
@@ -55,11 +65,20 @@ const OPTIONS: OptionTable = {
   timeout: duration(1),
   totalTimeout: duration(1),
   heartbeatTimeout: duration(1),
+  queue: named,
+  priority: whole(-0x8000_0000, 0x7fff_ffff),
 };
+
+const { queue: _, ...INLINE_OPTIONS } = OPTIONS;
 
 /** @throws TypeError naming the option that is wrong; `where` begins its message */
 export function checkActivityOptions(options: ActivityOptions | undefined, where: string): void {
   checkOptions(options, OPTIONS, where);
+}
+
+/** The same for an inline activity, which runs where its orchestration does. */
+export function checkInlineOptions(options: InlineOptions | undefined, where: string): void {
+  checkOptions(options, INLINE_OPTIONS, where);
 }
 
 /**
@@ -71,7 +90,7 @@ export function recordedOptions(registered: ActivityOptions | undefined, called:
 }
 
 /** The same for an inline activity, which nothing is registered for. */
-export function recordedInline(called: ActivityOptions | undefined): string {
+export function recordedInline(called: InlineOptions | undefined): string {
   return JSON.stringify({ ...effective(undefined, called), inline: true });
 }
 
@@ -89,6 +108,8 @@ function effective(registered: ActivityOptions | undefined, called: ActivityOpti
     timeoutMs: ms(called?.timeout ?? registered?.timeout),
     totalTimeoutMs: ms(called?.totalTimeout ?? registered?.totalTimeout),
     heartbeatTimeoutMs: ms(called?.heartbeatTimeout ?? registered?.heartbeatTimeout),
+    queue: called?.queue ?? registered?.queue,
+    priority: called?.priority ?? registered?.priority,
   };
 }
 

@@ -190,6 +190,7 @@ export async function openSqliteInMemory(): Promise<NativeStore> {
 /** Options of a runtime, as the addon takes them. */
 export interface NativeRuntimeOptions {
   readonly activityConcurrency: number;
+  readonly queues: readonly string[];
   readonly cachedInstancesMax: number;
   readonly leaseMs: number;
   readonly workerName: string;

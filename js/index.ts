@@ -2,7 +2,7 @@
 
 export { type ActivityDefinition, type ActivityFunction, defineActivity } from './activity.ts';
 export { activityContext, type ActivityContext } from './activity-context.ts';
-export type { ActivityOptions, RetryOptions } from './activity-options.ts';
+export type { ActivityOptions, InlineOptions, RetryOptions } from './activity-options.ts';
 export { type Channel, CLOSED, type Closed } from './channel.ts';
 export {
   Client,

@@ -135,6 +135,12 @@ export function listOfTexts(value: unknown, path: string): void {
   for (const [i, item] of value.entries()) text(item, `${path}[${i}]`);
 }
 
+/** A list of names. */
+export function listOfNames(value: unknown, path: string): void {
+  if (!Array.isArray(value)) throw new TypeError(`${path} must be a list of names, got ${show(value)}`);
+  for (const [i, item] of value.entries()) checkName(item, `${path}[${i}]`);
+}
+
 /** An object whose values are all strings. */
 export function textsByName(value: unknown, path: string): void {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {

@@ -2,7 +2,7 @@
 
 import type { ActivityDefinition } from './activity.ts';
 import type { ActivityContext } from './activity-context.ts';
-import { type ActivityOptions, checkActivityOptions, recordedInline } from './activity-options.ts';
+import { type ActivityOptions, checkActivityOptions, checkInlineOptions, type InlineOptions, recordedInline } from './activity-options.ts';
 import { type Channel, FiberChannel } from './channel.ts';
 import { CheckedEventFuture } from './checked-event.ts';
 import * as combinators from './combinators.ts';
@@ -287,7 +287,7 @@ export class OrchestrationContext {
    *
    * @param name - 1 to 256 characters; what is recorded in histories, so it must stay the same over versions
    * @param fn - often `async`; what it returns is recorded, and must be a value that can be stored
-   * @param options - as of any activity; none are registered
+   * @param options - as of any activity but for its queue; none are registered
    * @returns a future of its output; it fails with `ActivityError` (`cause` is what it threw)
    * @throws TypeError when an argument is wrong
    *
@@ -299,12 +299,12 @@ export class OrchestrationContext {
    * }, { timeout: '10s' });
    * ```
    */
-  run<O>(name: string, fn: (ctx: ActivityContext) => O | PromiseLike<O>, options?: ActivityOptions): Future<O> {
+  run<O>(name: string, fn: (ctx: ActivityContext) => O | PromiseLike<O>, options?: InlineOptions): Future<O> {
     const scheduler = this.#scheduler;
     scheduler.assertRunning('run');
     checkName(name, 'activity name');
     checkInlineFunction(fn, name);
-    if (options !== undefined) checkActivityOptions(options, `activity '${name}'`);
+    if (options !== undefined) checkInlineOptions(options, `activity '${name}'`);
     const source = this.#host.sourceStacks ? captureSource() : undefined;
     return new InlineFuture<O>(scheduler, this.#schedule(name, null, recordedInline(options)), name, source, fn);
   }

@@ -11,7 +11,7 @@ import { PerdureError, RuntimeStateError } from './errors.ts';
 import { type InstanceEvent, Lane, type LaneHost } from './lane.ts';
 import { checkRuntimeLimits, DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from './limits.ts';
 import { checkLogger, consoleLogger, isLogged, LOG_LEVELS, type Logger, type LogLevel } from './logger.ts';
-import { bool, checkOptions, duration, finite, named, oneOf, type OptionTable, whole } from './options.ts';
+import { bool, checkOptions, duration, finite, listOfNames, named, oneOf, type OptionTable, whole } from './options.ts';
 import {
   defineOrchestration,
   type OrchestrationDefinition,
@@ -29,6 +29,11 @@ import type { TraceFields } from './trace.ts';
 export interface RuntimeOptions {
   /** Activity attempts that run at the same time, at most. Default 100. */
   activityConcurrency?: number;
+  /**
+   * Queues whose activities it runs: of its own orchestrations and, from other runtimes on the store, those that it has registered.
+   * Default `['default']`; `[]` runs none but inline ones.
+   */
+  queues?: readonly string[];
   /** Time after which the runtime lets the event loop in, ms. Default 5. */
   turnSliceMs?: number;
   /** Orchestrations whose generator is kept in memory, at most; others are replayed when they go on. Default 10 000. */
@@ -72,6 +77,7 @@ export interface RuntimeOptions {
 
 const OPTIONS: OptionTable = {
   activityConcurrency: whole(1, 1_000_000),
+  queues: listOfNames,
   turnSliceMs: finite(0.1, 60_000),
   cachedInstancesMax: whole(0, 0xffff_ffff),
   lease: duration(100),
@@ -329,9 +335,10 @@ export class Runtime {
   }
 
   #createNative(): NativeRuntime {
-    const { activityConcurrency = 100, cachedInstancesMax = 10_000, lease = '15s', workerName = 'perdure', logLevel = 'info' } = this.#options;
+    const { queues = ['default'], activityConcurrency = 100, cachedInstancesMax = 10_000, lease = '15s', workerName = 'perdure', logLevel = 'info' } = this.#options;
     const native = createRuntime(this.#port.store, {
       activityConcurrency,
+      queues,
       cachedInstancesMax,
       leaseMs: parseDuration(lease, 'lease'),
       workerName,

@@ -170,6 +170,42 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expectIntact(address.path);
   }, 60_000);
 
+  it(`neither those who offer tasks nor those who run them can lose one by being killed (seed ${SEED})`, async () => {
+    const { client, address } = store;
+    const log = logOf('tasks');
+    const random = seeded(SEED + 3);
+    const steps = 60;
+    const instances = Array.from({ length: 30 }, (_, i) => ({ id: `queued-${i}` }));
+    const options = { store: address, log, stepMs: 10 };
+    const owner = (name: string) => Worker.start({ ...options, name, runtime: { queues: [] } });
+    const runner = (name: string) => Worker.start({ ...options, name, runtime: { queues: ['far'], activityConcurrency: 8 } });
+    for (const { id } of instances) await client.startOrchestration(id, 'queued', { steps });
+    let [one, two] = [await owner('owner 0'), await runner('runner 0')];
+    for (let round = 1; round <= 6; round += 1) {
+      // What runs tasks owns instances too, and goes on with those of a killed owner.
+      await two.said('step', Math.floor(1 + random() * 20));
+      if (round % 2 === 0) {
+        await two.kill();
+        two = await runner(`runner ${round}`);
+      } else {
+        await one.kill();
+        one = await owner(`owner ${round}`);
+      }
+    }
+    for (const { id } of instances) {
+      expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: (steps * (steps + 1)) / 2 });
+      expect(historyViolations(await client.getHistory(id), 'Completed'), id).toEqual([]);
+    }
+    await one.stop();
+    await two.stop();
+    const begins = readEffects(log).filter(({ event }) => event === 'begin');
+    // A step begins again only where a runner was killed in it, or with its end on the way to the store: three times, eight at a time of each.
+    expect(begins.length - 30 * steps).toBeLessThanOrEqual(3 * (8 + 8));
+    expect(new Set(begins.map(({ key }) => key)).size).toBe(30 * steps);
+    expect([...workersOf(begins)].every((name) => name.startsWith('runner'))).toBe(true);
+    expectIntact(address.path);
+  }, 60_000);
+
   it('what a killed worker owned goes on at once in another that is alive', async () => {
     const { client, address } = store;
     const log = logOf('takeover');

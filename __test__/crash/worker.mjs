@@ -120,6 +120,22 @@ function registerFamily(runtime) {
   });
 }
 
+// Its activity is for a queue that only some of the workers serve.
+function registerQueued(runtime) {
+  runtime.registerActivity('queued', async (ctx, step) => {
+    effect('begin', ctx, step);
+    say({ type: 'step', id: ctx.instanceId });
+    await pause(stepMs);
+    effect('end', ctx, step);
+    return step;
+  });
+  runtime.registerOrchestration('queued', function* (ctx, { steps }) {
+    let sum = 0;
+    for (let step = 1; step <= steps; step += 1) sum += yield ctx.scheduleActivity('queued', step, { queue: 'far' });
+    return sum;
+  });
+}
+
 async function start(client, { name: orchestration, instances }) {
   for (const { id, input } of instances) {
     await client.startOrchestration(id, orchestration, input, { onConflict: 'return' });
@@ -140,6 +156,7 @@ const client = new Client(provider);
 const runtime = new Runtime(provider, { logLevel: 'warn', workerName: name, ...runtimeOptions });
 register(runtime);
 registerFamily(runtime);
+registerQueued(runtime);
 await runtime.start();
 
 process.on('message', (command) => {

@@ -20,9 +20,31 @@ pub struct ActivityOptions {
     /// How long an attempt may be silent, ms. `None`: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat_timeout_ms: Option<u64>,
+    /// Only workers that serve this queue run it. `None`: `default`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// Higher goes first where attempts wait.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub priority: i32,
     /// Its function is a closure of the orchestration: it runs only where that is in memory.
     #[serde(skip_serializing_if = "is_false")]
     pub inline: bool,
+}
+
+/// The queue of activities that name none.
+pub const DEFAULT_QUEUE: &str = "default";
+
+impl ActivityOptions {
+    /// The queue that it waits in.
+    #[must_use]
+    pub fn queue(&self) -> &str {
+        self.queue.as_deref().unwrap_or(DEFAULT_QUEUE)
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+pub(crate) const fn is_zero(number: &i32) -> bool {
+    *number == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]

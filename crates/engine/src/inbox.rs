@@ -130,7 +130,10 @@ impl Inbox {
             }
             Completion::Message(_) => None,
         };
-        self.activities.iter().filter_map(scheduled).collect()
+        let by_others = self.settled.iter().filter_map(|(_, (_, scheduled, settlement))| {
+            matches!(settlement, Settlement::Attempted { .. }).then_some(*scheduled)
+        });
+        self.activities.iter().filter_map(scheduled).chain(by_others).collect()
     }
 
     fn oldest<'a>(&self, awaited: &'a [Mailbox]) -> Option<&'a Mailbox> {

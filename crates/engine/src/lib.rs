@@ -29,13 +29,13 @@ mod record;
 mod tape;
 mod turn;
 
-pub use activity::{ActivityOptions, RetryPolicy};
+pub use activity::{ActivityOptions, DEFAULT_QUEUE, RetryPolicy};
 pub use command::Command;
 pub use engine::{Budget, Engine, Start};
 pub use event::{Event, Mailbox, Message, MessageBody, ParentLink, Payload};
 pub use ids::{EventId, ExecutionId, MessageSeq};
 pub use limits::{CANCEL_GRACE, Fault, LimitReached, Limits};
 pub use mismatch::{FieldDifference, Mismatch};
-pub use others::{ChildFailure, InstanceStart, Refusal, Settlement, ToOthers, TurnMessage, TurnStart};
+pub use others::{AttemptResult, ChildFailure, InstanceStart, Refusal, Settlement, ToOthers, TurnMessage, TurnStart};
 pub use record::{EventKind, EventRecord, RecordError};
 pub use turn::{ActivityTask, Awaited, Completion, Delivery, Effect, Outcome, Step, Terminal, TurnOutput, Waiting};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{EventId, Mailbox, Payload};
+use crate::{Completion, EventId, Mailbox, Payload};
 
 /// An instance that an execution starts: a child, which it hears of again, or a detached one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +74,113 @@ pub enum Settlement {
     Failed(ChildFailure, Payload),
     /// The start or the message was refused.
     Refused(Refusal),
+    /// An attempt of an activity is over that another worker ran.
+    Attempted {
+        /// Number of the attempt, from 1.
+        attempt: u32,
+        /// What came of it.
+        result: AttemptResult,
+    },
+}
+
+/// What came of an attempt of an activity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AttemptResult {
+    /// The function returned.
+    Completed(Payload),
+    /// It failed. Whether another attempt follows is decided by the execution that scheduled it.
+    Failed {
+        /// The error as the driver encoded it.
+        error: Payload,
+        /// The error's name, for `nonRetryable`.
+        error_name: String,
+        /// The error itself says that another attempt is useless.
+        non_retryable: bool,
+        /// The error itself says when to try again, ms from then.
+        retry_after_ms: Option<i64>,
+    },
+}
+
+/// What stores keep of the end of an attempt besides its payload.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AttemptDetails {
+    attempt: u32,
+    /// Only of a failed one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error_name: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    non_retryable: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<i64>,
+}
+
+impl AttemptResult {
+    /// Everything of the end of attempt number `attempt` but its payload, as JSON, for stores.
+    #[must_use]
+    pub fn details(&self, attempt: u32) -> String {
+        let mut details = AttemptDetails {
+            attempt,
+            error_name: None,
+            non_retryable: false,
+            retry_after_ms: None,
+        };
+        if let AttemptResult::Failed {
+            error_name,
+            non_retryable,
+            retry_after_ms,
+            ..
+        } = self
+        {
+            details.error_name = Some(error_name.clone());
+            (details.non_retryable, details.retry_after_ms) = (*non_retryable, *retry_after_ms);
+        }
+        serde_json::to_string(&details).expect("a struct of strings and numbers is always JSON")
+    }
+
+    /// The output, or the error.
+    #[must_use]
+    pub const fn payload(&self) -> &Payload {
+        match self {
+            AttemptResult::Completed(payload) | AttemptResult::Failed { error: payload, .. } => payload,
+        }
+    }
+
+    /// The attempt that [`details`](Self::details) and its payload tell of: its number, and what came of it. `None`: it is none.
+    #[must_use]
+    pub fn from_details(details: &str, payload: Payload) -> Option<(u32, Self)> {
+        let details: AttemptDetails = serde_json::from_str(details).ok()?;
+        let result = match details.error_name {
+            None => AttemptResult::Completed(payload),
+            Some(error_name) => AttemptResult::Failed {
+                error: payload,
+                error_name,
+                non_retryable: details.non_retryable,
+                retry_after_ms: details.retry_after_ms,
+            },
+        };
+        Some((details.attempt, result))
+    }
+
+    /// As it is told to the execution.
+    #[must_use]
+    pub fn into_completion(self, scheduled: EventId) -> Completion {
+        match self {
+            AttemptResult::Completed(output) => Completion::ActivityCompleted { scheduled, output },
+            AttemptResult::Failed {
+                error,
+                error_name,
+                non_retryable,
+                retry_after_ms,
+            } => Completion::AttemptFailed {
+                scheduled,
+                error,
+                error_name,
+                non_retryable,
+                retry_after_ms,
+            },
+        }
+    }
 }
 
 /// A start that goes with a turn.

@@ -118,13 +118,8 @@ struct InstanceStartMeta {
     version: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tags: Option<String>,
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::activity::is_zero")]
     priority: i32,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
-const fn is_zero(number: &i32) -> bool {
-    *number == 0
 }
 
 #[derive(Serialize, Deserialize)]

@@ -53,8 +53,10 @@ impl NativeRuntime {
     pub fn register(&self, kind: String, name: String, version: String) -> napi::Result<()> {
         match kind.as_str() {
             "orchestration" => self.inner.register(name, version).map_err(|e| thrown(&e)),
-            // An activity runs on the lane that scheduled it: nothing else has to know of it yet.
-            "activity" => Ok(()),
+            "activity" => {
+                self.inner.register_activity(name);
+                Ok(())
+            }
             other => Err(argument(format!(
                 "'orchestration' or 'activity' can be registered, not '{other}'"
             ))),

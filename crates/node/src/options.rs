@@ -22,7 +22,13 @@ pub(crate) fn parse(text: &str) -> napi::Result<RuntimeOptions> {
         "leaseMs",
         usize::try_from(defaults.lease.as_millis()).unwrap_or(usize::MAX),
     )?;
+    let queues = match &json["queues"] {
+        Value::Null => defaults.queues,
+        value => serde_json::from_value(value.clone())
+            .map_err(|_| argument(format!("the option queues must be a list of names, not {value}")))?,
+    };
     Ok(RuntimeOptions {
+        queues,
         activity_concurrency: count("activityConcurrency", defaults.activity_concurrency)?.max(1),
         cached_instances_max: count("cachedInstancesMax", defaults.cached_instances_max)?,
         lease: Duration::from_millis(lease_ms as u64),

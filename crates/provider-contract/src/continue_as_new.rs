@@ -161,6 +161,7 @@ pub async fn a_first_turn_can_continue(store: &Store) {
         history: Vec::new(),
         messages: MessagePage::default(),
         heartbeats: Vec::new(),
+        tasks: Vec::new(),
     };
     new.first_turn = Some(Box::new(continued(&unborn, &worker, text("2"), true)));
     let key = store.start(new).await;

@@ -1,4 +1,4 @@
-//! The behaviours that every provider shows: P1 to P11 of `perdure_provider`, and what the architecture asks of a store
+//! The behaviours that every provider shows: P1 to P12 of `perdure_provider`, and what the architecture asks of a store
 //! (sections 2, 4 and 6). One check for each, all listed in [`suite!`].
 //!
 //! A provider crate implements [`Fixture`] in a test file and expands the suite there:
@@ -28,6 +28,7 @@ pub mod release;
 pub mod starts;
 pub mod statuses;
 pub mod suspension;
+pub mod tasks;
 pub mod termination;
 pub mod turns;
 pub mod workers;
@@ -179,6 +180,21 @@ macro_rules! suite {
                 fences_off_the_former_owner,
                 resume_changes_nothing_else,
             }
+            tasks {
+                are_taken_by_a_worker_that_serves_their_queue,
+                are_not_taken_for_another_queue_or_activity,
+                come_by_priority_and_time,
+                the_end_of_one_is_told_to_its_instance,
+                the_end_of_one_wakes_its_instance,
+                fence_off_whoever_does_not_run_them,
+                can_be_withdrawn,
+                can_be_offered_again,
+                of_a_fenced_turn_are_not_offered,
+                go_with_a_termination,
+                of_a_former_execution_are_told_to_nobody,
+                keep_their_heartbeats,
+                of_an_ended_instance_are_told_to_nobody,
+            }
             termination {
                 ends_a_pending_instance,
                 ends_an_owned_instance_and_fences_off_its_owner,
@@ -254,6 +270,7 @@ mod tests {
             ("starts", include_str!("starts.rs")),
             ("statuses", include_str!("statuses.rs")),
             ("suspension", include_str!("suspension.rs")),
+            ("tasks", include_str!("tasks.rs")),
             ("termination", include_str!("termination.rs")),
             ("turns", include_str!("turns.rs")),
             ("workers", include_str!("workers.rs")),

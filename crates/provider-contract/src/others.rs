@@ -77,7 +77,7 @@ fn ending(instance: &AcquiredInstance, worker: &WorkerId, event: Event, status: 
 }
 
 impl Handle<'_> {
-    async fn did(&self, turn: TurnCommit) -> Others {
+    pub(crate) async fn did(&self, turn: TurnCommit) -> Others {
         match self.turn(turn).await {
             Outcome::Committed { others, .. } => others.map(|others| *others).unwrap_or_default(),
             other => panic!("the turn is committed, not {other:?}"),
@@ -148,6 +148,7 @@ pub async fn a_fenced_turn_does_nothing_to_others(store: &Store) {
         starts: vec![child(3, "never")],
         messages: vec![sent(4, "receiver", event("go", "1"))],
         cancelled: vec![EventId(2)],
+        ..ToOthers::default()
     };
     let stale = TurnCommit {
         next_event_id: EventId(9),
@@ -211,7 +212,7 @@ pub async fn messages_come_after_the_starts(store: &Store) {
     let to_others = ToOthers {
         starts: vec![child(3, "child")],
         messages: vec![sent(2, "child", event("go", "1"))],
-        cancelled: Vec::new(),
+        ..ToOthers::default()
     };
     store.did(doing(turn(&parent, &worker), to_others)).await;
     let taken = store.acquire_one(&worker).await;
@@ -233,6 +234,7 @@ pub async fn what_is_refused_is_told_to_the_instance(store: &Store) {
         ],
         messages: vec![sent(5, "nobody", event("go", "1")), sent(6, "ended", event("go", "1"))],
         cancelled: vec![EventId(77)],
+        ..ToOthers::default()
     };
     let did = store.did(doing(turn(&parent, &worker), to_others)).await;
     assert!(did.refused);

@@ -14,7 +14,8 @@ async fn terminated(store: Handle<'_>, key: InstanceKey, events: u64, owner: Opt
         Outcome::Terminated {
             key,
             owner,
-            receivers: Vec::new()
+            receivers: Vec::new(),
+            stopped: Vec::new()
         }
     );
     let status = store.status("a").await;

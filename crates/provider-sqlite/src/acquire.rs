@@ -94,14 +94,20 @@ fn collect(
     Ok(())
 }
 
+/// Whether anything is kept of an instance's activities.
+struct Kept {
+    heartbeats: bool,
+    tasks: bool,
+}
+
 /// Make the worker the owner. `None` when rows of the instance cannot be read: it is held with the reason, because one
 /// undecodable row must not keep all the others from being acquired.
 fn take(session: &mut Session<'_>, request: &Acquire, key: InstanceKey) -> Result<Option<AcquiredInstance>, Failure> {
-    let (mut instance, has_heartbeats) = session.query_one(
+    let (mut instance, kept) = session.query_one(
         "UPDATE instances SET owner = ?2, epoch = epoch + 1, wake_at = NULL
          WHERE key = ?1 AND owner IS NULL AND wake_at IS NOT NULL
          RETURNING id, name, version, parent_id, execution, epoch, next_event_id, turns,
-           EXISTS (SELECT 1 FROM heartbeats WHERE instance_key = ?1)",
+           EXISTS (SELECT 1 FROM heartbeats WHERE instance_key = ?1), EXISTS (SELECT 1 FROM tasks WHERE instance_key = ?1)",
         params![key.0, &*request.worker.0],
         |row| {
             let instance = AcquiredInstance {
@@ -117,11 +123,16 @@ fn take(session: &mut Session<'_>, request: &Acquire, key: InstanceKey) -> Resul
                 history: Vec::new(),
                 messages: MessagePage::default(),
                 heartbeats: Vec::new(),
+                tasks: Vec::new(),
             };
-            Ok((instance, row.get(8)?))
+            let kept = Kept {
+                heartbeats: row.get(8)?,
+                tasks: row.get(9)?,
+            };
+            Ok((instance, kept))
         },
     )?;
-    match load(session, request, &mut instance, has_heartbeats) {
+    match load(session, request, &mut instance, &kept) {
         Ok(()) => Ok(Some(instance)),
         Err(failure) if failure.is_undecodable() => {
             session.execute(
@@ -137,12 +148,7 @@ fn take(session: &mut Session<'_>, request: &Acquire, key: InstanceKey) -> Resul
     }
 }
 
-fn load(
-    session: &Session<'_>,
-    request: &Acquire,
-    instance: &mut AcquiredInstance,
-    has_heartbeats: bool,
-) -> Result<(), Failure> {
+fn load(session: &Session<'_>, request: &Acquire, instance: &mut AcquiredInstance, kept: &Kept) -> Result<(), Failure> {
     let history_page = request.history_page;
     let (key, execution) = (instance.key, instance.execution);
     instance.history = rows::history(session.connection(), key, execution, EventId::FIRST, history_page)?;
@@ -154,11 +160,18 @@ fn load(
         )));
     }
     instance.messages = inbox::of_instance(session.connection(), key, None, request.message_page)?;
-    if has_heartbeats {
+    if kept.heartbeats {
         instance.heartbeats = session.query_all(
             "SELECT scheduled, details FROM heartbeats WHERE instance_key = ?1 AND execution = ?2 ORDER BY scheduled",
             params![key.0, integer(execution.0)],
             |row| Ok((EventId(number(row, 0)?), row.get(1)?)),
+        )?;
+    }
+    if kept.tasks {
+        instance.tasks = session.query_all(
+            "SELECT event_id FROM tasks WHERE instance_key = ?1 AND execution = ?2 ORDER BY event_id",
+            params![key.0, integer(execution.0)],
+            |row| Ok(EventId(number(row, 0)?)),
         )?;
     }
     Ok(())

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox, Message, MessageSeq};
 use perdure_provider::{
-    Acquire, Acquired, ChangeListener, CommitDone, InstanceKey, InstanceStatus, MessagePage, NewWorker, Provider,
-    ProviderError, ProviderErrorKind, ProviderInfo, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, ChangeListener, CommitDone, InstanceKey, InstanceStatus, MessagePage, NewWorker,
+    Provider, ProviderError, ProviderErrorKind, ProviderInfo, TaskName, TaskRequest, Worker, WorkerId, Write,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -25,7 +25,7 @@ use crate::readers::Readers;
 use crate::session::Session;
 use crate::threads::spawn;
 use crate::writer::{self, Shared};
-use crate::{acquire, inbox, rows, status, worker};
+use crate::{acquire, inbox, rows, status, tasks, worker};
 
 /// Perdure's store in a SQLite file or in memory.
 ///
@@ -229,6 +229,19 @@ impl Provider for SqliteProvider {
 
     async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
         self.write(move |session| acquire::acquire(session, &request)).await
+    }
+
+    async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
+        // Most often there is none, which needs no transaction of the writer.
+        if request.limit == 0 || !self.read(tasks::any_wait).await? {
+            return Ok(AcquiredTasks::default());
+        }
+        self.write(move |session| tasks::acquire(session, &request)).await
+    }
+
+    async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError> {
+        let worker = worker.clone();
+        self.read(move |connection| tasks::of_worker(connection, &worker)).await
     }
 
     async fn read_history(

@@ -1,10 +1,11 @@
 //! Rows as types: what is read is checked, because another program may have changed it.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 
 use perdure_engine::{
-    ChildFailure, EventId, EventKind, EventRecord, ExecutionId, Mailbox, Message, MessageBody, MessageSeq, Refusal,
-    Settlement,
+    AttemptResult, ChildFailure, EventId, EventKind, EventRecord, ExecutionId, Mailbox, Message, MessageBody,
+    MessageSeq, Refusal, Settlement,
 };
 use perdure_provider::{InstanceKey, Status};
 use rusqlite::types::{Type, ValueRef};
@@ -112,8 +113,8 @@ pub(crate) fn mailbox_columns(mailbox: &Mailbox) -> (&'static str, &str) {
 #[derive(Default)]
 pub(crate) struct MessageColumns<'b> {
     pub(crate) kind: &'static str,
-    /// Of the mailbox, or why something was refused.
-    pub(crate) name: Option<&'b str>,
+    /// Of the mailbox, why something was refused, or the details of an attempt.
+    pub(crate) name: Option<Cow<'b, str>>,
     pub(crate) payload: Option<&'b str>,
     pub(crate) execution: Option<i64>,
     pub(crate) ref_id: Option<i64>,
@@ -124,7 +125,7 @@ impl<'b> MessageColumns<'b> {
         let (kind, name, payload) = match body {
             MessageBody::Mail { mailbox, payload } => {
                 let (kind, name) = mailbox_columns(mailbox);
-                (kind, Some(name), payload)
+                (kind, Some(name.into()), payload)
             }
             MessageBody::Cancel { reason } => ("Cancel", None, reason),
             MessageBody::Settled {
@@ -137,7 +138,10 @@ impl<'b> MessageColumns<'b> {
                     Settlement::Failed(ChildFailure::Failed, error) => ("ChildFailed", None, error),
                     Settlement::Failed(ChildFailure::Cancelled, error) => ("ChildCancelled", None, error),
                     Settlement::Failed(ChildFailure::Terminated, reason) => ("ChildTerminated", None, reason),
-                    Settlement::Refused(refusal) => ("Refused", Some(refusal.as_str()), &None),
+                    Settlement::Refused(refusal) => ("Refused", Some(refusal.as_str().into()), &None),
+                    Settlement::Attempted { attempt, result } => {
+                        ("Attempted", Some(result.details(*attempt).into()), result.payload())
+                    }
                 };
                 return Self {
                     kind,
@@ -183,6 +187,11 @@ fn body(row: &Row<'_>) -> rusqlite::Result<MessageBody> {
         "ChildCancelled" => Settlement::Failed(ChildFailure::Cancelled, payload()?),
         "ChildTerminated" => Settlement::Failed(ChildFailure::Terminated, payload()?),
         "Refused" => Settlement::Refused(word(row, 2, Refusal::parse)?),
+        "Attempted" => {
+            let payload = payload()?;
+            let (attempt, result) = word(row, 2, |details| AttemptResult::from_details(details, payload))?;
+            Settlement::Attempted { attempt, result }
+        }
         _ => return word(row, 1, |_| None),
     };
     Ok(MessageBody::Settled {

@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_children.sql"),
     include_str!("migrations/0003_heartbeats.sql"),
     include_str!("migrations/0004_unread.sql"),
+    include_str!("migrations/0005_tasks.sql"),
 ];
 
 /// First and last row of each tree, in the order in which the tree is kept.
@@ -34,6 +35,9 @@ const PROBES: &[&str] = &[
     "SELECT instance_key FROM messages INDEXED BY messages_instance ORDER BY instance_key LIMIT 1",
     "SELECT name FROM messages INDEXED BY messages_mailbox ORDER BY instance_key, kind, name LIMIT 1",
     "SELECT * FROM workers ORDER BY id LIMIT 1",
+    "SELECT * FROM tasks ORDER BY instance_key, execution, event_id LIMIT 1",
+    "SELECT name FROM tasks INDEXED BY tasks_due WHERE owner IS NULL ORDER BY queue LIMIT 1",
+    "SELECT owner FROM tasks INDEXED BY tasks_owner WHERE owner IS NOT NULL ORDER BY owner LIMIT 1",
     "SELECT * FROM heartbeats ORDER BY instance_key, execution, scheduled LIMIT 1",
 ];
 

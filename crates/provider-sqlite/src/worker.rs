@@ -46,13 +46,14 @@ pub(crate) fn is_registered(session: &Session<'_>, worker: &WorkerId) -> Result<
     Ok(row.is_some())
 }
 
-/// Remove a worker; what it owned is due at once, for others (P7).
+/// Remove a worker; what it owned or ran is due at once, for others (P7, P12).
 pub(crate) fn release(session: &mut Session<'_>, worker: &WorkerId) -> Result<u64, Failure> {
     session.execute("DELETE FROM workers WHERE id = ?1", params![&*worker.0])?;
     let released = session.execute(
         "UPDATE instances SET owner = NULL, wake_at = ?2 WHERE owner = ?1",
         params![&*worker.0, session.now_ms()],
     )?;
+    session.execute("UPDATE tasks SET owner = NULL WHERE owner = ?1", params![&*worker.0])?;
     Ok(released as u64)
 }
 

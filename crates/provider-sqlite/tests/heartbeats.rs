@@ -4,7 +4,7 @@ mod common;
 
 use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{
-    Epoch, Heartbeat, InstanceKey, NewInstance, NewWorker, Outcome, Provider, Terminate, WorkerId, Write,
+    Epoch, Heartbeat, InstanceKey, NewInstance, NewWorker, Outcome, Provider, Teller, Terminate, WorkerId, Write,
 };
 use rusqlite::Connection;
 
@@ -39,7 +39,7 @@ async fn a_termination_leaves_none() {
         Write::Heartbeat(Box::new(Heartbeat {
             key: InstanceKey(key),
             worker: worker.clone(),
-            epoch: Epoch(1),
+            by: Teller::Owner(Epoch(1)),
             execution: ExecutionId::FIRST,
             scheduled: EventId(2),
             details: Some("1".into()),

@@ -175,4 +175,6 @@ pub struct AcquiredInstance {
     pub messages: MessagePage,
     /// Kept details of heartbeats of the current execution's activities, by schedule.
     pub heartbeats: Vec<(EventId, String)>,
+    /// Schedules of the current execution's activities whose attempts are offered as tasks.
+    pub tasks: Vec<EventId>,
 }

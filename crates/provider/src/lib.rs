@@ -1,6 +1,6 @@
 //! What Perdure needs of a store: `trait Provider` and its types. It knows nothing of any SQL.
 //!
-//! Invariants that every provider keeps (checked by `perdure-provider-contract`, cited as P1 to P11):
+//! Invariants that every provider keeps (checked by `perdure-provider-contract`, cited as P1 to P12):
 //!
 //! - **P1** A batch of [`Write`]s is one transaction, or several; each write in it is atomic by itself, and outcomes come in order.
 //! - **P2** A [`TurnCommit`] is fenced by owner, epoch and next event id: a part that does not match changes nothing and is
@@ -17,11 +17,14 @@
 //!   stay; the history of the former execution can be read as before.
 //! - **P11** What a turn starts, sends and cancels is written with it, or nothing of either. The end of a child, however it comes, tells the
 //!   execution that started it, in the same commit; the end of an instance from outside cancels its children.
+//! - **P12** A task is there from the turn that offers it until that of its withdrawal, the end of its attempt, or the termination of its
+//!   instance. At most one worker runs it; with the worker it goes back. The end of an attempt is told to the execution once.
 
 mod clock;
 mod error;
 mod instance;
 mod provider;
+mod task;
 mod worker;
 mod write;
 
@@ -29,8 +32,9 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{ProviderError, ProviderErrorKind};
 pub use instance::{Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, InstanceStatus, MessagePage, Status};
 pub use provider::{ChangeListener, CommitDone, Provider, ProviderInfo};
+pub use task::{AcquiredTasks, Task, TaskDone, TaskName, TaskOffer, TaskRequest};
 pub use worker::{NewWorker, Worker, WorkerId};
 pub use write::{
     AfterTurn, Heartbeat, NewInstance, NewMessage, NextExecution, OnConflict, OtherMessage, OtherStart, Others,
-    Outcome, Receivers, StatusChange, Terminate, ToOthers, TurnCommit, Write,
+    Outcome, Receivers, StatusChange, Teller, Terminate, ToOthers, TurnCommit, Write,
 };

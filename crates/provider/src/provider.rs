@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox, Message, MessageSeq};
 
 use crate::{
-    Acquire, Acquired, InstanceKey, InstanceStatus, MessagePage, NewWorker, Outcome, ProviderError, Worker, WorkerId,
-    Write,
+    Acquire, Acquired, AcquiredTasks, InstanceKey, InstanceStatus, MessagePage, NewWorker, Outcome, ProviderError,
+    TaskName, TaskRequest, Worker, WorkerId, Write,
 };
 
 /// What is told when a batch is durable, or was not written. Called once, on a thread of the provider; it must not block.
@@ -59,6 +59,12 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Take due instances (P3, P4).
     async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError>;
+
+    /// Take due tasks of some queues and activities (P12).
+    async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError>;
+
+    /// The tasks that a worker runs.
+    async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError>;
 
     /// Up to `limit` events of an execution from event `from` on, in order.
     async fn read_history(

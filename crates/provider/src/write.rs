@@ -2,7 +2,7 @@
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq, Payload};
 
-use crate::{Epoch, InstanceKey, InstanceStatus, Status, WorkerId};
+use crate::{Epoch, InstanceKey, InstanceStatus, Status, TaskDone, TaskOffer, WorkerId};
 
 /// One write; atomic by itself.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub enum Write {
     Turn(Box<TurnCommit>),
     /// What a running activity told of its progress.
     Heartbeat(Box<Heartbeat>),
+    /// An attempt is over that this worker ran for another instance's.
+    TaskDone(Box<TaskDone>),
 }
 
 impl Write {
@@ -41,6 +43,7 @@ impl Write {
             Write::Message(_) | Write::Terminate(_) | Write::Resume { .. } => 0,
             Write::Turn(turn) => turn.payload_bytes(),
             Write::Heartbeat(heartbeat) => len(&heartbeat.details),
+            Write::TaskDone(done) => len(done.result.payload()),
         }
     }
 }
@@ -165,6 +168,10 @@ pub struct ToOthers {
     pub messages: Vec<OtherMessage>,
     /// Children of this execution to cancel, by the event that started them. One that has ended, or never was, is none.
     pub cancelled: Vec<EventId>,
+    /// Attempts for other workers. There is none of the same schedule.
+    pub offers: Vec<TaskOffer>,
+    /// Schedules whose offered attempts nobody waits for any more. One that is not there is none.
+    pub withdrawn: Vec<EventId>,
 }
 
 /// A start that goes with a turn.
@@ -187,21 +194,34 @@ pub struct OtherMessage {
     pub message: NewMessage,
 }
 
-/// The latest details of an open activity's heartbeats, kept for its next attempt.
+/// The latest details of an open activity's heartbeats, kept for its next attempt. Of a task the fence is its own: its worker and
+/// attempt.
 #[derive(Clone, Debug)]
 pub struct Heartbeat {
     /// The instance.
     pub key: InstanceKey,
-    /// Fence: its owner.
+    /// Fence: who tells.
     pub worker: WorkerId,
-    /// Fence: its epoch.
-    pub epoch: Epoch,
+    /// Fence: as what.
+    pub by: Teller,
     /// Fence: its execution.
     pub execution: ExecutionId,
     /// The activity's schedule.
     pub scheduled: EventId,
     /// They replace what was kept; `None`: nothing is kept from now on.
     pub details: Payload,
+}
+
+/// As what a worker tells of an activity's progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Teller {
+    /// As the owner of the instance, in this epoch.
+    Owner(Epoch),
+    /// As who runs this attempt, a task.
+    Runner {
+        /// Number of the attempt.
+        attempt: u32,
+    },
 }
 
 /// A change of the custom status.
@@ -282,6 +302,8 @@ pub enum Outcome {
         owner: Option<WorkerId>,
         /// Whoever got a message by that: its parent, its children.
         receivers: Receivers,
+        /// Those who run attempts that nobody waits for any more.
+        stopped: Vec<WorkerId>,
     },
     /// A suspended instance is due now.
     Resumed,
@@ -306,9 +328,14 @@ pub enum Outcome {
         /// What it did to other instances, if anything.
         others: Option<Box<Others>>,
     },
+    /// The end of an attempt was told to its instance, if that still waits.
+    Told {
+        /// The owner of the instance, if it was told.
+        receivers: Receivers,
+    },
     /// The details of a heartbeat are kept, or forgotten if it had none.
     Noted,
-    /// The fence of a turn or heartbeat (owner, epoch, execution, next event id) is not the store's; nothing of it was written.
+    /// The fence of a turn, heartbeat or end of an attempt (owner, epoch, execution, next event id) is not the store's; nothing of it was written.
     Fenced,
 }
 
@@ -324,4 +351,6 @@ pub struct Others {
     pub receivers: Receivers,
     /// A start or message was refused, and a message to the instance itself says so.
     pub refused: bool,
+    /// Those who run attempts that nobody waits for any more.
+    pub stopped: Vec<WorkerId>,
 }

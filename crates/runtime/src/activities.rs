@@ -1,18 +1,17 @@
 //! Activities of the instances that this worker owns: those that run, those that wait for a slot, those that wait for their retry.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use perdure_engine::{ActivityTask, EventId, Payload};
-use perdure_provider::InstanceKey;
+use perdure_engine::{ActivityTask, EventId, ExecutionId, Payload};
+use perdure_provider::{InstanceKey, TaskName};
 
 use crate::alarms::{AlarmId, Alarms};
 use crate::instance::Instance;
 use crate::session::Alarm;
-
-/// Names of attempts given up that may stay in the queue before it is swept.
-const QUEUE_SLACK: usize = 64;
+use crate::tasks::Borrowed;
 
 /// Name of one attempt of an activity between the runtime and its host; never used again within a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,10 +46,50 @@ impl AbortReason {
     }
 }
 
+/// Who waits for an attempt.
+#[derive(Clone)]
+pub(crate) enum Origin {
+    /// An instance of this worker.
+    Instance(Arc<Instance>),
+    /// Whoever owns the instance of a task.
+    Task(Arc<Borrowed>),
+}
+
+impl Origin {
+    pub(crate) fn key(&self) -> InstanceKey {
+        match self {
+            Origin::Instance(instance) => instance.key(),
+            Origin::Task(borrowed) => borrowed.task.key,
+        }
+    }
+
+    pub(crate) fn execution(&self) -> ExecutionId {
+        match self {
+            Origin::Instance(instance) => instance.execution,
+            Origin::Task(borrowed) => borrowed.task.execution,
+        }
+    }
+
+    pub(crate) fn instance_id(&self) -> &str {
+        match self {
+            Origin::Instance(instance) => &instance.id,
+            Origin::Task(borrowed) => &borrowed.instance_id,
+        }
+    }
+
+    /// Name of the orchestration.
+    pub(crate) fn orchestration(&self) -> &str {
+        match self {
+            Origin::Instance(instance) => &instance.name,
+            Origin::Task(borrowed) => &borrowed.orchestration,
+        }
+    }
+}
+
 /// One attempt.
 #[derive(Clone)]
 pub(crate) struct Attempt {
-    pub(crate) instance: Arc<Instance>,
+    pub(crate) origin: Origin,
     pub(crate) task: Arc<ActivityTask>,
     pub(crate) number: u32,
     /// What the activity told last of its progress, in an earlier attempt.
@@ -83,7 +122,8 @@ pub(crate) struct Activities {
     closed: bool,
     entries: HashMap<ActivityToken, Entry>,
     by_schedule: BTreeMap<(InstanceKey, EventId), ActivityToken>,
-    queue: VecDeque<ActivityToken>,
+    /// Those that wait for a slot, by priority and then as they came.
+    queue: BTreeSet<(Reverse<i32>, ActivityToken)>,
 }
 
 impl Activities {
@@ -95,14 +135,14 @@ impl Activities {
             closed: false,
             entries: HashMap::new(),
             by_schedule: BTreeMap::new(),
-            queue: VecDeque::new(),
+            queue: BTreeSet::new(),
         }
     }
 
     /// Take an attempt in, to be admitted now or, when it is `delayed` until a time, by [`due`](Self::due). `false`: it is here
     /// already (its instance was loaded again).
     pub(crate) fn add(&mut self, token: ActivityToken, attempt: Attempt, delayed: Option<i64>) -> bool {
-        let schedule = (attempt.instance.key(), attempt.task.scheduled);
+        let schedule = (attempt.origin.key(), attempt.task.scheduled);
         if self.by_schedule.contains_key(&schedule) {
             return false;
         }
@@ -114,10 +154,10 @@ impl Activities {
         };
         let at_ms = delayed.or(attempt.task.deadline_ms);
         let alarm = at_ms.map(|at_ms| self.alarms.set(at_ms, Alarm::Attempt(token)));
-        self.entries.insert(token, Entry { attempt, place, alarm });
         if delayed.is_none() {
-            self.queue.push_back(token);
+            self.queue.insert(waiting(token, &attempt));
         }
+        self.entries.insert(token, Entry { attempt, place, alarm });
         true
     }
 
@@ -130,10 +170,11 @@ impl Activities {
                 entry.place = Place::Queued;
                 let deadline_ms = entry.attempt.task.deadline_ms;
                 entry.alarm = deadline_ms.map(|at_ms| self.alarms.set(at_ms, Alarm::Attempt(token)));
-                self.queue.push_back(token);
+                self.queue.insert(waiting(token, &entry.attempt));
                 None
             }
             Place::Queued if !self.closed && entry.alarm.take().is_some() => {
+                self.queue.remove(&waiting(token, &entry.attempt));
                 entry.place = Place::Admitted;
                 self.used += 1;
                 Some(token)
@@ -145,10 +186,8 @@ impl Activities {
     /// The next attempt that gets a slot.
     pub(crate) fn admit(&mut self) -> Option<ActivityToken> {
         while !self.closed && self.used < self.slots {
-            let token = self.queue.pop_front()?;
-            if let Some(entry) = self.entries.get_mut(&token)
-                && entry.place == Place::Queued
-            {
+            let (_, token) = self.queue.pop_first()?;
+            if let Some(entry) = self.entries.get_mut(&token) {
                 entry.place = Place::Admitted;
                 self.used += 1;
                 if let Some(alarm) = entry.alarm.take() {
@@ -169,14 +208,13 @@ impl Activities {
     pub(crate) fn remove(&mut self, token: ActivityToken) -> Option<Attempt> {
         let entry = self.entries.remove(&token)?;
         self.by_schedule
-            .remove(&(entry.attempt.instance.key(), entry.attempt.task.scheduled));
+            .remove(&(entry.attempt.origin.key(), entry.attempt.task.scheduled));
         self.used -= usize::from(entry.place == Place::Admitted);
         if let Some(alarm) = entry.alarm {
             self.alarms.cancel(alarm);
         }
-        // Attempts given up before they had a slot must not pile up behind one that never ends.
-        if self.queue.len() > 2 * self.entries.len() + QUEUE_SLACK {
-            self.queue.retain(|token| self.entries.contains_key(token));
+        if entry.place == Place::Queued {
+            self.queue.remove(&waiting(token, &entry.attempt));
         }
         Some(entry.attempt)
     }
@@ -213,7 +251,7 @@ impl Activities {
     fn is_of(&self, token: ActivityToken, instance: &Instance) -> bool {
         self.entries
             .get(&token)
-            .is_some_and(|entry| entry.attempt.instance.token == instance.token)
+            .is_some_and(|entry| matches!(&entry.attempt.origin, Origin::Instance(of) if of.token == instance.token))
     }
 
     /// Admit nothing more.
@@ -236,6 +274,20 @@ impl Activities {
         admitted
     }
 
+    /// How many more attempts could have a slot at once.
+    pub(crate) fn room(&self) -> usize {
+        self.slots.saturating_sub(self.entries.len())
+    }
+
+    /// The tasks among them.
+    pub(crate) fn borrowed(&self) -> Vec<TaskName> {
+        let tasks = self.entries.values().filter_map(|entry| match &entry.attempt.origin {
+            Origin::Task(borrowed) => Some(borrowed.task),
+            Origin::Instance(_) => None,
+        });
+        tasks.collect()
+    }
+
     /// Attempts that have a slot.
     pub(crate) fn running(&self) -> usize {
         self.used
@@ -245,6 +297,11 @@ impl Activities {
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
+}
+
+/// Its place among those that wait: tokens rise.
+fn waiting(token: ActivityToken, attempt: &Attempt) -> (Reverse<i32>, ActivityToken) {
+    (Reverse(attempt.task.options.priority), token)
 }
 
 #[cfg(test)]
@@ -278,6 +335,7 @@ mod tests {
             history: vec![EventRecord::new(EventId::FIRST, 0, started)],
             messages: MessagePage::default(),
             heartbeats: Vec::new(),
+            tasks: Vec::new(),
         };
         Instance::new(Token(token), acquired, &RuntimeOptions::default())
             .ok()
@@ -293,7 +351,7 @@ mod tests {
             deadline_ms: None,
         };
         Attempt {
-            instance: Arc::clone(instance),
+            origin: Origin::Instance(Arc::clone(instance)),
             task: Arc::new(task),
             number: 1,
             last_heartbeat: None,
@@ -352,7 +410,7 @@ mod tests {
             }
         }
         assert_eq!(activities.len(), 1);
-        assert!(activities.queue.len() <= QUEUE_SLACK + 2);
+        assert_eq!(activities.queue.len(), 0);
     }
 
     #[test]

@@ -8,15 +8,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::MutexGuard;
-use perdure_engine::{Engine, EventId, EventKind, EventRecord, Payload};
-use perdure_provider::{Heartbeat, Outcome, ProviderError, ProviderErrorKind, Write};
+use perdure_engine::{EventId, EventKind, EventRecord, Payload};
+use perdure_provider::{Heartbeat, Outcome, ProviderError, ProviderErrorKind, Teller, Write};
 use perdure_scheduler::State;
 
-use crate::activities::{ActivityToken, Attempt};
+use crate::activities::{ActivityToken, Attempt, Origin};
 use crate::alarms::{AlarmId, Alarms};
 use crate::committer::Patience;
-use crate::instance::{Core, Instance};
+use crate::instance::Core;
 use crate::job::Level;
 use crate::options::HEARTBEAT_INTERVAL_MS;
 use crate::session::{Alarm, Session};
@@ -159,54 +158,71 @@ impl Session {
     /// A running attempt tells of its progress.
     pub(crate) fn heartbeat(self: &Arc<Self>, token: ActivityToken, details: String) {
         let attempt = self.activities.lock().get(token).cloned();
-        let Some(Attempt { instance, task, .. }) = attempt else {
+        let Some(Attempt { origin, task, .. }) = attempt else {
             return;
         };
-        let mut core = instance.lock();
+        let scheduled = task.scheduled;
         // What a turn has given up is told to stop only when that is durable.
-        let is_over = |engine: &Engine| !engine.may_await_activity(task.scheduled);
-        if core.process.state() == State::Complete || core.engine.as_ref().is_some_and(is_over) {
+        let is_over = |core: &Core| {
+            let engine = core.engine.as_ref();
+            engine.is_some_and(|engine| !engine.may_await_activity(scheduled))
+        };
+        if matches!(&origin, Origin::Instance(instance) if is_over(&instance.lock())) {
             return;
         }
-        let write = core.heartbeats.tell(task.scheduled, details);
-        self.write_heartbeat(&instance, core, task.scheduled, write);
+        self.beat(&origin, scheduled, |heartbeats| heartbeats.tell(scheduled, details));
     }
 
     /// An activity that has written may write again.
-    pub(crate) fn heartbeat_rested(self: &Arc<Self>, instance: &Arc<Instance>, scheduled: EventId, alarm: AlarmId) {
-        let mut core = instance.lock();
-        let write = core.heartbeats.rested(scheduled, alarm);
-        self.write_heartbeat(instance, core, scheduled, write);
+    pub(crate) fn heartbeat_rested(self: &Arc<Self>, origin: &Origin, scheduled: EventId, alarm: AlarmId) {
+        self.beat(origin, scheduled, |heartbeats| heartbeats.rested(scheduled, alarm));
     }
 
-    fn write_heartbeat(
+    /// Do something to the heartbeats that an attempt belongs to, and write what is to be written then.
+    fn beat(
         self: &Arc<Self>,
-        instance: &Arc<Instance>,
-        core: MutexGuard<'_, Core>,
+        origin: &Origin,
         scheduled: EventId,
-        write: Option<Payload>,
+        change: impl FnOnce(&mut Heartbeats) -> Option<Payload>,
     ) {
-        let Some(details) = write else { return };
+        let (write, by) = match origin {
+            Origin::Instance(instance) => {
+                let mut core = instance.lock();
+                if core.process.state() == State::Complete {
+                    return;
+                }
+                (change(&mut core.heartbeats), Teller::Owner(core.epoch))
+            }
+            Origin::Task(borrowed) => {
+                let attempt = borrowed.task.attempt;
+                (change(&mut borrowed.heartbeats.lock()), Teller::Runner { attempt })
+            }
+        };
+        if let Some(details) = write {
+            self.write_heartbeat(origin.clone(), by, scheduled, details);
+        }
+    }
+
+    fn write_heartbeat(self: &Arc<Self>, origin: Origin, by: Teller, scheduled: EventId, details: Payload) {
         let heartbeat = Heartbeat {
-            key: instance.key(),
+            key: origin.key(),
             worker: self.worker.clone(),
-            epoch: core.epoch,
-            execution: instance.execution,
+            by,
+            execution: origin.execution(),
             scheduled,
             details,
         };
-        drop(core);
-        let (this, instance) = (Arc::clone(self), Arc::clone(instance));
+        let this = Arc::clone(self);
         self.shared.store.committer.submit(
             Write::Heartbeat(Box::new(heartbeat)),
             Patience::Endless,
-            Box::new(move |answer| this.heartbeat_written(&instance, scheduled, answer)),
+            Box::new(move |answer| this.heartbeat_written(&origin, scheduled, answer)),
         );
     }
 
     fn heartbeat_written(
         self: &Arc<Self>,
-        instance: &Arc<Instance>,
+        origin: &Origin,
         scheduled: EventId,
         answer: Result<Outcome, ProviderError>,
     ) {
@@ -217,18 +233,16 @@ impl Session {
             Err(error) if error.kind == ProviderErrorKind::Closed => return,
             Err(error) => self.shared.log(
                 Level::Warn,
-                format!("a heartbeat of instance '{}' could not be stored: {error}", instance.id),
+                format!(
+                    "a heartbeat of instance '{}' could not be stored: {error}",
+                    origin.instance_id()
+                ),
             ),
         }
-        let mut core = instance.lock();
-        if core.process.state() == State::Complete {
-            return;
-        }
         let rest = || {
-            let alarm = Alarm::Heartbeat(Arc::downgrade(instance), scheduled);
+            let alarm = Alarm::Heartbeat(origin.clone(), scheduled);
             self.alarms.set(self.now_ms() + HEARTBEAT_INTERVAL_MS, alarm)
         };
-        let write = core.heartbeats.written(scheduled, rest);
-        self.write_heartbeat(instance, core, scheduled, write);
+        self.beat(origin, scheduled, |heartbeats| heartbeats.written(scheduled, rest));
     }
 }

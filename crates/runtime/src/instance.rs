@@ -1,6 +1,6 @@
 //! One instance that this worker owns.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -63,6 +63,8 @@ pub(crate) struct Core {
     pub(crate) backlog: Backlog,
     /// What its open activities have told of their progress.
     pub(crate) heartbeats: Heartbeats,
+    /// Its open activities that other workers run.
+    pub(crate) offered: BTreeSet<EventId>,
     /// Its start, which is written with its first turn.
     pub(crate) start: Option<PendingStart>,
 }
@@ -86,6 +88,7 @@ impl Instance {
             history,
             messages,
             heartbeats,
+            tasks,
         } = acquired;
         let complete = history.last().is_some_and(|last| last.event_id.next() == next_event_id);
         let engine = Engine::new(Start {
@@ -111,6 +114,7 @@ impl Instance {
             seen: MessageSeq(0),
             backlog: Backlog::default(),
             heartbeats: Heartbeats::stored(heartbeats),
+            offered: tasks.into_iter().collect(),
             start: None,
         };
         core.take_messages(messages, 0);

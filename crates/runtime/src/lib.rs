@@ -27,6 +27,7 @@ mod starting;
 mod status;
 mod store;
 mod table;
+mod tasks;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use perdure_engine::{Budget, Limits};
+use perdure_engine::{Budget, DEFAULT_QUEUE, Limits};
 
 /// Options of a runtime.
 #[derive(Clone, Debug)]
@@ -15,6 +15,8 @@ pub struct RuntimeOptions {
     pub lease: Duration,
     /// The user's name for the worker.
     pub worker_name: String,
+    /// Queues whose activities it runs.
+    pub queues: Vec<String>,
     /// Budget of a turn.
     pub budget: Budget,
     /// How large an execution may grow.
@@ -28,6 +30,7 @@ impl Default for RuntimeOptions {
             cached_instances_max: 10_000,
             lease: Duration::from_secs(15),
             worker_name: String::new(),
+            queues: vec![DEFAULT_QUEUE.to_owned()],
             budget: Budget::default(),
             limits: Limits::default(),
         }

@@ -45,6 +45,7 @@ pub(crate) fn prepare(
             .map(|message| other_message(message, now))
             .collect(),
         cancelled,
+        ..provider::ToOthers::default()
     };
     (Box::new(to_others), claimed)
 }
@@ -137,6 +138,7 @@ pub(crate) fn written(session: &Arc<Session>, claimed: Claimed, others: Others) 
                 history: vec![new.first_event],
                 messages: provider::MessagePage::default(),
                 heartbeats: Vec::new(),
+                tasks: Vec::new(),
             }),
             (_, Outcome::Started { .. }) => left = true,
             _ => {}
@@ -147,4 +149,7 @@ pub(crate) fn written(session: &Arc<Session>, claimed: Claimed, others: Others) 
         store.work_is_due();
     }
     store.told(&others.receivers);
+    if !others.stopped.is_empty() {
+        store.look_at_tasks();
+    }
 }

@@ -1,16 +1,19 @@
 //! What a runtime can run.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-/// Orchestrations by name, each with its versions.
+/// Orchestrations by name, each with its versions, and names of activities.
 #[derive(Debug, Default)]
-pub(crate) struct Registry(HashMap<String, Vec<String>>);
+pub(crate) struct Registry {
+    orchestrations: HashMap<String, Vec<String>>,
+    activities: BTreeSet<String>,
+}
 
 impl Registry {
     /// `false`: that name and version is registered already.
     pub(crate) fn add(&mut self, name: String, version: String) -> bool {
-        let versions = self.0.entry(name).or_default();
+        let versions = self.orchestrations.entry(name).or_default();
         if versions.contains(&version) {
             return false;
         }
@@ -20,20 +23,28 @@ impl Registry {
     }
 
     pub(crate) fn has(&self, name: &str, version: &str) -> bool {
-        self.0
+        self.orchestrations
             .get(name)
             .is_some_and(|versions| versions.iter().any(|v| v == version))
     }
 
     pub(crate) fn highest(&self, name: &str) -> Option<&str> {
-        self.0
+        self.orchestrations
             .get(name)
             .and_then(|versions| versions.last())
             .map(String::as_str)
     }
 
+    pub(crate) fn add_activity(&mut self, name: String) {
+        self.activities.insert(name);
+    }
+
+    pub(crate) fn activities(&self) -> Vec<String> {
+        self.activities.iter().cloned().collect()
+    }
+
     pub(crate) fn all(&self) -> Vec<(String, String)> {
-        self.0
+        self.orchestrations
             .iter()
             .flat_map(|(name, versions)| versions.iter().map(|v| (name.clone(), v.clone())))
             .collect()

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use perdure_engine::{Awaited, Command, Completion, EventId, Outcome, Payload};
+use perdure_engine::{AttemptResult, Awaited, Command, EventId, Outcome, Payload};
 
-use crate::activities::{AbortReason, ActivityToken};
+use crate::activities::{AbortReason, ActivityToken, Origin};
 use crate::error::RuntimeError;
 use crate::instance::Token;
 use crate::job::{ActivityJob, Host, Job, Level, Queued};
@@ -116,6 +116,14 @@ impl Runtime {
             session.due_at(0);
         }
         Ok(())
+    }
+
+    /// Say that this host can run an activity.
+    pub fn register_activity(&self, name: String) {
+        self.shared.registry.lock().add_activity(name);
+        if let Some(session) = self.session() {
+            session.tasks_wanted.notify_one();
+        }
     }
 
     /// Register a worker and begin to take work. Returns the worker's id.
@@ -279,7 +287,12 @@ impl Runtime {
         let session = self.session()?;
         let activities = session.activities.lock();
         let attempt = activities.get(token)?;
-        let (instance, task) = (&attempt.instance, &attempt.task);
+        let task = &attempt.task;
+        let origin = &attempt.origin;
+        let owner = match origin {
+            Origin::Instance(instance) => Some(instance.token),
+            Origin::Task(_) => None,
+        };
         let options = &task.options;
         let total_timeout = options.total_timeout_ms.zip(task.deadline_ms);
         Some(ActivityJob {
@@ -291,10 +304,10 @@ impl Runtime {
             total_timeout: total_timeout.map(|(total, deadline)| (total, deadline.saturating_sub(session.now_ms()))),
             heartbeat_timeout_ms: options.heartbeat_timeout_ms,
             last_heartbeat: attempt.last_heartbeat.clone(),
-            inline: options.inline.then_some(instance.token),
-            instance_id: instance.id.clone(),
-            execution: instance.execution.0,
-            orchestration: instance.name.clone(),
+            inline: owner.filter(|_| options.inline),
+            instance_id: origin.instance_id().to_owned(),
+            execution: origin.execution().0,
+            orchestration: origin.orchestration().to_owned(),
             scheduled: task.scheduled,
         })
     }
@@ -449,7 +462,7 @@ impl Runtime {
     /// An attempt succeeded. `true`: the lane was parked and has work now; the caller must drain it.
     pub fn complete_activity(&self, token: ActivityToken, output: Payload) -> bool {
         self.session()
-            .is_some_and(|s| s.settle(token, |scheduled| Completion::ActivityCompleted { scheduled, output }))
+            .is_some_and(|s| s.settle(token, AttemptResult::Completed(output)))
     }
 
     /// An attempt failed. `true`: the lane was parked and has work now; the caller must drain it.
@@ -461,13 +474,15 @@ impl Runtime {
             retry_after_ms,
         } = failure;
         self.session().is_some_and(|s| {
-            s.settle(token, |scheduled| Completion::AttemptFailed {
-                scheduled,
-                error,
-                error_name,
-                non_retryable,
-                retry_after_ms,
-            })
+            s.settle(
+                token,
+                AttemptResult::Failed {
+                    error,
+                    error_name,
+                    non_retryable,
+                    retry_after_ms,
+                },
+            )
         })
     }
 }

@@ -5,11 +5,11 @@
 //! Lock order: table, then starting, then an instance's core, then activities. A lane and the alarms may be called with any of them locked; the
 //! committer, whose provider may answer at once, with none.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
-use perdure_engine::{Completion, Effect, Engine, EventId, MessageSeq};
+use perdure_engine::{AttemptResult, Completion, Effect, Engine, EventId, MessageSeq};
 use perdure_provider::{
     AcquiredInstance, AfterTurn, InstanceKey, MessagePage, NewInstance, NextExecution, Outcome, ProviderError, Status,
     TurnCommit, WorkerId, Write,
@@ -18,7 +18,7 @@ use perdure_scheduler::{Class, State};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use crate::activities::{AbortReason, Activities, ActivityToken, Attempt};
+use crate::activities::{AbortReason, Activities, ActivityToken, Attempt, Origin};
 use crate::alarms::Alarms;
 use crate::committer::{Patience, WriteDone};
 use crate::heartbeats::Heartbeats;
@@ -38,7 +38,7 @@ pub(crate) enum Alarm {
     /// The time has come for an attempt that waits: to begin, or to be over.
     Attempt(ActivityToken),
     /// An activity's heartbeats may be written again.
-    Heartbeat(Weak<Instance>, EventId),
+    Heartbeat(Origin, EventId),
 }
 
 pub(crate) struct Session {
@@ -53,6 +53,11 @@ pub(crate) struct Session {
     pub(crate) next_acquire_ms: Mutex<Option<i64>>,
     pub(crate) acquire_wanted: Notify,
     pub(crate) inbox_wanted: Notify,
+    pub(crate) tasks_wanted: Notify,
+    /// Tasks may wait in the store for a slot here.
+    pub(crate) wants_room: AtomicBool,
+    /// Ends of tasks that are being written.
+    pub(crate) reporting: AtomicUsize,
     /// Takes no new work; see [`Runtime::shutdown`](crate::Runtime::shutdown).
     draining: AtomicBool,
     ended: AtomicBool,
@@ -78,6 +83,9 @@ impl Session {
             next_acquire_ms: Mutex::new(Some(0)),
             acquire_wanted: Notify::new(),
             inbox_wanted: Notify::new(),
+            tasks_wanted: Notify::new(),
+            wants_room: AtomicBool::new(false),
+            reporting: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             drained: Notify::new(),
@@ -227,7 +235,7 @@ impl Session {
                     not_before_ms,
                 } => {
                     let attempt = Attempt {
-                        instance: Arc::clone(instance),
+                        origin: Origin::Instance(Arc::clone(instance)),
                         last_heartbeat: heartbeats.latest(task.scheduled),
                         task,
                         number: attempt,
@@ -248,7 +256,7 @@ impl Session {
     }
 
     /// An attempt is over. Called on the lane's thread. `true`: the lane was parked and has work now.
-    pub(crate) fn settle(self: &Arc<Self>, token: ActivityToken, result: impl FnOnce(EventId) -> Completion) -> bool {
+    pub(crate) fn settle(self: &Arc<Self>, token: ActivityToken, result: AttemptResult) -> bool {
         let lane = &self.shared.lane;
         let mut drain = false;
         let attempt = {
@@ -259,17 +267,24 @@ impl Session {
             }
             attempt
         };
-        if let Some(attempt) = attempt
-            && let Some(turn) = self.notified(&attempt.instance, Some(result(attempt.task.scheduled)))
-        {
-            drain |= lane.push_quietly(Class::First, turn);
+        match attempt.map(|attempt| (attempt.origin, attempt.task.scheduled)) {
+            Some((Origin::Instance(instance), scheduled)) => {
+                if let Some(turn) = self.notified(&instance, Some(result.into_completion(scheduled))) {
+                    drain |= lane.push_quietly(Class::First, turn);
+                }
+            }
+            Some((Origin::Task(borrowed), _)) => self.report(&borrowed, result),
+            None => {}
+        }
+        if self.wants_room.load(Ordering::Acquire) {
+            self.tasks_wanted.notify_one();
         }
         self.tell_drained();
         drain
     }
 
     /// Give attempts that wait the slots that are free.
-    fn admit(&self, activities: &mut Activities) {
+    pub(crate) fn admit(&self, activities: &mut Activities) {
         while let Some(token) = activities.admit() {
             self.shared.lane.push(Class::Later, Queued::Activity(token));
         }
@@ -292,11 +307,7 @@ impl Session {
                     }
                     self.admit(&mut activities);
                 }
-                (id, Alarm::Heartbeat(instance, scheduled)) => {
-                    if let Some(instance) = instance.upgrade() {
-                        self.heartbeat_rested(&instance, scheduled, id);
-                    }
-                }
+                (id, Alarm::Heartbeat(origin, scheduled)) => self.heartbeat_rested(&origin, scheduled, id),
             }
         }
     }
@@ -381,6 +392,7 @@ impl Session {
             history: vec![next.first_event],
             messages: MessagePage::default(),
             heartbeats: Vec::new(),
+            tasks: Vec::new(),
         };
         self.insert_after(next, seen);
         self.table.lock().remove(instance);
@@ -470,7 +482,8 @@ impl Session {
         // Each lock by itself: they would be taken in the wrong order.
         let running = self.activities.lock().running();
         let waits = |instance: &Arc<Instance>| matches!(instance.lock().process.state(), State::Idle | State::Complete);
-        running == 0 && self.starting.lock().len() == 0 && self.table.lock().owned().all(waits)
+        let reporting = self.reporting.load(Ordering::Acquire);
+        running + reporting == 0 && self.starting.lock().len() == 0 && self.table.lock().owned().all(waits)
     }
 
     pub(crate) fn tell_drained(&self) {
@@ -574,5 +587,9 @@ impl LocalWorker for Session {
 
     fn look_for_work(&self) {
         self.due_at(0);
+    }
+
+    fn look_at_tasks(&self) {
+        self.tasks_wanted.notify_one();
     }
 }

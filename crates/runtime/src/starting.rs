@@ -91,6 +91,7 @@ impl Session {
             history: vec![new.first_event.clone()],
             messages: MessagePage::default(),
             heartbeats: Vec::new(),
+            tasks: Vec::new(),
         };
         let start = PendingStart {
             start: Some((new, done)),

@@ -67,6 +67,8 @@ pub(crate) trait LocalWorker: Send + Sync {
     fn look_for_messages(&self);
     /// Instances may be due.
     fn look_for_work(&self);
+    /// Tasks may have been offered or withdrawn.
+    fn look_at_tasks(&self);
 }
 
 /// An opened store.
@@ -100,6 +102,7 @@ impl Store {
                 for worker in store.workers() {
                     worker.look_for_messages();
                     worker.look_for_work();
+                    worker.look_at_tasks();
                 }
             }
         }));
@@ -225,8 +228,16 @@ impl Store {
         });
         let this = Arc::clone(self);
         self.write(write, move |outcome| match outcome {
-            Ok(Outcome::Terminated { key, receivers, .. }) => {
+            Ok(Outcome::Terminated {
+                key,
+                receivers,
+                stopped,
+                ..
+            }) => {
                 this.told(&receivers);
+                if !stopped.is_empty() {
+                    this.look_at_tasks();
+                }
                 for worker in this.workers() {
                     worker.terminated(key);
                 }
@@ -355,6 +366,13 @@ impl Store {
             if receivers.iter().flatten().any(|owner| owner == worker.worker()) {
                 worker.look_for_messages();
             }
+        }
+    }
+
+    /// Tasks were offered or withdrawn.
+    pub(crate) fn look_at_tasks(&self) {
+        for worker in self.workers() {
+            worker.look_at_tasks();
         }
     }
 

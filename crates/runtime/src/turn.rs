@@ -22,6 +22,7 @@ use crate::options::HOLD_TIMER_MS;
 use crate::others::{self, Claimed};
 use crate::report::Report;
 use crate::session::{Alarm, Session};
+use crate::tasks;
 
 /// What the code of a turn is handed next.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,6 +114,8 @@ pub(crate) fn end(turn: Turn) {
         output.effects.retain(|effect| !runs(effect));
         core.reloaded = false;
     }
+    let division = tasks::divide(&session, &mut core.offered, &mut output);
+    let offered = core.offered.len();
     let after = match output.waiting {
         Waiting::History { from } => {
             debug_assert!(output.is_empty(), "a replay stores nothing");
@@ -126,15 +129,18 @@ pub(crate) fn end(turn: Turn) {
             (Some(status), _) => AfterTurn::End { status },
             (None, next) => AfterTurn::ContinueAsNew(Box::new(next.expect("it continued as new"))),
         },
+        // Those that others run are theirs to tell of.
         Waiting::Outside {
-            open_activities: 0,
+            open_activities,
             timer_at_ms,
-        } if timer_at_ms.is_none_or(|at| at > now + HOLD_TIMER_MS) && !is_runnable => AfterTurn::Release {
-            wake_at_ms: timer_at_ms,
-        },
+        } if open_activities == offered && timer_at_ms.is_none_or(|at| at > now + HOLD_TIMER_MS) && !is_runnable => {
+            AfterTurn::Release {
+                wake_at_ms: timer_at_ms,
+            }
+        }
         Waiting::More | Waiting::Outside { .. } => AfterTurn::Hold,
     };
-    if after == AfterTurn::Hold && output.is_empty() && core.start.is_none() {
+    if after == AfterTurn::Hold && output.is_empty() && division.offers.is_empty() && core.start.is_none() {
         let kept = Kept::of(&mut output, after);
         return go_on(&session, &instance, core, kept);
     }
@@ -142,13 +148,16 @@ pub(crate) fn end(turn: Turn) {
         let mut kept = Kept::of(&mut output, after);
         let to_others = output.to_others.take();
         let ends = matches!(kept.after, AfterTurn::End { .. } | AfterTurn::ContinueAsNew(_));
-        let heartbeats_over = core.heartbeats.over(&output.events, ends, &session.alarms);
+        let mut heartbeats_over = core.heartbeats.over(&output.events, ends, &session.alarms);
+        heartbeats_over.extend(division.over);
         let mut commit = commit_of(&session, &instance, &core, output, &kept, now);
         commit.heartbeats_over = heartbeats_over;
         let start = core.start.take();
         drop(core);
-        if let Some(to_others) = to_others {
-            let (to_others, claimed) = others::prepare(&session, &instance, *to_others, now);
+        kept.has_offered = !division.offers.is_empty();
+        if to_others.is_some() || kept.has_offered || !division.withdrawn.is_empty() {
+            let (mut to_others, claimed) = others::prepare(&session, &instance, *to_others.unwrap_or_default(), now);
+            (to_others.offers, to_others.withdrawn) = (division.offers, division.withdrawn);
             commit.to_others = Some(to_others);
             kept.claimed = claimed;
         }
@@ -218,6 +227,8 @@ struct Kept {
     came_early: bool,
     /// What it started and claimed.
     claimed: Claimed,
+    /// It has offered attempts to other workers.
+    has_offered: bool,
 }
 
 impl Kept {
@@ -230,6 +241,7 @@ impl Kept {
             after,
             came_early: false,
             claimed: Claimed::new(),
+            has_offered: false,
         }
     }
 }
@@ -273,6 +285,9 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
             if let Some(others) = others {
                 kept.came_early |= others.refused;
                 others::written(session, std::mem::take(&mut kept.claimed), *others);
+            }
+            if kept.has_offered {
+                store.look_at_tasks();
             }
             let mut core = instance.lock();
             core.next_event_id = kept.next_event_id;
@@ -383,7 +398,7 @@ fn released(session: &Arc<Session>, instance: &Arc<Instance>) {
         let mut table = session.table.lock();
         let mut core = instance.lock();
         let is_owned = table.owns(instance);
-        let awaits = core.engine.as_ref().is_some_and(Engine::awaits_message);
+        let awaits = !core.offered.is_empty() || core.engine.as_ref().is_some_and(Engine::awaits_message);
         let is_kept = is_owned && awaits && session.shared.options.cached_instances_max > 0;
         core.process.complete();
         if is_kept {

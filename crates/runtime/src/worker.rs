@@ -37,12 +37,13 @@ pub(crate) async fn register(shared: &Shared) -> Result<WorkerId, RuntimeError> 
 pub(crate) fn set_going(session: &Arc<Session>) {
     let local: Arc<dyn LocalWorker> = session.clone();
     session.shared.store.attach(&local);
-    let tasks: [std::pin::Pin<Box<dyn Future<Output = ()> + Send>>; 5] = [
+    let tasks: [std::pin::Pin<Box<dyn Future<Output = ()> + Send>>; 6] = [
         Box::pin(Arc::clone(session).run_alarms()),
         Box::pin(acquire(Arc::clone(session))),
         Box::pin(inbox(Arc::clone(session))),
         Box::pin(renew(Arc::clone(session))),
         Box::pin(take_over(Arc::clone(session))),
+        Box::pin(crate::tasks::run(Arc::clone(session))),
     ];
     let tokio = &session.shared.store.tokio;
     session.keep_tasks(tasks.into_iter().map(|task| tokio.spawn(task)).collect());
@@ -216,6 +217,7 @@ async fn take_over(session: Arc<Session>) {
             shared.metrics.takeover();
             shared.log(Level::Info, format!("worker {worker} is gone; its instances go on"));
             session.due_at(0);
+            session.tasks_wanted.notify_one();
         }
         crate::time::sleep(SAFETY_POLL).await;
     }

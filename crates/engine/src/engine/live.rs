@@ -72,7 +72,7 @@ impl Engine {
                 } => {
                     self.turn.consumed.push(seq);
                     if execution == self.execution
-                        && let Some(event) = self.event_of_settlement(scheduled, settlement)
+                        && let Some(event) = self.event_of_settlement(scheduled, settlement, now_ms)
                     {
                         return Some(event);
                     }
@@ -91,8 +91,14 @@ impl Engine {
         self.due(now_ms)
     }
 
-    /// The event that records what became of a child, or of what was sent; `None` when it has settled already (E5).
-    fn event_of_settlement(&self, scheduled: EventId, settlement: Settlement) -> Option<Event> {
+    /// The event that records what became of a child, of what was sent, or of another worker's attempt; `None` when it has settled already (E5).
+    fn event_of_settlement(&self, scheduled: EventId, settlement: Settlement, now_ms: i64) -> Option<Event> {
+        if let Settlement::Attempted { attempt, result } = settlement {
+            let is_current = self.operations.activity(scheduled)?.attempt == attempt;
+            return is_current
+                .then(|| self.event_of(result.into_completion(scheduled), now_ms))
+                .flatten();
+        }
         let is_child = self.operations.is_child(scheduled);
         if !is_child && !self.operations.is_sent(scheduled) {
             return None;
@@ -105,6 +111,7 @@ impl Engine {
                 failure,
                 error,
             }),
+            Settlement::Attempted { .. } => unreachable!("it was dealt with above"),
         }
     }
 

@@ -486,3 +486,50 @@ fn every_order_of_the_first_of_three() {
         ]
     );
 }
+
+/// Attempts that another worker runs: their ends come as messages, are consumed with the turn, and count as any other attempt's.
+#[test]
+fn attempts_that_run_elsewhere() {
+    check(
+        r#"
+        a = activity render ; attempts=3 initial=1s
+        b = activity ship
+        await a
+        return it
+        ---
+        100 elsewhere a 1 failed "oops"
+        100 elsewhere a 1 "of an attempt that is over"
+        200 elsewhere b 2 "of an attempt that never was"
+        1500 elsewhere a 2 "done"
+        1500 elsewhere a 2 "again"
+        "#,
+        expect![[r#"
+            turn @+0
+              #2 activity render none
+              #3 activity ship none
+              wait for a
+                2 ActivityScheduled render with options @+0
+                3 ActivityScheduled ship @+0
+                starts #2 attempt 1
+                starts #3 attempt 1
+                waits (2 open)
+            turn @+100
+                4 ActivityAttemptFailed #2 "oops" attempt 1, again @+1100 @+100
+                consumes 1, 2
+                starts #2 attempt 2 not before @+1100
+                waits (2 open)
+            turn @+200
+                consumes 3
+                waits (2 open)
+            turn @+1500
+              #2 gives "done" @+1500
+              return "done"
+                5 ActivityCompleted #2 "done" @+1500
+                6 ExecutionCompleted "done" @+1500
+                consumes 4
+                aborts #3
+                ends Completed
+            unread messages: 5
+        "#]],
+    );
+}

@@ -43,6 +43,8 @@ fn events() -> Vec<Event> {
         total_timeout_ms: Some(u64::MAX),
         heartbeat_timeout_ms: Some(0),
         inline: true,
+        queue: Some("gpu".into()),
+        priority: -3,
     };
     let scheduled = EventId(2);
     vec![
@@ -209,7 +211,7 @@ fn every_kind_comes_back_as_it_went() {
         ExecutionStarted ref None name Some("order") payload Some("{\"total\":12}") meta {"version":"1.2.0","seed":"18446744073709551615","parent":{"instance":"parent \"1\"","execution":3,"scheduled":44},"customStatus":"{\"total\":12}"}
         ExecutionBegan ref None name None payload None meta -
         ActivityScheduled ref None name Some("charge") payload None meta -
-        ActivityScheduled ref None name Some("") payload Some("\0😀") meta {"retry":{"maxAttempts":4294967295,"initialIntervalMs":0.1,"backoff":1.5,"maxIntervalMs":null,"jitter":0.0,"nonRetryable":["TypeError",""]},"timeoutMs":18446744073709551615,"totalTimeoutMs":18446744073709551615,"heartbeatTimeoutMs":0,"inline":true}
+        ActivityScheduled ref None name Some("") payload Some("\0😀") meta {"retry":{"maxAttempts":4294967295,"initialIntervalMs":0.1,"backoff":1.5,"maxIntervalMs":null,"jitter":0.0,"nonRetryable":["TypeError",""]},"timeoutMs":18446744073709551615,"totalTimeoutMs":18446744073709551615,"heartbeatTimeoutMs":0,"queue":"gpu","priority":-3,"inline":true}
         ActivityCompleted ref Some(EventId(2)) name None payload Some("null") meta -
         ActivityCompleted ref Some(EventId(2)) name None payload None meta -
         ActivityAttemptFailed ref Some(EventId(2)) name None payload Some("{}") meta {"attempt":1,"retryAtMs":9223372036854775807}
@@ -459,9 +461,9 @@ fn every_kind_with_every_column_absent_or_garbage() {
         its meta is not what the kind needs: missing field `refusal`
         its meta is not what the kind needs: missing field `version`
         its meta is not what the kind needs: number out of range
-        its meta is not what the kind needs: unknown field `attempt`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `inline`
-        its meta is not what the kind needs: unknown field `fireAtMs`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `inline`
-        its meta is not what the kind needs: unknown field `version`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `inline`
+        its meta is not what the kind needs: unknown field `attempt`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `priority`, `inline`
+        its meta is not what the kind needs: unknown field `fireAtMs`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `priority`, `inline`
+        its meta is not what the kind needs: unknown field `version`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `priority`, `inline`
         its seed is no number"#]]
     .assert_eq(&problems.join("\n"));
     let deep = format!(

@@ -1,6 +1,6 @@
 //! Details of a heartbeat: kept until the activity is over, which a turn says, or the instance is terminated.
 
-use perdure_provider::{Heartbeat, Outcome};
+use perdure_provider::{Heartbeat, Outcome, Teller};
 use rusqlite::params;
 
 use crate::error::Failure;
@@ -10,12 +10,20 @@ use crate::session::Session;
 pub(super) fn keep(session: &Session<'_>, heartbeat: &Heartbeat) -> Result<Outcome, Failure> {
     let (key, execution) = (heartbeat.key.0, integer(heartbeat.execution.0));
     let scheduled = integer(heartbeat.scheduled.0);
-    let is_owned = session.query_optional(
-        "SELECT 1 FROM instances WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4",
-        params![key, &*heartbeat.worker.0, integer(heartbeat.epoch.0), execution],
-        |_| Ok(()),
-    )?;
-    if is_owned.is_none() {
+    let worker = &*heartbeat.worker.0;
+    let fence = match heartbeat.by {
+        Teller::Owner(epoch) => session.query_optional(
+            "SELECT 1 FROM instances WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4",
+            params![key, worker, integer(epoch.0), execution],
+            |_| Ok(()),
+        ),
+        Teller::Runner { attempt } => session.query_optional(
+            "SELECT 1 FROM tasks WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND attempt = ?4 AND owner = ?5",
+            params![key, execution, scheduled, attempt, worker],
+            |_| Ok(()),
+        ),
+    };
+    if fence?.is_none() {
         return Ok(Outcome::Fenced);
     }
     match &heartbeat.details {

@@ -5,6 +5,7 @@ mod heartbeat;
 mod message;
 mod others;
 mod start;
+mod task;
 mod terminate;
 mod turn;
 
@@ -24,6 +25,7 @@ pub(crate) fn run(session: &mut Session<'_>, write: &Write) -> Result<Outcome, F
         Write::Terminate(termination) => terminate::terminate(session, termination),
         Write::Resume { id, time_ms } => terminate::resume(session, id, *time_ms),
         Write::Heartbeat(heartbeat) => heartbeat::keep(session, heartbeat),
+        Write::TaskDone(done) => task::done(session, done),
     }
 }
 

@@ -4,7 +4,7 @@ use perdure_engine::{ChildFailure, EventId, ExecutionId, MessageBody, Payload, R
 use perdure_provider::{InstanceKey, Others, Outcome, Receivers, Status, ToOthers, WorkerId};
 use rusqlite::params;
 
-use super::{Found, find, find_by_key, find_children, message, start};
+use super::{Found, find, find_by_key, find_children, message, start, task};
 use crate::error::Failure;
 use crate::session::Session;
 
@@ -61,6 +61,13 @@ pub(super) fn carry_out(session: &mut Session<'_>, doer: Doer, to_others: &ToOth
         };
         let settlement = Settlement::Refused(refusal);
         others.refused |= tell(session, &to_itself, settlement, doer.time_ms, &mut others.receivers)?;
+    }
+    for offer in &to_others.offers {
+        task::offer(session, doer.key, doer.execution, offer)?;
+    }
+    for scheduled in &to_others.withdrawn {
+        let owner = task::withdraw(session, doer.key, doer.execution, *scheduled)?;
+        others.stopped.extend(owner);
     }
     Ok(others)
 }

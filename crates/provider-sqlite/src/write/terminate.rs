@@ -4,7 +4,7 @@ use perdure_engine::{Event, EventRecord};
 use perdure_provider::{Outcome, Status, Terminate};
 use rusqlite::params;
 
-use super::{find, others};
+use super::{find, others, task};
 use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
@@ -45,6 +45,7 @@ pub(super) fn terminate(session: &mut Session<'_>, termination: &Terminate) -> R
         key: instance.key,
         owner: instance.owner,
         receivers,
+        stopped: task::withdraw_all(session, instance.key)?,
     })
 }
 

@@ -29,6 +29,10 @@ pub(crate) enum Op {
     Inline(&'static str),
     /// Schedule an activity that is tried again and again for so long, ms, and wait for it.
     Within(&'static str, u64),
+    /// Schedule an activity for a queue, tried again and again, and wait for it.
+    Queued(&'static str, &'static str),
+    /// Schedule an activity with a priority and go on.
+    Ranked(i32, &'static str),
     /// Schedule an activity and go on.
     Spawn(&'static str),
     /// Give up what was scheduled last.
@@ -102,6 +106,15 @@ impl Fixture {
         let clock = PausedClock::new();
         let memory = Memory::new(clock.clone(), concurrent);
         let store = Store::new(memory.clone(), clock, Handle::current());
+        Self::on(memory, store, options)
+    }
+
+    /// Another runtime on the same store.
+    pub(crate) fn beside(&self, options: RuntimeOptions) -> Self {
+        Self::on(Arc::clone(&self.memory), Arc::clone(&self.store), options)
+    }
+
+    fn on(memory: Arc<Memory>, store: Arc<Store>, options: RuntimeOptions) -> Self {
         Self {
             runtime: Runtime::new(Arc::clone(&store), options),
             memory,
@@ -306,6 +319,20 @@ impl Fixture {
             };
             match op {
                 Op::Activity(name) | Op::Spawn(name) => issue(schedule(name, 1, ActivityOptions::default()))?,
+                Op::Ranked(priority, name) => {
+                    let options = ActivityOptions {
+                        priority: *priority,
+                        ..ActivityOptions::default()
+                    };
+                    issue(schedule(name, 1, options))?;
+                }
+                Op::Queued(queue, name) => {
+                    let options = ActivityOptions {
+                        queue: Some((*queue).into()),
+                        ..ActivityOptions::default()
+                    };
+                    issue(schedule(name, 100, options))?;
+                }
                 Op::Retried(name) => issue(schedule(name, 100, ActivityOptions::default()))?,
                 Op::Inline(name) => issue(schedule(
                     name,
@@ -346,13 +373,25 @@ impl Fixture {
                 Op::Event(name) => awaited.mailboxes.push(Mailbox::Event((*name).into())),
             }
             match op {
-                Op::Spawn(_) | Op::SpawnChild(..) | Op::Cancel | Op::Status(_) | Op::Trace(_) | Op::ContinueTo(..) => {
+                Op::Spawn(_)
+                | Op::Ranked(..)
+                | Op::SpawnChild(..)
+                | Op::Cancel
+                | Op::Status(_)
+                | Op::Trace(_)
+                | Op::ContinueTo(..) => {
                     this.at += 1;
                     this.is_issued = false;
                     continue;
                 }
                 Op::Sleep(_) | Op::Detached(..) | Op::Send(..) => awaited.timers.extend(this.last),
-                Op::Activity(_) | Op::Retried(_) | Op::Inline(_) | Op::Within(..) | Op::Event(_) | Op::Child(..) => {}
+                Op::Activity(_)
+                | Op::Queued(..)
+                | Op::Retried(_)
+                | Op::Inline(_)
+                | Op::Within(..)
+                | Op::Event(_)
+                | Op::Child(..) => {}
             }
             let Some(delivered) = runtime.step(token, awaited)? else {
                 return Ok(());

@@ -5,15 +5,18 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use perdure_engine::{
-    ChildFailure, EventId, EventRecord, ExecutionId, Mailbox, Message, MessageBody, MessageSeq, Payload, Refusal,
-    Settlement,
+    AttemptResult, ChildFailure, EventId, EventRecord, ExecutionId, Mailbox, Message, MessageBody, MessageSeq, Payload,
+    Refusal, Settlement,
 };
 use perdure_provider::{
-    Acquire, Acquired, AcquiredInstance, AfterTurn, ChangeListener, Clock, CommitDone, Epoch, InstanceKey,
-    InstanceStatus, MessagePage, NewInstance, NewWorker, Others, Outcome, Provider, ProviderError, ProviderErrorKind,
-    ProviderInfo, Status, ToOthers, TurnCommit, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredInstance, AcquiredTasks, AfterTurn, ChangeListener, Clock, CommitDone, Epoch,
+    InstanceKey, InstanceStatus, MessagePage, NewInstance, NewWorker, Others, Outcome, Provider, ProviderError,
+    ProviderErrorKind, ProviderInfo, Status, TaskName, TaskRequest, Teller, ToOthers, TurnCommit, Worker, WorkerId,
+    Write,
 };
 use tokio::sync::Notify;
+
+use super::queues::Queues;
 
 /// Calls that a test can let fail or hold back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,6 +28,7 @@ pub(crate) enum Call {
     Acquire,
     History,
     Inbox,
+    Tasks,
     Messages,
     Statuses,
 }
@@ -80,6 +84,7 @@ struct State {
     messages: BTreeMap<u64, (i64, MessageBody)>,
     /// By instance, execution and schedule.
     heartbeats: BTreeMap<(i64, ExecutionId, EventId), String>,
+    queues: Queues,
     heartbeat_writes: usize,
     last_seq: u64,
     workers: HashMap<WorkerId, i64>,
@@ -273,8 +278,22 @@ impl Memory {
             }
             Write::Heartbeat(heartbeat) => {
                 let row = &state.rows[&heartbeat.key.0];
-                let fence = (row.owner.as_ref(), row.epoch, row.execution);
-                if fence != (Some(&heartbeat.worker), heartbeat.epoch.0, heartbeat.execution) {
+                let is_its_own = match heartbeat.by {
+                    Teller::Owner(epoch) => {
+                        let fence = (row.owner.as_ref(), row.epoch, row.execution);
+                        fence == (Some(&heartbeat.worker), epoch.0, heartbeat.execution)
+                    }
+                    Teller::Runner { attempt } => {
+                        let task = TaskName {
+                            key: heartbeat.key,
+                            execution: heartbeat.execution,
+                            scheduled: heartbeat.scheduled,
+                            attempt,
+                        };
+                        state.queues.is_run_by(&heartbeat.worker, task)
+                    }
+                };
+                if !is_its_own {
                     return Outcome::Fenced;
                 }
                 state.heartbeat_writes += 1;
@@ -284,6 +303,31 @@ impl Memory {
                     None => state.heartbeats.remove(&activity),
                 };
                 Outcome::Noted
+            }
+            Write::TaskDone(done) => {
+                let TaskName {
+                    key,
+                    execution,
+                    scheduled,
+                    attempt,
+                } = done.task;
+                if !state.queues.is_run_by(&done.worker, done.task) {
+                    return Outcome::Fenced;
+                }
+                state.queues.withdraw(key.0, execution, scheduled);
+                if matches!(done.result, AttemptResult::Completed(_)) {
+                    state.heartbeats.remove(&(key.0, execution, scheduled));
+                }
+                let result = done.result.clone();
+                let told = tell(
+                    state,
+                    now,
+                    (key.0, execution, scheduled),
+                    Settlement::Attempted { attempt, result },
+                );
+                Outcome::Told {
+                    receivers: told.into_iter().collect(),
+                }
             }
             Write::Terminate(terminate) => {
                 let Some((key, row)) = state.rows.iter_mut().find(|(_, r)| r.id == terminate.id) else {
@@ -302,6 +346,7 @@ impl Memory {
                     key: InstanceKey(key),
                     owner,
                     receivers,
+                    stopped: state.queues.withdraw_all(key),
                 }
             }
             Write::Resume { id, .. } => {
@@ -413,6 +458,13 @@ fn do_to_others(state: &mut State, now: i64, turn: &TurnCommit, to_others: &ToOt
             others.refused = true;
             others.receivers.push(owner);
         }
+    }
+    for offer in &to_others.offers {
+        state.queues.offer(turn.key.0, turn.execution, offer);
+    }
+    for scheduled in &to_others.withdrawn {
+        let owner = state.queues.withdraw(turn.key.0, turn.execution, *scheduled);
+        others.stopped.extend(owner);
     }
     others
 }
@@ -542,6 +594,7 @@ fn commit_turn(state: &mut State, now: i64, turn: &TurnCommit) -> Outcome {
 }
 
 fn release(state: &mut State, now: i64, worker: &WorkerId) -> u64 {
+    state.queues.release(worker);
     let mut released = 0;
     for row in state.rows.values_mut().filter(|r| r.owner.as_ref() == Some(worker)) {
         row.owner = None;
@@ -686,6 +739,7 @@ impl Provider for Memory {
                         history: row.history.iter().take(request.history_page).cloned().collect(),
                         messages: MessagePage::default(),
                         heartbeats: Vec::new(),
+                        tasks: state.queues.of_instance(*key, row.execution),
                     });
                 }
             }
@@ -701,6 +755,35 @@ impl Provider for Memory {
         };
         self.leave(Call::Acquire).await;
         Ok(acquired)
+    }
+
+    async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
+        self.enter(Call::Tasks).await?;
+        let acquired = {
+            let mut state = self.state.lock();
+            if !state.workers.contains_key(&request.worker) {
+                return Ok(AcquiredTasks::default());
+            }
+            let State {
+                queues,
+                rows,
+                heartbeats,
+                ..
+            } = &mut *state;
+            queues.acquire(self.clock.now_ms(), &request, |key, scheduled| {
+                let row = &rows[&key];
+                let event = row.history[scheduled.0 as usize - 1].clone();
+                let kept = heartbeats.get(&(key, row.execution, scheduled)).cloned();
+                (row.id.clone(), row.name.clone(), event, kept)
+            })
+        };
+        self.leave(Call::Tasks).await;
+        Ok(acquired)
+    }
+
+    async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError> {
+        self.enter(Call::Tasks).await?;
+        Ok(self.state.lock().queues.of_worker(worker))
     }
 
     async fn read_history(

@@ -4,6 +4,7 @@
 
 mod host;
 mod memory;
+mod queues;
 
 use std::sync::Arc;
 

@@ -13,5 +13,6 @@ mod others;
 mod shutdown;
 mod starting;
 mod suspension;
+mod tasks;
 mod turns;
 mod watch;

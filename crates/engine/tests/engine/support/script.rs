@@ -21,6 +21,7 @@
 //! 100 event x "value" | 100 queue q "value" | 100 cancel "reason"
 //! 100 child c "value" | 100 child c failed "Error"     a child ends: failed, cancelled, terminated
 //! 100 refuse d instanceExists                        what goes to another instance does not reach it
+//! 100 elsewhere a 1 "value" | 100 elsewhere a 1 failed  attempt 1 of an activity, run by another worker, is over
 //! 100 former c "value"                               a child of another execution ends
 //! 100 repeat the last                                the same again (a message with the same number)
 //! 100 look                                           a look at the clock, without anything new
@@ -28,7 +29,9 @@
 
 use std::collections::HashMap;
 
-use perdure_engine::{ActivityOptions, ChildFailure, EventId, ExecutionId, Mailbox, Payload, Refusal, Settlement};
+use perdure_engine::{
+    ActivityOptions, AttemptResult, ChildFailure, EventId, ExecutionId, Mailbox, Payload, Refusal, Settlement,
+};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Target {
@@ -417,6 +420,26 @@ impl Outside {
                 },
                 settlement: child_end(second),
             },
+            "elsewhere" => {
+                let (attempt, result) = word(second);
+                let result = match word(result) {
+                    ("failed", error) => AttemptResult::Failed {
+                        error: payload(error),
+                        error_name: "Error".into(),
+                        non_retryable: false,
+                        retry_after_ms: None,
+                    },
+                    _ => AttemptResult::Completed(payload(result)),
+                };
+                What::Settled {
+                    scheduled: first.to_owned(),
+                    execution: ExecutionId::FIRST,
+                    settlement: Settlement::Attempted {
+                        attempt: attempt.parse().expect("a number of an attempt"),
+                        result,
+                    },
+                }
+            }
             "refuse" => What::Settled {
                 scheduled: first.to_owned(),
                 execution: ExecutionId::FIRST,

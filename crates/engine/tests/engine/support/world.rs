@@ -233,7 +233,11 @@ impl<'a> World<'a> {
                 EventKind::ActivityCompleted | EventKind::ActivityFailed | EventKind::ActivityAttemptFailed
             ) {
                 let place = self.unrecorded.iter().position(|c| scheduled(c) == record.ref_id);
-                self.unrecorded.remove(place.expect("what is recorded was offered"));
+                // What another worker did comes as a message, which is consumed.
+                match place {
+                    Some(place) => drop(self.unrecorded.remove(place)),
+                    None => assert!(!output.consumed.is_empty(), "what is recorded was offered"),
+                }
                 record.ref_id.map(|id| self.attempts.remove(&id));
             }
             self.history.push(record.clone());

@@ -1,0 +1,376 @@
+//! Attempts that any worker may run which serves their queue (P12).
+
+use perdure_engine::{
+    ActivityOptions, AttemptResult, Event, EventId, EventRecord, ExecutionId, MessageBody, Settlement,
+};
+use perdure_provider::{
+    AcquiredInstance, AcquiredTasks, AfterTurn, Heartbeat, NextExecution, Outcome, Task, TaskDone, TaskName, TaskOffer,
+    TaskRequest, Teller, ToOthers, TurnCommit, WorkerId, Write,
+};
+
+use crate::store::{Handle, START_MS, Store, VERSION, end, release, started, turn};
+
+fn offer(scheduled: u64, name: &str) -> TaskOffer {
+    TaskOffer {
+        scheduled: EventId(scheduled),
+        attempt: 1,
+        queue: "gpu".into(),
+        name: name.into(),
+        priority: 0,
+        due_at_ms: 0,
+        deadline_ms: None,
+    }
+}
+
+fn offering(turn: TurnCommit, offers: Vec<TaskOffer>) -> TurnCommit {
+    TurnCommit {
+        to_others: Some(Box::new(ToOthers {
+            offers,
+            ..ToOthers::default()
+        })),
+        ..turn
+    }
+}
+
+fn withdrawing(turn: TurnCommit, scheduled: &[u64]) -> TurnCommit {
+    TurnCommit {
+        to_others: Some(Box::new(ToOthers {
+            withdrawn: scheduled.iter().copied().map(EventId).collect(),
+            ..ToOthers::default()
+        })),
+        ..turn
+    }
+}
+
+/// Activity `name` as event `id`, with an input and options.
+fn scheduled(id: u64, name: &str) -> EventRecord {
+    let event = Event::ActivityScheduled {
+        name: name.into(),
+        input: Some(format!("\"input {id}\"")),
+        options: ActivityOptions {
+            queue: Some("gpu".into()),
+            ..ActivityOptions::default()
+        },
+    };
+    EventRecord::new(EventId(id), START_MS, event)
+}
+
+impl Handle<'_> {
+    /// Instance `a` with activities `step` as events 2 to `last`, all offered, and with its next event id.
+    async fn offered(&self, worker: &WorkerId, last: u64) -> AcquiredInstance {
+        let owned = self.owned("a", worker).await;
+        let offers = (2..=last).map(|id| offer(id, "step")).collect();
+        let events = (2..=last).map(|id| scheduled(id, "step")).collect();
+        self.did(offering(
+            TurnCommit {
+                events,
+                ..turn(&owned, worker)
+            },
+            offers,
+        ))
+        .await;
+        AcquiredInstance {
+            next_event_id: EventId(last + 1),
+            ..owned
+        }
+    }
+
+    async fn tasks(&self, worker: &WorkerId, limit: usize) -> AcquiredTasks {
+        let request = TaskRequest {
+            worker: worker.clone(),
+            queues: vec!["default".into(), "gpu".into()],
+            names: vec!["other".into(), "step".into()],
+            limit,
+        };
+        self.provider.acquire_tasks(request).await.expect("the store answers")
+    }
+
+    async fn take_one(&self, worker: &WorkerId) -> Task {
+        let acquired = self.tasks(worker, 10).await;
+        let [task] = <[Task; 1]>::try_from(acquired.tasks).expect("one waits");
+        task
+    }
+
+    async fn done(&self, worker: &WorkerId, task: TaskName, result: AttemptResult) -> Outcome {
+        let done = TaskDone {
+            worker: worker.clone(),
+            task,
+            result,
+            time_ms: START_MS + 5,
+        };
+        self.write(Write::TaskDone(Box::new(done))).await
+    }
+}
+
+fn output(text: &str) -> AttemptResult {
+    AttemptResult::Completed(Some(text.into()))
+}
+
+fn numbers(acquired: &AcquiredTasks) -> Vec<u64> {
+    acquired.tasks.iter().map(|task| task.task.scheduled.0).collect()
+}
+
+/// With everything that it needs to run.
+pub async fn are_taken_by_a_worker_that_serves_their_queue(store: &Store) {
+    let store = store.first();
+    let (worker, helper) = (store.worker("w").await, store.worker("h").await);
+    let owned = store.offered(&worker, 2).await;
+    let task = store.take_one(&helper).await;
+    let name = TaskName {
+        key: owned.key,
+        execution: ExecutionId::FIRST,
+        scheduled: EventId(2),
+        attempt: 1,
+    };
+    assert_eq!((task.task, task.instance_id.as_str()), (name, "a"));
+    assert_eq!((task.orchestration, task.name.as_str()), (owned.name, "step"));
+    let EventRecord { payload, meta, .. } = scheduled(2, "step");
+    assert_eq!((task.input, task.options), (payload, meta));
+    assert_eq!(store.provider.tasks_of(&helper).await, Ok(vec![name]));
+    assert_eq!(
+        store.tasks(&worker, 10).await,
+        AcquiredTasks::default(),
+        "it is the helper's"
+    );
+}
+
+/// Nor by a worker that is not registered.
+pub async fn are_not_taken_for_another_queue_or_activity(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    store.offered(&worker, 2).await;
+    for (queue, name) in [("default", "step"), ("gpu", "other")] {
+        let request = TaskRequest {
+            worker: worker.clone(),
+            queues: vec![queue.into()],
+            names: vec![name.into()],
+            limit: 10,
+        };
+        assert_eq!(
+            store.provider.acquire_tasks(request).await,
+            Ok(AcquiredTasks::default())
+        );
+    }
+    let stranger = WorkerId("nobody".into());
+    assert_eq!(store.tasks(&stranger, 10).await, AcquiredTasks::default());
+}
+
+/// By priority, then the longest due; what the limit leaves is said to be due.
+pub async fn come_by_priority_and_time(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    let ranked = |id: u64, priority: i32, due_at_ms: i64| TaskOffer {
+        priority,
+        due_at_ms,
+        name: if id.is_multiple_of(2) { "step" } else { "other" }.into(),
+        ..offer(id, "")
+    };
+    let offers = vec![
+        ranked(2, 0, START_MS - 1),
+        ranked(3, 0, START_MS - 2),
+        ranked(4, 5, START_MS),
+        ranked(5, 9, START_MS + 10),
+        ranked(6, -1, 0),
+    ];
+    let events = (2..=6)
+        .map(|id| scheduled(id, if id % 2 == 0 { "step" } else { "other" }))
+        .collect();
+    store
+        .did(offering(
+            TurnCommit {
+                events,
+                ..turn(&owned, &worker)
+            },
+            offers,
+        ))
+        .await;
+    let first = store.tasks(&worker, 2).await;
+    assert_eq!(numbers(&first), [4, 3]);
+    assert!(first.next_due_ms.is_some_and(|at| at <= START_MS));
+    let rest = store.tasks(&worker, 10).await;
+    assert_eq!((numbers(&rest), rest.next_due_ms), (vec![2, 6], Some(START_MS + 10)));
+    store.clock.advance(10);
+    assert_eq!(numbers(&store.tasks(&worker, 10).await), [5]);
+}
+
+/// Once, and in the commit that takes the task away.
+pub async fn the_end_of_one_is_told_to_its_instance(store: &Store) {
+    let store = store.first();
+    let (worker, helper) = (store.worker("w").await, store.worker("h").await);
+    let owned = store.offered(&worker, 3).await;
+    let tasks = store.tasks(&helper, 10).await.tasks;
+    let failed = AttemptResult::Failed {
+        error: Some("{}".into()),
+        error_name: "TypeError \"x\"".into(),
+        non_retryable: true,
+        retry_after_ms: Some(-7),
+    };
+    let results = [output("1"), failed];
+    for (task, result) in tasks.iter().zip(&results) {
+        let told = store.done(&helper, task.task, result.clone()).await;
+        let receivers = vec![Some(worker.clone())];
+        assert_eq!(told, Outcome::Told { receivers });
+        assert_eq!(store.done(&helper, task.task, result.clone()).await, Outcome::Fenced);
+    }
+    let bodies: Vec<_> = store.messages(owned.key).await.into_iter().map(|m| m.body).collect();
+    let expected = results.into_iter().zip(2..).map(|(result, id)| MessageBody::Settled {
+        execution: ExecutionId::FIRST,
+        scheduled: EventId(id),
+        settlement: Settlement::Attempted { attempt: 1, result },
+    });
+    assert_eq!(bodies, expected.collect::<Vec<_>>());
+    assert_eq!(store.provider.tasks_of(&helper).await, Ok(Vec::new()));
+}
+
+/// It is due at once.
+pub async fn the_end_of_one_wakes_its_instance(store: &Store) {
+    let store = store.first();
+    let (worker, helper) = (store.worker("w").await, store.worker("h").await);
+    let owned = store.offered(&worker, 3).await;
+    store.commit(release(&owned, &worker, None)).await;
+    let [first, _] = <[Task; 2]>::try_from(store.tasks(&helper, 10).await.tasks).expect("two wait");
+    let told = store.done(&helper, first.task, output("1")).await;
+    assert_eq!(told, Outcome::Told { receivers: vec![None] });
+    let woken = store.acquire_one(&worker).await;
+    assert_eq!(woken.messages.messages.len(), 1);
+    assert_eq!(woken.tasks, [EventId(3)], "the other is still offered");
+}
+
+/// Another worker, another attempt, and a worker that it was taken from.
+pub async fn fence_off_whoever_does_not_run_them(store: &Store) {
+    let store = store.first();
+    let (worker, helper) = (store.worker("w").await, store.worker("h").await);
+    let owned = store.offered(&worker, 2).await;
+    let task = store.take_one(&helper).await.task;
+    assert_eq!(store.done(&worker, task, output("1")).await, Outcome::Fenced);
+    let later = TaskName { attempt: 2, ..task };
+    assert_eq!(store.done(&helper, later, output("1")).await, Outcome::Fenced);
+    store.provider.release_worker(&helper).await.expect("it is removed");
+    assert_eq!(store.done(&helper, task, output("1")).await, Outcome::Fenced);
+    let next = store.worker("n").await;
+    assert_eq!(store.take_one(&next).await.task, task, "it goes back with its worker");
+    assert_eq!(store.messages(owned.key).await, []);
+}
+
+/// With the turn that withdraws them, whoever runs them; the others stay.
+pub async fn can_be_withdrawn(store: &Store) {
+    let store = store.first();
+    let (worker, helper) = (store.worker("w").await, store.worker("h").await);
+    let owned = store.offered(&worker, 4).await;
+    let taken = store.tasks(&helper, 1).await.tasks;
+    assert_eq!(taken[0].task.scheduled, EventId(2));
+    let did = store.did(withdrawing(turn(&owned, &worker), &[2, 3, 77])).await;
+    assert_eq!(did.stopped, std::slice::from_ref(&helper));
+    assert_eq!(store.provider.tasks_of(&helper).await, Ok(Vec::new()));
+    assert_eq!(store.done(&helper, taken[0].task, output("1")).await, Outcome::Fenced);
+    assert_eq!(numbers(&store.tasks(&helper, 10).await), [4]);
+}
+
+/// The next attempt is offered in the place of one that is over.
+pub async fn can_be_offered_again(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.offered(&worker, 2).await;
+    let task = store.take_one(&worker).await.task;
+    store.done(&worker, task, output("1")).await;
+    let again = TaskOffer {
+        attempt: 2,
+        ..offer(2, "step")
+    };
+    store.did(offering(turn(&owned, &worker), vec![again])).await;
+    assert_eq!(store.take_one(&worker).await.task.attempt, 2);
+}
+
+/// It does nothing to others.
+pub async fn of_a_fenced_turn_are_not_offered(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.offered(&worker, 2).await;
+    let stale = TurnCommit {
+        next_event_id: EventId(9),
+        ..turn(&owned, &worker)
+    };
+    assert_eq!(
+        store.turn(offering(stale, vec![offer(3, "step")])).await,
+        Outcome::Fenced
+    );
+    assert_eq!(numbers(&store.tasks(&worker, 10).await), [2]);
+}
+
+/// Whoever runs them is named.
+pub async fn go_with_a_termination(store: &Store) {
+    let store = store.first();
+    let (worker, helper) = (store.worker("w").await, store.worker("h").await);
+    store.offered(&worker, 3).await;
+    store.tasks(&helper, 1).await;
+    let outcome = store.terminate("a", None).await;
+    assert!(matches!(outcome, Outcome::Terminated { stopped, .. } if stopped == [helper.clone()]));
+    assert_eq!(store.tasks(&worker, 10).await, AcquiredTasks::default());
+}
+
+/// Of an execution that is over they are told to nobody.
+pub async fn of_a_former_execution_are_told_to_nobody(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.offered(&worker, 2).await;
+    let task = store.take_one(&worker).await.task;
+    let last = Event::ExecutionContinuedAsNew {
+        input: None,
+        version: VERSION.into(),
+    };
+    let next = NextExecution {
+        version: VERSION.into(),
+        first_event: started(None),
+        hold: true,
+    };
+    store
+        .did(TurnCommit {
+            events: vec![EventRecord::new(EventId(3), START_MS, last)],
+            after: AfterTurn::ContinueAsNew(Box::new(next)),
+            ..turn(&owned, &worker)
+        })
+        .await;
+    let told = store.done(&worker, task, output("1")).await;
+    assert_eq!(told, Outcome::Told { receivers: Vec::new() });
+    assert_eq!(store.messages(owned.key).await, []);
+}
+
+/// By whoever runs it; they are there for the next attempt, and gone with the one that completes.
+pub async fn keep_their_heartbeats(store: &Store) {
+    let store = store.first();
+    let (worker, helper) = (store.worker("w").await, store.worker("h").await);
+    let owned = store.offered(&worker, 2).await;
+    let task = store.take_one(&helper).await.task;
+    let beat = |by: &WorkerId, attempt| Heartbeat {
+        key: owned.key,
+        worker: by.clone(),
+        by: Teller::Runner { attempt },
+        execution: ExecutionId::FIRST,
+        scheduled: EventId(2),
+        details: Some("half".into()),
+    };
+    for stranger in [beat(&worker, 1), beat(&helper, 2)] {
+        assert_eq!(store.write(Write::Heartbeat(Box::new(stranger))).await, Outcome::Fenced);
+    }
+    let own = Write::Heartbeat(Box::new(beat(&helper, 1)));
+    assert_eq!(store.write(own).await, Outcome::Noted);
+    store.provider.release_worker(&helper).await.expect("it is removed");
+    let next = store.worker("n").await;
+    let again = store.take_one(&next).await;
+    assert_eq!(again.last_heartbeat.as_deref(), Some("half"));
+    store.done(&next, task, output("1")).await;
+    store.commit(release(&owned, &worker, Some(0))).await;
+    assert_eq!(store.acquire_one(&worker).await.heartbeats, []);
+}
+
+/// Nobody is told of an attempt whose instance has ended.
+pub async fn of_an_ended_instance_are_told_to_nobody(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.offered(&worker, 2).await;
+    let task = store.take_one(&worker).await.task;
+    store.commit(end(&owned, &worker, None)).await;
+    let told = store.done(&worker, task, output("1")).await;
+    assert_eq!(told, Outcome::Told { receivers: Vec::new() });
+}

@@ -1,0 +1,135 @@
+//! Attempts of activities that wait in queues: taken by workers, and given back with them.
+
+use std::cmp::Reverse;
+
+use perdure_engine::{EventId, ExecutionId};
+use perdure_provider::{AcquiredTasks, InstanceKey, Task, TaskName, TaskRequest, WorkerId};
+use rusqlite::{Connection, Row, params};
+
+use crate::error::Failure;
+use crate::rows::{integer, number};
+use crate::session::Session;
+use crate::worker;
+
+/// A task that can be taken, in the order in which tasks are.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    priority: Reverse<i64>,
+    due_at_ms: i64,
+    task: TaskName,
+}
+
+/// Whether any task waits for a worker.
+pub(crate) fn any_wait(connection: &Connection) -> Result<bool, Failure> {
+    let mut statement =
+        connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM tasks INDEXED BY tasks_due WHERE owner IS NULL)")?;
+    Ok(statement.query_row([], |row| row.get(0))?)
+}
+
+pub(crate) fn acquire(session: &mut Session<'_>, request: &TaskRequest) -> Result<AcquiredTasks, Failure> {
+    // A worker that was removed meanwhile gets nothing: nobody would ever give it back.
+    if !worker::is_registered(session, &request.worker)? {
+        return Ok(AcquiredTasks::default());
+    }
+    let mut due = Vec::new();
+    let mut next_due_ms: Option<i64> = None;
+    let mut is_next = |at: i64| next_due_ms = Some(next_due_ms.map_or(at, |next| next.min(at)));
+    for queue in &request.queues {
+        for name in &request.names {
+            let found = collect(session, queue, name, request.limit)?;
+            if found.len() <= request.limit
+                && let Some(at) = next_due(session, queue, name)?
+            {
+                is_next(at);
+            }
+            due.extend(found);
+        }
+    }
+    due.sort_unstable();
+    for left in due.split_off(due.len().min(request.limit)) {
+        is_next(left.due_at_ms);
+    }
+    let mut tasks = Vec::with_capacity(due.len());
+    for Due { task, .. } in due {
+        tasks.push(take(session, &request.worker, task)?);
+    }
+    Ok(AcquiredTasks { tasks, next_due_ms })
+}
+
+/// What is due of one activity in one queue: at most `limit + 1`.
+fn collect(session: &Session<'_>, queue: &str, name: &str, limit: usize) -> Result<Vec<Due>, Failure> {
+    session.query_all(
+        "SELECT priority, due_at, instance_key, execution, event_id, attempt FROM tasks INDEXED BY tasks_due
+         WHERE queue = ?1 AND name = ?2 AND owner IS NULL AND due_at <= ?3 ORDER BY priority DESC, due_at LIMIT ?4",
+        params![queue, name, session.now_ms(), integer(limit as u64 + 1)],
+        |row| {
+            Ok(Due {
+                priority: Reverse(row.get(0)?),
+                due_at_ms: row.get(1)?,
+                task: task_name(row, 2)?,
+            })
+        },
+    )
+}
+
+/// When the first of them that is not due yet will be.
+fn next_due(session: &Session<'_>, queue: &str, name: &str) -> Result<Option<i64>, Failure> {
+    session.query_one(
+        "SELECT min(due_at) FROM tasks INDEXED BY tasks_due
+         WHERE queue = ?1 AND name = ?2 AND owner IS NULL AND due_at > ?3",
+        params![queue, name, session.now_ms()],
+        |row| row.get(0),
+    )
+}
+
+fn take(session: &Session<'_>, worker: &WorkerId, task: TaskName) -> Result<Task, Failure> {
+    let TaskName {
+        key,
+        execution,
+        scheduled,
+        ..
+    } = task;
+    let row = params![key.0, integer(execution.0), integer(scheduled.0), &*worker.0];
+    let (name, deadline_ms) = session.query_one(
+        "UPDATE tasks SET owner = ?4 WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND owner IS NULL
+         RETURNING name, deadline",
+        row,
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    session.query_one(
+        "SELECT i.id, i.name, h.payload, h.meta, b.details
+         FROM instances i JOIN history h ON h.instance_key = i.key
+           LEFT JOIN heartbeats b ON b.instance_key = i.key AND b.execution = h.execution AND b.scheduled = h.event_id
+         WHERE i.key = ?1 AND h.execution = ?2 AND h.event_id = ?3",
+        params![key.0, integer(execution.0), integer(scheduled.0)],
+        |row| {
+            Ok(Task {
+                task,
+                instance_id: row.get(0)?,
+                orchestration: row.get(1)?,
+                name,
+                input: row.get(2)?,
+                options: row.get(3)?,
+                deadline_ms,
+                last_heartbeat: row.get(4)?,
+            })
+        },
+    )
+}
+
+/// Those that a worker runs.
+pub(crate) fn of_worker(connection: &Connection, worker: &WorkerId) -> Result<Vec<TaskName>, Failure> {
+    let mut statement =
+        connection.prepare_cached("SELECT instance_key, execution, event_id, attempt FROM tasks WHERE owner = ?1")?;
+    let tasks = statement.query_map(params![&*worker.0], |row| task_name(row, 0))?;
+    Ok(tasks.collect::<rusqlite::Result<_>>()?)
+}
+
+fn task_name(row: &Row<'_>, column: usize) -> rusqlite::Result<TaskName> {
+    Ok(TaskName {
+        key: InstanceKey(row.get(column)?),
+        execution: ExecutionId(number(row, column + 1)?),
+        scheduled: EventId(number(row, column + 2)?),
+        attempt: row.get(column + 3)?,
+    })
+}

@@ -1,0 +1,247 @@
+//! Activities that another worker runs than the one that owns their instance, as tasks in the store.
+//!
+//! A worker offers what is for a queue that it does not serve, with the turn that asks for it, and runs what others offer for its
+//! queues. The end of an attempt reaches the instance as a message.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use perdure_engine::{ActivityTask, AttemptResult, Effect, EventId, EventKind, TurnOutput};
+use perdure_provider::{
+    Outcome, ProviderError, ProviderErrorKind, Task, TaskDone, TaskName, TaskOffer, TaskRequest, Write,
+};
+use perdure_scheduler::Class;
+
+use crate::activities::{AbortReason, Attempt, Origin};
+use crate::committer::Patience;
+use crate::heartbeats::Heartbeats;
+use crate::job::{Level, Queued};
+use crate::options::{RETRY_DELAYS, SAFETY_POLL};
+use crate::retry::retrying;
+use crate::session::Session;
+
+/// An attempt that this worker runs for an instance that may be another's.
+pub(crate) struct Borrowed {
+    pub(crate) task: TaskName,
+    pub(crate) instance_id: String,
+    pub(crate) orchestration: String,
+    pub(crate) heartbeats: Mutex<Heartbeats>,
+}
+
+/// What a turn has to do with tasks.
+#[derive(Default)]
+pub(crate) struct Division {
+    pub(crate) offers: Vec<TaskOffer>,
+    pub(crate) withdrawn: Vec<EventId>,
+    /// Schedules that were offered and are over: whoever ran them may have left heartbeats.
+    pub(crate) over: Vec<EventId>,
+}
+
+/// Take out of a turn's effects what concerns other workers. `offered` are the open activities of the instance that they run.
+pub(crate) fn divide(session: &Session, offered: &mut BTreeSet<EventId>, output: &mut TurnOutput) -> Division {
+    let mut division = Division::default();
+    for event in &output.events {
+        let is_over = match event.kind {
+            EventKind::ActivityCompleted | EventKind::ActivityFailed => true,
+            EventKind::ActivityAttemptFailed => false,
+            _ => continue,
+        };
+        if let Some(scheduled) = event.ref_id.filter(|scheduled| offered.remove(scheduled))
+            && is_over
+        {
+            division.over.push(scheduled);
+        }
+    }
+    output.effects.retain(|effect| match effect {
+        Effect::StartActivity { task, .. } if offered.contains(&task.scheduled) => false,
+        Effect::StartActivity {
+            task,
+            attempt,
+            not_before_ms,
+        } if !session.runs_itself(task) => {
+            offered.insert(task.scheduled);
+            division.offers.push(TaskOffer {
+                scheduled: task.scheduled,
+                attempt: *attempt,
+                queue: task.options.queue().to_owned(),
+                name: task.name.clone(),
+                priority: task.options.priority,
+                due_at_ms: *not_before_ms,
+                deadline_ms: task.deadline_ms,
+            });
+            false
+        }
+        Effect::AbortActivity { scheduled } if offered.remove(scheduled) => {
+            division.withdrawn.push(*scheduled);
+            division.over.push(*scheduled);
+            false
+        }
+        Effect::StartActivity { .. } | Effect::AbortActivity { .. } => true,
+    });
+    division
+}
+
+/// Take tasks whenever some may be due and there is room for them, until the session ends.
+pub(crate) async fn run(session: Arc<Session>) {
+    let mut delay = RETRY_DELAYS.0;
+    loop {
+        session.stop_withdrawn().await;
+        let limit = session.room_for_tasks();
+        let names = session.shared.registry.lock().activities();
+        let mut next_due_ms = None;
+        if limit > 0 && !names.is_empty() {
+            let request = TaskRequest {
+                worker: session.worker.clone(),
+                queues: session.shared.options.queues.clone(),
+                names,
+                limit,
+            };
+            match session.shared.store.provider.acquire_tasks(request).await {
+                Ok(acquired) => {
+                    delay = RETRY_DELAYS.0;
+                    next_due_ms = acquired.next_due_ms;
+                    for task in acquired.tasks {
+                        session.borrow(task);
+                    }
+                }
+                Err(error) if error.kind == ProviderErrorKind::Closed => return,
+                Err(error) => {
+                    let message = format!("tasks could not be read, trying again: {error}");
+                    session.shared.log(Level::Warn, message);
+                    crate::time::sleep(delay).await;
+                    delay = (delay * 2).min(RETRY_DELAYS.1);
+                    continue;
+                }
+            }
+        }
+        let now = session.now_ms();
+        let is_full = session.room_for_tasks() == 0;
+        // Whoever gives a slot back says so.
+        session.wants_room.store(is_full, Ordering::Release);
+        match next_due_ms {
+            Some(at) if !is_full => {
+                let wait = Duration::from_millis(u64::try_from(at - now).unwrap_or(0)).min(SAFETY_POLL);
+                tokio::select! {
+                    () = session.tasks_wanted.notified() => {}
+                    () = crate::time::sleep(wait) => {}
+                }
+            }
+            _ => session.tasks_wanted.notified().await,
+        }
+    }
+}
+
+impl Session {
+    /// Whether this worker runs an activity of its own instances itself.
+    fn runs_itself(&self, task: &ActivityTask) -> bool {
+        let queue = task.options.queue();
+        task.options.inline || self.shared.options.queues.iter().any(|served| served == queue)
+    }
+
+    fn room_for_tasks(&self) -> usize {
+        if self.is_draining() {
+            0
+        } else {
+            self.activities.lock().room()
+        }
+    }
+
+    /// Run a task.
+    fn borrow(self: &Arc<Self>, task: Task) {
+        let Task {
+            task: name,
+            instance_id,
+            orchestration,
+            name: activity,
+            input,
+            options,
+            deadline_ms,
+            last_heartbeat,
+        } = task;
+        let Ok(options) = serde_json::from_str(options.as_deref().unwrap_or("{}")) else {
+            // It stays where it is until somebody looks: whoever owns the instance cannot read its history either.
+            let message = format!("the options of activity '{activity}' of instance '{instance_id}' cannot be read");
+            return self.shared.log(Level::Error, message);
+        };
+        let attempt = Attempt {
+            origin: Origin::Task(Arc::new(Borrowed {
+                task: name,
+                instance_id,
+                orchestration,
+                heartbeats: Mutex::default(),
+            })),
+            task: Arc::new(ActivityTask {
+                scheduled: name.scheduled,
+                name: activity,
+                input,
+                options,
+                deadline_ms,
+            }),
+            number: name.attempt,
+            last_heartbeat,
+        };
+        let mut activities = self.activities.lock();
+        if self.has_ended() {
+            return;
+        }
+        let added = activities.add(self.shared.next_activity(), attempt, None);
+        debug_assert!(added, "what is offered runs nowhere else");
+        self.admit(&mut activities);
+    }
+
+    /// An attempt of a task is over: tell its instance.
+    pub(crate) fn report(self: &Arc<Self>, borrowed: &Borrowed, result: AttemptResult) {
+        borrowed.heartbeats.lock().clear(&self.alarms);
+        let done = TaskDone {
+            worker: self.worker.clone(),
+            task: borrowed.task,
+            result,
+            time_ms: self.now_ms(),
+        };
+        self.reporting.fetch_add(1, Ordering::AcqRel);
+        let (this, id) = (Arc::clone(self), borrowed.instance_id.clone());
+        let done_with = Box::new(move |answer: Result<Outcome, ProviderError>| {
+            match answer {
+                Ok(Outcome::Told { receivers }) => this.shared.store.told(&receivers),
+                // It was withdrawn, or is another worker's by now.
+                Ok(_) => {}
+                Err(error) if error.kind == ProviderErrorKind::Closed => {}
+                Err(error) => this.shared.log(
+                    Level::Error,
+                    format!("the end of an activity of instance '{id}' could not be stored: {error}"),
+                ),
+            }
+            this.reporting.fetch_sub(1, Ordering::AcqRel);
+            this.tell_drained();
+        });
+        self.shared
+            .store
+            .committer
+            .submit(Write::TaskDone(Box::new(done)), Patience::Endless, done_with);
+    }
+
+    /// Abort what runs here and nobody waits for any more.
+    async fn stop_withdrawn(self: &Arc<Self>) {
+        let running = self.activities.lock().borrowed();
+        if running.is_empty() {
+            return;
+        }
+        let provider = &self.shared.store.provider;
+        // Without an answer they run on, to no purpose and to no harm.
+        let Ok(kept) = retrying(|| provider.tasks_of(&self.worker)).await else {
+            return;
+        };
+        let kept: BTreeSet<TaskName> = kept.into_iter().collect();
+        let mut activities = self.activities.lock();
+        for name in running.into_iter().filter(|name| !kept.contains(name)) {
+            if let Some(token) = activities.cancel(name.key, name.scheduled) {
+                let abort = Queued::Abort(token, AbortReason::Cancelled);
+                self.shared.lane.push(Class::First, abort);
+            }
+        }
+        self.admit(&mut activities);
+    }
+}

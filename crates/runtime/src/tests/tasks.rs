@@ -1,0 +1,231 @@
+//! Activities for queues that their instance's worker does not serve, and priorities among those that wait.
+
+use std::time::Duration;
+
+use perdure_engine::EventKind;
+use perdure_provider::Status;
+
+use crate::testing::{Call, Fixture, Op, Script};
+use crate::{AbortReason, RuntimeOptions};
+
+const MAIN: Script = &[Op::Queued("gpu", "render"), Op::Activity("after")];
+
+fn serving(queue: &str, slots: usize) -> RuntimeOptions {
+    RuntimeOptions {
+        queues: vec![queue.to_owned()],
+        activity_concurrency: slots,
+        ..RuntimeOptions::default()
+    }
+}
+
+/// An owner of instances, and a worker that serves queue `gpu`.
+async fn two(script: Script) -> (Fixture, Fixture) {
+    let owner = Fixture::started(RuntimeOptions::default(), script).await;
+    let helper = helper(&owner, 10).await;
+    (owner, helper)
+}
+
+async fn helper(owner: &Fixture, slots: usize) -> Fixture {
+    let mut helper = owner.beside(serving("gpu", slots));
+    helper.runtime.register_activity("render".into());
+    helper.begin().await;
+    helper
+}
+
+/// Let both do what they can.
+async fn settle(one: &mut Fixture, two: &mut Fixture) {
+    for _ in 0..4 {
+        one.settle().await;
+        two.settle().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activity_runs_where_its_queue_is_served() {
+    let (mut owner, mut helper) = two(MAIN).await;
+    owner.memory.hold(Call::Commit);
+    let started = owner.ask_start("i", "main");
+    settle(&mut owner, &mut helper).await;
+    assert!(helper.attempts.is_empty(), "the turn is not durable (1)");
+    owner.memory.let_go(Call::Commit);
+    settle(&mut owner, &mut helper).await;
+    started.take().expect("it was answered").expect("it starts");
+    assert_eq!((owner.attempts.len(), helper.attempts.len()), (0, 1));
+    assert_eq!(owner.memory.get("i").owner, None, "it waits for nothing that runs here");
+    let job = &helper.running[0];
+    assert_eq!(
+        (job.instance_id.as_str(), job.orchestration.as_str(), job.attempt),
+        ("i", "main", 1)
+    );
+
+    helper.complete("render").await;
+    settle(&mut owner, &mut helper).await;
+    assert_eq!(owner.attempts, ["after"]);
+    assert_eq!(owner.dropped, 0, "its generator was kept");
+    owner.complete("after").await;
+    assert_eq!(owner.memory.get("i").status, Status::Completed);
+    owner.assert_empty();
+    helper.assert_empty();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_attempt_is_followed_by_another_when_its_time_has_come() {
+    let (mut owner, mut helper) = two(MAIN).await;
+    owner.start("i").await;
+    settle(&mut owner, &mut helper).await;
+    helper.fail("render", 5_000).await;
+    settle(&mut owner, &mut helper).await;
+    let history = owner.memory.get("i").history;
+    assert_eq!(
+        history.last().map(|event| event.kind),
+        Some(EventKind::ActivityAttemptFailed)
+    );
+    helper.advance(4_999).await;
+    assert_eq!(helper.attempts.len(), 1, "never early");
+    helper.advance(1_001).await;
+    assert_eq!(helper.running[0].attempt, 2);
+    helper.complete("render").await;
+    settle(&mut owner, &mut helper).await;
+    owner.complete("after").await;
+    helper.assert_empty();
+    owner.assert_empty();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_nobody_waits_for_any_more_is_aborted() {
+    let (mut owner, mut helper) = two(MAIN).await;
+    owner.start("i").await;
+    settle(&mut owner, &mut helper).await;
+    owner.terminate("i").await;
+    settle(&mut owner, &mut helper).await;
+    assert_eq!(helper.aborted, [AbortReason::Cancelled]);
+    helper.assert_empty();
+    owner.assert_empty();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_was_not_taken_goes_with_its_instance() {
+    let mut owner = Fixture::started(RuntimeOptions::default(), MAIN).await;
+    owner.start("i").await;
+    owner.terminate("i").await;
+    let mut helper = helper(&owner, 10).await;
+    settle(&mut owner, &mut helper).await;
+    assert!(helper.attempts.is_empty());
+    owner.assert_empty();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_gone_gives_its_attempts_to_the_next() {
+    let (mut owner, mut first) = two(MAIN).await;
+    owner.start("i").await;
+    settle(&mut owner, &mut first).await;
+    assert_eq!(first.running.len(), 1);
+    let mut second = helper(&owner, 10).await;
+    owner.memory.remove_worker(&first.runtime_worker());
+    second.store.look_at_tasks();
+    settle(&mut owner, &mut second).await;
+    assert_eq!(second.running.len(), 1, "the same attempt again");
+    assert_eq!(second.running[0].attempt, 1);
+    settle(&mut owner, &mut first).await;
+    assert_eq!(first.aborted.len(), 1, "it is no longer its own");
+    second.complete("render").await;
+    settle(&mut owner, &mut second).await;
+    assert_eq!(owner.attempts, ["after"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_worker_takes_the_next_when_it_has_room() {
+    let mut owner = Fixture::started(RuntimeOptions::default(), &[Op::Queued("gpu", "render")]).await;
+    let mut helper = helper(&owner, 1).await;
+    for id in ["a", "b", "c"] {
+        owner.start(id).await;
+    }
+    for _ in 0..3 {
+        settle(&mut owner, &mut helper).await;
+        assert_eq!(helper.running.len(), 1);
+        helper.complete("render").await;
+    }
+    settle(&mut owner, &mut helper).await;
+    for id in ["a", "b", "c"] {
+        assert_eq!(owner.memory.get(id).status, Status::Completed, "{id}");
+    }
+    helper.assert_empty();
+    owner.assert_empty();
+}
+
+/// Not offered a second time, and its result comes to whoever owns the instance.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_outlives_the_owner_of_its_instance() {
+    let (mut first, mut helper) = two(MAIN).await;
+    first.start("i").await;
+    settle(&mut first, &mut helper).await;
+    first.shut_down(Duration::from_secs(1)).await;
+    let mut second = first.beside(RuntimeOptions::default());
+    second.script("main", MAIN);
+    second.begin().await;
+    // Something wakes it where it is loaded anew.
+    second.memory.row("i", |row| row.wake_at_ms = Some(0));
+    second.store.work_is_due();
+    settle(&mut second, &mut helper).await;
+    assert_eq!((helper.attempts.len(), second.attempts.len()), (1, 0));
+    helper.complete("render").await;
+    settle(&mut second, &mut helper).await;
+    assert_eq!(second.attempts, ["after"]);
+    second.complete("after").await;
+    assert_eq!(second.memory.get("i").status, Status::Completed);
+    helper.assert_empty();
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_heartbeats_reach_the_next_attempt() {
+    let (mut owner, mut helper) = two(MAIN).await;
+    owner.start("i").await;
+    settle(&mut owner, &mut helper).await;
+    helper.heartbeat("render", "half").await;
+    helper.fail("render", 0).await;
+    settle(&mut owner, &mut helper).await;
+    assert_eq!(helper.running[0].last_heartbeat.as_deref(), Some("half"));
+    helper.complete("render").await;
+    settle(&mut owner, &mut helper).await;
+    owner.complete("after").await;
+    assert!(owner.memory.heartbeats().is_empty());
+    helper.assert_empty();
+    owner.assert_empty();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_until_the_end_of_an_attempt_is_stored() {
+    let (mut owner, mut helper) = two(MAIN).await;
+    owner.start("i").await;
+    settle(&mut owner, &mut helper).await;
+    owner.memory.hold(Call::Commit);
+    helper.complete("render").await;
+    let session = helper.runtime.session().expect("it is started");
+    helper.runtime.begin_shutdown().expect("it is started");
+    assert!(!session.is_drained());
+    owner.memory.let_go(Call::Commit);
+    settle(&mut owner, &mut helper).await;
+    assert!(session.is_drained());
+    assert_eq!(owner.attempts, ["after"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_highest_priority_gets_the_next_slot() {
+    let script: Script = &[
+        Op::Spawn("first"),
+        Op::Ranked(-1, "low"),
+        Op::Ranked(0, "middle one"),
+        Op::Ranked(7, "high"),
+        Op::Ranked(0, "middle two"),
+        Op::Event("end"),
+    ];
+    let mut f = Fixture::started(serving("default", 1), script).await;
+    f.start("i").await;
+    let order = ["high", "first", "middle one", "middle two", "low"];
+    for name in order {
+        f.complete(name).await;
+    }
+    assert_eq!(f.attempts, order);
+    f.event("i", "end").await;
+    f.assert_empty();
+}
