@@ -48,11 +48,11 @@ impl NativeRuntime {
         })
     }
 
-    /// Say that this thread can run an `orchestration` or an `activity`.
+    /// Say that this thread can run an `orchestration` or an `activity`; `code` is the fingerprint of an orchestration's code.
     #[napi]
-    pub fn register(&self, kind: String, name: String, version: String) -> napi::Result<()> {
+    pub fn register(&self, kind: String, name: String, version: String, code: String) -> napi::Result<()> {
         match kind.as_str() {
-            "orchestration" => self.inner.register(name, version).map_err(|e| thrown(&e)),
+            "orchestration" => self.inner.register(name, version, code).map_err(|e| thrown(&e)),
             "activity" => {
                 self.inner.register_activity(name);
                 Ok(())

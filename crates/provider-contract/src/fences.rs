@@ -25,7 +25,10 @@ async fn fenced(store: &Store, change: impl FnOnce(&mut TurnCommit)) {
     let afters = [
         AfterTurn::Hold,
         AfterTurn::Release { wake_at_ms: Some(0) },
-        AfterTurn::Suspend { report: "late".into() },
+        AfterTurn::Suspend {
+            report: "late".into(),
+            unfit_code: Some("late".into()),
+        },
         AfterTurn::End {
             status: Status::Completed,
         },

@@ -179,6 +179,13 @@ macro_rules! suite {
                 is_no_first_turn_for_an_instance_that_had_one,
                 fences_off_the_former_owner,
                 resume_changes_nothing_else,
+                of_other_code_ends_when_code_is_registered,
+                of_the_same_code_lasts,
+                of_other_orchestrations_lasts,
+                that_names_no_code_lasts,
+                that_is_over_is_forgotten_with_its_code,
+                of_other_code_ends_in_pages,
+                of_other_code_again_is_met_once,
             }
             tasks {
                 are_taken_by_a_worker_that_serves_their_queue,

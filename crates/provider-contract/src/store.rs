@@ -9,8 +9,8 @@ use perdure_engine::{
 };
 use perdure_provider::{
     Acquire, Acquired, AcquiredInstance, AfterTurn, Clock, CommitDone, InstanceKey, InstanceStatus, ManualClock,
-    MessagePage, NewInstance, NewMessage, NewWorker, OnConflict, Outcome, Provider, ProviderError, Status,
-    StatusChange, Terminate, TurnCommit, WorkerId, Write,
+    MessagePage, NewInstance, NewMessage, NewWorker, OnConflict, Outcome, Provider, ProviderError, ResumeUnfit, Status,
+    StatusChange, Terminate, TurnCommit, Unfit, WorkerId, Write,
 };
 use tokio::sync::oneshot;
 
@@ -259,6 +259,19 @@ impl Handle<'_> {
         .await
     }
 
+    /// Register code of the orchestration that checks start: what goes on by that, at most so many.
+    pub(crate) async fn resume_unfit(&self, code: &str, after: Option<Unfit>, limit: usize) -> Vec<Unfit> {
+        let request = ResumeUnfit {
+            name: NAME.to_owned(),
+            version: VERSION.to_owned(),
+            code: code.to_owned(),
+            after,
+            limit,
+            time_ms: self.now_ms(),
+        };
+        self.provider.resume_unfit(request).await.expect("the store answers")
+    }
+
     pub(crate) async fn find(&self, id: &str) -> Option<InstanceStatus> {
         let statuses = self
             .provider
@@ -397,7 +410,21 @@ pub(crate) fn end(instance: &AcquiredInstance, worker: &WorkerId, output: Payloa
 /// A turn that suspends the instance and stores nothing.
 pub(crate) fn suspend(instance: &AcquiredInstance, worker: &WorkerId, report: &str) -> TurnCommit {
     TurnCommit {
-        after: AfterTurn::Suspend { report: report.into() },
+        after: AfterTurn::Suspend {
+            report: report.into(),
+            unfit_code: None,
+        },
+        ..turn(instance, worker)
+    }
+}
+
+/// A turn that suspends the instance because this code does not fit its history.
+pub(crate) fn suspend_unfit(instance: &AcquiredInstance, worker: &WorkerId, code: &str) -> TurnCommit {
+    TurnCommit {
+        after: AfterTurn::Suspend {
+            report: "it does not fit".into(),
+            unfit_code: Some(code.into()),
+        },
         ..turn(instance, worker)
     }
 }

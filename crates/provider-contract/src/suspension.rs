@@ -1,9 +1,9 @@
 //! Instances that are held until they are resumed.
 
 use perdure_engine::EventId;
-use perdure_provider::{Outcome, Status, TurnCommit};
+use perdure_provider::{InstanceKey, NewInstance, Outcome, Status, TurnCommit, Unfit};
 
-use crate::store::{Store, custom_status, instance, scheduled, suspend, turn};
+use crate::store::{Handle, Store, custom_status, instance, scheduled, suspend, suspend_unfit, turn};
 
 /// Nobody owns it, nobody acquires it, and its report is its result.
 pub async fn holds_the_instance_with_its_report(store: &Store) {
@@ -116,4 +116,177 @@ pub async fn resume_changes_nothing_else(store: &Store) {
     store.commit(turn(&owned, &worker)).await;
     store.terminate("a", None).await;
     assert_eq!(store.resume("a").await, not(Status::Terminated));
+}
+
+fn unfit(code: &str, key: InstanceKey) -> Unfit {
+    Unfit { code: code.into(), key }
+}
+
+/// An instance that is suspended because this code does not fit its history.
+async fn unfit_one(store: &Handle<'_>, id: &str, code: &str) -> InstanceKey {
+    let worker = store.worker("w").await;
+    let owned = store.owned(id, &worker).await;
+    store.commit(suspend_unfit(&owned, &worker, code)).await;
+    owned.key
+}
+
+/// It is resumed like any other: due at once, without its report, as fresh as it was.
+pub async fn of_other_code_ends_when_code_is_registered(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let fresh = unfit_one(&store, "fresh", "old").await;
+    let owned = store.owned("under way", &worker).await;
+    store
+        .commit(TurnCommit {
+            events: vec![scheduled(2)],
+            ..turn(&owned, &worker)
+        })
+        .await;
+    let held = TurnCommit {
+        next_event_id: EventId(3),
+        ..suspend_unfit(&owned, &worker, "old")
+    };
+    store.commit(held).await;
+    let before = store.status("fresh").await;
+    assert_eq!(
+        (before.status, before.result.as_deref()),
+        (Status::Suspended, Some("it does not fit"))
+    );
+    store.clock.advance(5);
+    assert_eq!(
+        store.resume_unfit("new", None, 100).await,
+        [unfit("old", fresh), unfit("old", owned.key)]
+    );
+    for (id, status) in [("fresh", Status::Pending), ("under way", Status::Running)] {
+        let now = store.status(id).await;
+        assert_eq!(
+            (now.status, now.result, now.updated_at_ms),
+            (status, None, store.now_ms())
+        );
+    }
+    let acquired = store.acquire(&worker).await;
+    let found: Vec<_> = acquired.instances.iter().map(|i| (i.id.as_str(), i.fresh)).collect();
+    assert_eq!(found, [("fresh", true), ("under way", false)]);
+    assert_eq!(
+        store.resume_unfit("newer", None, 100).await,
+        [],
+        "they are suspended no more"
+    );
+}
+
+/// It would not fit again.
+pub async fn of_the_same_code_lasts(store: &Store) {
+    let store = store.first();
+    unfit_one(&store, "a", "same").await;
+    let [before, between, after] = ["other", "sama", "samf"];
+    let mut others = Vec::new();
+    for code in [before, between, after] {
+        others.push(unfit(code, unfit_one(&store, code, code).await));
+    }
+    assert_eq!(store.resume_unfit("same", None, 100).await, others);
+    assert_eq!(store.status("a").await.status, Status::Suspended);
+    assert_eq!(store.resume_unfit("same", None, 100).await, []);
+}
+
+/// The code that is registered is not theirs.
+pub async fn of_other_orchestrations_lasts(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    for (id, name, version) in [("name", "other", "1.0.0"), ("version", "flow", "2.0.0")] {
+        store
+            .start(NewInstance {
+                name: name.into(),
+                version: version.into(),
+                ..instance(id)
+            })
+            .await;
+        let request = perdure_provider::Acquire {
+            worker: worker.clone(),
+            registered: vec![(name.into(), version.into())],
+            limit: 1,
+            history_page: 100,
+            message_page: 100,
+        };
+        let owned = store.request(request).await.instances.remove(0);
+        store.commit(suspend_unfit(&owned, &worker, "old")).await;
+    }
+    assert_eq!(store.resume_unfit("new", None, 100).await, []);
+    for id in ["name", "version"] {
+        assert_eq!(store.status(id).await.status, Status::Suspended);
+    }
+}
+
+/// What keeps it from going on has nothing to do with its code.
+pub async fn that_names_no_code_lasts(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    store.commit(suspend(&owned, &worker, "why")).await;
+    assert_eq!(store.resume_unfit("new", None, 100).await, []);
+    assert_eq!(store.status("a").await.status, Status::Suspended);
+}
+
+/// Neither the next suspension nor an end is taken for it.
+pub async fn that_is_over_is_forgotten_with_its_code(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    for id in ["held again", "running"] {
+        unfit_one(&store, id, "old").await;
+        assert_eq!(store.resume(id).await, Outcome::Resumed);
+        let owned = store.acquire_one(&worker).await;
+        if id == "held again" {
+            store.commit(suspend(&owned, &worker, "why")).await;
+        }
+    }
+    unfit_one(&store, "ended", "old").await;
+    store.terminate("ended", None).await;
+    let ids = ["held again", "running", "ended"];
+    let mut before = Vec::new();
+    for id in ids {
+        before.push(store.status(id).await);
+    }
+    assert_eq!(store.resume_unfit("new", None, 100).await, []);
+    for (id, before) in ids.into_iter().zip(before) {
+        assert_eq!(store.status(id).await, before);
+    }
+}
+
+/// In order of code and key, none twice and none left out.
+pub async fn of_other_code_ends_in_pages(store: &Store) {
+    let store = store.first();
+    let mut all = Vec::new();
+    for (n, code) in ["b", "a", "new", "b", "a", "c"].into_iter().enumerate() {
+        let key = unfit_one(&store, &format!("a{n}"), code).await;
+        all.push(unfit(code, key));
+    }
+    all.sort();
+    all.retain(|one| one.code != "new");
+    let mut resumed: Vec<Unfit> = Vec::new();
+    loop {
+        let page = store.resume_unfit("new", resumed.last().cloned(), 2).await;
+        let is_last = page.len() < 2;
+        resumed.extend(page);
+        if is_last {
+            break;
+        }
+    }
+    assert_eq!(resumed, all);
+    assert_eq!(store.resume_unfit("new", None, 0).await, []);
+}
+
+/// A worker with bad code suspends what another one has just resumed: that one comes to an end all the same.
+pub async fn of_other_code_again_is_met_once(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("bad").await;
+    let key = unfit_one(&store, "a", "old").await;
+    let first = store.resume_unfit("new", None, 1).await;
+    assert_eq!(first, [unfit("old", key)]);
+    let owned = store.acquire_one(&worker).await;
+    store.commit(suspend_unfit(&owned, &worker, "old")).await;
+    assert_eq!(store.resume_unfit("new", first.last().cloned(), 1).await, []);
+    assert_eq!(
+        store.resume_unfit("newer", None, 1).await,
+        first,
+        "the next one looks anew"
+    );
 }

@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox, Message, MessageSeq};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, ChangeListener, CommitDone, InstanceKey, InstanceStatus, MessagePage, NewWorker,
-    Provider, ProviderError, ProviderErrorKind, ProviderInfo, TaskName, TaskRequest, Worker, WorkerId, Write,
+    Provider, ProviderError, ProviderErrorKind, ProviderInfo, ResumeUnfit, TaskName, TaskRequest, Unfit, Worker,
+    WorkerId, Write,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -25,7 +26,7 @@ use crate::readers::Readers;
 use crate::session::Session;
 use crate::threads::spawn;
 use crate::writer::{self, Shared};
-use crate::{acquire, inbox, rows, status, tasks, worker};
+use crate::{acquire, inbox, rows, status, tasks, worker, write};
 
 /// Perdure's store in a SQLite file or in memory.
 ///
@@ -242,6 +243,10 @@ impl Provider for SqliteProvider {
     async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError> {
         let worker = worker.clone();
         self.read(move |connection| tasks::of_worker(connection, &worker)).await
+    }
+
+    async fn resume_unfit(&self, request: ResumeUnfit) -> Result<Vec<Unfit>, ProviderError> {
+        self.write(move |session| write::resume_unfit(session, &request)).await
     }
 
     async fn read_history(

@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003_heartbeats.sql"),
     include_str!("migrations/0004_unread.sql"),
     include_str!("migrations/0005_tasks.sql"),
+    include_str!("migrations/0006_unfit_code.sql"),
 ];
 
 /// First and last row of each tree, in the order in which the tree is kept.
@@ -26,6 +27,7 @@ const PROBES: &[&str] = &[
     "SELECT wake_at FROM instances INDEXED BY instances_due WHERE wake_at IS NOT NULL ORDER BY name, version, priority, wake_at LIMIT 1",
     "SELECT owner FROM instances INDEXED BY instances_owner WHERE owner IS NOT NULL ORDER BY owner LIMIT 1",
     "SELECT parent_key FROM instances INDEXED BY instances_parent WHERE parent_key IS NOT NULL ORDER BY parent_key LIMIT 1",
+    "SELECT unfit_code FROM instances INDEXED BY instances_unfit WHERE unfit_code IS NOT NULL ORDER BY name, version, unfit_code LIMIT 1",
     "SELECT * FROM history ORDER BY rowid LIMIT 1",
     "SELECT * FROM history ORDER BY rowid DESC LIMIT 1",
     "SELECT event_id FROM history ORDER BY instance_key, execution, event_id LIMIT 1",

@@ -139,6 +139,32 @@ pub struct Acquired {
     pub next_wake_at_ms: Option<i64>,
 }
 
+/// A request to let instances of an orchestration go on that are suspended because other code than its code now did not fit their history.
+#[derive(Clone, Debug)]
+pub struct ResumeUnfit {
+    /// Name of the orchestration.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Fingerprint of its code now: what this very code did not fit stays suspended.
+    pub code: String,
+    /// Only those that come after this one, which need not be there.
+    pub after: Option<Unfit>,
+    /// At most so many.
+    pub limit: usize,
+    /// Now, ms since 1970.
+    pub time_ms: i64,
+}
+
+/// An instance that is suspended because code did not fit its history. In order of code and key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unfit {
+    /// Fingerprint of that code.
+    pub code: String,
+    /// The store's name of the instance.
+    pub key: InstanceKey,
+}
+
 /// Messages that wait for an instance, or the oldest of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessagePage {

@@ -30,7 +30,9 @@ mod write;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{ProviderError, ProviderErrorKind};
-pub use instance::{Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, InstanceStatus, MessagePage, Status};
+pub use instance::{
+    Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, InstanceStatus, MessagePage, ResumeUnfit, Status, Unfit,
+};
 pub use provider::{ChangeListener, CommitDone, Provider, ProviderInfo};
 pub use task::{AcquiredTasks, Task, TaskDone, TaskName, TaskOffer, TaskRequest};
 pub use worker::{NewWorker, Worker, WorkerId};

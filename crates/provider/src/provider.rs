@@ -7,7 +7,7 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox, Message, Messag
 
 use crate::{
     Acquire, Acquired, AcquiredTasks, InstanceKey, InstanceStatus, MessagePage, NewWorker, Outcome, ProviderError,
-    TaskName, TaskRequest, Worker, WorkerId, Write,
+    ResumeUnfit, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
 };
 
 /// What is told when a batch is durable, or was not written. Called once, on a thread of the provider; it must not block.
@@ -65,6 +65,11 @@ pub trait Provider: Send + Sync + 'static {
 
     /// The tasks that a worker runs.
     async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError>;
+
+    /// Let suspended instances go on as [`Write::Resume`] does, those whose suspension named other code than that of the request; returns
+    /// which, in order, `limit` of them when there may be more. A request after the last of them never meets an instance twice under one code,
+    /// so that a worker which goes through all of them comes to an end even where another one suspends them again.
+    async fn resume_unfit(&self, request: ResumeUnfit) -> Result<Vec<Unfit>, ProviderError>;
 
     /// Up to `limit` events of an execution from event `from` on, in order.
     async fn read_history(

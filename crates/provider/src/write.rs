@@ -252,6 +252,8 @@ pub enum AfterTurn {
     Suspend {
         /// Why, as the driver shows it.
         report: String,
+        /// When it is because its code does not fit its history: the fingerprint of that code, for [`ResumeUnfit`](crate::ResumeUnfit).
+        unfit_code: Option<String>,
     },
 }
 

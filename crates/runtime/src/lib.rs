@@ -35,6 +35,7 @@ mod tests;
 mod time;
 mod trace;
 mod turn;
+mod unfit;
 mod watch;
 mod worker;
 

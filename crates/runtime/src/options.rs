@@ -41,6 +41,8 @@ impl Default for RuntimeOptions {
 pub(crate) const OWNED_INSTANCES_MAX: usize = 20_000;
 /// Instances taken with one request for work.
 pub(crate) const ACQUIRE_BATCH: usize = 64;
+/// Suspended instances that are resumed with one write when other code is registered.
+pub(crate) const RESUME_BATCH: usize = 500;
 /// History events read at once.
 pub(crate) const HISTORY_PAGE: usize = 2_000;
 /// Messages of its mailboxes that an instance holds; the others wait in the store.

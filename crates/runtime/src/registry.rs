@@ -1,38 +1,70 @@
 //! What a runtime can run.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::fmt;
 
 /// Orchestrations by name, each with its versions, and names of activities.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    orchestrations: HashMap<String, Vec<String>>,
+    orchestrations: HashMap<String, Vec<Version>>,
     activities: BTreeSet<String>,
+    /// Orchestrations that were registered, and nobody has looked yet whether suspended instances wait for their code.
+    news: VecDeque<Registered>,
+}
+
+#[derive(Debug)]
+struct Version {
+    version: String,
+    /// Fingerprint of its code.
+    code: String,
+}
+
+/// An orchestration that can be run here.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Registered {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    /// Fingerprint of its code.
+    pub(crate) code: String,
+}
+
+impl fmt::Display for Registered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "orchestration '{}' version '{}'", self.name, self.version)
+    }
 }
 
 impl Registry {
     /// `false`: that name and version is registered already.
-    pub(crate) fn add(&mut self, name: String, version: String) -> bool {
-        let versions = self.orchestrations.entry(name).or_default();
-        if versions.contains(&version) {
+    pub(crate) fn add(&mut self, new: Registered) -> bool {
+        if self.has(&new.name, &new.version) {
             return false;
         }
-        versions.push(version);
-        versions.sort_by(|a, b| compare(a, b));
+        self.news.push_back(new.clone());
+        let Registered { name, version, code } = new;
+        let versions = self.orchestrations.entry(name).or_default();
+        versions.push(Version { version, code });
+        versions.sort_by(|a, b| compare(&a.version, &b.version));
         true
     }
 
     pub(crate) fn has(&self, name: &str, version: &str) -> bool {
-        self.orchestrations
-            .get(name)
-            .is_some_and(|versions| versions.iter().any(|v| v == version))
+        self.code(name, version).is_some()
+    }
+
+    /// Fingerprint of the code that runs a version.
+    pub(crate) fn code(&self, name: &str, version: &str) -> Option<&str> {
+        let versions = self.orchestrations.get(name)?;
+        let found = versions.iter().find(|v| v.version == version)?;
+        Some(&found.code)
     }
 
     pub(crate) fn highest(&self, name: &str) -> Option<&str> {
         self.orchestrations
             .get(name)
             .and_then(|versions| versions.last())
-            .map(String::as_str)
+            .map(|last| last.version.as_str())
     }
 
     pub(crate) fn add_activity(&mut self, name: String) {
@@ -46,8 +78,32 @@ impl Registry {
     pub(crate) fn all(&self) -> Vec<(String, String)> {
         self.orchestrations
             .iter()
-            .flat_map(|(name, versions)| versions.iter().map(|v| (name.clone(), v.clone())))
+            .flat_map(|(name, versions)| versions.iter().map(|v| (name.clone(), v.version.clone())))
             .collect()
+    }
+
+    /// The runtime starts: everything is news to the store.
+    pub(crate) fn renew(&mut self) {
+        self.news.clear();
+        for (name, versions) in &self.orchestrations {
+            self.news.extend(versions.iter().map(|v| Registered {
+                name: name.clone(),
+                version: v.version.clone(),
+                code: v.code.clone(),
+            }));
+        }
+    }
+
+    /// The oldest news. It stays until [`heard`](Self::heard), so that a worker which ends on the way leaves it to the next one.
+    pub(crate) fn news(&self) -> Option<Registered> {
+        self.news.front().cloned()
+    }
+
+    /// The oldest news is none any more, unless another worker has heard it already.
+    pub(crate) fn heard(&mut self, news: &Registered) {
+        if self.news.front() == Some(news) {
+            self.news.pop_front();
+        }
     }
 }
 
@@ -61,15 +117,42 @@ fn compare(a: &str, b: &str) -> Ordering {
 mod tests {
     use super::*;
 
+    fn order(version: &str) -> Registered {
+        Registered {
+            name: "order".into(),
+            version: version.into(),
+            code: format!("code of {version}"),
+        }
+    }
+
     #[test]
     fn the_highest_version_is_found_in_any_order_of_registration() {
         let mut registry = Registry::default();
         for version in ["1.10.0", "1.2.0", "1.9.1"] {
-            assert!(registry.add("order".into(), version.into()));
+            assert!(registry.add(order(version)));
         }
-        assert!(!registry.add("order".into(), "1.2.0".into()));
+        assert!(!registry.add(order("1.2.0")));
         assert_eq!(registry.highest("order"), Some("1.10.0"));
         assert_eq!(registry.highest("other"), None);
         assert!(registry.has("order", "1.9.1") && !registry.has("order", "2.0.0"));
+        assert_eq!(registry.code("order", "1.2.0"), Some("code of 1.2.0"));
+    }
+
+    #[test]
+    fn what_is_registered_is_news_once_and_at_each_start() {
+        let mut registry = Registry::default();
+        registry.add(order("1.0.0"));
+        registry.renew();
+        registry.add(order("2.0.0"));
+        registry.add(order("2.0.0"));
+        for version in ["1.0.0", "2.0.0"] {
+            assert_eq!(registry.news(), Some(order(version)));
+            for _ in 0..2 {
+                registry.heard(&order(version));
+            }
+        }
+        assert_eq!(registry.news(), None);
+        registry.renew();
+        assert!(registry.news().is_some());
     }
 }

@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 
 /// A suspension's report.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Report(Value);
+pub(crate) struct Report {
+    error: Value,
+    is_mismatch: bool,
+}
 
 impl Report {
     /// The code no longer fits its history. `source`: the lines of user code that showed it, as in a stack; may be empty.
@@ -15,13 +18,17 @@ impl Report {
             message.push('\n');
             message.push_str(source);
         }
-        Self(json!({ "code": "NONDETERMINISM", "message": message, "details": { "report": shown(mismatch, source) } }))
+        let details = json!({ "report": shown(mismatch, source) });
+        Self {
+            error: json!({ "code": "NONDETERMINISM", "message": message, "details": details }),
+            is_mismatch: true,
+        }
     }
 
     /// It has reached a limit.
     pub(crate) fn of_limit(limit: LimitReached) -> Self {
         let details = json!({ "limit": limit.name(), "max": limit.max() });
-        Self(json!({ "code": "LIMIT", "message": limit.to_string(), "details": details }))
+        Self::other(json!({ "code": "LIMIT", "message": limit.to_string(), "details": details }))
     }
 
     /// The host says why, as JSON `{ code, message, details }`. `source` as in [`of_mismatch`](Self::of_mismatch).
@@ -33,24 +40,36 @@ impl Report {
             let message = report["message"].as_str().unwrap_or_default();
             report["message"] = format!("{message}\n{source}").into();
         }
-        Self(report)
+        Self::other(report)
     }
 
     /// Something else keeps the instance from going on: its code cannot be run, or its history cannot be read.
     pub(crate) fn of_problem(problem: &str) -> Self {
-        Self(json!({ "code": "SUSPENDED", "message": problem }))
+        Self::other(json!({ "code": "SUSPENDED", "message": problem }))
+    }
+
+    const fn other(error: Value) -> Self {
+        Self {
+            error,
+            is_mismatch: false,
+        }
+    }
+
+    /// Whether it is the code that does not fit its history, so that other code may.
+    pub(crate) const fn is_mismatch(&self) -> bool {
+        self.is_mismatch
     }
 
     /// Its first line, for the log.
     pub(crate) fn headline(&self) -> &str {
-        self.0["message"]
+        self.error["message"]
             .as_str()
             .and_then(|message| message.lines().next())
             .unwrap_or_default()
     }
 
     pub(crate) fn into_text(self) -> String {
-        self.0.to_string()
+        self.error.to_string()
     }
 }
 

@@ -14,6 +14,7 @@ use crate::job::{ActivityJob, Host, Job, Level, Queued};
 use crate::maps::{Turn, Turns};
 use crate::metrics::Metrics;
 use crate::options::{RELEASE_TIMEOUT, RETRY_DELAYS, RuntimeOptions};
+use crate::registry::Registered;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::store::Store;
@@ -102,18 +103,21 @@ impl Runtime {
         self.state.session.read().clone()
     }
 
-    /// Say that the host can run an orchestration, before or after the start.
+    /// Say that the host can run an orchestration, before or after the start. `code` is a fingerprint of its code: when that did not
+    /// fit the history of an instance, which is suspended then, the instance goes on when another one is registered or started with.
     ///
     /// # Errors
     ///
     /// [`RuntimeError::Argument`] when that name and version is registered already.
-    pub fn register(&self, name: String, version: String) -> Result<(), RuntimeError> {
-        let duplicate = format!("orchestration '{name}' version '{version}' is registered already");
-        if !self.shared.registry.lock().add(name, version) {
+    pub fn register(&self, name: String, version: String, code: String) -> Result<(), RuntimeError> {
+        let new = Registered { name, version, code };
+        let duplicate = format!("{new} is registered already");
+        if !self.shared.registry.lock().add(new) {
             return Err(RuntimeError::Argument(duplicate));
         }
         if let Some(session) = self.session() {
             session.due_at(0);
+            session.resume_wanted.notify_one();
         }
         Ok(())
     }
@@ -138,6 +142,7 @@ impl Runtime {
             "the runtime is started already",
         )?;
         self.shared.lane.attach(Box::new(move || host.wake()));
+        self.shared.registry.lock().renew();
         match worker::register(&self.shared).await {
             Ok(worker) => {
                 let session = Session::new(Arc::clone(&self.shared), worker);

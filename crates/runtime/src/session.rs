@@ -58,6 +58,8 @@ pub(crate) struct Session {
     pub(crate) wants_room: AtomicBool,
     /// Ends of tasks that are being written.
     pub(crate) reporting: AtomicUsize,
+    /// An orchestration was registered, which suspended instances may wait for.
+    pub(crate) resume_wanted: Notify,
     /// Takes no new work; see [`Runtime::shutdown`](crate::Runtime::shutdown).
     draining: AtomicBool,
     ended: AtomicBool,
@@ -86,6 +88,7 @@ impl Session {
             tasks_wanted: Notify::new(),
             wants_room: AtomicBool::new(false),
             reporting: AtomicUsize::new(0),
+            resume_wanted: Notify::new(),
             draining: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             drained: Notify::new(),
@@ -421,6 +424,10 @@ impl Session {
             Level::Error,
             format!("instance '{}' is suspended: {}", instance.id, report.headline()),
         );
+        let unfit_code = report.is_mismatch().then(|| {
+            let registry = self.shared.registry.lock();
+            registry.code(&instance.name, &instance.version).map(str::to_owned)
+        });
         let commit = {
             let core = instance.lock();
             TurnCommit {
@@ -437,6 +444,7 @@ impl Session {
                 to_others: None,
                 after: AfterTurn::Suspend {
                     report: report.into_text(),
+                    unfit_code: unfit_code.flatten(),
                 },
                 tell_status: false,
                 time_ms: self.now_ms(),

@@ -16,6 +16,7 @@ use crate::retry::retrying;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::store::LocalWorker;
+use crate::unfit;
 
 /// Register a new worker.
 pub(crate) async fn register(shared: &Shared) -> Result<WorkerId, RuntimeError> {
@@ -37,10 +38,11 @@ pub(crate) async fn register(shared: &Shared) -> Result<WorkerId, RuntimeError> 
 pub(crate) fn set_going(session: &Arc<Session>) {
     let local: Arc<dyn LocalWorker> = session.clone();
     session.shared.store.attach(&local);
-    let tasks: [std::pin::Pin<Box<dyn Future<Output = ()> + Send>>; 6] = [
+    let tasks: [std::pin::Pin<Box<dyn Future<Output = ()> + Send>>; 7] = [
         Box::pin(Arc::clone(session).run_alarms()),
         Box::pin(acquire(Arc::clone(session))),
         Box::pin(inbox(Arc::clone(session))),
+        Box::pin(unfit::resume(Arc::clone(session))),
         Box::pin(renew(Arc::clone(session))),
         Box::pin(take_over(Arc::clone(session))),
         Box::pin(crate::tasks::run(Arc::clone(session))),

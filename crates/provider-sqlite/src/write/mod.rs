@@ -4,6 +4,7 @@
 mod heartbeat;
 mod message;
 mod others;
+mod resume;
 mod start;
 mod task;
 mod terminate;
@@ -17,13 +18,15 @@ use crate::error::Failure;
 use crate::rows::{integer, number, status};
 use crate::session::Session;
 
+pub(crate) use resume::resume_unfit;
+
 pub(crate) fn run(session: &mut Session<'_>, write: &Write) -> Result<Outcome, Failure> {
     match write {
         Write::Turn(turn) => turn::commit(session, turn, turn.key, turn.epoch),
         Write::Start(instance) => start::start(session, instance, None),
         Write::Message(message) => message::send(session, message),
         Write::Terminate(termination) => terminate::terminate(session, termination),
-        Write::Resume { id, time_ms } => terminate::resume(session, id, *time_ms),
+        Write::Resume { id, time_ms } => resume::resume(session, id, *time_ms),
         Write::Heartbeat(heartbeat) => heartbeat::keep(session, heartbeat),
         Write::TaskDone(done) => task::done(session, done),
     }

@@ -1,4 +1,4 @@
-//! Writes that end an instance or let it go on, whoever owns it.
+//! The end of an instance from outside, whoever owns it.
 
 use perdure_engine::{Event, EventRecord};
 use perdure_provider::{Outcome, Status, Terminate};
@@ -26,7 +26,7 @@ pub(super) fn terminate(session: &mut Session<'_>, termination: &Terminate) -> R
     // The owner is cleared (P7) and the next event id moves on: what the former owner still sends is fenced off twice.
     session.execute(
         "UPDATE instances SET status = 'Terminated', next_event_id = next_event_id + 1, owner = NULL, wake_at = NULL,
-           unread = 0, report = NULL, updated_at = ?2, completed_at = ?2
+           unread = 0, report = NULL, unfit_code = NULL, updated_at = ?2, completed_at = ?2
          WHERE key = ?1",
         params![instance.key.0, termination.time_ms],
     )?;
@@ -47,22 +47,4 @@ pub(super) fn terminate(session: &mut Session<'_>, termination: &Terminate) -> R
         receivers,
         stopped: task::withdraw_all(session, instance.key)?,
     })
-}
-
-pub(super) fn resume(session: &mut Session<'_>, id: &str, time_ms: i64) -> Result<Outcome, Failure> {
-    let Some(instance) = find(session, id)? else {
-        return Ok(Outcome::NotFound);
-    };
-    if instance.status != Status::Suspended {
-        return Ok(Outcome::NotSuspended {
-            status: instance.status,
-        });
-    }
-    session.execute(
-        "UPDATE instances SET status = CASE WHEN turns = 0 AND execution = 1 THEN 'Pending' ELSE 'Running' END, wake_at = ?2, report = NULL,
-           updated_at = ?3
-         WHERE key = ?1",
-        params![instance.key.0, session.now_ms(), time_ms],
-    )?;
-    Ok(Outcome::Resumed)
 }

@@ -233,9 +233,9 @@ fn advance(
             return Ok((changed == 1).then(|| Advanced::due(due)));
         }
         // A suspension without events is no turn: an instance whose first turn never came about stays fresh.
-        AfterTurn::Suspend { report } => session.execute(
+        AfterTurn::Suspend { report, unfit_code } => session.execute(
             "UPDATE instances SET next_event_id = ?6, turns = turns + ?9, updated_at = ?7, status = 'Suspended',
-               owner = NULL, wake_at = NULL, report = ?8
+               owner = NULL, wake_at = NULL, report = ?8, unfit_code = ?10
              WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4 AND next_event_id = ?5",
             params![
                 key,
@@ -246,7 +246,8 @@ fn advance(
                 next,
                 turn.time_ms,
                 report,
-                i64::from(next > fence)
+                i64::from(next > fence),
+                unfit_code
             ],
         )?,
     };

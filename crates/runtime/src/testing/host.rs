@@ -158,10 +158,25 @@ impl Fixture {
     /// Say what an orchestration does, from its next generator on.
     pub(crate) fn script(&mut self, name: &str, script: Script) {
         if self.scripts.insert(name.into(), script).is_none() {
-            self.runtime
-                .register(name.into(), "1.0.0".into())
-                .expect("it is not registered yet");
+            self.register(name, script);
         }
+    }
+
+    fn register(&self, name: &str, script: Script) {
+        self.runtime
+            .register(name.into(), "1.0.0".into(), format!("{script:?}"))
+            .expect("it is not registered yet");
+    }
+
+    /// Shut the runtime down, and start another one in which `main` is this script, or nothing is registered.
+    pub(crate) async fn deploy(&mut self, main: Option<Script>) {
+        self.shut_down(Duration::ZERO).await;
+        self.runtime = Runtime::new(Arc::clone(&self.store), self.runtime.shared.options.clone());
+        self.scripts.clear();
+        if let Some(main) = main {
+            self.script("main", main);
+        }
+        self.begin().await;
     }
 
     // ---- what a client does ----

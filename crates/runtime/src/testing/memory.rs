@@ -11,8 +11,8 @@ use perdure_engine::{
 use perdure_provider::{
     Acquire, Acquired, AcquiredInstance, AcquiredTasks, AfterTurn, ChangeListener, Clock, CommitDone, Epoch,
     InstanceKey, InstanceStatus, MessagePage, NewInstance, NewWorker, Others, Outcome, Provider, ProviderError,
-    ProviderErrorKind, ProviderInfo, Status, TaskName, TaskRequest, Teller, ToOthers, TurnCommit, Worker, WorkerId,
-    Write,
+    ProviderErrorKind, ProviderInfo, ResumeUnfit, Status, TaskName, TaskRequest, Teller, ToOthers, TurnCommit, Unfit,
+    Worker, WorkerId, Write,
 };
 use tokio::sync::Notify;
 
@@ -29,6 +29,7 @@ pub(crate) enum Call {
     History,
     Inbox,
     Tasks,
+    ResumeUnfit,
     Messages,
     Statuses,
 }
@@ -49,12 +50,21 @@ pub(crate) struct Row {
     /// Histories of the executions before.
     pub(crate) former: Vec<Vec<EventRecord>>,
     pub(crate) report: Option<String>,
+    pub(crate) unfit_code: Option<String>,
     pub(crate) custom_status: Payload,
     pub(crate) custom_status_version: u64,
     pub(crate) parent: Option<Parent>,
 }
 
 impl Row {
+    /// It was suspended.
+    fn go_on(&mut self, now: i64) {
+        self.status = Status::Running;
+        self.wake_at_ms = Some(now);
+        self.report = None;
+        self.unfit_code = None;
+    }
+
     fn seen_by_clients(&self, key: i64) -> InstanceStatus {
         InstanceStatus {
             key: InstanceKey(key),
@@ -336,6 +346,7 @@ impl Memory {
                 let key = *key;
                 state.heartbeats.retain(|(of, _, _), _| *of != key);
                 row.status = Status::Terminated;
+                row.unfit_code = None;
                 row.wake_at_ms = None;
                 let owner = row.owner.take();
                 let settlement = Settlement::Failed(ChildFailure::Terminated, terminate.reason.clone());
@@ -356,8 +367,7 @@ impl Memory {
                 if row.status != Status::Suspended {
                     return Outcome::NotSuspended { status: row.status };
                 }
-                row.status = Status::Running;
-                row.wake_at_ms = Some(now);
+                row.go_on(now);
                 Outcome::Resumed
             }
         }
@@ -492,6 +502,7 @@ fn start(state: &mut State, now: i64, new: &NewInstance, parent: Option<Parent>)
             history: vec![new.first_event.clone()],
             former: Vec::new(),
             report: None,
+            unfit_code: None,
             custom_status: None,
             custom_status_version: 0,
             parent,
@@ -567,10 +578,11 @@ fn commit_turn(state: &mut State, now: i64, turn: &TurnCommit) -> Outcome {
                 due = Some(now);
             }
         }
-        AfterTurn::Suspend { report } => {
+        AfterTurn::Suspend { report, unfit_code } => {
             row.owner = None;
             row.status = Status::Suspended;
             row.report = Some(report.clone());
+            row.unfit_code = unfit_code.clone();
             row.turns -= 1;
         }
     }
@@ -784,6 +796,31 @@ impl Provider for Memory {
     async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError> {
         self.enter(Call::Tasks).await?;
         Ok(self.state.lock().queues.of_worker(worker))
+    }
+
+    async fn resume_unfit(&self, request: ResumeUnfit) -> Result<Vec<Unfit>, ProviderError> {
+        self.enter(Call::ResumeUnfit).await?;
+        let resumed = {
+            let mut state = self.state.lock();
+            let is_its = |row: &Row| (&row.name, &row.version) == (&request.name, &request.version);
+            let mut unfit: Vec<Unfit> = (state.rows.iter().filter(|(_, row)| is_its(row)))
+                .filter_map(|(key, row)| {
+                    let (code, key) = (row.unfit_code.clone()?, InstanceKey(*key));
+                    Some(Unfit { code, key })
+                })
+                .filter(|unfit| unfit.code != request.code && Some(unfit) > request.after.as_ref())
+                .collect();
+            unfit.sort();
+            unfit.truncate(request.limit);
+            let now = self.clock.now_ms();
+            for unfit in &unfit {
+                let row = state.rows.get_mut(&unfit.key.0).expect("it was just found");
+                row.go_on(now);
+            }
+            unfit
+        };
+        self.leave(Call::ResumeUnfit).await;
+        Ok(resumed)
     }
 
     async fn read_history(

@@ -112,7 +112,7 @@ async fn a_version_that_is_not_here_is_left_to_whoever_has_it() {
     assert_eq!((row.version.as_str(), row.owner), ("2.0.0", None));
     f.assert_empty();
     f.runtime
-        .register("main".into(), "2.0.0".into())
+        .register("main".into(), "2.0.0".into(), "code".into())
         .expect("it is not registered yet");
     f.settle().await;
     f.complete("a").await;

@@ -15,4 +15,5 @@ mod starting;
 mod suspension;
 mod tasks;
 mod turns;
+mod unfit;
 mod watch;

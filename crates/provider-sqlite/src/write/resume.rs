@@ -1,0 +1,73 @@
+//! Suspended instances go on: one by its id, or those that other code did not fit.
+
+use perdure_provider::{InstanceKey, Outcome, ResumeUnfit, Status, Unfit};
+use rusqlite::params;
+
+use super::find;
+use crate::error::Failure;
+use crate::rows::integer;
+use crate::session::Session;
+
+pub(super) fn resume(session: &mut Session<'_>, id: &str, time_ms: i64) -> Result<Outcome, Failure> {
+    let Some(instance) = find(session, id)? else {
+        return Ok(Outcome::NotFound);
+    };
+    if instance.status != Status::Suspended {
+        return Ok(Outcome::NotSuspended {
+            status: instance.status,
+        });
+    }
+    go_on(session, instance.key, time_ms)?;
+    Ok(Outcome::Resumed)
+}
+
+/// The index is read code by code and no further than the limit; what is suspended with the request's own code is stepped over.
+pub(crate) fn resume_unfit(session: &mut Session<'_>, request: &ResumeUnfit) -> Result<Vec<Unfit>, Failure> {
+    let ResumeUnfit {
+        name, version, limit, ..
+    } = request;
+    let (mut code, mut after) = match &request.after {
+        Some(last) => (last.code.clone(), last.key.0),
+        None => (String::new(), i64::MIN),
+    };
+    let mut resumed = Vec::new();
+    loop {
+        if code != request.code {
+            let keys: Vec<i64> = session.query_all(
+                "SELECT key FROM instances INDEXED BY instances_unfit
+                 WHERE unfit_code IS NOT NULL AND name = ?1 AND version = ?2 AND unfit_code = ?3 AND key > ?4 ORDER BY key LIMIT ?5",
+                params![name, version, code, after, integer((limit - resumed.len()) as u64)],
+                |row| row.get(0),
+            )?;
+            for key in keys.into_iter().map(InstanceKey) {
+                go_on(session, key, request.time_ms)?;
+                let code = code.clone();
+                resumed.push(Unfit { code, key });
+            }
+            if resumed.len() == *limit {
+                return Ok(resumed);
+            }
+        }
+        let next = session.query_optional(
+            "SELECT unfit_code FROM instances INDEXED BY instances_unfit
+             WHERE unfit_code IS NOT NULL AND name = ?1 AND version = ?2 AND unfit_code > ?3 ORDER BY unfit_code LIMIT 1",
+            params![name, version, code],
+            |row| row.get(0),
+        )?;
+        let Some(next) = next else {
+            return Ok(resumed);
+        };
+        (code, after) = (next, i64::MIN);
+    }
+}
+
+/// A suspended instance is due now. One that never had a turn is as it was started.
+fn go_on(session: &Session<'_>, key: InstanceKey, time_ms: i64) -> Result<(), Failure> {
+    session.execute(
+        "UPDATE instances SET status = CASE WHEN turns = 0 AND execution = 1 THEN 'Pending' ELSE 'Running' END, wake_at = ?2, report = NULL,
+           unfit_code = NULL, updated_at = ?3
+         WHERE key = ?1",
+        params![key.0, session.now_ms(), time_ms],
+    )?;
+    Ok(())
+}

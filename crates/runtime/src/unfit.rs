@@ -1,0 +1,65 @@
+//! Instances whose code did not fit their history go on by themselves when other code is registered under the name and version of
+//! their orchestration.
+//!
+//! - **U1** That is looked for when a runtime starts and when an orchestration is registered, and at no other time: workers with
+//!   different code under one name and version cannot resume and suspend an instance in turns for ever.
+//! - **U2** What one registration finds is gone through once, in pages, whatever other workers suspend meanwhile.
+
+use std::sync::Arc;
+
+use perdure_provider::{ProviderError, ProviderErrorKind, ResumeUnfit};
+
+use crate::job::Level;
+use crate::options::RESUME_BATCH;
+use crate::registry::Registered;
+use crate::retry::retrying;
+use crate::session::Session;
+
+/// Resume for each orchestration that was registered what waits for other code than was there (U1).
+pub(crate) async fn resume(session: Arc<Session>) {
+    let shared = &session.shared;
+    loop {
+        let news = shared.registry.lock().news();
+        let Some(registered) = news else {
+            session.resume_wanted.notified().await;
+            continue;
+        };
+        match resume_all(&session, &registered).await {
+            Err(error) if error.kind == ProviderErrorKind::Closed => return,
+            Err(error) => shared.log(
+                Level::Warn,
+                format!("suspended instances of {registered} wait to be resumed by a client: {error}"),
+            ),
+            Ok(()) => {}
+        }
+        shared.registry.lock().heard(&registered);
+    }
+}
+
+async fn resume_all(session: &Session, registered: &Registered) -> Result<(), ProviderError> {
+    let shared = &session.shared;
+    let mut after = None;
+    loop {
+        let request = ResumeUnfit {
+            name: registered.name.clone(),
+            version: registered.version.clone(),
+            code: registered.code.clone(),
+            after,
+            limit: RESUME_BATCH,
+            time_ms: session.now_ms(),
+        };
+        let resumed = retrying(|| shared.store.provider.resume_unfit(request.clone())).await?;
+        let count = resumed.len();
+        if count > 0 {
+            shared.log(
+                Level::Info,
+                format!("{count} suspended instances of {registered} go on: its code is another by now"),
+            );
+            shared.store.work_is_due();
+        }
+        if count < RESUME_BATCH {
+            return Ok(());
+        }
+        after = resumed.into_iter().last();
+    }
+}
