@@ -108,7 +108,8 @@ export interface NativeMapSizes {
 
 /** A runtime. `instance` and `activity` are tokens of jobs. */
 export interface NativeRuntime {
-  register(kind: string, name: string, version: string): void;
+  /** `fingerprint` is of an orchestration's code; of an activity it is empty, and so is `version`. */
+  register(kind: string, name: string, version: string, fingerprint: string): void;
   start(request: number, wake: () => void): void;
   shutdown(request: number, timeoutMs: number): void;
   /** Whether there are to be {@link ENDED} jobs. */

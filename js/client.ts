@@ -293,7 +293,8 @@ export class Client {
   }
 
   /**
-   * Let a Suspended instance go on, once the code fits its history again.
+   * Let a Suspended instance go on, once the code fits its history again. One that is suspended with a `NondeterminismError` goes on by
+   * itself when other code of its orchestration is registered: see `runtime.registerOrchestration`.
    *
    * @throws InstanceNotFoundError when there is none of that id
    */

@@ -11,6 +11,7 @@ import { Continuation } from './continuation.ts';
 import { type Duration, parseDuration } from './duration.ts';
 import type { TraceLevel } from './engine.ts';
 import { describeValue, isGenerator } from './fiber.ts';
+import { fingerprintOf } from './fingerprint.ts';
 import type { Future } from './future.ts';
 import type { RuntimeLimits } from './limits.ts';
 import { MailboxFuture } from './mailbox.ts';
@@ -42,6 +43,8 @@ export interface OrchestrationDefinition<I = any, O = any> {
   readonly name: string;
   readonly version: string;
   readonly fn: OrchestrationFunction<I, O>;
+  /** Of the text of the function that it was defined with: an instance that this code does not fit goes on once it is another. */
+  readonly fingerprint: string;
   /** What its input is checked by, if anything. */
   readonly input?: StandardSchema | undefined;
 }
@@ -129,9 +132,10 @@ export function defineOrchestration(
   checkOrchestrationFunction(fn, name);
   checkOptions(options, DEFINITION_OPTIONS, `orchestration '${name}'`);
   const { version = DEFAULT_VERSION, input: schema } = options ?? {};
-  if (schema === undefined) return Object.freeze({ kind: 'orchestration', name, version, fn });
+  const fingerprint = fingerprintOf(fn);
+  if (schema === undefined) return Object.freeze({ kind: 'orchestration', name, version, fn, fingerprint });
   const checked: OrchestrationFunction = (ctx, input) => fn(ctx, parseSync(schema, input, 'input', `orchestration '${name}'`));
-  return Object.freeze({ kind: 'orchestration', name, version, fn: checked, input: schema });
+  return Object.freeze({ kind: 'orchestration', name, version, fn: checked, fingerprint, input: schema });
 }
 
 const DEFINITION_OPTIONS: OptionTable = { version: named, input: checkSchema };

@@ -13,9 +13,14 @@ interface RegisteredActivity {
   readonly recorded: string | null;
 }
 
+interface RegisteredOrchestration {
+  readonly fn: OrchestrationFunction;
+  readonly fingerprint: string;
+}
+
 export class Registry {
   private readonly activities = new Map<string, RegisteredActivity>();
-  private readonly orchestrations = new Map<string, Map<string, OrchestrationFunction>>();
+  private readonly orchestrations = new Map<string, Map<string, RegisteredOrchestration>>();
 
   /** @throws RuntimeStateError when the name is taken */
   addActivity({ name, fn, options }: ActivityDefinition): void {
@@ -25,10 +30,10 @@ export class Registry {
   }
 
   /** @throws RuntimeStateError when the name is taken in that version */
-  addOrchestration({ name, version, fn }: OrchestrationDefinition): void {
-    const versions = this.orchestrations.get(name) ?? new Map<string, OrchestrationFunction>();
+  addOrchestration({ name, version, fn, fingerprint }: OrchestrationDefinition): void {
+    const versions = this.orchestrations.get(name) ?? new Map<string, RegisteredOrchestration>();
     if (versions.has(version)) throw new RuntimeStateError(`orchestration '${name}' ${version} is registered already`);
-    versions.set(version, fn);
+    versions.set(version, { fn, fingerprint });
     this.orchestrations.set(name, versions);
   }
 
@@ -41,7 +46,7 @@ export class Registry {
   }
 
   orchestrationFunction(name: string, version: string): OrchestrationFunction | undefined {
-    return this.orchestrations.get(name)?.get(version);
+    return this.orchestrations.get(name)?.get(version)?.fn;
   }
 
   /** The JSON to record with a schedule; see `OrchestrationHost`. */
@@ -52,10 +57,10 @@ export class Registry {
   }
 
   /** Everything that is registered, as the addon wants to hear it. */
-  *entries(): Generator<{ kind: 'activity' | 'orchestration'; name: string; version: string }> {
-    for (const name of this.activities.keys()) yield { kind: 'activity', name, version: '' };
+  *entries(): Generator<{ kind: 'activity' | 'orchestration'; name: string; version: string; fingerprint: string }> {
+    for (const name of this.activities.keys()) yield { kind: 'activity', name, version: '', fingerprint: '' };
     for (const [name, versions] of this.orchestrations) {
-      for (const version of versions.keys()) yield { kind: 'orchestration', name, version };
+      for (const [version, { fingerprint }] of versions) yield { kind: 'orchestration', name, version, fingerprint };
     }
   }
 }

@@ -166,6 +166,11 @@ export class Runtime {
   /**
    * Register an orchestration; before or after `start`. Several versions of one name can be registered.
    *
+   * Instances of this name and version that are Suspended with a `NondeterminismError` go on by themselves if the text of `fn` is another
+   * than that which did not fit them; of what `fn` calls nothing is looked at. That happens once, when the runtime is started or the
+   * orchestration registered with one that is. With the same text they wait for {@link Client.resume}. While workers with different code
+   * for one name and version run side by side, any of them may take such an instance and suspend it again: give changed code another version.
+   *
    * @param options - its `version`, and `input`, a schema: see {@link defineOrchestration}
    * @throws RuntimeStateError when the name is registered already in this version
    * @throws TypeError when an argument is wrong
@@ -191,11 +196,11 @@ export class Runtime {
       switch (definition?.kind) {
         case 'activity':
           this.#registry.addActivity(definition);
-          this.#registerNative('activity', definition.name, '');
+          this.#registerNative('activity', definition.name, '', '');
           break;
         case 'orchestration':
           this.#registry.addOrchestration(definition);
-          this.#registerNative('orchestration', definition.name, definition.version);
+          this.#registerNative('orchestration', definition.name, definition.version, definition.fingerprint);
           break;
         default:
           throw new TypeError('runtime.register takes what defineActivity and defineOrchestration returned');
@@ -346,14 +351,14 @@ export class Runtime {
       historyEvents: this.#host.limits.historyEvents,
       pendingActivities: this.#host.limits.pendingActivities,
     });
-    for (const { kind, name, version } of this.#registry.entries()) native.register(kind, name, version);
+    for (const { kind, name, version, fingerprint } of this.#registry.entries()) native.register(kind, name, version, fingerprint);
     native.reportEnds(this.#host.hears('instance'));
     return native;
   }
 
-  #registerNative(kind: string, name: string, version: string): void {
+  #registerNative(kind: string, name: string, version: string, fingerprint: string): void {
     try {
-      this.#native.register(kind, name, version);
+      this.#native.register(kind, name, version, fingerprint);
     } catch (error) {
       throw nativeError(error);
     }

@@ -53,7 +53,7 @@ async fn resume_all(session: &Session, registered: &Registered) -> Result<(), Pr
         if count > 0 {
             shared.log(
                 Level::Info,
-                format!("{count} suspended instances of {registered} go on: its code is another by now"),
+                format!("{registered} has other code now; suspended instances that go on: {count}"),
             );
             shared.store.work_is_due();
         }
