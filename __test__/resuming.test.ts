@@ -3,7 +3,7 @@
 import { LimitError, NondeterminismError, type OrchestrationFunction, type Runtime, type StandardSchema } from 'perdure';
 import { describe, expect, it } from 'vitest';
 
-import { deferred } from './support/async.ts';
+import { Counter, deferred } from './support/async.ts';
 import { historyViolations } from './support/history.ts';
 import { STORES } from './support/providers.ts';
 import { SOON, useStore } from './support/store.ts';
@@ -124,6 +124,24 @@ describe.each(STORES)('on $name', (kind) => {
     await runtime.shutdown();
     await deploy(name, right);
     await completes(id);
+  });
+
+  it('workers with different code that does not fit do not hand it to and fro', async () => {
+    const name = store.id('rolling');
+    const id = await suspended(name);
+    const old = await deploy(name, wrong);
+    await looked(old);
+    const next = store.runtime();
+    next.registerOrchestration(name, alsoWrong);
+    const suspensions = new Counter();
+    for (const runtime of [old, next]) runtime.on('instance', ({ instanceId }) => instanceId === id && suspensions.add());
+    await next.start();
+    await suspensions.reaches(1);
+    expect(store.errors.splice(0)).toHaveLength(1);
+    await looked(old);
+    await looked(next);
+    expect(suspensions.count, 'one registration, one more try').toBe(1);
+    expect(await store.client.getStatus(id)).toMatchObject({ status: 'Suspended' });
   });
 
   it('a helper that has changed is not noticed: a client resumes it', async () => {
