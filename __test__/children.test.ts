@@ -338,7 +338,7 @@ describe.each(STORES)('on $name', (kind) => {
         }),
     );
     await store.client.raiseEvent(`${id}-child`, 'go', 'gone');
-    await expect.poll(async () => (await store.client.getStatus(`${id}-child`))?.status).toBe('Suspended');
+    await store.suspended(`${id}-child`);
     expect((await store.client.getStatus(id))?.status).toBe('Running');
     expect(store.errors.splice(0)).toHaveLength(1);
     await store.client.terminateInstance(`${id}-child`, 'for good');

@@ -66,7 +66,7 @@ describe.each(STORES)('on $name', (kind) => {
     const deploy = (limits: RuntimeLimits) => store.start((runtime) => runtime.register(growing, step, cleanUp), { limits });
 
     async function suspended(id: string): Promise<void> {
-      await expect.poll(async () => (await store.client.getStatus(id))?.status, { timeout: 20_000 }).toBe('Suspended');
+      await store.suspended(id);
       const { error } = (await store.client.getStatus(id)) ?? {};
       expect(error).toBeInstanceOf(LimitError);
       expect(error).toMatchObject({ code: 'LIMIT', limit, max });
@@ -127,7 +127,7 @@ describe.each(STORES)('on $name', (kind) => {
       await store.start((runtime) => runtime.register(atOnce, step), { limits: { [limit]: Math.min(max, exceeds - 1) } });
       const id = store.id();
       await store.client.start(atOnce, undefined, { id });
-      await expect.poll(async () => (await store.client.getStatus(id))?.status, { timeout: 20_000 }).toBe('Suspended');
+      await store.suspended(id);
       store.errors.splice(0);
       await store.client.cancelInstance(id);
       await store.client.resume(id);
@@ -149,7 +149,7 @@ describe.each(STORES)('on $name', (kind) => {
     await store.start((runtime) => runtime.register(stubborn, step), { limits: { pendingActivities: 5 } });
     const id = store.id();
     await store.client.start(stubborn, undefined, { id });
-    await expect.poll(async () => (await store.client.getStatus(id))?.status, { timeout: 20_000 }).toBe('Suspended');
+    await store.suspended(id);
     expect((await store.client.getStatus(id))?.error?.message).toMatch(/\n {4}at .*limits\.test\.ts/);
     expect(kinds(await store.client.getHistory(id))).toEqual(['ExecutionStarted']);
     store.errors.splice(0);

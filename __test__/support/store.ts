@@ -3,6 +3,7 @@
 import { Client, type Provider, Runtime, type RuntimeOptions } from 'perdure';
 import { afterAll, afterEach, beforeAll, expect, vi } from 'vitest';
 
+import { type Deferred, deferred } from './async.ts';
 import './leaks.ts';
 import type { StoreAddress, StoreKind, StoreSite } from './providers.ts';
 
@@ -20,6 +21,7 @@ export class TestStore {
   #provider: Provider | undefined;
   #client: Client | undefined;
   #ids = 0;
+  readonly #suspended = new Map<string, Deferred<void>>();
   readonly #runtimes: Runtime[] = [];
   readonly #providers: Provider[] = [];
 
@@ -45,6 +47,9 @@ export class TestStore {
   runtime(options: RuntimeOptions = {}, provider = this.provider): Runtime {
     const runtime = new Runtime(provider, { logLevel: 'silent', ...options });
     runtime.on('error', (error) => this.errors.push(error));
+    runtime.on('instance', ({ instanceId, status }) => {
+      if (status === 'Suspended') this.#suspension(instanceId).resolve();
+    });
     this.#runtimes.push(runtime);
     return runtime;
   }
@@ -55,6 +60,18 @@ export class TestStore {
     register(runtime);
     await runtime.start();
     return runtime;
+  }
+
+  /** Resolves when an instance was suspended (again) by a runtime of this store, and the error that says so was reported. */
+  async suspended(id: string): Promise<void> {
+    await this.#suspension(id).promise;
+    this.#suspended.delete(id);
+  }
+
+  #suspension(id: string): Deferred<void> {
+    const known = this.#suspended.get(id) ?? deferred();
+    this.#suspended.set(id, known);
+    return known;
   }
 
   /** Another provider of the same store, closed when the test ends. */
