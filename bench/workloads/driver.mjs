@@ -70,7 +70,7 @@ class Echo {
       this.#open.length = 0;
       this.#taken = 0;
     }
-    return { kind: 0, operation, value: '1', attempt: 0, mailbox: null, timeMs: 0 };
+    return { kind: 0, operation, value: '1', detail: 0, mailbox: null, timeMs: 0 };
   }
 
   cancelOperation() {}
@@ -80,11 +80,13 @@ class Echo {
 /** Run `code` as an orchestration; it returns ns. */
 function inInstance(Instance, code) {
   let result;
-  const description = { instanceId: 'i', executionId: 1, name: 'o', version: '1', input: null, parentId: null, timeMs: 0 };
+  const description = { instanceId: 'i', executionId: 1, name: 'o', version: '1', input: null, parentId: null, customStatus: null, timeMs: 0 };
   const fn = function* (ctx) {
     result = yield* code(ctx);
   };
-  const end = new Instance(new Echo(), description, fn, { recordedOptions: () => null, sourceStacks: false }).turn();
+  const limits = { payloadBytes: 2 ** 21, fibers: Number.POSITIVE_INFINITY };
+  const host = { recordedOptions: () => null, sourceStacks: false, limits };
+  const end = new Instance(new Echo(), description, fn, host).turn();
   if (end !== 'completed') throw new Error(`the orchestration is ${end}`);
   return result;
 }
