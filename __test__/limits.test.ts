@@ -210,6 +210,20 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await client.handle(id).result({ timeout: SOON })).toEqual([1, 2, 3]);
   });
 
+  it('mailboxMessages keeps an orchestration from sending more, too', async () => {
+    const sender = defineOrchestration('sender', function* (ctx, to: string) {
+      const sent = yield* ctx.allSettled([1, 2, 3, 4].map((n) => ctx.enqueueEvent(to, 'jobs', n)));
+      return sent.map((result) => (result.status === 'rejected' ? result.reason : 'sent'));
+    });
+    const id = store.id('full');
+    await store.client.startOrchestration(id, 'nobody registers this');
+    await store.start((runtime) => runtime.register(sender), { limits: { mailboxMessages: 3 } });
+    const output = await (await store.client.start(sender, id)).result({ timeout: SOON });
+    expect(output.slice(0, 3)).toEqual(['sent', 'sent', 'sent']);
+    expect(output[3]).toBeInstanceOf(LimitError);
+    expect(output[3]).toMatchObject({ code: 'LIMIT', limit: 'mailboxMessages', max: 3, message: expect.stringContaining(`'${id}'`) });
+  });
+
   it('a mailbox that is full takes a cancel', async () => {
     const client = new Client(store.provider, { limits: { mailboxMessages: 1 } });
     const sleeper = defineOrchestration('sleeper', function* (ctx) {

@@ -198,6 +198,7 @@ export interface NativeRuntimeOptions {
   readonly logLevel: TraceLevel;
   readonly historyEvents: number;
   readonly pendingActivities: number;
+  readonly mailboxMessages: number;
 }
 
 export function createRuntime(store: NativeStore, options: NativeRuntimeOptions): NativeRuntime {

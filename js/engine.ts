@@ -17,6 +17,8 @@ export const CHILD_TERMINATED = 2;
 export const INSTANCE_EXISTS = 0;
 export const INSTANCE_NOT_FOUND = 1;
 export const INSTANCE_ENDED = 2;
+/** The value is the number of messages that may wait. */
+export const MAILBOX_FULL = 3;
 
 /** How an execution ends. */
 export const COMPLETED = 0;

@@ -12,7 +12,7 @@ export interface ClientLimits {
   payloadBytes?: number;
   /**
    * Events and messages that may wait for one instance, unread. `raiseEvent` and `enqueueEvent` reject with `LimitError` when there
-   * are as many; a request to cancel is always taken. Default 1 000 000.
+   * are as many, and so do those of an orchestration's context, by the limit of its runtime; a request to cancel is always taken. Default 1 000 000.
    */
   mailboxMessages?: number;
 }

@@ -1,10 +1,11 @@
 // What an orchestration has to do with other instances, as futures: children, detached starts, and messages.
 
-import { CHILD_CANCELLED, CHILD_TERMINATED, type Delivery, INSTANCE_EXISTS, INSTANCE_NOT_FOUND, REFUSED, SUCCEEDED } from './engine.ts';
+import { CHILD_CANCELLED, CHILD_TERMINATED, type Delivery, INSTANCE_EXISTS, INSTANCE_NOT_FOUND, MAILBOX_FULL, REFUSED, SUCCEEDED } from './engine.ts';
 import {
   CancelledError,
   InstanceExistsError,
   InstanceNotFoundError,
+  LimitError,
   type PerdureError,
   RuntimeStateError,
   SubOrchestrationError,
@@ -57,8 +58,9 @@ export class ChildFuture<T> extends OperationFuture<T> {
     return withCallerStack(error, delivery.kind === REFUSED ? undefined : cause, this.source);
   }
 
-  private outcome({ kind, detail, value }: Delivery): [what: string, cause: Error] {
-    if (kind === REFUSED) return ['could not be started', refusalError(detail, this.id)];
+  private outcome(delivery: Delivery): [what: string, cause: Error] {
+    const { kind, detail, value } = delivery;
+    if (kind === REFUSED) return ['could not be started', refusalError(delivery, this.id)];
     if (detail === CHILD_TERMINATED) return ['ended', terminationError(value, this.id)];
     return [detail === CHILD_CANCELLED ? 'was cancelled' : 'failed', fromErrorPayload(value)];
   }
@@ -76,8 +78,8 @@ export class SentFuture<T> extends OnDemandFuture<T> {
     this.result = result;
   }
 
-  override deliver({ kind, detail }: Delivery): void {
-    if (kind === REFUSED) this.settle(FAILED, withCallerStack(refusalError(detail, this.receiver), undefined, this.source));
+  override deliver(delivery: Delivery): void {
+    if (delivery.kind === REFUSED) this.settle(FAILED, withCallerStack(refusalError(delivery, this.receiver), undefined, this.source));
     else this.settle(OK, this.result);
   }
 
@@ -86,12 +88,17 @@ export class SentFuture<T> extends OnDemandFuture<T> {
   }
 }
 
-function refusalError(why: number, instanceId: string): PerdureError {
-  switch (why) {
+function refusalError({ detail, value }: Delivery, instanceId: string): PerdureError {
+  switch (detail) {
     case INSTANCE_EXISTS:
       return new InstanceExistsError(`an instance with the id '${instanceId}' exists already`, { instanceId });
     case INSTANCE_NOT_FOUND:
       return new InstanceNotFoundError(`there is no instance with the id '${instanceId}'`, { instanceId });
+    case MAILBOX_FULL: {
+      const max = Number(value);
+      const message = `${max} messages wait for instance '${instanceId}', and no more may (limits.mailboxMessages)`;
+      return new LimitError(message, { limit: 'mailboxMessages', max });
+    }
     default:
       return new RuntimeStateError(`instance '${instanceId}' has ended and takes no more messages`);
   }

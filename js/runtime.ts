@@ -98,7 +98,7 @@ export interface RuntimeEvents {
    * behind that was rejected (`cause`), and nobody handles that; listeners of `process` do not hear of it.
    */
   warning: (warning: Error) => void;
-  /** The code of an execution has ended, or was suspended; what it ended with may not be stored yet. */
+  /** An instance has ended here or was suspended, and that is stored. */
   instance: (event: InstanceEvent) => void;
 }
 
@@ -350,6 +350,7 @@ export class Runtime {
       logLevel: logLevel === 'silent' ? 'error' : logLevel,
       historyEvents: this.#host.limits.historyEvents,
       pendingActivities: this.#host.limits.pendingActivities,
+      mailboxMessages: this.#host.limits.mailboxMessages,
     });
     for (const { kind, name, version, fingerprint } of this.#registry.entries()) native.register(kind, name, version, fingerprint);
     native.reportEnds(this.#host.hears('instance'));

@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest';
 
-import { CHILD_CANCELLED, CHILD_TERMINATED, CHILD_THREW, INSTANCE_ENDED, INSTANCE_EXISTS, INSTANCE_NOT_FOUND } from '../../js/engine.ts';
+import { CHILD_CANCELLED, CHILD_TERMINATED, CHILD_THREW, INSTANCE_ENDED, INSTANCE_EXISTS, INSTANCE_NOT_FOUND, MAILBOX_FULL } from '../../js/engine.ts';
 import {
   CancelledError,
   InstanceExistsError,
   InstanceNotFoundError,
+  type LimitError,
   PayloadError,
   RuntimeStateError,
   SubOrchestrationError,
@@ -156,6 +157,19 @@ describe('what is sent to others', () => {
     script.turn();
     script.engine.succeed(3);
     expect(script.output()).toEqual([code, true]);
+  });
+
+  test('can be refused because too many wait', () => {
+    const script = new Script(function* (ctx) {
+      try {
+        yield ctx.raiseEvent('other', 'go');
+      } catch (error) {
+        return [(error as LimitError).code, (error as LimitError).limit, (error as LimitError).max];
+      }
+    });
+    script.turn();
+    script.engine.refuse(2, MAILBOX_FULL, '7');
+    expect(script.output()).toEqual(['LIMIT', 'mailboxMessages', 7]);
   });
 
   test('is a deadlock only for those who wait for something else', () => {

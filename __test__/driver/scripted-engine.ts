@@ -59,8 +59,8 @@ export class ScriptedEngine implements EnginePort {
   }
 
   /** What was to be started or sent is refused. */
-  refuse(operation: number, detail: number): void {
-    this.deliveries.push({ ...NOTHING, kind: REFUSED, operation, detail });
+  refuse(operation: number, detail: number, value: string | null = null): void {
+    this.deliveries.push({ ...NOTHING, kind: REFUSED, operation, detail, value });
   }
 
   cancel(reason: string | null = null): void {

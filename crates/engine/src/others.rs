@@ -1,5 +1,7 @@
 //! What an execution has to do with other instances: those that it starts, what it sends to them, and what they answer.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Completion, EventId, Mailbox, Payload};
@@ -42,26 +44,35 @@ pub enum Refusal {
     InstanceNotFound,
     /// The instance has ended.
     InstanceEnded,
+    /// As many messages wait for the instance as the sender's worker allows.
+    MailboxFull {
+        /// How many that are.
+        max: u64,
+    },
 }
 
 impl Refusal {
-    /// Every reason.
-    pub const ALL: [Self; 3] = [Self::InstanceExists, Self::InstanceNotFound, Self::InstanceEnded];
-
     /// The text that stores keep.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub fn text(self) -> Cow<'static, str> {
         match self {
-            Self::InstanceExists => "instanceExists",
-            Self::InstanceNotFound => "instanceNotFound",
-            Self::InstanceEnded => "instanceEnded",
+            Self::InstanceExists => "instanceExists".into(),
+            Self::InstanceNotFound => "instanceNotFound".into(),
+            Self::InstanceEnded => "instanceEnded".into(),
+            Self::MailboxFull { max } => format!("mailboxFull {max}").into(),
         }
     }
 
     /// The reason of a text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|refusal| refusal.as_str() == text)
+        match text.split_once(' ') {
+            Some(("mailboxFull", max)) => max.parse().ok().map(|max| Self::MailboxFull { max }),
+            Some(_) => None,
+            None => [Self::InstanceExists, Self::InstanceNotFound, Self::InstanceEnded]
+                .into_iter()
+                .find(|refusal| refusal.text() == text),
+        }
     }
 }
 

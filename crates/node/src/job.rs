@@ -163,12 +163,13 @@ pub(crate) fn delivery(delivered: Delivered, numbers: &Numbers) -> String {
             numbers.answer(4, [time, operation.0 as f64, how], [None, error])
         }
         Delivery::Refused { operation, refusal } => {
-            let why = match refusal {
-                Refusal::InstanceExists => 0.0,
-                Refusal::InstanceNotFound => 1.0,
-                Refusal::InstanceEnded => 2.0,
+            let (why, max) = match refusal {
+                Refusal::InstanceExists => (0.0, None),
+                Refusal::InstanceNotFound => (1.0, None),
+                Refusal::InstanceEnded => (2.0, None),
+                Refusal::MailboxFull { max } => (3.0, Some(max.to_string())),
             };
-            numbers.answer(5, [time, operation.0 as f64, why], [None::<String>, None])
+            numbers.answer(5, [time, operation.0 as f64, why], [None, max])
         }
         Delivery::Message { mailbox, payload } => {
             let mailbox = match mailbox {

@@ -33,6 +33,7 @@ pub(crate) fn parse(text: &str) -> napi::Result<RuntimeOptions> {
         cached_instances_max: count("cachedInstancesMax", defaults.cached_instances_max)?,
         lease: Duration::from_millis(lease_ms as u64),
         worker_name: json["workerName"].as_str().unwrap_or_default().to_owned(),
+        mailbox_messages: count("mailboxMessages", usize::MAX)? as u64,
         budget: defaults.budget,
         limits: Limits {
             history_events: count("historyEvents", usize::MAX)? as u64,

@@ -129,6 +129,7 @@ macro_rules! suite {
                 a_turn_sends_messages,
                 messages_come_after_the_starts,
                 what_is_refused_is_told_to_the_instance,
+                a_message_to_a_full_mailbox_is_refused,
                 a_refusal_wakes_an_instance_that_is_released_with_it,
                 an_end_is_told_of_no_refusal,
                 the_end_of_a_child_is_told_to_its_parent,

@@ -253,6 +253,30 @@ pub async fn what_is_refused_is_told_to_the_instance(store: &Store) {
     assert_eq!(store.bodies(parent.key).await, expected);
 }
 
+/// What is in the turn counts, too.
+pub async fn a_message_to_a_full_mailbox_is_refused(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let receiver = store.start(instance("receiver")).await;
+    store.deliver("receiver", event("go", "0")).await;
+    let owned = store.acquire_one(&worker).await;
+    store.commit(release(&owned, &worker, None)).await;
+    let parent = store.owned("parent", &worker).await;
+    let limited = |scheduled: u64| {
+        let mut message = sent(scheduled, "receiver", event("go", "1"));
+        message.message.unread_max = Some(2);
+        message
+    };
+    let to_others = ToOthers {
+        messages: vec![limited(2), limited(3)],
+        ..ToOthers::default()
+    };
+    assert!(store.did(doing(turn(&parent, &worker), to_others)).await.refused);
+    let refused = Settlement::Refused(Refusal::MailboxFull { max: 2 });
+    assert_eq!(store.bodies(parent.key).await, [settled(3, refused)]);
+    assert_eq!(store.bodies(receiver).await.len(), 2);
+}
+
 /// Nobody else would ever wake it.
 pub async fn a_refusal_wakes_an_instance_that_is_released_with_it(store: &Store) {
     let store = store.first();

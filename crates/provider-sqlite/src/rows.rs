@@ -138,7 +138,7 @@ impl<'b> MessageColumns<'b> {
                     Settlement::Failed(ChildFailure::Failed, error) => ("ChildFailed", None, error),
                     Settlement::Failed(ChildFailure::Cancelled, error) => ("ChildCancelled", None, error),
                     Settlement::Failed(ChildFailure::Terminated, reason) => ("ChildTerminated", None, reason),
-                    Settlement::Refused(refusal) => ("Refused", Some(refusal.as_str().into()), &None),
+                    Settlement::Refused(refusal) => ("Refused", Some(refusal.text()), &None),
                     Settlement::Attempted { attempt, result } => {
                         ("Attempted", Some(result.details(*attempt).into()), result.payload())
                     }

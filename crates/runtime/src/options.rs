@@ -17,6 +17,8 @@ pub struct RuntimeOptions {
     pub worker_name: String,
     /// Queues whose activities it runs.
     pub queues: Vec<String>,
+    /// How many messages may wait for an instance when one of this worker's sends to it.
+    pub mailbox_messages: u64,
     /// Budget of a turn.
     pub budget: Budget,
     /// How large an execution may grow.
@@ -31,6 +33,7 @@ impl Default for RuntimeOptions {
             lease: Duration::from_secs(15),
             worker_name: String::new(),
             queues: vec![DEFAULT_QUEUE.to_owned()],
+            mailbox_messages: 1_000_000,
             budget: Budget::default(),
             limits: Limits::default(),
         }

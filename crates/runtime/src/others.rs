@@ -28,6 +28,7 @@ pub(crate) fn prepare(
     } = to_others;
     let mut room = if starts.is_empty() { 0 } else { session.room() };
     let mut claimed = Claimed::new();
+    let unread_max = session.shared.options.mailbox_messages;
     let starts = starts.into_iter().map(|start| {
         let mut other = other_start(instance, start, now);
         let new = &mut other.instance;
@@ -42,7 +43,7 @@ pub(crate) fn prepare(
         starts: starts.collect(),
         messages: messages
             .into_iter()
-            .map(|message| other_message(message, now))
+            .map(|message| other_message(message, unread_max, now))
             .collect(),
         cancelled,
         ..provider::ToOthers::default()
@@ -95,7 +96,7 @@ fn other_start(instance: &Instance, start: TurnStart, now: i64) -> provider::Oth
     }
 }
 
-fn other_message(message: TurnMessage, now: i64) -> provider::OtherMessage {
+fn other_message(message: TurnMessage, unread_max: u64, now: i64) -> provider::OtherMessage {
     let TurnMessage {
         scheduled,
         instance,
@@ -107,7 +108,7 @@ fn other_message(message: TurnMessage, now: i64) -> provider::OtherMessage {
         message: NewMessage {
             instance,
             body: MessageBody::Mail { mailbox, payload },
-            unread_max: None,
+            unread_max: Some(unread_max),
             time_ms: now,
         },
     }

@@ -151,6 +151,10 @@ fn events() -> Vec<Event> {
             scheduled,
             refusal: Refusal::InstanceEnded,
         },
+        Event::OperationRefused {
+            scheduled,
+            refusal: Refusal::MailboxFull { max: u64::MAX },
+        },
         Event::OperationCancelled { scheduled },
         Event::PatchApplied {
             patch: "fraud check".into(),
@@ -232,6 +236,7 @@ fn every_kind_comes_back_as_it_went() {
         OperationRefused ref Some(EventId(2)) name None payload None meta {"refusal":"instanceExists"}
         OperationRefused ref Some(EventId(2)) name None payload None meta {"refusal":"instanceNotFound"}
         OperationRefused ref Some(EventId(2)) name None payload None meta {"refusal":"instanceEnded"}
+        OperationRefused ref Some(EventId(2)) name None payload None meta {"refusal":{"mailboxFull":{"max":18446744073709551615}}}
         OperationCancelled ref Some(EventId(2)) name None payload None meta -
         PatchApplied ref None name Some("fraud check") payload None meta -
         EventReceived ref None name Some("approve") payload Some("1") meta -

@@ -18,7 +18,7 @@ pub(super) fn send(session: &mut Session<'_>, message: &NewMessage) -> Result<Ou
             status: instance.status,
         });
     }
-    if let Some(max) = message.unread_max.filter(|max| instance.unread >= *max) {
+    if let Some(max) = full_at(&instance, message) {
         return Ok(Outcome::MailboxFull { max });
     }
     let seq = put(session, &instance, &message.body, message.time_ms)?;
@@ -27,6 +27,11 @@ pub(super) fn send(session: &mut Session<'_>, message: &NewMessage) -> Result<Ou
         seq,
         owner: instance.owner,
     })
+}
+
+/// How many may wait for the instance, if as many do.
+pub(super) fn full_at(instance: &Found, message: &NewMessage) -> Option<u64> {
+    message.unread_max.filter(|max| instance.unread >= *max)
 }
 
 /// Put a message into the mailbox of an instance that has not ended, and wake it if it sleeps.

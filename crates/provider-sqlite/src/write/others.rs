@@ -43,10 +43,13 @@ pub(super) fn carry_out(session: &mut Session<'_>, doer: Doer, to_others: &ToOth
         match find(session, &other.message.instance)? {
             None => refused.push((other.scheduled, Refusal::InstanceNotFound)),
             Some(receiver) if receiver.status.is_terminal() => refused.push((other.scheduled, Refusal::InstanceEnded)),
-            Some(receiver) => {
-                message::put(session, &receiver, &other.message.body, other.message.time_ms)?;
-                add(&mut others.receivers, receiver.owner);
-            }
+            Some(receiver) => match message::full_at(&receiver, &other.message) {
+                Some(max) => refused.push((other.scheduled, Refusal::MailboxFull { max })),
+                None => {
+                    message::put(session, &receiver, &other.message.body, other.message.time_ms)?;
+                    add(&mut others.receivers, receiver.owner);
+                }
+            },
         }
     }
     for event in &to_others.cancelled {

@@ -10,9 +10,9 @@ use perdure_engine::{
 };
 use perdure_provider::{
     Acquire, Acquired, AcquiredInstance, AcquiredTasks, AfterTurn, ChangeListener, Clock, CommitDone, Epoch,
-    InstanceKey, InstanceStatus, MessagePage, NewInstance, NewWorker, Others, Outcome, Provider, ProviderError,
-    ProviderErrorKind, ProviderInfo, ResumeUnfit, Status, TaskName, TaskRequest, Teller, ToOthers, TurnCommit, Unfit,
-    Worker, WorkerId, Write,
+    InstanceKey, InstanceStatus, MessagePage, NewInstance, NewMessage, NewWorker, Others, Outcome, Provider,
+    ProviderError, ProviderErrorKind, ProviderInfo, ResumeUnfit, Status, TaskName, TaskRequest, Teller, ToOthers,
+    TurnCommit, Unfit, Worker, WorkerId, Write,
 };
 use tokio::sync::Notify;
 
@@ -278,14 +278,7 @@ impl Memory {
         match write {
             Write::Start(new) => start(state, now, new, None),
             Write::Turn(turn) => commit_turn(state, now, turn),
-            Write::Message(new) => {
-                let is_its = |(key, _): &&(i64, MessageBody)| state.rows[key].id == new.instance;
-                let unread = state.messages.values().filter(is_its).count() as u64;
-                if let Some(max) = new.unread_max.filter(|max| unread >= *max) {
-                    return Outcome::MailboxFull { max };
-                }
-                send(state, now, &new.instance, &new.body)
-            }
+            Write::Message(new) => send(state, now, new),
             Write::Heartbeat(heartbeat) => {
                 let row = &state.rows[&heartbeat.key.0];
                 let is_its_own = match heartbeat.by {
@@ -387,15 +380,19 @@ fn put(state: &mut State, now: i64, key: i64, body: MessageBody) -> Option<Worke
     row.owner.clone()
 }
 
-fn send(state: &mut State, now: i64, id: &str, body: &MessageBody) -> Outcome {
-    let Some((key, row)) = state.rows.iter().find(|(_, r)| r.id == id) else {
+fn send(state: &mut State, now: i64, new: &NewMessage) -> Outcome {
+    let Some((key, row)) = state.rows.iter().find(|(_, r)| r.id == new.instance) else {
         return Outcome::NotFound;
     };
     if row.status.is_terminal() {
         return Outcome::Ended { status: row.status };
     }
     let key = *key;
-    let owner = put(state, now, key, body.clone());
+    let unread = state.messages.values().filter(|(of, _)| *of == key).count() as u64;
+    if let Some(max) = new.unread_max.filter(|max| unread >= *max) {
+        return Outcome::MailboxFull { max };
+    }
+    let owner = put(state, now, key, new.body.clone());
     Outcome::Delivered {
         key: InstanceKey(key),
         seq: MessageSeq(state.last_seq),
@@ -448,9 +445,10 @@ fn do_to_others(state: &mut State, now: i64, turn: &TurnCommit, to_others: &ToOt
         others.started.push(outcome);
     }
     for other in &to_others.messages {
-        match send(state, now, &other.message.instance, &other.message.body) {
+        match send(state, now, &other.message) {
             Outcome::Delivered { owner, .. } => others.receivers.push(owner),
             Outcome::NotFound => refused.push((other.scheduled, Refusal::InstanceNotFound)),
+            Outcome::MailboxFull { max } => refused.push((other.scheduled, Refusal::MailboxFull { max })),
             _ => refused.push((other.scheduled, Refusal::InstanceEnded)),
         }
     }

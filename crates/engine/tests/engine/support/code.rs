@@ -340,7 +340,7 @@ impl<'a> Code<'a> {
                 (text, self.settle(operation, &error, true), error, true)
             }
             Delivery::Refused { operation, refusal } => {
-                let error = Some(refusal.as_str().to_owned());
+                let error = Some(refusal.text().into_owned());
                 let text = format!("#{operation} is refused: {}", shown(&error));
                 (text, self.settle(operation, &error, true), error, true)
             }
