@@ -142,7 +142,8 @@ export class FiberScheduler {
       next.advance();
       if (this.toCancel.length > 0 && !this.isOver && this.refusal === null) this.runCancels();
     }
-    if (this.head >= queue.length) {
+    // Most deliveries to a combinator make no fiber ready: to set a length costs, even where it is that already.
+    if (this.head > 0 && this.head >= queue.length) {
       queue.length = 0;
       this.head = 0;
     }

@@ -28,7 +28,8 @@ export class WorkList<T> {
     try {
       for (let next = items.shift(); next !== undefined; next = items.shift()) this.work(next.item);
     } finally {
-      items.length = 0;
+      // Only after a throw is something left.
+      if (items.length > 0) items.length = 0;
       this.isRunning = false;
     }
   }
