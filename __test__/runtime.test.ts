@@ -1,4 +1,4 @@
-import { Client, type InstanceEvent, InstanceExistsError, Runtime, RuntimeStateError } from 'perdure';
+import { Client, type Future, type InstanceEvent, InstanceExistsError, Runtime, RuntimeStateError } from 'perdure';
 import { describe, expect, it } from 'vitest';
 
 import { keyedMapSizes, runtimeSizes } from '../dist/internal.js';
@@ -581,9 +581,18 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const right: Code = function* (ctx) {
       const a = yield ctx.scheduleActivity('a', { n: 1 });
       const b = yield ctx.scheduleActivity('b', a);
+      yield ctx.race(ctx.waitForEvent('ready'), ctx.scheduleTimer('1h'));
       ctx.setCustomStatus('waiting');
       return [a, b, yield ctx.waitForEvent('go')];
     };
+
+    /** The same until both activities are done. */
+    const untilReady = (wait: (ctx: any) => Future<unknown>): Code =>
+      function* (ctx) {
+        const a = yield ctx.scheduleActivity('a', { n: 1 });
+        yield ctx.scheduleActivity('b', a);
+        yield wait(ctx);
+      };
 
     /** What the code does that does not fit, and what the report says of it. Where nothing was asked for, there is no line. */
     const wrong: Record<string, { code: Code; report: object; source?: unknown }> = {
@@ -610,10 +619,11 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
         code: function* (ctx) {
           const a = yield ctx.scheduleActivity('a', { n: 1 });
           yield ctx.scheduleActivity('b', a);
+          yield ctx.race(ctx.waitForEvent('ready'), ctx.scheduleTimer('1h'));
           yield ctx.scheduleActivity('a', 'more');
           return yield ctx.waitForEvent('go');
         },
-        report: { eventId: 6, attempted: expect.stringContaining("'a'") },
+        report: { eventId: 8, attempted: expect.stringContaining("'a'") },
       },
       'one fewer': {
         code: function* (ctx) {
@@ -636,6 +646,15 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
           yield ctx.scheduleTimer('1h');
         },
         report: { eventId: 2, recorded: expect.stringContaining("'a'"), attempted: expect.stringContaining('timer') },
+      },
+      'another time of a timer': {
+        code: untilReady((ctx) => ctx.race(ctx.waitForEvent('ready'), ctx.scheduleTimer('2h'))),
+        report: { eventId: 6, field: { name: 'fireAtMs', recorded: expect.any(String), attempted: expect.any(String) } },
+      },
+      'another event': {
+        code: untilReady((ctx) => ctx.race(ctx.waitForEvent('steady'), ctx.scheduleTimer('1h'))),
+        report: { eventId: 7, recorded: expect.stringContaining("'ready'"), attempted: expect.stringContaining("'steady'") },
+        source: undefined,
       },
       'code that swallows every error': {
         code: function* (ctx) {
@@ -669,6 +688,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
 
       const first = await deploy(right);
       await store.client.startOrchestration(id, name);
+      await store.client.raiseEvent(id, 'ready');
       await store.client.waitForStatusChange(id, 0, undefined, SOON);
       await first.shutdown();
       const history = await store.client.getHistory(id);
@@ -678,6 +698,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
         'ActivityCompleted',
         'ActivityScheduled',
         'ActivityCompleted',
+        'TimerCreated',
+        'EventReceived',
       ]);
 
       const second = await deploy(code);
