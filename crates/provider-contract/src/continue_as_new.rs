@@ -1,6 +1,6 @@
 //! Executions that end where the next one begins (P10).
 
-use perdure_engine::{Event, EventId, EventRecord, ExecutionId, Payload};
+use perdure_engine::{Event, EventId, EventRecord, ExecutionId, MessageSeq, Payload};
 use perdure_provider::{
     Acquire, AcquiredInstance, AfterTurn, Epoch, InstanceKey, MessagePage, NextExecution, Outcome, ProviderError,
     Status, TurnCommit, WorkerId, Write,
@@ -160,6 +160,7 @@ pub async fn a_first_turn_can_continue(store: &Store) {
         fresh: true,
         history: Vec::new(),
         messages: MessagePage::default(),
+        seen: MessageSeq(0),
         heartbeats: Vec::new(),
         tasks: Vec::new(),
     };

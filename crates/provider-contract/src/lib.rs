@@ -109,6 +109,7 @@ macro_rules! suite {
             messages {
                 keep_their_order_over_every_kind,
                 numbers_rise_over_all_instances,
+                that_are_old_are_told_from_new_ones_at_an_acquisition,
                 tell_the_owner_of_the_instance,
                 make_a_sleeping_instance_due,
                 leave_an_instance_that_is_due_in_its_place,

@@ -57,6 +57,28 @@ pub async fn numbers_rise_over_all_instances(store: &Store) {
     assert!(MessageSeq(0) < one && one < two && two < three, "{one} {two} {three}");
 }
 
+/// Whatever comes for it late, from a read before the acquisition, can be told from what is new.
+pub async fn that_are_old_are_told_from_new_ones_at_an_acquisition(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    store.start(instance("b")).await;
+    let one = store.deliver("a", event("go", "1")).await;
+    let other = store.deliver("b", event("go", "2")).await;
+    assert!(owned.seen < one, "{}", owned.seen);
+    store
+        .commit(TurnCommit {
+            consumed: vec![one],
+            seen: other,
+            ..release(&owned, &worker, Some(START_MS))
+        })
+        .await;
+    let acquired = store.acquire(&worker).await.instances;
+    let seen: Vec<_> = acquired.iter().map(|instance| instance.seen).collect();
+    assert_eq!(seen, [other, other]);
+    assert!(store.deliver("a", event("go", "3")).await > other);
+}
+
 /// Its owner is to be woken, wherever it is.
 pub async fn tell_the_owner_of_the_instance(store: &Store) {
     let store = store.first();

@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 
-use perdure_engine::{EventId, ExecutionId};
+use perdure_engine::{EventId, ExecutionId, MessageSeq};
 use perdure_provider::{Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, MessagePage};
 use rusqlite::params;
 
@@ -43,8 +43,11 @@ pub(crate) fn acquire(session: &mut Session<'_>, request: &Acquire) -> Result<Ac
         earliest(&mut next_wake_at_ms, left.wake_at_ms);
     }
     let mut instances = Vec::with_capacity(due.len());
-    for taken in due {
-        instances.extend(take(session, request, InstanceKey(taken.key))?);
+    if !due.is_empty() {
+        let seen = inbox::last(session.connection())?;
+        for taken in due {
+            instances.extend(take(session, request, InstanceKey(taken.key), seen)?);
+        }
     }
     Ok(Acquired {
         instances,
@@ -102,7 +105,12 @@ struct Kept {
 
 /// Make the worker the owner. `None` when rows of the instance cannot be read: it is held with the reason, because one
 /// undecodable row must not keep all the others from being acquired.
-fn take(session: &mut Session<'_>, request: &Acquire, key: InstanceKey) -> Result<Option<AcquiredInstance>, Failure> {
+fn take(
+    session: &mut Session<'_>,
+    request: &Acquire,
+    key: InstanceKey,
+    seen: MessageSeq,
+) -> Result<Option<AcquiredInstance>, Failure> {
     let (mut instance, kept) = session.query_one(
         "UPDATE instances SET owner = ?2, epoch = epoch + 1, wake_at = NULL
          WHERE key = ?1 AND owner IS NULL AND wake_at IS NOT NULL
@@ -122,6 +130,7 @@ fn take(session: &mut Session<'_>, request: &Acquire, key: InstanceKey) -> Resul
                 fresh: number(row, 7)? == 0,
                 history: Vec::new(),
                 messages: MessagePage::default(),
+                seen,
                 heartbeats: Vec::new(),
                 tasks: Vec::new(),
             };

@@ -32,6 +32,15 @@ const BY_OWNER: &str = "SELECT m.seq, m.kind, m.name, m.payload, m.execution, m.
     FROM instances i CROSS JOIN messages m ON m.instance_key = i.key
     WHERE i.owner = ?1 AND m.seq > ?2 ORDER BY m.seq LIMIT ?3";
 
+/// The last number that a message got, whether it still waits or not.
+pub(crate) fn last(connection: &Connection) -> Result<MessageSeq, Failure> {
+    let last = connection
+        .prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = 'messages'")?
+        .query_row([], |row| Ok(MessageSeq(number(row, 0)?)))
+        .optional()?;
+    Ok(last.unwrap_or(MessageSeq(0)))
+}
+
 /// Up to `limit` messages that wait for an instance, of these mailboxes or of any, and all that are no mail.
 pub(crate) fn of_instance(
     connection: &Connection,

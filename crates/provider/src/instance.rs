@@ -199,6 +199,8 @@ pub struct AcquiredInstance {
     pub history: Vec<EventRecord>,
     /// What waits for it, as much of it as was asked for.
     pub messages: MessagePage,
+    /// Last number of a message, for whatever instance, at this moment: what comes for it and is not newer waits already, or was consumed.
+    pub seen: MessageSeq,
     /// Kept details of heartbeats of the current execution's activities, by schedule.
     pub heartbeats: Vec<(EventId, String)>,
     /// Schedules of the current execution's activities whose attempts are offered as tasks.

@@ -306,7 +306,7 @@ fn waiting(token: ActivityToken, attempt: &Attempt) -> (Reverse<i32>, ActivityTo
 
 #[cfg(test)]
 mod tests {
-    use perdure_engine::{ActivityOptions, Event, EventRecord, ExecutionId};
+    use perdure_engine::{ActivityOptions, Event, EventRecord, ExecutionId, MessageSeq};
     use perdure_provider::{AcquiredInstance, Epoch, ManualClock, MessagePage};
 
     use super::*;
@@ -334,6 +334,7 @@ mod tests {
             fresh: true,
             history: vec![EventRecord::new(EventId::FIRST, 0, started)],
             messages: MessagePage::default(),
+            seen: MessageSeq(0),
             heartbeats: Vec::new(),
             tasks: Vec::new(),
         };

@@ -87,6 +87,7 @@ impl Instance {
             fresh,
             history,
             messages,
+            seen,
             heartbeats,
             tasks,
         } = acquired;
@@ -111,7 +112,7 @@ impl Instance {
             alarm: None,
             reloaded: false,
             pending: Vec::new(),
-            seen: MessageSeq(0),
+            seen,
             backlog: Backlog::default(),
             heartbeats: Heartbeats::stored(heartbeats),
             offered: tasks.into_iter().collect(),
@@ -190,11 +191,6 @@ impl Core {
         self.engine.as_ref().is_some_and(|engine| {
             engine.lacks_message() && self.backlog.may_hold(engine.awaited_mailboxes()) && !engine.is_runnable(now_ms)
         })
-    }
-
-    /// Every message up to this one is known, or was consumed.
-    pub(crate) fn know_messages(&mut self, seen: MessageSeq) {
-        self.seen = self.seen.max(seen);
     }
 
     /// Whether a turn would have anything to do; takes in what came meanwhile.

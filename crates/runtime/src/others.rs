@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use perdure_engine::{
-    Event, EventId, EventRecord, ExecutionId, InstanceStart, MessageBody, ParentLink, ToOthers, TurnMessage, TurnStart,
+    Event, EventId, EventRecord, ExecutionId, InstanceStart, MessageBody, MessageSeq, ParentLink, ToOthers,
+    TurnMessage, TurnStart,
 };
 use perdure_provider::{self as provider, AcquiredInstance, NewInstance, NewMessage, OnConflict, Others, Outcome};
 
@@ -138,6 +139,7 @@ pub(crate) fn written(session: &Arc<Session>, claimed: Claimed, others: Others) 
                 fresh: true,
                 history: vec![new.first_event],
                 messages: provider::MessagePage::default(),
+                seen: MessageSeq(0),
                 heartbeats: Vec::new(),
                 tasks: Vec::new(),
             }),

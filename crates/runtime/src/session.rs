@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
-use perdure_engine::{AttemptResult, Completion, Effect, Engine, EventId, MessageSeq};
+use perdure_engine::{AttemptResult, Completion, Effect, Engine, EventId};
 use perdure_provider::{
     AcquiredInstance, AfterTurn, InstanceKey, MessagePage, NewInstance, NextExecution, Outcome, ProviderError, Status,
     TurnCommit, WorkerId, Write,
@@ -112,12 +112,6 @@ impl Session {
 
     /// An instance was acquired, or started and claimed.
     pub(crate) fn insert(self: &Arc<Self>, acquired: AcquiredInstance) {
-        self.insert_after(acquired, MessageSeq(0));
-    }
-
-    /// [`insert`](Self::insert) an instance for which every message up to `seen` was known here before: what may still be on its way from
-    /// the inbox, and was consumed since, is no new one.
-    fn insert_after(self: &Arc<Self>, acquired: AcquiredInstance, seen: MessageSeq) {
         let stale = {
             let Some(mut table) = self.live_table() else { return };
             match table.take_released(acquired.key, acquired.epoch, acquired.next_event_id) {
@@ -137,7 +131,6 @@ impl Session {
         }
         match Instance::new(self.shared.next_token(), acquired, &self.shared.options) {
             Ok(instance) => {
-                instance.lock().know_messages(seen);
                 if let Some(table) = self.live_table() {
                     self.own(table, instance);
                 }
@@ -394,10 +387,12 @@ impl Session {
             fresh: true,
             history: vec![next.first_event],
             messages: MessagePage::default(),
+            // What may still be on its way from the inbox, and was consumed since, is no new one.
+            seen,
             heartbeats: Vec::new(),
             tasks: Vec::new(),
         };
-        self.insert_after(next, seen);
+        self.insert(next);
         self.table.lock().remove(instance);
         self.tell_drained();
     }

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use perdure_engine::{EventId, ExecutionId};
+use perdure_engine::{EventId, ExecutionId, MessageSeq};
 use perdure_provider::{AcquiredInstance, Epoch, InstanceKey, MessagePage, NewInstance, Outcome, ProviderError, Write};
 use perdure_scheduler::Class;
 
@@ -90,6 +90,7 @@ impl Session {
             fresh: true,
             history: vec![new.first_event.clone()],
             messages: MessagePage::default(),
+            seen: MessageSeq(0),
             heartbeats: Vec::new(),
             tasks: Vec::new(),
         };

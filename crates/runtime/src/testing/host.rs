@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use perdure_engine::{
-    ActivityOptions, Awaited, Command, Delivery, EventId, InstanceStart, Mailbox, MessageBody, Outcome as End, Payload,
-    RetryPolicy,
+    ActivityOptions, Awaited, Command, Completion, Delivery, EventId, InstanceStart, Mailbox, Message, MessageBody,
+    MessageSeq, Outcome as End, Payload, RetryPolicy,
 };
+use perdure_provider::InstanceKey;
 use tokio::runtime::Handle;
 
 use super::{Memory, PausedClock};
@@ -216,6 +217,19 @@ impl Fixture {
         let answer = self.ask_event(id, event);
         self.settle().await;
         answer.take().expect("it was answered").expect("it is taken");
+    }
+
+    /// A page of the inbox comes late: that of the first instance, with an event of this number.
+    pub(crate) async fn event_comes_late(&mut self, seq: u64, event: &str) {
+        let mailbox = Mailbox::Event(event.into());
+        let body = MessageBody::Mail { mailbox, payload: None };
+        let late = Message {
+            seq: MessageSeq(seq),
+            body,
+        };
+        let session = self.runtime.session().expect("it is started");
+        session.receive(InstanceKey(1), Completion::Message(late));
+        self.settle().await;
     }
 
     pub(crate) async fn terminate(&mut self, id: &str) {

@@ -748,6 +748,7 @@ impl Provider for Memory {
                         fresh: row.turns == 0,
                         history: row.history.iter().take(request.history_page).cloned().collect(),
                         messages: MessagePage::default(),
+                        seen: MessageSeq(state.last_seq),
                         heartbeats: Vec::new(),
                         tasks: state.queues.of_instance(*key, row.execution),
                     });

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use perdure_engine::{Completion, EventId, ExecutionId, Mailbox, Message, MessageBody, MessageSeq};
-use perdure_provider::{InstanceKey, Status};
+use perdure_engine::{EventId, ExecutionId};
+use perdure_provider::Status;
 
 use crate::testing::{Call, Fixture, Op};
 use crate::{Awaiting, RuntimeOptions};
@@ -81,15 +81,7 @@ async fn a_message_that_was_consumed_before_does_not_come_again() {
     f.start("i").await;
     f.event("i", "go").await;
     assert_eq!(f.memory.get("i").execution, ExecutionId(2));
-    let session = f.runtime.session().expect("it is started");
-    let mailbox = Mailbox::Event("go".into());
-    let body = MessageBody::Mail { mailbox, payload: None };
-    let stale = Message {
-        seq: MessageSeq(1),
-        body,
-    };
-    session.receive(InstanceKey(1), Completion::Message(stale));
-    f.settle().await;
+    f.event_comes_late(1, "go").await;
     assert_eq!(
         f.memory.get("i").status,
         Status::Running,

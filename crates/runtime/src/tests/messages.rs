@@ -78,6 +78,28 @@ async fn messages_that_come_before_their_instance_are_read_again() {
     f.assert_empty();
 }
 
+/// A page of the inbox can be read before a turn that consumes a message of it, and come after the instance was given back and acquired
+/// once more; it was consumed again, which the store refused and the instance was suspended.
+#[tokio::test(start_paused = true)]
+async fn a_message_that_was_consumed_before_an_acquisition_does_not_come_again() {
+    let options = RuntimeOptions {
+        cached_instances_max: 0,
+        ..RuntimeOptions::default()
+    };
+    let script = &[Op::Event("go"), Op::Sleep(5_000), Op::Spawn("a"), Op::Event("go")];
+    let mut f = Fixture::started(options, script).await;
+    f.start("i").await;
+    f.event("i", "go").await;
+    assert_eq!(f.memory.get("i").owner, None, "it sleeps");
+    f.advance(5_000).await;
+    assert!(f.memory.get("i").owner.is_some(), "its activity runs here");
+    f.event_comes_late(1, "go").await;
+    assert_eq!(f.memory.get("i").status, Status::Running);
+    f.event("i", "go").await;
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}
+
 /// With several commits under way an instance can be acquired again, and its messages read, before the answer to its release
 /// is here. They went to the one that was about to be forgotten; and with it the later one was removed from the table, and the
 /// later one's activities were aborted. If its generator was kept, a message that only the acquisition brought was taken for
