@@ -48,7 +48,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(await rejection(runtime.start())).toBeInstanceOf(RuntimeStateError);
       await starting;
       expect(await rejection(runtime.start())).toMatchObject({ name: 'RuntimeStateError', code: 'RUNTIME_STATE' });
-      expect(await rejection((async () => runtime.shutdown('soon'))())).toBeInstanceOf(TypeError);
+      expect(await rejection(runtime.shutdown('soon' as '1s'))).toBeInstanceOf(TypeError);
       await Promise.all([runtime.shutdown(), runtime.shutdown(), runtime[Symbol.asyncDispose]()]);
       await runtime.shutdown();
     });

@@ -232,13 +232,13 @@ export class Runtime {
    * @param timeout - how long to wait for what runs. Default 5 s
    * @throws TypeError when the timeout is no duration
    */
-  shutdown(timeout: Duration = '5s'): Promise<void> {
+  async shutdown(timeout: Duration = '5s'): Promise<void> {
     const timeoutMs = parseDuration(timeout, 'runtime.shutdown: timeout');
-    if (this.#state === 'stopped') return Promise.resolve();
+    if (this.#state === 'stopped') return;
     this.#stopping ??= this.#shutdown(timeoutMs).finally(() => {
       this.#stopping = null;
     });
-    return this.#stopping;
+    await this.#stopping;
   }
 
   /** The same as {@link shutdown} with its default timeout. */
