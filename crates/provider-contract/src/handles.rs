@@ -25,7 +25,7 @@ pub async fn a_second_handle_sees_what_the_first_wrote(store: &Store) {
     assert_eq!(
         inbox
             .iter()
-            .map(|(key, message)| (*key, message.seq))
+            .map(|(key, message)| (*key, message.as_ref().expect("it can be read").seq))
             .collect::<Vec<_>>(),
         [(owned.key, seq)]
     );

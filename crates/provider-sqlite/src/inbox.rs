@@ -95,13 +95,13 @@ fn read(connection: &Connection, sql: &str, params: impl Params, messages: &mut 
     Ok(())
 }
 
-/// Up to `limit` messages after `after` for instances that the worker owns, in order.
+/// Up to `limit` messages after `after` for instances that the worker owns, in order; the number of one that cannot be read.
 pub(crate) fn of_worker(
     connection: &Connection,
     worker: &WorkerId,
     after: MessageSeq,
     limit: usize,
-) -> Result<Vec<(InstanceKey, Message)>, Failure> {
+) -> Result<Vec<(InstanceKey, Result<Message, MessageSeq>)>, Failure> {
     let after = integer(after.0);
     let crowded = connection
         .prepare_cached("SELECT 1 FROM messages WHERE seq > ?1 LIMIT 1 OFFSET ?2")?
@@ -112,7 +112,11 @@ pub(crate) fn of_worker(
     let mut rows = statement.query(params![&*worker.0, after, integer(limit as u64)])?;
     let mut messages = Vec::new();
     while let Some(row) = rows.next()? {
-        messages.push((InstanceKey(row.get(6)?), message(row)?));
+        let message = match message(row) {
+            Err(failure) if failure.is_undecodable() => Err(MessageSeq(number(row, 0)?)),
+            read => Ok(read?),
+        };
+        messages.push((InstanceKey(row.get(6)?), message));
     }
     Ok(messages)
 }

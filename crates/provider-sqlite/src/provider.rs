@@ -265,7 +265,7 @@ impl Provider for SqliteProvider {
         worker: &WorkerId,
         after: MessageSeq,
         limit: usize,
-    ) -> Result<Vec<(InstanceKey, Message)>, ProviderError> {
+    ) -> Result<Vec<(InstanceKey, Result<Message, MessageSeq>)>, ProviderError> {
         let worker = worker.clone();
         self.read(move |connection| inbox::of_worker(connection, &worker, after, limit))
             .await

@@ -2,7 +2,7 @@
 
 mod common;
 
-use perdure_engine::{EventId, ExecutionId};
+use perdure_engine::{EventId, ExecutionId, MessageSeq};
 use perdure_provider::{Acquire, Acquired, NewWorker, Provider, ProviderErrorKind as Kind, Status, WorkerId};
 use perdure_provider_sqlite::SqliteProvider;
 use rusqlite::Connection;
@@ -88,6 +88,36 @@ async fn an_instance_with_an_unreadable_row_is_suspended_alone() {
         assert!(acquire(&store).await.instances.is_empty());
         store.close().await;
     }
+}
+
+#[tokio::test]
+async fn a_message_that_is_unreadable_in_the_inbox_hides_no_other() {
+    let directory = Directory::new();
+    let path = directory.join("store.db");
+    let store = open(&path, manual_clock());
+    for id in ["bad", "good"] {
+        started(&commit(&store, vec![start(id)]));
+    }
+    let owned = acquire(&store).await.instances;
+    let insert =
+        "INSERT INTO messages (instance_key, kind, name, time) VALUES (1, 'Nonsense', 'go', 0), (2, 'Event', 'go', 0)";
+    Connection::open(&path).unwrap().execute_batch(insert).unwrap();
+    let inbox = store
+        .read_inbox(&WorkerId("w".into()), MessageSeq(0), 10)
+        .await
+        .unwrap();
+    let found: Vec<_> = inbox
+        .into_iter()
+        .map(|(key, message)| (key, message.map(|message| message.seq)))
+        .collect();
+    assert_eq!(
+        found,
+        [(owned[0].key, Err(MessageSeq(1))), (owned[1].key, Ok(MessageSeq(2)))]
+    );
+    let error = store.read_messages(owned[0].key, None, 10).await.unwrap_err();
+    assert_eq!(error.kind, Kind::Corrupt);
+    assert!(error.message.contains("message 1"), "{error}");
+    store.close().await;
 }
 
 #[tokio::test]

@@ -80,13 +80,14 @@ pub trait Provider: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<EventRecord>, ProviderError>;
 
-    /// Up to `limit` messages after `after` that wait for instances which the worker owns, in order (P5).
+    /// Up to `limit` messages after `after` that wait for instances which the worker owns, in order (P5). Of one whose row cannot be
+    /// read there is the number: [`read_messages`](Self::read_messages) of its instance says what is wrong, and it hides no other.
     async fn read_inbox(
         &self,
         worker: &WorkerId,
         after: MessageSeq,
         limit: usize,
-    ) -> Result<Vec<(InstanceKey, Message)>, ProviderError>;
+    ) -> Result<Vec<(InstanceKey, Result<Message, MessageSeq>)>, ProviderError>;
 
     /// Up to `limit` messages that wait for one instance in these of its mailboxes, or in any, the oldest first; and all that are no mail.
     async fn read_messages(

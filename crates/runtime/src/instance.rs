@@ -61,6 +61,8 @@ pub(crate) struct Core {
     /// Highest message that was loaded, or is known to be left in the store.
     pub(crate) seen: MessageSeq,
     pub(crate) backlog: Backlog,
+    /// A message came that cannot be read: before anything else all that wait are read.
+    pub(crate) rereads: bool,
     /// What its open activities have told of their progress.
     pub(crate) heartbeats: Heartbeats,
     /// Its open activities that other workers run.
@@ -114,6 +116,7 @@ impl Instance {
             pending: Vec::new(),
             seen,
             backlog: Backlog::default(),
+            rereads: false,
             heartbeats: Heartbeats::stored(heartbeats),
             offered: tasks.into_iter().collect(),
             start: None,
@@ -197,7 +200,7 @@ impl Core {
     pub(crate) fn is_runnable(&mut self, now_ms: i64) -> bool {
         self.take_in();
         match &self.engine {
-            Some(engine) => engine.is_runnable(now_ms) || self.needs_search(now_ms),
+            Some(engine) => self.rereads || engine.is_runnable(now_ms) || self.needs_search(now_ms),
             None => true,
         }
     }

@@ -19,7 +19,11 @@ impl Session {
     pub(crate) fn load_messages(self: &Arc<Self>, instance: Arc<Instance>) {
         let this = Arc::clone(self);
         self.shared.store.tokio.spawn(async move {
-            let left = instance.lock().backlog.left();
+            let left = {
+                let mut core = instance.lock();
+                core.rereads = false;
+                core.backlog.left()
+            };
             let provider = &this.shared.store.provider;
             match retrying(|| provider.read_messages(instance.key(), None, MESSAGE_PAGE)).await {
                 Ok(page) => {

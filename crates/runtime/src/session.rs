@@ -177,6 +177,20 @@ impl Session {
         }
     }
 
+    /// A message came for an instance and cannot be read: let it read what waits for it, which says why and suspends it.
+    pub(crate) fn reread(self: &Arc<Self>, key: InstanceKey) {
+        let instance = {
+            let mut table = self.table.lock();
+            match table.get(key).cloned() {
+                Some(instance) => instance,
+                // The store suspends it when it is acquired.
+                None => return table.came_early(key),
+            }
+        };
+        instance.lock().rereads = true;
+        self.notify(&instance, None);
+    }
+
     /// Something happened to an instance: make it ready if that means work.
     pub(crate) fn notify(self: &Arc<Self>, instance: &Arc<Instance>, completion: Option<Completion>) {
         if let Some(queued) = self.notified(instance, completion) {
@@ -198,12 +212,14 @@ impl Session {
         if !core.process.notify() {
             return None;
         }
-        let needs_search = core.needs_search(self.now_ms());
-        if core.engine.is_none() || needs_search {
+        let (rereads, needs_search) = (core.rereads, core.needs_search(self.now_ms()));
+        if core.engine.is_none() || needs_search || rereads {
             let begun = core.process.begin() && core.process.block();
             debug_assert!(begun, "it was just made ready");
             drop(core);
-            if needs_search {
+            if rereads {
+                self.load_messages(Arc::clone(instance));
+            } else if needs_search {
                 self.search(Arc::clone(instance));
             } else {
                 self.load(Arc::clone(instance), EventId::FIRST);

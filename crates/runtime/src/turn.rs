@@ -365,7 +365,7 @@ fn go_on(session: &Arc<Session>, instance: &Arc<Instance>, mut core: MutexGuard<
         }
         core.alarm = timer_at_ms.map(|at| session.alarms.set(at, Alarm::Timer(Arc::downgrade(instance))));
     }
-    if kept.came_early {
+    if kept.came_early || core.rereads {
         drop(core);
         return session.load_messages(Arc::clone(instance));
     }

@@ -146,8 +146,16 @@ async fn inbox(session: Arc<Session>) {
             };
             let full = messages.len() == INBOX_PAGE;
             for (key, message) in messages {
-                after = after.max(message.seq);
-                session.receive(key, Completion::Message(message));
+                match message {
+                    Ok(message) => {
+                        after = after.max(message.seq);
+                        session.receive(key, Completion::Message(message));
+                    }
+                    Err(unreadable) => {
+                        after = after.max(unreadable);
+                        session.reread(key);
+                    }
+                }
             }
             if !full {
                 break;

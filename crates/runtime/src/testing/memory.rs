@@ -614,6 +614,11 @@ fn release(state: &mut State, now: i64, worker: &WorkerId) -> u64 {
     released
 }
 
+/// Events of this name stand for rows that cannot be read.
+fn is_damaged(body: &MessageBody) -> bool {
+    matches!(body, MessageBody::Mail { mailbox: Mailbox::Event(name), .. } if name == "damaged")
+}
+
 fn messages_of(state: &State, key: i64, mailboxes: Option<&[Mailbox]>, limit: usize) -> MessagePage {
     let all: Vec<Message> = (state.messages.iter().filter(|(_, (k, _))| *k == key))
         .map(|(seq, (_, body))| Message {
@@ -851,7 +856,7 @@ impl Provider for Memory {
         worker: &WorkerId,
         after: MessageSeq,
         limit: usize,
-    ) -> Result<Vec<(InstanceKey, Message)>, ProviderError> {
+    ) -> Result<Vec<(InstanceKey, Result<Message, MessageSeq>)>, ProviderError> {
         self.enter(Call::Inbox).await?;
         let found = {
             let state = self.state.lock();
@@ -861,7 +866,12 @@ impl Provider for Memory {
                 .take(limit)
                 .map(|(seq, (key, body))| {
                     let (seq, body) = (MessageSeq(*seq), body.clone());
-                    (InstanceKey(*key), Message { seq, body })
+                    let message = if is_damaged(&body) {
+                        Err(seq)
+                    } else {
+                        Ok(Message { seq, body })
+                    };
+                    (InstanceKey(*key), message)
                 })
                 .collect()
         };
@@ -877,6 +887,9 @@ impl Provider for Memory {
     ) -> Result<MessagePage, ProviderError> {
         self.enter(Call::Messages).await?;
         let messages = messages_of(&self.state.lock(), key.0, mailboxes.as_deref(), limit);
+        if messages.messages.iter().any(|message| is_damaged(&message.body)) {
+            return Err(ProviderError::new(ProviderErrorKind::Corrupt, "damaged"));
+        }
         self.leave(Call::Messages).await;
         Ok(messages)
     }

@@ -181,3 +181,35 @@ async fn an_inbox_that_cannot_be_read_is_tried_again() {
     assert!(f.logged.iter().any(|line| line.contains("messages could not be read")));
     f.assert_empty();
 }
+
+/// The worker asked for the same page again and again, and none of its instances got a message any more.
+#[tokio::test(start_paused = true)]
+async fn a_message_that_cannot_be_read_suspends_its_instance_alone() {
+    // Idle, in a turn, and asleep in the store.
+    for (script, holds) in [
+        (&[Op::Spawn("a"), Op::Event("go")] as &[_], false),
+        (&[Op::Activity("b"), Op::Event("go")], true),
+        (&[Op::Event("go")], false),
+    ] {
+        let mut f = Fixture::new(RuntimeOptions::default());
+        f.script("main", script);
+        f.script("other", &[Op::Spawn("other"), Op::Event("go")]);
+        f.begin().await;
+        f.start("i").await;
+        let other = f.ask_start("other", "other");
+        f.settle().await;
+        assert_eq!(other.take(), Some(Ok(())));
+        if holds {
+            f.memory.hold(Call::Commit);
+            f.complete("b").await;
+        }
+        let damaged = f.ask_event("i", "damaged");
+        let sent = f.ask_event("other", "go");
+        f.settle().await;
+        f.memory.let_go(Call::Commit);
+        f.settle().await;
+        assert_eq!((damaged.take(), sent.take()), (Some(Ok(())), Some(Ok(()))));
+        assert_eq!(f.memory.get("i").status, Status::Suspended);
+        assert_eq!(f.memory.get("other").status, Status::Completed);
+    }
+}
