@@ -1,7 +1,7 @@
 //! Messages as their readers find them (P5).
 
 use perdure_engine::{Mailbox, Message, MessageBody, MessageSeq};
-use perdure_provider::{InstanceKey, MessagePage, WorkerId};
+use perdure_provider::{Inbox, InstanceKey, MessagePage, WorkerId};
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use crate::error::Failure;
@@ -101,7 +101,7 @@ pub(crate) fn of_worker(
     worker: &WorkerId,
     after: MessageSeq,
     limit: usize,
-) -> Result<Vec<(InstanceKey, Result<Message, MessageSeq>)>, Failure> {
+) -> Result<Inbox, Failure> {
     let after = integer(after.0);
     let crowded = connection
         .prepare_cached("SELECT 1 FROM messages WHERE seq > ?1 LIMIT 1 OFFSET ?2")?

@@ -7,11 +7,11 @@ use std::thread::JoinHandle;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox, Message, MessageSeq};
+use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox, MessageSeq};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, ChangeListener, CommitDone, InstanceKey, InstanceStatus, MessagePage, NewWorker,
-    Provider, ProviderError, ProviderErrorKind, ProviderInfo, ResumeUnfit, TaskName, TaskRequest, Unfit, Worker,
-    WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, ChangeListener, CommitDone, Inbox, InstanceKey, InstanceStatus, MessagePage,
+    NewWorker, Provider, ProviderError, ProviderErrorKind, ProviderInfo, ResumeUnfit, TaskName, TaskRequest, Unfit,
+    Worker, WorkerId, Write,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -260,12 +260,7 @@ impl Provider for SqliteProvider {
             .await
     }
 
-    async fn read_inbox(
-        &self,
-        worker: &WorkerId,
-        after: MessageSeq,
-        limit: usize,
-    ) -> Result<Vec<(InstanceKey, Result<Message, MessageSeq>)>, ProviderError> {
+    async fn read_inbox(&self, worker: &WorkerId, after: MessageSeq, limit: usize) -> Result<Inbox, ProviderError> {
         let worker = worker.clone();
         self.read(move |connection| inbox::of_worker(connection, &worker, after, limit))
             .await

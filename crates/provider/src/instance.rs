@@ -174,6 +174,9 @@ pub struct MessagePage {
     pub more_up_to: Option<MessageSeq>,
 }
 
+/// Messages that came for instances of a worker, in order; of one whose row cannot be read, the number.
+pub type Inbox = Vec<(InstanceKey, Result<Message, MessageSeq>)>;
+
 /// An instance that now belongs to a worker.
 #[derive(Clone, Debug)]
 pub struct AcquiredInstance {

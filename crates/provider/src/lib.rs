@@ -31,7 +31,8 @@ mod write;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{ProviderError, ProviderErrorKind};
 pub use instance::{
-    Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, InstanceStatus, MessagePage, ResumeUnfit, Status, Unfit,
+    Acquire, Acquired, AcquiredInstance, Epoch, Inbox, InstanceKey, InstanceStatus, MessagePage, ResumeUnfit, Status,
+    Unfit,
 };
 pub use provider::{ChangeListener, CommitDone, Provider, ProviderInfo};
 pub use task::{AcquiredTasks, Task, TaskDone, TaskName, TaskOffer, TaskRequest};

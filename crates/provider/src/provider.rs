@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox, Message, MessageSeq};
+use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox, MessageSeq};
 
 use crate::{
-    Acquire, Acquired, AcquiredTasks, InstanceKey, InstanceStatus, MessagePage, NewWorker, Outcome, ProviderError,
-    ResumeUnfit, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, Inbox, InstanceKey, InstanceStatus, MessagePage, NewWorker, Outcome,
+    ProviderError, ResumeUnfit, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
 };
 
 /// What is told when a batch is durable, or was not written. Called once, on a thread of the provider; it must not block.
@@ -82,12 +82,7 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Up to `limit` messages after `after` that wait for instances which the worker owns, in order (P5). Of one whose row cannot be
     /// read there is the number: [`read_messages`](Self::read_messages) of its instance says what is wrong, and it hides no other.
-    async fn read_inbox(
-        &self,
-        worker: &WorkerId,
-        after: MessageSeq,
-        limit: usize,
-    ) -> Result<Vec<(InstanceKey, Result<Message, MessageSeq>)>, ProviderError>;
+    async fn read_inbox(&self, worker: &WorkerId, after: MessageSeq, limit: usize) -> Result<Inbox, ProviderError>;
 
     /// Up to `limit` messages that wait for one instance in these of its mailboxes, or in any, the oldest first; and all that are no mail.
     async fn read_messages(

@@ -9,7 +9,7 @@ use perdure_engine::{
     Refusal, Settlement,
 };
 use perdure_provider::{
-    Acquire, Acquired, AcquiredInstance, AcquiredTasks, AfterTurn, ChangeListener, Clock, CommitDone, Epoch,
+    Acquire, Acquired, AcquiredInstance, AcquiredTasks, AfterTurn, ChangeListener, Clock, CommitDone, Epoch, Inbox,
     InstanceKey, InstanceStatus, MessagePage, NewInstance, NewMessage, NewWorker, Others, Outcome, Provider,
     ProviderError, ProviderErrorKind, ProviderInfo, ResumeUnfit, Status, TaskName, TaskRequest, Teller, ToOthers,
     TurnCommit, Unfit, Worker, WorkerId, Write,
@@ -851,12 +851,7 @@ impl Provider for Memory {
         Ok(page)
     }
 
-    async fn read_inbox(
-        &self,
-        worker: &WorkerId,
-        after: MessageSeq,
-        limit: usize,
-    ) -> Result<Vec<(InstanceKey, Result<Message, MessageSeq>)>, ProviderError> {
+    async fn read_inbox(&self, worker: &WorkerId, after: MessageSeq, limit: usize) -> Result<Inbox, ProviderError> {
         self.enter(Call::Inbox).await?;
         let found = {
             let state = self.state.lock();
