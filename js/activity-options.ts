@@ -1,7 +1,7 @@
 // Options of activities: validation, and the JSON that the engine records with a schedule.
 
 import { type Duration, parseDuration } from './duration.ts';
-import { checkOptions, duration, finite, listOfTexts, named, nested, type OptionTable, whole } from './options.ts';
+import { checkOptions, duration, finite, listOfTexts, named, nested, type OptionTable, priority, whole } from './options.ts';
 
 /** When a failed attempt is followed by another. */
 export interface RetryOptions {
@@ -66,7 +66,7 @@ const OPTIONS: OptionTable = {
   totalTimeout: duration(1),
   heartbeatTimeout: duration(1),
   queue: named,
-  priority: whole(-0x8000_0000, 0x7fff_ffff),
+  priority,
 };
 
 const { queue: _, ...INLINE_OPTIONS } = OPTIONS;

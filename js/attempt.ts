@@ -2,6 +2,7 @@
 
 import { type ActivityFunction, isRefusal } from './activity.ts';
 import { type ActivityContext, type ActivityJob, callBelow, type HeartbeatSink, type TimeoutReason } from './activity-context.ts';
+import { TIMER_MAX_MS } from './duration.ts';
 import { NonRetryableError, RetryAfterError } from './errors.ts';
 import { fromPayload, toErrorPayload, toPayload } from './payload.ts';
 
@@ -43,9 +44,6 @@ export function runActivity(fn: ActivityFunction, job: ActivityJob, context: Act
   );
 }
 
-/** Longest delay of `setTimeout`, ms; a longer one would fire at once. An attempt of more than 24 days ends with its process. */
-const TIMER_MAX_MS = 2 ** 31 - 1;
-
 /** The times after which an attempt fails that has not settled. Its slot is free from then on, and what it still returns is ignored. */
 export class AttemptLimits {
   private readonly timer: NodeJS.Timeout | undefined;
@@ -53,7 +51,7 @@ export class AttemptLimits {
 
   private constructor(job: ActivityJob, onTimeout: (reason: TimeoutReason) => void) {
     const { timeoutMs, extras } = job;
-    // Started runtimes keep the process alive; what outlives them must not.
+    // Started runtimes keep the process alive; what outlives them must not. An attempt of more than 24 days ends with its process.
     const limit = (ms: number, reason: TimeoutReason): NodeJS.Timeout =>
       setTimeout(onTimeout, Math.min(ms, TIMER_MAX_MS), reason).unref();
     const totalLeftMs = extras?.totalLeftMs ?? Number.POSITIVE_INFINITY;

@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto';
 
-import { type Duration, parseDuration } from './duration.ts';
+import { type Duration, parseDuration, TIMER_MAX_MS } from './duration.ts';
 import { CancelledError, fromNative, type NativeErrorData, type PerdureError, TimeoutError } from './errors.ts';
 import { checkClientLimits, type ClientLimits, limitsOver } from './limits.ts';
 import { checkName, checkOptions, duration, named, oneOf, whole } from './options.ts';
@@ -487,9 +487,6 @@ function suspension(id: string, report: string | null): PerdureError {
     return fromNative({ code: 'SUSPENDED', message });
   }
 }
-
-/** Longest delay of `setTimeout`, ms: with a longer one it fires at once. */
-const TIMER_MAX_MS = 0x7fff_ffff;
 
 /** The reply, or what `late` gives or throws when it does not come in time. */
 function within<T>(

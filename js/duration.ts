@@ -10,6 +10,9 @@
  */
 export type Duration = number | string;
 
+/** Longest delay of `setTimeout` and `setInterval`, ms (24.8 days): with a longer one they fire at once. */
+export const TIMER_MAX_MS = 0x7fff_ffff;
+
 const UNIT_MS: Readonly<Record<string, number>> = {
   ms: 1,
   s: 1_000,

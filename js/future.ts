@@ -13,6 +13,7 @@
 //   U3. Settling runs no user code. It wakes waiters, and to wake a fiber is to put it into the ready queue.
 
 import { currentFiber } from './current.ts';
+import { fromPayload } from './payload.ts';
 import type { FiberScheduler } from './scheduler.ts';
 import type { SourceMark } from './source.ts';
 import { WorkList } from './work-list.ts';
@@ -134,6 +135,18 @@ export abstract class BaseFuture<T> implements Future<T> {
   /** Settle a leaf, now. */
   settle(state: typeof OK | typeof FAILED, value: unknown): void {
     if (this.state === PENDING) this.settleAt(state, value, this.scheduler.nextOrder());
+  }
+
+  /** Settle a leaf with a value as it is stored; with the error, when that is damaged. `what` is what the user calls it. */
+  protected settleStored(text: string | null, what: string): void {
+    let value: unknown;
+    try {
+      value = fromPayload(text, what);
+    } catch (error) {
+      this.settle(FAILED, error);
+      return;
+    }
+    this.settle(OK, value);
   }
 
   /** Settle at a place in the sequence that may be past: combinators take that of the branch that decided. */

@@ -4,8 +4,7 @@
 // fibers wait, and takes a message only from those: a wait that nobody looks at, or that lost a race, eats nothing.
 
 import { CancelledError } from './errors.ts';
-import { BaseFuture, FAILED, OK } from './future.ts';
-import { fromPayload } from './payload.ts';
+import { BaseFuture, FAILED } from './future.ts';
 import type { FiberScheduler } from './scheduler.ts';
 
 /** The next message of one mailbox. */
@@ -20,14 +19,7 @@ export class MailboxFuture<T> extends BaseFuture<T> {
 
   /** A message is here. */
   deliver(payload: string | null): void {
-    let value: unknown;
-    try {
-      value = fromPayload(payload, 'event');
-    } catch (error) {
-      this.settle(FAILED, error);
-      return;
-    }
-    this.settle(OK, value);
+    this.settleStored(payload, 'event');
   }
 
   override abandon(reason: string | undefined): void {

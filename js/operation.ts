@@ -6,7 +6,7 @@ import type { Delivery } from './engine.ts';
 import { ACTIVITY_FAILED } from './engine.ts';
 import { ActivityError, CancelledError } from './errors.ts';
 import { BaseFuture, FAILED, OK, PENDING } from './future.ts';
-import { fromErrorPayload, fromPayload } from './payload.ts';
+import { fromErrorPayload } from './payload.ts';
 import type { FiberScheduler } from './scheduler.ts';
 import { type SourceMark, withCallerStack } from './source.ts';
 
@@ -54,14 +54,7 @@ export class ActivityFuture<T> extends OperationFuture<T> {
       this.settle(FAILED, this.failure(delivery));
       return;
     }
-    let value: unknown;
-    try {
-      value = fromPayload(delivery.value, `output of activity '${this.name}'`);
-    } catch (error) {
-      this.settle(FAILED, error);
-      return;
-    }
-    this.settle(OK, value);
+    this.settleStored(delivery.value, `output of activity '${this.name}'`);
   }
 
   override describe(): string {

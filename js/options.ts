@@ -121,6 +121,9 @@ export function text(value: unknown, path: string): void {
   if (typeof value !== 'string') throw new TypeError(`${path} must be a string, got ${show(value)}`);
 }
 
+/** Where work waits, higher ones go first; a 32-bit integer in the store. */
+export const priority = whole(-0x8000_0000, 0x7fff_ffff);
+
 /** An id or a name; see {@link checkName}. */
 export function named(value: unknown, path: string): void {
   try {

@@ -16,7 +16,7 @@ import type { Future } from './future.ts';
 import type { RuntimeLimits } from './limits.ts';
 import { MailboxFuture } from './mailbox.ts';
 import { ActivityFuture, InlineFuture, TimerFuture } from './operation.ts';
-import { checkName, checkOptions, named, type OptionTable, textsByName, whole } from './options.ts';
+import { checkName, checkOptions, named, type OptionTable, priority, textsByName } from './options.ts';
 import { ChildFuture, SentFuture } from './others.ts';
 import { toPayload } from './payload.ts';
 import { checkSchema, parseSync, type SchemaInput, type SchemaOutput, type StandardSchema } from './schema.ts';
@@ -62,7 +62,7 @@ export interface InstanceOptions {
 /** What they are checked by. */
 export const INSTANCE_OPTIONS = {
   version: named,
-  priority: whole(-0x8000_0000, 0x7fff_ffff),
+  priority,
   tags: textsByName,
 } satisfies OptionTable;
 

@@ -12,7 +12,7 @@ import {
 } from './errors.ts';
 import { FAILED, OK } from './future.ts';
 import { OnDemandFuture, OperationFuture } from './operation.ts';
-import { fromErrorPayload, fromPayload, terminationError } from './payload.ts';
+import { fromErrorPayload, terminationError } from './payload.ts';
 import type { FiberScheduler } from './scheduler.ts';
 import { type SourceMark, withCallerStack } from './source.ts';
 
@@ -32,14 +32,7 @@ export class ChildFuture<T> extends OperationFuture<T> {
       this.settle(FAILED, this.failure(delivery));
       return;
     }
-    let value: unknown;
-    try {
-      value = fromPayload(delivery.value, `output of child '${this.id}'`);
-    } catch (error) {
-      this.settle(FAILED, error);
-      return;
-    }
-    this.settle(OK, value);
+    this.settleStored(delivery.value, `output of child '${this.id}'`);
   }
 
   override describe(): string {

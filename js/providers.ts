@@ -1,6 +1,7 @@
 // Providers: opened stores, and the one reply port of each.
 
 import { attachReplies, type NativeReply, type NativeStore, nativeError, openSqlite, openSqliteInMemory, replyError } from './binding.ts';
+import { TIMER_MAX_MS } from './duration.ts';
 import { RuntimeStateError } from './errors.ts';
 import { type ClientLimits, DEFAULT_LIMITS } from './limits.ts';
 import { checkOptions, oneOf, type OptionTable } from './options.ts';
@@ -33,7 +34,7 @@ export class StorePort {
   private lastRequest = 0;
   private holds = 0;
   /** A timer that does nothing but keep the process alive while it is ref'd: the addon's callbacks do not. */
-  private readonly keepAlive = setInterval(() => {}, 0x7fff_ffff).unref();
+  private readonly keepAlive = setInterval(() => {}, TIMER_MAX_MS).unref();
   private runtimes = 0;
   private state: 'open' | 'closing' | 'closed' = 'open';
   private closing: Promise<void> | undefined;
