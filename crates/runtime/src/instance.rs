@@ -61,7 +61,7 @@ pub(crate) struct Core {
     /// Highest message that was loaded, or is known to be left in the store.
     pub(crate) seen: MessageSeq,
     pub(crate) backlog: Backlog,
-    /// A message came that cannot be read: before anything else all that wait are read.
+    /// Messages wait in the store that were not handed over, or one that cannot be read: before anything else all that wait are read.
     pub(crate) rereads: bool,
     /// What its open activities have told of their progress.
     pub(crate) heartbeats: Heartbeats,
@@ -210,6 +210,7 @@ impl Core {
         self.process = Process::default();
         self.epoch = epoch;
         self.heartbeats = Heartbeats::stored(heartbeats);
+        self.rereads = false;
         // All of them, also those below `seen`: a later one can have been read from the inbox before this acquisition brought an earlier one.
         self.take_messages(messages, self.backlog.left());
     }
@@ -220,11 +221,11 @@ impl Core {
     }
 
     /// Make an idle instance ready for its first turn here, or blocked until what the turn needs has been read.
-    pub(crate) fn make_ready(&mut self, came_early: bool) -> Needs {
+    pub(crate) fn make_ready(&mut self) -> Needs {
         let notified = self.process.notify();
         debug_assert!(notified, "what was just loaded is idle");
         let needs = match self.engine.as_ref().and_then(Engine::needs_history) {
-            _ if came_early => Needs::Messages,
+            _ if self.rereads => Needs::Messages,
             Some(from) => Needs::History(from),
             None => Needs::Nothing,
         };

@@ -142,7 +142,11 @@ impl Session {
     fn own(self: &Arc<Self>, mut table: MutexGuard<'_, Table>, instance: Arc<Instance>) {
         let came_early = table.insert(Arc::clone(&instance));
         // Still under the table's lock: nobody else has found it, so nobody else makes it ready.
-        let needs = instance.lock().make_ready(came_early);
+        let needs = {
+            let mut core = instance.lock();
+            core.rereads |= came_early;
+            core.make_ready()
+        };
         drop(table);
         match needs {
             Needs::Nothing => self.shared.lane.push(Class::First, Queued::Turn(instance)),
@@ -151,12 +155,13 @@ impl Session {
         }
     }
 
-    /// An instance that was started here has its key: own it. `true`: messages came for it before.
-    pub(crate) fn adopt(&self, instance: &Arc<Instance>) -> bool {
-        self.live_table().is_some_and(|mut table| {
+    /// An instance that was started here has its key: own it.
+    pub(crate) fn adopt(&self, instance: &Arc<Instance>) {
+        if let Some(mut table) = self.live_table() {
             table.touch(instance);
-            table.insert(Arc::clone(instance))
-        })
+            let came_early = table.insert(Arc::clone(instance));
+            instance.lock().rereads |= came_early;
+        }
     }
 
     /// Messages of the inbox. Those of instances that are not here yet are fetched again when they are.
@@ -212,17 +217,18 @@ impl Session {
         if !core.process.notify() {
             return None;
         }
-        let (rereads, needs_search) = (core.rereads, core.needs_search(self.now_ms()));
-        if core.engine.is_none() || needs_search || rereads {
+        let (is_absent, needs_search) = (core.engine.is_none(), core.needs_search(self.now_ms()));
+        if is_absent || needs_search || core.rereads {
             let begun = core.process.begin() && core.process.block();
             debug_assert!(begun, "it was just made ready");
+            let instance = Arc::clone(instance);
             drop(core);
-            if rereads {
-                self.load_messages(Arc::clone(instance));
+            if is_absent {
+                self.load(instance, EventId::FIRST);
             } else if needs_search {
-                self.search(Arc::clone(instance));
+                self.search(instance);
             } else {
-                self.load(Arc::clone(instance), EventId::FIRST);
+                self.load_messages(instance);
             }
             return None;
         }

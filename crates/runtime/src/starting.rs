@@ -119,14 +119,14 @@ impl Session {
     }
 
     /// A start was answered. `Some`: the instance is this worker's from now on; what came of its first turn, if that was written with
-    /// it, and whether messages came for it already. `None`: it is not this worker's, or was terminated already.
+    /// it. `None`: it is not this worker's, or was terminated already.
     pub(crate) fn started(
         self: &Arc<Self>,
         instance: &Arc<Instance>,
         logs: Vec<LogRecord>,
         done: WriteDone,
         mut answer: Result<Outcome, ProviderError>,
-    ) -> Option<(Option<Outcome>, bool)> {
+    ) -> Option<Option<Outcome>> {
         let claimed = match &mut answer {
             Ok(Outcome::Started {
                 key,
@@ -135,11 +135,10 @@ impl Session {
             }) => Some((*key, *epoch, turn.take())),
             _ => None,
         };
-        let mut came_early = false;
         if let Some((key, epoch, _)) = claimed {
             instance.set_key(key);
             instance.lock().epoch = epoch;
-            came_early = self.adopt(instance);
+            self.adopt(instance);
         }
         let is_terminated = self.starting.lock().remove(instance);
         let (Some((_, _, turn)), false) = (claimed, is_terminated) else {
@@ -152,7 +151,7 @@ impl Session {
         }
         done(answer);
         self.tell_drained();
-        Some((turn.map(|turn| *turn), came_early))
+        Some(turn.map(|turn| *turn))
     }
 
     /// The first turn of a start ended in no way that can be stored: write the start alone, then suspend the instance.

@@ -171,8 +171,8 @@ pub(crate) fn end(turn: Turn) {
         let (mut new, done, logs) = start.take();
         new.first_turn = Some(Box::new(commit));
         let done = Box::new(move |answer| {
-            if let Some((Some(committed), came_early)) = session.started(&instance, logs, done, answer) {
-                answered(&session, &instance, Kept { came_early, ..kept }, Ok(committed));
+            if let Some(Some(committed)) = session.started(&instance, logs, done, answer) {
+                answered(&session, &instance, kept, Ok(committed));
             }
         });
         store.committer.submit(Write::Start(new), Patience::Limited, done);
@@ -223,8 +223,6 @@ struct Kept {
     next_event_id: EventId,
     /// Somebody may wait for what it changes.
     changes_status: bool,
-    /// Messages came for the instance that nobody tells of: they are to be read.
-    came_early: bool,
     /// What it started and claimed.
     claimed: Claimed,
     /// It has offered attempts to other workers.
@@ -239,7 +237,6 @@ impl Kept {
             next_event_id: EventId(output.next_event_id.0 + output.events.len() as u64),
             changes_status: output.custom_status.is_some() || matches!(after, AfterTurn::End { .. }),
             after,
-            came_early: false,
             claimed: Claimed::new(),
             has_offered: false,
         }
@@ -283,7 +280,7 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
         }) => {
             let changes_status = kept.changes_status;
             if let Some(others) = others {
-                kept.came_early |= others.refused;
+                instance.lock().rereads |= others.refused;
                 others::written(session, std::mem::take(&mut kept.claimed), *others);
             }
             if kept.has_offered {
@@ -365,7 +362,7 @@ fn go_on(session: &Arc<Session>, instance: &Arc<Instance>, mut core: MutexGuard<
         }
         core.alarm = timer_at_ms.map(|at| session.alarms.set(at, Alarm::Timer(Arc::downgrade(instance))));
     }
-    if kept.came_early || core.rereads {
+    if core.rereads {
         drop(core);
         return session.load_messages(Arc::clone(instance));
     }

@@ -185,13 +185,17 @@ async fn an_inbox_that_cannot_be_read_is_tried_again() {
 /// The worker asked for the same page again and again, and none of its instances got a message any more.
 #[tokio::test(start_paused = true)]
 async fn a_message_that_cannot_be_read_suspends_its_instance_alone() {
-    // Idle, in a turn, and asleep in the store.
-    for (script, holds) in [
-        (&[Op::Spawn("a"), Op::Event("go")] as &[_], false),
-        (&[Op::Activity("b"), Op::Event("go")], true),
-        (&[Op::Event("go")], false),
+    // Idle, set aside, in a turn, and asleep in the store.
+    for (script, holds, cached_instances_max) in [
+        (&[Op::Spawn("a"), Op::Event("go")] as &[_], false, 100),
+        (&[Op::Spawn("a"), Op::Event("go")], false, 0),
+        (&[Op::Activity("b"), Op::Event("go")], true, 100),
+        (&[Op::Event("go")], false, 100),
     ] {
-        let mut f = Fixture::new(RuntimeOptions::default());
+        let mut f = Fixture::new(RuntimeOptions {
+            cached_instances_max,
+            ..RuntimeOptions::default()
+        });
         f.script("main", script);
         f.script("other", &[Op::Spawn("other"), Op::Event("go")]);
         f.begin().await;
