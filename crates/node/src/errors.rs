@@ -19,8 +19,12 @@ fn details(error: &RuntimeError) -> Option<Value> {
     Some(match error {
         RuntimeError::InstanceExists { id }
         | RuntimeError::InstanceNotFound { id }
-        | RuntimeError::ExecutionNotFound { id, .. } => json!({ "instanceId": id }),
-        RuntimeError::InstanceEnded { id, status } | RuntimeError::NotSuspended { id, status } => {
+        | RuntimeError::ExecutionNotFound { id, .. }
+        | RuntimeError::ExecutionPruned { id, .. } => json!({ "instanceId": id }),
+        RuntimeError::InstanceEnded { id, status }
+        | RuntimeError::NotSuspended { id, status }
+        | RuntimeError::NotHeld { id, status }
+        | RuntimeError::NotEnded { id, status } => {
             json!({ "instanceId": id, "status": status.as_str() })
         }
         RuntimeError::Nondeterminism(mismatch) => json!({ "report": perdure_runtime::mismatch_report(mismatch, "") }),

@@ -18,11 +18,22 @@ use crate::replies::{Answer, Replies};
 use crate::store::Store;
 
 /// Wakes the thread that made the runtime.
-struct ThisThread(Wake);
+struct ThisThread {
+    wake: Wake,
+    /// Whether a warning may be written to stderr.
+    warns: bool,
+}
 
 impl Host for ThisThread {
     fn wake(&self) {
-        self.0.call();
+        self.wake.call();
+    }
+
+    /// The logger lives on the thread that does not answer, perhaps for ever, so this is the one line that does not go through it.
+    fn held_up(&self, message: &str) {
+        if self.warns {
+            eprintln!("WARN perdure: {message}");
+        }
     }
 }
 
@@ -32,6 +43,7 @@ pub struct NativeRuntime {
     inner: Arc<Runtime>,
     replies: Replies,
     numbers: Numbers,
+    warns: bool,
 }
 
 #[napi]
@@ -45,6 +57,7 @@ impl NativeRuntime {
             inner: Arc::new(runtime),
             replies: store.replies.clone(),
             numbers,
+            warns: options::warns(&options),
         })
     }
 
@@ -66,7 +79,10 @@ impl NativeRuntime {
     /// Start; the reply holds the worker's id.
     #[napi]
     pub fn start(&self, request: f64, wake: Function<'_, (), ()>) -> napi::Result<()> {
-        let host = Arc::new(ThisThread(Wake::new(&wake)?));
+        let host = Arc::new(ThisThread {
+            wake: Wake::new(&wake)?,
+            warns: self.warns,
+        });
         let (inner, replies) = (Arc::clone(&self.inner), self.replies.clone());
         crate::tokio_threads::handle()?.spawn(async move {
             let result = inner
@@ -108,6 +124,12 @@ impl NativeRuntime {
     #[napi]
     pub fn next_job(&self) -> Option<String> {
         self.inner.next_job().map(|next| job(next, &self.numbers))
+    }
+
+    /// The event loop gets its turn before the next job is taken.
+    #[napi]
+    pub fn pause(&self) {
+        self.inner.pause();
     }
 
     /// What is needed to make an instance's generator.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use perdure_engine::Limits;
-use perdure_runtime::RuntimeOptions;
+use perdure_runtime::{Level, RuntimeOptions};
 use serde_json::Value;
 
 use crate::errors::argument;
@@ -22,6 +22,10 @@ pub(crate) fn parse(text: &str) -> napi::Result<RuntimeOptions> {
         "leaseMs",
         usize::try_from(defaults.lease.as_millis()).unwrap_or(usize::MAX),
     )?;
+    let turn_deadline_ms = count(
+        "turnDeadlineMs",
+        usize::try_from(defaults.turn_deadline.as_millis()).unwrap_or(usize::MAX),
+    )?;
     let queues = match &json["queues"] {
         Value::Null => defaults.queues,
         value => serde_json::from_value(value.clone())
@@ -32,6 +36,7 @@ pub(crate) fn parse(text: &str) -> napi::Result<RuntimeOptions> {
         activity_concurrency: count("activityConcurrency", defaults.activity_concurrency)?.max(1),
         cached_instances_max: count("cachedInstancesMax", defaults.cached_instances_max)?,
         lease: Duration::from_millis(lease_ms as u64),
+        turn_deadline: Duration::from_millis(turn_deadline_ms as u64),
         worker_name: json["workerName"].as_str().unwrap_or_default().to_owned(),
         mailbox_messages: count("mailboxMessages", usize::MAX)? as u64,
         budget: defaults.budget,
@@ -40,4 +45,11 @@ pub(crate) fn parse(text: &str) -> napi::Result<RuntimeOptions> {
             pending_activities: count("pendingActivities", usize::MAX)?,
         },
     })
+}
+
+/// Whether warnings are logged. The options were parsed before.
+pub(crate) fn warns(text: &str) -> bool {
+    let json: Value = serde_json::from_str(text).unwrap_or_default();
+    let level = json["logLevel"].as_str().and_then(Level::parse);
+    level.is_none_or(|level| level <= Level::Warn)
 }

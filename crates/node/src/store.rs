@@ -6,15 +6,18 @@ use std::sync::Arc;
 use napi::bindgen_prelude::{AsyncTask, Float64Array, Function};
 use napi::{Env, Task};
 use napi_derive::napi;
-use perdure_engine::{EventRecord, ExecutionId, Mailbox, MessageBody};
-use perdure_provider::{InstanceStatus, Provider, ProviderError, SystemClock};
+use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody};
+use perdure_provider::{InstanceKey, InstanceStatus, Provider, ProviderError, SystemClock};
+use perdure_provider_postgres::{PostgresOptions, PostgresProvider};
 use perdure_provider_sqlite::{Durability, SqliteOptions, SqliteProvider};
-use perdure_runtime::{Awaiting, Conflict, RuntimeError, StartRequest};
+use perdure_runtime::{Awaiting, Conflict, HistoryRequest, RuntimeError, StartRequest};
 use serde_json::json;
 
 use crate::answer::{NUMBERS, Numbers};
 use crate::errors::{argument, thrown};
+use crate::listing::{self, history_text, status_json};
 use crate::port::Wake;
+use crate::postgres::PostgresSettings;
 use crate::replies::Replies;
 use crate::tokio_threads;
 
@@ -45,6 +48,27 @@ impl Task for OpenSqlite {
             Some(path) => SqliteProvider::open(path, options),
             None => SqliteProvider::in_memory(options),
         })
+    }
+
+    fn resolve(&mut self, _env: Env, opened: Self::Output) -> napi::Result<Store> {
+        let provider = opened.map_err(|error| thrown(&RuntimeError::Provider(error)))?;
+        Store::new(Arc::new(provider))
+    }
+}
+
+/// Connects to a Postgres store off the JavaScript thread.
+pub struct ConnectPostgres {
+    url: String,
+    options: PostgresOptions,
+}
+
+impl Task for ConnectPostgres {
+    type Output = Result<PostgresProvider, ProviderError>;
+    type JsValue = Store;
+
+    fn compute(&mut self) -> napi::Result<Self::Output> {
+        let connected = PostgresProvider::connect(&self.url, self.options.clone());
+        Ok(tokio_threads::handle()?.block_on(connected))
     }
 
     fn resolve(&mut self, _env: Env, opened: Self::Output) -> napi::Result<Store> {
@@ -89,6 +113,17 @@ impl Store {
             path: None,
             durability: Durability::Normal,
         })
+    }
+
+    /// Connect to a Postgres store; the options are [`PostgresSettings`] as JSON.
+    #[napi(ts_return_type = "Promise<Store>")]
+    pub fn connect_postgres(url: String, options: String) -> napi::Result<AsyncTask<ConnectPostgres>> {
+        let options: PostgresSettings =
+            serde_json::from_str(&options).map_err(|error| argument(format!("the options of a store: {error}")))?;
+        Ok(AsyncTask::new(ConnectPostgres {
+            url,
+            options: options.into(),
+        }))
     }
 
     /// Say how this thread is woken when replies are there, and where they put their numbers. It does not keep the process alive.
@@ -195,6 +230,12 @@ impl Store {
         self.inner.terminate(id, reason, self.replies.to(request, |()| None));
     }
 
+    /// Hold an instance until it is resumed.
+    #[napi]
+    pub fn suspend(&self, request: f64, id: String, reason: Option<String>) {
+        self.inner.suspend(id, reason, self.replies.to(request, |()| None));
+    }
+
     /// Let a suspended instance go on.
     #[napi]
     pub fn resume(&self, request: f64, id: String) {
@@ -207,7 +248,7 @@ impl Store {
         self.inner.status(
             id,
             self.replies.to(request, |status: Option<InstanceStatus>| {
-                status.map(|s| status_json(&s))
+                status.map(|s| status_json(&s).to_string())
             }),
         );
     }
@@ -219,7 +260,8 @@ impl Store {
             request as u64,
             id,
             Awaiting::End,
-            self.replies.to(request, |status| Some(status_json(&status))),
+            self.replies
+                .to(request, |status| Some(status_json(&status).to_string())),
         );
     }
 
@@ -229,8 +271,12 @@ impl Store {
         let after = after_version as u64;
         let text = move |status: InstanceStatus| {
             (status.custom_status_version > after).then(|| {
-                json!({ "customStatus": status.custom_status, "customStatusVersion": status.custom_status_version })
-                    .to_string()
+                json!({
+                    "customStatus": status.custom_status,
+                    "customStatusVersion": status.custom_status_version,
+                    "status": status.status.as_str(),
+                })
+                .to_string()
             })
         };
         self.inner.wait(
@@ -247,16 +293,57 @@ impl Store {
         self.inner.abandon(request as u64);
     }
 
-    /// History of an instance's execution; 0: of the current one.
+    /// A page of the history of an instance's execution. `key` is that of the page before, 0 for the first one; `execution` 0 is the current one.
     #[napi]
-    pub fn history(&self, request: f64, id: String, execution: f64) {
-        let execution = (execution > 0.0).then_some(ExecutionId(execution as u64));
-        self.inner.history(
+    pub fn history(&self, request: f64, id: String, key: f64, execution: f64, from: f64) {
+        let page = HistoryRequest {
             id,
-            execution,
-            self.replies
-                .to(request, |events: Vec<EventRecord>| Some(history_json(&events))),
-        );
+            key: (key > 0.0).then_some(InstanceKey(key as i64)),
+            execution: (execution > 0.0).then_some(ExecutionId(execution as u64)),
+            from: EventId(from as u64),
+        };
+        self.inner
+            .history(page, self.replies.to(request, |page| Some(history_text(&page))));
+    }
+
+    /// A page of the instances that match a filter, which is JSON, after a cursor.
+    #[napi]
+    pub fn list(&self, request: f64, filter: String, cursor: Option<String>, limit: f64) -> napi::Result<()> {
+        let after = cursor.as_deref().map(listing::place).transpose()?;
+        let reply = self.replies.to(request, |page| Some(listing::page_text(&page)));
+        self.inner.list(listing::filter(&filter)?, after, limit as usize, reply);
+        Ok(())
+    }
+
+    /// Delete an instance that has ended.
+    #[napi]
+    pub fn delete(&self, request: f64, id: String) {
+        self.inner.delete(id, self.replies.to(request, |()| None));
+    }
+
+    /// Delete ended instances that match a filter, `limit` at most; how many they were.
+    #[napi]
+    pub fn prune(&self, request: f64, filter: String, limit: Option<f64>) -> napi::Result<()> {
+        let reply = self.replies.to(request, |deleted: u64| Some(deleted.to_string()));
+        let limit = limit.map(|limit| limit as u64);
+        self.inner.prune(listing::filter(&filter)?, limit, reply);
+        Ok(())
+    }
+
+    /// Delete the histories of former executions of instances that match a filter, but the last `keep` of each; how many they were.
+    #[napi]
+    pub fn prune_executions(&self, request: f64, filter: String, keep: f64) -> napi::Result<()> {
+        let reply = self.replies.to(request, |deleted: u64| Some(deleted.to_string()));
+        self.inner
+            .prune_executions(listing::filter(&filter)?, keep as u64, reply);
+        Ok(())
+    }
+
+    /// How much the store holds.
+    #[napi]
+    pub fn stats(&self, request: f64) {
+        let reply = self.replies.to(request, |stats| Some(listing::stats_text(&stats)));
+        self.inner.stats(reply);
     }
 
     /// Close the store, once no runtime uses it.
@@ -264,41 +351,4 @@ impl Store {
     pub fn close(&self, request: f64) {
         self.inner.close(self.replies.to(request, |()| None));
     }
-}
-
-fn status_json(status: &InstanceStatus) -> String {
-    json!({
-        "id": status.id,
-        "name": status.name,
-        "version": status.version,
-        "status": status.status.as_str(),
-        "executionId": status.execution.0,
-        "result": status.result,
-        "customStatus": status.custom_status,
-        "customStatusVersion": status.custom_status_version,
-        "createdAt": status.created_at_ms,
-        "updatedAt": status.updated_at_ms,
-        "completedAt": status.completed_at_ms,
-        "parentId": status.parent_id,
-        "tags": status.tags,
-    })
-    .to_string()
-}
-
-fn history_json(events: &[EventRecord]) -> String {
-    let events: Vec<_> = events
-        .iter()
-        .map(|e| {
-            json!({
-                "eventId": e.event_id.0,
-                "timeMs": e.time_ms,
-                "kind": e.kind.as_str(),
-                "refId": e.ref_id.map(|id| id.0),
-                "name": e.name,
-                "payload": e.payload,
-                "meta": e.meta,
-            })
-        })
-        .collect();
-    serde_json::Value::Array(events).to_string()
 }

@@ -163,6 +163,7 @@ pub async fn a_first_turn_can_continue(store: &Store) {
         seen: MessageSeq(0),
         heartbeats: Vec::new(),
         tasks: Vec::new(),
+        suspicion: perdure_provider::Suspicion::default(),
     };
     new.first_turn = Some(Box::new(continued(&unborn, &worker, text("2"), true)));
     let key = store.start(new).await;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use perdure_engine::{EventId, ExecutionId, MessageSeq};
-use perdure_provider::{Acquire, ProviderError, ProviderErrorKind, TurnCommit};
+use perdure_engine::{EventId, ExecutionId};
+use perdure_provider::{Acquire, InboxPosition, ProviderError, ProviderErrorKind, TurnCommit};
 use tokio::sync::{Notify, oneshot};
 
 use crate::store::{Handle, Store, answer, event, instance, new_worker, release, start, turn, within};
@@ -19,11 +19,12 @@ pub async fn a_second_handle_sees_what_the_first_wrote(store: &Store) {
     let seq = second.deliver("a", event("go", "1")).await;
     let inbox = first
         .provider
-        .read_inbox(&worker, MessageSeq(0), 10)
+        .read_inbox(&worker, &InboxPosition::default(), 10)
         .await
         .expect("the store answers");
     assert_eq!(
         inbox
+            .messages
             .iter()
             .map(|(key, message)| (*key, message.as_ref().expect("it can be read").seq))
             .collect::<Vec<_>>(),
@@ -38,13 +39,13 @@ pub async fn a_second_handle_sees_what_the_first_wrote(store: &Store) {
         .await;
     assert_eq!(second.messages(owned.key).await, []);
     assert_eq!(second.provider.release_worker(&worker).await, Ok(1));
-    assert_eq!(first.provider.renew_worker(&worker, 1).await, Ok(false));
+    assert_eq!(first.provider.renew_worker(&worker, 1).await, Ok(None));
 }
 
 fn listen(handle: Handle<'_>) -> Arc<Notify> {
     let told = Arc::new(Notify::new());
     let tell = Arc::clone(&told);
-    handle.provider.on_foreign_change(Box::new(move || tell.notify_one()));
+    handle.provider.on_foreign_change(Box::new(move |_| tell.notify_one()));
     told
 }
 
@@ -134,17 +135,18 @@ pub async fn a_closed_handle_answers_closed(store: &Store) {
     closed(provider.renew_worker(&worker, 1).await);
     closed(provider.workers().await);
     closed(provider.release_worker(&worker).await);
-    closed(provider.release_expired_workers().await);
+    closed(provider.take_over_worker(&worker, "").await);
+    closed(provider.take_over_expired_workers("").await);
     closed(provider.acquire(request).await);
     closed(
         provider
             .read_history(owned.key, ExecutionId::FIRST, EventId::FIRST, 1)
             .await,
     );
-    closed(provider.read_inbox(&worker, MessageSeq(0), 1).await);
+    closed(provider.read_inbox(&worker, &InboxPosition::default(), 1).await);
     closed(provider.read_messages(owned.key, None, 1).await);
     closed(provider.statuses(vec!["a".into()]).await);
-    provider.on_foreign_change(Box::new(|| {}));
+    provider.on_foreign_change(Box::new(|_| {}));
     assert!(!provider.info().location.is_empty());
 
     let (answered, thread) = oneshot::channel();

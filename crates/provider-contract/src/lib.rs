@@ -1,4 +1,4 @@
-//! The behaviours that every provider shows: P1 to P12 of `perdure_provider`, and what the architecture asks of a store
+//! The behaviours that every provider shows: P1 to P14 of `perdure_provider`, and what the architecture asks of a store
 //! (sections 2, 4 and 6). One check for each, all listed in [`suite!`].
 //!
 //! A provider crate implements [`Fixture`] in a test file and expands the suite there:
@@ -18,16 +18,21 @@ pub mod acquire;
 pub mod backlog;
 pub mod batches;
 pub mod continue_as_new;
+pub mod deletion;
 pub mod fences;
 pub mod handles;
 pub mod heartbeats;
+pub mod listing;
 pub mod messages;
 pub mod others;
 pub mod payloads;
 pub mod release;
 pub mod starts;
+pub mod stats;
 pub mod statuses;
+pub mod suspending;
 pub mod suspension;
+pub mod suspicion;
 pub mod tasks;
 pub mod termination;
 pub mod turns;
@@ -79,6 +84,18 @@ macro_rules! suite {
                 a_suspension_after_it_is_resumed_as_running,
                 is_refused_when_its_events_do_not_fit,
             }
+            deletion {
+                takes_away_all_of_an_instance,
+                leaves_what_has_not_ended,
+                sweeps_events_in_steps,
+                leaves_its_sweep_to_anybody,
+                prunes_the_longest_ended_first,
+                prunes_what_its_filter_names,
+                prunes_in_pages,
+                of_an_instance_leaves_no_count_of_it,
+                prunes_former_executions,
+                prunes_executions_in_steps,
+            }
             fences {
                 keep_off_another_owner,
                 keep_off_another_epoch,
@@ -106,9 +123,21 @@ macro_rules! suite {
                 outlive_a_suspension,
                 of_ended_instances_are_kept_off,
             }
+            listing {
+                brings_the_newest_first,
+                brings_whole_statuses,
+                goes_on_where_a_page_ended,
+                is_not_disturbed_between_its_pages,
+                walks_no_further_than_it_may,
+                holds_no_more_than_so_many_bytes,
+                filters_by_status,
+                filters_by_each_condition,
+                finds_the_children_of_what_is_gone,
+                begins_at_any_place,
+            }
             messages {
                 keep_their_order_over_every_kind,
-                numbers_rise_over_all_instances,
+                numbers_of_an_instance_only_rise,
                 that_are_old_are_told_from_new_ones_at_an_acquisition,
                 tell_the_owner_of_the_instance,
                 make_a_sleeping_instance_due,
@@ -120,7 +149,8 @@ macro_rules! suite {
                 that_were_not_consumed_pass_to_the_next_owner,
                 of_a_fenced_turn_still_wait,
                 cannot_be_consumed_twice,
-                in_the_inbox_are_those_of_the_worker_after_a_number,
+                in_the_inbox_are_those_of_the_worker_since_a_position,
+                that_come_between_pages_of_the_inbox_are_read_too,
                 in_the_inbox_are_found_among_many_of_others,
             }
             others {
@@ -153,6 +183,7 @@ macro_rules! suite {
                 a_message_that_was_seen_does_not,
                 a_message_that_was_not_seen_does_not_delay_an_earlier_time,
                 fences_off_the_former_owner,
+                lets_go_what_is_its_own,
             }
             starts {
                 a_started_instance_is_pending_and_due,
@@ -167,6 +198,13 @@ macro_rules! suite {
                 a_start_brings_its_first_turn_along,
                 a_first_turn_that_does_not_fit_its_start_is_refused,
                 a_start_without_its_first_event_is_refused,
+            }
+            stats {
+                of_an_empty_store_are_nothing,
+                count_instances_by_status,
+                count_messages_that_wait,
+                count_workers_that_are_alive,
+                tell_of_what_is_due,
             }
             statuses {
                 come_in_the_order_of_the_ids,
@@ -189,6 +227,34 @@ macro_rules! suite {
                 of_other_code_ends_in_pages,
                 of_other_code_again_is_met_once,
             }
+            suspending {
+                holds_a_pending_instance,
+                holds_an_owned_instance_and_fences_off_its_owner,
+                holds_a_sleeping_instance,
+                lets_messages_wait,
+                changes_no_suspended_instance,
+                outlasts_other_code,
+                changes_no_ended_instance,
+                leaves_it_to_be_terminated,
+            }
+            suspicion {
+                of_a_death_is_no_evidence,
+                of_a_death_on_trial_suspends_in_the_end,
+                of_a_death_on_trial_with_others_is_no_evidence,
+                of_a_stall_suspends_in_the_end,
+                is_of_an_expired_worker_as_of_a_dead_one,
+                ends_with_a_turn_that_gets_on,
+                ends_with_a_resume,
+                lets_an_instance_rest,
+                a_trial_ends_when_that_is_said,
+                a_trial_ends_with_its_owner,
+                a_trial_of_another_owner_is_kept_off,
+                giving_back_keeps_what_it_names,
+                giving_back_fences_off_the_former_owner,
+                giving_back_names_nothing_that_is_not_its_own,
+                gives_back_tasks,
+                asks_nothing_of_the_rows_of_an_instance,
+            }
             tasks {
                 are_taken_by_a_worker_that_serves_their_queue,
                 are_not_taken_for_another_queue_or_activity,
@@ -203,6 +269,7 @@ macro_rules! suite {
                 of_a_former_execution_are_told_to_nobody,
                 keep_their_heartbeats,
                 of_an_ended_instance_are_told_to_nobody,
+                are_of_activities_that_are_known_for_good,
             }
             termination {
                 ends_a_pending_instance,
@@ -269,16 +336,21 @@ mod tests {
             ("backlog", include_str!("backlog.rs")),
             ("batches", include_str!("batches.rs")),
             ("continue_as_new", include_str!("continue_as_new.rs")),
+            ("deletion", include_str!("deletion.rs")),
             ("fences", include_str!("fences.rs")),
             ("handles", include_str!("handles.rs")),
             ("heartbeats", include_str!("heartbeats.rs")),
+            ("listing", include_str!("listing.rs")),
             ("messages", include_str!("messages.rs")),
             ("others", include_str!("others.rs")),
             ("payloads", include_str!("payloads.rs")),
             ("release", include_str!("release.rs")),
             ("starts", include_str!("starts.rs")),
+            ("stats", include_str!("stats.rs")),
             ("statuses", include_str!("statuses.rs")),
             ("suspension", include_str!("suspension.rs")),
+            ("suspicion", include_str!("suspicion.rs")),
+            ("suspending", include_str!("suspending.rs")),
             ("tasks", include_str!("tasks.rs")),
             ("termination", include_str!("termination.rs")),
             ("turns", include_str!("turns.rs")),

@@ -10,7 +10,7 @@ use perdure_engine::{
 use perdure_provider::{
     Acquire, Acquired, AcquiredInstance, AfterTurn, Clock, CommitDone, InstanceKey, InstanceStatus, ManualClock,
     MessagePage, NewInstance, NewMessage, NewWorker, OnConflict, Outcome, Provider, ProviderError, ResumeUnfit, Status,
-    StatusChange, Terminate, TurnCommit, Unfit, WorkerId, Write,
+    StatusChange, Suspend, Terminate, TurnCommit, Unfit, WorkerId, Write,
 };
 use tokio::sync::oneshot;
 
@@ -249,6 +249,19 @@ impl Handle<'_> {
             time_ms: self.now_ms(),
         }))
         .await
+    }
+
+    pub(crate) async fn suspend(&self, id: &str, report: &str) -> Outcome {
+        self.write(Write::Suspend(Suspend {
+            id: id.to_owned(),
+            report: report.to_owned(),
+            time_ms: self.now_ms(),
+        }))
+        .await
+    }
+
+    pub(crate) async fn delete(&self, id: &str) -> Outcome {
+        self.write(Write::Delete { id: id.to_owned() }).await
     }
 
     pub(crate) async fn resume(&self, id: &str) -> Outcome {

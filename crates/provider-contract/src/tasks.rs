@@ -57,7 +57,7 @@ fn scheduled(id: u64, name: &str) -> EventRecord {
 
 impl Handle<'_> {
     /// Instance `a` with activities `step` as events 2 to `last`, all offered, and with its next event id.
-    async fn offered(&self, worker: &WorkerId, last: u64) -> AcquiredInstance {
+    pub(crate) async fn offered(&self, worker: &WorkerId, last: u64) -> AcquiredInstance {
         let owned = self.owned("a", worker).await;
         let offers = (2..=last).map(|id| offer(id, "step")).collect();
         let events = (2..=last).map(|id| scheduled(id, "step")).collect();
@@ -75,7 +75,7 @@ impl Handle<'_> {
         }
     }
 
-    async fn tasks(&self, worker: &WorkerId, limit: usize) -> AcquiredTasks {
+    pub(crate) async fn tasks(&self, worker: &WorkerId, limit: usize) -> AcquiredTasks {
         let request = TaskRequest {
             worker: worker.clone(),
             queues: vec!["default".into(), "gpu".into()],
@@ -85,7 +85,7 @@ impl Handle<'_> {
         self.provider.acquire_tasks(request).await.expect("the store answers")
     }
 
-    async fn take_one(&self, worker: &WorkerId) -> Task {
+    pub(crate) async fn take_one(&self, worker: &WorkerId) -> Task {
         let acquired = self.tasks(worker, 10).await;
         let [task] = <[Task; 1]>::try_from(acquired.tasks).expect("one waits");
         task
@@ -373,4 +373,17 @@ pub async fn of_an_ended_instance_are_told_to_nobody(store: &Store) {
     store.commit(end(&owned, &worker, None)).await;
     let told = store.done(&worker, task, output("1")).await;
     assert_eq!(told, Outcome::Told { receivers: Vec::new() });
+}
+
+/// A name is known for good, whoever noted it.
+pub async fn are_of_activities_that_are_known_for_good(store: &Store) {
+    let store = store.first();
+    let know = async |names: &[&str]| {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        store.provider.know_activities(names).await.expect("the store answers")
+    };
+    assert_eq!(know(&[]).await, Vec::<String>::new());
+    assert_eq!(know(&["step", "a\0b", "step"]).await, ["a\0b", "step"]);
+    assert_eq!(know(&["other", "step"]).await, ["a\0b", "other", "step"]);
+    assert_eq!(know(&[]).await, ["a\0b", "other", "step"]);
 }

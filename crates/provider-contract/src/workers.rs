@@ -1,6 +1,6 @@
 //! Workers, their leases and what becomes of their instances (P7, P9).
 
-use perdure_provider::{NewWorker, Outcome, Status, TurnCommit, Worker};
+use perdure_provider::{NewWorker, Outcome, Status, TurnCommit, Worker, WorkerId};
 
 use crate::store::{LEASE_MS, START_MS, Store, instance, new_worker, release, scheduled, start, suspend, turn};
 
@@ -14,6 +14,11 @@ async fn leases(store: crate::store::Handle<'_>) -> Vec<(String, i64)> {
         .collect();
     leases.sort();
     leases
+}
+
+async fn expired(store: crate::store::Handle<'_>) -> Vec<WorkerId> {
+    let taken_over = store.provider.take_over_expired_workers("why").await;
+    taken_over.expect("the store answers").workers
 }
 
 /// With all that tells whether such a process still runs.
@@ -63,7 +68,10 @@ pub async fn renew_their_lease_from_now(store: &Store) {
     let worker = store.worker("w").await;
     store.worker("other").await;
     store.clock.advance(1_000);
-    assert_eq!(store.provider.renew_worker(&worker, 500).await, Ok(true));
+    assert_eq!(
+        store.provider.renew_worker(&worker, 500).await,
+        Ok(Some(store.now_ms()))
+    );
     let expected = [
         ("other".to_owned(), START_MS + LEASE),
         ("w".to_owned(), START_MS + 1_500),
@@ -71,7 +79,10 @@ pub async fn renew_their_lease_from_now(store: &Store) {
     assert_eq!(leases(store).await, expected);
     // Late, but nobody has taken over.
     store.clock.advance(1_000_000);
-    assert_eq!(store.provider.renew_worker(&worker, 500).await, Ok(true));
+    assert_eq!(
+        store.provider.renew_worker(&worker, 500).await,
+        Ok(Some(store.now_ms()))
+    );
 }
 
 /// That is how a worker hears of it.
@@ -83,7 +94,7 @@ pub async fn that_were_removed_cannot_renew(store: &Store) {
         .release_worker(&worker)
         .await
         .expect("the worker is removed");
-    assert_eq!(store.provider.renew_worker(&worker, LEASE_MS).await, Ok(false));
+    assert_eq!(store.provider.renew_worker(&worker, LEASE_MS).await, Ok(None));
     assert_eq!(leases(store).await, []);
 }
 
@@ -131,16 +142,19 @@ pub async fn whose_lease_ended_are_taken_over(store: &Store) {
     let (early, late) = (store.worker("early").await, store.worker("late").await);
     let owned = store.owned("a", &early).await;
     store.clock.advance(LEASE - 1);
-    assert_eq!(store.provider.release_expired_workers().await, Ok(Vec::new()));
-    assert_eq!(store.provider.renew_worker(&late, LEASE_MS).await, Ok(true));
+    assert_eq!(expired(store).await, []);
+    assert_eq!(
+        store.provider.renew_worker(&late, LEASE_MS).await,
+        Ok(Some(store.now_ms()))
+    );
     store.clock.advance(1);
-    assert_eq!(store.provider.release_expired_workers().await, Ok(vec![early.clone()]));
-    assert_eq!(store.provider.release_expired_workers().await, Ok(Vec::new()));
+    assert_eq!(expired(store).await, std::slice::from_ref(&early));
+    assert_eq!(expired(store).await, []);
     let taken = store.acquire_one(&late).await;
     assert_eq!(taken.id, "a");
     assert!(taken.epoch > owned.epoch);
     assert_eq!(store.turn(turn(&owned, &early)).await, Outcome::Fenced);
-    assert_eq!(store.provider.renew_worker(&early, LEASE_MS).await, Ok(false));
+    assert_eq!(store.provider.renew_worker(&early, LEASE_MS).await, Ok(None));
     store.assert_nothing_due(&early).await;
 }
 
@@ -151,12 +165,11 @@ pub async fn whose_lease_has_not_ended_keep_what_they_own(store: &Store) {
     let owned = store.owned("a", &worker).await;
     for _ in 0..5 {
         store.clock.advance(LEASE - 1);
-        assert_eq!(store.provider.renew_worker(&worker, LEASE_MS).await, Ok(true));
-        store
-            .provider
-            .release_expired_workers()
-            .await
-            .expect("the store answers");
+        assert_eq!(
+            store.provider.renew_worker(&worker, LEASE_MS).await,
+            Ok(Some(store.now_ms()))
+        );
+        assert!(!expired(store).await.contains(&worker));
     }
     store.assert_nothing_due(&other).await;
     store.commit(turn(&owned, &worker)).await;
@@ -168,12 +181,6 @@ pub async fn that_are_unknown_release_nothing(store: &Store) {
     let worker = store.worker("w").await;
     store.batch(vec![start(instance("a"))]).await;
     let owned = store.acquire_one(&worker).await;
-    assert_eq!(
-        store
-            .provider
-            .release_worker(&perdure_provider::WorkerId("unknown".into()))
-            .await,
-        Ok(0)
-    );
+    assert_eq!(store.provider.release_worker(&WorkerId("unknown".into())).await, Ok(0));
     store.commit(turn(&owned, &worker)).await;
 }

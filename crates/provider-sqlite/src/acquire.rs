@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 
 use perdure_engine::{EventId, ExecutionId, MessageSeq};
-use perdure_provider::{Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, MessagePage};
+use perdure_provider::{Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, MessagePage, Suspicion};
 use rusqlite::params;
 
 use crate::error::Failure;
@@ -27,7 +27,10 @@ struct Due {
 pub(crate) fn acquire(session: &mut Session<'_>, request: &Acquire) -> Result<Acquired, Failure> {
     // A worker that was removed meanwhile gets nothing: nobody would ever take it over from it.
     if !worker::is_registered(session, &request.worker)? {
-        return Ok(Acquired::default());
+        return Ok(Acquired {
+            now_ms: session.now_ms(),
+            ..Acquired::default()
+        });
     }
     let mut registered = request.registered.clone();
     registered.sort_unstable();
@@ -52,6 +55,7 @@ pub(crate) fn acquire(session: &mut Session<'_>, request: &Acquire) -> Result<Ac
     Ok(Acquired {
         instances,
         next_wake_at_ms,
+        now_ms: session.now_ms(),
     })
 }
 
@@ -112,10 +116,10 @@ fn take(
     seen: MessageSeq,
 ) -> Result<Option<AcquiredInstance>, Failure> {
     let (mut instance, kept) = session.query_one(
-        "UPDATE instances SET owner = ?2, epoch = epoch + 1, wake_at = NULL
+        "UPDATE instances SET owner = ?2, epoch = epoch + 1, wake_at = NULL, on_trial = 0
          WHERE key = ?1 AND owner IS NULL AND wake_at IS NOT NULL
          RETURNING id, name, version, parent_id, execution, epoch, next_event_id, turns,
-           EXISTS (SELECT 1 FROM heartbeats WHERE instance_key = ?1), EXISTS (SELECT 1 FROM tasks WHERE instance_key = ?1)",
+           EXISTS (SELECT 1 FROM heartbeats WHERE instance_key = ?1), EXISTS (SELECT 1 FROM tasks WHERE instance_key = ?1), suspicion",
         params![key.0, &*request.worker.0],
         |row| {
             let instance = AcquiredInstance {
@@ -133,6 +137,7 @@ fn take(
                 seen,
                 heartbeats: Vec::new(),
                 tasks: Vec::new(),
+                suspicion: Suspicion(row.get(10)?),
             };
             let kept = Kept {
                 heartbeats: row.get(8)?,

@@ -1,12 +1,12 @@
 //! Messages as their readers find them (P5).
 
 use perdure_engine::{Mailbox, Message, MessageBody, MessageSeq};
-use perdure_provider::{Inbox, InstanceKey, MessagePage, WorkerId};
+use perdure_provider::{Inbox, InboxPosition, InstanceKey, MessagePage, WorkerId, kept_mailbox};
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use crate::error::Failure;
 use crate::options::INBOX_SCAN_MAX;
-use crate::rows::{integer, mailbox_columns, message, number};
+use crate::rows::{integer, message, number};
 
 const OF_INSTANCE: &str =
     "SELECT seq, kind, name, payload, execution, ref_id FROM messages WHERE instance_key = ?1 ORDER BY seq LIMIT ?2";
@@ -58,7 +58,7 @@ pub(crate) fn of_instance(
         None => read(connection, OF_INSTANCE, params![key.0, some], &mut messages)?,
         Some(mailboxes) => {
             for mailbox in mailboxes {
-                let (kind, name) = mailbox_columns(mailbox);
+                let (kind, name) = kept_mailbox(mailbox);
                 read(connection, OF_MAILBOX, params![key.0, kind, name, some], &mut messages)?;
             }
             messages.sort_unstable_by_key(|message| message.seq);
@@ -95,14 +95,15 @@ fn read(connection: &Connection, sql: &str, params: impl Params, messages: &mut 
     Ok(())
 }
 
-/// Up to `limit` messages after `after` for instances that the worker owns, in order; the number of one that cannot be read.
+/// Up to `limit` messages for instances that the worker owns; the position is the last number that was read, because numbers rise over
+/// all instances in the order of commits.
 pub(crate) fn of_worker(
     connection: &Connection,
     worker: &WorkerId,
-    after: MessageSeq,
+    since: &InboxPosition,
     limit: usize,
 ) -> Result<Inbox, Failure> {
-    let after = integer(after.0);
+    let mut after: i64 = since.0.parse().unwrap_or(0);
     let crowded = connection
         .prepare_cached("SELECT 1 FROM messages WHERE seq > ?1 LIMIT 1 OFFSET ?2")?
         .query_row(params![after, INBOX_SCAN_MAX], |_| Ok(()))
@@ -112,11 +113,16 @@ pub(crate) fn of_worker(
     let mut rows = statement.query(params![&*worker.0, after, integer(limit as u64)])?;
     let mut messages = Vec::new();
     while let Some(row) = rows.next()? {
+        after = row.get(0)?;
         let message = match message(row) {
             Err(failure) if failure.is_undecodable() => Err(MessageSeq(number(row, 0)?)),
             read => Ok(read?),
         };
         messages.push((InstanceKey(row.get(6)?), message));
     }
-    Ok(messages)
+    Ok(Inbox {
+        more: messages.len() == limit,
+        messages,
+        position: InboxPosition(after.to_string()),
+    })
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use perdure_provider::ChangeListener;
+use perdure_provider::{Change, ChangeListener};
 
 #[derive(Default)]
 pub(crate) struct Listeners {
@@ -26,7 +26,7 @@ impl Listeners {
     pub(crate) fn tell(&self) {
         let list = self.list.lock().clone();
         for listener in list {
-            listener();
+            listener(&Change::anything());
         }
     }
 }

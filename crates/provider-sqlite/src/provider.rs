@@ -7,11 +7,12 @@ use std::thread::JoinHandle;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox, MessageSeq};
+use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, ChangeListener, CommitDone, Inbox, InstanceKey, InstanceStatus, MessagePage,
-    NewWorker, Provider, ProviderError, ProviderErrorKind, ProviderInfo, ResumeUnfit, TaskName, TaskRequest, Unfit,
-    Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox, InboxPosition,
+    InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Provider, ProviderError,
+    ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ResumeUnfit, StoreStats,
+    TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -26,7 +27,7 @@ use crate::readers::Readers;
 use crate::session::Session;
 use crate::threads::spawn;
 use crate::writer::{self, Shared};
-use crate::{acquire, inbox, rows, status, tasks, worker, write};
+use crate::{acquire, deletion, inbox, listing, rows, stats, status, suspicion, tasks, worker, write};
 
 /// Perdure's store in a SQLite file or in memory.
 ///
@@ -205,11 +206,11 @@ impl Provider for SqliteProvider {
         self.shared.queue.nudge();
     }
 
-    async fn register_worker(&self, worker: NewWorker) -> Result<(), ProviderError> {
+    async fn register_worker(&self, worker: NewWorker) -> Result<i64, ProviderError> {
         self.write(move |session| worker::register(session, &worker)).await
     }
 
-    async fn renew_worker(&self, worker: &WorkerId, lease_ms: u64) -> Result<bool, ProviderError> {
+    async fn renew_worker(&self, worker: &WorkerId, lease_ms: u64) -> Result<Option<i64>, ProviderError> {
         let worker = worker.clone();
         self.write(move |session| worker::renew(session, &worker, lease_ms))
             .await
@@ -224,8 +225,20 @@ impl Provider for SqliteProvider {
         self.write(move |session| worker::release(session, &worker)).await
     }
 
-    async fn release_expired_workers(&self) -> Result<Vec<WorkerId>, ProviderError> {
-        self.write(worker::release_expired).await
+    async fn take_over_worker(&self, worker: &WorkerId, report: &str) -> Result<TakenOver, ProviderError> {
+        let (worker, report) = (worker.clone(), report.to_owned());
+        self.write(move |session| worker::take_over(session, &worker, &report))
+            .await
+    }
+
+    async fn take_over_expired_workers(&self, report: &str) -> Result<TakenOver, ProviderError> {
+        let report = report.to_owned();
+        self.write(move |session| worker::take_over_expired(session, &report))
+            .await
+    }
+
+    async fn give_back(&self, request: GiveBack) -> Result<GivenBack, ProviderError> {
+        self.write(move |session| suspicion::give_back(session, &request)).await
     }
 
     async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
@@ -238,6 +251,10 @@ impl Provider for SqliteProvider {
             return Ok(AcquiredTasks::default());
         }
         self.write(move |session| tasks::acquire(session, &request)).await
+    }
+
+    async fn know_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
+        self.write(move |session| tasks::know(session, &names)).await
     }
 
     async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError> {
@@ -260,9 +277,9 @@ impl Provider for SqliteProvider {
             .await
     }
 
-    async fn read_inbox(&self, worker: &WorkerId, after: MessageSeq, limit: usize) -> Result<Inbox, ProviderError> {
-        let worker = worker.clone();
-        self.read(move |connection| inbox::of_worker(connection, &worker, after, limit))
+    async fn read_inbox(&self, worker: &WorkerId, since: &InboxPosition, limit: usize) -> Result<Inbox, ProviderError> {
+        let (worker, since) = (worker.clone(), since.clone());
+        self.read(move |connection| inbox::of_worker(connection, &worker, &since, limit))
             .await
     }
 
@@ -278,6 +295,32 @@ impl Provider for SqliteProvider {
 
     async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {
         self.read(move |connection| status::statuses(connection, &ids)).await
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage, ProviderError> {
+        self.read(move |connection| listing::list(connection, &request)).await
+    }
+
+    async fn prune(&self, request: PruneRequest) -> Result<Pruned, ProviderError> {
+        self.write(move |session| deletion::prune(session, &request)).await
+    }
+
+    async fn prune_executions(&self, request: PruneExecutions) -> Result<PrunedExecutions, ProviderError> {
+        self.write(move |session| deletion::prune_executions(session, &request))
+            .await
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<bool, ProviderError> {
+        // Most often there is nothing, which needs no transaction of the writer.
+        if !self.read(deletion::any_left).await? {
+            return Ok(false);
+        }
+        self.write(move |session| deletion::sweep(session, limit)).await
+    }
+
+    async fn stats(&self) -> Result<StoreStats, ProviderError> {
+        let now_ms = self.shared.clock.now_ms();
+        self.read(move |connection| stats::of_store(connection, now_ms)).await
     }
 
     async fn close(&self) {

@@ -3,11 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use perdure_engine::{
-    AttemptResult, ChildFailure, EventId, EventKind, EventRecord, ExecutionId, Mailbox, Message, MessageBody,
-    MessageSeq, Refusal, Settlement,
-};
-use perdure_provider::{InstanceKey, Status};
+use perdure_engine::{EventId, EventKind, EventRecord, ExecutionId, Message, MessageBody, MessageSeq};
+use perdure_provider::{Candidate, InstanceKey, KeptMessage, Status};
 use rusqlite::types::{Type, ValueRef};
 use rusqlite::{Connection, Row, params};
 
@@ -42,6 +39,33 @@ pub(crate) fn word<T>(row: &Row<'_>, column: usize, parse: impl FnOnce(&str) -> 
 
 pub(crate) fn status(row: &Row<'_>, column: usize) -> rusqlite::Result<Status> {
     word(row, column, Status::parse)
+}
+
+/// What a filter looks at, in eight columns of a row of instances.
+macro_rules! candidate_columns {
+    () => {
+        "id, name, version, status, parent_id, tags, created_at, completed_at"
+    };
+}
+pub(crate) use candidate_columns;
+
+/// The [`candidate_columns`] of a row, from a column on.
+pub(crate) fn candidate<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<Candidate<'r>> {
+    let text = |offset| row.get_ref(column + offset)?.as_str().map_err(rusqlite::Error::from);
+    let optional = |offset| {
+        let value = row.get_ref(column + offset)?;
+        value.as_str_or_null().map_err(rusqlite::Error::from)
+    };
+    Ok(Candidate {
+        id: text(0)?,
+        name: text(1)?,
+        version: text(2)?,
+        status: status(row, column + 3)?,
+        parent_id: optional(4)?,
+        tags: optional(5)?,
+        created_at_ms: row.get(column + 6)?,
+        completed_at_ms: row.get(column + 7)?,
+    })
 }
 
 /// Up to `limit` events from event `from` on. The ids are checked to be without gap (P8).
@@ -101,66 +125,6 @@ fn unreadable(error: rusqlite::Error, what: impl Display) -> Failure {
     }
 }
 
-/// How a mailbox is kept: the kind of its messages, and its name.
-pub(crate) fn mailbox_columns(mailbox: &Mailbox) -> (&'static str, &str) {
-    match mailbox {
-        Mailbox::Event(name) => ("Event", name),
-        Mailbox::Queue(name) => ("Queue", name),
-    }
-}
-
-/// A body as it is kept.
-#[derive(Default)]
-pub(crate) struct MessageColumns<'b> {
-    pub(crate) kind: &'static str,
-    /// Of the mailbox, why something was refused, or the details of an attempt.
-    pub(crate) name: Option<Cow<'b, str>>,
-    pub(crate) payload: Option<&'b str>,
-    pub(crate) execution: Option<i64>,
-    pub(crate) ref_id: Option<i64>,
-}
-
-impl<'b> MessageColumns<'b> {
-    pub(crate) fn of(body: &'b MessageBody) -> Self {
-        let (kind, name, payload) = match body {
-            MessageBody::Mail { mailbox, payload } => {
-                let (kind, name) = mailbox_columns(mailbox);
-                (kind, Some(name.into()), payload)
-            }
-            MessageBody::Cancel { reason } => ("Cancel", None, reason),
-            MessageBody::Settled {
-                execution,
-                scheduled,
-                settlement,
-            } => {
-                let (kind, name, payload) = match settlement {
-                    Settlement::Completed(output) => ("ChildCompleted", None, output),
-                    Settlement::Failed(ChildFailure::Failed, error) => ("ChildFailed", None, error),
-                    Settlement::Failed(ChildFailure::Cancelled, error) => ("ChildCancelled", None, error),
-                    Settlement::Failed(ChildFailure::Terminated, reason) => ("ChildTerminated", None, reason),
-                    Settlement::Refused(refusal) => ("Refused", Some(refusal.text()), &None),
-                    Settlement::Attempted { attempt, result } => {
-                        ("Attempted", Some(result.details(*attempt).into()), result.payload())
-                    }
-                };
-                return Self {
-                    kind,
-                    name,
-                    payload: payload.as_deref(),
-                    execution: Some(integer(execution.0)),
-                    ref_id: Some(integer(scheduled.0)),
-                };
-            }
-        };
-        Self {
-            kind,
-            name,
-            payload: payload.as_deref(),
-            ..Self::default()
-        }
-    }
-}
-
 /// The message in a row that begins with `seq, kind, name, payload, execution, ref_id`.
 pub(crate) fn message(row: &Row<'_>) -> Result<Message, Failure> {
     let seq = MessageSeq(number(row, 0)?);
@@ -171,32 +135,13 @@ pub(crate) fn message(row: &Row<'_>) -> Result<Message, Failure> {
 }
 
 fn body(row: &Row<'_>) -> rusqlite::Result<MessageBody> {
-    let payload = || row.get(3);
-    let mail = |mailbox: fn(String) -> Mailbox| {
-        Ok(MessageBody::Mail {
-            mailbox: mailbox(row.get(2)?),
-            payload: payload()?,
-        })
+    let text = |column| row.get_ref(column)?.as_str_or_null().map_err(rusqlite::Error::from);
+    let kept = KeptMessage {
+        kind: row.get_ref(1)?.as_str()?.into(),
+        name: text(2)?.map(Cow::Borrowed),
+        payload: text(3)?.map(Cow::Borrowed),
+        execution: optional_number(row, 4)?.map(ExecutionId),
+        scheduled: optional_number(row, 5)?.map(EventId),
     };
-    let settlement = match row.get_ref(1)?.as_str()? {
-        "Event" => return mail(Mailbox::Event),
-        "Queue" => return mail(Mailbox::Queue),
-        "Cancel" => return Ok(MessageBody::Cancel { reason: payload()? }),
-        "ChildCompleted" => Settlement::Completed(payload()?),
-        "ChildFailed" => Settlement::Failed(ChildFailure::Failed, payload()?),
-        "ChildCancelled" => Settlement::Failed(ChildFailure::Cancelled, payload()?),
-        "ChildTerminated" => Settlement::Failed(ChildFailure::Terminated, payload()?),
-        "Refused" => Settlement::Refused(word(row, 2, Refusal::parse)?),
-        "Attempted" => {
-            let payload = payload()?;
-            let (attempt, result) = word(row, 2, |details| AttemptResult::from_details(details, payload))?;
-            Settlement::Attempted { attempt, result }
-        }
-        _ => return word(row, 1, |_| None),
-    };
-    Ok(MessageBody::Settled {
-        execution: ExecutionId(number(row, 4)?),
-        scheduled: EventId(number(row, 5)?),
-        settlement,
-    })
+    word(row, 1, |_| kept.into_body())
 }

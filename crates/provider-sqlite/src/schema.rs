@@ -17,6 +17,9 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0004_unread.sql"),
     include_str!("migrations/0005_tasks.sql"),
     include_str!("migrations/0006_unfit_code.sql"),
+    include_str!("migrations/0007_listing.sql"),
+    include_str!("migrations/0008_suspicion.sql"),
+    include_str!("migrations/0009_activities.sql"),
 ];
 
 /// First and last row of each tree, in the order in which the tree is kept.
@@ -28,6 +31,12 @@ const PROBES: &[&str] = &[
     "SELECT owner FROM instances INDEXED BY instances_owner WHERE owner IS NOT NULL ORDER BY owner LIMIT 1",
     "SELECT parent_key FROM instances INDEXED BY instances_parent WHERE parent_key IS NOT NULL ORDER BY parent_key LIMIT 1",
     "SELECT unfit_code FROM instances INDEXED BY instances_unfit WHERE unfit_code IS NOT NULL ORDER BY name, version, unfit_code LIMIT 1",
+    "SELECT created_at FROM instances INDEXED BY instances_created ORDER BY created_at LIMIT 1",
+    "SELECT created_at FROM instances INDEXED BY instances_open WHERE completed_at IS NULL ORDER BY created_at LIMIT 1",
+    "SELECT created_at FROM instances INDEXED BY instances_suspended WHERE status = 'Suspended' ORDER BY created_at LIMIT 1",
+    "SELECT completed_at FROM instances INDEXED BY instances_ended WHERE completed_at IS NOT NULL ORDER BY completed_at LIMIT 1",
+    "SELECT key FROM instances INDEXED BY instances_continued WHERE execution > 1 ORDER BY key LIMIT 1",
+    "SELECT * FROM deleted_instances ORDER BY key LIMIT 1",
     "SELECT * FROM history ORDER BY rowid LIMIT 1",
     "SELECT * FROM history ORDER BY rowid DESC LIMIT 1",
     "SELECT event_id FROM history ORDER BY instance_key, execution, event_id LIMIT 1",
@@ -37,6 +46,7 @@ const PROBES: &[&str] = &[
     "SELECT instance_key FROM messages INDEXED BY messages_instance ORDER BY instance_key LIMIT 1",
     "SELECT name FROM messages INDEXED BY messages_mailbox ORDER BY instance_key, kind, name LIMIT 1",
     "SELECT * FROM workers ORDER BY id LIMIT 1",
+    "SELECT * FROM activities ORDER BY name LIMIT 1",
     "SELECT * FROM tasks ORDER BY instance_key, execution, event_id LIMIT 1",
     "SELECT name FROM tasks INDEXED BY tasks_due WHERE owner IS NULL ORDER BY queue LIMIT 1",
     "SELECT owner FROM tasks INDEXED BY tasks_owner WHERE owner IS NOT NULL ORDER BY owner LIMIT 1",

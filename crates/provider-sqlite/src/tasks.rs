@@ -117,6 +117,21 @@ fn take(session: &Session<'_>, worker: &WorkerId, task: TaskName) -> Result<Task
     )
 }
 
+/// Note names of activities; all that were ever noted.
+pub(crate) fn know(session: &Session<'_>, names: &[String]) -> Result<Vec<String>, Failure> {
+    for name in names {
+        session.execute(
+            "INSERT INTO activities (name) VALUES (?1) ON CONFLICT (name) DO NOTHING",
+            params![name],
+        )?;
+    }
+    let mut statement = session
+        .connection()
+        .prepare_cached("SELECT name FROM activities ORDER BY name")?;
+    let known = statement.query_map([], |row| row.get(0))?;
+    Ok(known.collect::<rusqlite::Result<_>>()?)
+}
+
 /// Those that a worker runs.
 pub(crate) fn of_worker(connection: &Connection, worker: &WorkerId) -> Result<Vec<TaskName>, Failure> {
     let mut statement =

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use perdure_provider::{NewWorker, Worker, WorkerId};
+use perdure_provider::{NewWorker, TakenOver, Worker, WorkerId};
 use rusqlite::{Connection, Row, params};
 
 use crate::error::Failure;
 use crate::session::Session;
+use crate::suspicion;
 
 /// End of a lease that starts now.
 fn lease_until(session: &Session<'_>, lease_ms: u64) -> i64 {
@@ -16,7 +17,7 @@ fn lease_until(session: &Session<'_>, lease_ms: u64) -> i64 {
 }
 
 /// Once more with the same id is the same registration: the caller may not have heard of the first.
-pub(crate) fn register(session: &mut Session<'_>, worker: &NewWorker) -> Result<(), Failure> {
+pub(crate) fn register(session: &mut Session<'_>, worker: &NewWorker) -> Result<i64, Failure> {
     session.execute(
         "INSERT INTO workers (id, name, host, pid, process_start, lease_until) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT (id) DO UPDATE SET name = excluded.name, host = excluded.host, pid = excluded.pid,
@@ -30,15 +31,15 @@ pub(crate) fn register(session: &mut Session<'_>, worker: &NewWorker) -> Result<
             lease_until(session, worker.lease_ms),
         ],
     )?;
-    Ok(())
+    Ok(session.now_ms())
 }
 
-pub(crate) fn renew(session: &mut Session<'_>, worker: &WorkerId, lease_ms: u64) -> Result<bool, Failure> {
+pub(crate) fn renew(session: &mut Session<'_>, worker: &WorkerId, lease_ms: u64) -> Result<Option<i64>, Failure> {
     let renewed = session.execute(
         "UPDATE workers SET lease_until = ?2 WHERE id = ?1",
         params![&*worker.0, lease_until(session, lease_ms)],
     )?;
-    Ok(renewed == 1)
+    Ok((renewed == 1).then(|| session.now_ms()))
 }
 
 pub(crate) fn is_registered(session: &Session<'_>, worker: &WorkerId) -> Result<bool, Failure> {
@@ -57,8 +58,19 @@ pub(crate) fn release(session: &mut Session<'_>, worker: &WorkerId) -> Result<u6
     Ok(released as u64)
 }
 
-/// [`release`] each worker whose lease has ended by the store's clock (P9).
-pub(crate) fn release_expired(session: &mut Session<'_>) -> Result<Vec<WorkerId>, Failure> {
+/// [`release`] a worker that has died; what it owned is under suspicion (P14).
+pub(crate) fn take_over(session: &mut Session<'_>, worker: &WorkerId, report: &str) -> Result<TakenOver, Failure> {
+    let was_registered = is_registered(session, worker)?;
+    let convicts = suspicion::release_of_dead(session, worker, report)?;
+    release(session, worker)?;
+    Ok(TakenOver {
+        workers: was_registered.then(|| worker.clone()).into_iter().collect(),
+        convicts,
+    })
+}
+
+/// [`take_over`] each worker whose lease has ended by the store's clock (P9).
+pub(crate) fn take_over_expired(session: &mut Session<'_>, report: &str) -> Result<TakenOver, Failure> {
     // A few rows, one for each running process: no index is kept for them.
     let mut statement = session
         .connection()
@@ -66,10 +78,13 @@ pub(crate) fn release_expired(session: &mut Session<'_>) -> Result<Vec<WorkerId>
     let expired: Vec<WorkerId> = statement
         .query_map(params![session.now_ms()], |row| id(row, 0))?
         .collect::<rusqlite::Result<_>>()?;
+    let mut all = TakenOver::default();
     for worker in &expired {
-        release(session, worker)?;
+        let TakenOver { workers, convicts } = take_over(session, worker, report)?;
+        all.workers.extend(workers);
+        all.convicts.extend(convicts);
     }
-    Ok(expired)
+    Ok(all)
 }
 
 pub(crate) fn all(connection: &Connection) -> Result<Vec<Worker>, Failure> {

@@ -3,7 +3,9 @@
 mod common;
 
 use perdure_engine::{EventId, ExecutionId, MessageSeq};
-use perdure_provider::{Acquire, Acquired, NewWorker, Provider, ProviderErrorKind as Kind, Status, WorkerId};
+use perdure_provider::{
+    Acquire, Acquired, InboxPosition, NewWorker, Provider, ProviderErrorKind as Kind, Status, WorkerId,
+};
 use perdure_provider_sqlite::SqliteProvider;
 use rusqlite::Connection;
 
@@ -103,10 +105,11 @@ async fn a_message_that_is_unreadable_in_the_inbox_hides_no_other() {
         "INSERT INTO messages (instance_key, kind, name, time) VALUES (1, 'Nonsense', 'go', 0), (2, 'Event', 'go', 0)";
     Connection::open(&path).unwrap().execute_batch(insert).unwrap();
     let inbox = store
-        .read_inbox(&WorkerId("w".into()), MessageSeq(0), 10)
+        .read_inbox(&WorkerId("w".into()), &InboxPosition::default(), 10)
         .await
         .unwrap();
     let found: Vec<_> = inbox
+        .messages
         .into_iter()
         .map(|(key, message)| (key, message.map(|message| message.seq)))
         .collect();

@@ -92,7 +92,7 @@ fn own_commits_are_no_foreign_change() {
     let spurious = Arc::new(AtomicU32::new(0));
     let (tell, told) = mpsc::channel();
     let (seen, count) = (Arc::clone(&foreign), Arc::clone(&spurious));
-    store.on_foreign_change(Box::new(move || {
+    store.on_foreign_change(Box::new(move |_| {
         if seen.load(Ordering::SeqCst) {
             let _ = tell.send(());
         } else {

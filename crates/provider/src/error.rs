@@ -40,6 +40,14 @@ pub enum ProviderErrorKind {
     Internal,
 }
 
+impl ProviderErrorKind {
+    /// Whether the same call may work later.
+    #[must_use]
+    pub const fn retryable(self) -> bool {
+        matches!(self, Self::Busy | Self::Io | Self::Full)
+    }
+}
+
 impl ProviderError {
     /// An error of a kind.
     pub fn new(kind: ProviderErrorKind, message: impl fmt::Display) -> Self {
@@ -52,9 +60,6 @@ impl ProviderError {
     /// Whether the same call may work later.
     #[must_use]
     pub const fn retryable(&self) -> bool {
-        matches!(
-            self.kind,
-            ProviderErrorKind::Busy | ProviderErrorKind::Io | ProviderErrorKind::Full
-        )
+        self.kind.retryable()
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, Message, MessageSeq, Payload};
 
-use crate::WorkerId;
+use crate::{Suspicion, WorkerId};
 
 /// The store's own short name of an instance; never shown to users and never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,6 +115,15 @@ pub struct InstanceStatus {
     pub tags: Option<String>,
 }
 
+impl InstanceStatus {
+    /// Bytes of the values in it: what bounds a page besides the number of its instances.
+    #[must_use]
+    pub fn payload_bytes(&self) -> usize {
+        let len = |payload: &Payload| payload.as_ref().map_or(0, String::len);
+        len(&self.result) + len(&self.custom_status)
+    }
+}
+
 /// A request for work.
 #[derive(Clone, Debug)]
 pub struct Acquire {
@@ -137,6 +146,8 @@ pub struct Acquired {
     pub instances: Vec<AcquiredInstance>,
     /// When the next unowned instance that the worker can run is due, ms since 1970; in the past when the limit left some behind.
     pub next_wake_at_ms: Option<i64>,
+    /// What the store's clock showed, ms since 1970.
+    pub now_ms: i64,
 }
 
 /// A request to let instances of an orchestration go on that are suspended because other code than its code now did not fit their history.
@@ -174,8 +185,20 @@ pub struct MessagePage {
     pub more_up_to: Option<MessageSeq>,
 }
 
-/// Messages that came for instances of a worker, in order; of one whose row cannot be read, the number.
-pub type Inbox = Vec<(InstanceKey, Result<Message, MessageSeq>)>;
+/// How far a worker has read what comes for its instances: the store's own form of it. By default nothing was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InboxPosition(pub String);
+
+/// Messages that came for instances of a worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inbox {
+    /// Those of one instance in order; of one whose row cannot be read, the number.
+    pub messages: Vec<(InstanceKey, Result<Message, MessageSeq>)>,
+    /// Where the next read goes on.
+    pub position: InboxPosition,
+    /// The limit left some behind.
+    pub more: bool,
+}
 
 /// An instance that now belongs to a worker.
 #[derive(Clone, Debug)]
@@ -202,10 +225,12 @@ pub struct AcquiredInstance {
     pub history: Vec<EventRecord>,
     /// What waits for it, as much of it as was asked for.
     pub messages: MessagePage,
-    /// Last number of a message, for whatever instance, at this moment: what comes for it and is not newer waits already, or was consumed.
+    /// The highest number that a message for it can have had until this moment: what comes and is not newer waits already, or was consumed.
     pub seen: MessageSeq,
     /// Kept details of heartbeats of the current execution's activities, by schedule.
     pub heartbeats: Vec<(EventId, String)>,
     /// Schedules of the current execution's activities whose attempts are offered as tasks.
     pub tasks: Vec<EventId>,
+    /// What speaks against it (P14).
+    pub suspicion: Suspicion,
 }

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox, MessageSeq};
+use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 
 use crate::{
-    Acquire, Acquired, AcquiredTasks, Inbox, InstanceKey, InstanceStatus, MessagePage, NewWorker, Outcome,
-    ProviderError, ResumeUnfit, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, Change, GiveBack, GivenBack, Inbox, InboxPosition, InstanceKey, InstanceStatus,
+    ListPage, ListRequest, MessagePage, NewWorker, Outcome, ProviderError, PruneExecutions, PruneRequest, Pruned,
+    PrunedExecutions, ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
 };
 
 /// What is told when a batch is durable, or was not written. Called once, on a thread of the provider; it must not block.
 pub type CommitDone = Box<dyn FnOnce(Result<Vec<Outcome>, ProviderError>) + Send>;
 
-/// Called when another process may have written to the store. It must not block.
-pub type ChangeListener = Box<dyn Fn() + Send + Sync>;
+/// Told what another process may have done to the store. It must not block.
+pub type ChangeListener = Box<dyn Fn(&Change) + Send + Sync>;
 
 /// Facts about an opened store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,26 +43,38 @@ pub trait Provider: Send + Sync + 'static {
     /// Call `listener` when another process may have written to the store.
     fn on_foreign_change(&self, listener: ChangeListener);
 
-    /// Add a worker whose lease starts now.
-    async fn register_worker(&self, worker: NewWorker) -> Result<(), ProviderError>;
+    /// Add a worker whose lease starts now. Returns what the store's clock shows, ms since 1970.
+    async fn register_worker(&self, worker: NewWorker) -> Result<i64, ProviderError>;
 
-    /// Let a worker's lease start again now. `false`: it is not registered any more, its instances are others'.
-    async fn renew_worker(&self, worker: &WorkerId, lease_ms: u64) -> Result<bool, ProviderError>;
+    /// Let a worker's lease start again now, which is what the store's clock shows: returned, ms since 1970. `None`: it is not registered
+    /// any more, its instances are others'.
+    async fn renew_worker(&self, worker: &WorkerId, lease_ms: u64) -> Result<Option<i64>, ProviderError>;
 
     /// Every registered worker.
     async fn workers(&self) -> Result<Vec<Worker>, ProviderError>;
 
-    /// Remove a worker and release what it owns, due at once (P7). Returns how many instances that were; 0 when it is not registered.
+    /// Remove a worker that leaves in good order and release what it owns, due at once (P7). Returns how many instances that were; 0 when
+    /// it is not registered.
     async fn release_worker(&self, worker: &WorkerId) -> Result<u64, ProviderError>;
 
-    /// [`release_worker`](Self::release_worker) for each worker whose lease has ended; returns them.
-    async fn release_expired_workers(&self) -> Result<Vec<WorkerId>, ProviderError>;
+    /// [`release_worker`](Self::release_worker) for a worker that has died, which speaks against what it owned (P14); `report` says why
+    /// an instance is suspended by that. What is under suspicion rests before it is due.
+    async fn take_over_worker(&self, worker: &WorkerId, report: &str) -> Result<TakenOver, ProviderError>;
+
+    /// [`take_over_worker`](Self::take_over_worker) for each worker whose lease has ended.
+    async fn take_over_expired_workers(&self, report: &str) -> Result<TakenOver, ProviderError>;
+
+    /// Release what a worker owns and runs, due at once, but for what it keeps (P7, P14).
+    async fn give_back(&self, request: GiveBack) -> Result<GivenBack, ProviderError>;
 
     /// Take due instances (P3, P4).
     async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError>;
 
     /// Take due tasks of some queues and activities (P12).
     async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError>;
+
+    /// Note activities that somebody here can run, and return the names of all that anybody ever could, in order.
+    async fn know_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError>;
 
     /// The tasks that a worker runs.
     async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError>;
@@ -80,9 +93,10 @@ pub trait Provider: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<EventRecord>, ProviderError>;
 
-    /// Up to `limit` messages after `after` that wait for instances which the worker owns, in order (P5). Of one whose row cannot be
-    /// read there is the number: [`read_messages`](Self::read_messages) of its instance says what is wrong, and it hides no other.
-    async fn read_inbox(&self, worker: &WorkerId, after: MessageSeq, limit: usize) -> Result<Inbox, ProviderError>;
+    /// Up to `limit` messages that wait for instances which the worker owns, those that became visible since a position was returned; some
+    /// may come a second time. Of one whose row cannot be read there is the number: [`read_messages`](Self::read_messages) of its
+    /// instance says what is wrong, and it hides no other.
+    async fn read_inbox(&self, worker: &WorkerId, since: &InboxPosition, limit: usize) -> Result<Inbox, ProviderError>;
 
     /// Up to `limit` messages that wait for one instance in these of its mailboxes, or in any, the oldest first; and all that are no mail.
     async fn read_messages(
@@ -94,6 +108,23 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Status of each id, in the order given; `None` where there is no such instance.
     async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError>;
+
+    /// Instances that match a filter, the newest first: by creation, and by key where that is the same. All of a page is seen at one moment.
+    async fn list(&self, request: ListRequest) -> Result<ListPage, ProviderError>;
+
+    /// Delete instances that match a filter and have ended, as [`Write::Delete`] does, the longest ended first: by end, and by key where that
+    /// is the same. A [`sweep`](Self::sweep) is to follow.
+    async fn prune(&self, request: PruneRequest) -> Result<Pruned, ProviderError>;
+
+    /// Delete the histories of former executions, instance by instance in order of their keys, the oldest first and each from its last event
+    /// on: whoever reads one meanwhile finds no gap. Nothing else of an instance changes, and it need not have ended.
+    async fn prune_executions(&self, request: PruneExecutions) -> Result<PrunedExecutions, ProviderError>;
+
+    /// Take away up to `limit` events that deleted instances have left (P13). `true`: there may be more.
+    async fn sweep(&self, limit: usize) -> Result<bool, ProviderError>;
+
+    /// How much there is of what, all at one moment, without walking over what has ended or sleeps row by row.
+    async fn stats(&self) -> Result<StoreStats, ProviderError>;
 
     /// Finish what was handed over, then close. Later calls answer [`Closed`](crate::ProviderErrorKind::Closed).
     async fn close(&self);

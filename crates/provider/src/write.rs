@@ -2,7 +2,7 @@
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq, Payload};
 
-use crate::{Epoch, InstanceKey, InstanceStatus, Status, TaskDone, TaskOffer, WorkerId};
+use crate::{Epoch, InstanceKey, InstanceStatus, Status, TaskDone, TaskOffer, Trial, WorkerId};
 
 /// One write; atomic by itself.
 #[derive(Clone, Debug)]
@@ -13,6 +13,8 @@ pub enum Write {
     Message(NewMessage),
     /// End an instance at once, whoever owns it.
     Terminate(Terminate),
+    /// Hold an instance until it is resumed, whoever owns it.
+    Suspend(Suspend),
     /// Let a suspended instance go on.
     Resume {
         /// The user's name of it.
@@ -20,12 +22,22 @@ pub enum Write {
         /// Now, ms since 1970.
         time_ms: i64,
     },
+    /// Delete an instance that has ended (P13).
+    Delete {
+        /// The user's name of it.
+        id: String,
+    },
     /// What a turn did.
     Turn(Box<TurnCommit>),
     /// What a running activity told of its progress.
     Heartbeat(Box<Heartbeat>),
     /// An attempt is over that this worker ran for another instance's.
     TaskDone(Box<TaskDone>),
+    /// A suspect is tried, or is no longer (P14).
+    Trial(Trial),
+    /// An instance is not its worker's any more, whose turn was fenced off, and is due if the store says otherwise: then it has lost what
+    /// it had acknowledged, and nobody else would ever take it.
+    LetGo(LetGo),
 }
 
 impl Write {
@@ -40,7 +52,9 @@ impl Write {
                 body: MessageBody::Mail { payload, .. },
                 ..
             }) => len(payload),
-            Write::Message(_) | Write::Terminate(_) | Write::Resume { .. } => 0,
+            Write::Suspend(suspend) => suspend.report.len(),
+            Write::Message(_) | Write::Terminate(_) | Write::Resume { .. } | Write::Delete { .. } => 0,
+            Write::Trial(_) | Write::LetGo(_) => 0,
             Write::Turn(turn) => turn.payload_bytes(),
             Write::Heartbeat(heartbeat) => len(&heartbeat.details),
             Write::TaskDone(done) => len(done.result.payload()),
@@ -100,6 +114,17 @@ pub struct NewMessage {
     pub time_ms: i64,
 }
 
+/// What a worker lets go.
+#[derive(Clone, Debug)]
+pub struct LetGo {
+    /// The instance.
+    pub key: InstanceKey,
+    /// Fence: its owner.
+    pub worker: WorkerId,
+    /// Fence: its epoch.
+    pub epoch: Epoch,
+}
+
 /// A termination.
 #[derive(Clone, Debug)]
 pub struct Terminate {
@@ -107,6 +132,17 @@ pub struct Terminate {
     pub id: String,
     /// Why, as the driver encoded it.
     pub reason: Payload,
+    /// Now, ms since 1970.
+    pub time_ms: i64,
+}
+
+/// A suspension from outside. What waits for the instance, its tasks and its heartbeats stay as they are, and so do its children.
+#[derive(Clone, Debug)]
+pub struct Suspend {
+    /// The user's name of the instance.
+    pub id: String,
+    /// Why, as the driver shows it.
+    pub report: String,
     /// Now, ms since 1970.
     pub time_ms: i64,
 }
@@ -307,10 +343,26 @@ pub enum Outcome {
         /// Those who run attempts that nobody waits for any more.
         stopped: Vec<WorkerId>,
     },
+    /// The instance is suspended. One that was so before stays as it was, with the report that it had.
+    Suspended {
+        /// The store's name of the instance.
+        key: InstanceKey,
+        /// Epoch of its last acquisition.
+        epoch: Epoch,
+        /// Its owner until now.
+        owner: Option<WorkerId>,
+    },
     /// A suspended instance is due now.
     Resumed,
     /// A resumed instance was not suspended; nothing changed.
     NotSuspended {
+        /// What it is.
+        status: Status,
+    },
+    /// The instance is gone; a [`sweep`](crate::Provider::sweep) is to follow.
+    Deleted,
+    /// An instance to delete has not ended; nothing changed.
+    NotEnded {
         /// What it is.
         status: Status,
     },
@@ -335,9 +387,9 @@ pub enum Outcome {
         /// The owner of the instance, if it was told.
         receivers: Receivers,
     },
-    /// The details of a heartbeat are kept, or forgotten if it had none.
+    /// The details of a heartbeat are kept, or forgotten if it had none; a trial is noted.
     Noted,
-    /// The fence of a turn, heartbeat or end of an attempt (owner, epoch, execution, next event id) is not the store's; nothing of it was written.
+    /// The fence of a turn, trial, heartbeat or end of an attempt (owner, epoch, execution, next event id) is not the store's; nothing of it was written.
     Fenced,
 }
 

@@ -109,6 +109,8 @@ enum Place {
 struct Entry {
     attempt: Attempt,
     place: Place,
+    /// The host has it.
+    is_begun: bool,
     /// While it waits: when it is to begin or, once it waits for a slot alone, when it is over without one.
     alarm: Option<AlarmId>,
 }
@@ -157,7 +159,15 @@ impl Activities {
         if delayed.is_none() {
             self.queue.insert(waiting(token, &attempt));
         }
-        self.entries.insert(token, Entry { attempt, place, alarm });
+        self.entries.insert(
+            token,
+            Entry {
+                attempt,
+                place,
+                is_begun: false,
+                alarm,
+            },
+        );
         true
     }
 
@@ -199,7 +209,19 @@ impl Activities {
         None
     }
 
-    /// An attempt that is about to run.
+    /// The host is given an attempt to run.
+    pub(crate) fn begin(&mut self, token: ActivityToken) -> Option<&Attempt> {
+        let entry = self.entries.get_mut(&token)?;
+        entry.is_begun = true;
+        Some(&entry.attempt)
+    }
+
+    /// Attempts that the host was given.
+    pub(crate) fn begun(&self) -> impl Iterator<Item = &Attempt> {
+        self.entries.values().filter(|e| e.is_begun).map(|e| &e.attempt)
+    }
+
+    /// An attempt that is here.
     pub(crate) fn get(&self, token: ActivityToken) -> Option<&Attempt> {
         self.entries.get(&token).map(|entry| &entry.attempt)
     }
@@ -245,6 +267,16 @@ impl Activities {
             .into_iter()
             .filter_map(|scheduled| self.cancel(key, scheduled))
             .collect()
+    }
+
+    /// Whether an attempt of an instance has a slot.
+    pub(crate) fn runs_any(&self, instance: &Instance) -> bool {
+        let key = instance.key();
+        let mut of = self
+            .by_schedule
+            .range((key, EventId(0))..=(key, EventId(u64::MAX)))
+            .filter_map(|(_, token)| self.entries.get(token).filter(|_| self.is_of(*token, instance)));
+        of.any(|entry| entry.place == Place::Admitted)
     }
 
     /// Not of a later instance with the same key.
@@ -307,7 +339,7 @@ fn waiting(token: ActivityToken, attempt: &Attempt) -> (Reverse<i32>, ActivityTo
 #[cfg(test)]
 mod tests {
     use perdure_engine::{ActivityOptions, Event, EventRecord, ExecutionId, MessageSeq};
-    use perdure_provider::{AcquiredInstance, Epoch, ManualClock, MessagePage};
+    use perdure_provider::{AcquiredInstance, Epoch, ManualClock, MessagePage, Suspicion};
 
     use super::*;
     use crate::RuntimeOptions;
@@ -337,6 +369,7 @@ mod tests {
             seen: MessageSeq(0),
             heartbeats: Vec::new(),
             tasks: Vec::new(),
+            suspicion: Suspicion::default(),
         };
         Instance::new(Token(token), acquired, &RuntimeOptions::default())
             .ok()

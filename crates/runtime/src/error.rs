@@ -28,6 +28,14 @@ pub enum RuntimeError {
         /// Number of its last execution.
         last: u64,
     },
+    /// The history of the execution is no more.
+    #[error("the history of execution {execution} of instance '{id}' was pruned")]
+    ExecutionPruned {
+        /// The id.
+        id: String,
+        /// What was asked for.
+        execution: u64,
+    },
     /// The instance has ended and takes no more messages.
     #[error("instance '{id}' has ended ({status}) and takes no more messages")]
     InstanceEnded {
@@ -39,6 +47,24 @@ pub enum RuntimeError {
     /// A resumed instance is not suspended.
     #[error("instance '{id}' is not suspended, it is {status}")]
     NotSuspended {
+        /// The id.
+        id: String,
+        /// What it is.
+        status: Status,
+    },
+    /// An instance to suspend has ended.
+    #[error("instance '{id}' has ended ({status}) and cannot be suspended")]
+    NotHeld {
+        /// The id.
+        id: String,
+        /// How it ended.
+        status: Status,
+    },
+    /// An instance to delete has not ended.
+    #[error(
+        "instance '{id}' is {status} and cannot be deleted: only what has ended can, so cancel or terminate it first"
+    )]
+    NotEnded {
         /// The id.
         id: String,
         /// What it is.
@@ -78,12 +104,16 @@ impl RuntimeError {
     pub fn code(&self) -> &'static str {
         match self {
             RuntimeError::InstanceExists { .. } => "INSTANCE_EXISTS",
-            RuntimeError::InstanceNotFound { .. } | RuntimeError::ExecutionNotFound { .. } => "INSTANCE_NOT_FOUND",
+            RuntimeError::InstanceNotFound { .. }
+            | RuntimeError::ExecutionNotFound { .. }
+            | RuntimeError::ExecutionPruned { .. } => "INSTANCE_NOT_FOUND",
             RuntimeError::Nondeterminism(_) => "NONDETERMINISM",
             RuntimeError::Limit(_) | RuntimeError::MailboxFull { .. } => "LIMIT",
-            RuntimeError::InstanceEnded { .. } | RuntimeError::NotSuspended { .. } | RuntimeError::State(_) => {
-                "RUNTIME_STATE"
-            }
+            RuntimeError::InstanceEnded { .. }
+            | RuntimeError::NotSuspended { .. }
+            | RuntimeError::NotHeld { .. }
+            | RuntimeError::NotEnded { .. }
+            | RuntimeError::State(_) => "RUNTIME_STATE",
             RuntimeError::Argument(_) => "ARGUMENT",
             RuntimeError::Provider(error) if matches!(error.kind, ProviderErrorKind::SchemaVersion { .. }) => {
                 "SCHEMA_VERSION"

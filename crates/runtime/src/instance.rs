@@ -5,16 +5,15 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard};
-use perdure_engine::{
-    Completion, Engine, EventId, ExecutionId, Mailbox, Message, MessageBody, MessageSeq, RecordError, Start,
-};
-use perdure_provider::{AcquiredInstance, Epoch, InstanceKey, MessagePage};
+use perdure_engine::{Completion, Engine, EventId, ExecutionId, Mailbox, Message, MessageBody, MessageSeq, Start};
+use perdure_provider::{AcquiredInstance, Epoch, InstanceKey, MessagePage, Suspicion};
 use perdure_scheduler::Process;
 
 use crate::alarms::AlarmId;
 use crate::backlog::Backlog;
 use crate::heartbeats::Heartbeats;
 use crate::options::{MESSAGES_HELD_MAX, RuntimeOptions};
+use crate::panics::caught;
 use crate::starting::PendingStart;
 
 /// Name of a loaded instance between the runtime and its host; never used again within a process.
@@ -69,6 +68,10 @@ pub(crate) struct Core {
     pub(crate) offered: BTreeSet<EventId>,
     /// Its start, which is written with its first turn.
     pub(crate) start: Option<PendingStart>,
+    /// What speaks against it.
+    pub(crate) suspicion: Suspicion,
+    /// It is tried (T1).
+    pub(crate) on_trial: bool,
 }
 
 impl Instance {
@@ -76,7 +79,7 @@ impl Instance {
         token: Token,
         acquired: AcquiredInstance,
         options: &RuntimeOptions,
-    ) -> Result<Arc<Self>, (Arc<Self>, RecordError)> {
+    ) -> Result<Arc<Self>, (Arc<Self>, String)> {
         let AcquiredInstance {
             key,
             id,
@@ -92,14 +95,17 @@ impl Instance {
             seen,
             heartbeats,
             tasks,
+            suspicion,
         } = acquired;
         let complete = history.last().is_some_and(|last| last.event_id.next() == next_event_id);
-        let engine = Engine::new(Start {
-            execution,
-            history,
-            complete,
-            fresh,
-            budget: options.budget,
+        let engine = caught(|| {
+            Engine::new(Start {
+                execution,
+                history,
+                complete,
+                fresh,
+                budget: options.budget,
+            })
         });
         let (engine, problem) = match engine {
             Ok(engine) => (Some(engine.with_limits(options.limits)), None),
@@ -120,6 +126,8 @@ impl Instance {
             heartbeats: Heartbeats::stored(heartbeats),
             offered: tasks.into_iter().collect(),
             start: None,
+            suspicion,
+            on_trial: false,
         };
         core.take_messages(messages, 0);
         let instance = Arc::new(Self {
@@ -206,13 +214,34 @@ impl Core {
     }
 
     /// A released instance is this worker's again.
-    pub(crate) fn reuse(&mut self, epoch: Epoch, messages: MessagePage, heartbeats: Vec<(EventId, String)>) {
+    pub(crate) fn reuse(&mut self, acquired: AcquiredInstance) {
+        let AcquiredInstance {
+            epoch,
+            messages,
+            heartbeats,
+            suspicion,
+            ..
+        } = acquired;
         self.process = Process::default();
         self.epoch = epoch;
         self.heartbeats = Heartbeats::stored(heartbeats);
         self.rereads = false;
+        (self.suspicion, self.on_trial) = (suspicion, false);
         // All of them, also those below `seen`: a later one can have been read from the inbox before this acquisition brought an earlier one.
         self.take_messages(messages, self.backlog.left());
+    }
+
+    /// Its turn cannot begin before that is announced.
+    pub(crate) fn awaits_trial(&self) -> bool {
+        self.suspicion.is_suspect() && !self.on_trial
+    }
+
+    /// A turn of it is durable.
+    pub(crate) fn committed(&mut self, next_event_id: EventId) {
+        if next_event_id > self.next_event_id {
+            (self.suspicion, self.on_trial) = (Suspicion::default(), false);
+        }
+        self.next_event_id = next_event_id;
     }
 
     /// Whether messages came that the engine has not taken in.

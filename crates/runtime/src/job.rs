@@ -12,6 +12,9 @@ use crate::instance::{Instance, Token};
 pub trait Host: Send + Sync + 'static {
     /// The lane was parked and has work now. Called from any thread.
     fn wake(&self);
+
+    /// The thread has been held up for long and cannot say so itself. Called from another one.
+    fn held_up(&self, message: &str);
 }
 
 /// What waits in a lane.

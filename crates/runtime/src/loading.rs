@@ -10,6 +10,7 @@ use crate::activities::AbortReason;
 use crate::instance::Instance;
 use crate::job::Queued;
 use crate::options::{HISTORY_PAGE, MESSAGE_PAGE};
+use crate::panics::caught;
 use crate::report::Report;
 use crate::retry::retrying;
 use crate::session::Session;
@@ -77,7 +78,7 @@ impl Session {
             };
             let mut core = instance.lock();
             let complete = page.len() < HISTORY_PAGE;
-            let loaded = match &mut core.engine {
+            let loaded = caught(|| match &mut core.engine {
                 Some(engine) => engine.extend_history(page, complete),
                 None => Engine::new(Start {
                     execution,
@@ -91,10 +92,10 @@ impl Session {
                     core.engine = Some(engine.with_limits(this.shared.options.limits));
                     core.reloaded = true;
                 }),
-            };
+            });
             if let Err(problem) = loaded {
                 drop(core);
-                return this.suspend(&instance, Report::of_problem(&problem.to_string()));
+                return this.suspend(&instance, Report::of_problem(&problem));
             }
             if let Some(messages) = messages {
                 core.take_messages(messages, left);

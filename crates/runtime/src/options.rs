@@ -13,6 +13,8 @@ pub struct RuntimeOptions {
     pub cached_instances_max: usize,
     /// How long this worker may be silent before others take its instances over.
     pub lease: Duration,
+    /// How long a turn may hold the lane's thread before what waits behind it is others'.
+    pub turn_deadline: Duration,
     /// The user's name for the worker.
     pub worker_name: String,
     /// Queues whose activities it runs.
@@ -31,6 +33,7 @@ impl Default for RuntimeOptions {
             activity_concurrency: 100,
             cached_instances_max: 10_000,
             lease: Duration::from_secs(15),
+            turn_deadline: TURN_DEADLINE,
             worker_name: String::new(),
             queues: vec![DEFAULT_QUEUE.to_owned()],
             mailbox_messages: 1_000_000,
@@ -40,6 +43,14 @@ impl Default for RuntimeOptions {
     }
 }
 
+/// How long a turn may hold the lane's thread, unless the options say otherwise.
+const TURN_DEADLINE: Duration = Duration::from_secs(5);
+/// Looks at a lane's thread that a turn deadline is divided into.
+pub(crate) const LOOKS: u32 = 5;
+/// Suspects that are tried together.
+pub(crate) const TRIED_MAX: usize = 16;
+/// How long a suspect's activities run before it is taken that they do not take their worker down, ms.
+pub(crate) const PROBATION_MS: i64 = 500;
 /// Instances that a worker owns at once; the rest waits in the store.
 pub(crate) const OWNED_INSTANCES_MAX: usize = 20_000;
 /// Instances taken with one request for work.
@@ -48,6 +59,14 @@ pub(crate) const ACQUIRE_BATCH: usize = 64;
 pub(crate) const RESUME_BATCH: usize = 500;
 /// History events read at once.
 pub(crate) const HISTORY_PAGE: usize = 2_000;
+/// Instances that one read of a list looks at: some 20 ms of a thread that others read with, too.
+pub(crate) const LIST_WALK: usize = 10_000;
+/// Instances that are deleted with one write when many are.
+pub(crate) const PRUNE_BATCH: usize = 200;
+/// Ended instances that one such write looks at.
+pub(crate) const PRUNE_WALK: usize = 2_000;
+/// Events of deleted instances that are taken away with one write.
+pub(crate) const SWEEP_EVENTS: usize = 2_000;
 /// Messages of its mailboxes that an instance holds; the others wait in the store.
 pub(crate) const MESSAGES_HELD_MAX: usize = 1_024;
 /// Messages of its mailboxes that are read at once for an instance.
@@ -68,6 +87,8 @@ pub(crate) const HOLD_TIMER_MS: i64 = 1_000;
 pub(crate) const HEARTBEAT_INTERVAL_MS: i64 = 1_000;
 /// How often a worker looks for due work and dead workers although nothing told it to.
 pub(crate) const SAFETY_POLL: Duration = Duration::from_secs(1);
+/// How soon the workers of the store are looked at again: no sooner than the first, no later than the second.
+pub(crate) const WORKERS_LOOK: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// A batch takes no more writes once their payloads have so many bytes.
 pub(crate) const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Delay before a failed write or read is tried again: doubles from the first to the second.

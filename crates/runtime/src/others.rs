@@ -142,6 +142,7 @@ pub(crate) fn written(session: &Arc<Session>, claimed: Claimed, others: Others) 
                 seen: MessageSeq(0),
                 heartbeats: Vec::new(),
                 tasks: Vec::new(),
+                suspicion: provider::Suspicion::default(),
             }),
             (_, Outcome::Started { .. }) => left = true,
             _ => {}

@@ -71,6 +71,10 @@ impl Registry {
         self.activities.insert(name);
     }
 
+    pub(crate) fn has_activity(&self, name: &str) -> bool {
+        self.activities.contains(name)
+    }
+
     pub(crate) fn activities(&self) -> Vec<String> {
         self.activities.iter().cloned().collect()
     }

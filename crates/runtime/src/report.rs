@@ -1,6 +1,9 @@
 //! Why an instance is suspended, as it is stored with it: JSON text of `{ code, message, details }`, of which the driver makes an error.
 
-use perdure_engine::{LimitReached, Mismatch};
+use std::time::Duration;
+
+use perdure_engine::{LimitReached, Mismatch, Payload};
+use perdure_provider::Suspicion;
 use serde_json::{Value, json};
 
 /// A suspension's report.
@@ -46,6 +49,31 @@ impl Report {
     /// Something else keeps the instance from going on: its code cannot be run, or its history cannot be read.
     pub(crate) fn of_problem(problem: &str) -> Self {
         Self::other(json!({ "code": "SUSPENDED", "message": problem }))
+    }
+
+    /// Too much speaks against it; last that a turn of it did not come back.
+    pub(crate) fn of_stall(turn_deadline: Duration) -> Self {
+        let ms = turn_deadline.as_millis();
+        Self::of_losses(&format!(
+            "a turn of it held the event loop of the last one for more than {ms} ms"
+        ))
+    }
+
+    /// Too much speaks against it; last that its worker died.
+    pub(crate) fn of_death() -> Self {
+        Self::of_losses("the last one died")
+    }
+
+    fn of_losses(last: &str) -> Self {
+        let workers = Suspicion::MAX.0 - Suspicion::ACCUSED.0;
+        let message = format!("it has taken down or held up {workers} workers in a row: {last}");
+        Self::other(json!({ "code": "SUSPENDED", "message": message, "details": { "workers": workers } }))
+    }
+
+    /// A client holds it. `reason` is as the driver encoded it, and in the details for that.
+    pub(crate) fn of_client(reason: Payload) -> Self {
+        let details = reason.map(|reason| json!({ "reason": reason }));
+        Self::other(json!({ "code": "SUSPENDED", "message": "held by client.suspend", "details": details }))
     }
 
     const fn other(error: Value) -> Self {

@@ -14,6 +14,7 @@ use crate::job::{ActivityJob, Host, Job, Level, Queued};
 use crate::maps::{Turn, Turns};
 use crate::metrics::Metrics;
 use crate::options::{RELEASE_TIMEOUT, RETRY_DELAYS, RuntimeOptions};
+use crate::pulse::Doing;
 use crate::registry::Registered;
 use crate::session::Session;
 use crate::shared::Shared;
@@ -141,11 +142,12 @@ impl Runtime {
             Phase::Starting,
             "the runtime is started already",
         )?;
-        self.shared.lane.attach(Box::new(move || host.wake()));
+        self.shared.attach(host);
         self.shared.registry.lock().renew();
         match worker::register(&self.shared).await {
             Ok(worker) => {
                 let session = Session::new(Arc::clone(&self.shared), worker);
+                worker::others(&session).await;
                 let id = session.worker.to_string();
                 let this_start = Phase::Started(self.state.starts.fetch_add(1, Ordering::Relaxed));
                 self.state.publish(&session);
@@ -262,11 +264,13 @@ impl Runtime {
 
     /// What to do next; `None` parks the lane until the host is woken.
     pub fn next_job(&self) -> Option<Job> {
+        self.shared.pulse.beat();
         loop {
             match self.shared.lane.pop()? {
                 Queued::Turn(instance) => {
                     let token = instance.token;
                     if let Some(turn) = self.session().and_then(|session| turn::begin(session, instance)) {
+                        self.shared.pulse.enter(Doing::Turn(Arc::clone(&turn.instance)));
                         self.turns.begin(turn);
                         return Some(Job::Turn(token));
                     }
@@ -274,6 +278,7 @@ impl Runtime {
                 Queued::Activity(token) => {
                     if let Some(job) = self.activity_job(token) {
                         self.shared.metrics.attempt();
+                        self.shared.pulse.enter(Doing::Activity(token));
                         return Some(Job::Activity(job));
                     }
                 }
@@ -288,10 +293,25 @@ impl Runtime {
         }
     }
 
+    /// The host lets its event loop in before it takes the next job.
+    pub fn pause(&self) {
+        self.shared.pulse.beat();
+    }
+
+    /// The code of a turn is no longer at work.
+    fn turn_over(&self, token: Token) {
+        self.turns.end(token);
+        self.shared.pulse.leave();
+    }
+
     fn activity_job(&self, token: ActivityToken) -> Option<ActivityJob> {
         let session = self.session()?;
-        let activities = session.activities.lock();
-        let attempt = activities.get(token)?;
+        // A process that stood still may come here before it hears that it was taken over: its session is about to end.
+        if !session.lease.holds() {
+            return None;
+        }
+        let mut activities = session.activities.lock();
+        let attempt = activities.begin(token)?;
         let task = &attempt.task;
         let origin = &attempt.origin;
         let owner = match origin {
@@ -371,7 +391,7 @@ impl Runtime {
         let turn = self.turn(token)?;
         let delivered = turn::step(&turn, awaited)?;
         if delivered.is_none() {
-            self.turns.end(token);
+            self.turn_over(token);
             turn::end(turn);
         }
         Ok(delivered)
@@ -385,7 +405,7 @@ impl Runtime {
     pub fn finish(&self, token: Token, outcome: Outcome) -> Result<(), RuntimeError> {
         let turn = self.turn(token)?;
         turn::finish(&turn, outcome)?;
-        self.turns.end(token);
+        self.turn_over(token);
         turn::end(turn);
         Ok(())
     }
@@ -398,7 +418,7 @@ impl Runtime {
     /// [`RuntimeError::State`] outside a turn.
     pub fn suspend(&self, token: Token, source: &str, report: Option<&str>) -> Result<(), RuntimeError> {
         let turn = self.turn(token)?;
-        self.turns.end(token);
+        self.turn_over(token);
         turn::suspend(turn, source, report);
         Ok(())
     }
@@ -466,8 +486,7 @@ impl Runtime {
 
     /// An attempt succeeded. `true`: the lane was parked and has work now; the caller must drain it.
     pub fn complete_activity(&self, token: ActivityToken, output: Payload) -> bool {
-        self.session()
-            .is_some_and(|s| s.settle(token, AttemptResult::Completed(output)))
+        self.settle(token, AttemptResult::Completed(output))
     }
 
     /// An attempt failed. `true`: the lane was parked and has work now; the caller must drain it.
@@ -478,17 +497,23 @@ impl Runtime {
             non_retryable,
             retry_after_ms,
         } = failure;
-        self.session().is_some_and(|s| {
-            s.settle(
-                token,
-                AttemptResult::Failed {
-                    error,
-                    error_name,
-                    non_retryable,
-                    retry_after_ms,
-                },
-            )
-        })
+        self.settle(
+            token,
+            AttemptResult::Failed {
+                error,
+                error_name,
+                non_retryable,
+                retry_after_ms,
+            },
+        )
+    }
+
+    fn settle(&self, token: ActivityToken, result: AttemptResult) -> bool {
+        let drain = self.session().is_some_and(|session| session.settle(token, result));
+        if drain {
+            self.shared.pulse.stir();
+        }
+        drain
     }
 }
 
@@ -503,7 +528,7 @@ async fn start_over(shared: Arc<Shared>, state: Arc<State>, this_start: Phase, f
             if *state.phase.lock() != this_start {
                 return;
             }
-            match worker::register(&shared).await {
+            match worker::register_again(&shared, &session.worker).await {
                 Ok(worker) => break worker,
                 Err(error) => {
                     shared.log(
@@ -517,6 +542,7 @@ async fn start_over(shared: Arc<Shared>, state: Arc<State>, this_start: Phase, f
         };
         delay = RETRY_DELAYS.0;
         session = Session::new(Arc::clone(&shared), worker);
+        worker::others(&session).await;
         let is_wanted = {
             let phase = state.phase.lock();
             let is_wanted = *phase == this_start;

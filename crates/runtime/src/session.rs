@@ -2,21 +2,24 @@
 //!
 //! A session ends when the runtime shuts down or loses its lease; a runtime that lost its lease starts another by itself.
 //!
-//! Lock order: table, then starting, then an instance's core, then activities. A lane and the alarms may be called with any of them locked; the
+//! Lock order: table, then starting or trials, then an instance's core, then activities. A lane and the alarms may be called with any of them locked; the
 //! committer, whose provider may answer at once, with none.
 
+use std::collections::BTreeSet;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
 use perdure_engine::{AttemptResult, Completion, Effect, Engine, EventId};
 use perdure_provider::{
-    AcquiredInstance, AfterTurn, InstanceKey, MessagePage, NewInstance, NextExecution, Outcome, ProviderError, Status,
-    TurnCommit, WorkerId, Write,
+    AcquiredInstance, AfterTurn, Clock, Epoch, InstanceKey, LetGo, MessagePage, NewInstance, NextExecution, Outcome,
+    ProviderError, Status, Suspicion, TurnCommit, WorkerId, Write,
 };
 use perdure_scheduler::{Class, State};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::activities::{AbortReason, Activities, ActivityToken, Attempt, Origin};
 use crate::alarms::Alarms;
@@ -24,12 +27,14 @@ use crate::committer::{Patience, WriteDone};
 use crate::heartbeats::Heartbeats;
 use crate::instance::{Instance, Needs};
 use crate::job::{Level, Queued};
+use crate::lease::Lease;
 use crate::options::{OWNED_INSTANCES_MAX, TRIM_MAX};
 use crate::report::Report;
 use crate::shared::Shared;
 use crate::starting::Starting;
 use crate::store::LocalWorker;
 use crate::table::Table;
+use crate::trials::Trials;
 
 /// What an alarm of a session is for.
 pub(crate) enum Alarm {
@@ -37,6 +42,8 @@ pub(crate) enum Alarm {
     Timer(Weak<Instance>),
     /// The time has come for an attempt that waits: to begin, or to be over.
     Attempt(ActivityToken),
+    /// A suspect has run for long enough.
+    Trial(Weak<Instance>),
     /// An activity's heartbeats may be written again.
     Heartbeat(Origin, EventId),
 }
@@ -44,11 +51,15 @@ pub(crate) enum Alarm {
 pub(crate) struct Session {
     pub(crate) shared: Arc<Shared>,
     pub(crate) worker: WorkerId,
+    pub(crate) lease: Lease,
     pub(crate) table: Mutex<Table>,
     pub(crate) activities: Mutex<Activities>,
     /// Instances whose start is not written yet.
     pub(crate) starting: Mutex<Starting>,
     pub(crate) alarms: Arc<Alarms<Alarm>>,
+    pub(crate) trials: Mutex<Trials>,
+    /// While a request for work is under way: what was terminated or suspended meanwhile, up to which epoch.
+    acquiring: Mutex<Option<HashMap<InstanceKey, Epoch>>>,
     /// When the next look for due instances is needed, ms since 1970; `None`: not before something tells.
     pub(crate) next_acquire_ms: Mutex<Option<i64>>,
     pub(crate) acquire_wanted: Notify,
@@ -56,6 +67,12 @@ pub(crate) struct Session {
     pub(crate) tasks_wanted: Notify,
     /// Tasks may wait in the store for a slot here.
     pub(crate) wants_room: AtomicBool,
+    /// Names of activities that were offered because they are not registered here, and nobody has looked yet whether anybody has them.
+    pub(crate) strange: Mutex<BTreeSet<String>>,
+    /// Those that others have, or may have.
+    pub(crate) expected: Mutex<BTreeSet<String>>,
+    /// Other workers use the store.
+    pub(crate) has_company: AtomicBool,
     /// Ends of tasks that are being written.
     pub(crate) reporting: AtomicUsize,
     /// An orchestration was registered, which suspended instances may wait for.
@@ -75,18 +92,25 @@ impl Session {
         let clock = Arc::clone(&shared.clock);
         let slots = shared.options.activity_concurrency;
         let alarms = Arc::new(Alarms::new(clock));
+        let lease = Lease::new(shared.options.lease, Instant::now());
         Arc::new(Self {
             shared,
             worker,
+            lease,
             table: Mutex::default(),
             activities: Mutex::new(Activities::new(slots, Arc::clone(&alarms))),
             starting: Mutex::default(),
             alarms,
+            trials: Mutex::default(),
+            acquiring: Mutex::default(),
             next_acquire_ms: Mutex::new(Some(0)),
             acquire_wanted: Notify::new(),
             inbox_wanted: Notify::new(),
             tasks_wanted: Notify::new(),
             wants_room: AtomicBool::new(false),
+            strange: Mutex::default(),
+            expected: Mutex::default(),
+            has_company: AtomicBool::new(false),
             reporting: AtomicUsize::new(0),
             resume_wanted: Notify::new(),
             draining: AtomicBool::new(false),
@@ -110,6 +134,32 @@ impl Session {
         (!self.has_ended()).then_some(table)
     }
 
+    /// A request for work is made: what is taken away until it is [answered](Self::acquired) may come with the answer all the same.
+    pub(crate) fn acquire(&self) {
+        *self.acquiring.lock() = Some(HashMap::new());
+    }
+
+    /// The answer to a request for work.
+    pub(crate) fn acquired(self: &Arc<Self>, instances: Vec<AcquiredInstance>) {
+        let taken = |key, epoch| {
+            let acquiring = self.acquiring.lock();
+            let until = acquiring.as_ref().and_then(|taken| taken.get(&key).copied());
+            until.filter(|until| epoch <= *until)
+        };
+        for instance in instances {
+            let (key, epoch) = (instance.key, instance.epoch);
+            if taken(key, epoch).is_some() {
+                continue;
+            }
+            self.insert(instance);
+            // It may have been taken away before it could be found.
+            if let Some(until) = taken(key, epoch) {
+                self.forget_taken(key, until, AbortReason::Cancelled);
+            }
+        }
+        *self.acquiring.lock() = None;
+    }
+
     /// An instance was acquired, or started and claimed.
     pub(crate) fn insert(self: &Arc<Self>, acquired: AcquiredInstance) {
         let stale = {
@@ -117,13 +167,15 @@ impl Session {
             match table.take_released(acquired.key, acquired.epoch, acquired.next_event_id) {
                 Some((instance, true)) => {
                     // In one go with what follows, or its engine could be set aside in between.
-                    instance
-                        .lock()
-                        .reuse(acquired.epoch, acquired.messages, acquired.heartbeats);
+                    instance.lock().reuse(acquired);
                     return self.own(table, instance);
                 }
                 Some((stale, false)) => Some(stale),
-                None => None,
+                // It was suspended from elsewhere and resumed, and has not come to commit anything since.
+                None => table
+                    .get(acquired.key)
+                    .filter(|owned| owned.lock().process.is_idle())
+                    .cloned(),
             }
         };
         if let Some(stale) = stale {
@@ -135,7 +187,7 @@ impl Session {
                     self.own(table, instance);
                 }
             }
-            Err((instance, problem)) => self.suspend(&instance, Report::of_problem(&problem.to_string())),
+            Err((instance, problem)) => self.suspend(&instance, Report::of_problem(&problem)),
         }
     }
 
@@ -325,12 +377,35 @@ impl Session {
                     }
                     self.admit(&mut activities);
                 }
+                (_, Alarm::Trial(instance)) => {
+                    if let Some(instance) = instance.upgrade() {
+                        self.acquit(&instance);
+                    }
+                }
                 (id, Alarm::Heartbeat(origin, scheduled)) => self.heartbeat_rested(&origin, scheduled, id),
             }
         }
     }
 
     // ---- instances go ----
+
+    /// An instance is not this worker's any more if it acquired it in this epoch or before.
+    pub(crate) fn take_away(self: &Arc<Self>, key: InstanceKey, until: Epoch, reason: AbortReason) {
+        // First: one that is not in the table yet is found there when it comes.
+        self.starting.lock().taken_away(key);
+        if let Some(taken) = &mut *self.acquiring.lock() {
+            taken.insert(key, until);
+        }
+        self.forget_taken(key, until, reason);
+    }
+
+    /// Forget an instance that was taken away, unless it is this worker's again.
+    fn forget_taken(self: &Arc<Self>, key: InstanceKey, until: Epoch, reason: AbortReason) {
+        let instance = self.table.lock().any(key).cloned();
+        if let Some(instance) = instance.filter(|instance| instance.lock().epoch <= until) {
+            self.forget(&instance, reason);
+        }
+    }
 
     /// Keep as many generators as the cache may hold, and those in use. Only a few are looked at each time: each turn does that
     /// again, and a cache that is smaller than what runs at once must not cost every turn a walk over all of it.
@@ -380,6 +455,7 @@ impl Session {
         self.drop_generator(instance);
         self.table.lock().remove(instance);
         self.abort_activities(instance, reason);
+        self.trial_over(instance);
         self.shared.store.watch.look(&instance.id);
         self.tell_drained();
     }
@@ -413,10 +489,28 @@ impl Session {
             seen,
             heartbeats: Vec::new(),
             tasks: Vec::new(),
+            suspicion: Suspicion::default(),
         };
         self.insert(next);
         self.table.lock().remove(instance);
         self.tell_drained();
+    }
+
+    /// A turn of an instance was fenced off. Most often it is another worker's by then. But a store that lost what it had acknowledged,
+    /// with a server whose place a standby took, still has it as this worker's, and nobody would ever take it.
+    pub(crate) fn let_go(self: &Arc<Self>, key: InstanceKey, epoch: Epoch) {
+        let write = Write::LetGo(LetGo {
+            key,
+            worker: self.worker.clone(),
+            epoch,
+        });
+        let store = Arc::clone(&self.shared.store);
+        let done = Box::new(move |answer: Result<Outcome, ProviderError>| {
+            if answer == Ok(Outcome::Noted) {
+                store.work_is_due();
+            }
+        });
+        self.shared.store.committer.submit(write, Patience::Endless, done);
     }
 
     fn abort_activities(&self, instance: &Instance, reason: AbortReason) {
@@ -502,6 +596,11 @@ impl Session {
         self.draining.load(Ordering::Acquire)
     }
 
+    /// Whether new work has a place here at all.
+    pub(crate) fn takes_work(&self) -> bool {
+        !self.is_draining() && !self.shared.store.is_held_up()
+    }
+
     /// Whether nothing runs and nothing is being committed.
     pub(crate) fn is_drained(&self) -> bool {
         // Each lock by itself: they would be taken in the wrong order.
@@ -547,6 +646,7 @@ impl Session {
             self.drop_generator(&instance);
         }
         self.end_starts();
+        self.trials.lock().clear(&self.alarms);
         self.shared.store.watch.look_at_all();
         // Last: the next session begins when nothing of this one can be found any more.
         self.over.notify_one();
@@ -558,7 +658,7 @@ impl Session {
 
     /// How many more instances it may own.
     pub(crate) fn room(&self) -> usize {
-        if self.draining.load(Ordering::Acquire) {
+        if !self.takes_work() {
             0
         } else {
             OWNED_INSTANCES_MAX.saturating_sub(self.table.lock().len() + self.starting.lock().len())
@@ -593,17 +693,16 @@ impl LocalWorker for Session {
         self.start_here(new, done);
     }
 
+    fn is_held_up(&self) -> bool {
+        self.shared.pulse.is_held_up()
+    }
+
     fn runs(&self, id: &str) -> bool {
         self.table.lock().owns_id(id)
     }
 
-    fn terminated(self: Arc<Self>, key: InstanceKey) {
-        // First: one that is not in the table yet is found there when it comes.
-        self.starting.lock().terminated(key);
-        let instance = self.table.lock().any(key).cloned();
-        if let Some(instance) = instance {
-            self.forget(&instance, AbortReason::Cancelled);
-        }
+    fn taken_away(self: Arc<Self>, key: InstanceKey, until: Epoch) {
+        self.take_away(key, until, AbortReason::Cancelled);
     }
 
     fn look_for_messages(&self) {

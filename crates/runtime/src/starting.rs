@@ -7,7 +7,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use perdure_engine::{EventId, ExecutionId, MessageSeq};
-use perdure_provider::{AcquiredInstance, Epoch, InstanceKey, MessagePage, NewInstance, Outcome, ProviderError, Write};
+use perdure_provider::{
+    AcquiredInstance, Epoch, InstanceKey, MessagePage, NewInstance, Outcome, ProviderError, Suspicion, Write,
+};
 use perdure_scheduler::Class;
 
 use crate::activities::AbortReason;
@@ -47,8 +49,8 @@ impl Drop for PendingStart {
 #[derive(Default)]
 pub(crate) struct Starting {
     instances: HashMap<Token, Arc<Instance>>,
-    /// What was terminated meanwhile: any of them may have one of these keys.
-    terminated: HashSet<InstanceKey>,
+    /// What was terminated or suspended meanwhile: any of them may have one of these keys.
+    taken_away: HashSet<InstanceKey>,
 }
 
 impl Starting {
@@ -56,20 +58,20 @@ impl Starting {
         self.instances.len()
     }
 
-    pub(crate) fn terminated(&mut self, key: InstanceKey) {
+    pub(crate) fn taken_away(&mut self, key: InstanceKey) {
         if !self.instances.is_empty() {
-            self.terminated.insert(key);
+            self.taken_away.insert(key);
         }
     }
 
-    /// Forget an instance, whose start is written or refused. `true`: it was terminated already.
+    /// Forget an instance, whose start is written or refused. `true`: it was taken away already.
     fn remove(&mut self, instance: &Instance) -> bool {
         self.instances.remove(&instance.token);
-        let terminated = self.terminated.remove(&instance.key());
+        let taken_away = self.taken_away.remove(&instance.key());
         if self.instances.is_empty() {
-            self.terminated.clear();
+            self.taken_away.clear();
         }
-        terminated
+        taken_away
     }
 }
 
@@ -93,6 +95,7 @@ impl Session {
             seen: MessageSeq(0),
             heartbeats: Vec::new(),
             tasks: Vec::new(),
+            suspicion: Suspicion::default(),
         };
         let start = PendingStart {
             start: Some((new, done)),
@@ -119,7 +122,7 @@ impl Session {
     }
 
     /// A start was answered. `Some`: the instance is this worker's from now on; what came of its first turn, if that was written with
-    /// it. `None`: it is not this worker's, or was terminated already.
+    /// it. `None`: it is not this worker's, or was terminated or suspended already.
     pub(crate) fn started(
         self: &Arc<Self>,
         instance: &Arc<Instance>,
@@ -140,8 +143,8 @@ impl Session {
             instance.lock().epoch = epoch;
             self.adopt(instance);
         }
-        let is_terminated = self.starting.lock().remove(instance);
-        let (Some((_, _, turn)), false) = (claimed, is_terminated) else {
+        let is_taken_away = self.starting.lock().remove(instance);
+        let (Some((_, _, turn)), false) = (claimed, is_taken_away) else {
             self.forget(instance, AbortReason::Cancelled);
             done(answer);
             return None;
@@ -167,6 +170,22 @@ impl Session {
                 }
             }),
         );
+    }
+
+    /// The thread does not come to run first turns: their starts are left to whoever acquires them. One that is being written stays.
+    pub(crate) fn leave_starts(self: &Arc<Self>) {
+        let waiting: Vec<Arc<Instance>> = {
+            let mut starting = self.starting.lock();
+            let waits = starting
+                .instances
+                .extract_if(|_, instance| instance.lock().start.is_some());
+            waits.map(|(_, instance)| instance).collect()
+        };
+        for instance in waiting {
+            self.drop_generator(&instance);
+            let start = instance.lock().start.take();
+            drop(start);
+        }
     }
 
     /// The session has ended: starts that wait for their first turn are left to whoever acquires them.

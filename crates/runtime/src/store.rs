@@ -1,18 +1,19 @@
-//! A store as one process uses it: its committer, those who wait on it, and the operations of clients.
+//! A store as one process uses it: its committer, those who wait on it, and the operations of clients that start, send, wait and
+//! terminate. The others are in `holding.rs`, `reading.rs` and `housekeeping.rs`.
 
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use perdure_engine::{Event, EventId, EventRecord, ExecutionId, MessageBody, Payload};
+use perdure_engine::{Event, EventId, EventRecord, MessageBody, Payload};
 use perdure_provider::{
-    Clock, InstanceKey, InstanceStatus, NewInstance, NewMessage, OnConflict, Outcome, Provider, ProviderError,
-    ProviderErrorKind, Terminate, WorkerId, Write,
+    Change, Clock, Epoch, InstanceKey, InstanceStatus, NewInstance, NewMessage, OnConflict, Outcome, Provider,
+    ProviderError, ProviderErrorKind, Terminate, WorkerId, Write,
 };
 use tokio::runtime::Handle;
 
 use crate::committer::{Committer, Patience, WriteDone};
 use crate::error::RuntimeError;
-use crate::options::HISTORY_PAGE;
+use crate::store_clock::StoreClock;
 use crate::watch::{Awaiting, WaitId, Watch};
 
 /// Told the answer of a client operation, on any thread; it must not block.
@@ -20,6 +21,9 @@ pub type Reply<T> = Box<dyn FnOnce(Result<T, RuntimeError>) + Send>;
 
 /// Version of an orchestration when neither the start nor a registration names one.
 pub const DEFAULT_VERSION: &str = "1.0.0";
+
+/// An instance that has ended is acquired no more.
+const NEVER_AGAIN: Epoch = Epoch(u64::MAX);
 
 /// A client's start.
 #[derive(Clone, Debug)]
@@ -59,10 +63,12 @@ pub(crate) trait LocalWorker: Send + Sync {
     fn highest_version(&self, name: &str) -> Option<String>;
     /// Start an instance; it is its from the first moment. `done` is told what came of that.
     fn start(self: Arc<Self>, new: Box<NewInstance>, done: WriteDone);
+    /// Whether its thread is held up, which all workers of a store share.
+    fn is_held_up(&self) -> bool;
     /// Whether an instance is among its own.
     fn runs(&self, id: &str) -> bool;
-    /// An instance was terminated.
-    fn terminated(self: Arc<Self>, key: InstanceKey);
+    /// An instance is not its any more if it acquired it in this epoch or before: it was terminated, or suspended from outside.
+    fn taken_away(self: Arc<Self>, key: InstanceKey, until: Epoch);
     /// Messages may have come for its instances.
     fn look_for_messages(&self);
     /// Instances may be due.
@@ -74,7 +80,7 @@ pub(crate) trait LocalWorker: Send + Sync {
 /// An opened store.
 pub struct Store {
     pub(crate) provider: Arc<dyn Provider>,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<StoreClock>,
     pub(crate) tokio: Handle,
     pub(crate) committer: Arc<Committer>,
     pub(crate) watch: Arc<Watch>,
@@ -92,21 +98,34 @@ impl Store {
             watch,
             workers: Mutex::default(),
             provider,
-            clock,
+            clock: Arc::new(StoreClock::new(clock)),
             tokio,
         });
         let weak = Arc::downgrade(&store);
-        store.provider.on_foreign_change(Box::new(move || {
+        store.provider.on_foreign_change(Box::new(move |change| {
             if let Some(store) = weak.upgrade() {
-                store.watch.look_at_all();
-                for worker in store.workers() {
-                    worker.look_for_messages();
-                    worker.look_for_work();
-                    worker.look_at_tasks();
-                }
+                store.changed(change);
             }
         }));
         store
+    }
+
+    /// Another process did something to the store.
+    fn changed(&self, change: &Change) {
+        if change.statuses {
+            self.watch.look_at_all();
+        }
+        for worker in self.workers() {
+            if change.is_for(worker.worker()) {
+                worker.look_for_messages();
+            }
+            if change.work {
+                worker.look_for_work();
+            }
+            if change.tasks {
+                worker.look_at_tasks();
+            }
+        }
     }
 
     pub(crate) fn attach(&self, worker: &Arc<dyn LocalWorker>) {
@@ -121,6 +140,16 @@ impl Store {
 
     fn workers(&self) -> Vec<Arc<dyn LocalWorker>> {
         self.workers.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Whether the thread of its workers is held up.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.workers().iter().any(|worker| worker.is_held_up())
+    }
+
+    /// Whether a worker is one of this thread.
+    pub(crate) fn has_worker(&self, worker: &WorkerId) -> bool {
+        self.workers().iter().any(|local| local.worker() == worker)
     }
 
     /// Whether a runtime of this process uses the store.
@@ -238,50 +267,13 @@ impl Store {
                 if !stopped.is_empty() {
                     this.look_at_tasks();
                 }
-                for worker in this.workers() {
-                    worker.terminated(key);
-                }
+                this.taken_away(key, NEVER_AGAIN);
                 this.watch.look(&id);
                 reply(Ok(()));
             }
             Ok(Outcome::NotFound) => reply(Err(RuntimeError::InstanceNotFound { id })),
             Ok(Outcome::Ended { .. }) => reply(Ok(())),
             other => reply(Err(unexpected(other))),
-        });
-    }
-
-    /// Let a suspended instance go on.
-    pub fn resume(self: &Arc<Self>, id: String, reply: Reply<()>) {
-        let this = Arc::clone(self);
-        self.write(
-            Write::Resume {
-                id: id.clone(),
-                time_ms: self.clock.now_ms(),
-            },
-            move |outcome| match outcome {
-                Ok(Outcome::Resumed) => {
-                    this.work_is_due();
-                    reply(Ok(()));
-                }
-                Ok(Outcome::NotFound) => reply(Err(RuntimeError::InstanceNotFound { id })),
-                Ok(Outcome::NotSuspended { status } | Outcome::Ended { status }) => {
-                    reply(Err(RuntimeError::NotSuspended { id, status }))
-                }
-                other => reply(Err(unexpected(other))),
-            },
-        );
-    }
-
-    /// Status of an instance; `None` when there is none of that id.
-    pub fn status(self: &Arc<Self>, id: String, reply: Reply<Option<InstanceStatus>>) {
-        let this = Arc::clone(self);
-        self.tokio.spawn(async move {
-            let answer = this.provider.statuses(vec![id]).await;
-            reply(
-                answer
-                    .map(|mut statuses| statuses.pop().flatten())
-                    .map_err(RuntimeError::from),
-            );
         });
     }
 
@@ -306,39 +298,6 @@ impl Store {
     /// Forget a wait; its reply never comes.
     pub fn abandon(&self, wait: WaitId) {
         self.watch.remove(wait);
-    }
-
-    /// History of an instance's execution, whole; `None`: of the current one.
-    pub fn history(self: &Arc<Self>, id: String, execution: Option<ExecutionId>, reply: Reply<Vec<EventRecord>>) {
-        let this = Arc::clone(self);
-        self.tokio.spawn(async move {
-            let read = async {
-                let status = this.provider.statuses(vec![id.clone()]).await?.pop().flatten();
-                let status = status.ok_or_else(|| RuntimeError::InstanceNotFound { id: id.clone() })?;
-                let execution = execution.unwrap_or(status.execution);
-                if !(ExecutionId::FIRST..=status.execution).contains(&execution) {
-                    return Err(RuntimeError::ExecutionNotFound {
-                        id,
-                        execution: execution.0,
-                        last: status.execution.0,
-                    });
-                }
-                let mut events: Vec<EventRecord> = Vec::new();
-                loop {
-                    let from = events.last().map_or(EventId::FIRST, |e| e.event_id.next());
-                    let page = this
-                        .provider
-                        .read_history(status.key, execution, from, HISTORY_PAGE)
-                        .await?;
-                    let last = page.len() < HISTORY_PAGE;
-                    events.extend(page);
-                    if last {
-                        return Ok(events);
-                    }
-                }
-            };
-            reply(read.await);
-        });
     }
 
     /// Close the store, once no runtime uses it.
@@ -369,6 +328,13 @@ impl Store {
         }
     }
 
+    /// An instance is nobody's any more, until it is acquired in a later epoch.
+    pub(crate) fn taken_away(&self, key: InstanceKey, until: Epoch) {
+        for worker in self.workers() {
+            worker.taken_away(key, until);
+        }
+    }
+
     /// Tasks were offered or withdrawn.
     pub(crate) fn look_at_tasks(&self) {
         for worker in self.workers() {
@@ -383,7 +349,11 @@ impl Store {
         }
     }
 
-    fn write(self: &Arc<Self>, write: Write, done: impl FnOnce(Result<Outcome, RuntimeError>) + Send + 'static) {
+    pub(crate) fn write(
+        self: &Arc<Self>,
+        write: Write,
+        done: impl FnOnce(Result<Outcome, RuntimeError>) + Send + 'static,
+    ) {
         self.committer.submit(
             write,
             Patience::Limited,
@@ -398,7 +368,7 @@ impl Drop for Store {
     }
 }
 
-fn unexpected(outcome: Result<Outcome, RuntimeError>) -> RuntimeError {
+pub(crate) fn unexpected(outcome: Result<Outcome, RuntimeError>) -> RuntimeError {
     match outcome {
         Err(error) => error,
         Ok(outcome) => {

@@ -1,7 +1,11 @@
 //! Activities that another worker runs than the one that owns their instance, as tasks in the store.
 //!
-//! A worker offers what is for a queue that it does not serve, with the turn that asks for it, and runs what others offer for its
-//! queues. The end of an attempt reaches the instance as a message.
+//! A worker offers what it does not run itself, with the turn that asks for it, and runs what others offer for its queues. That is what
+//! is for a queue that it does not serve, what is not registered here, and what it has no room for while others are there. The end of an
+//! attempt reaches the instance as a message.
+//!
+//! What is not registered here waits for a worker that has it, which may be on its way. But a name that nobody who ever used the store
+//! could run, in a store that nobody else uses now, is a slip: such a task is taken here and fails (`names_to_take`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -55,13 +59,14 @@ pub(crate) fn divide(session: &Session, offered: &mut BTreeSet<EventId>, output:
             division.over.push(scheduled);
         }
     }
+    let mut room = session.room_beside_others();
     output.effects.retain(|effect| match effect {
         Effect::StartActivity { task, .. } if offered.contains(&task.scheduled) => false,
         Effect::StartActivity {
             task,
             attempt,
             not_before_ms,
-        } if !session.runs_itself(task) => {
+        } if !session.runs_itself(task, &mut room) => {
             offered.insert(task.scheduled);
             division.offers.push(TaskOffer {
                 scheduled: task.scheduled,
@@ -87,10 +92,11 @@ pub(crate) fn divide(session: &Session, offered: &mut BTreeSet<EventId>, output:
 /// Take tasks whenever some may be due and there is room for them, until the session ends.
 pub(crate) async fn run(session: Arc<Session>) {
     let mut delay = RETRY_DELAYS.0;
+    let mut noted = None;
     loop {
         session.stop_withdrawn().await;
         let limit = session.room_for_tasks();
-        let names = session.shared.registry.lock().activities();
+        let names = session.names_to_take(&mut noted).await;
         let mut next_due_ms = None;
         if limit > 0 && !names.is_empty() {
             let request = TaskRequest {
@@ -135,14 +141,74 @@ pub(crate) async fn run(session: Arc<Session>) {
 }
 
 impl Session {
-    /// Whether this worker runs an activity of its own instances itself.
-    fn runs_itself(&self, task: &ActivityTask) -> bool {
+    /// Whether this worker runs an activity of its own instances itself. `room`: for how many more it has a slot; `None`: for any number,
+    /// because nobody else would.
+    fn runs_itself(&self, task: &ActivityTask, room: &mut Option<usize>) -> bool {
+        if task.options.inline {
+            return true;
+        }
         let queue = task.options.queue();
-        task.options.inline || self.shared.options.queues.iter().any(|served| served == queue)
+        if !self.shared.options.queues.iter().any(|served| served == queue) {
+            return false;
+        }
+        if !self.shared.registry.lock().has_activity(&task.name) {
+            self.strange.lock().insert(task.name.clone());
+            return false;
+        }
+        match room {
+            None => true,
+            Some(0) => false,
+            Some(room) => {
+                *room -= 1;
+                true
+            }
+        }
+    }
+
+    /// How many more attempts have a slot here, if others are there who may have one.
+    fn room_beside_others(&self) -> Option<usize> {
+        self.has_company
+            .load(Ordering::Relaxed)
+            .then(|| self.activities.lock().room())
+    }
+
+    /// Names of activities whose tasks are taken here: those that can be run, and those that nobody will ever run.
+    async fn names_to_take(&self, noted: &mut Option<usize>) -> Vec<String> {
+        let mut names = self.shared.registry.lock().activities();
+        let strange: Vec<String> = self.strange.lock().iter().cloned().collect();
+        if *noted == Some(names.len()) && strange.is_empty() {
+            return names;
+        }
+        let provider = &self.shared.store.provider;
+        // Without an answer they wait, and the next look asks again.
+        let Ok(known) = retrying(|| provider.know_activities(names.clone())).await else {
+            return names;
+        };
+        *noted = Some(names.len());
+        if strange.is_empty() {
+            return names;
+        }
+        let Ok(workers) = retrying(|| provider.workers()).await else {
+            return names;
+        };
+        let is_alone = workers.iter().all(|worker| worker.id == self.worker);
+        for name in strange {
+            if is_alone && known.binary_search(&name).is_err() {
+                names.push(name);
+                continue;
+            }
+            self.strange.lock().remove(&name);
+            if self.expected.lock().insert(name.clone()) {
+                let message =
+                    format!("activity '{name}' is not registered in this runtime and waits for a worker that has it");
+                self.shared.log(Level::Warn, message);
+            }
+        }
+        names
     }
 
     fn room_for_tasks(&self) -> usize {
-        if self.is_draining() {
+        if !self.takes_work() {
             0
         } else {
             self.activities.lock().room()

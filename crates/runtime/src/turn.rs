@@ -60,6 +60,14 @@ pub(crate) fn begin(session: Arc<Session>, instance: Arc<Instance>) -> Option<Tu
         if !core.process.begin() {
             return None;
         }
+        if core.awaits_trial() {
+            let blocked = core.process.block();
+            debug_assert!(blocked, "it has just begun");
+            drop(core);
+            drop(table);
+            session.await_trial(instance);
+            return None;
+        }
         // A request to cancel that waits lets the code exceed its limits from its first command on.
         core.take_in();
         core.hot = true;
@@ -142,7 +150,8 @@ pub(crate) fn end(turn: Turn) {
     };
     if after == AfterTurn::Hold && output.is_empty() && division.offers.is_empty() && core.start.is_none() {
         let kept = Kept::of(&mut output, after);
-        return go_on(&session, &instance, core, kept);
+        go_on(&session, &instance, core, kept);
+        return session.turn_done(&instance);
     }
     if core.process.block() {
         let mut kept = Kept::of(&mut output, after);
@@ -287,7 +296,7 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
                 store.look_at_tasks();
             }
             let mut core = instance.lock();
-            core.next_event_id = kept.next_event_id;
+            core.committed(kept.next_event_id);
             match kept.after {
                 AfterTurn::Hold => go_on(session, instance, core, kept),
                 AfterTurn::Release { .. } => {
@@ -300,8 +309,9 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
                 AfterTurn::End { status } => {
                     drop(core);
                     session.shared.ended(instance, status);
-                    session.forget(instance, AbortReason::Cancelled);
+                    // Before those who wait for the end can hear of it.
                     session.shared.metrics.ended();
+                    session.forget(instance, AbortReason::Cancelled);
                 }
                 AfterTurn::ContinueAsNew(next) => {
                     drop(core);
@@ -319,7 +329,7 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
                 None => {}
             }
         }
-        // It was terminated in this process, or the session is over.
+        // It was terminated or suspended in this process, or the session is over.
         Ok(Outcome::Fenced) if instance.lock().process.state() == State::Complete => session.shared.metrics.fenced(),
         Ok(Outcome::Fenced) => {
             session.shared.log(
@@ -330,13 +340,16 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
                 ),
             );
             session.shared.metrics.fenced();
+            let epoch = instance.lock().epoch;
             session.forget(instance, AbortReason::LeaseLost);
+            session.let_go(instance.key(), epoch);
         }
         Err(error) if error.kind == ProviderErrorKind::Closed => session.forget(instance, AbortReason::LeaseLost),
         // Not for want of trying: the store refuses what the turn did, and would refuse it again.
         Err(error) => unstorable(session, instance, &error.to_string()),
         Ok(other) => unstorable(session, instance, &format!("the store answered {other:?}")),
     }
+    session.turn_done(instance);
     session.tell_drained();
 }
 

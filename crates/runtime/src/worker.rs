@@ -1,17 +1,19 @@
 //! What a worker does besides turns: it renews its lease, takes due instances, reads its inbox, and takes dead workers over.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use perdure_engine::{Completion, MessageSeq};
-use perdure_provider::{Acquire, NewWorker, ProviderErrorKind, WorkerId};
+use perdure_engine::Completion;
+use perdure_provider::{Acquire, InboxPosition, NewWorker, ProviderErrorKind, TakenOver, Worker, WorkerId};
 use tokio::time::Instant;
 
 use crate::activities::AbortReason;
 use crate::error::RuntimeError;
 use crate::job::Level;
 use crate::liveness::ThisProcess;
-use crate::options::{ACQUIRE_BATCH, HISTORY_PAGE, INBOX_PAGE, MESSAGE_PAGE, RETRY_DELAYS, SAFETY_POLL};
+use crate::options::{ACQUIRE_BATCH, HISTORY_PAGE, INBOX_PAGE, MESSAGE_PAGE, RETRY_DELAYS, SAFETY_POLL, WORKERS_LOOK};
+use crate::report::Report;
 use crate::retry::retrying;
 use crate::session::Session;
 use crate::shared::Shared;
@@ -30,15 +32,24 @@ pub(crate) async fn register(shared: &Shared) -> Result<WorkerId, RuntimeError> 
         process_start: process.start,
         lease_ms: lease_ms(shared),
     };
-    shared.store.provider.register_worker(row).await?;
+    let asked = shared.clock.ask();
+    let now_ms = shared.store.provider.register_worker(row).await?;
+    shared.clock.hear(asked, now_ms);
     Ok(worker)
+}
+
+/// Register a new worker after one that lost its lease and did not die: what that one owned is released in good order, unless others
+/// have taken it over.
+pub(crate) async fn register_again(shared: &Shared, former: &WorkerId) -> Result<WorkerId, RuntimeError> {
+    shared.store.provider.release_worker(former).await?;
+    register(shared).await
 }
 
 /// Let a session whose worker was just registered take work.
 pub(crate) fn set_going(session: &Arc<Session>) {
     let local: Arc<dyn LocalWorker> = session.clone();
     session.shared.store.attach(&local);
-    let tasks: [std::pin::Pin<Box<dyn Future<Output = ()> + Send>>; 7] = [
+    let tasks: [std::pin::Pin<Box<dyn Future<Output = ()> + Send>>; 8] = [
         Box::pin(Arc::clone(session).run_alarms()),
         Box::pin(acquire(Arc::clone(session))),
         Box::pin(inbox(Arc::clone(session))),
@@ -46,6 +57,7 @@ pub(crate) fn set_going(session: &Arc<Session>) {
         Box::pin(renew(Arc::clone(session))),
         Box::pin(take_over(Arc::clone(session))),
         Box::pin(crate::tasks::run(Arc::clone(session))),
+        Box::pin(crate::watchdog::watch(Arc::clone(session))),
     ];
     let tokio = &session.shared.store.tokio;
     session.keep_tasks(tasks.into_iter().map(|task| tokio.spawn(task)).collect());
@@ -101,13 +113,15 @@ async fn acquire(session: Arc<Session>) {
             history_page: HISTORY_PAGE,
             message_page: MESSAGE_PAGE,
         };
+        let asked = shared.clock.ask();
+        session.acquire();
         match shared.store.provider.acquire(request).await {
             Ok(acquired) => {
                 delay = RETRY_DELAYS.0;
+                // First: what is due for the store is due for the engines.
+                shared.clock.hear(asked, acquired.now_ms);
                 let full = acquired.instances.len() == limit;
-                for instance in acquired.instances {
-                    session.insert(instance);
-                }
+                session.acquired(acquired.instances);
                 if let Some(at) = if full { Some(0) } else { acquired.next_wake_at_ms } {
                     session.due_at(at);
                 }
@@ -128,13 +142,13 @@ async fn acquire(session: Arc<Session>) {
 
 /// Read the messages that come for owned instances, whenever some may have come.
 async fn inbox(session: Arc<Session>) {
-    let mut after = MessageSeq(0);
+    let mut position = InboxPosition::default();
     loop {
         session.inbox_wanted.notified().await;
         loop {
             let provider = &session.shared.store.provider;
-            let messages = match retrying(|| provider.read_inbox(&session.worker, after, INBOX_PAGE)).await {
-                Ok(messages) => messages,
+            let inbox = match retrying(|| provider.read_inbox(&session.worker, &position, INBOX_PAGE)).await {
+                Ok(inbox) => inbox,
                 Err(error) if error.kind == ProviderErrorKind::Closed => return,
                 Err(error) => {
                     // Without its messages the worker would hold its instances for nothing.
@@ -144,20 +158,14 @@ async fn inbox(session: Arc<Session>) {
                     continue;
                 }
             };
-            let full = messages.len() == INBOX_PAGE;
-            for (key, message) in messages {
+            for (key, message) in inbox.messages {
                 match message {
-                    Ok(message) => {
-                        after = after.max(message.seq);
-                        session.receive(key, Completion::Message(message));
-                    }
-                    Err(unreadable) => {
-                        after = after.max(unreadable);
-                        session.reread(key);
-                    }
+                    Ok(message) => session.receive(key, Completion::Message(message)),
+                    Err(_) => session.reread(key),
                 }
             }
-            if !full {
+            position = inbox.position;
+            if !inbox.more {
                 break;
             }
         }
@@ -167,20 +175,17 @@ async fn inbox(session: Arc<Session>) {
 /// Renew the lease in time, or give everything up before it ends.
 async fn renew(session: Arc<Session>) {
     let shared = Arc::clone(&session.shared);
-    let lease = shared.options.lease;
-    // By a clock that nobody can set: a wall clock that jumps must neither end a lease nor prolong it.
-    let mut renewed = Instant::now();
     loop {
-        crate::time::sleep(lease / 3).await;
+        crate::time::sleep(shared.options.lease / 3).await;
         let asked = Instant::now();
-        let answer = retry_until(renewed + lease, &session).await;
-        match answer {
-            Some(true) => renewed = asked,
+        let question = shared.clock.ask();
+        match retry_until_end(&session).await {
+            Some(Some(now_ms)) if session.lease.renew(asked) => shared.clock.hear(question, now_ms),
             lost => {
-                let why = if lost.is_none() {
-                    "the store did not answer in time"
-                } else {
+                let why = if lost == Some(None) {
                     "another worker took it over"
+                } else {
+                    "the store did not answer in time"
                 };
                 shared.log(
                     Level::Warn,
@@ -193,42 +198,88 @@ async fn renew(session: Arc<Session>) {
     }
 }
 
-/// Renew, again and again while the store fails, until the lease is about to end; then `None`.
-async fn retry_until(end: Instant, session: &Session) -> Option<bool> {
+/// Renew, again and again while the store fails, until the lease ends; then `None`.
+async fn retry_until_end(session: &Session) -> Option<Option<i64>> {
+    let end = session.lease.end()?;
     let lease = lease_ms(&session.shared);
     let provider = &session.shared.store.provider;
     let renewal = retrying(|| provider.renew_worker(&session.worker, lease));
     tokio::select! {
-        answer = renewal => answer.ok(),
+        biased;
         () = tokio::time::sleep_until(end) => None,
+        answer = renewal => answer.ok(),
     }
 }
 
 /// Take dead workers over: at once when their process on this machine is gone, else when their lease has ended.
+///
+/// Processes of this machine are looked at every second, which asks nobody; the store is asked when the next lease may have ended, and
+/// now and then, because workers come.
 async fn take_over(session: Arc<Session>) {
     let process = ThisProcess::read();
-    let shared = &session.shared;
-    let provider = &shared.store.provider;
+    let provider = &session.shared.store.provider;
+    let report = Report::of_death().into_text();
     loop {
-        let mut taken: Vec<WorkerId> = Vec::new();
-        for worker in retrying(|| provider.workers()).await.unwrap_or_default() {
-            let gone = process.knows_gone(&worker);
-            if worker.id != session.worker && gone && provider.release_worker(&worker.id).await.is_ok() {
-                taken.push(worker.id);
+        let mut others = others(&session).await;
+        let look_again = Instant::now() + until_next_end(&session, &others);
+        loop {
+            let gone: Vec<WorkerId> = others
+                .iter()
+                .filter(|other| process.knows_gone(other))
+                .map(|other| other.id.clone())
+                .collect();
+            others.retain(|other| !gone.contains(&other.id));
+            for worker in gone {
+                if let Ok(mut taken) = provider.take_over_worker(&worker, &report).await {
+                    // Whoever was first.
+                    taken.workers = vec![worker];
+                    taken_over(&session, taken);
+                }
             }
+            let now = Instant::now();
+            if now >= look_again {
+                break;
+            }
+            crate::time::sleep(SAFETY_POLL.min(look_again - now)).await;
         }
-        match provider.release_expired_workers().await {
-            Ok(expired) => taken.extend(expired),
+        if others.iter().all(|other| other.lease_until_ms > session.now_ms()) {
+            continue;
+        }
+        match provider.take_over_expired_workers(&report).await {
+            Ok(taken) => taken_over(&session, taken),
             Err(error) if error.kind == ProviderErrorKind::Closed => return,
-            // It is tried again a second later.
+            // It is tried again soon.
             Err(_) => {}
         }
-        for worker in taken {
-            shared.metrics.takeover();
-            shared.log(Level::Info, format!("worker {worker} is gone; its instances go on"));
-            session.due_at(0);
-            session.tasks_wanted.notify_one();
-        }
-        crate::time::sleep(SAFETY_POLL).await;
+    }
+}
+
+/// The other workers of the store, and that there are some.
+pub(crate) async fn others(session: &Session) -> Vec<Worker> {
+    let provider = &session.shared.store.provider;
+    let mut others = retrying(|| provider.workers()).await.unwrap_or_default();
+    others.retain(|worker| worker.id != session.worker);
+    session.has_company.store(!others.is_empty(), Ordering::Relaxed);
+    others
+}
+
+/// How long until the first lease of others ends, within the bounds of [`WORKERS_LOOK`].
+fn until_next_end(session: &Session, others: &[Worker]) -> Duration {
+    let (least, most) = WORKERS_LOOK;
+    let first = others.iter().map(|other| other.lease_until_ms).min();
+    let left = first.map(|end| u64::try_from(end - session.now_ms()).unwrap_or(0));
+    left.map_or(most, |left| Duration::from_millis(left).clamp(least, most))
+}
+
+fn taken_over(session: &Session, taken: TakenOver) {
+    let shared = &session.shared;
+    for convict in taken.convicts {
+        shared.convicted(convict);
+    }
+    for worker in taken.workers {
+        shared.metrics.takeover();
+        shared.log(Level::Info, format!("worker {worker} is gone; its instances go on"));
+        session.due_at(0);
+        session.tasks_wanted.notify_one();
     }
 }

@@ -110,6 +110,11 @@ impl<J> Lane<J> {
         job
     }
 
+    /// Whether it is parked: its thread owes it nothing.
+    pub fn is_parked(&self) -> bool {
+        self.state.lock().parked
+    }
+
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -1,12 +1,12 @@
 //! A message into an instance's mailbox.
 
 use perdure_engine::{MessageBody, MessageSeq};
-use perdure_provider::{NewMessage, Outcome, Status};
+use perdure_provider::{KeptMessage, NewMessage, Outcome, Status};
 use rusqlite::params;
 
 use super::{Found, find};
 use crate::error::Failure;
-use crate::rows::MessageColumns;
+use crate::rows::integer;
 use crate::session::Session;
 
 pub(super) fn send(session: &mut Session<'_>, message: &NewMessage) -> Result<Outcome, Failure> {
@@ -41,13 +41,14 @@ pub(super) fn put(
     body: &MessageBody,
     time_ms: i64,
 ) -> Result<MessageSeq, Failure> {
-    let MessageColumns {
+    let KeptMessage {
         kind,
         name,
         payload,
         execution,
-        ref_id,
-    } = MessageColumns::of(body);
+        scheduled,
+    } = KeptMessage::of(body);
+    let (execution, ref_id) = (execution.map(|id| integer(id.0)), scheduled.map(|id| integer(id.0)));
     // Numbers rise in the order in which transactions commit, because one transaction writes at a time (P5).
     session.execute(
         "INSERT INTO messages (instance_key, kind, name, payload, time, execution, ref_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",

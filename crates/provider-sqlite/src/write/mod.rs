@@ -2,18 +2,22 @@
 //! batch back whole (P1).
 
 mod heartbeat;
+mod let_go;
 mod message;
 mod others;
 mod resume;
 mod start;
+mod suspend;
 mod task;
 mod terminate;
+mod trial;
 mod turn;
 
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{InstanceKey, Outcome, Status, WorkerId, Write};
+use perdure_provider::{Epoch, InstanceKey, Outcome, Status, WorkerId, Write};
 use rusqlite::{Row, params};
 
+use crate::deletion;
 use crate::error::Failure;
 use crate::rows::{integer, number, status};
 use crate::session::Session;
@@ -26,9 +30,13 @@ pub(crate) fn run(session: &mut Session<'_>, write: &Write) -> Result<Outcome, F
         Write::Start(instance) => start::start(session, instance, None),
         Write::Message(message) => message::send(session, message),
         Write::Terminate(termination) => terminate::terminate(session, termination),
+        Write::Suspend(suspension) => suspend::suspend(session, suspension),
         Write::Resume { id, time_ms } => resume::resume(session, id, *time_ms),
+        Write::Delete { id } => deletion::delete(session, id),
         Write::Heartbeat(heartbeat) => heartbeat::keep(session, heartbeat),
         Write::TaskDone(done) => task::done(session, done),
+        Write::Trial(trial) => trial::say(session, trial),
+        Write::LetGo(let_go) => let_go::let_go(session, let_go),
     }
 }
 
@@ -37,6 +45,7 @@ struct Found {
     key: InstanceKey,
     status: Status,
     owner: Option<WorkerId>,
+    epoch: Epoch,
     execution: ExecutionId,
     next_event_id: EventId,
     unread: u64,
@@ -45,7 +54,7 @@ struct Found {
 macro_rules! found_where {
     ($which:literal) => {
         concat!(
-            "SELECT key, status, owner, execution, next_event_id, unread FROM instances WHERE ",
+            "SELECT key, status, owner, execution, next_event_id, unread, epoch FROM instances WHERE ",
             $which
         )
     };
@@ -85,5 +94,6 @@ fn found(row: &Row<'_>) -> rusqlite::Result<Found> {
         execution: ExecutionId(number(row, 3)?),
         next_event_id: EventId(number(row, 4)?),
         unread: number(row, 5)?,
+        epoch: Epoch(number(row, 6)?),
     })
 }

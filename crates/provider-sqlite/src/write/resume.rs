@@ -65,7 +65,7 @@ pub(crate) fn resume_unfit(session: &mut Session<'_>, request: &ResumeUnfit) -> 
 fn go_on(session: &Session<'_>, key: InstanceKey, time_ms: i64) -> Result<(), Failure> {
     session.execute(
         "UPDATE instances SET status = CASE WHEN turns = 0 AND execution = 1 THEN 'Pending' ELSE 'Running' END, wake_at = ?2, report = NULL,
-           unfit_code = NULL, updated_at = ?3
+           unfit_code = NULL, suspicion = 0, updated_at = ?3
          WHERE key = ?1",
         params![key.0, session.now_ms(), time_ms],
     )?;

@@ -1,7 +1,7 @@
 //! The start of an instance: its row and its first event.
 
-use perdure_engine::{EventId, EventKind, EventRecord, ExecutionId};
-use perdure_provider::{Epoch, InstanceKey, NewInstance, OnConflict, Outcome};
+use perdure_engine::{EventId, ExecutionId};
+use perdure_provider::{BadWrite, Epoch, InstanceKey, NewInstance, OnConflict, Outcome};
 use rusqlite::params;
 
 use super::others::Parent;
@@ -17,12 +17,7 @@ pub(super) fn start(
     parent: Option<&Parent>,
 ) -> Result<Outcome, Failure> {
     let first = &instance.first_event;
-    if !is_start(first) {
-        return Err(Failure::internal(format!(
-            "a start with event {} ({}) as its first",
-            first.event_id, first.kind
-        )));
-    }
+    instance.check().map_err(Failure::internal)?;
     // A worker that is not registered any more must not own anything: nobody would ever take it over.
     let claim = match &instance.claim {
         Some(worker) if worker::is_registered(session, worker)? => Some(worker),
@@ -70,7 +65,7 @@ pub(super) fn start(
     session.append_event(key, integer(ExecutionId::FIRST.0), first)?;
     let turn = match &instance.first_turn {
         Some(turn) if claim.is_some() => match turn::commit(session, turn, key, epoch)? {
-            Outcome::Fenced => return Err(Failure::internal("a first turn that does not fit its start")),
+            Outcome::Fenced => return Err(Failure::internal(BadWrite::FirstTurn)),
             outcome => Some(Box::new(outcome)),
         },
         _ => None,
@@ -80,11 +75,6 @@ pub(super) fn start(
         claimed: claim.map(|_| epoch),
         turn,
     })
-}
-
-/// Whether an event can be the first of an execution.
-pub(super) fn is_start(event: &EventRecord) -> bool {
-    event.event_id == EventId::FIRST && event.kind == EventKind::ExecutionStarted
 }
 
 /// Remove the instance that has the id, if the start may replace it.

@@ -1,12 +1,11 @@
 //! What a turn did (architecture, section 2): one fenced update and one insert for each event; the rest only when it is needed.
 
-use perdure_engine::{EventId, EventKind};
-use perdure_provider::{AfterTurn, Epoch, InstanceKey, Others, Outcome, Status, TurnCommit};
+use perdure_engine::EventId;
+use perdure_provider::{AfterTurn, Epoch, InstanceKey, Others, Outcome, TurnCommit};
 use rusqlite::params;
 
 use super::heartbeat;
 use super::others::{self, Doer, Parent};
-use super::start::is_start;
 use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
@@ -19,7 +18,7 @@ pub(super) fn commit(
     key: InstanceKey,
     epoch: Epoch,
 ) -> Result<Outcome, Failure> {
-    let next = check(turn)?;
+    let next = turn.check().map_err(Failure::internal)?;
     let Some(Advanced { wake_at_ms, parent }) = advance(session, turn, key, epoch, next)? else {
         return Ok(Outcome::Fenced);
     };
@@ -83,64 +82,6 @@ fn to_others(
     Ok(Some(Box::new(did)))
 }
 
-/// Refuse what must never be stored, before anything is written. Returns the id after the last event.
-fn check(turn: &TurnCommit) -> Result<EventId, Failure> {
-    let refuse = |what: &str| Err(Failure::internal(format!("a turn of instance {} {what}", turn.key.0)));
-    let mut next = turn.next_event_id;
-    for event in &turn.events {
-        if event.event_id != next {
-            return refuse(&format!("has event {} where event {next} belongs", event.event_id));
-        }
-        next = next.next();
-    }
-    let end = turn
-        .events
-        .iter()
-        .enumerate()
-        .find_map(|(place, event)| Some((place + 1 == turn.events.len(), event.kind, terminal(event.kind)?)));
-    match (&turn.after, end) {
-        (AfterTurn::End { status }, Some((true, kind, end))) => {
-            if end != End::Instance(*status) {
-                return refuse(&format!("ends as {status} with {kind}"));
-            }
-        }
-        (AfterTurn::ContinueAsNew(next), Some((true, kind, end))) => {
-            let first = &next.first_event;
-            if end != End::Execution || !is_start(first) {
-                return refuse(&format!("continues as new with {kind} and {}", first.kind));
-            }
-        }
-        (AfterTurn::End { .. } | AfterTurn::ContinueAsNew(_), _) => {
-            return refuse("ends, and its last event is not the only one that says so");
-        }
-        (_, Some(_)) => return refuse("goes on after a terminal event"),
-        (_, None) => {}
-    }
-    if turn.consumed.iter().any(|seq| *seq > turn.seen) {
-        return refuse("consumed a message that its worker has not seen");
-    }
-    Ok(next)
-}
-
-/// What a terminal event ends.
-#[derive(PartialEq)]
-enum End {
-    Instance(Status),
-    /// The next one follows.
-    Execution,
-}
-
-fn terminal(kind: EventKind) -> Option<End> {
-    match kind {
-        EventKind::ExecutionCompleted => Some(End::Instance(Status::Completed)),
-        EventKind::ExecutionFailed => Some(End::Instance(Status::Failed)),
-        EventKind::ExecutionCancelled => Some(End::Instance(Status::Cancelled)),
-        EventKind::ExecutionTerminated => Some(End::Instance(Status::Terminated)),
-        EventKind::ExecutionContinuedAsNew => Some(End::Execution),
-        _ => None,
-    }
-}
-
 /// A turn that was not fenced off.
 #[derive(Default)]
 struct Advanced {
@@ -177,6 +118,7 @@ fn advance(
         AfterTurn::Release { wake_at_ms } => {
             return session.query_optional(
                 "UPDATE instances SET next_event_id = ?6, turns = turns + 1, updated_at = ?7, status = 'Running', owner = NULL,
+                   suspicion = CASE WHEN ?6 > ?5 THEN 0 ELSE suspicion END,
                    wake_at = CASE WHEN EXISTS (SELECT 1 FROM messages WHERE instance_key = ?1 AND seq > ?8)
                      THEN min(?9, coalesce(?10, ?9)) ELSE ?10 END
                  WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4 AND next_event_id = ?5
@@ -216,7 +158,7 @@ fn advance(
             let due = (!next.hold).then(|| session.now_ms());
             let changed = session.execute(
                 "UPDATE instances SET execution = execution + 1, version = ?7, next_event_id = ?8, turns = 0, updated_at = ?6,
-                   status = 'Running', owner = CASE WHEN ?9 IS NULL THEN owner END, wake_at = ?9
+                   status = 'Running', suspicion = 0, on_trial = 0, owner = CASE WHEN ?9 IS NULL THEN owner END, wake_at = ?9
                  WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4 AND next_event_id = ?5",
                 params![
                     key,

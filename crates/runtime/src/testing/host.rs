@@ -30,7 +30,7 @@ pub(crate) enum Op {
     Inline(&'static str),
     /// Schedule an activity that is tried again and again for so long, ms, and wait for it.
     Within(&'static str, u64),
-    /// Schedule an activity for a queue, tried again and again, and wait for it.
+    /// Schedule an activity for a queue, tried again and again, and wait for it. It is registered where a test says so.
     Queued(&'static str, &'static str),
     /// Schedule an activity with a priority and go on.
     Ranked(i32, &'static str),
@@ -60,6 +60,9 @@ pub(crate) enum Op {
 
 pub(crate) type Script = &'static [Op];
 
+/// A step of [`Fixture::advance`]: less than a third of any lease here.
+const STEP_MS: u64 = 1_000;
+
 /// A generator.
 struct Generator {
     script: Script,
@@ -68,11 +71,15 @@ struct Generator {
     is_issued: bool,
 }
 
-struct Waker(Arc<AtomicUsize>);
+struct Waker(Arc<AtomicUsize>, Arc<Mutex<Vec<String>>>);
 
 impl Host for Waker {
     fn wake(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn held_up(&self, message: &str) {
+        self.1.lock().push(message.to_owned());
     }
 }
 
@@ -95,6 +102,8 @@ pub(crate) struct Fixture {
     /// Instances whose turns ran, in order.
     pub(crate) turns: Vec<String>,
     wakes: Arc<AtomicUsize>,
+    /// What was said while the thread could not.
+    pub(crate) held_up: Arc<Mutex<Vec<String>>>,
     waits: u64,
 }
 
@@ -108,6 +117,16 @@ impl Fixture {
         let memory = Memory::new(clock.clone(), concurrent);
         let store = Store::new(memory.clone(), clock, Handle::current());
         Self::on(memory, store, options)
+    }
+
+    /// A runtime on a machine whose clock is off by so much, started with one script named `main`.
+    pub(crate) async fn with_clock_off_by(ms: i64, script: Script) -> Self {
+        let memory = Memory::new(PausedClock::new(), 1);
+        let store = Store::new(memory.clone(), PausedClock::off_by(ms), Handle::current());
+        let mut fixture = Self::on(memory, store, RuntimeOptions::default());
+        fixture.script("main", script);
+        fixture.begin().await;
+        fixture
     }
 
     /// Another runtime on the same store.
@@ -130,6 +149,7 @@ impl Fixture {
             ended: Vec::new(),
             turns: Vec::new(),
             wakes: Arc::default(),
+            held_up: Arc::default(),
             waits: 0,
         }
     }
@@ -143,7 +163,7 @@ impl Fixture {
     }
 
     pub(crate) fn host(&self) -> Arc<dyn Host> {
-        Arc::new(Waker(Arc::clone(&self.wakes)))
+        Arc::new(Waker(Arc::clone(&self.wakes), Arc::clone(&self.held_up)))
     }
 
     pub(crate) async fn begin(&mut self) {
@@ -167,6 +187,16 @@ impl Fixture {
         self.runtime
             .register(name.into(), "1.0.0".into(), format!("{script:?}"))
             .expect("it is not registered yet");
+        for op in script {
+            if let Op::Activity(name)
+            | Op::Retried(name)
+            | Op::Within(name, _)
+            | Op::Ranked(_, name)
+            | Op::Spawn(name) = op
+            {
+                self.runtime.register_activity((*name).into());
+            }
+        }
     }
 
     /// Shut the runtime down, and start another one in which `main` is this script, or nothing is registered.
@@ -265,9 +295,44 @@ impl Fixture {
         }
     }
 
+    /// Let time go on by so many seconds while the thread does not come back.
+    pub(crate) async fn hang(&mut self, seconds: u64) {
+        for second in 0..=seconds {
+            if second > 0 {
+                tokio::time::advance(Duration::from_secs(1)).await;
+            }
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Take the turn, but not its end, that begins when the activity of an instance returns.
+    pub(crate) async fn turn_after(&mut self, id: &str) -> Token {
+        let place = self.running.iter().position(|job| job.instance_id == id);
+        let job = self.running.remove(place.expect("its activity runs"));
+        self.runtime.complete_activity(job.token, Payload::None);
+        for _ in 0..10 {
+            match self.runtime.next_job() {
+                Some(Job::Turn(token)) => {
+                    self.wakes.fetch_add(1, Ordering::SeqCst);
+                    return token;
+                }
+                Some(other) => self.run(other),
+                // It may have to be announced first.
+                None => self.hang(0).await,
+            }
+        }
+        panic!("a turn follows");
+    }
+
+    /// Let time pass. In steps, or leases would end before anybody had a chance to renew them.
     pub(crate) async fn advance(&mut self, ms: u64) {
-        tokio::time::advance(Duration::from_millis(ms)).await;
-        self.settle().await;
+        for left in (0..=ms / STEP_MS).rev() {
+            let step = if left == 0 { ms % STEP_MS } else { STEP_MS };
+            tokio::time::advance(Duration::from_millis(step)).await;
+            self.settle().await;
+        }
     }
 
     pub(crate) fn drain(&mut self) {
@@ -295,6 +360,19 @@ impl Fixture {
             }
             Job::Log(record) => self.logged.push(record.message),
             Job::Ended(instance) => self.ended.push((instance.instance_id, instance.status)),
+        }
+    }
+
+    /// Take an attempt, whose function does not return.
+    pub(crate) fn next_attempt(&mut self) -> ActivityJob {
+        loop {
+            match self.runtime.next_job().expect("an attempt waits") {
+                Job::Activity(job) => {
+                    self.wakes.fetch_add(1, Ordering::SeqCst);
+                    return job;
+                }
+                other => self.run(other),
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! A store in memory, as much of one as the runtime asks for.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -9,10 +9,12 @@ use perdure_engine::{
     Refusal, Settlement,
 };
 use perdure_provider::{
-    Acquire, Acquired, AcquiredInstance, AcquiredTasks, AfterTurn, ChangeListener, Clock, CommitDone, Epoch, Inbox,
-    InstanceKey, InstanceStatus, MessagePage, NewInstance, NewMessage, NewWorker, Others, Outcome, Provider,
-    ProviderError, ProviderErrorKind, ProviderInfo, ResumeUnfit, Status, TaskName, TaskRequest, Teller, ToOthers,
-    TurnCommit, Unfit, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredInstance, AcquiredTasks, AfterTurn, Candidate, ChangeListener, Clock, CommitDone,
+    Convict, Epoch, GiveBack, GivenBack, Inbox, InboxPosition, InstanceKey, InstanceStatus, ListPage, ListRequest,
+    MessagePage, NewInstance, NewMessage, NewWorker, Others, Outcome, Place, Provider, ProviderError,
+    ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ResumeUnfit, Status,
+    StoreStats, Suspicion, TakenOver, TaskName, TaskRequest, Teller, ToOthers, TrialStep, TurnCommit, Unfit, Worker,
+    WorkerId, Write,
 };
 use tokio::sync::Notify;
 
@@ -25,6 +27,7 @@ pub(crate) enum Call {
     Register,
     Renew,
     Release,
+    GiveBack,
     Acquire,
     History,
     Inbox,
@@ -32,6 +35,9 @@ pub(crate) enum Call {
     ResumeUnfit,
     Messages,
     Statuses,
+    List,
+    Prune,
+    Sweep,
 }
 
 #[derive(Clone, Debug)]
@@ -54,15 +60,51 @@ pub(crate) struct Row {
     pub(crate) custom_status: Payload,
     pub(crate) custom_status_version: u64,
     pub(crate) parent: Option<Parent>,
+    pub(crate) created_at_ms: i64,
+    pub(crate) suspicion: Suspicion,
+    pub(crate) on_trial: TrialStep,
 }
 
 impl Row {
+    /// Its owner is gone, and so much speaks against it now; `Some`: it is suspended by that.
+    fn suspect(&mut self, now: i64, suspicion: Suspicion, report: &str) -> Option<Convict> {
+        self.owner = None;
+        self.on_trial = TrialStep::End;
+        self.suspicion = suspicion;
+        if !suspicion.is_enough() {
+            self.wake_at_ms = Some(now + suspicion.rest_ms());
+            return None;
+        }
+        self.status = Status::Suspended;
+        self.report = Some(report.to_owned());
+        Some(Convict {
+            id: self.id.clone(),
+            name: self.name.clone(),
+            version: self.version.clone(),
+            execution: self.execution.0,
+        })
+    }
+
+    fn candidate(&self) -> Candidate<'_> {
+        Candidate {
+            id: &self.id,
+            name: &self.name,
+            version: &self.version,
+            status: self.status,
+            parent_id: None,
+            tags: None,
+            created_at_ms: self.created_at_ms,
+            completed_at_ms: None,
+        }
+    }
+
     /// It was suspended.
     fn go_on(&mut self, now: i64) {
         self.status = Status::Running;
         self.wake_at_ms = Some(now);
         self.report = None;
         self.unfit_code = None;
+        self.suspicion = Suspicion::default();
     }
 
     fn seen_by_clients(&self, key: i64) -> InstanceStatus {
@@ -76,7 +118,7 @@ impl Row {
             result: None,
             custom_status: self.custom_status.clone(),
             custom_status_version: self.custom_status_version,
-            created_at_ms: 0,
+            created_at_ms: self.created_at_ms,
             updated_at_ms: 0,
             completed_at_ms: None,
             parent_id: None,
@@ -96,8 +138,13 @@ struct State {
     heartbeats: BTreeMap<(i64, ExecutionId, EventId), String>,
     queues: Queues,
     heartbeat_writes: usize,
+    trials: usize,
+    last_key: i64,
     last_seq: u64,
+    /// Events of deleted instances.
+    unswept: usize,
     workers: HashMap<WorkerId, i64>,
+    activities: BTreeSet<String>,
     faults: HashMap<Call, VecDeque<ProviderErrorKind>>,
     held: HashSet<Call>,
     held_commits: VecDeque<Held>,
@@ -204,6 +251,18 @@ impl Memory {
         state.messages.values().filter(|(key, _)| is_its(key)).count()
     }
 
+    /// A worker has died, and another process has found that.
+    pub(crate) fn bury_worker(&self, worker: &str) {
+        let worker = WorkerId(Arc::from(worker));
+        take_over(&mut self.state.lock(), self.clock.now_ms(), &worker, "it died");
+    }
+
+    /// Another process has a worker.
+    pub(crate) fn add_worker(&self, worker: &str) {
+        let worker = WorkerId(Arc::from(worker));
+        self.state.lock().workers.insert(worker, i64::MAX);
+    }
+
     pub(crate) fn remove_worker(&self, worker: &str) {
         let mut state = self.state.lock();
         state.workers.retain(|id, _| &*id.0 != worker);
@@ -216,9 +275,32 @@ impl Memory {
         self.state.lock().heartbeats.values().cloned().collect()
     }
 
+    /// Events of deleted instances that are not swept away.
+    pub(crate) fn unswept(&self) -> usize {
+        self.state.lock().unswept
+    }
+
     /// How often details of heartbeats were written.
     pub(crate) fn heartbeat_writes(&self) -> usize {
         self.state.lock().heartbeat_writes
+    }
+
+    /// How many turns were announced.
+    pub(crate) fn trials(&self) -> usize {
+        self.state.lock().trials
+    }
+
+    /// The store forgets the last events of an instance, as one does that took a standby's place.
+    pub(crate) fn lose_events(&self, id: &str, count: usize) {
+        let mut state = self.state.lock();
+        let row = state.rows.values_mut().find(|row| row.id == id).expect("it is there");
+        row.history.truncate(row.history.len() - count);
+        row.next_event_id = EventId(row.next_event_id.0 - count as u64);
+    }
+
+    /// Tasks that wait for a worker.
+    pub(crate) fn waiting_tasks(&self) -> usize {
+        self.state.lock().queues.waiting()
     }
 
     pub(crate) fn workers_len(&self) -> usize {
@@ -353,6 +435,57 @@ impl Memory {
                     stopped: state.queues.withdraw_all(key),
                 }
             }
+            Write::Suspend(suspension) => {
+                let Some((key, row)) = state.rows.iter_mut().find(|(_, r)| r.id == suspension.id) else {
+                    return Outcome::NotFound;
+                };
+                if row.status.is_terminal() {
+                    return Outcome::Ended { status: row.status };
+                }
+                if row.status != Status::Suspended {
+                    row.status = Status::Suspended;
+                    row.report = Some(suspension.report.clone());
+                    row.wake_at_ms = None;
+                }
+                Outcome::Suspended {
+                    key: InstanceKey(*key),
+                    epoch: Epoch(row.epoch),
+                    owner: row.owner.take(),
+                }
+            }
+            Write::Trial(trial) => {
+                let row = state.rows.get_mut(&trial.key.0).expect("the instance is there");
+                let fence = (row.owner.as_ref(), row.epoch);
+                if fence != (Some(&trial.worker), trial.epoch.0) {
+                    return Outcome::Fenced;
+                }
+                row.on_trial = trial.step;
+                if trial.step == TrialStep::End {
+                    row.suspicion = row.suspicion.after_acquittal();
+                } else {
+                    state.trials += 1;
+                }
+                Outcome::Noted
+            }
+            Write::LetGo(let_go) => {
+                let row = state.rows.get_mut(&let_go.key.0).expect("the instance is there");
+                if (row.owner.as_ref(), row.epoch) != (Some(&let_go.worker), let_go.epoch.0) {
+                    return Outcome::Fenced;
+                }
+                row.owner = None;
+                row.wake_at_ms = Some(now);
+                Outcome::Noted
+            }
+            Write::Delete { id } => {
+                let Some((key, row)) = state.rows.iter().find(|(_, r)| r.id == *id) else {
+                    return Outcome::NotFound;
+                };
+                if !row.status.is_terminal() {
+                    return Outcome::NotEnded { status: row.status };
+                }
+                delete(state, *key);
+                Outcome::Deleted
+            }
             Write::Resume { id, .. } => {
                 let Some(row) = state.rows.values_mut().find(|r| r.id == *id) else {
                     return Outcome::NotFound;
@@ -413,7 +546,8 @@ fn children_of(state: &State, key: i64, is_asked_for: impl Fn(&Parent) -> bool) 
 
 fn tell(state: &mut State, now: i64, parent: Parent, settlement: Settlement) -> Option<Option<WorkerId>> {
     let (key, execution, scheduled) = parent;
-    let row = &state.rows[&key];
+    // It may be deleted.
+    let row = state.rows.get(&key)?;
     if row.status.is_terminal() || row.execution != execution {
         return None;
     }
@@ -482,7 +616,8 @@ fn start(state: &mut State, now: i64, new: &NewInstance, parent: Option<Parent>)
         return Outcome::Exists;
     }
     let owner = new.claim.clone().filter(|w| state.workers.contains_key(w));
-    let key = 1 + state.rows.len() as i64;
+    state.last_key += 1;
+    let key = state.last_key;
     let claimed = owner.as_ref().map(|_| Epoch(1));
     state.rows.insert(
         key,
@@ -504,6 +639,9 @@ fn start(state: &mut State, now: i64, new: &NewInstance, parent: Option<Parent>)
             custom_status: None,
             custom_status_version: 0,
             parent,
+            created_at_ms: new.first_event.time_ms,
+            suspicion: Suspicion::default(),
+            on_trial: TrialStep::End,
         },
     );
     let turn = new.first_turn.as_ref().zip(claimed).map(|(turn, epoch)| {
@@ -541,6 +679,10 @@ fn commit_turn(state: &mut State, now: i64, turn: &TurnCommit) -> Outcome {
         state.heartbeats.remove(&(turn.key.0, turn.execution, *scheduled));
     }
     row.turns += 1;
+    if !turn.events.is_empty() {
+        row.on_trial = TrialStep::End;
+        row.suspicion = Suspicion::default();
+    }
     row.status = Status::Running;
     if let Some(change) = &turn.custom_status {
         row.custom_status = change.value.clone();
@@ -600,6 +742,24 @@ fn commit_turn(state: &mut State, now: i64, turn: &TurnCommit) -> Outcome {
         status,
         wake_at_ms: due,
         others: others.map(Box::new),
+    }
+}
+
+fn delete(state: &mut State, key: i64) {
+    let row = state.rows.remove(&key).expect("the instance is there");
+    state.unswept += row.history.len() + row.former.iter().map(Vec::len).sum::<usize>();
+    state.heartbeats.retain(|(of, _, _), _| *of != key);
+    state.queues.withdraw_all(key);
+}
+
+fn take_over(state: &mut State, now: i64, worker: &WorkerId, report: &str) -> TakenOver {
+    let was_registered = state.workers.remove(worker).is_some();
+    state.queues.release(worker);
+    let owned = state.rows.values_mut().filter(|r| r.owner.as_ref() == Some(worker));
+    let convicts = owned.filter_map(|row| row.suspect(now, row.suspicion.after_death(row.on_trial), report));
+    TakenOver {
+        convicts: convicts.collect(),
+        workers: was_registered.then(|| worker.clone()).into_iter().collect(),
     }
 }
 
@@ -677,23 +837,37 @@ impl Provider for Memory {
 
     fn on_foreign_change(&self, _: ChangeListener) {}
 
-    async fn register_worker(&self, worker: NewWorker) -> Result<(), ProviderError> {
+    async fn register_worker(&self, worker: NewWorker) -> Result<i64, ProviderError> {
         self.enter(Call::Register).await?;
         let until = self.clock.now_ms() + i64::try_from(worker.lease_ms).expect("a test's lease is short");
         self.state.lock().workers.insert(worker.id, until);
         self.leave(Call::Register).await;
-        Ok(())
+        Ok(self.clock.now_ms())
     }
 
-    async fn renew_worker(&self, worker: &WorkerId, lease_ms: u64) -> Result<bool, ProviderError> {
+    async fn renew_worker(&self, worker: &WorkerId, lease_ms: u64) -> Result<Option<i64>, ProviderError> {
         self.enter(Call::Renew).await?;
         self.leave(Call::Renew).await;
-        let until = self.clock.now_ms() + i64::try_from(lease_ms).expect("a test's lease is short");
-        Ok(self.state.lock().workers.get_mut(worker).map(|u| *u = until).is_some())
+        let now = self.clock.now_ms();
+        let until = now + i64::try_from(lease_ms).expect("a test's lease is short");
+        Ok(self.state.lock().workers.get_mut(worker).map(|u| {
+            *u = until;
+            now
+        }))
     }
 
+    /// All of another machine: only their leases tell of them.
     async fn workers(&self) -> Result<Vec<Worker>, ProviderError> {
-        Ok(Vec::new())
+        let state = self.state.lock();
+        let worker = |(id, lease_until_ms): (&WorkerId, &i64)| Worker {
+            id: id.clone(),
+            name: String::new(),
+            host: "another machine".into(),
+            pid: 1,
+            process_start: String::new(),
+            lease_until_ms: *lease_until_ms,
+        };
+        Ok(state.workers.iter().map(worker).collect())
     }
 
     async fn release_worker(&self, worker: &WorkerId) -> Result<u64, ProviderError> {
@@ -705,7 +879,11 @@ impl Provider for Memory {
         Ok(release(&mut state, now, worker))
     }
 
-    async fn release_expired_workers(&self) -> Result<Vec<WorkerId>, ProviderError> {
+    async fn take_over_worker(&self, worker: &WorkerId, report: &str) -> Result<TakenOver, ProviderError> {
+        Ok(take_over(&mut self.state.lock(), self.clock.now_ms(), worker, report))
+    }
+
+    async fn take_over_expired_workers(&self, report: &str) -> Result<TakenOver, ProviderError> {
         let mut state = self.state.lock();
         let now = self.clock.now_ms();
         let expired: Vec<WorkerId> = state
@@ -714,11 +892,40 @@ impl Provider for Memory {
             .filter(|(_, until)| **until <= now)
             .map(|(id, _)| id.clone())
             .collect();
+        let mut all = TakenOver::default();
         for worker in &expired {
-            state.workers.remove(worker);
-            release(&mut state, now, worker);
+            let TakenOver { workers, convicts } = take_over(&mut state, now, worker, report);
+            all.workers.extend(workers);
+            all.convicts.extend(convicts);
         }
-        Ok(expired)
+        Ok(all)
+    }
+
+    async fn give_back(&self, request: GiveBack) -> Result<GivenBack, ProviderError> {
+        self.enter(Call::GiveBack).await?;
+        let given = {
+            let mut state = self.state.lock();
+            let now = self.clock.now_ms();
+            let mut given = GivenBack::default();
+            for (key, row) in &mut state.rows {
+                let key = InstanceKey(*key);
+                if row.owner.as_ref() != Some(&request.worker) || request.kept.contains(&key) {
+                    continue;
+                }
+                let epoch = Epoch(row.epoch);
+                given.instances.push((key, epoch));
+                if request.stalled == Some((key, epoch)) {
+                    given.convict = row.suspect(now, row.suspicion.after_stall(), &request.report);
+                } else {
+                    row.owner = None;
+                    row.wake_at_ms = Some(now);
+                }
+            }
+            state.queues.release_but(&request.worker, &request.kept_tasks);
+            given
+        };
+        self.leave(Call::GiveBack).await;
+        Ok(given)
     }
 
     async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
@@ -727,7 +934,10 @@ impl Provider for Memory {
             let mut state = self.state.lock();
             let state = &mut *state;
             let now = self.clock.now_ms();
-            let mut acquired = Acquired::default();
+            let mut acquired = Acquired {
+                now_ms: now,
+                ..Acquired::default()
+            };
             if state.workers.contains_key(&request.worker) {
                 for (key, row) in &mut state.rows {
                     let is_registered = request.registered.contains(&(row.name.clone(), row.version.clone()));
@@ -740,6 +950,7 @@ impl Provider for Memory {
                     }
                     row.owner = Some(request.worker.clone());
                     row.epoch += 1;
+                    row.on_trial = TrialStep::End;
                     row.wake_at_ms = None;
                     acquired.instances.push(AcquiredInstance {
                         key: InstanceKey(*key),
@@ -756,6 +967,7 @@ impl Provider for Memory {
                         seen: MessageSeq(state.last_seq),
                         heartbeats: Vec::new(),
                         tasks: state.queues.of_instance(*key, row.execution),
+                        suspicion: row.suspicion,
                     });
                 }
             }
@@ -795,6 +1007,12 @@ impl Provider for Memory {
         };
         self.leave(Call::Tasks).await;
         Ok(acquired)
+    }
+
+    async fn know_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
+        let mut state = self.state.lock();
+        state.activities.extend(names);
+        Ok(state.activities.iter().cloned().collect())
     }
 
     async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError> {
@@ -837,7 +1055,9 @@ impl Provider for Memory {
         self.enter(Call::History).await?;
         let page = {
             let state = self.state.lock();
-            let row = &state.rows[&key.0];
+            let Some(row) = state.rows.get(&key.0) else {
+                return Ok(Vec::new());
+            };
             let history = (execution != row.execution).then(|| &row.former[execution.0 as usize - 1]);
             history
                 .unwrap_or(&row.history)
@@ -851,15 +1071,17 @@ impl Provider for Memory {
         Ok(page)
     }
 
-    async fn read_inbox(&self, worker: &WorkerId, after: MessageSeq, limit: usize) -> Result<Inbox, ProviderError> {
+    async fn read_inbox(&self, worker: &WorkerId, since: &InboxPosition, limit: usize) -> Result<Inbox, ProviderError> {
         self.enter(Call::Inbox).await?;
-        let found = {
+        let mut last: u64 = since.0.parse().unwrap_or(0);
+        let messages: Vec<_> = {
             let state = self.state.lock();
-            let newer = state.messages.range(after.0 + 1..);
+            let newer = state.messages.range(last + 1..);
             newer
                 .filter(|(_, (key, _))| state.rows[key].owner.as_ref() == Some(worker))
                 .take(limit)
                 .map(|(seq, (key, body))| {
+                    last = *seq;
                     let (seq, body) = (MessageSeq(*seq), body.clone());
                     let message = if is_damaged(&body) {
                         Err(seq)
@@ -871,7 +1093,11 @@ impl Provider for Memory {
                 .collect()
         };
         self.leave(Call::Inbox).await;
-        Ok(found)
+        Ok(Inbox {
+            more: messages.len() == limit,
+            messages,
+            position: InboxPosition(last.to_string()),
+        })
     }
 
     async fn read_messages(
@@ -904,6 +1130,95 @@ impl Provider for Memory {
         };
         self.leave(Call::Statuses).await;
         Ok(statuses)
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage, ProviderError> {
+        self.enter(Call::List).await?;
+        let page = {
+            let state = self.state.lock();
+            let mut places: Vec<Place> = (state.rows.iter())
+                .map(|(key, row)| Place {
+                    at_ms: row.created_at_ms,
+                    key: InstanceKey(*key),
+                })
+                .filter(|place| request.after.is_none_or(|after| *place < after))
+                .collect();
+            places.sort_by(|a, b| b.cmp(a));
+            let mut page = ListPage::default();
+            let mut last = request.after;
+            for (walked, place) in places.into_iter().enumerate() {
+                if walked >= request.walk_max || page.instances.len() >= request.limit {
+                    page.next = last;
+                    break;
+                }
+                let row = &state.rows[&place.key.0];
+                if request.filter.matches(&row.candidate()) {
+                    page.instances.push(row.seen_by_clients(place.key.0));
+                }
+                last = Some(place);
+            }
+            page
+        };
+        self.leave(Call::List).await;
+        Ok(page)
+    }
+
+    /// By key: the ends have no times here.
+    async fn prune(&self, request: PruneRequest) -> Result<Pruned, ProviderError> {
+        self.enter(Call::Prune).await?;
+        let mut pruned = Pruned::default();
+        {
+            let mut state = self.state.lock();
+            let after = request.after.map_or(0, |place| place.key.0);
+            let keys: Vec<i64> = state.rows.range(after + 1..).map(|(key, _)| *key).collect();
+            let mut last = after;
+            for (walked, key) in keys.into_iter().enumerate() {
+                if walked >= request.walk_max || pruned.deleted >= request.limit {
+                    pruned.next = Some(Place {
+                        at_ms: 0,
+                        key: InstanceKey(last),
+                    });
+                    break;
+                }
+                let row = &state.rows[&key];
+                if row.status.is_terminal() && request.filter.matches(&row.candidate()) {
+                    delete(&mut state, key);
+                    pruned.deleted += 1;
+                }
+                last = key;
+            }
+        }
+        self.leave(Call::Prune).await;
+        Ok(pruned)
+    }
+
+    async fn prune_executions(&self, request: PruneExecutions) -> Result<PrunedExecutions, ProviderError> {
+        self.enter(Call::Prune).await?;
+        let mut pruned = PrunedExecutions::default();
+        let mut state = self.state.lock();
+        for row in state
+            .rows
+            .values_mut()
+            .filter(|row| request.filter.matches(&row.candidate()))
+        {
+            let gone = row.execution.0.saturating_sub(request.keep) as usize;
+            for history in row.former.iter_mut().take(gone) {
+                pruned.deleted += usize::from(!history.is_empty());
+                history.clear();
+            }
+        }
+        Ok(pruned)
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<bool, ProviderError> {
+        self.enter(Call::Sweep).await?;
+        let mut state = self.state.lock();
+        state.unswept = state.unswept.saturating_sub(limit);
+        Ok(state.unswept > 0)
+    }
+
+    async fn stats(&self) -> Result<StoreStats, ProviderError> {
+        Ok(StoreStats::default())
     }
 
     async fn close(&self) {

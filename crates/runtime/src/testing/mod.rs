@@ -11,20 +11,31 @@ use std::sync::Arc;
 use perdure_provider::Clock;
 use tokio::time::Instant;
 
-pub(crate) use host::{Fixture, Op, Script, answer};
+pub(crate) use host::{Answer, Fixture, Op, Script, answer};
 pub(crate) use memory::{Call, Memory};
 
 /// Tokio's clock, which a test can pause, as wall clock.
-pub(crate) struct PausedClock(Instant);
+pub(crate) struct PausedClock {
+    since: Instant,
+    at_first_ms: i64,
+}
 
 impl PausedClock {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(Instant::now()))
+        Self::off_by(0)
+    }
+
+    /// One of a machine whose clock is set wrong.
+    pub(crate) fn off_by(ms: i64) -> Arc<Self> {
+        Arc::new(Self {
+            since: Instant::now(),
+            at_first_ms: 1_000_000 + ms,
+        })
     }
 }
 
 impl Clock for PausedClock {
     fn now_ms(&self) -> i64 {
-        1_000_000 + i64::try_from(self.0.elapsed().as_millis()).expect("a test is short")
+        self.at_first_ms + i64::try_from(self.since.elapsed().as_millis()).expect("a test is short")
     }
 }

@@ -48,9 +48,21 @@ impl Queues {
         of.map(|((_, _, scheduled), _)| *scheduled).collect()
     }
 
+    pub(super) fn waiting(&self) -> usize {
+        self.0.values().filter(|row| row.owner.is_none()).count()
+    }
+
     pub(super) fn release(&mut self, worker: &WorkerId) {
         for row in self.0.values_mut() {
             row.owner.take_if(|owner| owner == worker);
+        }
+    }
+
+    pub(super) fn release_but(&mut self, worker: &WorkerId, kept: &[TaskName]) {
+        for (at, row) in &mut self.0 {
+            if !kept.contains(&name(*at, row)) {
+                row.owner.take_if(|owner| owner == worker);
+            }
         }
     }
 

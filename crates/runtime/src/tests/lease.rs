@@ -1,5 +1,7 @@
 //! A worker that loses its lease gives everything up and starts over as another.
 
+use std::future::Future;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use perdure_provider::Status;
@@ -112,5 +114,51 @@ async fn the_first_job_of_a_new_worker_is_its_own() {
     assert_eq!(f.attempts, ["a"]);
     f.complete("a").await;
     assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}
+
+/// Its clock has gone on while the process stood still, and its host is the first to go on.
+#[tokio::test(start_paused = true)]
+async fn what_stood_still_beyond_its_lease_begins_nothing() {
+    let mut f = Fixture::started(options(), &[Op::Activity("a")]).await;
+    let worker = f.runtime_worker();
+    let started = f.ask_start("i", "main");
+    f.drain();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert!(started.take().is_some(), "the activity may begin");
+    assert!(f.attempts.is_empty());
+    let mut stop = std::pin::pin!(tokio::time::advance(Duration::from_secs(3)));
+    let first = stop.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(first.is_pending(), "time has gone on, and nothing else");
+    f.drain();
+    assert!(f.attempts.is_empty(), "it may run elsewhere by now");
+    stop.await;
+    f.settle().await;
+    assert_ne!(f.runtime_worker(), worker);
+    for _ in 0..6 {
+        f.advance(1_000).await;
+    }
+    assert_eq!(f.attempts, ["a"]);
+    f.complete("a").await;
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}
+
+/// It belongs to nobody else, and would belong to this worker for good.
+#[tokio::test(start_paused = true)]
+async fn an_instance_goes_on_from_where_a_store_stands_that_lost_its_last_turns() {
+    let mut f = Fixture::started(options(), &[Op::Activity("a"), Op::Activity("b")]).await;
+    f.start("i").await;
+    f.complete("a").await;
+    let events = f.memory.get("i").history.len();
+    f.memory.lose_events("i", events - 2);
+    f.complete("b").await;
+    f.settle().await;
+    f.complete("a").await;
+    f.complete("b").await;
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    assert_eq!(f.attempts, ["a", "b", "a", "b"]);
     f.assert_empty();
 }

@@ -229,3 +229,91 @@ async fn the_highest_priority_gets_the_next_slot() {
     f.event("i", "end").await;
     f.assert_empty();
 }
+
+/// Another runtime on the owner's store, known to it.
+async fn beside(owner: &mut Fixture, activities: &[&str], slots: usize) -> Fixture {
+    let mut other = owner.beside(serving("default", slots));
+    for name in activities {
+        other.runtime.register_activity((*name).into());
+    }
+    other.begin().await;
+    // The owner has looked who else is there.
+    owner.advance(5_100).await;
+    other
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activity_that_only_another_worker_has_runs_there() {
+    const STRANGE: Script = &[Op::Queued("default", "far"), Op::Activity("after")];
+    let mut owner = Fixture::started(RuntimeOptions::default(), STRANGE).await;
+    let mut other = beside(&mut owner, &["far"], 10).await;
+    owner.start("i").await;
+    settle(&mut owner, &mut other).await;
+    assert_eq!((owner.attempts.len(), other.attempts.len()), (0, 1));
+    other.complete("far").await;
+    settle(&mut owner, &mut other).await;
+    owner.complete("after").await;
+    assert_eq!(owner.memory.get("i").status, Status::Completed);
+}
+
+/// The worker that has it may be started again at this moment.
+#[tokio::test(start_paused = true)]
+async fn an_activity_that_another_worker_had_waits_for_it() {
+    const STRANGE: Script = &[Op::Queued("default", "far")];
+    let mut owner = Fixture::started(RuntimeOptions::default(), STRANGE).await;
+    let mut other = beside(&mut owner, &["far"], 10).await;
+    other.shut_down(Duration::ZERO).await;
+    owner.start("i").await;
+    owner.advance(60_000).await;
+    assert!(owner.attempts.is_empty(), "it fails nothing");
+    assert!(
+        owner.logged.iter().any(|line| line.contains("'far' is not registered")),
+        "{:?}",
+        owner.logged
+    );
+    let mut back = beside(&mut owner, &["far"], 10).await;
+    settle(&mut owner, &mut back).await;
+    back.complete("far").await;
+    settle(&mut owner, &mut back).await;
+    assert_eq!(owner.memory.get("i").status, Status::Completed);
+}
+
+/// A slip: the host says that it knows no such activity.
+#[tokio::test(start_paused = true)]
+async fn an_activity_that_nobody_ever_had_is_taken_by_a_worker_that_is_alone() {
+    const STRANGE: Script = &[Op::Queued("default", "fra")];
+    let mut owner = Fixture::started(RuntimeOptions::default(), STRANGE).await;
+    owner.start("i").await;
+    owner.settle().await;
+    assert_eq!(owner.attempts, ["fra"]);
+    owner.complete("fra").await;
+    owner.settle().await;
+    owner.assert_empty();
+}
+
+/// With nobody else they wait here, and cost no row.
+#[tokio::test(start_paused = true)]
+async fn what_there_is_no_slot_for_is_offered_to_others() {
+    const MANY: Script = &[Op::Spawn("a"), Op::Spawn("b"), Op::Spawn("c"), Op::Activity("d")];
+    let mut owner = Fixture::started(serving("default", 2), MANY).await;
+    owner.start("alone").await;
+    assert_eq!((owner.attempts.len(), owner.memory.waiting_tasks()), (2, 0));
+    for name in ["a", "b", "c", "d"] {
+        owner.complete(name).await;
+    }
+    let mut other = beside(&mut owner, &["a", "b", "c", "d"], 1).await;
+    owner.start("shared").await;
+    settle(&mut owner, &mut other).await;
+    assert_eq!(owner.running.len(), 2);
+    assert_eq!((other.running.len(), owner.memory.waiting_tasks()), (1, 1));
+    // Whoever has a slot first takes the last one.
+    owner.complete("a").await;
+    settle(&mut owner, &mut other).await;
+    assert_eq!((owner.running.len(), owner.memory.waiting_tasks()), (2, 0));
+    for name in ["b", "d"] {
+        owner.complete(name).await;
+    }
+    other.complete("c").await;
+    settle(&mut owner, &mut other).await;
+    assert_eq!(owner.memory.get("shared").status, Status::Completed);
+}

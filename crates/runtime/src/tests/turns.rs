@@ -89,6 +89,28 @@ async fn an_instance_with_a_long_timer_is_released_and_costs_no_memory() {
     f.assert_empty();
 }
 
+/// Due times are compared with the store's clock: a machine that is an hour off neither fires early or late, nor takes an instance again
+/// and again that is due for the store and not for its engine.
+#[tokio::test(start_paused = true)]
+async fn a_timer_goes_by_the_clock_of_the_store() {
+    for off_ms in [3_600_000, -3_600_000, 137] {
+        let mut f = Fixture::with_clock_off_by(off_ms, &[Op::Sleep(60_000), Op::Sleep(500)]).await;
+        f.start("i").await;
+        let released = f.memory.get("i");
+        assert_eq!((released.owner, released.wake_at_ms), (None, Some(1_000_000 + 60_000)));
+        f.advance(59_999).await;
+        assert_eq!(f.memory.get("i").turns, 1, "never early, {off_ms} ms off");
+        f.advance(1_001).await;
+        let held = f.memory.get("i");
+        assert_eq!(
+            (held.status, held.turns, held.epoch),
+            (Status::Running, 2, released.epoch + 1)
+        );
+        f.advance(600).await;
+        assert_eq!(f.memory.get("i").status, Status::Completed);
+    }
+}
+
 /// Alarms of timers that were given up were kept until their time came.
 #[tokio::test(start_paused = true)]
 async fn the_alarm_of_a_timer_goes_with_its_instance() {
@@ -159,5 +181,24 @@ async fn an_instance_terminated_in_the_middle_of_its_turn_stores_nothing() {
     assert_eq!(terminated.take(), Some(Ok(())));
     assert_eq!(f.memory.get("i").status, Status::Terminated);
     assert_eq!(f.attempts, ["a"]);
+    f.assert_empty();
+}
+
+/// It was brought by a request for work that was answered after its end: it ran on, and its turn was fenced off with a warning.
+#[tokio::test(start_paused = true)]
+async fn an_instance_terminated_while_it_is_acquired_does_not_run() {
+    let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Event("go"), Op::Activity("a")]).await;
+    f.start("i").await;
+    f.memory.hold(Call::Acquire);
+    f.event("i", "go").await;
+    assert!(
+        f.memory.get("i").owner.is_some(),
+        "it is acquired, and its worker does not know"
+    );
+    f.terminate("i").await;
+    f.memory.let_go(Call::Acquire);
+    f.settle().await;
+    assert_eq!((f.memory.get("i").status, f.attempts.len()), (Status::Terminated, 0));
+    assert_eq!(f.logged, Vec::<String>::new());
     f.assert_empty();
 }

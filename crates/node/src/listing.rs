@@ -1,0 +1,110 @@
+//! Filters, pages, histories and counts, as JSON.
+
+use perdure_engine::EventRecord;
+use perdure_provider::{Filter, InstanceKey, InstanceStatus, ListPage, Place, Status, StoreStats};
+use perdure_runtime::HistoryPage;
+use serde_json::{Map, Value, json};
+
+use crate::errors::argument;
+
+/// What `js/listing.ts` sends after it has checked it.
+pub(crate) fn filter(text: &str) -> napi::Result<Filter> {
+    let json: Value = serde_json::from_str(text).map_err(|e| argument(format!("the filter is no JSON: {e}")))?;
+    let text = |name: &str| json[name].as_str().map(str::to_owned);
+    let time = |name: &str| json[name].as_i64();
+    let statuses = json["statuses"].as_array().into_iter().flatten();
+    let statuses = statuses.map(|status| {
+        let status = status.as_str().and_then(Status::parse);
+        status.ok_or_else(|| argument("the filter names a status that is none"))
+    });
+    let tags = json["tags"].as_object().into_iter().flatten();
+    let tags = tags.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+    Ok(Filter {
+        statuses: statuses.collect::<napi::Result<_>>()?,
+        name: text("name"),
+        version: text("version"),
+        tags: tags.collect(),
+        parent_id: text("parentId"),
+        id_prefix: text("idPrefix"),
+        created_after_ms: time("createdAfter"),
+        created_before_ms: time("createdBefore"),
+        completed_before_ms: time("completedBefore"),
+    })
+}
+
+/// The place of a cursor.
+pub(crate) fn place(cursor: &str) -> napi::Result<Place> {
+    let parsed = cursor.split_once('.').and_then(|(at_ms, key)| {
+        Some(Place {
+            at_ms: at_ms.parse().ok()?,
+            key: InstanceKey(key.parse().ok()?),
+        })
+    });
+    parsed.ok_or_else(|| argument("the cursor is not one that a page gave"))
+}
+
+fn cursor(place: Place) -> String {
+    format!("{}.{}", place.at_ms, place.key.0)
+}
+
+pub(crate) fn page_text(page: &ListPage) -> String {
+    let items: Vec<Value> = page.instances.iter().map(status_json).collect();
+    json!({ "items": items, "cursor": page.next.map(cursor) }).to_string()
+}
+
+pub(crate) fn status_json(status: &InstanceStatus) -> Value {
+    json!({
+        "id": status.id,
+        "name": status.name,
+        "version": status.version,
+        "status": status.status.as_str(),
+        "executionId": status.execution.0,
+        "result": status.result,
+        "customStatus": status.custom_status,
+        "customStatusVersion": status.custom_status_version,
+        "createdAt": status.created_at_ms,
+        "updatedAt": status.updated_at_ms,
+        "completedAt": status.completed_at_ms,
+        "parentId": status.parent_id,
+        "tags": status.tags,
+    })
+}
+
+pub(crate) fn history_text(page: &HistoryPage) -> String {
+    let events: Vec<Value> = page.events.iter().map(event_json).collect();
+    json!({
+        "key": page.key.0,
+        "executionId": page.execution.0,
+        "events": events,
+        "isLast": page.is_last,
+    })
+    .to_string()
+}
+
+fn event_json(event: &EventRecord) -> Value {
+    json!({
+        "eventId": event.event_id.0,
+        "timeMs": event.time_ms,
+        "kind": event.kind.as_str(),
+        "refId": event.ref_id.map(|id| id.0),
+        "name": event.name,
+        "payload": event.payload,
+        "meta": event.meta,
+    })
+}
+
+pub(crate) fn stats_text(stats: &StoreStats) -> String {
+    let instances: Map<String, Value> = Status::ALL
+        .iter()
+        .zip(stats.instances)
+        .map(|(status, count)| (status.as_str().to_owned(), count.into()))
+        .collect();
+    json!({
+        "instances": instances,
+        "messages": stats.messages,
+        "tasks": { "waiting": stats.tasks_waiting, "running": stats.tasks_running },
+        "workers": stats.workers,
+        "due": { "instances": stats.due, "overdue": stats.overdue, "oldestMs": stats.oldest_due_ms.unwrap_or(0) },
+    })
+    .to_string()
+}

@@ -1,0 +1,55 @@
+//! How a Postgres store is reached, as the driver says it.
+
+use perdure_provider_postgres::{PostgresOptions, Tls, TlsMode};
+use serde::Deserialize;
+
+/// Options of `PostgresProvider.connect`, complete and checked.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct PostgresSettings {
+    schema: String,
+    pool_size: usize,
+    notify: bool,
+    /// `null`: as the URL says.
+    tls: Option<TlsSettings>,
+    /// Certificates that are believed where neither the URL nor `tls` names any, PEM.
+    default_roots: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct TlsSettings {
+    mode: Mode,
+    roots: Option<String>,
+    cert: Option<String>,
+    key: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Mode {
+    Disable,
+    Require,
+    VerifyFull,
+}
+
+impl From<PostgresSettings> for PostgresOptions {
+    fn from(settings: PostgresSettings) -> Self {
+        Self {
+            schema: settings.schema,
+            pool_size: settings.pool_size,
+            notify: settings.notify,
+            tls: settings.tls.map(|tls| Tls {
+                mode: match tls.mode {
+                    Mode::Disable => TlsMode::Disable,
+                    Mode::Require => TlsMode::Require,
+                    Mode::VerifyFull => TlsMode::VerifyFull,
+                },
+                roots: tls.roots,
+                client: tls.cert.zip(tls.key),
+            }),
+            default_roots: settings.default_roots,
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,446 @@
+//! Lists of instances: in order, filtered, in pages.
+
+use std::collections::BTreeMap;
+
+use perdure_engine::{Event, EventId, EventRecord, Payload};
+use perdure_provider::{
+    Acquire, AfterTurn, Filter, LIST_BYTES_MAX, ListPage, ListRequest, NewInstance, Place, Status, StatusChange,
+    TurnCommit,
+};
+
+use crate::store::{Handle, NAME, START_MS, Store, VERSION, end, instance, suspend, turn};
+
+/// Wide enough for every check that is not about it.
+const WALK_MAX: usize = 1_000;
+
+impl Handle<'_> {
+    async fn list(&self, request: ListRequest) -> ListPage {
+        self.provider.list(request).await.expect("the store answers")
+    }
+
+    async fn listed(&self, filter: Filter) -> Vec<String> {
+        ids(&self.list(all(filter)).await)
+    }
+
+    /// Start an instance so many ms after the first.
+    async fn start_at(&self, offset_ms: i64, new: NewInstance) {
+        let first_event = EventRecord {
+            time_ms: START_MS + offset_ms,
+            ..new.first_event
+        };
+        self.start(NewInstance { first_event, ..new }).await;
+    }
+}
+
+fn all(filter: Filter) -> ListRequest {
+    ListRequest {
+        filter,
+        after: None,
+        limit: 100,
+        walk_max: WALK_MAX,
+    }
+}
+
+fn ids(page: &ListPage) -> Vec<String> {
+    page.instances.iter().map(|status| status.id.clone()).collect()
+}
+
+/// By creation, and by key where that is the same.
+pub async fn brings_the_newest_first(store: &Store) {
+    let store = store.first();
+    assert_eq!(store.list(all(Filter::default())).await, ListPage::default());
+    for (id, offset) in [("a", 5), ("b", 0), ("c", 5), ("d", 9), ("e", -3)] {
+        store.start_at(offset, instance(id)).await;
+    }
+    let page = store.list(all(Filter::default())).await;
+    assert_eq!(ids(&page), ["d", "c", "a", "b", "e"]);
+    assert_eq!(page.next, None);
+}
+
+/// The same that is told of each by its id, with its result.
+pub async fn brings_whole_statuses(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    store
+        .start(NewInstance {
+            tags: Some(r#"{"a":"1"}"#.into()),
+            parent_id: Some("parent".into()),
+            ..instance("ended")
+        })
+        .await;
+    let owned = store.acquire_one(&worker).await;
+    let ending = TurnCommit {
+        custom_status: Some(StatusChange {
+            value: Some("2".into()),
+        }),
+        ..end(&owned, &worker, Some("[1]".into()))
+    };
+    store.commit(ending).await;
+    let owned = store.owned("held", &worker).await;
+    store.commit(suspend(&owned, &worker, "why")).await;
+    store.start(instance("pending")).await;
+    for status in store.list(all(Filter::default())).await.instances {
+        assert_eq!(store.status(&status.id).await, status);
+    }
+}
+
+/// No instance twice and none left out, however small the pages are, also where instances share a time.
+pub async fn goes_on_where_a_page_ended(store: &Store) {
+    let store = store.first();
+    for n in 0..7 {
+        store.start_at(n / 3, instance(&n.to_string())).await;
+    }
+    let expected: Vec<String> = (0..7).rev().map(|n| n.to_string()).collect();
+    for limit in 1..=8 {
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let page = store
+                .list(ListRequest {
+                    after,
+                    limit,
+                    ..all(Filter::default())
+                })
+                .await;
+            assert!(page.instances.len() <= limit);
+            found.extend(ids(&page));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, expected, "in pages of {limit}");
+    }
+}
+
+/// Neither an instance that comes meanwhile nor one that goes moves the others to another page.
+pub async fn is_not_disturbed_between_its_pages(store: &Store) {
+    let store = store.first();
+    for n in 0..4 {
+        store.start_at(n, instance(&n.to_string())).await;
+    }
+    let first = store
+        .list(ListRequest {
+            limit: 2,
+            ..all(Filter::default())
+        })
+        .await;
+    assert_eq!(ids(&first), ["3", "2"]);
+    store.start_at(9, instance("newer")).await;
+    store.terminate("2", None).await;
+    store.delete("2").await;
+    let second = store
+        .list(ListRequest {
+            after: first.next,
+            ..all(Filter::default())
+        })
+        .await;
+    assert_eq!(ids(&second), ["1", "0"]);
+}
+
+/// A page that has looked at enough ends, and the next one goes on behind what it has looked at.
+pub async fn walks_no_further_than_it_may(store: &Store) {
+    let store = store.first();
+    for n in 0..10 {
+        let name = if n == 0 { "rare" } else { NAME };
+        let new = NewInstance {
+            name: name.into(),
+            ..instance(&n.to_string())
+        };
+        store.start_at(n, new).await;
+    }
+    let filter = Filter {
+        name: Some("rare".into()),
+        ..Filter::default()
+    };
+    let (mut after, mut pages) = (None, Vec::new());
+    loop {
+        let page = store
+            .list(ListRequest {
+                after,
+                walk_max: 4,
+                ..all(filter.clone())
+            })
+            .await;
+        pages.push(ids(&page));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, [vec![], vec![], vec!["0".to_owned()]]);
+}
+
+/// A page of large results has few of them.
+pub async fn holds_no_more_than_so_many_bytes(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let large: Payload = Some("x".repeat(LIST_BYTES_MAX / 2 + 1));
+    for n in 0..4 {
+        let owned = store.owned(&n.to_string(), &worker).await;
+        store.commit(end(&owned, &worker, large.clone())).await;
+    }
+    let page = store.list(all(Filter::default())).await;
+    assert_eq!(ids(&page), ["3", "2"]);
+    let rest = store
+        .list(ListRequest {
+            after: page.next,
+            ..all(Filter::default())
+        })
+        .await;
+    assert_eq!((ids(&rest), rest.next), (vec!["1".to_owned(), "0".to_owned()], None));
+}
+
+/// One of several, and all that have not ended.
+pub async fn filters_by_status(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    for (id, status) in [
+        ("completed", Status::Completed),
+        ("failed", Status::Failed),
+        ("cancelled", Status::Cancelled),
+    ] {
+        let owned = store.owned(id, &worker).await;
+        let event = match status {
+            Status::Completed => Event::ExecutionCompleted { output: None },
+            Status::Failed => Event::ExecutionFailed { error: None },
+            _ => Event::ExecutionCancelled { error: None },
+        };
+        let ending = TurnCommit {
+            events: vec![EventRecord::new(EventId(2), START_MS, event)],
+            after: AfterTurn::End { status },
+            ..turn(&owned, &worker)
+        };
+        store.commit(ending).await;
+    }
+    store.start(instance("terminated")).await;
+    store.terminate("terminated", None).await;
+    let owned = store.owned("suspended", &worker).await;
+    store.commit(suspend(&owned, &worker, "why")).await;
+    let owned = store.owned("running", &worker).await;
+    store.commit(turn(&owned, &worker)).await;
+    store.start(instance("pending")).await;
+
+    let of = |statuses: &[Status]| Filter {
+        statuses: statuses.to_vec(),
+        ..Filter::default()
+    };
+    for status in Status::ALL {
+        assert_eq!(store.listed(of(&[status])).await, [status.as_str().to_lowercase()]);
+    }
+    use Status::{Failed, Pending, Running, Suspended, Terminated};
+    for (statuses, expected) in [
+        (
+            &[Pending, Running, Suspended][..],
+            &["pending", "running", "suspended"][..],
+        ),
+        (&[Suspended, Pending], &["pending", "suspended"]),
+        (&[Suspended, Terminated, Failed], &["suspended", "terminated", "failed"]),
+    ] {
+        assert_eq!(store.listed(of(statuses)).await, expected);
+    }
+}
+
+/// What is asked for is compared as it stands: no letter stands for another one, and none for any.
+pub async fn filters_by_each_condition(store: &Store) {
+    let store = store.first();
+    let tags = |text: &str| Some(text.to_owned());
+    let of = |id: &str| NewInstance {
+        name: "other".into(),
+        version: "2.0.0".into(),
+        tags: tags(r#"{"team":"b"}"#),
+        parent_id: Some("q".into()),
+        ..instance(id)
+    };
+    store.start_at(0, instance("Order%1")).await;
+    store.start_at(1, of("order_1")).await;
+    let new = NewInstance {
+        name: "other".into(),
+        ..of("order_2")
+    };
+    store
+        .start_at(
+            2,
+            NewInstance {
+                version: VERSION.into(),
+                tags: tags(r#"{"é\"":"\u0000","team":"a"}"#),
+                parent_id: Some("p".into()),
+                ..new
+            },
+        )
+        .await;
+    store
+        .start_at(
+            3,
+            NewInstance {
+                tags: tags("no tags"),
+                ..instance("orderX1")
+            },
+        )
+        .await;
+
+    let text = |text: &str| Some(text.to_owned());
+    let tagged = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
+    let any = Filter::default;
+    let cases: [(Filter, &[&str]); 15] = [
+        (
+            Filter {
+                name: text("other"),
+                ..any()
+            },
+            &["order_2", "order_1"],
+        ),
+        (
+            Filter {
+                name: text("OTHER"),
+                ..any()
+            },
+            &[],
+        ),
+        (
+            Filter {
+                version: text("2.0.0"),
+                ..any()
+            },
+            &["order_1"],
+        ),
+        (
+            Filter {
+                parent_id: text("p"),
+                ..any()
+            },
+            &["order_2"],
+        ),
+        (
+            Filter {
+                id_prefix: text("order"),
+                ..any()
+            },
+            &["orderX1", "order_2", "order_1"],
+        ),
+        (
+            Filter {
+                id_prefix: text("order_"),
+                ..any()
+            },
+            &["order_2", "order_1"],
+        ),
+        (
+            Filter {
+                id_prefix: text("Order%"),
+                ..any()
+            },
+            &["Order%1"],
+        ),
+        (
+            Filter {
+                id_prefix: text(""),
+                ..any()
+            },
+            &["orderX1", "order_2", "order_1", "Order%1"],
+        ),
+        (
+            Filter {
+                tags: tagged("team", "a"),
+                ..any()
+            },
+            &["order_2"],
+        ),
+        (
+            Filter {
+                tags: tagged("é\"", "\0"),
+                ..any()
+            },
+            &["order_2"],
+        ),
+        (
+            Filter {
+                created_after_ms: Some(START_MS + 1),
+                ..any()
+            },
+            &["orderX1", "order_2"],
+        ),
+        (
+            Filter {
+                created_before_ms: Some(START_MS + 1),
+                ..any()
+            },
+            &["Order%1"],
+        ),
+        (
+            Filter {
+                created_after_ms: Some(START_MS),
+                created_before_ms: Some(START_MS + 3),
+                ..any()
+            },
+            &["order_2", "order_1"],
+        ),
+        (
+            Filter {
+                completed_before_ms: Some(i64::MAX),
+                ..any()
+            },
+            &[],
+        ),
+        (
+            Filter {
+                name: text("other"),
+                version: text(VERSION),
+                tags: tagged("team", "a"),
+                id_prefix: text("order"),
+                ..any()
+            },
+            &["order_2"],
+        ),
+    ];
+    for (filter, expected) in cases {
+        assert_eq!(store.listed(filter.clone()).await, expected, "{filter:?}");
+    }
+}
+
+/// Its parent may be gone: what it was called is known.
+pub async fn finds_the_children_of_what_is_gone(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let of = |id: &str| NewInstance {
+        parent_id: Some("parent".into()),
+        ..instance(id)
+    };
+    store.start(instance("parent")).await;
+    store.start(of("child")).await;
+    store.terminate("parent", None).await;
+    store.delete("parent").await;
+    let filter = Filter {
+        parent_id: Some("parent".into()),
+        ..Filter::default()
+    };
+    assert_eq!(store.listed(filter).await, ["child"]);
+    let registered = vec![(NAME.to_owned(), VERSION.to_owned())];
+    let acquired = store
+        .request(Acquire {
+            worker,
+            registered,
+            limit: 10,
+            history_page: 100,
+            message_page: 100,
+        })
+        .await;
+    assert_eq!(acquired.instances.len(), 1, "it goes on");
+}
+
+/// A place is a position in the order, whoever is there or not.
+pub async fn begins_at_any_place(store: &Store) {
+    let store = store.first();
+    for n in 0..3 {
+        store.start_at(n, instance(&n.to_string())).await;
+    }
+    let after = |at_ms, key| ListRequest {
+        after: Some(Place {
+            at_ms,
+            key: perdure_provider::InstanceKey(key),
+        }),
+        ..all(Filter::default())
+    };
+    assert_eq!(ids(&store.list(after(START_MS + 1, i64::MIN)).await), ["0"]);
+    assert_eq!(ids(&store.list(after(START_MS + 1, i64::MAX)).await), ["1", "0"]);
+    assert_eq!(ids(&store.list(after(i64::MIN, 0)).await), Vec::<String>::new());
+}

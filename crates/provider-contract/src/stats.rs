@@ -1,0 +1,100 @@
+//! How much a store holds.
+
+use perdure_provider::{Filter, OVERDUE_MS, Status, StoreStats};
+
+use crate::store::{Handle, LEASE_MS, Store, end, event, instance, release, suspend, turn};
+
+async fn stats(store: Handle<'_>) -> StoreStats {
+    store.provider.stats().await.expect("the store answers")
+}
+
+/// Nothing in it.
+pub async fn of_an_empty_store_are_nothing(store: &Store) {
+    assert_eq!(stats(store.first()).await, StoreStats::default());
+}
+
+/// As many as a list of them has.
+pub async fn count_instances_by_status(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    for n in 0..3 {
+        let owned = store.owned(&format!("ended {n}"), &worker).await;
+        store.commit(end(&owned, &worker, None)).await;
+    }
+    for n in 0..2 {
+        let owned = store.owned(&format!("held {n}"), &worker).await;
+        store.commit(suspend(&owned, &worker, "why")).await;
+    }
+    let owned = store.owned("running", &worker).await;
+    store.commit(turn(&owned, &worker)).await;
+    let owned = store.owned("sleeping", &worker).await;
+    store.commit(release(&owned, &worker, Some(i64::MAX))).await;
+    let owned = store.owned("waiting", &worker).await;
+    store.commit(release(&owned, &worker, None)).await;
+    store.owned("acquired", &worker).await;
+    store.start(instance("pending")).await;
+    store.start(instance("terminated")).await;
+    store.terminate("terminated", None).await;
+
+    let found = stats(store).await;
+    for (status, count) in Status::ALL.into_iter().zip(found.instances) {
+        let filter = Filter {
+            statuses: vec![status],
+            ..Filter::default()
+        };
+        let request = perdure_provider::ListRequest {
+            filter,
+            after: None,
+            limit: 100,
+            walk_max: 100,
+        };
+        let page = store.provider.list(request).await.expect("the store answers");
+        assert_eq!(count, page.instances.len() as u64, "{status}");
+    }
+    assert_eq!(found.instances.iter().sum::<u64>(), 11);
+}
+
+/// Of whichever instance.
+pub async fn count_messages_that_wait(store: &Store) {
+    let store = store.first();
+    for id in ["a", "b"] {
+        store.start(instance(id)).await;
+        store.deliver(id, event("go", "1")).await;
+    }
+    store.deliver("a", event("go", "2")).await;
+    assert_eq!(stats(store).await.messages, 3);
+    store.terminate("a", None).await;
+    assert_eq!(stats(store).await.messages, 1);
+}
+
+/// Those whose lease goes on, by the store's clock.
+pub async fn count_workers_that_are_alive(store: &Store) {
+    let store = store.first();
+    store.worker("v").await;
+    store
+        .clock
+        .advance(i64::try_from(LEASE_MS).expect("a lease is short") - 1);
+    store.worker("w").await;
+    assert_eq!(stats(store).await.workers, 2);
+    store.clock.advance(1);
+    assert_eq!(stats(store).await.workers, 1);
+}
+
+/// Due, and for how long.
+pub async fn tell_of_what_is_due(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("later", &worker).await;
+    store.commit(release(&owned, &worker, Some(store.now_ms() + 100))).await;
+    store.owned("owned", &worker).await;
+    let due = |stats: StoreStats| (stats.due, stats.overdue, stats.oldest_due_ms);
+    assert_eq!(due(stats(store).await), (0, 0, None));
+    store.start(instance("now")).await;
+    assert_eq!(due(stats(store).await), (1, 0, Some(0)));
+    store.clock.advance(100);
+    assert_eq!(due(stats(store).await), (2, 0, Some(100)));
+    store.clock.advance(OVERDUE_MS - 100);
+    assert_eq!(due(stats(store).await), (2, 0, Some(OVERDUE_MS.unsigned_abs())));
+    store.clock.advance(1);
+    assert_eq!(due(stats(store).await), (2, 1, Some(OVERDUE_MS.unsigned_abs() + 1)));
+}

@@ -1,0 +1,157 @@
+//! Instances that are held from outside, whoever owns them.
+
+use perdure_provider::{Epoch, InstanceKey, Outcome, Status, TurnCommit, WorkerId};
+
+use crate::store::{
+    Handle, START_MS, Store, custom_status, end, event, instance, release, scheduled, suspend, suspend_unfit, turn,
+};
+
+/// Suspend instance `a`, and look at what it is then.
+async fn held(store: Handle<'_>, key: InstanceKey, epoch: Epoch, owner: Option<WorkerId>) {
+    store.clock.advance(3);
+    let before = store.status("a").await;
+    assert_eq!(
+        store.suspend("a", "held").await,
+        Outcome::Suspended { key, epoch, owner }
+    );
+    let status = store.status("a").await;
+    assert_eq!(
+        (
+            status.status,
+            status.result.as_deref(),
+            status.updated_at_ms,
+            status.completed_at_ms
+        ),
+        (Status::Suspended, Some("held"), store.now_ms(), None)
+    );
+    assert_eq!(
+        (status.custom_status, status.custom_status_version),
+        (before.custom_status, before.custom_status_version)
+    );
+    store.clock.advance(1_000_000);
+    let next = store.worker("next").await;
+    store.assert_nothing_due(&next).await;
+}
+
+/// One that never ran is as it was started once it goes on.
+pub async fn holds_a_pending_instance(store: &Store) {
+    let store = store.first();
+    let key = store.start(instance("a")).await;
+    held(store, key, Epoch(0), None).await;
+    assert_eq!(store.resume("a").await, Outcome::Resumed);
+    assert_eq!(store.status("a").await.status, Status::Pending);
+    let worker = store.worker("w").await;
+    assert!(store.acquire_one(&worker).await.fresh);
+}
+
+/// What its owner still sends comes too late (P7), before and after the resume, also when it is its owner again (P3).
+pub async fn holds_an_owned_instance_and_fences_off_its_owner(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    let first = TurnCommit {
+        events: vec![scheduled(2)],
+        custom_status: custom_status("1"),
+        ..turn(&owned, &worker)
+    };
+    store.commit(first).await;
+    held(store, owned.key, owned.epoch, Some(worker.clone())).await;
+    let late = || TurnCommit {
+        next_event_id: perdure_engine::EventId(3),
+        ..turn(&owned, &worker)
+    };
+    assert_eq!(store.turn(late()).await, Outcome::Fenced);
+    assert_eq!(store.provider.release_worker(&worker).await, Ok(0));
+    store.worker("w").await;
+    assert_eq!(store.resume("a").await, Outcome::Resumed);
+    assert_eq!(store.status("a").await.status, Status::Running);
+    assert_eq!(store.turn(late()).await, Outcome::Fenced);
+    let again = store.acquire_one(&worker).await;
+    assert!(again.epoch > owned.epoch && !again.fresh);
+    assert_eq!(store.turn(late()).await, Outcome::Fenced);
+    store.commit(turn(&again, &worker)).await;
+}
+
+/// Its time passes, and it is due when it goes on.
+pub async fn holds_a_sleeping_instance(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    store.commit(release(&owned, &worker, Some(START_MS + 100))).await;
+    held(store, owned.key, owned.epoch, None).await;
+    store.resume("a").await;
+    store.acquire_one(&worker).await;
+}
+
+/// They come with it when it goes on, and wake nobody before.
+pub async fn lets_messages_wait(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    store.deliver("a", event("go", "1")).await;
+    store.suspend("a", "held").await;
+    store.deliver("a", event("go", "2")).await;
+    store.assert_nothing_due(&worker).await;
+    assert_eq!(store.messages(owned.key).await.len(), 2);
+    store.resume("a").await;
+    assert_eq!(store.acquire_one(&worker).await.messages.messages.len(), 2);
+}
+
+/// With the report of whoever held it first; and what other code may let go on still does.
+pub async fn changes_no_suspended_instance(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    for id in ["a", "unfit"] {
+        let owned = store.owned(id, &worker).await;
+        let turn = if id == "a" {
+            suspend(&owned, &worker, "first")
+        } else {
+            suspend_unfit(&owned, &worker, "old")
+        };
+        store.commit(turn).await;
+        let before = store.status(id).await;
+        store.clock.advance(3);
+        let (key, epoch, owner) = (owned.key, owned.epoch, None);
+        assert_eq!(
+            store.suspend(id, "second").await,
+            Outcome::Suspended { key, epoch, owner }
+        );
+        assert_eq!(store.status(id).await, before);
+    }
+    assert_eq!(store.resume_unfit("new", None, 100).await.len(), 1);
+}
+
+/// One that is held goes on when somebody says so, and not with other code.
+pub async fn outlasts_other_code(store: &Store) {
+    let store = store.first();
+    store.start(instance("a")).await;
+    store.suspend("a", "held").await;
+    assert_eq!(store.resume_unfit("new", None, 100).await, []);
+    assert_eq!(store.status("a").await.status, Status::Suspended);
+}
+
+/// An end is for good (P6).
+pub async fn changes_no_ended_instance(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    assert_eq!(store.suspend("a", "held").await, Outcome::NotFound);
+    let owned = store.owned("a", &worker).await;
+    store.commit(end(&owned, &worker, Some("1".into()))).await;
+    let before = store.status("a").await;
+    let status = Status::Completed;
+    assert_eq!(store.suspend("a", "held").await, Outcome::Ended { status });
+    assert_eq!(store.status("a").await, before);
+}
+
+/// At once, without its report.
+pub async fn leaves_it_to_be_terminated(store: &Store) {
+    let store = store.first();
+    store.start(instance("a")).await;
+    store.suspend("a", "held").await;
+    store.terminate("a", Some("2".into())).await;
+    let status = store.status("a").await;
+    assert_eq!(
+        (status.status, status.result.as_deref()),
+        (Status::Terminated, Some("2"))
+    );
+}

@@ -1,0 +1,399 @@
+//! What speaks against an instance, and its suspension because of that (P7, P14).
+
+use perdure_engine::EventId;
+use perdure_provider::{
+    AcquiredInstance, Convict, GiveBack, GivenBack, Outcome, REST_MS, Status, Suspicion, TakenOver, Trial, TrialStep,
+    TurnCommit, WorkerId, Write,
+};
+
+use crate::store::{Handle, LEASE_MS, NAME, Store, VERSION, instance, release, scheduled, turn};
+
+const REPORT: &str = "it took them down";
+
+impl Handle<'_> {
+    async fn trial(&self, instance: &AcquiredInstance, worker: &WorkerId) -> Outcome {
+        self.try_it(instance, worker, TrialStep::Alone).await
+    }
+
+    async fn try_it(&self, instance: &AcquiredInstance, worker: &WorkerId, step: TrialStep) -> Outcome {
+        self.write(Write::Trial(Trial {
+            step,
+            key: instance.key,
+            worker: worker.clone(),
+            epoch: instance.epoch,
+        }))
+        .await
+    }
+
+    async fn dies(&self, worker: &WorkerId) -> Vec<Convict> {
+        let TakenOver { workers, convicts } = self
+            .provider
+            .take_over_worker(worker, REPORT)
+            .await
+            .expect("the store answers");
+        assert_eq!(workers, std::slice::from_ref(worker));
+        convicts
+    }
+
+    async fn give_back(&self, request: GiveBack) -> GivenBack {
+        self.provider.give_back(request).await.expect("the store answers")
+    }
+
+    /// The one instance that is due once all have rested.
+    async fn rested(&self, worker: &WorkerId) -> AcquiredInstance {
+        self.clock.advance(10 * REST_MS);
+        self.acquire_one(worker).await
+    }
+
+    /// Let the worker of an instance die so often, on trial or not.
+    async fn die(&self, times: u32, on_trial: bool) -> Vec<Convict> {
+        for time in 1..=times {
+            let worker = self.worker(&format!("dies {on_trial} {time}")).await;
+            let owned = self.rested(&worker).await;
+            if on_trial {
+                assert_eq!(self.trial(&owned, &worker).await, Outcome::Noted);
+            }
+            let convicts = self.dies(&worker).await;
+            if time == times {
+                return convicts;
+            }
+            assert_eq!(convicts, []);
+        }
+        Vec::new()
+    }
+
+    async fn suspicion(&self) -> Suspicion {
+        let worker = self.worker("looks").await;
+        let suspicion = self.rested(&worker).await.suspicion;
+        self.provider.release_worker(&worker).await.expect("it leaves");
+        suspicion
+    }
+}
+
+fn all_of(worker: &WorkerId) -> GiveBack {
+    GiveBack {
+        worker: worker.clone(),
+        stalled: None,
+        kept: Vec::new(),
+        kept_tasks: Vec::new(),
+        report: REPORT.into(),
+    }
+}
+
+fn convict(id: &str) -> Convict {
+    Convict {
+        id: id.into(),
+        name: NAME.into(),
+        version: VERSION.into(),
+        execution: 1,
+    }
+}
+
+/// However many workers are killed under an instance that waits.
+pub async fn of_a_death_is_no_evidence(store: &Store) {
+    let store = store.first();
+    store.start(instance("a")).await;
+    assert_eq!(store.suspicion().await, Suspicion(0), "a release in order says nothing");
+    store.die(1, false).await;
+    assert_eq!(store.suspicion().await, Suspicion(1));
+    assert_eq!(store.die(10, false).await, []);
+    assert_eq!(store.suspicion().await, Suspicion::SUSPECT);
+    assert_eq!(store.status("a").await.status, Status::Pending);
+}
+
+/// With the report, and it goes no further.
+pub async fn of_a_death_on_trial_suspends_in_the_end(store: &Store) {
+    let store = store.first();
+    store.start(instance("a")).await;
+    store.die(2, false).await;
+    assert_eq!(store.die(3, true).await, [convict("a")]);
+    let status = store.status("a").await;
+    assert_eq!(
+        (status.status, status.result.as_deref()),
+        (Status::Suspended, Some(REPORT))
+    );
+    store.clock.advance(1_000_000);
+    store.assert_nothing_due(&store.worker("next").await).await;
+}
+
+/// Any of them may be what it died of. One that is acquitted is as it was before.
+pub async fn of_a_death_on_trial_with_others_is_no_evidence(store: &Store) {
+    let store = store.first();
+    store.start(instance("a")).await;
+    store.die(2, false).await;
+    for _ in 0..5 {
+        let worker = store.worker("w").await;
+        let owned = store.rested(&worker).await;
+        store.try_it(&owned, &worker, TrialStep::WithOthers).await;
+        assert_eq!(store.dies(&worker).await, []);
+        assert_eq!(store.suspicion().await, Suspicion::ACCUSED);
+    }
+    let worker = store.worker("w").await;
+    let owned = store.rested(&worker).await;
+    store.try_it(&owned, &worker, TrialStep::Alone).await;
+    store.try_it(&owned, &worker, TrialStep::End).await;
+    store.provider.release_worker(&worker).await.expect("it leaves");
+    assert_eq!(store.suspicion().await, Suspicion::SUSPECT);
+    store.die(1, true).await;
+    let evidence = store.suspicion().await;
+    assert!(evidence > Suspicion::ACCUSED);
+    let worker = store.worker("w").await;
+    let owned = store.rested(&worker).await;
+    store.try_it(&owned, &worker, TrialStep::Alone).await;
+    store.try_it(&owned, &worker, TrialStep::End).await;
+    store.provider.release_worker(&worker).await.expect("it leaves");
+    assert_eq!(store.suspicion().await, evidence, "what is evidence stays");
+}
+
+/// With the report, and it goes no further.
+pub async fn of_a_stall_suspends_in_the_end(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    store.start(instance("a")).await;
+    for time in 1..=3 {
+        let owned = store.rested(&worker).await;
+        let given = store
+            .give_back(GiveBack {
+                stalled: Some((owned.key, owned.epoch)),
+                ..all_of(&worker)
+            })
+            .await;
+        assert_eq!(given.instances, [(owned.key, owned.epoch)]);
+        assert_eq!(given.convict, (time == 3).then(|| convict("a")));
+        assert_eq!(store.turn(turn(&owned, &worker)).await, Outcome::Fenced);
+    }
+    let status = store.status("a").await;
+    assert_eq!(
+        (status.status, status.result.as_deref()),
+        (Status::Suspended, Some(REPORT))
+    );
+    store.clock.advance(1_000_000);
+    store.assert_nothing_due(&store.worker("next").await).await;
+}
+
+/// All in one step, whoever finds it.
+pub async fn is_of_an_expired_worker_as_of_a_dead_one(store: &Store) {
+    let store = store.first();
+    store.start(instance("a")).await;
+    store.die(2, false).await;
+    store.die(2, true).await;
+    let worker = store.worker("expires").await;
+    let owned = store.rested(&worker).await;
+    store.trial(&owned, &worker).await;
+    store.clock.advance(LEASE_MS as i64);
+    let taken_over = store.provider.take_over_expired_workers(REPORT).await;
+    assert_eq!(
+        taken_over,
+        Ok(TakenOver {
+            workers: vec![worker],
+            convicts: vec![convict("a")]
+        })
+    );
+    assert_eq!(store.status("a").await.status, Status::Suspended);
+}
+
+/// It appends an event. One that does not leaves all as it was.
+pub async fn ends_with_a_turn_that_gets_on(store: &Store) {
+    let store = store.first();
+    store.start(instance("a")).await;
+    store.die(4, false).await;
+    let worker = store.worker("w").await;
+    let owned = store.rested(&worker).await;
+    store.trial(&owned, &worker).await;
+    store.commit(turn(&owned, &worker)).await;
+    store.provider.release_worker(&worker).await.expect("it leaves");
+    assert_eq!(store.suspicion().await, Suspicion::SUSPECT);
+    for is_released in [false, true] {
+        store.die(2, false).await;
+        let worker = store.worker("w").await;
+        let owned = store.rested(&worker).await;
+        assert!(owned.suspicion.is_suspect());
+        let base = if is_released {
+            release(&owned, &worker, Some(0))
+        } else {
+            turn(&owned, &worker)
+        };
+        store
+            .commit(TurnCommit {
+                events: vec![scheduled(owned.next_event_id.0)],
+                ..base
+            })
+            .await;
+        store.provider.release_worker(&worker).await.expect("it leaves");
+        assert_eq!(store.suspicion().await, Suspicion(0));
+    }
+}
+
+/// Whoever resumes it has seen why.
+pub async fn ends_with_a_resume(store: &Store) {
+    let store = store.first();
+    store.start(instance("a")).await;
+    store.die(2, false).await;
+    store.die(3, true).await;
+    assert_eq!(store.resume("a").await, Outcome::Resumed);
+    assert_eq!(store.suspicion().await, Suspicion(0));
+}
+
+/// Others come first, when there is evidence.
+pub async fn lets_an_instance_rest(store: &Store) {
+    let store = store.first();
+    store.start(instance("a")).await;
+    store.die(2, false).await;
+    let (worker, next) = (store.worker("w").await, store.worker("next").await);
+    let owned = store.acquire_one(&worker).await;
+    store.trial(&owned, &worker).await;
+    store.dies(&worker).await;
+    store.assert_nothing_due(&next).await;
+    store.clock.advance(REST_MS - 1);
+    store.assert_nothing_due(&next).await;
+    store.clock.advance(1);
+    store.acquire_one(&next).await;
+}
+
+/// What happens later is no evidence. A turn alone does not end it.
+pub async fn a_trial_ends_when_that_is_said(store: &Store) {
+    let store = store.first();
+    store.start(instance("a")).await;
+    store.die(2, false).await;
+    for _ in 0..5 {
+        let worker = store.worker("w").await;
+        let owned = store.rested(&worker).await;
+        store.trial(&owned, &worker).await;
+        store.commit(turn(&owned, &worker)).await;
+        assert_eq!(store.try_it(&owned, &worker, TrialStep::End).await, Outcome::Noted);
+        assert_eq!(store.dies(&worker).await, []);
+    }
+    assert_eq!(store.suspicion().await, Suspicion::SUSPECT);
+    let worker = store.worker("w").await;
+    let owned = store.rested(&worker).await;
+    store.trial(&owned, &worker).await;
+    store.commit(turn(&owned, &worker)).await;
+    store.dies(&worker).await;
+    assert!(store.suspicion().await.is_accused());
+}
+
+/// The next one has announced nothing.
+pub async fn a_trial_ends_with_its_owner(store: &Store) {
+    let store = store.first();
+    store.start(instance("a")).await;
+    store.die(2, false).await;
+    let worker = store.worker("w").await;
+    let owned = store.acquire_one(&worker).await;
+    store.trial(&owned, &worker).await;
+    store.provider.release_worker(&worker).await.expect("it leaves");
+    store.die(1, false).await;
+    let worker = store.worker("w").await;
+    let owned = store.acquire_one(&worker).await;
+    store.trial(&owned, &worker).await;
+    store.suspend("a", "why").await;
+    store.resume("a").await;
+    store.die(5, false).await;
+    assert_eq!(store.suspicion().await, Suspicion::SUSPECT);
+}
+
+/// As its turns are (P2).
+pub async fn a_trial_of_another_owner_is_kept_off(store: &Store) {
+    let store = store.first();
+    let (worker, other) = (store.worker("w").await, store.worker("other").await);
+    let owned = store.owned("a", &worker).await;
+    assert_eq!(store.trial(&owned, &other).await, Outcome::Fenced);
+    store.provider.release_worker(&worker).await.expect("it leaves");
+    assert_eq!(store.trial(&owned, &worker).await, Outcome::Fenced);
+    let again = store.acquire_one(&other).await;
+    assert_eq!(store.trial(&owned, &other).await, Outcome::Fenced, "an earlier epoch");
+    assert_eq!(store.trial(&again, &other).await, Outcome::Noted);
+}
+
+/// The worker stays, and what it keeps stays its own.
+pub async fn giving_back_keeps_what_it_names(store: &Store) {
+    let store = store.first();
+    let (worker, next) = (store.worker("w").await, store.worker("next").await);
+    let kept = store.owned("kept", &worker).await;
+    let given = store.owned("given", &worker).await;
+    let back = store
+        .give_back(GiveBack {
+            kept: vec![kept.key],
+            ..all_of(&worker)
+        })
+        .await;
+    assert_eq!(
+        back,
+        GivenBack {
+            instances: vec![(given.key, given.epoch)],
+            convict: None
+        }
+    );
+    let taken = store.acquire_one(&next).await;
+    assert_eq!((taken.id.as_str(), taken.suspicion), ("given", Suspicion(0)));
+    store.commit(turn(&kept, &worker)).await;
+    assert!(matches!(
+        store.provider.renew_worker(&worker, LEASE_MS).await,
+        Ok(Some(_))
+    ));
+}
+
+/// Also when it acquires the instance again.
+pub async fn giving_back_fences_off_the_former_owner(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    store.give_back(all_of(&worker)).await;
+    assert_eq!(store.turn(turn(&owned, &worker)).await, Outcome::Fenced);
+    let again = store.acquire_one(&worker).await;
+    assert!(again.epoch > owned.epoch);
+    assert_eq!(store.turn(turn(&owned, &worker)).await, Outcome::Fenced);
+    store.commit(turn(&again, &worker)).await;
+}
+
+/// Nor of another epoch.
+pub async fn giving_back_names_nothing_that_is_not_its_own(store: &Store) {
+    let store = store.first();
+    let (worker, other) = (store.worker("w").await, store.worker("other").await);
+    let owned = store.owned("a", &worker).await;
+    let request = GiveBack {
+        stalled: Some((owned.key, owned.epoch)),
+        ..all_of(&other)
+    };
+    assert_eq!(store.give_back(request.clone()).await, GivenBack::default());
+    store.give_back(all_of(&worker)).await;
+    let again = store.acquire_one(&other).await;
+    let request = GiveBack {
+        kept: vec![again.key],
+        ..request
+    };
+    assert_eq!(store.give_back(request).await, GivenBack::default());
+    store.commit(turn(&again, &other)).await;
+}
+
+/// But those that it keeps.
+pub async fn gives_back_tasks(store: &Store) {
+    let store = store.first();
+    let (worker, helper) = (store.worker("w").await, store.worker("helper").await);
+    store.offered(&worker, 3).await;
+    let taken = store.tasks(&helper, 10).await.tasks;
+    let next = store.worker("next").await;
+    store
+        .give_back(GiveBack {
+            kept_tasks: vec![taken[0].task],
+            ..all_of(&helper)
+        })
+        .await;
+    let again = store.take_one(&next).await;
+    assert_eq!(again.task, taken[1].task);
+    assert_eq!(store.provider.tasks_of(&helper).await, Ok(vec![taken[0].task]));
+    assert_eq!(again.task.scheduled, EventId(3));
+}
+
+/// They may be what takes its workers down. A message that comes meanwhile changes nothing.
+pub async fn asks_nothing_of_the_rows_of_an_instance(store: &Store) {
+    let store = store.first();
+    store.start(instance("a")).await;
+    store.die(2, false).await;
+    store.die(2, true).await;
+    store.deliver("a", crate::store::event("go", "1")).await;
+    assert_eq!(store.die(1, true).await, [convict("a")]);
+    store.deliver("a", crate::store::event("go", "2")).await;
+    assert_eq!(store.status("a").await.status, Status::Suspended);
+    assert!(matches!(store.terminate("a", None).await, Outcome::Terminated { .. }));
+    assert_eq!(store.status("a").await.status, Status::Terminated);
+}

@@ -1,0 +1,255 @@
+//! Messages as their readers find them (P5).
+//!
+//! A worker reads what became visible since it last read: the messages of transactions that its last snapshot did not see, whatever
+//! their numbers. A position is that snapshot; within a sweep of several pages also the snapshot of its first page, at which the sweep
+//! ends, and the place of the last message that was read. It holds for the server that gave it, until that is started again: numbers of
+//! transactions that were lost with a server are given to others after it. (Snapshots as values:
+//! <https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-PG-SNAPSHOT>.)
+
+use perdure_engine::{Mailbox, Message, MessageBody, MessageSeq};
+use perdure_provider::{Inbox, InboxPosition, InstanceKey, MessagePage, WorkerId, kept_mailbox};
+use tokio_postgres::Row;
+
+use crate::connection::Connection;
+use crate::error::Failure;
+use crate::params::P;
+use crate::rows::{integer, message, number};
+use crate::text::encode;
+
+macro_rules! messages_where {
+    ($which:literal) => {
+        concat!(
+            "SELECT seq, kind, name, payload, execution, ref_id FROM {schema}.messages WHERE instance_key = $1 AND ",
+            $which
+        )
+    };
+}
+
+/// What wakes an instance is told besides what waits in its mailboxes; each range of the index is read for itself.
+const NO_MAIL: &str = concat!(
+    messages_where!("kind < 'Event'"),
+    " UNION ALL ",
+    messages_where!("kind > 'Event' AND kind < 'Queue'"),
+    " UNION ALL ",
+    messages_where!("kind > 'Queue'")
+);
+
+const OF_MAILBOX: &str = messages_where!(
+    "kind = $2 AND hashtextextended(name, 0) = hashtextextended($3, 0) AND name = $3 ORDER BY seq LIMIT $4"
+);
+
+macro_rules! inbox_where {
+    ($from:literal, $which:literal) => {
+        concat!(
+            "SELECT m.*, s.now, s.started FROM (
+               SELECT pg_current_snapshot()::text AS now, extract(epoch FROM pg_postmaster_start_time())::text AS started) s
+             LEFT JOIN LATERAL (
+               SELECT m.seq, m.kind, m.name, m.payload, m.execution, m.ref_id, m.instance_key, m.xid::text
+               FROM ",
+            $from,
+            " WHERE ",
+            $which,
+            " ORDER BY m.xid, m.instance_key, m.seq LIMIT $2) m ON true"
+        )
+    };
+}
+
+/// The whole inbox, of a worker that has read nothing.
+const ALL: &str = inbox_where!(
+    "{schema}.instances i JOIN {schema}.messages m ON m.instance_key = i.key",
+    "i.owner = $1"
+);
+
+/// Walks over the messages of late, whoever they are for: there are few, because a worker is told when it gets some.
+const SINCE: &str = inbox_where!(
+    "{schema}.messages m JOIN {schema}.instances i ON i.key = m.instance_key AND (i.owner = $1) IS TRUE",
+    "m.xid >= pg_snapshot_xmin($3::text::pg_snapshot) AND NOT pg_visible_in_snapshot(m.xid, $3::text::pg_snapshot)"
+);
+
+const SWEEP: &str = inbox_where!(
+    "{schema}.messages m JOIN {schema}.instances i ON i.key = m.instance_key AND (i.owner = $1) IS TRUE",
+    "m.xid >= pg_snapshot_xmin($3::text::pg_snapshot) AND NOT pg_visible_in_snapshot(m.xid, $3::text::pg_snapshot)
+     AND pg_visible_in_snapshot(m.xid, $4::text::pg_snapshot)
+     AND (m.xid, m.instance_key, m.seq) > ($5::text::xid8, $6::bigint, $7::bigint)"
+);
+
+/// The snapshot that sees nothing.
+const NOTHING: &str = "1:1:";
+
+/// A position, taken apart: the start of the server, the snapshot, and the rest of a sweep.
+struct Sweep<'p> {
+    started: &'p str,
+    since: &'p str,
+    /// Where it ends, and the last message that was read.
+    rest: Option<(&'p str, &'p str, i64, i64)>,
+}
+
+impl<'p> Sweep<'p> {
+    fn of(position: &'p InboxPosition) -> Option<Self> {
+        let mut parts = position.0.split(' ');
+        let started = parts.next()?;
+        let since = parts.next()?;
+        let rest = (|| {
+            Some((
+                parts.next()?,
+                parts.next()?,
+                parts.next()?.parse().ok()?,
+                parts.next()?.parse().ok()?,
+            ))
+        })();
+        Some(Self { started, since, rest })
+    }
+}
+
+/// Up to `limit` messages for instances that the worker owns.
+pub(crate) async fn of_worker(
+    connection: &Connection,
+    worker: &WorkerId,
+    since: &InboxPosition,
+    limit: usize,
+) -> Result<Inbox, Failure> {
+    let mut sweep = Sweep::of(since);
+    let mut rows = read_rows(connection, worker, sweep.as_ref(), limit).await?;
+    let mut started = started(&rows)?;
+    if sweep.take_if(|sweep| sweep.started != started).is_some() {
+        rows = read_rows(connection, worker, None, limit).await?;
+        started = self::started(&rows)?;
+    }
+    let mut messages = Vec::new();
+    let mut last = None;
+    // Without a message there is one row, which tells the snapshot.
+    for row in &rows {
+        if let Some(seq) = row.try_get::<_, Option<i64>>(0)? {
+            let (key, xid): (i64, &str) = (row.try_get(6)?, row.try_get(7)?);
+            last = Some(format!("{xid} {key} {seq}"));
+            messages.push((InstanceKey(key), read(row)?));
+        }
+    }
+    let now: &str = rows
+        .first()
+        .ok_or_else(|| Failure::internal("an inbox without a snapshot"))?
+        .try_get(8)?;
+    let until = match &sweep {
+        Some(Sweep {
+            rest: Some((until, ..)),
+            ..
+        }) => until,
+        _ => now,
+    };
+    let more = messages.len() == limit;
+    let position = match last.filter(|_| more) {
+        Some(last) => {
+            let since = sweep.as_ref().map_or(NOTHING, |sweep| sweep.since);
+            format!("{started} {since} {until} {last}")
+        }
+        None => format!("{started} {until}"),
+    };
+    Ok(Inbox {
+        messages,
+        position: InboxPosition(position),
+        more,
+    })
+}
+
+async fn read_rows(
+    connection: &Connection,
+    worker: &WorkerId,
+    sweep: Option<&Sweep<'_>>,
+    limit: usize,
+) -> Result<Vec<Row>, Failure> {
+    let (owner, limit) = (P::Text(&worker.0), P::Int(integer(limit as u64)));
+    match sweep {
+        None => connection.query(ALL, &[owner, limit]).await,
+        Some(Sweep { since, rest: None, .. }) => connection.query(SINCE, &[owner, limit, P::Text(since)]).await,
+        Some(Sweep {
+            since,
+            rest: Some((until, xid, key, seq)),
+            ..
+        }) => {
+            let params = [
+                owner,
+                limit,
+                P::Text(since),
+                P::Text(until),
+                P::Text(xid),
+                P::Int(*key),
+                P::Int(*seq),
+            ];
+            connection.query(SWEEP, &params).await
+        }
+    }
+}
+
+/// When the server was started that answered.
+fn started(rows: &[Row]) -> Result<String, Failure> {
+    let row = rows
+        .first()
+        .ok_or_else(|| Failure::internal("an inbox without a snapshot"))?;
+    Ok(row.try_get(9)?)
+}
+
+fn read(row: &Row) -> Result<Result<Message, MessageSeq>, Failure> {
+    match message(row) {
+        Err(failure) if failure.is_undecodable() => Ok(Err(MessageSeq(number(row, 0)?))),
+        read => Ok(Ok(read?)),
+    }
+}
+
+/// Up to `limit` messages that wait for an instance, of these mailboxes or of any, and all that are no mail. On a connection that
+/// shows one moment.
+pub(crate) async fn of_instance(
+    connection: &Connection,
+    key: InstanceKey,
+    mailboxes: Option<&[Mailbox]>,
+    limit: usize,
+) -> Result<MessagePage, Failure> {
+    let (key, some) = (P::Int(key.0), P::Int(integer(limit as u64).saturating_add(1)));
+    let mut messages = Vec::new();
+    match mailboxes {
+        None => {
+            let rows = connection
+                .query(messages_where!("true ORDER BY seq LIMIT $2"), &[key, some])
+                .await?;
+            add(&rows, &mut messages)?;
+        }
+        Some(mailboxes) => {
+            for mailbox in mailboxes {
+                let (kind, name) = kept_mailbox(mailbox);
+                let name = encode(name);
+                let rows = connection
+                    .query(OF_MAILBOX, &[key, P::Text(kind), P::Text(&name), some])
+                    .await?;
+                add(&rows, &mut messages)?;
+            }
+            messages.sort_unstable_by_key(|message| message.seq);
+        }
+    }
+    let is_all = mailboxes.is_none() && messages.len() <= limit;
+    let mut more_up_to = None;
+    if !is_all {
+        messages.truncate(limit);
+        messages.retain(|message| matches!(message.body, MessageBody::Mail { .. }));
+        add(&connection.query(NO_MAIL, &[key]).await?, &mut messages)?;
+        messages.sort_unstable_by_key(|message| message.seq);
+        let row = connection
+            .query_one(
+                "SELECT unread, (SELECT max(seq) FROM {schema}.messages WHERE instance_key = $1) FROM {schema}.instances WHERE key = $1",
+                &[key],
+            )
+            .await?;
+        if number(&row, 0)? > messages.len() as u64 {
+            more_up_to = row
+                .try_get::<_, Option<i64>>(1)?
+                .and_then(|last| u64::try_from(last).ok())
+                .map(MessageSeq);
+        }
+    }
+    Ok(MessagePage { messages, more_up_to })
+}
+
+fn add(rows: &[Row], messages: &mut Vec<Message>) -> Result<(), Failure> {
+    for row in rows {
+        messages.push(message(row)?);
+    }
+    Ok(())
+}

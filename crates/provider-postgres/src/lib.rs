@@ -1,0 +1,42 @@
+//! Perdure's store in a schema of a Postgres database: `perdure_provider::Provider` over `tokio-postgres`.
+//!
+//! Owns the tables (`migrations/`), the connections and what is said on them. It knows nothing of orchestrations or of napi. The
+//! invariants P1 to P14 that comments cite are those of `perdure_provider`.
+//!
+//! - One task writes. Whatever waits becomes one transaction, and is answered when that is durable (`writer.rs`); its statements take
+//!   arrays and are sent together (`write/`). Other processes write at the same time: rows are locked in one order (`write/lock.rs`), and
+//!   what became of a transaction whose answer was lost is told by its mark (`session.rs`, `marks.rs`).
+//! - Everything else takes a connection of the pool for as long as it lasts.
+//! - What other processes did is heard on a connection of its own, and looked for once a second (`wake.rs`).
+//! - All times that are compared are the server's clock's (P9).
+//! - It has a thread of its own, on which all of that runs and every answer is given.
+
+mod acquire;
+mod connection;
+mod deletion;
+mod error;
+mod history;
+mod inbox;
+mod listing;
+mod marks;
+mod options;
+mod params;
+mod provider;
+mod rows;
+mod schema;
+mod session;
+mod stats;
+mod status;
+mod suspicion;
+mod tasks;
+mod text;
+mod time;
+mod tls;
+mod url;
+mod wake;
+mod worker;
+mod write;
+mod writer;
+
+pub use options::{DEFAULT_POOL_SIZE, DEFAULT_SCHEMA, PostgresOptions, Tls, TlsMode};
+pub use provider::PostgresProvider;

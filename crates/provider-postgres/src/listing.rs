@@ -1,0 +1,143 @@
+//! Lists of instances, the newest first.
+//!
+//! An index gives the order; the filter is asked of each row that the walk comes by, in SQL but for the tags, which are not parsed there.
+//! Where it asks for instances that have not ended, the walk goes over these alone. What matches is read after that, in one go and no
+//! more than a page may hold.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use perdure_provider::{Filter, InstanceKey, InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, Place, Status};
+use tokio_postgres::Row;
+
+use crate::connection::Connection;
+use crate::error::Failure;
+use crate::params::P;
+use crate::rows::{integer, number, optional_text};
+use crate::status;
+use crate::text::encode;
+
+/// Every condition of a filter but its tags, as parameters 1 to 8 on a row of instances named `i`.
+macro_rules! matches {
+    () => {
+        "(cardinality($1::text[]) = 0 OR i.status = ANY ($1)) AND (cardinality($2::text[]) = 0 OR i.name = ANY ($2))
+      AND (cardinality($3::text[]) = 0 OR i.version = ANY ($3)) AND (cardinality($4::text[]) = 0 OR coalesce(i.parent_id = ANY ($4), false))
+      AND starts_with(i.id, $5::text) AND ($6::bigint IS NULL OR i.created_at > $6) AND ($7::bigint IS NULL OR i.created_at < $7)
+      AND ($8::bigint IS NULL OR coalesce(i.completed_at < $8, false))"
+    };
+}
+pub(crate) use matches;
+
+macro_rules! walk {
+    ($which:literal) => {
+        concat!(
+            "SELECT i.key, i.created_at, ",
+            matches!(),
+            ", i.tags, coalesce(octet_length(i.custom_status), 0) + coalesce(octet_length(h.payload), octet_length(i.report), 0)::bigint
+    FROM (SELECT * FROM {schema}.instances WHERE ",
+            $which,
+            "(created_at, key) < ($9::bigint, $10::bigint) AND ($6 IS NULL OR created_at > $6)
+      ORDER BY created_at DESC, key DESC LIMIT $11) i
+    LEFT JOIN {schema}.history h ON i.completed_at IS NOT NULL
+      AND h.instance_key = i.key AND h.execution = i.execution AND h.event_id = i.next_event_id - 1
+    ORDER BY i.created_at DESC, i.key DESC"
+        )
+    };
+}
+
+fn walk_of(filter: &Filter) -> &'static str {
+    match &filter.statuses[..] {
+        [Status::Suspended] => walk!("status = 'Suspended' AND "),
+        [_, ..] if !filter.statuses.iter().any(|status| status.is_terminal()) => walk!("completed_at IS NULL AND "),
+        _ => walk!(""),
+    }
+}
+
+/// The parameters of [`matches!`], but for the tags.
+pub(crate) struct Conditions<'f> {
+    statuses: Vec<&'static str>,
+    texts: [Vec<Cow<'f, str>>; 3],
+    prefix: Cow<'f, str>,
+    times: [Option<i64>; 3],
+    filter: &'f Filter,
+}
+
+impl<'f> Conditions<'f> {
+    pub(crate) fn of(filter: &'f Filter) -> Self {
+        let text = |text: &'f Option<String>| text.iter().map(|text| encode(text)).collect();
+        Self {
+            statuses: filter.statuses.iter().map(|status| status.as_str()).collect(),
+            texts: [text(&filter.name), text(&filter.version), text(&filter.parent_id)],
+            prefix: encode(filter.id_prefix.as_deref().unwrap_or_default()),
+            times: [
+                filter.created_after_ms,
+                filter.created_before_ms,
+                filter.completed_before_ms,
+            ],
+            filter,
+        }
+    }
+
+    pub(crate) fn params(&self) -> [P<'_>; 8] {
+        let [name, version, parent_id] = &self.texts;
+        let [created_after, created_before, completed_before] = self.times;
+        [
+            P::Names(&self.statuses),
+            P::Texts(name),
+            P::Texts(version),
+            P::Texts(parent_id),
+            P::Text(&self.prefix),
+            P::MaybeInt(created_after),
+            P::MaybeInt(created_before),
+            P::MaybeInt(completed_before),
+        ]
+    }
+
+    /// Whether a row matches: what [`matches!`] said of it, and its tags.
+    pub(crate) fn hold(&self, row: &Row, said: usize, tags: usize) -> Result<bool, Failure> {
+        Ok(row.try_get(said)? && self.filter.has_tags(optional_text(row, tags)?.as_deref()))
+    }
+}
+
+/// A page, on a connection that shows one moment.
+pub(crate) async fn list(connection: &Connection, request: &ListRequest) -> Result<ListPage, Failure> {
+    let ListRequest {
+        filter,
+        limit,
+        walk_max,
+        ..
+    } = request;
+    let conditions = Conditions::of(filter);
+    let mut last = request.first_place();
+    let place = [
+        P::Int(last.at_ms),
+        P::Int(last.key.0),
+        P::Int(integer(*walk_max as u64).saturating_add(1)),
+    ];
+    let rows = connection
+        .query(walk_of(filter), &[&conditions.params()[..], &place].concat())
+        .await?;
+    let mut keys = Vec::new();
+    let (mut bytes, mut next) = (0, None);
+    for (walked, row) in rows.iter().enumerate() {
+        if keys.len() >= *limit || walked >= *walk_max || bytes > LIST_BYTES_MAX as u64 {
+            next = Some(last);
+            break;
+        }
+        last = Place {
+            at_ms: row.try_get(1)?,
+            key: InstanceKey(row.try_get(0)?),
+        };
+        if conditions.hold(row, 2, 3)? {
+            bytes += number(row, 4)?;
+            keys.push(last.key);
+        }
+    }
+    let found = status::of(connection, &keys.iter().map(|key| key.0).collect::<Vec<_>>()).await?;
+    let mut found: BTreeMap<InstanceKey, InstanceStatus> =
+        found.into_iter().map(|status| (status.key, status)).collect();
+    Ok(ListPage {
+        instances: keys.iter().filter_map(|key| found.remove(key)).collect(),
+        next,
+    })
+}

@@ -1,0 +1,433 @@
+//! The provider: hands batches to the writing task and everything else to connections of the pool, and closes both.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
+use perdure_provider::{
+    Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox, InboxPosition,
+    InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Provider, ProviderError,
+    ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ResumeUnfit, StoreStats,
+    TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
+};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
+
+use crate::connection::{Connection, Connections};
+use crate::error::Failure;
+use crate::options::{BATCH_WRITES_MAX, PostgresOptions};
+use crate::session::{self, Session, Work, read_only, transaction};
+use crate::wake::Waker;
+use crate::writer::{self, Batch};
+use crate::{acquire, deletion, history, inbox, listing, schema, stats, status, suspicion, tasks, worker, write};
+
+/// Perdure's store in a schema of a Postgres database.
+pub struct PostgresProvider {
+    connections: Arc<Connections>,
+    waker: Arc<Waker>,
+    queue: Mutex<Option<UnboundedSender<Batch>>>,
+    closed: AtomicBool,
+    /// Turns true when the writing task has ended.
+    ended: watch::Receiver<bool>,
+    /// `None` only while it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl PostgresProvider {
+    /// Connect to the store in a schema; it is made if it is not there, its database is not.
+    ///
+    /// The URL is libpq's: `postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=/path`.
+    ///
+    /// # Errors
+    ///
+    /// `CannotOpen`, `NotADatabase` and `SchemaVersion` say what is wrong with the URL, the rights or with what is there, which is left
+    /// as it is. `Busy` and `Io` may pass. No error shows the password.
+    pub async fn connect(url: &str, options: PostgresOptions) -> Result<Self, ProviderError> {
+        let name = |failure: Failure| failure.named("");
+        let connections = Connections::new(url, &options).map_err(name)?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("perdure-postgres")
+            .enable_all()
+            .build()
+            .map_err(|error| name(Failure::Found(ProviderErrorKind::Busy, error.to_string())))?;
+        let connections = Arc::new(connections);
+        let waker = Waker::new(Arc::clone(&connections), uuid::Uuid::new_v4().simple().to_string());
+        let (queue, queued) = unbounded_channel();
+        let (end, ended) = watch::channel(false);
+        let provider = Self {
+            queue: Mutex::new(Some(queue)),
+            connections: Arc::clone(&connections),
+            waker: Arc::clone(&waker),
+            closed: AtomicBool::new(false),
+            ended,
+            runtime: Some(runtime),
+        };
+        provider.run(migrate(Arc::clone(&connections))).await?;
+        let runtime = provider.runtime();
+        runtime.spawn(Arc::clone(&waker).run());
+        runtime.spawn(async move {
+            writer::run(connections, waker, queued).await;
+            end.send_replace(true);
+        });
+        Ok(provider)
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.runtime
+            .as_ref()
+            .expect("it is there until the provider is dropped")
+    }
+
+    /// Do something on the provider's thread. It goes on to its end when the caller does not wait for it.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    ) -> Result<T, ProviderError> {
+        let location = &self.connections.location;
+        if self.closed.load(Ordering::Acquire) {
+            return Err(self.refused());
+        }
+        match self.runtime().spawn(work).await {
+            Ok(result) => result.map_err(|failure| failure.named(location)),
+            Err(_) => Err(Failure::internal("an operation panicked").named(location)),
+        }
+    }
+
+    async fn write<T, F>(&self, work: F) -> Result<T, ProviderError>
+    where
+        T: Send + 'static,
+        F: for<'t> Fn(&'t Session<'t>) -> Work<'t, T> + Send + Sync + 'static,
+    {
+        let connections = Arc::clone(&self.connections);
+        self.run(async move { transaction(&connections, work).await }).await
+    }
+
+    async fn read<T, F>(&self, work: F) -> Result<T, ProviderError>
+    where
+        T: Send + 'static,
+        F: for<'t> Fn(&'t Connection) -> Work<'t, T> + Send + Sync + 'static,
+    {
+        let connections = Arc::clone(&self.connections);
+        self.run(async move {
+            let connection = connections.get().await?;
+            work(&connection).await
+        })
+        .await
+    }
+
+    fn refused(&self) -> ProviderError {
+        Failure::Found(ProviderErrorKind::Closed, String::new()).named(&self.connections.location)
+    }
+}
+
+async fn migrate(connections: Arc<Connections>) -> Result<(), Failure> {
+    let connection = connections.get().await?;
+    schema::migrate(connection.client(), &connections.schema).await?;
+    session::forget_old_marks(&connection).await
+}
+
+#[async_trait]
+impl Provider for PostgresProvider {
+    fn info(&self) -> ProviderInfo {
+        ProviderInfo {
+            kind: "postgres",
+            location: self.connections.location.clone(),
+            // One: while it is written the next one gathers, and it is handed over by the answer to the first.
+            concurrent_commits: 1,
+            batch_max: BATCH_WRITES_MAX,
+        }
+    }
+
+    fn commit(&self, batch: Arc<Vec<Write>>, done: CommitDone) {
+        let batch = Batch { writes: batch, done };
+        let refused = match &*self.queue.lock() {
+            Some(queue) => queue.send(batch).err().map(|unsent| unsent.0),
+            None => Some(batch),
+        };
+        if let Some(batch) = refused {
+            // The caller may hold a lock that its `done` takes.
+            let error = self.refused();
+            self.runtime()
+                .spawn(async move { writer::answer_with(batch, Err(error)) });
+        }
+    }
+
+    fn on_foreign_change(&self, listener: ChangeListener) {
+        self.waker.add_listener(listener);
+    }
+
+    async fn register_worker(&self, worker: NewWorker) -> Result<i64, ProviderError> {
+        self.waker.add_worker(&worker.id);
+        self.write(move |session| {
+            let worker = worker.clone();
+            Box::pin(async move { worker::register(session, &worker).await })
+        })
+        .await
+    }
+
+    async fn renew_worker(&self, worker: &WorkerId, lease_ms: u64) -> Result<Option<i64>, ProviderError> {
+        let worker = worker.clone();
+        self.write(move |session| {
+            let worker = worker.clone();
+            Box::pin(async move { worker::renew(session, &worker, lease_ms).await })
+        })
+        .await
+    }
+
+    async fn workers(&self) -> Result<Vec<Worker>, ProviderError> {
+        self.read(|connection| Box::pin(worker::all(connection))).await
+    }
+
+    async fn release_worker(&self, worker: &WorkerId) -> Result<u64, ProviderError> {
+        let released = {
+            let worker = worker.clone();
+            self.write(move |session| {
+                let worker = worker.clone();
+                Box::pin(async move { worker::release(session, &worker).await })
+            })
+            .await?
+        };
+        self.waker.remove_worker(worker);
+        self.released(false);
+        Ok(released)
+    }
+
+    async fn take_over_worker(&self, worker: &WorkerId, report: &str) -> Result<TakenOver, ProviderError> {
+        let gone: (WorkerId, Arc<str>) = (worker.clone(), report.into());
+        let taken = self
+            .write(move |session| {
+                let (worker, report) = gone.clone();
+                Box::pin(async move { worker::take_over(session, &worker, &report).await })
+            })
+            .await?;
+        self.released(!taken.convicts.is_empty());
+        Ok(taken)
+    }
+
+    async fn give_back(&self, request: GiveBack) -> Result<GivenBack, ProviderError> {
+        let request = Arc::new(request);
+        let given = self
+            .write(move |session| {
+                let request = Arc::clone(&request);
+                Box::pin(async move { suspicion::give_back(session, &request).await })
+            })
+            .await?;
+        self.released(given.convict.is_some());
+        Ok(given)
+    }
+
+    async fn take_over_expired_workers(&self, report: &str) -> Result<TakenOver, ProviderError> {
+        // Most often there is none, which needs no transaction.
+        if !self
+            .read(|connection| Box::pin(worker::any_expired(connection)))
+            .await?
+        {
+            return Ok(TakenOver::default());
+        }
+        let report: Arc<str> = report.into();
+        let taken = self
+            .write(move |session| {
+                let report = Arc::clone(&report);
+                Box::pin(async move { worker::take_over_expired(session, &report).await })
+            })
+            .await?;
+        if !taken.workers.is_empty() {
+            self.released(!taken.convicts.is_empty());
+        }
+        Ok(taken)
+    }
+
+    async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
+        let request = Arc::new(request);
+        let asked = Arc::clone(&request);
+        let looked = self.read(move |connection| {
+            let request = Arc::clone(&asked);
+            Box::pin(async move { acquire::look(connection, &request).await })
+        });
+        // Most often nothing is due, which needs no transaction.
+        if let Some(nothing) = looked.await? {
+            return Ok(nothing);
+        }
+        self.write(move |session| {
+            let request = Arc::clone(&request);
+            Box::pin(async move { acquire::acquire(session, &request).await })
+        })
+        .await
+    }
+
+    async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
+        // Most often there is none, which needs no transaction.
+        if request.limit == 0 || !self.read(|connection| Box::pin(tasks::any_wait(connection))).await? {
+            return Ok(AcquiredTasks::default());
+        }
+        let request = Arc::new(request);
+        self.write(move |session| {
+            let request = Arc::clone(&request);
+            Box::pin(async move { tasks::acquire(session, &request).await })
+        })
+        .await
+    }
+
+    async fn know_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
+        self.write(move |session| {
+            let names = names.clone();
+            Box::pin(async move { tasks::know(session, &names).await })
+        })
+        .await
+    }
+
+    async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError> {
+        let worker = worker.clone();
+        self.read(move |connection| {
+            let worker = worker.clone();
+            Box::pin(async move { tasks::of_worker(connection, &worker).await })
+        })
+        .await
+    }
+
+    async fn resume_unfit(&self, request: ResumeUnfit) -> Result<Vec<Unfit>, ProviderError> {
+        let resumed = self
+            .write(move |session| {
+                let request = request.clone();
+                Box::pin(async move { write::resume_unfit(session, &request).await })
+            })
+            .await?;
+        if !resumed.is_empty() {
+            self.waker.tell(Change {
+                work: true,
+                statuses: true,
+                ..Change::default()
+            });
+        }
+        Ok(resumed)
+    }
+
+    async fn read_history(
+        &self,
+        key: InstanceKey,
+        execution: ExecutionId,
+        from: EventId,
+        limit: usize,
+    ) -> Result<Vec<EventRecord>, ProviderError> {
+        self.read(move |connection| Box::pin(history::read(connection, key, execution, from, limit)))
+            .await
+    }
+
+    async fn read_inbox(&self, worker: &WorkerId, since: &InboxPosition, limit: usize) -> Result<Inbox, ProviderError> {
+        let (worker, since) = (worker.clone(), since.clone());
+        self.read(move |connection| {
+            let (worker, since) = (worker.clone(), since.clone());
+            Box::pin(async move { inbox::of_worker(connection, &worker, &since, limit).await })
+        })
+        .await
+    }
+
+    async fn read_messages(
+        &self,
+        key: InstanceKey,
+        mailboxes: Option<Vec<Mailbox>>,
+        limit: usize,
+    ) -> Result<MessagePage, ProviderError> {
+        let connections = Arc::clone(&self.connections);
+        let read = async move {
+            read_only(&connections, |connection| {
+                let mailboxes = mailboxes.clone();
+                Box::pin(async move { inbox::of_instance(connection, key, mailboxes.as_deref(), limit).await })
+            })
+            .await
+        };
+        self.run(read).await
+    }
+
+    async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {
+        self.read(move |connection| {
+            let ids = ids.clone();
+            Box::pin(async move { status::statuses(connection, &ids).await })
+        })
+        .await
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage, ProviderError> {
+        let connections = Arc::clone(&self.connections);
+        self.run(async move {
+            read_only(&connections, |connection| {
+                let request = request.clone();
+                Box::pin(async move { listing::list(connection, &request).await })
+            })
+            .await
+        })
+        .await
+    }
+
+    async fn prune(&self, request: PruneRequest) -> Result<Pruned, ProviderError> {
+        let pruned = self
+            .write(move |session| {
+                let request = request.clone();
+                Box::pin(async move { deletion::prune(session, &request).await })
+            })
+            .await?;
+        if pruned.deleted > 0 {
+            self.waker.tell(Change {
+                statuses: true,
+                ..Change::default()
+            });
+        }
+        Ok(pruned)
+    }
+
+    async fn prune_executions(&self, request: PruneExecutions) -> Result<PrunedExecutions, ProviderError> {
+        self.write(move |session| {
+            let request = request.clone();
+            Box::pin(async move { deletion::prune_executions(session, &request).await })
+        })
+        .await
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<bool, ProviderError> {
+        // Most often there is nothing, which needs no transaction.
+        if !self.read(|connection| Box::pin(deletion::any_left(connection))).await? {
+            return Ok(false);
+        }
+        self.write(move |session| Box::pin(deletion::sweep(session, limit)))
+            .await
+    }
+
+    async fn stats(&self) -> Result<StoreStats, ProviderError> {
+        self.read(|connection| Box::pin(stats::of_store(connection))).await
+    }
+
+    async fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        drop(self.queue.lock().take());
+        let mut ended = self.ended.clone();
+        // An error says that the task is gone without having said so: it has ended all the same.
+        let _ = ended.wait_for(|ended| *ended).await;
+        self.connections.close();
+    }
+}
+
+impl PostgresProvider {
+    /// Instances and tasks of a worker are due, for others, and some of them may be suspended instead.
+    fn released(&self, statuses: bool) {
+        self.waker.tell(Change {
+            work: true,
+            tasks: true,
+            statuses,
+            ..Change::default()
+        });
+    }
+}
+
+impl Drop for PostgresProvider {
+    fn drop(&mut self) {
+        self.connections.close();
+        if let Some(runtime) = self.runtime.take() {
+            // It may be dropped anywhere, also where nobody may wait.
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Whose schema it is, which version it has, and how it comes to the newest.
+
+use perdure_provider::ProviderErrorKind as Kind;
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+
+use crate::error::Failure;
+
+/// Migrations; the one at place n brings version n to version n + 1.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_first.sql")];
+
+/// Longest name that Postgres does not cut, bytes.
+const NAME_MAX: usize = 63;
+
+const fn newest() -> u32 {
+    MIGRATIONS.len() as u32
+}
+
+/// Refuse a name that Postgres would cut or keep for itself.
+pub(crate) fn check_name(schema: &str) -> Result<(), Failure> {
+    let refuse = |what: &str| {
+        Err(Failure::Found(
+            Kind::CannotOpen,
+            format!("the name of its schema {what}"),
+        ))
+    };
+    if schema.is_empty() || schema.len() > NAME_MAX {
+        return refuse("has to have 1 to 63 bytes");
+    }
+    if schema.contains('\0') {
+        return refuse("holds NUL");
+    }
+    if schema.starts_with("pg_") {
+        return refuse("begins with 'pg_', which Postgres keeps for itself");
+    }
+    Ok(())
+}
+
+/// The name as it stands in statements.
+pub(crate) fn quoted(schema: &str) -> String {
+    format!("\"{}\"", schema.replace('"', "\"\""))
+}
+
+/// A text of SQL with the quoted schema in its places.
+pub(crate) fn fill_in(sql: &str, schema: &str) -> String {
+    let keys = format!("'{}.instances_keys'", schema.replace('\'', "''"));
+    sql.replace("{keys}", &keys).replace("{schema}", schema)
+}
+
+/// Bring a schema to the newest version, once: of several processes one migrates, and the others find it done.
+pub(crate) async fn migrate(client: &Client, schema: &str) -> Result<(), Failure> {
+    if version(client, schema).await? == newest() {
+        return Ok(());
+    }
+    client
+        .batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+        .await?;
+    let migrated = bring_forward(client, schema).await;
+    let end = if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    let ended = client.batch_execute(end).await;
+    migrated?;
+    ended?;
+    Ok(())
+}
+
+async fn bring_forward(client: &Client, schema: &str) -> Result<(), Failure> {
+    // A lock of the transaction: a pooler may give the next one another connection.
+    let name = format!("perdure {schema}");
+    client
+        .query_typed(
+            "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))",
+            &[(&name, Type::TEXT)],
+        )
+        .await?;
+    let found = version(client, schema).await?;
+    if found == newest() {
+        return Ok(());
+    }
+    let mut steps = String::new();
+    if found == 0 {
+        if !finds(client, SCHEMA, schema).await? {
+            steps.push_str(&format!("CREATE SCHEMA {schema};\n"));
+        }
+        steps.push_str(&format!("CREATE TABLE {schema}.schema_version (version integer NOT NULL);\nINSERT INTO {schema}.schema_version VALUES (0);\n"));
+    }
+    for migration in &MIGRATIONS[found as usize..] {
+        steps.push_str(&fill_in(migration, schema));
+    }
+    steps.push_str(&format!("UPDATE {schema}.schema_version SET version = {};", newest()));
+    client.batch_execute(&steps).await.map_err(|error| match error.code() {
+        Some(state) if *state == SqlState::DUPLICATE_TABLE => Failure::Found(
+            Kind::NotADatabase,
+            format!("the schema {schema} has tables of something else. It was left as it is; choose another schema."),
+        ),
+        _ => error.into(),
+    })
+}
+
+/// Whether the catalogue has a row. Functions such as `to_regclass` answer from a cache of the connection, which a lock does not refresh;
+/// a query sees what was committed before it.
+async fn finds(client: &Client, sql: &str, schema: &str) -> Result<bool, Failure> {
+    let rows = client.query_typed(sql, &[(&schema, Type::TEXT)]).await?;
+    Ok(!rows.is_empty())
+}
+
+const SCHEMA: &str = "SELECT FROM pg_catalog.pg_namespace WHERE '\"' || replace(nspname, '\"', '\"\"') || '\"' = $1";
+
+const VERSION: &str = "SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+  WHERE c.relname = 'schema_version' AND '\"' || replace(n.nspname, '\"', '\"\"') || '\"' = $1";
+
+/// The version of a schema; 0: there is none yet. An error for one that this Perdure does not know.
+async fn version(client: &Client, schema: &str) -> Result<u32, Failure> {
+    if !finds(client, VERSION, schema).await? {
+        return Ok(0);
+    }
+    let rows = client
+        .query_typed(&format!("SELECT version FROM {schema}.schema_version"), &[])
+        .await?;
+    let [row] = &rows[..] else {
+        return Err(Failure::corrupt("its table schema_version has not one row"));
+    };
+    let version: i32 = row.try_get(0)?;
+    let found = u32::try_from(version).map_err(|_| Failure::corrupt(format!("its schema has version {version}")))?;
+    let supported = newest();
+    if found > supported {
+        return Err(Failure::Found(
+            Kind::SchemaVersion { found, supported },
+            format!(
+                "its schema has version {found}, this Perdure knows versions up to {supported}. Use a newer Perdure."
+            ),
+        ));
+    }
+    Ok(found)
+}

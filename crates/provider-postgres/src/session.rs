@@ -1,0 +1,198 @@
+//! Transactions.
+//!
+//! - The first statement of a transaction leaves a mark: a number in a row that no other transaction of this time writes. When the
+//!   answer to COMMIT is lost, the row tells what became of it, and nothing is ever written a second time on a guess. (The server's own
+//!   numbers would not do: one that was lost in a crash is given to another transaction after it.)
+//! - The instances that a transaction changes are locked before they are looked at, in order of keys; what follows sees all that was
+//!   committed before it had the locks.
+//! - A transaction that the server took back because of another one is tried again.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio_postgres::Row;
+
+use crate::connection::{Ask, Connection, Connections, in_time};
+use crate::error::Failure;
+use crate::marks::Mark;
+use crate::options::{MARKS_KEPT, OUTCOME_EVERY, TRANSACTION_ATTEMPTS};
+use crate::params::P;
+
+/// What is done in a transaction.
+pub(crate) type Work<'t, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 't>>;
+
+/// An open transaction.
+pub(crate) struct Session<'c> {
+    connection: &'c Connection,
+    clock_ms: Option<i64>,
+}
+
+impl Session<'_> {
+    pub(crate) fn connection(&self) -> &Connection {
+        self.connection
+    }
+
+    /// The store's clock as a parameter of a statement: nothing where it is the server's (P9).
+    pub(crate) fn now(&self) -> P<'static> {
+        P::MaybeInt(self.clock_ms)
+    }
+
+    pub(crate) async fn query(&self, written: &'static str, params: &[P<'_>]) -> Result<Vec<Row>, Failure> {
+        self.connection.query(written, params).await
+    }
+
+    /// Run what is to be run, if anything is.
+    pub(crate) async fn run(&self, ask: Option<&Ask<'_>>) -> Result<Vec<Row>, Failure> {
+        match ask {
+            Some(ask) => self.query(ask.written, &ask.params).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    pub(crate) async fn query_one(&self, written: &'static str, params: &[P<'_>]) -> Result<Row, Failure> {
+        self.connection.query_one(written, params).await
+    }
+
+    pub(crate) async fn query_optional(&self, written: &'static str, params: &[P<'_>]) -> Result<Option<Row>, Failure> {
+        Ok(self.query(written, params).await?.into_iter().next())
+    }
+}
+
+/// Do something in a transaction. An error means that nothing of it is in the store.
+pub(crate) async fn transaction<T>(
+    connections: &Arc<Connections>,
+    work: impl for<'t> Fn(&'t Session<'t>) -> Work<'t, T>,
+) -> Result<T, Failure> {
+    let mut attempt = 1;
+    loop {
+        let mut connection = connections.get().await?;
+        match attempt_once(&mut connection, &work).await {
+            Err(failure)
+                if attempt < TRANSACTION_ATTEMPTS && (failure.is_conflict() || failure.is_stale_statement()) =>
+            {
+                attempt += 1;
+            }
+            result => return result,
+        }
+    }
+}
+
+async fn attempt_once<T>(
+    connection: &mut Connection,
+    work: &impl for<'t> Fn(&'t Session<'t>) -> Work<'t, T>,
+) -> Result<T, Failure> {
+    let from = Arc::clone(&connection.from);
+    let mark = from.marks.take();
+    let begin = from.begin();
+    let (begun, marked, result) = {
+        let session = Session {
+            clock_ms: from.clock_ms(),
+            connection,
+        };
+        // Sent in this order, without waiting for the answer in between.
+        tokio::join!(biased; simply(connection, &begin), leave(connection, &mark), work(&session))
+    };
+    // Whatever failed after it failed because of that.
+    if let Err(failure) = begun {
+        connection.give_up();
+        return Err(failure);
+    }
+    let has_number = marked.is_ok();
+    let result = match marked.and(result) {
+        Ok(value) => commit(connection, &mark).await.map(|()| value),
+        Err(failure) => {
+            if simply(connection, "ROLLBACK").await.is_err() {
+                connection.give_up();
+            }
+            Err(failure)
+        }
+    };
+    if has_number {
+        from.count_transaction();
+    }
+    from.marks.give_back(mark);
+    result
+}
+
+async fn simply(connection: &Connection, sql: &str) -> Result<(), Failure> {
+    in_time(async { Ok(connection.client().batch_execute(sql).await?) }).await
+}
+
+async fn leave(connection: &Connection, mark: &Mark) -> Result<(), Failure> {
+    connection
+        .query(
+            "INSERT INTO {schema}.marks (slot, number, time) VALUES ($1, $2, {now})
+             ON CONFLICT (slot) DO UPDATE SET number = excluded.number, time = excluded.time",
+            &[P::Text(&mark.slot), P::Int(mark.number)],
+        )
+        .await?;
+    Ok(())
+}
+
+async fn commit(connection: &mut Connection, mark: &Mark) -> Result<(), Failure> {
+    let Err(failure) = simply(connection, "COMMIT").await else {
+        return Ok(());
+    };
+    if failure.is_conflict() {
+        return Err(failure);
+    }
+    connection.give_up();
+    if was_committed(&Arc::clone(&connection.from), mark).await? {
+        Ok(())
+    } else {
+        Err(failure)
+    }
+}
+
+/// Whether a transaction passed whose COMMIT was not answered. Asked until the server says. It waits for the transaction to end, which
+/// holds the row, also where that is to be the first to write it.
+async fn was_committed(connections: &Arc<Connections>, mark: &Mark) -> Result<bool, Failure> {
+    loop {
+        let asked = async {
+            let connection = connections.get().await?;
+            let row = connection
+                .query_one(
+                    "INSERT INTO {schema}.marks AS m (slot, number, time) VALUES ($1, 0, {now})
+                     ON CONFLICT (slot) DO UPDATE SET time = excluded.time RETURNING m.number",
+                    &[P::Text(&mark.slot)],
+                )
+                .await?;
+            Ok::<i64, Failure>(row.try_get(0)?)
+        };
+        match asked.await {
+            Ok(number) => return Ok(number == mark.number),
+            Err(failure) if connections.is_closed() => return Err(failure),
+            Err(_) => {}
+        }
+        crate::time::sleep(OUTCOME_EVERY).await;
+    }
+}
+
+/// Read at one moment.
+pub(crate) async fn read_only<T>(
+    connections: &Arc<Connections>,
+    work: impl for<'t> Fn(&'t Connection) -> Work<'t, T>,
+) -> Result<T, Failure> {
+    let mut connection = connections.get().await?;
+    let (begun, result) = tokio::join!(
+        biased;
+        simply(&connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+        work(&connection),
+    );
+    let ended = simply(&connection, "COMMIT").await;
+    if begun.is_err() || ended.is_err() {
+        connection.give_up();
+    }
+    begun?;
+    result
+}
+
+/// Processes that are gone have left theirs.
+pub(crate) async fn forget_old_marks(connection: &Connection) -> Result<(), Failure> {
+    let kept_ms = i64::try_from(MARKS_KEPT.as_millis()).unwrap_or(i64::MAX);
+    connection
+        .query("DELETE FROM {schema}.marks WHERE time < {now} - $1", &[P::Int(kept_ms)])
+        .await?;
+    Ok(())
+}

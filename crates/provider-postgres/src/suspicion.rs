@@ -1,0 +1,117 @@
+//! What speaks against instances (P14): a worker died that owned them, or a turn of one held up its worker's thread.
+
+use perdure_provider::{Convict, Epoch, GiveBack, GivenBack, InstanceKey, REST_MS, Suspicion, WorkerId};
+use tokio_postgres::Row;
+
+use crate::error::Failure;
+use crate::params::P;
+use crate::rows::{integer, number, text};
+use crate::session::Session;
+use crate::text::encode;
+
+/// Clear the owner of some instances; `next` is what speaks against them from now on, where that changes. Parameters: 1 now, 2 the report, 3
+/// what is enough, 4 how far it goes without evidence, 5 the rest for each piece of it, 6 the owner.
+macro_rules! release {
+    ($next:literal, $which:literal) => {
+        concat!(
+            "UPDATE {schema}.instances i SET owner = NULL, on_trial = 0, suspicion = coalesce(s.next, i.suspicion),
+  wake_at = CASE WHEN s.next >= $3 THEN NULL ELSE coalesce($1, {now}) + greatest(0, s.next - $4) * $5 END,
+  status = CASE WHEN s.next >= $3 THEN 'Suspended' ELSE i.status END,
+  report = CASE WHEN s.next >= $3 THEN $2 ELSE i.report END,
+  updated_at = CASE WHEN s.next >= $3 THEN coalesce($1, {now}) ELSE i.updated_at END
+FROM (
+  SELECT key, ",
+            $next,
+            " AS next FROM {schema}.instances WHERE owner = $6",
+            $which,
+            " ORDER BY key FOR NO KEY UPDATE
+) s WHERE i.key = s.key RETURNING i.key, i.epoch, i.status, i.id, i.name, i.version, i.execution"
+        )
+    };
+}
+
+/// All that a dead worker owned.
+const OF_DEAD: &str = release!(
+    "CASE WHEN on_trial = 2 THEN greatest(suspicion, $4) + 1 WHEN suspicion < $7 THEN suspicion + 1
+    WHEN on_trial = 1 THEN greatest(suspicion, $4) ELSE suspicion END",
+    ""
+);
+
+/// What a worker gives back: all but what it keeps, one of it perhaps because its turn holds up the thread.
+const GIVEN_BACK: &str = release!(
+    "CASE WHEN key = $7 AND epoch = $8 THEN greatest(suspicion, $4) + 1 END",
+    " AND key <> ALL ($9::bigint[])"
+);
+
+const TASKS_GIVEN_BACK: &str = "UPDATE {schema}.tasks t SET owner = NULL WHERE owner = $1 AND NOT EXISTS (
+  SELECT FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS k (instance_key, execution, event_id)
+  WHERE k.instance_key = t.instance_key AND k.execution = t.execution AND k.event_id = t.event_id)";
+
+/// The first parameters of both.
+fn params<'p>(session: &Session<'_>, worker: &'p WorkerId, report: &'p str) -> Vec<P<'p>> {
+    vec![
+        session.now(),
+        P::Text(report),
+        P::Int(Suspicion::MAX.0.into()),
+        P::Int(Suspicion::ACCUSED.0.into()),
+        P::Int(REST_MS),
+        P::Text(&worker.0),
+    ]
+}
+
+/// The former owner is fenced off from all of them; those that are suspended by that.
+pub(crate) async fn release_of_dead(
+    session: &Session<'_>,
+    worker: &WorkerId,
+    report: &str,
+) -> Result<Vec<Convict>, Failure> {
+    let report = encode(report);
+    let mut params = params(session, worker, &report);
+    params.push(P::Int(Suspicion::SUSPECT.0.into()));
+    let rows = session.query(OF_DEAD, &params).await?;
+    let convicts: Result<Vec<_>, _> = rows.iter().map(convict).collect();
+    Ok(convicts?.into_iter().flatten().collect())
+}
+
+/// `None`: it is as it was, but due.
+fn convict(row: &Row) -> Result<Option<Convict>, Failure> {
+    if row.try_get::<_, &str>(2)? != "Suspended" {
+        return Ok(None);
+    }
+    Ok(Some(Convict {
+        id: text(row, 3)?,
+        name: text(row, 4)?,
+        version: text(row, 5)?,
+        execution: number(row, 6)?,
+    }))
+}
+
+pub(crate) async fn give_back(session: &Session<'_>, request: &GiveBack) -> Result<GivenBack, Failure> {
+    let report = encode(&request.report);
+    let kept: Vec<i64> = request.kept.iter().map(|key| key.0).collect();
+    let (key, epoch) = request.stalled.unzip();
+    let mut params = params(session, &request.worker, &report);
+    params.extend([
+        P::MaybeInt(key.map(|key| key.0)),
+        P::MaybeInt(epoch.map(|epoch| integer(epoch.0))),
+        P::Ints(&kept),
+    ]);
+    let mut given = GivenBack::default();
+    for row in session.query(GIVEN_BACK, &params).await? {
+        let released = (InstanceKey(row.try_get(0)?), Epoch(number(&row, 1)?));
+        given.instances.push(released);
+        given.convict = given.convict.or(convict(&row)?);
+    }
+    let tasks = &request.kept_tasks;
+    let keys: Vec<i64> = tasks.iter().map(|task| task.key.0).collect();
+    let executions: Vec<i64> = tasks.iter().map(|task| integer(task.execution.0)).collect();
+    let events: Vec<i64> = tasks.iter().map(|task| integer(task.scheduled.0)).collect();
+    let params = [
+        P::Text(&request.worker.0),
+        P::Ints(&keys),
+        P::Ints(&executions),
+        P::Ints(&events),
+    ];
+    session.query(TASKS_GIVEN_BACK, &params).await?;
+    Ok(given)
+}

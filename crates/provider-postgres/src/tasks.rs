@@ -1,0 +1,114 @@
+//! Attempts of activities that wait in queues: taken by workers, and given back with them.
+
+use std::borrow::Cow;
+
+use perdure_engine::{EventId, ExecutionId};
+use perdure_provider::{AcquiredTasks, InstanceKey, Task, TaskName, TaskRequest, WorkerId};
+use tokio_postgres::Row;
+
+use crate::connection::Connection;
+use crate::error::Failure;
+use crate::params::P;
+use crate::rows::{integer, number, optional_text, text};
+use crate::session::Session;
+use crate::text::encode;
+
+/// Whether any task waits for a worker.
+pub(crate) async fn any_wait(connection: &Connection) -> Result<bool, Failure> {
+    let row = connection
+        .query_one("SELECT EXISTS (SELECT FROM {schema}.tasks WHERE owner IS NULL)", &[])
+        .await?;
+    Ok(row.try_get(0)?)
+}
+
+/// A worker that takes tasks is locked against its removal; one that is not registered any more gets nothing.
+const TAKE: &str = "WITH w AS MATERIALIZED (
+  SELECT id FROM {schema}.workers WHERE id = $4 FOR KEY SHARE
+), due AS MATERIALIZED (
+  SELECT d.* FROM w, unnest($2::text[]) AS q (queue) CROSS JOIN unnest($3::text[]) AS n (name) CROSS JOIN LATERAL (
+    SELECT t.instance_key, t.execution, t.event_id, t.priority, t.due_at FROM {schema}.tasks t
+    WHERE t.owner IS NULL AND t.queue = q.queue AND t.name = n.name AND t.due_at <= coalesce($1, {now})
+    ORDER BY t.priority DESC, t.due_at LIMIT $5 FOR UPDATE SKIP LOCKED) d
+  ORDER BY d.priority DESC, d.due_at, d.instance_key, d.event_id LIMIT $5
+), ranked AS MATERIALIZED (
+  SELECT *, row_number() OVER () AS place FROM due
+), taken AS (
+  UPDATE {schema}.tasks t SET owner = $4 FROM ranked r
+  WHERE t.instance_key = r.instance_key AND t.execution = r.execution AND t.event_id = r.event_id
+  RETURNING r.place, t.instance_key, t.execution, t.event_id, t.attempt, t.name, t.deadline
+)
+SELECT t.instance_key, t.execution, t.event_id, t.attempt, i.id, i.name, t.name, h.payload, h.meta, t.deadline, b.details
+FROM taken t JOIN {schema}.instances i ON i.key = t.instance_key
+  JOIN {schema}.history h ON h.instance_key = t.instance_key AND h.execution = t.execution AND h.event_id = t.event_id
+  LEFT JOIN {schema}.heartbeats b ON b.instance_key = t.instance_key AND b.execution = t.execution AND b.scheduled = t.event_id
+ORDER BY t.place";
+
+/// When the next one is due that is not taken.
+const NEXT: &str = "SELECT min(d.due_at) FROM unnest($1::text[]) AS q (queue) CROSS JOIN unnest($2::text[]) AS n (name) CROSS JOIN LATERAL (
+    SELECT min(t.due_at) AS due_at FROM {schema}.tasks t WHERE t.owner IS NULL AND t.queue = q.queue AND t.name = n.name) d
+  WHERE EXISTS (SELECT FROM {schema}.workers WHERE id = $3)";
+
+pub(crate) async fn acquire(session: &Session<'_>, request: &TaskRequest) -> Result<AcquiredTasks, Failure> {
+    let queues: Vec<Cow<'_, str>> = request.queues.iter().map(|queue| encode(queue)).collect();
+    let names: Vec<Cow<'_, str>> = request.names.iter().map(|name| encode(name)).collect();
+    let (queues, names) = (P::Texts(&queues), P::Texts(&names));
+    let worker = P::Text(&request.worker.0);
+    let limit = P::Int(integer(request.limit as u64));
+    let rows = session
+        .query(TAKE, &[session.now(), queues, names, worker, limit])
+        .await?;
+    let next = session.query_one(NEXT, &[queues, names, worker]).await?;
+    Ok(AcquiredTasks {
+        tasks: rows.iter().map(task).collect::<Result<_, _>>()?,
+        next_due_ms: next.try_get(0)?,
+    })
+}
+
+fn task(row: &Row) -> Result<Task, Failure> {
+    Ok(Task {
+        task: task_name(row)?,
+        instance_id: text(row, 4)?,
+        orchestration: text(row, 5)?,
+        name: text(row, 6)?,
+        input: optional_text(row, 7)?,
+        options: optional_text(row, 8)?,
+        deadline_ms: row.try_get(9)?,
+        last_heartbeat: optional_text(row, 10)?,
+    })
+}
+
+/// Note names of activities; all that were ever noted.
+pub(crate) async fn know(session: &Session<'_>, names: &[String]) -> Result<Vec<String>, Failure> {
+    let names: Vec<Cow<'_, str>> = names.iter().map(|name| encode(name)).collect();
+    session
+        .query(
+            "INSERT INTO {schema}.activities (name) SELECT * FROM unnest($1::text[]) AS n (name) ORDER BY name
+             ON CONFLICT (name) DO NOTHING",
+            &[P::Texts(&names)],
+        )
+        .await?;
+    let rows = session
+        .query("SELECT name FROM {schema}.activities ORDER BY name", &[])
+        .await?;
+    rows.iter().map(|row| text(row, 0)).collect()
+}
+
+/// Those that a worker runs.
+pub(crate) async fn of_worker(connection: &Connection, worker: &WorkerId) -> Result<Vec<TaskName>, Failure> {
+    let rows = connection
+        .query(
+            "SELECT instance_key, execution, event_id, attempt FROM {schema}.tasks WHERE owner = $1",
+            &[P::Text(&worker.0)],
+        )
+        .await?;
+    rows.iter().map(task_name).collect()
+}
+
+fn task_name(row: &Row) -> Result<TaskName, Failure> {
+    Ok(TaskName {
+        key: InstanceKey(row.try_get(0)?),
+        execution: ExecutionId(number(row, 1)?),
+        scheduled: EventId(number(row, 2)?),
+        attempt: u32::try_from(number(row, 3)?).map_err(|_| Failure::corrupt("the number of an attempt"))?,
+    })
+}

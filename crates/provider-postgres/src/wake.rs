@@ -1,0 +1,354 @@
+//! Waking across processes: each tells the others what its commits mean for them, and hears what theirs mean for it.
+//!
+//! - NOTIFY is sent after the commit and on the connection that listens, never in the transaction: a transaction that notifies holds a
+//!   lock of the whole database until it is durable (PostgreSQL, `PreCommit_Notify`). What several commits have to tell goes together,
+//!   at most once every [`NOTIFY_EVERY`]; what a process can do alone is told to nobody.
+//! - A process that dies between the two tells nothing. So once a second the listening connection is asked for the number that the next
+//!   transaction gets: that costs next to nothing, and when it has risen by more than the transactions of this process, anything may have
+//!   changed. The question also shows that the connection still lives.
+//! - Without notifications that question is all there is.
+
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use perdure_provider::{AfterTurn, Change, ChangeListener, Outcome, Receiving, TurnCommit, WorkerId, Write};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_postgres::types::Type;
+use tokio_postgres::{AsyncMessage, Client, Row};
+
+use crate::connection::Connections;
+use crate::error::Failure;
+use crate::options::{NOTIFY_EVERY, NOTIFY_WORKERS_MAX, PULSE_EVERY, PULSE_MAX, RECONNECT_EVERY};
+use crate::time::sleep;
+
+/// What a process tells and hears.
+pub(crate) struct Waker {
+    connections: Arc<Connections>,
+    /// Name of the channel.
+    channel: String,
+    /// Name of this handle: what it told itself is no news.
+    name: String,
+    /// Workers of this handle: their process knows by itself.
+    local: Mutex<BTreeSet<Arc<str>>>,
+    listeners: Mutex<Vec<Arc<ChangeListener>>>,
+    untold: Mutex<Change>,
+    wanted: Notify,
+}
+
+impl Waker {
+    pub(crate) fn new(connections: Arc<Connections>, name: String) -> Arc<Self> {
+        Arc::new(Self {
+            channel: channel(&connections.schema),
+            connections,
+            name,
+            local: Mutex::default(),
+            listeners: Mutex::default(),
+            untold: Mutex::default(),
+            wanted: Notify::new(),
+        })
+    }
+
+    pub(crate) fn add_listener(&self, listener: ChangeListener) {
+        self.listeners.lock().push(Arc::new(listener));
+    }
+
+    pub(crate) fn add_worker(&self, worker: &WorkerId) {
+        self.local.lock().insert(Arc::clone(&worker.0));
+    }
+
+    pub(crate) fn remove_worker(&self, worker: &WorkerId) {
+        self.local.lock().remove(&worker.0);
+    }
+
+    /// Tell others what a durable batch means for them.
+    pub(crate) fn written(&self, writes: &[Write], outcomes: &[Outcome]) {
+        let mut change = Change::default();
+        for (write, outcome) in writes.iter().zip(outcomes) {
+            self.add(&mut change, write, outcome);
+        }
+        self.tell(change);
+    }
+
+    /// Tell others.
+    pub(crate) fn tell(&self, change: Change) {
+        if change == Change::default() || !self.connections.notify {
+            return;
+        }
+        merge(&mut self.untold.lock(), change);
+        self.wanted.notify_one();
+    }
+
+    fn add(&self, change: &mut Change, write: &Write, outcome: &Outcome) {
+        match outcome {
+            Outcome::Started { claimed: None, .. } => change.work = true,
+            Outcome::Started { turn: Some(turn), .. } => {
+                if let Write::Start(instance) = write
+                    && let Some(first) = &instance.first_turn
+                {
+                    self.add_turn(change, first, turn);
+                }
+            }
+            Outcome::Delivered { owner, .. } => self.receives(change, owner.as_ref()),
+            // The owner of an instance that is ended or held from elsewhere is fenced off from its next commit on.
+            Outcome::Terminated { receivers, stopped, .. } => {
+                change.statuses = true;
+                change.tasks |= !stopped.is_empty();
+                for receiver in receivers {
+                    self.receives(change, receiver.as_ref());
+                }
+            }
+            Outcome::Suspended { .. } | Outcome::Deleted => change.statuses = true,
+            Outcome::Noted if matches!(write, Write::LetGo(_)) => change.work = true,
+            Outcome::Resumed => {
+                change.work = true;
+                change.statuses = true;
+            }
+            Outcome::Committed { .. } => {
+                if let Write::Turn(turn) = write {
+                    self.add_turn(change, turn, outcome);
+                }
+            }
+            Outcome::Told { receivers } => {
+                for receiver in receivers {
+                    self.receives(change, receiver.as_ref());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn add_turn(&self, change: &mut Change, turn: &TurnCommit, outcome: &Outcome) {
+        let is_seen =
+            turn.custom_status.is_some() || matches!(turn.after, AfterTurn::End { .. } | AfterTurn::Suspend { .. });
+        change.statuses |= is_seen;
+        change.work |= matches!(&turn.after, AfterTurn::ContinueAsNew(next) if !next.hold);
+        if let Outcome::Committed {
+            others: Some(others), ..
+        } = outcome
+        {
+            change.work |= others
+                .started
+                .iter()
+                .any(|started| matches!(started, Outcome::Started { .. }));
+            change.tasks |= !others.stopped.is_empty();
+            for receiver in &others.receivers {
+                self.receives(change, receiver.as_ref());
+            }
+        }
+        change.tasks |= turn.to_others.as_ref().is_some_and(|others| !others.offers.is_empty());
+    }
+
+    fn receives(&self, change: &mut Change, owner: Option<&WorkerId>) {
+        let Some(owner) = owner else {
+            change.work = true;
+            return;
+        };
+        if !self.local.lock().contains(&owner.0) {
+            merge_receiving(&mut change.messages, Receiving::These(vec![owner.clone()]));
+        }
+    }
+
+    fn heard(&self, change: &Change) {
+        let listeners = self.listeners.lock().clone();
+        for listener in listeners {
+            listener(change);
+        }
+    }
+
+    /// Body of the task that listens and tells.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let mut last = Seen::default();
+        loop {
+            let lived = if self.connections.notify {
+                self.listen(&mut last).await
+            } else {
+                self.look(&mut last).await
+            };
+            if lived.is_err() {
+                sleep(RECONNECT_EVERY).await;
+            } else {
+                sleep(PULSE_EVERY).await;
+            }
+        }
+    }
+
+    /// Listen on a connection until it breaks.
+    async fn listen(self: &Arc<Self>, last: &mut Seen) -> Result<(), Failure> {
+        let (client, mut connection) = self.connections.config.connect(self.connections.tls.clone()).await?;
+        let this = Arc::clone(self);
+        let _hearing = Aborted(tokio::spawn(async move {
+            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+                if let AsyncMessage::Notification(told) = message
+                    && let Some(change) = this.read(told.payload())
+                {
+                    this.heard(&change);
+                }
+            }
+        }));
+        let listen = format!("LISTEN {}", self.channel);
+        in_time(async { Ok(client.batch_execute(&listen).await?) }).await?;
+        // From here on nothing is missed; what came before is asked for.
+        self.heard(&Change::anything());
+        let telling = async {
+            loop {
+                self.wanted.notified().await;
+                let untold = std::mem::take(&mut *self.untold.lock());
+                if let Err(failure) = in_time(self.send(&client, &untold)).await {
+                    merge(&mut self.untold.lock(), untold);
+                    self.wanted.notify_one();
+                    return Err::<(), Failure>(failure);
+                }
+                sleep(NOTIFY_EVERY).await;
+            }
+        };
+        let looking = async {
+            loop {
+                let own = self.connections.own_transactions();
+                let asked = async { Ok(client.query_typed(NEXT_TRANSACTION, &[]).await?) };
+                let rows = in_time(asked).await?;
+                self.saw(last, rows.first(), own)?;
+                sleep(PULSE_EVERY).await;
+            }
+        };
+        tokio::select! {
+            broken = telling => broken,
+            broken = looking => broken,
+        }
+    }
+
+    async fn send(&self, client: &Client, change: &Change) -> Result<(), Failure> {
+        let told = self.written_out(change);
+        client
+            .query_typed(
+                "SELECT pg_notify($1, $2)",
+                &[(&self.channel, Type::TEXT), (&told, Type::TEXT)],
+            )
+            .await?;
+        Ok(())
+    }
+
+    /// Look once on a connection of the pool.
+    async fn look(&self, last: &mut Seen) -> Result<(), Failure> {
+        let connection = self.connections.get().await?;
+        let own = self.connections.own_transactions();
+        let row = connection.query_one(NEXT_TRANSACTION, &[]).await?;
+        self.saw(last, Some(&row), own)
+    }
+
+    /// Compare with the last look. `own` counts transactions that had ended before this one: they are all below the number.
+    fn saw(&self, last: &mut Seen, row: Option<&Row>, own: u64) -> Result<(), Failure> {
+        let next: Option<String> = row.map(|row| row.try_get(0)).transpose()?;
+        let now = Seen {
+            next: next.and_then(|next| next.parse().ok()).unwrap_or(0),
+            own,
+        };
+        let before = std::mem::replace(last, now);
+        if now.next.wrapping_sub(before.next) != now.own - before.own {
+            self.heard(&Change::anything());
+        }
+        Ok(())
+    }
+
+    /// `sender what workers`: `what` has a letter for each thing that may have changed, and `*` for messages of anybody.
+    fn written_out(&self, change: &Change) -> String {
+        let letters = [(change.work, 'w'), (change.tasks, 't'), (change.statuses, 's')];
+        let mut text = format!("{} ", self.name);
+        text.extend(letters.iter().filter(|(is_so, _)| *is_so).map(|(_, letter)| *letter));
+        match &change.messages {
+            Receiving::Nobody => {}
+            Receiving::These(workers) if workers.len() <= NOTIFY_WORKERS_MAX => {
+                text.push('m');
+                for worker in workers {
+                    text.push(' ');
+                    text.push_str(&worker.0);
+                }
+            }
+            Receiving::These(_) | Receiving::Anybody => text.push('*'),
+        }
+        text
+    }
+
+    /// `None`: it is this handle's own.
+    fn read(&self, told: &str) -> Option<Change> {
+        let mut parts = told.split(' ');
+        if parts.next() == Some(&self.name) {
+            return None;
+        }
+        let Some(what) = parts.next() else {
+            return Some(Change::anything());
+        };
+        let messages = if what.contains('*') {
+            Receiving::Anybody
+        } else if what.contains('m') {
+            Receiving::These(parts.map(|worker| WorkerId(worker.into())).collect())
+        } else {
+            Receiving::Nobody
+        };
+        Some(Change {
+            work: what.contains('w'),
+            tasks: what.contains('t'),
+            statuses: what.contains('s'),
+            messages,
+        })
+    }
+}
+
+/// What a look found.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    /// Number of the next transaction.
+    next: u64,
+    /// How many transactions of this process had ended.
+    own: u64,
+}
+
+const NEXT_TRANSACTION: &str = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text";
+
+/// The channel of a schema. Channels are names of up to 63 bytes, as schemas are, and belong to a database.
+fn channel(schema: &str) -> String {
+    // FNV-1a, 64 bits (http://www.isthe.com/chongo/tech/comp/fnv/): the same in every process and version.
+    let hash = schema.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("perdure_{hash:016x}")
+}
+
+fn merge(into: &mut Change, change: Change) {
+    into.work |= change.work;
+    into.tasks |= change.tasks;
+    into.statuses |= change.statuses;
+    merge_receiving(&mut into.messages, change.messages);
+}
+
+fn merge_receiving(into: &mut Receiving, more: Receiving) {
+    match (into, more) {
+        (Receiving::Anybody, _) | (_, Receiving::Nobody) => {}
+        (Receiving::These(known), Receiving::These(more)) => {
+            for worker in more {
+                if !known.contains(&worker) {
+                    known.push(worker);
+                }
+            }
+        }
+        (into, more) => *into = more,
+    }
+}
+
+async fn in_time<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    timeout(PULSE_MAX, work)
+        .await
+        .unwrap_or_else(|_| Err(Failure::internal("the connection that listens does not answer")))
+}
+
+/// A task that ends with its holder.
+struct Aborted(JoinHandle<()>);
+
+impl Drop for Aborted {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

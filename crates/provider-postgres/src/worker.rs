@@ -1,0 +1,142 @@
+//! Workers: who may own instances, and what becomes of the instances of one that is gone.
+
+use perdure_provider::{NewWorker, TakenOver, Worker, WorkerId};
+use tokio_postgres::Row;
+
+use crate::connection::Connection;
+use crate::error::Failure;
+use crate::params::P;
+use crate::rows::{integer, text, worker as id};
+use crate::session::Session;
+use crate::suspicion;
+use crate::text::encode;
+
+/// Once more with the same id is the same registration: the caller may not have heard of the first.
+pub(crate) async fn register(session: &Session<'_>, worker: &NewWorker) -> Result<i64, Failure> {
+    let row = session
+        .query_one(
+            "INSERT INTO {schema}.workers (id, name, host, pid, process_start, lease_until)
+             VALUES ($2, $3, $4, $5, $6, coalesce($1, {now}) + $7)
+             ON CONFLICT (id) DO UPDATE SET name = excluded.name, host = excluded.host, pid = excluded.pid,
+               process_start = excluded.process_start, lease_until = excluded.lease_until
+             RETURNING lease_until - $7",
+            &[
+                session.now(),
+                P::Text(&worker.id.0),
+                P::Text(&encode(&worker.name)),
+                P::Text(&encode(&worker.host)),
+                P::Int(i64::from(worker.pid)),
+                P::Text(&encode(&worker.process_start)),
+                P::Int(lease(worker.lease_ms)),
+            ],
+        )
+        .await?;
+    Ok(row.try_get(0)?)
+}
+
+/// Longer than any lease, and short enough to be added to a time.
+fn lease(lease_ms: u64) -> i64 {
+    integer(lease_ms).min(i64::MAX / 4)
+}
+
+pub(crate) async fn renew(session: &Session<'_>, worker: &WorkerId, lease_ms: u64) -> Result<Option<i64>, Failure> {
+    let renewed = session
+        .query_optional(
+            "UPDATE {schema}.workers SET lease_until = coalesce($1, {now}) + $3 WHERE id = $2 RETURNING lease_until - $3",
+            &[session.now(), P::Text(&worker.0), P::Int(lease(lease_ms))],
+        )
+        .await?;
+    Ok(renewed.map(|row| row.try_get(0)).transpose()?)
+}
+
+/// Remove a worker; what it owned or ran is due at once, for others (P7, P12).
+///
+/// The row goes first: a transaction in which the worker takes something has it locked, so that what was taken is found here, and nothing
+/// is taken later.
+pub(crate) async fn release(session: &Session<'_>, worker: &WorkerId) -> Result<u64, Failure> {
+    let worker = P::Text(&worker.0);
+    session
+        .query("DELETE FROM {schema}.workers WHERE id = $1", &[worker])
+        .await?;
+    let released = session
+        .query(
+            "UPDATE {schema}.instances SET owner = NULL, wake_at = coalesce($1, {now})
+             WHERE key IN (SELECT key FROM {schema}.instances WHERE owner = $2 ORDER BY key FOR NO KEY UPDATE) RETURNING 1",
+            &[session.now(), worker],
+        )
+        .await?;
+    session
+        .query("UPDATE {schema}.tasks SET owner = NULL WHERE owner = $1", &[worker])
+        .await?;
+    Ok(released.len() as u64)
+}
+
+/// [`release`] a worker that has died; what it owned is under suspicion (P14).
+pub(crate) async fn take_over(session: &Session<'_>, worker: &WorkerId, report: &str) -> Result<TakenOver, Failure> {
+    let removed = session
+        .query(
+            "DELETE FROM {schema}.workers WHERE id = $1 RETURNING 1",
+            &[P::Text(&worker.0)],
+        )
+        .await?;
+    let convicts = suspicion::release_of_dead(session, worker, report).await?;
+    release(session, worker).await?;
+    Ok(TakenOver {
+        workers: removed.first().map(|_| worker.clone()).into_iter().collect(),
+        convicts,
+    })
+}
+
+/// Whether the lease of any worker has ended by the store's clock (P9).
+pub(crate) async fn any_expired(connection: &Connection) -> Result<bool, Failure> {
+    let now = P::MaybeInt(connection.from.clock_ms());
+    let row = connection
+        .query_one(
+            "SELECT EXISTS (SELECT FROM {schema}.workers WHERE lease_until <= coalesce($1, {now}))",
+            &[now],
+        )
+        .await?;
+    Ok(row.try_get(0)?)
+}
+
+/// [`take_over`] each worker whose lease has ended, unless somebody else is about to.
+pub(crate) async fn take_over_expired(session: &Session<'_>, report: &str) -> Result<TakenOver, Failure> {
+    let rows = session
+        .query(
+            "SELECT id FROM {schema}.workers WHERE lease_until <= coalesce($1, {now}) ORDER BY lease_until, id FOR UPDATE SKIP LOCKED",
+            &[session.now()],
+        )
+        .await?;
+    let mut expired = Vec::new();
+    for row in &rows {
+        expired.extend(id(row, 0)?);
+    }
+    let mut all = TakenOver::default();
+    for worker in &expired {
+        let TakenOver { workers, convicts } = take_over(session, worker, report).await?;
+        all.workers.extend(workers);
+        all.convicts.extend(convicts);
+    }
+    Ok(all)
+}
+
+pub(crate) async fn all(connection: &Connection) -> Result<Vec<Worker>, Failure> {
+    let rows = connection
+        .query(
+            "SELECT id, name, host, pid, process_start, lease_until FROM {schema}.workers ORDER BY id",
+            &[],
+        )
+        .await?;
+    rows.iter().map(worker).collect()
+}
+
+fn worker(row: &Row) -> Result<Worker, Failure> {
+    Ok(Worker {
+        id: WorkerId(row.try_get::<_, String>(0)?.into()),
+        name: text(row, 1)?,
+        host: text(row, 2)?,
+        pid: u32::try_from(row.try_get::<_, i64>(3)?).map_err(|_| Failure::corrupt("a process id that is none"))?,
+        process_start: text(row, 4)?,
+        lease_until_ms: row.try_get(5)?,
+    })
+}

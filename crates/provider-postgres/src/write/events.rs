@@ -1,0 +1,52 @@
+//! Events as columns.
+
+use std::borrow::Cow;
+
+use perdure_engine::{EventRecord, ExecutionId};
+use perdure_provider::InstanceKey;
+
+use crate::params::P;
+use crate::rows::integer;
+use crate::text::encode;
+
+/// Columns of rows to append to the history.
+#[derive(Default)]
+pub(super) struct Events<'w> {
+    key: Vec<i64>,
+    execution: Vec<i64>,
+    event_id: Vec<i64>,
+    time: Vec<i64>,
+    kind: Vec<&'w str>,
+    ref_id: Vec<Option<i64>>,
+    name: Vec<Option<Cow<'w, str>>>,
+    payload: Vec<Option<Cow<'w, str>>>,
+    meta: Vec<Option<Cow<'w, str>>>,
+}
+
+impl<'w> Events<'w> {
+    pub(super) fn push(&mut self, key: InstanceKey, execution: ExecutionId, event: &'w EventRecord) {
+        self.key.push(key.0);
+        self.execution.push(integer(execution.0));
+        self.event_id.push(integer(event.event_id.0));
+        self.time.push(event.time_ms);
+        self.kind.push(event.kind.as_str());
+        self.ref_id.push(event.ref_id.map(|id| integer(id.0)));
+        self.name.push(event.name.as_deref().map(encode));
+        self.payload.push(event.payload.as_deref().map(encode));
+        self.meta.push(event.meta.as_deref().map(encode));
+    }
+
+    pub(super) fn params(&self) -> [P<'_>; 9] {
+        [
+            P::Ints(&self.key),
+            P::Ints(&self.execution),
+            P::Ints(&self.event_id),
+            P::Ints(&self.time),
+            P::Names(&self.kind),
+            P::MaybeInts(&self.ref_id),
+            P::MaybeTexts(&self.name),
+            P::MaybeTexts(&self.payload),
+            P::MaybeTexts(&self.meta),
+        ]
+    }
+}

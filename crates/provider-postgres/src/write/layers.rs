@@ -1,0 +1,124 @@
+//! Writes that may be written at once.
+
+use std::collections::HashMap;
+
+use perdure_provider::{InstanceKey, NewInstance, NewMessage, OnConflict, TurnCommit, Write};
+
+/// Writes with their places in the batch. In a layer turns come first, then starts, messages and the others.
+#[derive(Default)]
+pub(super) struct Layer<'w> {
+    pub(super) turns: Vec<(usize, &'w TurnCommit)>,
+    pub(super) starts: Vec<(usize, &'w NewInstance)>,
+    pub(super) messages: Vec<(usize, &'w NewMessage)>,
+    pub(super) singles: Vec<(usize, &'w Write)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Turn,
+    Start,
+    Message,
+    Single,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Name<'w> {
+    Key(InstanceKey),
+    Id(&'w str),
+}
+
+/// Cut a batch: no layer has two writes of one instance whose order would change.
+pub(super) fn of<'w>(writes: &[&'w Write]) -> Vec<Layer<'w>> {
+    let mut layers = vec![Layer::default()];
+    let mut stages: HashMap<Name<'w>, (Stage, Option<u64>)> = HashMap::new();
+    for (place, write) in writes.iter().enumerate() {
+        let (stage, name, unread_max) = class(write);
+        let mixes = stages.get(&name).is_some_and(|(before, max_before)| match stage {
+            Stage::Turn | Stage::Start => *before >= stage,
+            // How many wait is counted with one limit for all.
+            Stage::Message => *before > stage || (*before == stage && *max_before != unread_max),
+            Stage::Single => false,
+        });
+        if mixes {
+            stages.clear();
+            layers.push(Layer::default());
+        }
+        stages.insert(name, (stage, unread_max));
+        let layer = layers.last_mut().expect("there is one");
+        match (stage, write) {
+            (Stage::Turn, Write::Turn(turn)) => layer.turns.push((place, turn)),
+            (Stage::Start, Write::Start(instance)) => layer.starts.push((place, instance)),
+            (Stage::Message, Write::Message(message)) => layer.messages.push((place, message)),
+            _ => layer.singles.push((place, write)),
+        }
+    }
+    layers
+}
+
+fn class(write: &Write) -> (Stage, Name<'_>, Option<u64>) {
+    match write {
+        Write::Turn(turn) => (Stage::Turn, Name::Key(turn.key), None),
+        Write::Start(new) if new.on_conflict == OnConflict::RestartIfTerminal => {
+            (Stage::Single, Name::Id(&new.id), None)
+        }
+        Write::Start(new) => (Stage::Start, Name::Id(&new.id), None),
+        Write::Message(message) => (Stage::Message, Name::Id(&message.instance), message.unread_max),
+        Write::Terminate(end) => (Stage::Single, Name::Id(&end.id), None),
+        Write::Resume { id, .. } => (Stage::Single, Name::Id(id), None),
+        Write::Suspend(suspension) => (Stage::Single, Name::Id(&suspension.id), None),
+        Write::Delete { id } => (Stage::Single, Name::Id(id), None),
+        Write::Heartbeat(heartbeat) => (Stage::Single, Name::Key(heartbeat.key), None),
+        Write::Trial(trial) => (Stage::Single, Name::Key(trial.key), None),
+        Write::LetGo(let_go) => (Stage::Single, Name::Key(let_go.key), None),
+        Write::TaskDone(done) => (Stage::Single, Name::Key(done.task.key), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perdure_engine::MessageBody;
+
+    use super::*;
+
+    fn message(to: &str, unread_max: Option<u64>) -> Write {
+        Write::Message(NewMessage {
+            instance: to.into(),
+            body: MessageBody::Cancel { reason: None },
+            unread_max,
+            time_ms: 0,
+        })
+    }
+
+    fn resume(id: &str) -> Write {
+        Write::Resume {
+            id: id.into(),
+            time_ms: 0,
+        }
+    }
+
+    fn shape(writes: &[Write]) -> Vec<(usize, usize)> {
+        let writes: Vec<&Write> = writes.iter().collect();
+        of(&writes)
+            .iter()
+            .map(|layer| (layer.messages.len(), layer.singles.len()))
+            .collect()
+    }
+
+    #[test]
+    fn what_belongs_to_different_instances_is_one_layer() {
+        assert_eq!(
+            shape(&[resume("a"), message("b", None), message("c", Some(3)), resume("d")]),
+            [(2, 2)]
+        );
+        assert_eq!(
+            shape(&[message("a", None), message("a", None), resume("a"), resume("a")]),
+            [(2, 2)]
+        );
+    }
+
+    #[test]
+    fn what_would_overtake_begins_another() {
+        assert_eq!(shape(&[resume("a"), message("a", None)]), [(0, 1), (1, 0)]);
+        assert_eq!(shape(&[message("a", Some(1)), message("a", None)]), [(1, 0), (1, 0)]);
+    }
+}

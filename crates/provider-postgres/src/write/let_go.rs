@@ -1,0 +1,24 @@
+//! An instance whose worker has no use for it any more is due, for whoever takes it.
+
+use perdure_provider::{LetGo, Outcome};
+
+use crate::error::Failure;
+use crate::params::P;
+use crate::rows::integer;
+use crate::session::Session;
+
+pub(super) async fn let_go(session: &Session<'_>, let_go: &LetGo) -> Result<Outcome, Failure> {
+    let gone = session
+        .query_optional(
+            "UPDATE {schema}.instances SET owner = NULL, wake_at = coalesce($1, {now})
+             WHERE key = $2 AND owner = $3 AND epoch = $4 RETURNING 1",
+            &[
+                session.now(),
+                P::Int(let_go.key.0),
+                P::Text(&let_go.worker.0),
+                P::Int(integer(let_go.epoch.0)),
+            ],
+        )
+        .await?;
+    Ok(gone.map_or(Outcome::Fenced, |_| Outcome::Noted))
+}

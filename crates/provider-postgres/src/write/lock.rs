@@ -1,0 +1,101 @@
+//! The first statement of a layer: it locks the instances that the layer changes, in order of keys, so that no two transactions wait for
+//! each other. What follows it sees everything that was committed until then.
+
+use std::borrow::Cow;
+
+use perdure_provider::{AfterTurn, Write};
+
+use super::layers::Layer;
+use crate::connection::Ask;
+use crate::params::P;
+use crate::text::encode;
+
+const LOCK: &str = "SELECT FROM {schema}.instances WHERE key IN (
+    SELECT unnest($1::bigint[])
+    UNION ALL SELECT i.key FROM unnest($2::text[]) AS named (id) JOIN {schema}.instances i ON i.id = named.id
+    UNION ALL SELECT i.parent_key FROM unnest($3::bigint[]) AS ending (key) JOIN {schema}.instances i ON i.key = ending.key
+    UNION ALL SELECT c.key FROM unnest($4::bigint[], $5::bigint[], $6::bigint[]) AS cancelled (parent, execution, event)
+      JOIN {schema}.instances c ON c.parent_key = cancelled.parent AND c.parent_execution = cancelled.execution AND c.parent_event = cancelled.event
+  ) ORDER BY key FOR NO KEY UPDATE";
+
+/// Which ones.
+#[derive(Default)]
+pub(super) struct Lock<'w> {
+    keys: Vec<i64>,
+    ids: Vec<Cow<'w, str>>,
+    /// Those that end: their parents are told.
+    ending: Vec<i64>,
+    /// Children: key, execution and event of the parent.
+    cancelled: [Vec<i64>; 3],
+}
+
+impl<'w> Lock<'w> {
+    /// Those of a layer. A turn by which its worker keeps the instance or lets it sleep, and which does nothing else than that, needs
+    /// no lock besides that of its own statement, which looks at one row for each turn and at nothing that others write.
+    pub(super) fn of(layer: &Layer<'w>) -> Self {
+        let mut lock = Self::default();
+        for (_, turn) in &layer.turns {
+            let is_end = matches!(turn.after, AfterTurn::End { .. });
+            if is_end || turn.to_others.is_some() {
+                lock.keys.push(turn.key.0);
+            }
+            if is_end {
+                lock.ending.push(turn.key.0);
+            }
+        }
+        lock.ids
+            .extend(layer.messages.iter().map(|(_, message)| encode(&message.instance)));
+        for (_, write) in &layer.singles {
+            match write {
+                Write::Terminate(end) => lock.ids.push(encode(&end.id)),
+                Write::Suspend(suspension) => lock.ids.push(encode(&suspension.id)),
+                Write::Resume { id, .. } | Write::Delete { id } => lock.ids.push(encode(id)),
+                Write::Start(new) => lock.ids.push(encode(&new.id)),
+                Write::Heartbeat(heartbeat) => lock.keys.push(heartbeat.key.0),
+                Write::Trial(trial) => lock.keys.push(trial.key.0),
+                Write::LetGo(let_go) => lock.keys.push(let_go.key.0),
+                Write::TaskDone(done) => lock.keys.push(done.task.key.0),
+                Write::Turn(_) | Write::Message(_) => {}
+            }
+        }
+        let first_turns = layer.starts.iter().filter_map(|(_, new)| new.first_turn.as_deref());
+        for turn in layer.turns.iter().map(|(_, turn)| *turn).chain(first_turns) {
+            let Some(to_others) = &turn.to_others else { continue };
+            lock.ids
+                .extend(to_others.messages.iter().map(|other| encode(&other.message.instance)));
+            for event in &to_others.cancelled {
+                let [parents, executions, events] = &mut lock.cancelled;
+                parents.push(turn.key.0);
+                executions.push(crate::rows::integer(turn.execution.0));
+                events.push(crate::rows::integer(event.0));
+            }
+        }
+        lock
+    }
+
+    /// Those that messages go to.
+    pub(super) fn of_receivers(keys: impl Iterator<Item = i64>, ids: impl Iterator<Item = &'w str>) -> Self {
+        Self {
+            keys: keys.collect(),
+            ids: ids.map(Cow::Borrowed).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// `None`: there is nothing to lock.
+    pub(super) fn ask(&self) -> Option<Ask<'_>> {
+        let [parents, executions, events] = &self.cancelled;
+        let is_empty = self.keys.is_empty() && self.ids.is_empty() && parents.is_empty();
+        (!is_empty).then(|| Ask {
+            written: LOCK,
+            params: vec![
+                P::Ints(&self.keys),
+                P::Texts(&self.ids),
+                P::Ints(&self.ending),
+                P::Ints(parents),
+                P::Ints(executions),
+                P::Ints(events),
+            ],
+        })
+    }
+}

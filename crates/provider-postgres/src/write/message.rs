@@ -1,0 +1,188 @@
+//! Messages into the mailboxes of instances, with one statement for many. An instance that sleeps is woken.
+//!
+//! A message gets its number under the lock of its instance's row, which an earlier statement took ([`Lock`]), so that the numbers of an
+//! instance rise in the order of commits (P5).
+
+use std::borrow::Cow;
+
+use perdure_engine::{MessageBody, MessageSeq};
+use perdure_provider::{InstanceKey, KeptMessage, NewMessage, Outcome, Status, WorkerId};
+use tokio_postgres::Row;
+
+use super::lock::Lock;
+use super::others::Parent;
+use super::place;
+use crate::connection::Ask;
+use crate::error::Failure;
+use crate::params::P;
+use crate::rows::{integer, number, optional_number, status, worker};
+use crate::session::Session;
+use crate::text::{encode, encode_cow};
+
+const SEND: &str = "WITH numbered AS MATERIALIZED (
+  SELECT *, message_seq + count(*) FILTER (WHERE accepted) OVER (PARTITION BY key ORDER BY n) AS seq FROM (
+    SELECT m.*, i.key, i.status, i.owner, i.message_seq,
+      i.status NOT IN ('Completed', 'Failed', 'Cancelled', 'Terminated') AND coalesce(m.to_execution = i.execution, true)
+        AND coalesce(i.unread + row_number() OVER (PARTITION BY i.key ORDER BY m.n) <= m.unread_max, true) AS accepted
+    FROM unnest($2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::text[], $9::bigint[], $10::bigint[],
+      $11::bigint[], $12::bigint[])
+      AS m (n, to_id, to_key, to_execution, kind, name, payload, execution, ref_id, time, unread_max)
+    JOIN {schema}.instances i ON i.key = coalesce(m.to_key, (SELECT key FROM {schema}.instances WHERE id = m.to_id))
+  ) m
+), put AS (
+  INSERT INTO {schema}.messages (instance_key, seq, kind, name, payload, time, execution, ref_id)
+  SELECT key, seq, kind, name, payload, time, execution, ref_id FROM numbered WHERE accepted
+), told AS (
+  UPDATE {schema}.instances i SET unread = i.unread + c.count, message_seq = i.message_seq + c.count,
+    wake_at = CASE WHEN i.owner IS NULL AND i.status <> 'Suspended' THEN least(i.wake_at, coalesce($1, {now})) ELSE i.wake_at END
+  FROM (SELECT key, count(*) AS count FROM numbered WHERE accepted GROUP BY key) c WHERE i.key = c.key
+)
+SELECT n, key, status, owner, CASE WHEN accepted THEN seq END FROM numbered";
+
+/// Messages as columns.
+#[derive(Default)]
+pub(super) struct Messages<'w> {
+    n: Vec<i64>,
+    to_id: Vec<Option<Cow<'w, str>>>,
+    to_key: Vec<Option<i64>>,
+    to_execution: Vec<Option<i64>>,
+    kind: Vec<Cow<'w, str>>,
+    name: Vec<Option<Cow<'w, str>>>,
+    payload: Vec<Option<Cow<'w, str>>>,
+    execution: Vec<Option<i64>>,
+    ref_id: Vec<Option<i64>>,
+    time: Vec<i64>,
+    unread_max: Vec<Option<i64>>,
+}
+
+impl<'w> Messages<'w> {
+    /// To instances by the user's names of them.
+    pub(super) fn to_ids(messages: impl IntoIterator<Item = &'w NewMessage>) -> Self {
+        let mut columns = Self::default();
+        for message in messages {
+            columns.to_id.push(Some(encode(&message.instance)));
+            columns.to_key.push(None);
+            columns.to_execution.push(None);
+            columns.unread_max.push(message.unread_max.map(integer));
+            columns.push(&message.body, message.time_ms);
+        }
+        columns
+    }
+
+    /// To an instance, while its current execution is the one that waits.
+    pub(super) fn tell(&mut self, waiting: &Parent, body: &'w MessageBody, time_ms: i64) {
+        self.to(waiting.key, Some(integer(waiting.execution.0)), body, time_ms);
+    }
+
+    /// To an instance, whatever its execution.
+    pub(super) fn send_to(&mut self, key: InstanceKey, body: &'w MessageBody, time_ms: i64) {
+        self.to(key, None, body, time_ms);
+    }
+
+    fn to(&mut self, key: InstanceKey, execution: Option<i64>, body: &'w MessageBody, time_ms: i64) {
+        self.to_id.push(None);
+        self.to_key.push(Some(key.0));
+        self.to_execution.push(execution);
+        self.unread_max.push(None);
+        self.push(body, time_ms);
+    }
+
+    fn push(&mut self, body: &'w MessageBody, time_ms: i64) {
+        let kept = KeptMessage::of(body);
+        self.n.push(place(self.n.len()));
+        self.kind.push(kept.kind);
+        self.name.push(kept.name.map(encode_cow));
+        self.payload.push(kept.payload.map(encode_cow));
+        self.execution.push(kept.execution.map(|id| integer(id.0)));
+        self.ref_id.push(kept.scheduled.map(|id| integer(id.0)));
+        self.time.push(time_ms);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.n.len()
+    }
+
+    /// `None`: there are none.
+    pub(super) fn ask(&self, session: &Session<'_>) -> Option<Ask<'_>> {
+        (!self.n.is_empty()).then(|| Ask {
+            written: SEND,
+            params: vec![
+                session.now(),
+                P::Ints(&self.n),
+                P::MaybeTexts(&self.to_id),
+                P::MaybeInts(&self.to_key),
+                P::MaybeInts(&self.to_execution),
+                P::Texts(&self.kind),
+                P::MaybeTexts(&self.name),
+                P::MaybeTexts(&self.payload),
+                P::MaybeInts(&self.execution),
+                P::MaybeInts(&self.ref_id),
+                P::Ints(&self.time),
+                P::MaybeInts(&self.unread_max),
+            ],
+        })
+    }
+
+    /// Lock the receivers and send; what came of each, in order.
+    pub(super) async fn send(&self, session: &Session<'_>) -> Result<Vec<Sent>, Failure> {
+        let Some(ask) = self.ask(session) else {
+            return Ok(Vec::new());
+        };
+        let lock = Lock::of_receivers(
+            self.to_key.iter().flatten().copied(),
+            self.to_id.iter().flatten().map(|id| &**id),
+        );
+        let lock = lock.ask();
+        let asks: Vec<&Ask<'_>> = lock.iter().chain([&ask]).collect();
+        session.connection().prepare(&asks).await?;
+        let (_, rows) = tokio::try_join!(biased; session.run(lock.as_ref()), session.run(Some(&ask)))?;
+        sent(&rows, self.len())
+    }
+}
+
+/// What came of a message.
+pub(super) enum Sent {
+    NotFound,
+    Delivered {
+        key: InstanceKey,
+        seq: MessageSeq,
+        owner: Option<WorkerId>,
+    },
+    /// The instance has ended, its mailbox is full, or nobody waits any more.
+    Refused(Status),
+}
+
+/// What came of each of `count` messages, in order.
+pub(super) fn sent(rows: &[Row], count: usize) -> Result<Vec<Sent>, Failure> {
+    let mut all: Vec<Sent> = (0..count).map(|_| Sent::NotFound).collect();
+    for row in rows {
+        let n = usize::try_from(number(row, 0)?).unwrap_or(usize::MAX);
+        let seq = optional_number(row, 4)?;
+        let place = all
+            .get_mut(n)
+            .ok_or_else(|| Failure::internal("a message that was not sent"))?;
+        *place = match seq {
+            Some(seq) => Sent::Delivered {
+                key: InstanceKey(row.try_get(1)?),
+                seq: MessageSeq(seq),
+                owner: worker(row, 3)?,
+            },
+            None => Sent::Refused(status(row, 2)?),
+        };
+    }
+    Ok(all)
+}
+
+impl Sent {
+    /// To those who sent it.
+    pub(super) fn outcome(self, message: &NewMessage) -> Outcome {
+        match self {
+            Sent::NotFound => Outcome::NotFound,
+            Sent::Delivered { key, seq, owner } => Outcome::Delivered { key, seq, owner },
+            Sent::Refused(status) if status.is_terminal() => Outcome::Ended { status },
+            Sent::Refused(_) => Outcome::MailboxFull {
+                max: message.unread_max.unwrap_or(0),
+            },
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Suspended instances go on: one by its id, or those that other code did not fit.
+
+use perdure_provider::{InstanceKey, Outcome, ResumeUnfit, Status, Unfit};
+
+use super::find;
+use crate::error::Failure;
+use crate::params::P;
+use crate::rows::{integer, text};
+use crate::session::Session;
+use crate::text::encode;
+
+/// A suspended instance is due now. One that never had a turn is as it was started.
+const GO_ON: &str = "UPDATE {schema}.instances
+  SET status = CASE WHEN turns = 0 AND execution = 1 THEN 'Pending' ELSE 'Running' END, wake_at = coalesce($1, {now}), report = NULL,
+    unfit_code = NULL, suspicion = 0, updated_at = $2
+  WHERE key = ANY ($3::bigint[])";
+
+pub(super) async fn resume(session: &Session<'_>, id: &str, time_ms: i64) -> Result<Outcome, Failure> {
+    let Some(instance) = find(session, id).await? else {
+        return Ok(Outcome::NotFound);
+    };
+    if instance.status != Status::Suspended {
+        return Ok(Outcome::NotSuspended {
+            status: instance.status,
+        });
+    }
+    session
+        .query(GO_ON, &[session.now(), P::Int(time_ms), P::Ints(&[instance.key.0])])
+        .await?;
+    Ok(Outcome::Resumed)
+}
+
+/// The index is read code by code and no further than the limit; what is suspended with the request's own code is stepped over.
+pub(crate) async fn resume_unfit(session: &Session<'_>, request: &ResumeUnfit) -> Result<Vec<Unfit>, Failure> {
+    let (name, version) = (encode(&request.name), encode(&request.version));
+    let (mut code, mut after) = match &request.after {
+        Some(last) => (last.code.clone(), last.key.0),
+        None => (String::new(), i64::MIN),
+    };
+    let mut resumed = Vec::new();
+    loop {
+        if code != request.code {
+            let left = integer((request.limit - resumed.len()) as u64);
+            let rows = session
+                .query(
+                    "SELECT key FROM {schema}.instances
+                     WHERE unfit_code IS NOT NULL AND name = $1 AND version = $2 AND unfit_code = $3 AND key > $4
+                     ORDER BY key LIMIT $5 FOR NO KEY UPDATE",
+                    &[
+                        P::Text(&name),
+                        P::Text(&version),
+                        P::Text(&encode(&code)),
+                        P::Int(after),
+                        P::Int(left),
+                    ],
+                )
+                .await?;
+            let keys: Vec<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+            session
+                .query(GO_ON, &[session.now(), P::Int(request.time_ms), P::Ints(&keys)])
+                .await?;
+            resumed.extend(keys.into_iter().map(|key| Unfit {
+                code: code.clone(),
+                key: InstanceKey(key),
+            }));
+            if resumed.len() == request.limit {
+                return Ok(resumed);
+            }
+        }
+        let next = session
+            .query_optional(
+                "SELECT unfit_code FROM {schema}.instances
+                 WHERE unfit_code IS NOT NULL AND name = $1 AND version = $2 AND unfit_code > $3 ORDER BY unfit_code LIMIT 1",
+                &[P::Text(&name), P::Text(&version), P::Text(&encode(&code))],
+            )
+            .await?;
+        let Some(next) = next else {
+            return Ok(resumed);
+        };
+        (code, after) = (text(&next, 0)?, i64::MIN);
+    }
+}

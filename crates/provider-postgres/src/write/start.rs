@@ -1,0 +1,304 @@
+//! Starts of instances: their rows and first events, and what their first turns did, with one statement for all starts of a layer.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use perdure_engine::{EventId, ExecutionId};
+use perdure_provider::{BadWrite, Epoch, InstanceKey, NewInstance, OnConflict, Outcome, TurnCommit};
+use tokio_postgres::Row;
+
+use super::events::Events;
+use super::find;
+use super::others::{self, Deed, Parent};
+use super::turn::{Becomes, custom_status, push_events};
+use crate::connection::Ask;
+use crate::error::Failure;
+use crate::params::P;
+use crate::rows::{integer, number};
+use crate::session::Session;
+use crate::text::encode;
+
+/// Rows are made in the order of their ids, so that two transactions which start the same ones do not wait for each other.
+///
+/// A worker that claims a start is locked against its removal: what it owns must be found by that. One that is not registered any more
+/// owns nothing, and the first turn that it ran is not written.
+const START: &str = "WITH w AS MATERIALIZED (
+  SELECT id FROM {schema}.workers WHERE id = ANY ($2::text[]) ORDER BY id FOR KEY SHARE
+), made AS (
+  INSERT INTO {schema}.instances (key, id, name, version, execution, status, owner, epoch, next_event_id, turns, wake_at, custom_status,
+    custom_status_version, priority, parent_id, parent_key, parent_execution, parent_event, tags, report, unfit_code, created_at,
+    updated_at, completed_at)
+  SELECT key, id, name, CASE WHEN claimed THEN coalesce(next_version, version) ELSE version END, CASE WHEN claimed THEN execution ELSE 1 END,
+    CASE WHEN claimed THEN status ELSE 'Pending' END, CASE WHEN claimed AND keeps THEN claim END, claimed::int,
+    CASE WHEN claimed THEN next_event_id ELSE 2 END, CASE WHEN claimed THEN turns ELSE 0 END,
+    CASE WHEN NOT claimed OR is_due THEN coalesce($1, {now}) ELSE wake_at END,
+    CASE WHEN claimed THEN custom_status END, (claimed AND has_status)::int, priority, parent_id, parent_key, parent_execution,
+    parent_event, tags, CASE WHEN claimed THEN report END, CASE WHEN claimed THEN unfit_code END, created_at,
+    CASE WHEN claimed THEN updated_at ELSE created_at END, CASE WHEN claimed AND ends THEN updated_at END
+  FROM (
+    SELECT s.*, (s.claim IN (SELECT id FROM w)) IS TRUE AS claimed FROM unnest($3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[],
+      $8::bigint[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[],
+      $17::bigint[], $18::bigint[], $19::text[], $20::text[], $21::text[], $22::text[], $23::text[], $24::boolean[], $25::boolean[],
+      $26::boolean[], $27::boolean[], $28::bigint[])
+      AS s (key, id, name, version, claim, priority, parent_id, tags, parent_key, parent_execution, parent_event, created_at, updated_at,
+        execution, next_event_id, turns, status, next_version, custom_status, report, unfit_code, keeps, is_due, ends, has_status, wake_at)
+  ) s ORDER BY id
+  ON CONFLICT (id) DO NOTHING RETURNING key, epoch, wake_at
+), appended AS (
+  INSERT INTO {schema}.history (instance_key, execution, event_id, time, kind, ref_id, name, payload, meta)
+  SELECT * FROM unnest($29::bigint[], $30::bigint[], $31::bigint[], $32::bigint[], $33::text[], $34::bigint[], $35::text[], $36::text[], $37::text[])
+    AS e (key, execution, event_id, time, kind, ref_id, name, payload, meta)
+  WHERE CASE WHEN e.execution = 1 AND e.event_id = 1 THEN e.key IN (SELECT key FROM made)
+    ELSE e.key IN (SELECT key FROM made WHERE epoch = 1) END
+)
+SELECT key, epoch, wake_at FROM made";
+
+/// Starts as columns.
+#[derive(Default)]
+pub(super) struct Starts<'w> {
+    claims: Vec<&'w str>,
+    key: Vec<i64>,
+    id: Vec<Cow<'w, str>>,
+    name: Vec<Cow<'w, str>>,
+    version: Vec<Cow<'w, str>>,
+    claim: Vec<Option<Cow<'w, str>>>,
+    priority: Vec<i64>,
+    parent_id: Vec<Option<Cow<'w, str>>>,
+    tags: Vec<Option<Cow<'w, str>>>,
+    parent_key: Vec<Option<i64>>,
+    parent_execution: Vec<Option<i64>>,
+    parent_event: Vec<Option<i64>>,
+    created_at: Vec<i64>,
+    updated_at: Vec<i64>,
+    execution: Vec<i64>,
+    next_event_id: Vec<i64>,
+    turns: Vec<i64>,
+    status: Vec<&'w str>,
+    next_version: Vec<Option<Cow<'w, str>>>,
+    custom_status: Vec<Option<Cow<'w, str>>>,
+    report: Vec<Option<Cow<'w, str>>>,
+    unfit_code: Vec<Option<Cow<'w, str>>>,
+    keeps: Vec<bool>,
+    is_due: Vec<bool>,
+    ends: Vec<bool>,
+    has_status: Vec<bool>,
+    wake_at: Vec<Option<i64>>,
+    events: Events<'w>,
+}
+
+impl<'w> Starts<'w> {
+    /// With a key for each. Of several starts of one id the first is asked for. An error for what must never be stored.
+    pub(super) fn of(
+        keys: &[i64],
+        starts: impl IntoIterator<Item = (&'w NewInstance, Option<Parent>)>,
+    ) -> Result<Self, Failure> {
+        let mut columns = Self::default();
+        let mut ids = HashSet::new();
+        for ((instance, parent), key) in starts.into_iter().zip(keys) {
+            instance.check().map_err(Failure::internal)?;
+            if ids.insert(&instance.id) {
+                columns.push(InstanceKey(*key), instance, parent)?;
+            }
+        }
+        Ok(columns)
+    }
+
+    fn push(&mut self, key: InstanceKey, instance: &'w NewInstance, parent: Option<Parent>) -> Result<(), Failure> {
+        let first = &instance.first_event;
+        let turn = instance.first_turn.as_deref();
+        if let Some(worker) = &instance.claim
+            && !self.claims.contains(&&*worker.0)
+        {
+            self.claims.push(&worker.0);
+        }
+        self.key.push(key.0);
+        self.id.push(encode(&instance.id));
+        self.name.push(encode(&instance.name));
+        self.version.push(encode(&instance.version));
+        self.claim
+            .push(instance.claim.as_ref().map(|worker| Cow::Borrowed(&*worker.0)));
+        self.priority.push(instance.priority.into());
+        self.parent_id.push(instance.parent_id.as_deref().map(encode));
+        self.tags.push(instance.tags.as_deref().map(encode));
+        self.parent_key.push(parent.map(|parent| parent.key.0));
+        self.parent_execution
+            .push(parent.map(|parent| integer(parent.execution.0)));
+        self.parent_event.push(parent.map(|parent| integer(parent.event.0)));
+        self.created_at.push(first.time_ms);
+        self.updated_at.push(turn.map_or(first.time_ms, |turn| turn.time_ms));
+        self.events.push(key, ExecutionId::FIRST, first);
+        let becomes = turn.map(|turn| first_turn(instance, turn)).transpose()?;
+        self.execution
+            .push(becomes.as_ref().map_or(1, |becomes| becomes.execution));
+        self.next_event_id
+            .push(becomes.as_ref().map_or(2, |becomes| becomes.next_event_id));
+        self.turns.push(
+            becomes
+                .as_ref()
+                .map_or(0, |becomes| if becomes.begins { 0 } else { becomes.turns }),
+        );
+        self.status
+            .push(becomes.as_ref().map_or("Pending", |becomes| becomes.status.as_str()));
+        self.keeps.push(becomes.as_ref().is_none_or(|becomes| becomes.keeps));
+        self.is_due
+            .push(becomes.as_ref().is_some_and(|becomes| becomes.begins && !becomes.keeps));
+        self.ends.push(becomes.as_ref().is_some_and(|becomes| becomes.ends));
+        self.wake_at
+            .push(becomes.as_ref().and_then(|becomes| becomes.wake_at_ms));
+        let (next_version, report, unfit_code) = becomes.map_or((None, None, None), |becomes| {
+            (becomes.version, becomes.report, becomes.unfit_code)
+        });
+        self.next_version.push(next_version);
+        self.report.push(report);
+        self.unfit_code.push(unfit_code);
+        self.custom_status.push(turn.and_then(custom_status));
+        self.has_status
+            .push(turn.is_some_and(|turn| turn.custom_status.is_some()));
+        if let Some(turn) = turn {
+            push_events(&mut self.events, key, turn);
+        }
+        Ok(())
+    }
+
+    /// `None`: there are none.
+    pub(super) fn ask(&self, session: &Session<'_>) -> Option<Ask<'_>> {
+        if self.key.is_empty() {
+            return None;
+        }
+        let mut params = vec![
+            session.now(),
+            P::Names(&self.claims),
+            P::Ints(&self.key),
+            P::Texts(&self.id),
+            P::Texts(&self.name),
+            P::Texts(&self.version),
+            P::MaybeTexts(&self.claim),
+            P::Ints(&self.priority),
+            P::MaybeTexts(&self.parent_id),
+            P::MaybeTexts(&self.tags),
+            P::MaybeInts(&self.parent_key),
+            P::MaybeInts(&self.parent_execution),
+            P::MaybeInts(&self.parent_event),
+            P::Ints(&self.created_at),
+            P::Ints(&self.updated_at),
+            P::Ints(&self.execution),
+            P::Ints(&self.next_event_id),
+            P::Ints(&self.turns),
+            P::Names(&self.status),
+            P::MaybeTexts(&self.next_version),
+            P::MaybeTexts(&self.custom_status),
+            P::MaybeTexts(&self.report),
+            P::MaybeTexts(&self.unfit_code),
+            P::Bools(&self.keeps),
+            P::Bools(&self.is_due),
+            P::Bools(&self.ends),
+            P::Bools(&self.has_status),
+            P::MaybeInts(&self.wake_at),
+        ];
+        params.extend(self.events.params());
+        Some(Ask { written: START, params })
+    }
+}
+
+/// What a start with a first turn becomes. The turn is fenced by what a claimed start is.
+fn first_turn<'w>(instance: &NewInstance, turn: &'w TurnCommit) -> Result<Becomes<'w>, Failure> {
+    let fits = instance.claim.as_ref().is_none_or(|worker| *worker == turn.worker)
+        && turn.execution == ExecutionId::FIRST
+        && turn.next_event_id == EventId::FIRST.next()
+        && turn.consumed.is_empty();
+    if !fits {
+        return Err(Failure::internal(BadWrite::FirstTurn));
+    }
+    Becomes::of(turn)
+}
+
+/// What was made by a start.
+#[derive(Clone, Copy)]
+pub(super) struct Made {
+    pub(super) key: InstanceKey,
+    pub(super) is_claimed: bool,
+    wake_at_ms: Option<i64>,
+}
+
+/// What was made, by the keys of the starts.
+pub(super) struct AllMade(HashMap<i64, Made>);
+
+impl AllMade {
+    pub(super) fn of(rows: &[Row]) -> Result<Self, Failure> {
+        let mut all = HashMap::with_capacity(rows.len());
+        for row in rows {
+            let key = row.try_get(0)?;
+            let made = Made {
+                key: InstanceKey(key),
+                is_claimed: number(row, 1)? == 1,
+                wake_at_ms: row.try_get(2)?,
+            };
+            all.insert(key, made);
+        }
+        Ok(Self(all))
+    }
+
+    /// `None`: its id is in use.
+    pub(super) fn get(&self, key: i64) -> Option<Made> {
+        self.0.get(&key).copied()
+    }
+}
+
+/// What came of a start, and what its first turn does to others.
+pub(super) fn outcome<'w>(
+    place: usize,
+    instance: &'w NewInstance,
+    made: Option<Made>,
+    deeds: &mut Vec<Deed<'w>>,
+) -> Outcome {
+    let Some(made) = made else { return Outcome::Exists };
+    let turn = instance.first_turn.as_deref().filter(|_| made.is_claimed);
+    if let Some(turn) = turn {
+        deeds.extend(Deed::of(place, turn, made.key, None));
+    }
+    Outcome::Started {
+        key: made.key,
+        claimed: made.is_claimed.then_some(Epoch(1)),
+        turn: turn.map(|_| {
+            Box::new(Outcome::Committed {
+                status: None,
+                wake_at_ms: made.wake_at_ms,
+                others: None,
+            })
+        }),
+    }
+}
+
+/// Remove the instance that has the id of a start, if that may replace it.
+pub(super) async fn make_room(session: &Session<'_>, instance: &NewInstance) -> Result<(), Failure> {
+    if instance.on_conflict == OnConflict::RestartIfTerminal
+        && let Some(found) = find(session, &instance.id).await?
+        && found.status.is_terminal()
+    {
+        // It has no messages: they went with the commit that ended it (P6).
+        session
+            .query(
+                "DELETE FROM {schema}.history WHERE instance_key = $1",
+                &[P::Int(found.key.0)],
+            )
+            .await?;
+        session
+            .query("DELETE FROM {schema}.instances WHERE key = $1", &[P::Int(found.key.0)])
+            .await?;
+    }
+    Ok(())
+}
+
+/// A start that may take the place of an instance that has ended.
+pub(super) async fn restart(session: &Session<'_>, instance: &NewInstance) -> Result<Outcome, Failure> {
+    make_room(session, instance).await?;
+    let keys = session.connection().keys(1).await?;
+    let starts = Starts::of(&keys, [(instance, None)])?;
+    let rows = session.run(starts.ask(session).as_ref()).await?;
+    let mut deeds = Vec::new();
+    let made = AllMade::of(&rows)?.get(keys[0]);
+    let mut outcomes = [Some(outcome(0, instance, made, &mut deeds))];
+    others::carry_out(session, deeds, &mut outcomes).await?;
+    let [outcome] = outcomes;
+    outcome.ok_or_else(|| Failure::internal("a start without an outcome"))
+}

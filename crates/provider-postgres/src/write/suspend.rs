@@ -1,0 +1,34 @@
+//! An instance is held from outside, whoever owns it.
+
+use perdure_provider::{Outcome, Status, Suspend};
+
+use super::find;
+use crate::error::Failure;
+use crate::params::P;
+use crate::session::Session;
+use crate::text::encode;
+
+pub(super) async fn suspend(session: &Session<'_>, suspension: &Suspend) -> Result<Outcome, Failure> {
+    let Some(instance) = find(session, &suspension.id).await? else {
+        return Ok(Outcome::NotFound);
+    };
+    if instance.status.is_terminal() {
+        return Ok(Outcome::Ended {
+            status: instance.status,
+        });
+    }
+    if instance.status != Status::Suspended {
+        // The owner is cleared (P7): no commit of it matches any more, and the epoch goes on from where it was.
+        session
+            .query(
+                "UPDATE {schema}.instances SET status = 'Suspended', owner = NULL, wake_at = NULL, report = $2, updated_at = $3 WHERE key = $1",
+                &[P::Int(instance.key.0), P::Text(&encode(&suspension.report)), P::Int(suspension.time_ms)],
+            )
+            .await?;
+    }
+    Ok(Outcome::Suspended {
+        key: instance.key,
+        epoch: instance.epoch,
+        owner: instance.owner,
+    })
+}

@@ -1,0 +1,144 @@
+//! Attempts that any worker may run: offered and withdrawn with turns, ended by whoever ran them (P12).
+
+use std::borrow::Cow;
+
+use perdure_engine::{AttemptResult, EventId, Settlement};
+use perdure_provider::{InstanceKey, Outcome, TaskDone, TaskOffer, WorkerId};
+
+use super::heartbeat;
+use super::message::{Messages, Sent};
+use super::others::{Doer, Parent};
+use super::place;
+use crate::error::Failure;
+use crate::params::P;
+use crate::rows::{integer, number, worker};
+use crate::session::Session;
+use crate::text::encode;
+
+pub(super) async fn offer_all<'w>(
+    session: &Session<'_>,
+    offers: impl Iterator<Item = (Doer, &'w TaskOffer)>,
+) -> Result<(), Failure> {
+    let (mut key, mut execution, mut event, mut attempt) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut queue, mut name): (Vec<Cow<'_, str>>, Vec<Cow<'_, str>>) = (Vec::new(), Vec::new());
+    let (mut priority, mut due_at, mut deadline) = (Vec::new(), Vec::new(), Vec::new());
+    for (doer, offer) in offers {
+        key.push(doer.key.0);
+        execution.push(integer(doer.execution.0));
+        event.push(integer(offer.scheduled.0));
+        attempt.push(i64::from(offer.attempt));
+        queue.push(encode(&offer.queue));
+        name.push(encode(&offer.name));
+        priority.push(i64::from(offer.priority));
+        due_at.push(offer.due_at_ms);
+        deadline.push(offer.deadline_ms);
+    }
+    if key.is_empty() {
+        return Ok(());
+    }
+    session
+        .query(
+            "INSERT INTO {schema}.tasks (instance_key, execution, event_id, attempt, queue, name, priority, due_at, deadline)
+             SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::bigint[],
+               $9::bigint[])",
+            &[
+                P::Ints(&key),
+                P::Ints(&execution),
+                P::Ints(&event),
+                P::Ints(&attempt),
+                P::Texts(&queue),
+                P::Texts(&name),
+                P::Ints(&priority),
+                P::Ints(&due_at),
+                P::MaybeInts(&deadline),
+            ],
+        )
+        .await?;
+    Ok(())
+}
+
+/// Take some away: of each that is run, whose turn it was (its place) and who runs it.
+pub(super) async fn withdraw_all(
+    session: &Session<'_>,
+    withdrawn: impl Iterator<Item = (usize, Doer, EventId)>,
+) -> Result<Vec<(usize, WorkerId)>, Failure> {
+    let (mut n, mut key, mut execution, mut event) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (at, doer, scheduled) in withdrawn {
+        n.push(place(at));
+        key.push(doer.key.0);
+        execution.push(integer(doer.execution.0));
+        event.push(integer(scheduled.0));
+    }
+    if n.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = session
+        .query(
+            "DELETE FROM {schema}.tasks t USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS w (n, key, execution, event)
+             WHERE t.instance_key = w.key AND t.execution = w.execution AND t.event_id = w.event RETURNING w.n, t.owner",
+            &[P::Ints(&n), P::Ints(&key), P::Ints(&execution), P::Ints(&event)],
+        )
+        .await?;
+    let mut stopped = Vec::new();
+    for row in &rows {
+        let at = usize::try_from(number(row, 0)?).unwrap_or(usize::MAX);
+        stopped.extend(worker(row, 1)?.map(|owner| (at, owner)));
+    }
+    Ok(stopped)
+}
+
+/// Take all of an instance away; those who run them.
+pub(super) async fn withdraw_of(session: &Session<'_>, key: InstanceKey) -> Result<Vec<WorkerId>, Failure> {
+    let rows = session
+        .query(
+            "DELETE FROM {schema}.tasks WHERE instance_key = $1 RETURNING owner",
+            &[P::Int(key.0)],
+        )
+        .await?;
+    let mut owners = Vec::new();
+    for row in &rows {
+        owners.extend(worker(row, 0)?);
+    }
+    Ok(owners)
+}
+
+pub(super) async fn done(session: &Session<'_>, done: &TaskDone) -> Result<Outcome, Failure> {
+    let task = done.task;
+    let row = [
+        P::Int(task.key.0),
+        P::Int(integer(task.execution.0)),
+        P::Int(integer(task.scheduled.0)),
+        P::Int(i64::from(task.attempt)),
+        P::Text(&done.worker.0),
+    ];
+    let removed = session
+        .query_optional(
+            "DELETE FROM {schema}.tasks WHERE instance_key = $1 AND execution = $2 AND event_id = $3 AND attempt = $4 AND owner = $5 RETURNING 1",
+            &row,
+        )
+        .await?;
+    if removed.is_none() {
+        return Ok(Outcome::Fenced);
+    }
+    if matches!(done.result, AttemptResult::Completed(_)) {
+        session.query(heartbeat::FORGET, &row[..3]).await?;
+    }
+    let waiting = Parent {
+        key: task.key,
+        execution: task.execution,
+        event: task.scheduled,
+    };
+    let told = waiting.told(Settlement::Attempted {
+        attempt: task.attempt,
+        result: done.result.clone(),
+    });
+    let mut message = Messages::default();
+    message.tell(&waiting, &told, done.time_ms);
+    let mut receivers = Vec::new();
+    for sent in message.send(session).await? {
+        if let Sent::Delivered { owner, .. } = sent {
+            receivers.push(owner);
+        }
+    }
+    Ok(Outcome::Told { receivers })
+}

@@ -1,0 +1,396 @@
+//! What turns did (architecture, section 2): one statement for all turns of a layer. Its update is the fence (P2): a turn whose instance
+//! has another owner, epoch, execution or next event id moves nothing, and nothing of it is written.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use perdure_engine::{EventId, ExecutionId};
+use perdure_provider::{AfterTurn, InstanceKey, Outcome, Status, TurnCommit};
+use tokio_postgres::Row;
+
+use super::events::Events;
+use super::layers::Layer;
+use super::others::{self, Deed, Doer, Parent};
+use super::place;
+use crate::connection::Ask;
+use crate::error::Failure;
+use crate::params::P;
+use crate::rows::{integer, number};
+use crate::session::Session;
+use crate::status;
+use crate::text::encode;
+
+macro_rules! moved {
+    ($more:literal) => {
+        concat!(
+            "WITH moved AS (
+  UPDATE {schema}.instances i SET
+    next_event_id = t.next,
+    execution = t.next_execution,
+    version = coalesce(t.version, i.version),
+    turns = CASE WHEN t.begins THEN 0 ELSE i.turns + t.counts END,
+    status = t.status,
+    owner = CASE WHEN t.keeps THEN i.owner END,
+    wake_at = CASE
+      WHEN t.sleeps AND i.unread > t.consumed AND i.message_seq > t.seen THEN least(coalesce($1, {now}), t.wake_at)
+      WHEN t.sleeps THEN t.wake_at
+      WHEN t.begins AND NOT t.keeps THEN coalesce($1, {now}) END,
+    unread = CASE WHEN t.ends THEN 0 ELSE i.unread - t.consumed END,
+    custom_status = CASE WHEN t.has_status THEN t.custom_status ELSE i.custom_status END,
+    custom_status_version = i.custom_status_version + t.has_status::int,
+    report = t.report,
+    unfit_code = t.unfit_code,
+    suspicion = CASE WHEN t.begins OR t.next > t.fence THEN 0 ELSE i.suspicion END,
+    on_trial = CASE WHEN t.begins OR t.next > t.fence THEN 0 ELSE i.on_trial END,
+    updated_at = t.time,
+    completed_at = CASE WHEN t.ends THEN t.time END
+  FROM unnest($2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
+    $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::boolean[], $19::boolean[],
+    $20::boolean[], $21::boolean[], $22::boolean[], $23::bigint[])
+    AS t (key, owner, epoch, execution, fence, next, next_execution, counts, time, seen, consumed, version, status, report, unfit_code,
+      custom_status, keeps, sleeps, ends, begins, has_status, wake_at)
+  WHERE i.key = t.key AND (i.owner = t.owner) IS TRUE AND i.epoch = t.epoch AND i.execution = t.execution AND i.next_event_id = t.fence
+  RETURNING i.key, i.wake_at, i.parent_key, i.parent_execution, i.parent_event
+), appended AS (
+  INSERT INTO {schema}.history (instance_key, execution, event_id, time, kind, ref_id, name, payload, meta)
+  SELECT * FROM unnest($24::bigint[], $25::bigint[], $26::bigint[], $27::bigint[], $28::text[], $29::bigint[], $30::text[], $31::text[], $32::text[])
+    AS e (key, execution, event_id, time, kind, ref_id, name, payload, meta)
+  WHERE (e.key IN (SELECT key FROM moved)) IS TRUE
+)",
+            $more
+        )
+    };
+}
+
+/// Turns that only append events and move their instances on.
+const PLAIN: &str = moved!(" SELECT key, false, wake_at, parent_key, parent_execution, parent_event FROM moved");
+
+/// Turns of which some consume messages, forget heartbeats, or end their instances. There is a row for each message that was consumed, too.
+const WHOLE: &str = moved!(
+    ", consumed AS (
+  DELETE FROM {schema}.messages d USING unnest($33::bigint[], $34::bigint[]) AS c (key, seq)
+  WHERE d.instance_key = c.key AND d.seq = c.seq AND (c.key IN (SELECT key FROM moved)) IS TRUE RETURNING d.instance_key
+), dropped AS (
+  DELETE FROM {schema}.messages d USING unnest($35::bigint[]) AS ended (key)
+  WHERE d.instance_key = ended.key AND (ended.key IN (SELECT key FROM moved)) IS TRUE
+), forgotten AS (
+  DELETE FROM {schema}.heartbeats d USING unnest($36::bigint[], $37::bigint[], $38::bigint[]) AS h (key, execution, scheduled)
+  WHERE d.instance_key = h.key AND d.execution = h.execution AND d.scheduled = h.scheduled
+    AND (h.key IN (SELECT key FROM moved)) IS TRUE
+)
+SELECT key, false, wake_at, parent_key, parent_execution, parent_event FROM moved
+UNION ALL SELECT instance_key, true, NULL, NULL, NULL, NULL FROM consumed"
+);
+
+/// Turns as columns.
+#[derive(Default)]
+pub(super) struct Turns<'w> {
+    key: Vec<i64>,
+    owner: Vec<&'w str>,
+    epoch: Vec<i64>,
+    execution: Vec<i64>,
+    fence: Vec<i64>,
+    next: Vec<i64>,
+    next_execution: Vec<i64>,
+    counts: Vec<i64>,
+    time: Vec<i64>,
+    seen: Vec<i64>,
+    consumed: Vec<i64>,
+    version: Vec<Option<Cow<'w, str>>>,
+    status: Vec<&'w str>,
+    report: Vec<Option<Cow<'w, str>>>,
+    unfit_code: Vec<Option<Cow<'w, str>>>,
+    custom_status: Vec<Option<Cow<'w, str>>>,
+    keeps: Vec<bool>,
+    sleeps: Vec<bool>,
+    ends: Vec<bool>,
+    begins: Vec<bool>,
+    has_status: Vec<bool>,
+    wake_at: Vec<Option<i64>>,
+    events: Events<'w>,
+    /// Instance and number of each consumed message.
+    gone: [Vec<i64>; 2],
+    /// Instances that end: all their messages go.
+    ended: Vec<i64>,
+    /// Instance, execution and schedule of each activity that is over.
+    over: [Vec<i64>; 3],
+}
+
+impl<'w> Turns<'w> {
+    /// An error for what must never be stored.
+    pub(super) fn of(turns: &[(usize, &'w TurnCommit)]) -> Result<Self, Failure> {
+        let mut columns = Self::default();
+        let mut by_key: Vec<_> = turns.iter().map(|(_, turn)| *turn).collect();
+        // Rows are updated in the order of the arrays.
+        by_key.sort_unstable_by_key(|turn| turn.key);
+        for turn in by_key {
+            columns.push(turn)?;
+        }
+        Ok(columns)
+    }
+
+    fn push(&mut self, turn: &'w TurnCommit) -> Result<(), Failure> {
+        let becomes = Becomes::of(turn)?;
+        self.key.push(turn.key.0);
+        self.owner.push(&turn.worker.0);
+        self.epoch.push(integer(turn.epoch.0));
+        self.execution.push(integer(turn.execution.0));
+        self.fence.push(integer(turn.next_event_id.0));
+        self.next.push(becomes.next_event_id);
+        self.next_execution.push(becomes.execution);
+        self.counts.push(becomes.turns);
+        self.time.push(turn.time_ms);
+        self.seen.push(integer(turn.seen.0));
+        self.consumed.push(place(turn.consumed.len()));
+        self.version.push(becomes.version);
+        self.status.push(becomes.status.as_str());
+        self.report.push(becomes.report);
+        self.unfit_code.push(becomes.unfit_code);
+        self.custom_status.push(custom_status(turn));
+        self.keeps.push(becomes.keeps);
+        self.sleeps.push(becomes.sleeps);
+        self.ends.push(becomes.ends);
+        self.begins.push(becomes.begins);
+        self.has_status.push(turn.custom_status.is_some());
+        self.wake_at.push(becomes.wake_at_ms);
+        push_events(&mut self.events, turn.key, turn);
+        if becomes.ends {
+            self.ended.push(turn.key.0);
+        } else {
+            for seq in &turn.consumed {
+                self.gone[0].push(turn.key.0);
+                self.gone[1].push(integer(seq.0));
+            }
+        }
+        for scheduled in &turn.heartbeats_over {
+            let [key, execution, activity] = &mut self.over;
+            key.push(turn.key.0);
+            execution.push(integer(turn.execution.0));
+            activity.push(integer(scheduled.0));
+        }
+        Ok(())
+    }
+
+    /// `None`: there are none.
+    pub(super) fn ask<'a>(&'a self, now: P<'a>) -> Option<Ask<'a>> {
+        if self.key.is_empty() {
+            return None;
+        }
+        let mut params = vec![
+            now,
+            P::Ints(&self.key),
+            P::Names(&self.owner),
+            P::Ints(&self.epoch),
+            P::Ints(&self.execution),
+            P::Ints(&self.fence),
+            P::Ints(&self.next),
+            P::Ints(&self.next_execution),
+            P::Ints(&self.counts),
+            P::Ints(&self.time),
+            P::Ints(&self.seen),
+            P::Ints(&self.consumed),
+            P::MaybeTexts(&self.version),
+            P::Names(&self.status),
+            P::MaybeTexts(&self.report),
+            P::MaybeTexts(&self.unfit_code),
+            P::MaybeTexts(&self.custom_status),
+            P::Bools(&self.keeps),
+            P::Bools(&self.sleeps),
+            P::Bools(&self.ends),
+            P::Bools(&self.begins),
+            P::Bools(&self.has_status),
+            P::MaybeInts(&self.wake_at),
+        ];
+        params.extend(self.events.params());
+        let is_plain = self.gone[0].is_empty() && self.over[0].is_empty() && self.ended.is_empty();
+        if !is_plain {
+            let [key, seq] = &self.gone;
+            let [activity_key, execution, scheduled] = &self.over;
+            let more = [key, seq, &self.ended, activity_key, execution, scheduled];
+            params.extend(more.into_iter().map(|column| P::Ints(column)));
+        }
+        Some(Ask {
+            written: if is_plain { PLAIN } else { WHOLE },
+            params,
+        })
+    }
+}
+
+pub(super) fn custom_status(turn: &TurnCommit) -> Option<Cow<'_, str>> {
+    turn.custom_status.as_ref()?.value.as_deref().map(encode)
+}
+
+pub(super) fn push_events<'w>(events: &mut Events<'w>, key: InstanceKey, turn: &'w TurnCommit) {
+    for event in &turn.events {
+        events.push(key, turn.execution, event);
+    }
+    if let AfterTurn::ContinueAsNew(next) = &turn.after {
+        events.push(key, turn.execution.next(), &next.first_event);
+    }
+}
+
+/// What came of turns, and what they do to others.
+pub(super) fn outcomes<'w>(
+    turns: &[(usize, &'w TurnCommit)],
+    rows: &[Row],
+    outcomes: &mut [Option<Outcome>],
+    deeds: &mut Vec<Deed<'w>>,
+) -> Result<(), Failure> {
+    let mut moved: HashMap<i64, (Option<&Row>, usize)> = HashMap::with_capacity(turns.len());
+    for row in rows {
+        let (of, consumed) = moved.entry(row.try_get(0)?).or_default();
+        if row.try_get(1)? {
+            *consumed += 1;
+        } else {
+            *of = Some(row);
+        }
+    }
+    for (place, turn) in turns {
+        let Some((Some(row), consumed)) = moved.get(&turn.key.0) else {
+            outcomes[*place] = Some(Outcome::Fenced);
+            continue;
+        };
+        if *consumed != turn.consumed.len() && !matches!(turn.after, AfterTurn::End { .. }) {
+            return Err(Failure::internal(format!(
+                "a turn of instance {} consumed a message that does not wait for it",
+                turn.key.0
+            )));
+        }
+        outcomes[*place] = Some(Outcome::Committed {
+            status: None,
+            wake_at_ms: row.try_get(2)?,
+            others: None,
+        });
+        deeds.extend(Deed::of(*place, turn, turn.key, parent(row, 3)?));
+    }
+    Ok(())
+}
+
+/// The parent in three columns.
+pub(super) fn parent(row: &Row, column: usize) -> Result<Option<Parent>, Failure> {
+    let Some(key) = row.try_get(column)? else {
+        return Ok(None);
+    };
+    Ok(Some(Parent {
+        key: InstanceKey(key),
+        execution: ExecutionId(number(row, column + 1)?),
+        event: EventId(number(row, column + 2)?),
+    }))
+}
+
+/// Tell those who asked for the status after their turn.
+pub(super) async fn tell_status(
+    session: &Session<'_>,
+    layer: &Layer<'_>,
+    outcomes: &mut [Option<Outcome>],
+) -> Result<(), Failure> {
+    let mut asked = Vec::new();
+    for (place, turn) in &layer.turns {
+        if turn.tell_status && matches!(outcomes[*place], Some(Outcome::Committed { .. })) {
+            asked.push((*place, turn.key.0));
+        }
+    }
+    for (place, new) in &layer.starts {
+        if let (Some(first), Some(Outcome::Started { key, turn: Some(_), .. })) = (&new.first_turn, &outcomes[*place])
+            && first.tell_status
+        {
+            asked.push((*place, key.0));
+        }
+    }
+    if asked.is_empty() {
+        return Ok(());
+    }
+    let keys: Vec<i64> = asked.iter().map(|(_, key)| *key).collect();
+    let statuses = status::of(session.connection(), &keys).await?;
+    for (place, key) in asked {
+        let told = statuses
+            .iter()
+            .find(|status| status.key.0 == key)
+            .cloned()
+            .map(Box::new);
+        if let Some(Outcome::Committed { status, .. }) = others::committed(&mut outcomes[place]) {
+            *status = told;
+        }
+    }
+    Ok(())
+}
+
+/// What an instance becomes by a turn.
+pub(super) struct Becomes<'w> {
+    pub(super) next_event_id: i64,
+    pub(super) execution: i64,
+    /// `None`: as before.
+    pub(super) version: Option<Cow<'w, str>>,
+    pub(super) status: Status,
+    /// What is added to the number of its turns.
+    pub(super) turns: i64,
+    /// Its worker keeps it.
+    pub(super) keeps: bool,
+    /// It is given back and waits for a time or a message.
+    pub(super) sleeps: bool,
+    pub(super) wake_at_ms: Option<i64>,
+    pub(super) ends: bool,
+    /// Its next execution begins.
+    pub(super) begins: bool,
+    pub(super) report: Option<Cow<'w, str>>,
+    pub(super) unfit_code: Option<Cow<'w, str>>,
+}
+
+impl<'w> Becomes<'w> {
+    /// An error for what must never be stored.
+    pub(super) fn of(turn: &'w TurnCommit) -> Result<Self, Failure> {
+        let next = turn.check().map_err(Failure::internal)?;
+        let running = Self {
+            next_event_id: integer(next.0),
+            execution: integer(turn.execution.0),
+            version: None,
+            status: Status::Running,
+            turns: 1,
+            keeps: false,
+            sleeps: false,
+            wake_at_ms: None,
+            ends: false,
+            begins: false,
+            report: None,
+            unfit_code: None,
+        };
+        Ok(match &turn.after {
+            AfterTurn::Hold => Self { keeps: true, ..running },
+            AfterTurn::Release { wake_at_ms } => Self {
+                sleeps: true,
+                wake_at_ms: *wake_at_ms,
+                ..running
+            },
+            AfterTurn::End { status } => Self {
+                status: *status,
+                ends: true,
+                ..running
+            },
+            AfterTurn::ContinueAsNew(next) => Self {
+                next_event_id: integer(EventId::FIRST.next().0),
+                execution: integer(turn.execution.next().0),
+                version: Some(encode(&next.version)),
+                keeps: next.hold,
+                begins: true,
+                ..running
+            },
+            // A suspension without events is no turn: an instance whose first turn never came about stays fresh.
+            AfterTurn::Suspend { report, unfit_code } => Self {
+                status: Status::Suspended,
+                turns: i64::from(next > turn.next_event_id),
+                report: Some(encode(report)),
+                unfit_code: unfit_code.as_deref().map(encode),
+                ..running
+            },
+        })
+    }
+}
+
+/// Who did what a turn did.
+pub(super) fn doer(turn: &TurnCommit, key: InstanceKey) -> Doer {
+    Doer {
+        key,
+        execution: turn.execution,
+        time_ms: turn.time_ms,
+    }
+}

@@ -1,0 +1,152 @@
+//! The writing task: everything that waits becomes one transaction, and is answered when that is durable.
+//!
+//! - No delay is added: whatever has come while one transaction was written is the next one.
+//! - Answers are given in order, with no transaction open, so that one may hand over the next batch.
+//! - A failing batch takes no other with it: the transaction is rolled back and its batches are written one by one.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use perdure_provider::{CommitDone, Outcome, ProviderError, TurnCommit, Write};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::connection::Connections;
+use crate::error::Failure;
+use crate::options::{OUTCOME_EVERY, TRANSACTION_JOBS_MAX, TRANSACTION_WRITES_MAX};
+use crate::session::transaction;
+use crate::wake::Waker;
+use crate::write::{self, held};
+
+/// A batch of writes.
+pub(crate) struct Batch {
+    pub(crate) writes: Arc<Vec<Write>>,
+    pub(crate) done: CommitDone,
+}
+
+/// Body of the task. It ends when nobody can hand over any more and nothing waits.
+///
+/// The queue has no limit of its own: each batch belongs to a caller that keeps to `ProviderInfo::concurrent_commits` and `batch_max`.
+pub(crate) async fn run(connections: Arc<Connections>, waker: Arc<Waker>, mut queue: UnboundedReceiver<Batch>) {
+    let mut next = None;
+    loop {
+        let first = match next.take() {
+            Some(batch) => batch,
+            None => match queue.recv().await {
+                Some(batch) => batch,
+                None => return,
+            },
+        };
+        let mut writes = first.writes.len();
+        let mut group = vec![first];
+        while group.len() < TRANSACTION_JOBS_MAX
+            && let Ok(batch) = queue.try_recv()
+        {
+            if writes + batch.writes.len() > TRANSACTION_WRITES_MAX {
+                next = Some(batch);
+                break;
+            }
+            writes += batch.writes.len();
+            group.push(batch);
+        }
+        write_group(&connections, &waker, group).await;
+    }
+}
+
+async fn write_group(connections: &Arc<Connections>, waker: &Waker, group: Vec<Batch>) {
+    match attempt(connections, writes_of(&group)).await {
+        Ok(outcomes) => {
+            for (batch, outcomes) in group.into_iter().zip(outcomes) {
+                answer(connections, waker, batch, Ok(outcomes));
+            }
+        }
+        Err(failure) if group.len() > 1 && !failure.kind().retryable() => {
+            for batch in group {
+                let result = attempt(connections, vec![Arc::clone(&batch.writes)]).await;
+                let result = result.map(|mut outcomes| outcomes.pop().unwrap_or_default());
+                answer(connections, waker, batch, result);
+            }
+        }
+        Err(failure) => {
+            let error = failure.named(&connections.location);
+            for batch in group {
+                answer_with(batch, Err(error.clone()));
+            }
+        }
+    }
+}
+
+fn writes_of(group: &[Batch]) -> Vec<Arc<Vec<Write>>> {
+    group.iter().map(|batch| Arc::clone(&batch.writes)).collect()
+}
+
+/// Write batches at once; the outcomes of each. An error means that nothing of them is in the store.
+async fn attempt(connections: &Arc<Connections>, batches: Vec<Arc<Vec<Write>>>) -> Result<Vec<Vec<Outcome>>, Failure> {
+    let all: Vec<&Write> = batches.iter().flat_map(|batch| batch.iter()).collect();
+    let outcomes = match held::of(&all).filter(|_| connections.notify) {
+        Some(turns) => write_held(connections, &batches, &turns).await?,
+        None => write_all(connections, &batches).await?,
+    };
+    let mut outcomes = outcomes.into_iter();
+    Ok(batches
+        .iter()
+        .map(|batch| outcomes.by_ref().take(batch.len()).collect())
+        .collect())
+}
+
+/// With one statement. When its answer is lost, what became of it is found out before anything else is written.
+async fn write_held(
+    connections: &Arc<Connections>,
+    batches: &[Arc<Vec<Write>>],
+    turns: &[(usize, &TurnCommit)],
+) -> Result<Vec<Outcome>, Failure> {
+    let mut connection = connections.get().await?;
+    let failure = match held::write(&connection, turns).await {
+        Err(failure) if failure.is_unknown() => failure,
+        Err(failure) if failure.is_conflict() || failure.is_stale_statement() => {
+            drop(connection);
+            return write_all(connections, batches).await;
+        }
+        written => return written,
+    };
+    connection.give_up();
+    loop {
+        let again = async {
+            let mut outcomes = write_all(connections, batches).await?;
+            held::find_passed(connections, turns, &mut outcomes).await?;
+            Ok::<_, Failure>(outcomes)
+        };
+        match again.await {
+            Ok(outcomes) => return Ok(outcomes),
+            Err(_) if connections.is_closed() => return Err(failure),
+            Err(_) => crate::time::sleep(OUTCOME_EVERY).await,
+        }
+    }
+}
+
+/// In one transaction.
+async fn write_all(connections: &Arc<Connections>, batches: &[Arc<Vec<Write>>]) -> Result<Vec<Outcome>, Failure> {
+    let batches = batches.to_vec();
+    transaction(connections, |session| {
+        let batches = batches.clone();
+        Box::pin(async move {
+            let all: Vec<&Write> = batches.iter().flat_map(|batch| batch.iter()).collect();
+            write::run(session, &all).await
+        })
+    })
+    .await
+}
+
+fn answer(connections: &Connections, waker: &Waker, batch: Batch, result: Result<Vec<Outcome>, Failure>) {
+    if let Ok(outcomes) = &result {
+        waker.written(&batch.writes, outcomes);
+    }
+    answer_with(batch, result.map_err(|failure| failure.named(&connections.location)));
+}
+
+/// A caller's code must not end the task that all others depend on.
+pub(crate) fn answer_with(batch: Batch, result: Result<Vec<Outcome>, ProviderError>) {
+    let Batch { writes, done } = batch;
+    // The caller may keep the batch in case it fails; it is the only holder again when it hears of it.
+    drop(writes);
+    let _ = catch_unwind(AssertUnwindSafe(|| done(result)));
+}

@@ -1,0 +1,181 @@
+//! Ended instances go (P13): one by its id, or those of a filter; and their histories after them. Histories of former executions go, too.
+//! A history goes from its last event on: whoever reads it meanwhile finds no gap.
+
+use perdure_provider::{InstanceKey, Outcome, Place, PruneExecutions, PruneRequest, Pruned, PrunedExecutions};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::error::Failure;
+use crate::rows::{candidate, candidate_columns, integer, number, status};
+use crate::session::Session;
+
+pub(crate) fn delete(session: &Session<'_>, id: &str) -> Result<Outcome, Failure> {
+    let found = session.query_optional("SELECT key, status FROM instances WHERE id = ?1", params![id], |row| {
+        Ok((InstanceKey(row.get(0)?), status(row, 1)?))
+    })?;
+    let Some((key, status)) = found else {
+        return Ok(Outcome::NotFound);
+    };
+    if !status.is_terminal() {
+        return Ok(Outcome::NotEnded { status });
+    }
+    remove(session, key)?;
+    Ok(Outcome::Deleted)
+}
+
+/// All but the history, which may be long and is left to be swept.
+fn remove(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
+    session.execute("INSERT INTO deleted_instances (key) VALUES (?1)", params![key.0])?;
+    session.execute("DELETE FROM messages WHERE instance_key = ?1", params![key.0])?;
+    session.execute("DELETE FROM heartbeats WHERE instance_key = ?1", params![key.0])?;
+    session.execute("DELETE FROM tasks WHERE instance_key = ?1", params![key.0])?;
+    let removed = session.execute("DELETE FROM instances WHERE key = ?1", params![key.0])?;
+    assert_eq!(removed, 1, "it was found in this transaction");
+    Ok(())
+}
+
+/// The index of what has ended is read from the longest ended on, and no further than the walk may go.
+pub(crate) fn prune(session: &mut Session<'_>, request: &PruneRequest) -> Result<Pruned, Failure> {
+    let PruneRequest {
+        filter,
+        after,
+        limit,
+        walk_max,
+    } = request;
+    let first = after.unwrap_or(Place {
+        at_ms: i64::MIN,
+        key: InstanceKey(i64::MIN),
+    });
+    let walked: Vec<(Place, bool)> = session.query_all(
+        concat!(
+            "SELECT key, ",
+            candidate_columns!(),
+            " FROM instances INDEXED BY instances_ended
+             WHERE completed_at IS NOT NULL AND (completed_at, key) > (?1, ?2) AND completed_at < ?3
+             ORDER BY completed_at, key LIMIT ?4"
+        ),
+        params![
+            first.at_ms,
+            first.key.0,
+            filter.completed_before_ms.unwrap_or(i64::MAX),
+            integer(*walk_max as u64).saturating_add(1)
+        ],
+        |row| {
+            let candidate = candidate(row, 1)?;
+            let place = Place {
+                at_ms: candidate.completed_at_ms.unwrap_or_default(),
+                key: InstanceKey(row.get(0)?),
+            };
+            Ok((place, filter.matches(&candidate)))
+        },
+    )?;
+    let mut pruned = Pruned::default();
+    let mut last = first;
+    for (n, (place, matches)) in walked.into_iter().enumerate() {
+        if n >= *walk_max || pruned.deleted >= *limit {
+            pruned.next = Some(last);
+            break;
+        }
+        if matches {
+            remove(session, place.key)?;
+            pruned.deleted += 1;
+        }
+        last = place;
+    }
+    Ok(pruned)
+}
+
+/// The index of what has continued as new is read in order of the keys, and no further than the walk may go.
+pub(crate) fn prune_executions(
+    session: &mut Session<'_>,
+    request: &PruneExecutions,
+) -> Result<PrunedExecutions, Failure> {
+    let PruneExecutions {
+        filter,
+        keep,
+        from,
+        events_max,
+        walk_max,
+    } = request;
+    let walked: Vec<(InstanceKey, u64, bool)> = session.query_all(
+        concat!(
+            "SELECT key, execution, ",
+            candidate_columns!(),
+            " FROM instances INDEXED BY instances_continued WHERE execution > 1 AND key >= ?1 ORDER BY key LIMIT ?2"
+        ),
+        params![
+            from.map_or(i64::MIN, |from| from.0),
+            integer(*walk_max as u64).saturating_add(1)
+        ],
+        |row| {
+            let matches = filter.matches(&candidate(row, 2)?);
+            Ok((InstanceKey(row.get(0)?), number(row, 1)?, matches))
+        },
+    )?;
+    let mut pruned = PrunedExecutions::default();
+    let mut left = *events_max;
+    for (n, (key, execution, matches)) in walked.into_iter().enumerate() {
+        if n >= *walk_max || left == 0 {
+            pruned.next = Some(key);
+            break;
+        }
+        if !matches {
+            continue;
+        }
+        // The first that stays.
+        let first = integer((execution + 1).saturating_sub(*keep).min(execution));
+        while let Some(oldest) = oldest_execution(session, key)?.filter(|oldest| *oldest < first) {
+            if left == 0 {
+                pruned.next = Some(key);
+                return Ok(pruned);
+            }
+            left -= session.execute(
+                "DELETE FROM history WHERE rowid IN (SELECT rowid FROM history WHERE instance_key = ?1 AND execution = ?2
+                   ORDER BY event_id DESC LIMIT ?3)",
+                params![key.0, oldest, integer(left as u64)],
+            )?;
+            pruned.deleted += usize::from(oldest_execution(session, key)? != Some(oldest));
+        }
+    }
+    Ok(pruned)
+}
+
+fn oldest_execution(session: &Session<'_>, key: InstanceKey) -> Result<Option<i64>, Failure> {
+    session.query_optional(
+        "SELECT execution FROM history WHERE instance_key = ?1 ORDER BY execution LIMIT 1",
+        params![key.0],
+        |row| row.get(0),
+    )
+}
+
+/// Whether anything is left to be swept.
+pub(crate) fn any_left(connection: &Connection) -> Result<bool, Failure> {
+    Ok(connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM deleted_instances)")?
+        .query_row([], |row| row.get(0))?)
+}
+
+/// `true`: some of it may be left.
+pub(crate) fn sweep(session: &mut Session<'_>, limit: usize) -> Result<bool, Failure> {
+    let mut left = limit;
+    while let Some(key) = first_left(session)? {
+        let gone = session.execute(
+            "DELETE FROM history WHERE rowid IN (SELECT rowid FROM history WHERE instance_key = ?1
+               ORDER BY execution DESC, event_id DESC LIMIT ?2)",
+            params![key, integer(left as u64)],
+        )?;
+        left -= gone;
+        if left == 0 {
+            return Ok(true);
+        }
+        session.execute("DELETE FROM deleted_instances WHERE key = ?1", params![key])?;
+    }
+    Ok(false)
+}
+
+fn first_left(session: &Session<'_>) -> Result<Option<i64>, Failure> {
+    Ok(session
+        .connection()
+        .prepare_cached("SELECT key FROM deleted_instances ORDER BY key LIMIT 1")?
+        .query_row([], |row| row.get(0))
+        .optional()?)
+}

@@ -1,0 +1,68 @@
+//! How much a store holds. Counts come from indexes; rows are read of what is due or owned alone, which is little where workers keep up.
+
+use perdure_provider::{OVERDUE_MS, StoreStats};
+use rusqlite::{Connection, Params, params};
+
+use crate::error::Failure;
+use crate::rows::number;
+
+const ENDED: &str = "SELECT count(*) FILTER (WHERE status = 'Completed'), count(*) FILTER (WHERE status = 'Failed'),
+      count(*) FILTER (WHERE status = 'Cancelled'), count(*) FILTER (WHERE status = 'Terminated')
+    FROM instances INDEXED BY instances_ended WHERE completed_at IS NOT NULL";
+
+const OPEN: &str = "SELECT count(*) FROM instances INDEXED BY instances_open WHERE completed_at IS NULL";
+
+const SUSPENDED: &str = "SELECT count(*) FROM instances INDEXED BY instances_suspended WHERE status = 'Suspended'";
+
+/// One that never had a turn is due or has an owner.
+const PENDING: &str = "SELECT
+      (SELECT count(*) FROM instances INDEXED BY instances_due WHERE wake_at IS NOT NULL AND wake_at <= ?1 AND status = 'Pending')
+    + (SELECT count(*) FROM instances INDEXED BY instances_owner WHERE owner IS NOT NULL AND status = 'Pending')";
+
+const DUE: &str = "SELECT count(*), count(*) FILTER (WHERE wake_at < ?1 - ?2), ?1 - min(wake_at)
+    FROM instances INDEXED BY instances_due WHERE wake_at IS NOT NULL AND wake_at <= ?1";
+
+const OTHERS: &str = "SELECT (SELECT count(*) FROM messages),
+      (SELECT count(*) FROM tasks INDEXED BY tasks_due WHERE owner IS NULL),
+      (SELECT count(*) FROM tasks INDEXED BY tasks_owner WHERE owner IS NOT NULL),
+      (SELECT count(*) FROM workers WHERE lease_until > ?1)";
+
+pub(crate) fn of_store(connection: &Connection, now_ms: i64) -> Result<StoreStats, Failure> {
+    let moment = connection
+        .is_autocommit()
+        .then(|| connection.unchecked_transaction())
+        .transpose()?;
+    let ended = counts(connection, ENDED, [])?;
+    let [open] = counts(connection, OPEN, [])?;
+    let [suspended] = counts(connection, SUSPENDED, [])?;
+    let [pending] = counts(connection, PENDING, params![now_ms])?;
+    let [messages, tasks_waiting, tasks_running, workers] = counts(connection, OTHERS, params![now_ms])?;
+    let (due, overdue, oldest_due_ms) =
+        connection
+            .prepare_cached(DUE)?
+            .query_row(params![now_ms, OVERDUE_MS], |row| {
+                let oldest: Option<i64> = row.get(2)?;
+                Ok((number(row, 0)?, number(row, 1)?, oldest.map(i64::unsigned_abs)))
+            })?;
+    moment.map(|transaction| transaction.finish()).transpose()?;
+    Ok(StoreStats {
+        instances: StoreStats::by_status(open, pending, suspended, ended),
+        messages,
+        tasks_waiting,
+        tasks_running,
+        workers,
+        due,
+        overdue,
+        oldest_due_ms,
+    })
+}
+
+fn counts<const N: usize>(connection: &Connection, sql: &str, params: impl Params) -> Result<[u64; N], Failure> {
+    Ok(connection.prepare_cached(sql)?.query_row(params, |row| {
+        let mut counts = [0; N];
+        for (column, count) in counts.iter_mut().enumerate() {
+            *count = number(row, column)?;
+        }
+        Ok(counts)
+    })?)
+}

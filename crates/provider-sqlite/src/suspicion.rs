@@ -1,0 +1,127 @@
+//! What speaks against instances (P14): a worker died that owned them, or a turn of one held up its worker's thread.
+
+use perdure_provider::{Convict, GiveBack, GivenBack, InstanceKey, REST_MS, Suspicion, TaskName, WorkerId};
+use rusqlite::{Row, params};
+
+use crate::error::Failure;
+use crate::rows::{integer, number};
+use crate::session::Session;
+
+/// Clear the owner of some instances, for which `$next` is what speaks against them from now on. Parameters: 1 now, 2 the report, 3 what is
+/// enough, 4 how far it goes without evidence, 5 the rest for each piece of it.
+macro_rules! release {
+    ($next:literal, $which:literal) => {
+        concat!(
+            "UPDATE instances SET owner = NULL, on_trial = 0, suspicion = ",
+            $next,
+            ", wake_at = CASE WHEN ",
+            $next,
+            " < ?3 THEN ?1 + max(0, ",
+            $next,
+            " - ?4) * ?5 END, status = CASE WHEN ",
+            $next,
+            " < ?3 THEN status ELSE 'Suspended' END, report = CASE WHEN ",
+            $next,
+            " < ?3 THEN report ELSE ?2 END, updated_at = CASE WHEN ",
+            $next,
+            " < ?3 THEN updated_at ELSE ?1 END WHERE ",
+            $which,
+            " RETURNING status, id, name, version, execution"
+        )
+    };
+}
+
+/// All that a dead worker owned.
+const OF_DEAD: &str = release!(
+    "(CASE WHEN on_trial = 2 THEN max(suspicion, ?4) + 1 WHEN suspicion < ?7 THEN suspicion + 1
+       WHEN on_trial = 1 THEN max(suspicion, ?4) ELSE suspicion END)",
+    "owner = ?6"
+);
+
+/// The instance whose turn holds up a thread.
+const STALLED: &str = release!("(max(suspicion, ?4) + 1)", "key = ?6 AND owner = ?7 AND epoch = ?8");
+
+/// The former owner is fenced off from all of them; those that are suspended by that.
+pub(crate) fn release_of_dead(session: &Session<'_>, worker: &WorkerId, report: &str) -> Result<Vec<Convict>, Failure> {
+    let convicts = session.query_all(
+        OF_DEAD,
+        params![
+            session.now_ms(),
+            report,
+            Suspicion::MAX.0,
+            Suspicion::ACCUSED.0,
+            REST_MS,
+            &*worker.0,
+            Suspicion::SUSPECT.0,
+        ],
+        convict,
+    )?;
+    Ok(convicts.into_iter().flatten().collect())
+}
+
+/// `None`: it is as it was, but due.
+fn convict(row: &Row<'_>) -> rusqlite::Result<Option<Convict>> {
+    if row.get_ref(0)?.as_str()? != "Suspended" {
+        return Ok(None);
+    }
+    Ok(Some(Convict {
+        id: row.get(1)?,
+        name: row.get(2)?,
+        version: row.get(3)?,
+        execution: number(row, 4)?,
+    }))
+}
+
+pub(crate) fn give_back(session: &mut Session<'_>, request: &GiveBack) -> Result<GivenBack, Failure> {
+    let worker = &*request.worker.0;
+    let mut given = GivenBack::default();
+    if let Some((key, epoch)) = request.stalled {
+        let stalled = session.query_optional(
+            STALLED,
+            params![
+                session.now_ms(),
+                request.report,
+                Suspicion::MAX.0,
+                Suspicion::ACCUSED.0,
+                REST_MS,
+                key.0,
+                worker,
+                integer(epoch.0)
+            ],
+            convict,
+        )?;
+        if let Some(convict) = stalled {
+            given.instances.push((key, epoch));
+            given.convict = convict;
+        }
+    }
+    let owned = session.query_all(
+        "SELECT key, epoch FROM instances WHERE owner = ?1",
+        params![worker],
+        |row| Ok((InstanceKey(row.get(0)?), perdure_provider::Epoch(number(row, 1)?))),
+    )?;
+    for (key, epoch) in owned {
+        if !request.kept.contains(&key) {
+            session.execute(
+                "UPDATE instances SET owner = NULL, on_trial = 0, wake_at = ?2 WHERE key = ?1",
+                params![key.0, session.now_ms()],
+            )?;
+            given.instances.push((key, epoch));
+        }
+    }
+    for task in crate::tasks::of_worker(session.connection(), &request.worker)? {
+        if !request.kept_tasks.contains(&task) {
+            let TaskName {
+                key,
+                execution,
+                scheduled,
+                ..
+            } = task;
+            session.execute(
+                "UPDATE tasks SET owner = NULL WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3",
+                params![key.0, integer(execution.0), integer(scheduled.0)],
+            )?;
+        }
+    }
+    Ok(given)
+}

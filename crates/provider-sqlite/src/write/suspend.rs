@@ -1,0 +1,31 @@
+//! An instance is held from outside, whoever owns it.
+
+use perdure_provider::{Outcome, Status, Suspend};
+use rusqlite::params;
+
+use super::find;
+use crate::error::Failure;
+use crate::session::Session;
+
+pub(super) fn suspend(session: &mut Session<'_>, suspension: &Suspend) -> Result<Outcome, Failure> {
+    let Some(instance) = find(session, &suspension.id)? else {
+        return Ok(Outcome::NotFound);
+    };
+    if instance.status.is_terminal() {
+        return Ok(Outcome::Ended {
+            status: instance.status,
+        });
+    }
+    if instance.status != Status::Suspended {
+        // The owner is cleared (P7): no commit of it matches any more, and the epoch goes on from where it was.
+        session.execute(
+            "UPDATE instances SET status = 'Suspended', owner = NULL, wake_at = NULL, report = ?2, updated_at = ?3 WHERE key = ?1",
+            params![instance.key.0, suspension.report, suspension.time_ms],
+        )?;
+    }
+    Ok(Outcome::Suspended {
+        key: instance.key,
+        epoch: instance.epoch,
+        owner: instance.owner,
+    })
+}

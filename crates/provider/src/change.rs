@@ -1,0 +1,51 @@
+//! What other processes did to a store, as far as those who use it here want to know.
+
+use crate::WorkerId;
+
+/// What may have changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Instances may be due.
+    pub work: bool,
+    /// Tasks may have been offered or withdrawn.
+    pub tasks: bool,
+    /// What clients see of instances may have changed.
+    pub statuses: bool,
+    /// Messages may have come for the instances of these workers.
+    pub messages: Receiving,
+}
+
+/// Workers whose instances may have got messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Receiving {
+    /// None.
+    #[default]
+    Nobody,
+    /// These.
+    These(Vec<WorkerId>),
+    /// Any.
+    Anybody,
+}
+
+impl Change {
+    /// Anything at all.
+    #[must_use]
+    pub const fn anything() -> Self {
+        Self {
+            work: true,
+            tasks: true,
+            statuses: true,
+            messages: Receiving::Anybody,
+        }
+    }
+
+    /// Whether messages may have come for instances of a worker.
+    #[must_use]
+    pub fn is_for(&self, worker: &WorkerId) -> bool {
+        match &self.messages {
+            Receiving::Nobody => false,
+            Receiving::These(workers) => workers.contains(worker),
+            Receiving::Anybody => true,
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What must never be stored, whatever the store: it is refused before anything is written.
+
+use perdure_engine::{EventId, EventKind, EventRecord};
+
+use crate::{AfterTurn, InstanceKey, NewInstance, Status, TurnCommit};
+
+/// A write that is a defect of its caller.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadWrite {
+    /// A turn.
+    #[error("a turn of instance {} {what}", key.0)]
+    Turn {
+        /// Its instance.
+        key: InstanceKey,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A start that does not begin with `ExecutionStarted`.
+    #[error("a start with event {event} ({kind}) as its first")]
+    Start {
+        /// Id of its first event.
+        event: EventId,
+        /// What it is.
+        kind: EventKind,
+    },
+    /// A start whose first turn is not that of the execution which it starts.
+    #[error("a first turn that does not fit its start")]
+    FirstTurn,
+}
+
+/// What a terminal event ends.
+#[derive(PartialEq)]
+enum End {
+    Instance(Status),
+    /// The next one follows.
+    Execution,
+}
+
+fn terminal(kind: EventKind) -> Option<End> {
+    match kind {
+        EventKind::ExecutionCompleted => Some(End::Instance(Status::Completed)),
+        EventKind::ExecutionFailed => Some(End::Instance(Status::Failed)),
+        EventKind::ExecutionCancelled => Some(End::Instance(Status::Cancelled)),
+        EventKind::ExecutionTerminated => Some(End::Instance(Status::Terminated)),
+        EventKind::ExecutionContinuedAsNew => Some(End::Execution),
+        _ => None,
+    }
+}
+
+/// Whether an event can be the first of an execution.
+fn is_start(event: &EventRecord) -> bool {
+    event.event_id == EventId::FIRST && event.kind == EventKind::ExecutionStarted
+}
+
+impl NewInstance {
+    /// Check a start and its first turn.
+    ///
+    /// # Errors
+    ///
+    /// It is a defect of the caller.
+    pub fn check(&self) -> Result<(), BadWrite> {
+        let first = &self.first_event;
+        if !is_start(first) {
+            return Err(BadWrite::Start {
+                event: first.event_id,
+                kind: first.kind,
+            });
+        }
+        Ok(())
+    }
+}
+
+impl TurnCommit {
+    /// Check a turn; the id after its last event.
+    ///
+    /// # Errors
+    ///
+    /// Its event ids have a gap, its terminal event is not its last and only one or does not say what becomes of the instance, or it
+    /// consumed what it has not seen.
+    pub fn check(&self) -> Result<EventId, BadWrite> {
+        let refuse = |what: String| Err(BadWrite::Turn { key: self.key, what });
+        let mut next = self.next_event_id;
+        for event in &self.events {
+            if event.event_id != next {
+                return refuse(format!("has event {} where event {next} belongs", event.event_id));
+            }
+            next = next.next();
+        }
+        let end = self
+            .events
+            .iter()
+            .enumerate()
+            .find_map(|(place, event)| Some((place + 1 == self.events.len(), event.kind, terminal(event.kind)?)));
+        match (&self.after, end) {
+            (AfterTurn::End { status }, Some((true, kind, end))) => {
+                if end != End::Instance(*status) {
+                    return refuse(format!("ends as {status} with {kind}"));
+                }
+            }
+            (AfterTurn::ContinueAsNew(next), Some((true, kind, end))) => {
+                let first = &next.first_event;
+                if end != End::Execution || !is_start(first) {
+                    return refuse(format!("continues as new with {kind} and {}", first.kind));
+                }
+            }
+            (AfterTurn::End { .. } | AfterTurn::ContinueAsNew(_), _) => {
+                return refuse("ends, and its last event is not the only one that says so".into());
+            }
+            (_, Some(_)) => return refuse("goes on after a terminal event".into()),
+            (_, None) => {}
+        }
+        if self.consumed.iter().any(|seq| *seq > self.seen) {
+            return refuse("consumed a message that its worker has not seen".into());
+        }
+        Ok(next)
+    }
+}

@@ -1,0 +1,129 @@
+//! Messages as columns, the same in every store.
+
+use std::borrow::Cow;
+
+use perdure_engine::{
+    AttemptResult, ChildFailure, EventId, ExecutionId, Mailbox, MessageBody, Payload, Refusal, Settlement,
+};
+
+/// A body as a store keeps it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeptMessage<'b> {
+    /// `Event`, `Queue`, `Cancel`, `ChildCompleted`, `ChildFailed`, `ChildCancelled`, `ChildTerminated`, `Refused` or `Attempted`. What is
+    /// mail is of the first two.
+    pub kind: Cow<'b, str>,
+    /// Of the mailbox, why something was refused, or the details of an attempt.
+    pub name: Option<Cow<'b, str>>,
+    /// What it carries.
+    pub payload: Option<Cow<'b, str>>,
+    /// Of the receiver: the execution that asked.
+    pub execution: Option<ExecutionId>,
+    /// The event that asked.
+    pub scheduled: Option<EventId>,
+}
+
+/// How a mailbox is kept: the kind of its messages, and its name.
+#[must_use]
+pub fn kept_mailbox(mailbox: &Mailbox) -> (&'static str, &str) {
+    match mailbox {
+        Mailbox::Event(name) => ("Event", name),
+        Mailbox::Queue(name) => ("Queue", name),
+    }
+}
+
+impl<'b> KeptMessage<'b> {
+    /// A body as columns.
+    #[must_use]
+    pub fn of(body: &'b MessageBody) -> Self {
+        let kept = |kind: &'static str, name: Option<Cow<'b, str>>, payload: &'b Payload| Self {
+            kind: kind.into(),
+            name,
+            payload: payload.as_deref().map(Cow::Borrowed),
+            execution: None,
+            scheduled: None,
+        };
+        let (execution, scheduled, settlement) = match body {
+            MessageBody::Mail { mailbox, payload } => {
+                let (kind, name) = kept_mailbox(mailbox);
+                return kept(kind, Some(name.into()), payload);
+            }
+            MessageBody::Cancel { reason } => return kept("Cancel", None, reason),
+            MessageBody::Settled {
+                execution,
+                scheduled,
+                settlement,
+            } => (execution, scheduled, settlement),
+        };
+        let settled = match settlement {
+            Settlement::Completed(output) => kept("ChildCompleted", None, output),
+            Settlement::Failed(ChildFailure::Failed, error) => kept("ChildFailed", None, error),
+            Settlement::Failed(ChildFailure::Cancelled, error) => kept("ChildCancelled", None, error),
+            Settlement::Failed(ChildFailure::Terminated, reason) => kept("ChildTerminated", None, reason),
+            Settlement::Refused(refusal) => kept("Refused", Some(refusal.text()), &None),
+            Settlement::Attempted { attempt, result } => {
+                kept("Attempted", Some(result.details(*attempt).into()), result.payload())
+            }
+        };
+        Self {
+            execution: Some(*execution),
+            scheduled: Some(*scheduled),
+            ..settled
+        }
+    }
+
+    /// The body that these columns are of; `None`: of none.
+    #[must_use]
+    pub fn into_body(self) -> Option<MessageBody> {
+        let payload: Payload = self.payload.map(Cow::into_owned);
+        let settlement = match &*self.kind {
+            "Event" | "Queue" => {
+                let name = self.name?.into_owned();
+                let mailbox = if self.kind == "Event" {
+                    Mailbox::Event(name)
+                } else {
+                    Mailbox::Queue(name)
+                };
+                return Some(MessageBody::Mail { mailbox, payload });
+            }
+            "Cancel" => return Some(MessageBody::Cancel { reason: payload }),
+            "ChildCompleted" => Settlement::Completed(payload),
+            "ChildFailed" => Settlement::Failed(ChildFailure::Failed, payload),
+            "ChildCancelled" => Settlement::Failed(ChildFailure::Cancelled, payload),
+            "ChildTerminated" => Settlement::Failed(ChildFailure::Terminated, payload),
+            "Refused" => Settlement::Refused(Refusal::parse(self.name.as_deref()?)?),
+            "Attempted" => {
+                let (attempt, result) = AttemptResult::from_details(self.name.as_deref()?, payload)?;
+                Settlement::Attempted { attempt, result }
+            }
+            _ => return None,
+        };
+        Some(MessageBody::Settled {
+            execution: self.execution?,
+            scheduled: self.scheduled?,
+            settlement,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_that_are_no_message_are_told() {
+        let kept = |kind: &'static str, name: Option<&'static str>| KeptMessage {
+            kind: kind.into(),
+            name: name.map(Cow::Borrowed),
+            ..KeptMessage::default()
+        };
+        assert!(kept("Event", Some("go")).into_body().is_some());
+        for bad in [
+            kept("Event", None),
+            kept("Nonsense", Some("go")),
+            kept("Refused", Some("go")),
+            kept("ChildFailed", None),
+        ] {
+            assert_eq!(bad.into_body(), None);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Lists of instances: which ones, and in pages.
+
+use std::collections::BTreeMap;
+
+use crate::{InstanceKey, InstanceStatus, Status};
+
+/// A page takes no more instances once their results and custom statuses have so many bytes.
+pub const LIST_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Which instances: those for which every condition holds that is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// One of these; empty: any.
+    pub statuses: Vec<Status>,
+    /// Of this orchestration.
+    pub name: Option<String>,
+    /// Of this version of it, now.
+    pub version: Option<String>,
+    /// With each of these tags.
+    pub tags: BTreeMap<String, String>,
+    /// With this parent, which need not be there any more.
+    pub parent_id: Option<String>,
+    /// Whose id begins with this, character by character.
+    pub id_prefix: Option<String>,
+    /// Started later, ms since 1970.
+    pub created_after_ms: Option<i64>,
+    /// Started earlier, ms since 1970.
+    pub created_before_ms: Option<i64>,
+    /// Ended, and earlier than this, ms since 1970.
+    pub completed_before_ms: Option<i64>,
+}
+
+/// What a filter looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'a> {
+    /// The user's name of the instance.
+    pub id: &'a str,
+    /// Name of its orchestration.
+    pub name: &'a str,
+    /// Version of its orchestration.
+    pub version: &'a str,
+    /// Its status.
+    pub status: Status,
+    /// Id of the parent instance.
+    pub parent_id: Option<&'a str>,
+    /// Tags as a JSON object of strings.
+    pub tags: Option<&'a str>,
+    /// When it was started, ms since 1970.
+    pub created_at_ms: i64,
+    /// When it ended, ms since 1970.
+    pub completed_at_ms: Option<i64>,
+}
+
+impl Filter {
+    /// Whether every condition holds. A store may ask this of each row that it walks over, or say the same in its own language.
+    #[must_use]
+    pub fn matches(&self, candidate: &Candidate<'_>) -> bool {
+        let is = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
+        (self.statuses.is_empty() || self.statuses.contains(&candidate.status))
+            && is(&self.name, candidate.name)
+            && is(&self.version, candidate.version)
+            && (self.parent_id.is_none() || self.parent_id.as_deref() == candidate.parent_id)
+            && candidate.id.starts_with(self.id_prefix.as_deref().unwrap_or_default())
+            && self
+                .created_after_ms
+                .is_none_or(|after| candidate.created_at_ms > after)
+            && self
+                .created_before_ms
+                .is_none_or(|before| candidate.created_at_ms < before)
+            && self
+                .completed_before_ms
+                .is_none_or(|before| candidate.completed_at_ms.is_some_and(|at| at < before))
+            && self.has_tags(candidate.tags)
+    }
+
+    /// Whether the tags hold, which [`matches`](Self::matches) asks last because it is dearest. Tags that are no such object match nothing.
+    #[must_use]
+    pub fn has_tags(&self, tags: Option<&str>) -> bool {
+        if self.tags.is_empty() {
+            return true;
+        }
+        let found: Option<BTreeMap<String, String>> = tags.and_then(|tags| serde_json::from_str(tags).ok());
+        found.is_some_and(|found| self.tags.iter().all(|(name, value)| found.get(name) == Some(value)))
+    }
+}
+
+/// Where a page ended, in an order of a time and a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Ms since 1970: of the creation for a list, of the end where what has ended is gone through.
+    pub at_ms: i64,
+    /// The store's name of the instance, which need not be there any more.
+    pub key: InstanceKey,
+}
+
+/// A request for a page of a list.
+#[derive(Clone, Debug)]
+pub struct ListRequest {
+    /// Which instances.
+    pub filter: Filter,
+    /// Only those that come after this place.
+    pub after: Option<Place>,
+    /// At most so many.
+    pub limit: usize,
+    /// Look at no more than so many, whether they match or not.
+    pub walk_max: usize,
+}
+
+impl ListRequest {
+    /// Where the walk begins: behind the place, and behind what is too new.
+    #[must_use]
+    pub fn first_place(&self) -> Place {
+        let newest = Place {
+            at_ms: i64::MAX,
+            key: InstanceKey(i64::MAX),
+        };
+        let before = self.filter.created_before_ms.map(|at_ms| Place {
+            at_ms,
+            key: InstanceKey(i64::MIN),
+        });
+        [self.after, before].into_iter().flatten().fold(newest, Place::min)
+    }
+}
+
+/// A page of a list. It may have fewer instances than were asked for, or none, and yet others follow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListPage {
+    /// In order.
+    pub instances: Vec<InstanceStatus>,
+    /// Where the next page begins; `None`: no other instance matches.
+    pub next: Option<Place>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANY: Candidate<'_> = Candidate {
+        id: "order-1",
+        name: "order",
+        version: "1.0.0",
+        status: Status::Completed,
+        parent_id: Some("parent"),
+        tags: Some(r#"{"team":"a","é\"":"\u0000"}"#),
+        created_at_ms: 5,
+        completed_at_ms: Some(9),
+    };
+
+    fn tags<const N: usize>(tags: [(&str, &str); N]) -> Filter {
+        let tags = tags.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        Filter {
+            tags,
+            ..Filter::default()
+        }
+    }
+
+    #[test]
+    fn no_condition_matches_everything() {
+        assert!(Filter::default().matches(&ANY));
+    }
+
+    #[test]
+    fn tags_are_compared_as_texts() {
+        assert!(tags([("team", "a")]).matches(&ANY));
+        assert!(tags([("é\"", "\0"), ("team", "a")]).matches(&ANY));
+        assert!(!tags([("team", "b")]).matches(&ANY));
+        assert!(!tags([("team", "a"), ("absent", "a")]).matches(&ANY));
+        for damaged in [None, Some(""), Some("{"), Some(r#"{"team":["a"]}"#)] {
+            assert!(!tags([("team", "a")]).matches(&Candidate { tags: damaged, ..ANY }));
+        }
+    }
+
+    #[test]
+    fn bounds_of_times_are_outside() {
+        let created = |after, before| Filter {
+            created_after_ms: after,
+            created_before_ms: before,
+            ..Filter::default()
+        };
+        assert!(created(Some(4), Some(6)).matches(&ANY));
+        assert!(!created(Some(5), None).matches(&ANY));
+        assert!(!created(None, Some(5)).matches(&ANY));
+        let completed = |before| Filter {
+            completed_before_ms: Some(before),
+            ..Filter::default()
+        };
+        assert!(completed(10).matches(&ANY));
+        assert!(!completed(9).matches(&ANY));
+        let running = Candidate {
+            completed_at_ms: None,
+            ..ANY
+        };
+        assert!(!completed(10).matches(&running));
+    }
+}

@@ -1,0 +1,52 @@
+//! Clients hold instances and let them go on.
+
+use std::sync::Arc;
+
+use perdure_engine::Payload;
+use perdure_provider::{Clock, Outcome, Suspend, Write};
+
+use crate::error::RuntimeError;
+use crate::report::Report;
+use crate::store::{Reply, Store, unexpected};
+
+impl Store {
+    /// Hold an instance until it is resumed, whoever owns it. Neither its code is needed for that nor anything it was given. One that
+    /// is suspended already stays as it is.
+    pub fn suspend(self: &Arc<Self>, id: String, reason: Payload, reply: Reply<()>) {
+        let write = Write::Suspend(Suspend {
+            id: id.clone(),
+            report: Report::of_client(reason).into_text(),
+            time_ms: self.clock.now_ms(),
+        });
+        let this = Arc::clone(self);
+        self.write(write, move |outcome| match outcome {
+            Ok(Outcome::Suspended { key, epoch, .. }) => {
+                this.taken_away(key, epoch);
+                reply(Ok(()));
+            }
+            Ok(Outcome::NotFound) => reply(Err(RuntimeError::InstanceNotFound { id })),
+            Ok(Outcome::Ended { status }) => reply(Err(RuntimeError::NotHeld { id, status })),
+            other => reply(Err(unexpected(other))),
+        });
+    }
+
+    /// Let a suspended instance go on.
+    pub fn resume(self: &Arc<Self>, id: String, reply: Reply<()>) {
+        let write = Write::Resume {
+            id: id.clone(),
+            time_ms: self.clock.now_ms(),
+        };
+        let this = Arc::clone(self);
+        self.write(write, move |outcome| match outcome {
+            Ok(Outcome::Resumed) => {
+                this.work_is_due();
+                reply(Ok(()));
+            }
+            Ok(Outcome::NotFound) => reply(Err(RuntimeError::InstanceNotFound { id })),
+            Ok(Outcome::NotSuspended { status } | Outcome::Ended { status }) => {
+                reply(Err(RuntimeError::NotSuspended { id, status }))
+            }
+            other => reply(Err(unexpected(other))),
+        });
+    }
+}

@@ -1,0 +1,101 @@
+//! Clients throw away what has ended, and count what is there.
+//!
+//! A deletion is answered when its history is swept away, too. A process that ends in between leaves the rest to the next deletion
+//! of whichever process.
+
+use std::sync::Arc;
+
+use perdure_provider::{Filter, Outcome, Place, PruneExecutions, PruneRequest, StoreStats, Write};
+
+use crate::error::RuntimeError;
+use crate::options::{PRUNE_BATCH, PRUNE_WALK, SWEEP_EVENTS};
+use crate::store::{Reply, Store, unexpected};
+
+impl Store {
+    /// Delete an instance that has ended.
+    pub fn delete(self: &Arc<Self>, id: String, reply: Reply<()>) {
+        let this = Arc::clone(self);
+        self.write(Write::Delete { id: id.clone() }, move |outcome| match outcome {
+            Ok(Outcome::Deleted) => {
+                this.watch.look(&id);
+                let tokio = this.tokio.clone();
+                tokio.spawn(async move { reply(this.sweep().await) });
+            }
+            Ok(Outcome::NotFound) => reply(Err(RuntimeError::InstanceNotFound { id })),
+            Ok(Outcome::NotEnded { status }) => reply(Err(RuntimeError::NotEnded { id, status })),
+            other => reply(Err(unexpected(other))),
+        });
+    }
+
+    /// Delete ended instances that match, the longest ended first and `limit` at most; how many those were.
+    pub fn prune(self: &Arc<Self>, filter: Filter, limit: Option<u64>, reply: Reply<u64>) {
+        let this = Arc::clone(self);
+        self.tokio
+            .spawn(async move { reply(this.prune_all(&filter, limit).await) });
+    }
+
+    async fn prune_all(&self, filter: &Filter, limit: Option<u64>) -> Result<u64, RuntimeError> {
+        let limit = limit.unwrap_or(u64::MAX);
+        let mut deleted = 0;
+        let mut after: Option<Place> = None;
+        while deleted < limit {
+            let request = PruneRequest {
+                filter: filter.clone(),
+                after,
+                limit: usize::try_from(limit - deleted).map_or(PRUNE_BATCH, |left| left.min(PRUNE_BATCH)),
+                walk_max: PRUNE_WALK,
+            };
+            let pruned = self.provider.prune(request).await?;
+            deleted += pruned.deleted as u64;
+            after = pruned.next;
+            if pruned.deleted > 0 {
+                self.sweep().await?;
+            }
+            if after.is_none() {
+                break;
+            }
+        }
+        self.sweep().await?;
+        Ok(deleted)
+    }
+
+    /// Delete the histories of former executions of instances that match, but the last `keep` of each; how many executions those were.
+    pub fn prune_executions(self: &Arc<Self>, filter: Filter, keep: u64, reply: Reply<u64>) {
+        let this = Arc::clone(self);
+        self.tokio
+            .spawn(async move { reply(this.prune_all_executions(&filter, keep).await) });
+    }
+
+    async fn prune_all_executions(&self, filter: &Filter, keep: u64) -> Result<u64, RuntimeError> {
+        let mut deleted = 0;
+        let mut from = None;
+        loop {
+            let request = PruneExecutions {
+                filter: filter.clone(),
+                keep,
+                from,
+                events_max: SWEEP_EVENTS,
+                walk_max: PRUNE_WALK,
+            };
+            let pruned = self.provider.prune_executions(request).await?;
+            deleted += pruned.deleted as u64;
+            from = pruned.next;
+            if from.is_none() {
+                return Ok(deleted);
+            }
+        }
+    }
+
+    /// Step by step, so that turns are committed in between.
+    async fn sweep(&self) -> Result<(), RuntimeError> {
+        while self.provider.sweep(SWEEP_EVENTS).await? {}
+        Ok(())
+    }
+
+    /// How much the store holds.
+    pub fn stats(self: &Arc<Self>, reply: Reply<StoreStats>) {
+        let this = Arc::clone(self);
+        self.tokio
+            .spawn(async move { reply(this.provider.stats().await.map_err(RuntimeError::from)) });
+    }
+}

@@ -1,0 +1,34 @@
+//! A panic in the middle of one instance's work is that instance's problem alone: it is suspended with the reason, as one is whose rows
+//! cannot be read, and the task that serves all of them goes on.
+
+use std::any::Any;
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What came of some work, or why there is nothing of it. What it worked on must not be used after a panic.
+pub(crate) fn caught<T, E: Display>(work: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result.map_err(|problem| problem.to_string()),
+        Err(panic) => Err(format!("Perdure failed while it was loaded: {}", message(&*panic))),
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let literal = panic.downcast_ref::<&str>().copied();
+    literal
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no reason was given")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_a_problem_with_its_reason() {
+        assert_eq!(caught(|| Ok::<_, String>(1)), Ok(1));
+        assert_eq!(caught(|| Err::<(), _>("damaged")), Err("damaged".to_owned()));
+        let problem = caught(|| -> Result<(), String> { panic!("event {} is odd", 7) });
+        assert!(problem.is_err_and(|problem| problem.ends_with("event 7 is odd")));
+    }
+}

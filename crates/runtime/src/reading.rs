@@ -1,0 +1,124 @@
+//! Clients read lists of instances and histories, page by page: nothing here holds more than a page.
+
+use std::sync::Arc;
+
+use perdure_engine::{EventId, EventRecord, ExecutionId};
+use perdure_provider::{Filter, InstanceKey, InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, Place};
+
+use crate::error::RuntimeError;
+use crate::options::{HISTORY_PAGE, LIST_WALK};
+use crate::store::{Reply, Store};
+
+/// A client's request for a page of a history.
+#[derive(Clone, Debug)]
+pub struct HistoryRequest {
+    /// Id of the instance.
+    pub id: String,
+    /// The very instance that an earlier page was of; `None`: whoever has the id.
+    pub key: Option<InstanceKey>,
+    /// Which execution; `None`: the current one.
+    pub execution: Option<ExecutionId>,
+    /// The first event.
+    pub from: EventId,
+}
+
+/// A page of a history.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HistoryPage {
+    /// Of which instance it is.
+    pub key: InstanceKey,
+    /// Of which execution.
+    pub execution: ExecutionId,
+    /// In order.
+    pub events: Vec<EventRecord>,
+    /// No others were there.
+    pub is_last: bool,
+}
+
+impl Store {
+    /// Status of an instance; `None` when there is none of that id.
+    pub fn status(self: &Arc<Self>, id: String, reply: Reply<Option<InstanceStatus>>) {
+        let this = Arc::clone(self);
+        self.tokio.spawn(async move {
+            let answer = this.find(id).await;
+            reply(answer);
+        });
+    }
+
+    /// Instances that match, the newest first: `limit` of them where there are as many, fewer only where their results are large.
+    pub fn list(self: &Arc<Self>, filter: Filter, after: Option<Place>, limit: usize, reply: Reply<ListPage>) {
+        let this = Arc::clone(self);
+        self.tokio
+            .spawn(async move { reply(this.list_page(filter, after, limit).await) });
+    }
+
+    async fn list_page(&self, filter: Filter, after: Option<Place>, limit: usize) -> Result<ListPage, RuntimeError> {
+        let mut found = ListPage {
+            instances: Vec::new(),
+            next: after,
+        };
+        let mut bytes = 0;
+        loop {
+            // A walk over many that do not match lets others read in between.
+            let request = ListRequest {
+                filter: filter.clone(),
+                after: found.next,
+                limit: limit - found.instances.len(),
+                walk_max: LIST_WALK,
+            };
+            let page = self.provider.list(request).await?;
+            bytes += page.instances.iter().map(InstanceStatus::payload_bytes).sum::<usize>();
+            found.instances.extend(page.instances);
+            found.next = page.next;
+            if found.next.is_none() || found.instances.len() >= limit || bytes > LIST_BYTES_MAX {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// A page of the history of an instance's execution.
+    pub fn history(self: &Arc<Self>, request: HistoryRequest, reply: Reply<HistoryPage>) {
+        let this = Arc::clone(self);
+        self.tokio.spawn(async move { reply(this.history_page(request).await) });
+    }
+
+    async fn history_page(&self, request: HistoryRequest) -> Result<HistoryPage, RuntimeError> {
+        let HistoryRequest {
+            id,
+            key,
+            execution,
+            from,
+        } = request;
+        let status = self.find(id.clone()).await?;
+        // Another instance that has the id by now has another history.
+        let status = status
+            .filter(|status| key.is_none_or(|key| key == status.key))
+            .ok_or_else(|| RuntimeError::InstanceNotFound { id: id.clone() })?;
+        let execution = execution.unwrap_or(status.execution);
+        if !(ExecutionId::FIRST..=status.execution).contains(&execution) {
+            return Err(RuntimeError::ExecutionNotFound {
+                id,
+                execution: execution.0,
+                last: status.execution.0,
+            });
+        }
+        let events = self
+            .provider
+            .read_history(status.key, execution, from, HISTORY_PAGE)
+            .await?;
+        if events.is_empty() && from == EventId::FIRST {
+            let execution = execution.0;
+            return Err(RuntimeError::ExecutionPruned { id, execution });
+        }
+        Ok(HistoryPage {
+            key: status.key,
+            execution,
+            is_last: events.len() < HISTORY_PAGE,
+            events,
+        })
+    }
+
+    async fn find(&self, id: String) -> Result<Option<InstanceStatus>, RuntimeError> {
+        Ok(self.provider.statuses(vec![id]).await?.pop().flatten())
+    }
+}

@@ -1,0 +1,110 @@
+//! Instances that a client holds, whoever runs them.
+
+use perdure_provider::Status;
+
+use crate::activities::AbortReason;
+use crate::testing::{Call, Fixture, Op, answer};
+use crate::{RuntimeError, RuntimeOptions};
+
+impl Fixture {
+    async fn suspend(&mut self, id: &str) -> Result<(), RuntimeError> {
+        let suspended = answer();
+        self.store.suspend(id.into(), Some("\"why\"".into()), suspended.reply());
+        self.settle().await;
+        suspended.take().expect("it is answered")
+    }
+
+    async fn resume(&mut self, id: &str) {
+        let resumed = answer();
+        self.store.resume(id.into(), resumed.reply());
+        self.settle().await;
+        assert_eq!(resumed.take(), Some(Ok(())));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_instance_is_dropped_by_its_worker_and_goes_on_when_resumed() {
+    let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a"), Op::Event("go")]).await;
+    f.start("i").await;
+    assert_eq!(f.suspend("i").await, Ok(()));
+    let row = f.memory.get("i");
+    assert_eq!((row.status, row.owner), (Status::Suspended, None));
+    assert_eq!(
+        row.report.as_deref(),
+        Some(r#"{"code":"SUSPENDED","details":{"reason":"\"why\""},"message":"held by client.suspend"}"#)
+    );
+    assert_eq!(f.aborted, [AbortReason::Cancelled]);
+    f.assert_empty();
+
+    f.event("i", "go").await;
+    assert_eq!(f.memory.waiting("i"), 1);
+    f.resume("i").await;
+    f.complete("a").await;
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_held_instance_is_in_the_middle_of_is_not_stored() {
+    let mut f = Fixture::with_commits(RuntimeOptions::default(), 2);
+    f.script("main", &[Op::Activity("a"), Op::Activity("b")]);
+    f.begin().await;
+    f.start("i").await;
+    f.memory.hold(Call::Commit);
+    f.complete("a").await;
+    let turn = f.memory.take_held();
+    f.memory.let_go(Call::Commit);
+    assert_eq!(f.suspend("i").await, Ok(()));
+    turn();
+    f.settle().await;
+    assert_eq!(f.memory.get("i").history.len(), 2, "its start and its schedule");
+    assert_eq!(f.attempts, ["a"]);
+    f.assert_empty();
+}
+
+/// The former owner hears nothing of it, and may be the next one: what it still has of the instance gives way.
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_another_process_held_is_not_run_twice() {
+    let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a"), Op::Activity("b")]).await;
+    f.start("i").await;
+    f.memory.row("i", |row| {
+        row.owner = None;
+        row.status = Status::Suspended;
+    });
+    f.resume("i").await;
+    assert_eq!(f.memory.get("i").epoch, 2);
+    assert_eq!(f.aborted, [AbortReason::LeaseLost]);
+    f.complete("a").await;
+    f.complete("b").await;
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_has_not_ended_can_be_held() {
+    let mut f = Fixture::started(RuntimeOptions::default(), &[]).await;
+    f.start("i").await;
+    let (id, status) = ("i".to_owned(), Status::Completed);
+    assert_eq!(f.suspend("i").await, Err(RuntimeError::NotHeld { id, status }));
+    let id = "nobody".to_owned();
+    assert_eq!(f.suspend("nobody").await, Err(RuntimeError::InstanceNotFound { id }));
+    f.assert_empty();
+}
+
+/// The answer to the request for work tells of an acquisition that is no more, or of a later one.
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_is_held_while_it_is_acquired_does_not_run() {
+    let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Event("go"), Op::Activity("a")]).await;
+    f.start("i").await;
+    f.memory.hold(Call::Acquire);
+    f.event("i", "go").await;
+    assert_eq!(f.suspend("i").await, Ok(()));
+    f.memory.let_go(Call::Acquire);
+    f.settle().await;
+    assert_eq!((f.memory.get("i").status, f.attempts.len()), (Status::Suspended, 0));
+    assert_eq!(f.logged, Vec::<String>::new());
+    f.resume("i").await;
+    f.complete("a").await;
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}

@@ -1,0 +1,220 @@
+//! Which of its instances a dead worker died of (P14, T1 to T3).
+
+use std::time::Duration;
+
+use perdure_provider::{Clock, Status, Suspicion, TrialStep};
+
+use crate::RuntimeOptions;
+use crate::testing::{Call, Fixture, Op, Script};
+
+const MAIN: Script = &[Op::Activity("a"), Op::Activity("b")];
+
+/// The worker dies where it is, and another process begins.
+async fn die(mut f: Fixture) -> Fixture {
+    f.memory.bury_worker(&f.runtime_worker());
+    f.shut_down(Duration::ZERO).await;
+    let mut next = f.beside(RuntimeOptions::default());
+    next.script("main", MAIN);
+    next.begin().await;
+    for _ in 0..6 {
+        next.advance(500).await;
+    }
+    next
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_waits_is_never_suspended_by_deaths() {
+    let mut f = Fixture::started(RuntimeOptions::default(), MAIN).await;
+    f.start("i").await;
+    for _ in 0..10 {
+        f = die(f).await;
+        assert_eq!(f.attempts, ["a"], "it waits for its activity, here");
+    }
+    assert_eq!(f.memory.get("i").suspicion, Suspicion::SUSPECT);
+    f.complete("a").await;
+    assert_eq!(f.memory.get("i").suspicion, Suspicion(0), "it got on");
+    let trials = f.memory.trials();
+    f.complete("b").await;
+    assert_eq!(f.memory.trials(), trials, "nothing speaks against it");
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_takes_its_workers_down_is_suspended_and_the_others_go_on() {
+    let mut f = Fixture::started(RuntimeOptions::default(), MAIN).await;
+    for id in ["good", "bad", "better"] {
+        f.start(id).await;
+    }
+    let mut deaths = 0;
+    while f.memory.get("bad").status == Status::Running {
+        // The turn that follows the activity never returns, and its process is gone.
+        f.turn_after("bad").await;
+        f = die(f).await;
+        deaths += 1;
+    }
+    assert_eq!(deaths, 5);
+    let row = f.memory.get("bad");
+    assert_eq!((row.status, row.owner), (Status::Suspended, None));
+    for id in ["good", "better"] {
+        let row = f.memory.get(id);
+        assert_eq!((row.status, row.suspicion), (Status::Running, Suspicion::SUSPECT));
+    }
+    for name in ["a", "a", "b", "b"] {
+        f.complete(name).await;
+    }
+    for id in ["good", "better"] {
+        assert_eq!(f.memory.get(id).status, Status::Completed);
+    }
+    f.assert_empty();
+}
+
+/// Another process, after the worker has died and all have rested.
+async fn after(mut f: Fixture) -> Fixture {
+    f.memory.bury_worker(&f.runtime_worker());
+    f.shut_down(Duration::ZERO).await;
+    let mut next = f.beside(RuntimeOptions::default());
+    next.script("main", MAIN);
+    next
+}
+
+/// No turn does that, so the turns alone would tell nothing, and whoever has one then would be taken for it.
+#[tokio::test(start_paused = true)]
+async fn an_activity_that_takes_its_workers_down_is_found_too() {
+    let mut f = Fixture::started(RuntimeOptions::default(), MAIN).await;
+    for id in ["good", "bad", "better"] {
+        f.start(id).await;
+    }
+    let mut deaths = 0;
+    loop {
+        // It does so as soon as it begins.
+        while !f.running.iter().any(|job| job.instance_id == "bad") {
+            f.advance(100).await;
+        }
+        deaths += 1;
+        let mut next = after(f).await;
+        next.begin().await;
+        f = next;
+        if f.memory.get("bad").status == Status::Suspended {
+            break;
+        }
+    }
+    assert_eq!(deaths, 6, "one of them was with others");
+    f.advance(5_000).await;
+    for name in ["a", "a", "b", "b"] {
+        f.complete(name).await;
+    }
+    for id in ["good", "better"] {
+        assert_eq!(f.memory.get(id).status, Status::Completed);
+    }
+    f.assert_empty();
+}
+
+#[tokio::test(start_paused = true)]
+async fn suspects_are_tried_together_and_alone_when_there_is_evidence() {
+    for (suspicion, together) in [
+        // Who comes first does not know of the others.
+        (Suspicion::SUSPECT, &[1, 2][..]),
+        (Suspicion::ACCUSED, &[1, 1, 1]),
+    ] {
+        let mut f = Fixture::started(RuntimeOptions::default(), MAIN).await;
+        for id in ["i", "j", "k"] {
+            f.start(id).await;
+            f.memory.row(id, |row| row.suspicion = suspicion);
+        }
+        let mut f = after(f).await;
+        f.advance(1_000).await;
+        f.begin().await;
+        let on_trial = |f: &Fixture| {
+            ["i", "j", "k"]
+                .into_iter()
+                .filter(|id| f.memory.get(id).on_trial != TrialStep::End)
+                .count()
+        };
+        let mut tried = 0;
+        for now in together {
+            tried += now;
+            assert_eq!((f.memory.trials(), f.turns.len(), on_trial(&f)), (tried, tried, *now));
+            f.advance(400).await;
+            assert_eq!(f.memory.trials(), tried, "their activities run");
+            f.advance(100).await;
+        }
+        assert_eq!(on_trial(&f), 0);
+        f.terminate("i").await;
+        for name in ["a", "a", "b", "b"] {
+            f.complete(name).await;
+        }
+        f.assert_empty();
+    }
+}
+
+/// Its turn comes before its activities have run for long enough, and the trial goes on with it.
+#[tokio::test(start_paused = true)]
+async fn a_trial_ends_when_its_instance_gets_on() {
+    let mut f = Fixture::started(RuntimeOptions::default(), MAIN).await;
+    f.start("i").await;
+    f.memory.row("i", |row| row.suspicion = Suspicion::SUSPECT);
+    let mut f = after(f).await;
+    f.begin().await;
+    assert_eq!(f.memory.get("i").on_trial, TrialStep::Alone);
+    f.complete("a").await;
+    let row = f.memory.get("i");
+    assert_eq!(
+        (row.on_trial, row.suspicion, f.alarms()),
+        (TrialStep::End, Suspicion(0), 0)
+    );
+    assert_eq!(f.memory.trials(), 1);
+    f.complete("b").await;
+    f.assert_empty();
+}
+
+/// The store is away for longer than the lease, again and again.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_lost_says_nothing() {
+    let options = RuntimeOptions {
+        lease: Duration::from_secs(3),
+        ..RuntimeOptions::default()
+    };
+    let mut f = Fixture::started(options, MAIN).await;
+    f.start("i").await;
+    for _ in 0..6 {
+        let worker = f.runtime_worker();
+        f.memory.hold(Call::Renew);
+        while f.runtime_worker() == worker {
+            f.advance(200).await;
+        }
+        f.memory.let_go(Call::Renew);
+        f.advance(1_000).await;
+        assert_eq!(f.memory.get("i").suspicion, Suspicion(0));
+    }
+    f.complete("a").await;
+    f.complete("b").await;
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}
+
+/// Its generator was kept, so nobody forgot it, and its trial never ended: all others waited for theirs.
+#[tokio::test(start_paused = true)]
+async fn a_trial_ends_when_its_instance_goes_back_to_sleep() {
+    let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Event("go")]).await;
+    for round in 0..2 {
+        for id in ["i", "j"] {
+            if round == 0 {
+                f.start(id).await;
+            }
+            let now = f.store.clock.now_ms();
+            f.memory.row(id, |row| {
+                (row.suspicion, row.wake_at_ms) = (Suspicion::SUSPECT, Some(now));
+            });
+        }
+        f.store.work_is_due();
+        f.settle().await;
+        assert_eq!(f.memory.trials(), 2 * (round + 1));
+        assert_eq!(f.memory.get("j").owner, None, "it had its turn");
+    }
+    for id in ["i", "j"] {
+        f.event(id, "go").await;
+        assert_eq!(f.memory.get(id).status, Status::Completed);
+    }
+    f.assert_empty();
+}

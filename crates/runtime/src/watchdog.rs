@@ -1,0 +1,181 @@
+//! The watchdog: code that does not give the thread of a lane back holds up nobody but itself (architecture, section 4).
+//!
+//! - **W1** A thread is held up when its lane is not parked and it has not come by, to take a job or to let its event loop in, for all of
+//!   [`LOOKS`] looks, which the turn deadline is divided into. A process that was stopped as a whole, or got no processor, was not looked
+//!   at either, and is not taken for one that is held up. A lane that is parked is not looked at.
+//! - **W2** A thread that is held up takes no new work: no instance, no claimed start, no task, until it comes by again. All workers of a store
+//!   in one process share their thread.
+//! - **W3** What its worker owns and runs is given back in one commit as soon as a worker of another thread is there to take it. That fences off what
+//!   the thread still does for it (P7), and everything is forgotten here up to the epoch that was given back; generators are dropped and
+//!   attempts aborted when the thread comes by. With nobody else there, giving back would only abort what runs.
+//! - **W4** An activity whose function holds the thread is not run twice: its instance stays, or its task. When code holds the thread
+//!   that runs outside of any job, as what follows an `await` does, any attempt that was begun may be the one, and all of them stay.
+//! - **W5** An instance whose turn holds the thread does not stay, and that is evidence against it (P14): a lease holds for no turn
+//!   beyond the deadline. With enough of it the instance is suspended in the same commit.
+//! - **W6** While it lasts it is looked at again and again: a claim or an acquisition that was under way is given back, too.
+//!
+//! Nothing here waits for the thread. The host is told at once, so that it can say so by other means; the log and its listeners, which live on
+//! that thread, hear of it when it comes by.
+
+use std::sync::Arc;
+
+use perdure_provider::{Epoch, GiveBack, GivenBack, InstanceKey, TaskName};
+
+use crate::activities::{AbortReason, Origin};
+use crate::instance::{Instance, NO_KEY};
+use crate::job::Level;
+use crate::options::LOOKS;
+use crate::pulse::Doing;
+use crate::report::Report;
+use crate::session::Session;
+
+/// Look after the lane's thread until the session ends.
+pub(crate) async fn watch(session: Arc<Session>) {
+    let shared = &session.shared;
+    let (pulse, lane) = (&shared.pulse, &shared.lane);
+    let (mut seen, mut looks) = (pulse.beats(), 0);
+    loop {
+        pulse.while_parked(lane).await;
+        crate::time::sleep(shared.options.turn_deadline / LOOKS).await;
+        let beats = pulse.beats();
+        if beats != seen || lane.is_parked() {
+            if looks >= LOOKS {
+                session.look_for_all();
+            }
+            (seen, looks) = (beats, 0);
+            continue;
+        }
+        looks += 1;
+        if looks == LOOKS {
+            pulse.hold_up(beats);
+            session.tell_held_up();
+        }
+        if looks >= LOOKS && session.others_can_go_on().await && pulse.is_held_up() {
+            session.give_back().await;
+        }
+    }
+}
+
+/// What a worker does not give back, and against what there is evidence.
+#[derive(Default)]
+struct Holding {
+    instances: Vec<InstanceKey>,
+    tasks: Vec<TaskName>,
+    stalled: Option<(Arc<Instance>, Epoch)>,
+}
+
+impl Holding {
+    fn keep(&mut self, origin: &Origin) {
+        match origin {
+            Origin::Instance(instance) => self.instances.push(instance.key()),
+            Origin::Task(borrowed) => self.tasks.push(borrowed.task),
+        }
+    }
+}
+
+impl Session {
+    /// The thread has come by again: there may be work of every kind.
+    fn look_for_all(&self) {
+        self.due_at(0);
+        self.tasks_wanted.notify_one();
+        self.inbox_wanted.notify_one();
+    }
+
+    fn tell_held_up(&self) {
+        let (shared, ms) = (&self.shared, self.shared.options.turn_deadline.as_millis());
+        let what = match shared.pulse.doing() {
+            Doing::Turn(instance) => format!(
+                "a turn of instance '{}' ({} {}), which must not work for so long",
+                instance.id, instance.name, instance.version
+            ),
+            Doing::Activity(token) => match self.activities.lock().get(token) {
+                Some(attempt) => format!(
+                    "activity '{}' of instance '{}', whose synchronous work belongs in a thread of its own",
+                    attempt.task.name,
+                    attempt.origin.instance_id()
+                ),
+                None => "an activity".to_owned(),
+            },
+            Doing::Else => "code that no turn and no call of an activity is waiting for".to_owned(),
+        };
+        let message = format!(
+            "worker {} takes no work: its event loop has been held up for more than {ms} ms by {what}",
+            self.worker
+        );
+        shared.tell_host(&message);
+        shared.log(Level::Warn, message);
+    }
+
+    /// Whether another worker lives, on another thread.
+    async fn others_can_go_on(&self) -> bool {
+        let (store, now) = (&self.shared.store, self.now_ms());
+        let workers = store.provider.workers().await.unwrap_or_default();
+        workers
+            .iter()
+            .any(|worker| worker.lease_until_ms > now && !store.has_worker(&worker.id))
+    }
+
+    /// Give back what the thread does not come to do (W3).
+    async fn give_back(self: &Arc<Self>) {
+        self.leave_starts();
+        let Holding {
+            instances: kept,
+            tasks: kept_tasks,
+            stalled,
+        } = self.holding();
+        let owned = self.table.lock().len();
+        let borrowed = self.activities.lock().borrowed().len();
+        if owned <= kept.len() && borrowed <= kept_tasks.len() {
+            return;
+        }
+        let request = GiveBack {
+            worker: self.worker.clone(),
+            stalled: stalled.as_ref().map(|(instance, epoch)| (instance.key(), *epoch)),
+            kept,
+            kept_tasks,
+            report: Report::of_stall(self.shared.options.turn_deadline).into_text(),
+        };
+        let GivenBack { instances, convict } = match self.shared.store.provider.give_back(request).await {
+            Ok(given) => given,
+            // The next look tries again.
+            Err(error) => {
+                let message = format!("what the thread does not come to do could not be given back: {error}");
+                return self.shared.log(Level::Warn, message);
+            }
+        };
+        for (key, epoch) in instances {
+            self.take_away(key, epoch, AbortReason::LeaseLost);
+        }
+        if let Some(convict) = convict {
+            self.shared.convicted(convict);
+        }
+        // That finds those that are no longer its own.
+        self.tasks_wanted.notify_one();
+    }
+
+    fn holding(&self) -> Holding {
+        let mut holding = Holding::default();
+        match self.shared.pulse.doing() {
+            Doing::Turn(instance) => {
+                let table = self.table.lock();
+                if instance.key() != NO_KEY && table.owns(&instance) {
+                    let epoch = instance.lock().epoch;
+                    holding.stalled = Some((instance, epoch));
+                }
+            }
+            Doing::Activity(token) => {
+                if let Some(attempt) = self.activities.lock().get(token) {
+                    holding.keep(&attempt.origin);
+                }
+            }
+            Doing::Else => self
+                .activities
+                .lock()
+                .begun()
+                .for_each(|attempt| holding.keep(&attempt.origin)),
+        }
+        holding.instances.sort_unstable();
+        holding.instances.dedup();
+        holding
+    }
+}
