@@ -38,19 +38,42 @@ export interface NativeStore {
   send(request: number, id: string, kind: string, name: string, payload: string | null, unreadMax: number): void;
   cancel(request: number, id: string, reason: string | null): void;
   terminate(request: number, id: string, reason: string | null): void;
+  suspend(request: number, id: string, reason: string | null): void;
   resume(request: number, id: string): void;
   status(request: number, id: string): void;
   waitForEnd(request: number, id: string): void;
   waitForStatusChange(request: number, id: string, afterVersion: number): void;
   abandon(request: number): void;
-  /** `executionId` 0 stands for the current one. */
-  history(request: number, id: string, executionId: number): void;
+  /** A page from event `from` on. `key` is that of the page before, 0 for the first; `executionId` 0 stands for the current one. */
+  history(request: number, id: string, key: number, executionId: number, from: number): void;
+  list(request: number, filter: string, cursor: string | null, limit: number): void;
+  delete(request: number, id: string): void;
+  prune(request: number, filter: string, limit: number | null): void;
+  pruneExecutions(request: number, filter: string, keep: number): void;
+  stats(request: number): void;
   close(request: number): void;
 }
 
 interface NativeStoreClass {
   openSqlite(path: string, durability: string): Promise<NativeStore>;
   sqliteInMemory(): Promise<NativeStore>;
+  connectPostgres(url: string, options: string): Promise<NativeStore>;
+}
+
+/** How a Postgres store is reached, complete and checked. */
+export interface NativePostgresOptions {
+  readonly schema: string;
+  readonly poolSize: number;
+  readonly notify: boolean;
+  /** `null`: as the URL says. */
+  readonly tls: {
+    readonly mode: 'disable' | 'require' | 'verify-full';
+    readonly roots: string | null;
+    readonly cert: string | null;
+    readonly key: string | null;
+  } | null;
+  /** Believed where nothing else names any, PEM. */
+  readonly defaultRoots: string | null;
 }
 
 export const TURN = 0;
@@ -116,6 +139,8 @@ export interface NativeRuntime {
   reportEnds(wanted: boolean): void;
   /** `null`: nothing to do; the lane is parked and `wake` will be called. */
   nextJob(): NativeJob | null;
+  /** The event loop gets its turn before the next job is taken. */
+  pause(): void;
   describe(instance: number): InstanceDescription;
   scheduleActivity(instance: number, name: string, input: string | null, options: string | null): number;
   createTimer(instance: number, delayMs: number): number;
@@ -188,12 +213,22 @@ export async function openSqliteInMemory(): Promise<NativeStore> {
   }
 }
 
+/** @throws ProviderError, SchemaVersionError */
+export async function connectPostgres(url: string, options: NativePostgresOptions): Promise<NativeStore> {
+  try {
+    return await addon.Store.connectPostgres(url, JSON.stringify(options));
+  } catch (error) {
+    throw nativeError(error);
+  }
+}
+
 /** Options of a runtime, as the addon takes them. */
 export interface NativeRuntimeOptions {
   readonly activityConcurrency: number;
   readonly queues: readonly string[];
   readonly cachedInstancesMax: number;
   readonly leaseMs: number;
+  readonly turnDeadlineMs: number;
   readonly workerName: string;
   readonly logLevel: TraceLevel;
   readonly historyEvents: number;

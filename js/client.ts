@@ -2,65 +2,20 @@
 
 import { randomBytes } from 'node:crypto';
 
-import { type Duration, parseDuration, TIMER_MAX_MS } from './duration.ts';
-import { CancelledError, fromNative, type NativeErrorData, type PerdureError, TimeoutError } from './errors.ts';
+import { type Duration, parseDuration } from './duration.ts';
+import { TimeoutError } from './errors.ts';
+import { InstanceHandle } from './handle.ts';
+import { exportHistory, type HistoryEvent, historyEvents, type HistoryExport } from './history.ts';
+import { type CustomStatus, type InstanceStatus, type StatusData, statusOf } from './instance-status.ts';
 import { checkClientLimits, type ClientLimits, limitsOver } from './limits.ts';
+import { filterText, InstanceList, LIST_OPTIONS, type ListOptions, PRUNE_EXECUTIONS_OPTIONS, PRUNE_OPTIONS, type PruneExecutionsOptions, type PruneOptions } from './listing.ts';
 import { checkName, checkOptions, duration, named, oneOf, whole } from './options.ts';
 import { INSTANCE_OPTIONS, type InputArguments, type InstanceOptions, type OrchestrationDefinition } from './orchestration.ts';
-import { fromErrorPayload, fromPayload, terminationError, toPayload } from './payload.ts';
-import { Provider, shownToCaller, type StorePort } from './providers.ts';
+import { toPayload } from './payload.ts';
+import { Provider, type StorePort } from './providers.ts';
 import { parse } from './schema.ts';
-
-/** Where an instance stands. The last four are terminal but for Suspended, from which it can be resumed. */
-export type InstanceState = 'Pending' | 'Running' | 'Completed' | 'Failed' | 'Cancelled' | 'Terminated' | 'Suspended';
-
-/** What is known of an instance. */
-export interface InstanceStatus<T = any> {
-  readonly id: string;
-  /** Name of its orchestration. */
-  readonly name: string;
-  /** Version of its orchestration. */
-  readonly version: string;
-  readonly status: InstanceState;
-  /** Number of its current or last execution, from 1. */
-  readonly executionId: number;
-  /** What it returned, when Completed. */
-  readonly output?: T;
-  /** What it threw, when Failed or Cancelled; why it was stopped, when Terminated; what does not fit, when Suspended. */
-  readonly error?: Error;
-  readonly customStatus: any;
-  /** Number of times that the custom status has changed. */
-  readonly customStatusVersion: number;
-  readonly createdAt: Date;
-  readonly updatedAt: Date;
-  /** When it ended. */
-  readonly completedAt?: Date;
-  /** The instance that waits for it, if it is a child. */
-  readonly parentId?: string;
-  readonly tags: Readonly<Record<string, string>>;
-}
-
-/** A custom status and the number of changes that led to it. */
-export interface CustomStatus {
-  readonly customStatus: any;
-  readonly customStatusVersion: number;
-}
-
-/** One recorded event of an instance. */
-export interface HistoryEvent {
-  /** Its number within the execution, from 1 without gap. */
-  readonly eventId: number;
-  readonly time: Date;
-  /** Such as `ActivityScheduled`. */
-  readonly kind: string;
-  /** The event that this one answers, such as the schedule of a completion. */
-  readonly refId?: number;
-  /** Of an activity, event or queue. */
-  readonly name?: string;
-  /** The value that goes with it; an error as plain data. */
-  readonly payload?: any;
-  readonly meta?: any;
-}
+import type { StoreStats } from './stats.ts';
+import { changeOf, STATUS_CHANGES_OPTIONS, type StatusChange, StatusChanges, type StatusChangesOptions, within } from './watching.ts';
 
 /** Options of a {@link Client}. */
 export interface ClientOptions {
@@ -90,23 +45,6 @@ const START_OPTIONS = {
 
 const { version: _, ...TYPED_OPTIONS } = START_OPTIONS;
 const TYPED_START_OPTIONS = { ...TYPED_OPTIONS, id: named };
-
-/** What the store says of an instance. */
-interface StatusData {
-  readonly id: string;
-  readonly name: string;
-  readonly version: string;
-  readonly status: InstanceState;
-  readonly executionId: number;
-  readonly result: string | null;
-  readonly customStatus: string | null;
-  readonly customStatusVersion: number;
-  readonly createdAt: number;
-  readonly updatedAt: number;
-  readonly completedAt: number | null;
-  readonly parentId: string | null;
-  readonly tags: string | null;
-}
 
 /**
  * Starts instances, asks for them and sends to them. It needs no runtime in its process. Every method checks its
@@ -234,11 +172,30 @@ export class Client {
     if (pollInterval !== undefined) duration(1)(pollInterval, 'client.waitForStatusChange: pollInterval');
     const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, 'client.waitForStatusChange: timeout');
     const pending = this.#port.open((store, request) => store.waitForStatusChange(request, id, lastVersion));
-    const reply = await within(pending, timeoutMs, () => null);
-    if (reply === null) return null;
-    const change = JSON.parse(reply) as { customStatus: string | null; customStatusVersion: number } | null;
-    if (change === null) return null;
-    return { customStatus: this.#fromStored(change.customStatus, 'status'), customStatusVersion: change.customStatusVersion };
+    const change = changeOf(await within(pending, timeoutMs, () => null), this.#port);
+    return change && { customStatus: change.customStatus, customStatusVersion: change.customStatusVersion };
+  }
+
+  /**
+   * The changes of an instance's custom status, until the instance ends: what it is now, if it was set, and each later one. Of changes
+   * that follow each other faster than they are read, the latest is given. A change in this process wakes it at once.
+   *
+   * Leaving the loop stops the watch, and so does `return()` of the iterator, also while it waits. It throws `InstanceNotFoundError`
+   * when there is no instance of that id.
+   *
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * for await (const { customStatus } of client.statusChanges('order-1', { signal: request.signal })) {
+   *   response.write(`data: ${JSON.stringify(customStatus)}\n\n`);
+   * }
+   * ```
+   */
+  statusChanges(id: string, options?: StatusChangesOptions): AsyncIterableIterator<StatusChange, void> & AsyncDisposable {
+    checkName(id, 'instance id');
+    checkOptions(options, STATUS_CHANGES_OPTIONS, 'client.statusChanges');
+    return new StatusChanges(this.#port, id, options ?? {});
   }
 
   /**
@@ -293,6 +250,26 @@ export class Client {
   }
 
   /**
+   * Hold an instance: it becomes Suspended, at once and whoever runs it, and none of its code runs until {@link resume}. What it had
+   * stored stays; activities of it that run are aborted and run again then, those that other runtimes took from a queue are not.
+   * Events and messages wait for it. Nothing happens when it is Suspended already: one that other code would let go on still does.
+   *
+   * @param reason - shown by `getStatus(id).error`
+   * @throws InstanceNotFoundError when there is none of that id
+   * @throws RuntimeStateError when it has ended
+   *
+   * @example
+   * ```ts
+   * await client.suspend('order-1', 'the bank is down');
+   * await client.resume('order-1');
+   * ```
+   */
+  async suspend(id: string, reason?: string): Promise<void> {
+    const why = this.#reason(id, reason, 'client.suspend');
+    await this.#port.request((store, request) => store.suspend(request, id, why));
+  }
+
+  /**
    * Let a Suspended instance go on, once the code fits its history again. One that is suspended with a `NondeterminismError` goes on by
    * itself when other code of its orchestration is registered: see `runtime.registerOrchestration`.
    *
@@ -304,17 +281,139 @@ export class Client {
   }
 
   /**
-   * What is recorded of an execution of an instance, in order.
+   * What is recorded of an execution of an instance, in order, all in memory: for a long one see {@link historyEvents}.
    *
    * @param executionId - from 1; without it the current or last one
    * @throws InstanceNotFoundError when there is no instance of that id, or it has no such execution
    * @throws TypeError when an argument is wrong
    */
   async getHistory(id: string, executionId?: number): Promise<HistoryEvent[]> {
+    checkExecution(id, executionId, 'client.getHistory');
+    const events: HistoryEvent[] = [];
+    for await (const event of historyEvents(this.#port, id, executionId)) events.push(event);
+    return events;
+  }
+
+  /**
+   * What is recorded of an execution of an instance, in order, read page by page (2 000 events) while it is iterated over.
+   *
+   * @param executionId - as in {@link getHistory}, which also says what the iteration throws
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * for await (const { eventId, kind, name } of client.historyEvents('order-1')) console.log(eventId, kind, name);
+   * ```
+   */
+  historyEvents(id: string, executionId?: number): AsyncIterableIterator<HistoryEvent> {
+    checkExecution(id, executionId, 'client.historyEvents');
+    return historyEvents(this.#port, id, executionId);
+  }
+
+  /**
+   * The history of an execution as plain JSON, for a test that replays it with the code of tomorrow. Values are in it as they are
+   * stored, those of a store with a codec decoded: what is secret in a history is so in its export.
+   *
+   * @param executionId - from 1; without it the current or last one
+   * @throws InstanceNotFoundError, TypeError as {@link getHistory}
+   * @throws PayloadError when a value cannot be decoded
+   *
+   * @example
+   * ```ts
+   * await writeFile('order-1.json', JSON.stringify(await client.exportHistory('order-1'), null, 2));
+   * ```
+   */
+  async exportHistory(id: string, executionId?: number): Promise<HistoryExport> {
+    checkExecution(id, executionId, 'client.exportHistory');
+    return exportHistory(this.#port, id, executionId);
+  }
+
+  /**
+   * Instances that match all conditions given, the newest first: to iterate over, or page by page. What has not ended, or is
+   * Suspended, is found fast among any number of others; another condition is asked of each instance that the list comes by.
+   *
+   * @throws TypeError naming the option that is unknown or wrong
+   *
+   * @example
+   * ```ts
+   * for await (const { id } of client.listInstances({ status: ['Pending', 'Running'], tags: { team: 'billing' } })) console.log(id);
+   *
+   * let page = await client.listInstances({ limit: 20 }).page();
+   * if (page.cursor !== null) page = await client.listInstances({ limit: 20, cursor: page.cursor }).page();
+   * ```
+   */
+  listInstances(options?: ListOptions): InstanceList {
+    checkOptions(options, LIST_OPTIONS, 'client.listInstances');
+    return new InstanceList(this.#port, options ?? {});
+  }
+
+  /**
+   * Delete an instance that has ended, with its histories. Its children stay.
+   *
+   * @throws InstanceNotFoundError when there is none of that id
+   * @throws RuntimeStateError when it has not ended: cancel or terminate it first
+   */
+  async deleteInstance(id: string): Promise<void> {
     checkName(id, 'instance id');
-    if (executionId !== undefined) whole(1)(executionId, 'client.getHistory: the executionId');
-    const reply = await this.#port.request((store, request) => store.history(request, id, executionId ?? 0));
-    return (JSON.parse(reply ?? '[]') as HistoryEventData[]).map((event) => this.#historyEventOf(event));
+    await this.#port.request((store, request) => store.delete(request, id));
+  }
+
+  /**
+   * Delete ended instances that match all conditions given, as {@link deleteInstance} does, the longest ended first. They go in small
+   * batches, between which turns are committed; when it fails on the way, what is deleted stays so.
+   *
+   * @param options - which; `{}` is everything that has ended
+   * @returns how many were deleted
+   * @throws TypeError naming the option that is unknown or wrong
+   *
+   * @example
+   * ```ts
+   * const monthAgo = new Date(Date.now() - 30 * 86_400_000);
+   * const { deleted } = await client.prune({ status: 'Completed', completedBefore: monthAgo });
+   * ```
+   */
+  async prune(options: PruneOptions): Promise<{ deleted: number }> {
+    if (options === undefined) throw new TypeError('client.prune: say what is to be deleted; {} is everything that has ended');
+    checkOptions(options, PRUNE_OPTIONS, 'client.prune');
+    const filter = filterText(options);
+    const reply = await this.#port.request((store, request) => store.prune(request, filter, options.limit ?? null));
+    return { deleted: Number(reply) };
+  }
+
+  /**
+   * Delete the histories of former executions, as `continueAsNew` leaves them, of all instances that match, ended or not. The instances
+   * stay as they are. It goes in small steps, as {@link prune} does.
+   *
+   * @param options - which, and how many executions each keeps
+   * @returns of how many executions the history was deleted
+   * @throws TypeError naming the option that is missing, unknown or wrong
+   *
+   * @example
+   * ```ts
+   * await client.pruneExecutions({ name: 'monitor', keep: 10 });
+   * ```
+   */
+  async pruneExecutions(options: PruneExecutionsOptions): Promise<{ deleted: number }> {
+    checkOptions(options, PRUNE_EXECUTIONS_OPTIONS, 'client.pruneExecutions');
+    const { keep, ...filter } = options ?? {};
+    if (keep === undefined) throw new TypeError('client.pruneExecutions: keep says how many executions stay; there is none');
+    const reply = await this.#port.request((store, request) => store.pruneExecutions(request, filterText(filter), keep));
+    return { deleted: Number(reply) };
+  }
+
+  /**
+   * How much the store holds. It is counted from indexes: some 0.1 s for a million instances that have ended or sleep. Instances that
+   * are due, or that workers hold, are looked at one by one.
+   *
+   * @example
+   * ```ts
+   * const { instances, due } = await client.stats();
+   * if (due.overdue > 0) console.warn(`${due.overdue} instances wait for a worker, of ${instances.Running} that run`);
+   * ```
+   */
+  async stats(): Promise<StoreStats> {
+    const reply = await this.#port.request((store, request) => store.stats(request));
+    return JSON.parse(reply as string) as StoreStats;
   }
 
   async #start(id: string, name: string, input: unknown, options: StartOptions | undefined): Promise<void> {
@@ -326,57 +425,9 @@ export class Client {
     );
   }
 
-  #historyEventOf(data: HistoryEventData): HistoryEvent {
-    const { eventId, timeMs, kind, refId, name, payload, meta } = data;
-    return {
-      eventId,
-      time: new Date(timeMs),
-      kind,
-      ...(refId === null || refId === undefined ? {} : { refId }),
-      ...(name === null || name === undefined ? {} : { name }),
-      ...(payload === null || payload === undefined ? {} : { payload: this.#fromStored(payload, `payload of event ${eventId}`) }),
-      ...(meta === null || meta === undefined ? {} : { meta: JSON.parse(meta as string) as HistoryEvent['meta'] }),
-    };
-  }
-
   #statusOf<T>(reply: string | null): InstanceStatus<T> | null {
     const data = JSON.parse(reply ?? 'null') as StatusData | null;
-    if (data === null) return null;
-    const { id, name, version, status, executionId, customStatusVersion, completedAt, parentId } = data;
-    return {
-      id,
-      name,
-      version,
-      status,
-      executionId,
-      ...this.#resultOf<T>(data),
-      customStatus: this.#fromStored(data.customStatus, 'status'),
-      customStatusVersion,
-      createdAt: new Date(data.createdAt),
-      updatedAt: new Date(data.updatedAt),
-      ...(completedAt === null ? {} : { completedAt: new Date(completedAt) }),
-      ...(parentId === null ? {} : { parentId }),
-      tags: JSON.parse(data.tags ?? '{}') as Record<string, string>,
-    };
-  }
-
-  #resultOf<T>({ id, status, result }: StatusData): { output?: T; error?: Error } {
-    switch (status) {
-      case 'Completed':
-        return { output: this.#fromStored(result, 'output') as T };
-      case 'Failed':
-      case 'Cancelled':
-        return { error: fromErrorPayload(this.#port.texts.read(result, 'error')) };
-      case 'Terminated':
-        return { error: terminationError(this.#port.texts.read(result, 'reason'), id) };
-      case 'Suspended':
-        return { error: suspension(id, result) };
-      case 'Pending':
-      case 'Running':
-        return {};
-      default:
-        return status satisfies never;
-    }
+    return data === null ? null : statusOf<T>(data, this.#port.texts);
   }
 
   /** The reason as it is stored. */
@@ -395,133 +446,11 @@ export class Client {
   #toStored(value: unknown, path: string): string | null {
     return this.#port.texts.write(toPayload(value, path, this.#holding()), path);
   }
-
-  #fromStored(text: string | null, path: string): unknown {
-    return fromPayload(this.#port.texts.read(text, path), path);
-  }
 }
 
-/**
- * One instance, with the type of its output.
- *
- * @example
- * ```ts
- * const handle = await client.start(order, { total: 12 });
- * await handle.raiseEvent('approve', { by: 'ada' });
- * const receiptId = await handle.result({ timeout: '30s' });
- * ```
- */
-export class InstanceHandle<T = any> {
-  readonly #client: Client;
-  /** Id of the instance. */
-  readonly id: string;
-
-  /** @internal */
-  constructor(client: Client, id: string) {
-    this.#client = client;
-    this.id = id;
-  }
-
-  /**
-   * Wait until the instance has ended, and give what it returned.
-   *
-   * @param options - `timeout`: how long to wait. Default: for ever
-   * @throws what the orchestration threw, when it Failed; `CancelledError` when it was cancelled or terminated
-   * @throws TimeoutError when it has not ended in time
-   * @throws InstanceNotFoundError when there is none of that id
-   */
-  async result(options?: { timeout?: Duration }): Promise<T> {
-    checkOptions(options, { timeout: duration() }, 'handle.result');
-    const { status, output, error } = await this.#client.waitForOrchestration<T>(this.id, options?.timeout);
-    if (status === 'Completed') return output as T;
-    throw error ?? new CancelledError(`instance '${this.id}' is ${status}`);
-  }
-
-  /** See {@link Client.getStatus}. */
-  status(): Promise<InstanceStatus<T> | null> {
-    return this.#client.getStatus<T>(this.id);
-  }
-
-  /** See {@link Client.waitForStatusChange}. */
-  waitForStatusChange(lastVersion: number, pollInterval?: Duration, timeout?: Duration): Promise<CustomStatus | null> {
-    return this.#client.waitForStatusChange(this.id, lastVersion, pollInterval, timeout);
-  }
-
-  /** See {@link Client.raiseEvent}. */
-  raiseEvent(name: string, data?: unknown): Promise<void> {
-    return this.#client.raiseEvent(this.id, name, data);
-  }
-
-  /** See {@link Client.enqueueEvent}. */
-  enqueueEvent(queue: string, data?: unknown): Promise<void> {
-    return this.#client.enqueueEvent(this.id, queue, data);
-  }
-
-  /** See {@link Client.cancelInstance}. */
-  cancel(reason?: string): Promise<void> {
-    return this.#client.cancelInstance(this.id, reason);
-  }
-
-  /** See {@link Client.terminateInstance}. */
-  terminate(reason?: string): Promise<void> {
-    return this.#client.terminateInstance(this.id, reason);
-  }
-}
-
-interface HistoryEventData {
-  readonly eventId: number;
-  readonly timeMs: number;
-  readonly kind: string;
-  readonly refId?: number | null;
-  readonly name?: string | null;
-  readonly payload?: string | null;
-  readonly meta?: unknown;
-}
-
-/** Why an instance is suspended: the runtime's report is the data of an error, the store's own a text. */
-function suspension(id: string, report: string | null): PerdureError {
-  const message = report ?? `instance '${id}' is suspended`;
-  try {
-    return fromNative(JSON.parse(message) as NativeErrorData);
-  } catch {
-    return fromNative({ code: 'SUSPENDED', message });
-  }
-}
-
-/** The reply, or what `late` gives or throws when it does not come in time. */
-function within<T>(
-  pending: { reply: Promise<string | null>; abandon(): void },
-  timeoutMs: number | undefined,
-  late: () => T,
-): Promise<string | null | T> {
-  if (timeoutMs === undefined) return shownToCaller(pending.reply);
-  return shownToCaller(new Promise((resolve, reject) => {
-    const deadline = performance.now() + timeoutMs;
-    const expire = (): void => {
-      const left = deadline - performance.now();
-      if (left > 0) {
-        timer = setTimeout(expire, Math.min(left, TIMER_MAX_MS));
-        return;
-      }
-      pending.abandon();
-      try {
-        resolve(late());
-      } catch (error) {
-        reject(error);
-      }
-    };
-    let timer = setTimeout(expire, Math.min(timeoutMs, TIMER_MAX_MS));
-    pending.reply.then(
-      (reply) => {
-        clearTimeout(timer);
-        resolve(reply);
-      },
-      (error: unknown) => {
-        clearTimeout(timer);
-        reject(error);
-      },
-    );
-  }));
+function checkExecution(id: unknown, executionId: unknown, where: string): void {
+  checkName(id, 'instance id');
+  if (executionId !== undefined) whole(1)(executionId, `${where}: the executionId`);
 }
 
 /** A UUID whose beginning is the time, so that ids made later sort later (RFC 9562, version 7). */

@@ -4,17 +4,7 @@ export { type ActivityDefinition, type ActivityFunction, defineActivity } from '
 export { activityContext, type ActivityContext } from './activity-context.ts';
 export type { ActivityOptions, InlineOptions, RetryOptions } from './activity-options.ts';
 export { type Channel, CLOSED, type Closed } from './channel.ts';
-export {
-  Client,
-  type ClientOptions,
-  type CustomStatus,
-  type HistoryEvent,
-  type InstanceHandle,
-  type InstanceState,
-  type InstanceStatus,
-  type StartOptions,
-  type TypedStartOptions,
-} from './client.ts';
+export { Client, type ClientOptions, type StartOptions, type TypedStartOptions } from './client.ts';
 export type { Branch, BranchValue, BranchValues, CombineOptions, RaceResult, SelectResult } from './combinators.ts';
 export type { Duration } from './duration.ts';
 export {
@@ -37,7 +27,11 @@ export {
   TimeoutError,
 } from './errors.ts';
 export type { Future } from './future.ts';
+export type { InstanceHandle } from './handle.ts';
+export type { ExportedEvent, HistoryEvent, HistoryEventKind, HistoryExport } from './history.ts';
+export type { CustomStatus, EndedState, InstanceState, InstanceStatus } from './instance-status.ts';
 export type { ClientLimits, RuntimeLimits } from './limits.ts';
+export type { InstanceFilter, InstanceList, InstancePage, ListOptions, PruneExecutionsOptions, PruneOptions } from './listing.ts';
 export type { Logger, LogLevel } from './logger.ts';
 export {
   type ChildOptions,
@@ -51,9 +45,12 @@ export {
   type OrchestrationGenerator,
   type OrchestrationOptions,
 } from './orchestration.ts';
+export { type PostgresOptions, PostgresProvider, type PostgresTlsOptions } from './postgres-provider.ts';
 export { type Provider, type ProviderOptions, SqliteProvider, type SqliteOptions } from './providers.ts';
 export type { InstanceEvent } from './lane.ts';
 export { Runtime, type RuntimeEvents, type RuntimeMetrics, type RuntimeOptions } from './runtime.ts';
 export type { SchemaInput, SchemaIssue, SchemaOutput, SchemaResult, StandardSchema } from './schema.ts';
+export type { StoreStats } from './stats.ts';
 export type { Codec } from './stored-text.ts';
 export type { TraceFields } from './trace.ts';
+export type { StatusChange, StatusChangesOptions } from './watching.ts';

@@ -151,6 +151,8 @@ export class Lane implements ActivitySink {
       for (;;) {
         if (now() - this.sliceStart >= host.turnSliceMs) {
           this.isScheduled = true;
+          // What holds the thread from here on is no job of this lane.
+          native.pause();
           setImmediate(this.nextSlice);
           return;
         }

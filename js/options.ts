@@ -113,6 +113,26 @@ export function duration(min = 0): (value: unknown, path: string) => void {
   };
 }
 
+/** How a time as text begins, which no duration does. */
+export const ISO_TIME = /^[+-]?\d{4,6}-/;
+
+/**
+ * The ms since 1970 of a time.
+ *
+ * @throws TypeError when it is neither a valid `Date` nor ISO text
+ */
+export function timeOf(value: unknown, path: string): number {
+  const isText = typeof value === 'string' && ISO_TIME.test(value);
+  const at = value instanceof Date ? value.getTime() : isText ? Date.parse(value) : Number.NaN;
+  if (Number.isNaN(at)) throw new TypeError(`${path} must be a time: a valid Date, or text such as '2030-01-31T12:00:00Z'; got ${show(value)}`);
+  return at;
+}
+
+/** A time; see {@link timeOf}. */
+export function time(value: unknown, path: string): void {
+  timeOf(value, path);
+}
+
 export function bool(value: unknown, path: string): void {
   if (typeof value !== 'boolean') throw new TypeError(`${path} must be true or false, got ${show(value)}`);
 }

@@ -16,7 +16,7 @@ import type { Future } from './future.ts';
 import type { RuntimeLimits } from './limits.ts';
 import { MailboxFuture } from './mailbox.ts';
 import { ActivityFuture, InlineFuture, TimerFuture } from './operation.ts';
-import { checkName, checkOptions, named, type OptionTable, priority, textsByName } from './options.ts';
+import { checkName, checkOptions, ISO_TIME, named, type OptionTable, priority, textsByName } from './options.ts';
 import { ChildFuture, SentFuture } from './others.ts';
 import { toPayload } from './payload.ts';
 import { checkSchema, parseSync, type SchemaInput, type SchemaOutput, type StandardSchema } from './schema.ts';
@@ -906,9 +906,6 @@ export class OrchestrationContext {
     trace(scheduler, scheduler.port, this.#origin, level, message, fields);
   }
 }
-
-/** How a time as text begins, which no duration does. */
-const ISO_TIME = /^[+-]?\d{4,6}-/;
 
 /** The time that `due` names, ms since 1970; `undefined` when it is a duration (or neither). */
 function timeOf(due: unknown, method: string): number | undefined {

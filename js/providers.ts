@@ -209,7 +209,8 @@ export interface ProviderOptions {
   codec?: Codec;
 }
 
-const PROVIDER_OPTIONS = { codec: checkCodec } satisfies OptionTable;
+/** @internal */
+export const PROVIDER_OPTIONS = { codec: checkCodec } satisfies OptionTable;
 
 /** Options of {@link SqliteProvider.open}. */
 export interface SqliteOptions extends ProviderOptions {

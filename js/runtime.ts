@@ -40,6 +40,13 @@ export interface RuntimeOptions {
   cachedInstancesMax?: number;
   /** How long other workers wait for a sign of life before they take over. Default 15 s. */
   lease?: Duration;
+  /**
+   * How long the event loop may be held up before what waits for it goes to other workers. A turn of an orchestration takes
+   * microseconds; one that does not end is reported, its instance goes to others with everything else that this runtime owns, and the third one in a
+   * row suspends the instance. An activity that works synchronously for so long is not run again elsewhere, but instances that wait behind it are.
+   * Raise it while you debug with breakpoints. Default 5 s.
+   */
+  turnDeadline?: Duration;
   /** Name of this worker in the store and in logs. Default `perdure`. */
   workerName?: string;
   /** Where log lines go. Default: stderr, as text. */
@@ -81,6 +88,7 @@ const OPTIONS: OptionTable = {
   turnSliceMs: finite(0.1, 60_000),
   cachedInstancesMax: whole(0, 0xffff_ffff),
   lease: duration(100),
+  turnDeadline: duration(100),
   workerName: named,
   logger: checkLogger,
   logLevel: oneOf(...LOG_LEVELS),
@@ -340,12 +348,13 @@ export class Runtime {
   }
 
   #createNative(): NativeRuntime {
-    const { queues = ['default'], activityConcurrency = 100, cachedInstancesMax = 10_000, lease = '15s', workerName = 'perdure', logLevel = 'info' } = this.#options;
+    const { queues = ['default'], activityConcurrency = 100, cachedInstancesMax = 10_000, lease = '15s', turnDeadline = '5s', workerName = 'perdure', logLevel = 'info' } = this.#options;
     const native = createRuntime(this.#port.store, {
       activityConcurrency,
       queues,
       cachedInstancesMax,
       leaseMs: parseDuration(lease, 'lease'),
+      turnDeadlineMs: parseDuration(turnDeadline, 'turnDeadline'),
       workerName,
       logLevel: logLevel === 'silent' ? 'error' : logLevel,
       historyEvents: this.#host.limits.historyEvents,

@@ -1,0 +1,166 @@
+// Histories as clients read them: as events, page by page, and as the JSON that a replay test keeps.
+
+import { fromPayload } from './payload.ts';
+import { type StorePort } from './providers.ts';
+import type { StoredTexts } from './stored-text.ts';
+
+/** What happened. */
+export type HistoryEventKind =
+  | 'ExecutionStarted'
+  | 'ExecutionBegan'
+  | 'ActivityScheduled'
+  | 'ActivityCompleted'
+  | 'ActivityAttemptFailed'
+  | 'ActivityFailed'
+  | 'TimerCreated'
+  | 'TimerFired'
+  | 'ChildScheduled'
+  | 'ChildCompleted'
+  | 'ChildFailed'
+  | 'InstanceStarted'
+  | 'EventSent'
+  | 'QueueSent'
+  | 'OperationConfirmed'
+  | 'OperationRefused'
+  | 'OperationCancelled'
+  | 'PatchApplied'
+  | 'EventReceived'
+  | 'QueueReceived'
+  | 'CancelRequested'
+  | 'ExecutionCompleted'
+  | 'ExecutionFailed'
+  | 'ExecutionCancelled'
+  | 'ExecutionContinuedAsNew'
+  | 'ExecutionTerminated';
+
+/** One recorded event of an instance. */
+export interface HistoryEvent {
+  /** Its number within the execution, from 1 without gap. */
+  readonly eventId: number;
+  readonly time: Date;
+  readonly kind: HistoryEventKind;
+  /** The event that this one answers, such as the schedule of a completion. */
+  readonly refId?: number;
+  /** Of an activity, event or queue. */
+  readonly name?: string;
+  /** The value that goes with it; an error as plain data. */
+  readonly payload?: any;
+  readonly meta?: any;
+}
+
+/** One event of a {@link HistoryExport}. */
+export interface ExportedEvent {
+  readonly eventId: number;
+  /** Ms since 1970. */
+  readonly timeMs: number;
+  readonly kind: HistoryEventKind;
+  readonly refId?: number;
+  readonly name?: string;
+  /** The value as it is stored: JSON text where it is plain JSON. Of a store with a codec: the text that was handed to the codec. */
+  readonly payload?: string;
+  /** What the engine keeps with it. */
+  readonly meta?: Readonly<Record<string, unknown>>;
+}
+
+/** The history of one execution, as plain JSON: `JSON.parse(JSON.stringify(exported))` is the same again. */
+export interface HistoryExport {
+  /** How this is written. */
+  readonly format: 1;
+  readonly instanceId: string;
+  /** Name of the orchestration. */
+  readonly name: string;
+  /** Version that this execution runs. */
+  readonly version: string;
+  readonly executionId: number;
+  /** In order, from 1 without gap; the last one says how the execution ended, if it has. */
+  readonly events: readonly ExportedEvent[];
+}
+
+interface EventData {
+  readonly eventId: number;
+  readonly timeMs: number;
+  readonly kind: HistoryEventKind;
+  readonly refId: number | null;
+  readonly name: string | null;
+  readonly payload: string | null;
+  readonly meta: string | null;
+}
+
+interface PageData {
+  /** The store's name of the instance. */
+  readonly key: number;
+  readonly executionId: number;
+  readonly events: readonly EventData[];
+  readonly isLast: boolean;
+}
+
+/** The pages of an execution's history, each read when it is asked for; all of one instance and of one execution. */
+async function* pages(port: StorePort, id: string, executionId: number | undefined): AsyncGenerator<PageData, void> {
+  let at = { key: 0, executionId: executionId ?? 0, from: 1 };
+  for (;;) {
+    const reply = await port.request((store, request) => store.history(request, id, at.key, at.executionId, at.from));
+    const page = JSON.parse(reply as string) as PageData;
+    yield page;
+    if (page.isLast) return;
+    at = { key: page.key, executionId: page.executionId, from: at.from + page.events.length };
+  }
+}
+
+export async function* historyEvents(port: StorePort, id: string, executionId: number | undefined): AsyncGenerator<HistoryEvent, void> {
+  for await (const { events } of pages(port, id, executionId)) {
+    for (const event of events) yield eventOf(event, port.texts);
+  }
+}
+
+export async function exportHistory(port: StorePort, id: string, executionId: number | undefined): Promise<HistoryExport> {
+  const events: ExportedEvent[] = [];
+  let execution = 0;
+  for await (const page of pages(port, id, executionId)) {
+    execution = page.executionId;
+    for (const event of page.events) events.push(exportedOf(event, port.texts));
+  }
+  const [first] = events;
+  const version = first?.meta?.version;
+  return {
+    format: 1,
+    instanceId: id,
+    name: first?.name ?? '',
+    version: typeof version === 'string' ? version : '',
+    executionId: execution,
+    events,
+  };
+}
+
+function eventOf(data: EventData, texts: StoredTexts): HistoryEvent {
+  const { eventId, timeMs, kind, refId, name, payload, meta } = data;
+  const path = `payload of event ${eventId}`;
+  return {
+    eventId,
+    time: new Date(timeMs),
+    kind,
+    ...(refId === null ? {} : { refId }),
+    ...(name === null ? {} : { name }),
+    ...(payload === null ? {} : { payload: fromPayload(texts.read(payload, path), path) }),
+    ...(meta === null ? {} : { meta: JSON.parse(meta) as HistoryEvent['meta'] }),
+  };
+}
+
+function exportedOf(data: EventData, texts: StoredTexts): ExportedEvent {
+  const { eventId, timeMs, kind, refId, name, payload, meta } = data;
+  return {
+    eventId,
+    timeMs,
+    kind,
+    ...(refId === null ? {} : { refId }),
+    ...(name === null ? {} : { name }),
+    ...(payload === null ? {} : { payload: texts.read(payload, `payload of event ${eventId}`) as string }),
+    ...(meta === null ? {} : { meta: exportedMeta(meta, texts) }),
+  };
+}
+
+/** The one value of the user's that is kept there is the custom status with which an execution begins. */
+function exportedMeta(text: string, texts: StoredTexts): Record<string, unknown> {
+  const meta = JSON.parse(text) as Record<string, unknown>;
+  const { customStatus } = meta;
+  return typeof customStatus === 'string' ? { ...meta, customStatus: texts.read(customStatus, 'status') } : meta;
+}

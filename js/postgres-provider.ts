@@ -1,0 +1,115 @@
+// The store on a Postgres server.
+
+import * as tls from 'node:tls';
+
+import { connectPostgres, type NativePostgresOptions } from './binding.ts';
+import { bool, checkOptions, nested, type OptionTable, text, whole } from './options.ts';
+import { Provider, PROVIDER_OPTIONS, type ProviderOptions, StorePort } from './providers.ts';
+
+/** Options of {@link PostgresProvider.connect}. */
+export interface PostgresOptions extends ProviderOptions {
+  /** Schema of the tables, 1 to 63 bytes; it is made when it is not there. Default: `'perdure'`. */
+  schema?: string;
+  /** Most connections at once, besides the one that listens: 1 to 1 000. Default: 10. */
+  poolSize?: number;
+  /**
+   * Listen for what other processes did (LISTEN and NOTIFY, on a connection of its own), so that results, messages and
+   * cancellations cross processes in milliseconds. `false`: the store is looked at once a second instead, and nothing is kept on a
+   * connection between two transactions, which is what a pooler in transaction mode (PgBouncer, Supavisor) needs. Default: `true`.
+   */
+  notify?: boolean;
+  /**
+   * TLS. `true`: the server must show a certificate for its host that is signed by one of `ca`, by default those that Node
+   * believes. `false`: no TLS. Left out: as the URL's `sslmode` says, `prefer` by default.
+   */
+  tls?: boolean | PostgresTlsOptions;
+}
+
+/** TLS settings, named as those of `node:tls`. */
+export interface PostgresTlsOptions {
+  /** Certificates whose signature is believed, PEM. Default: those that Node believes. */
+  ca?: string | readonly string[];
+  /** Certificate chain of this client, PEM. */
+  cert?: string;
+  /** Private key of that certificate, PEM. */
+  key?: string;
+  /** `false`: whoever answers is believed; it is encrypted all the same. Default: `true`. */
+  rejectUnauthorized?: boolean;
+}
+
+const POOL_SIZE_MAX = 1_000;
+
+const OPTIONS = {
+  ...PROVIDER_OPTIONS,
+  schema: checkSchema,
+  poolSize: whole(1, POOL_SIZE_MAX),
+  notify: bool,
+  tls: checkTls,
+} satisfies OptionTable;
+
+const TLS_OPTIONS = { ca: checkCertificates, cert: text, key: text, rejectUnauthorized: bool } satisfies OptionTable;
+
+/**
+ * A store on a Postgres server (14 or newer), which any number of processes on any number of machines may use at once.
+ *
+ * @example
+ * ```ts
+ * await using provider = await PostgresProvider.connect('postgres://app:secret@db.internal/shop?sslmode=verify-full');
+ * ```
+ */
+export class PostgresProvider extends Provider {
+  private constructor(port: StorePort) {
+    super(port);
+  }
+
+  /**
+   * Connect to a store. Its schema and tables are made, or brought to this version, under a lock.
+   *
+   * @param url - as libpq takes it: `postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=/path`
+   * @throws ProviderError when the server cannot be reached (`retryable`), or refuses the user or the schema; it shows no password
+   * @throws SchemaVersionError when a newer Perdure made the tables; nothing is touched then
+   * @throws TypeError when an argument is wrong
+   */
+  static async connect(url: string, options?: PostgresOptions): Promise<PostgresProvider> {
+    if (typeof url !== 'string' || url.length === 0) throw new TypeError('PostgresProvider.connect: the URL must be a string that is not empty');
+    checkOptions(options, OPTIONS, 'PostgresProvider.connect');
+    const { schema = 'perdure', poolSize = 10, notify = true } = options ?? {};
+    const settings: NativePostgresOptions = { schema, poolSize, notify, ...tlsSettings(url, options?.tls) };
+    return new PostgresProvider(new StorePort(await connectPostgres(url, settings), options?.codec));
+  }
+}
+
+function tlsSettings(url: string, wanted: boolean | PostgresTlsOptions | undefined): Pick<NativePostgresOptions, 'tls' | 'defaultRoots'> {
+  if (wanted === undefined) return { tls: null, defaultRoots: /[?&]sslmode=verify/.test(url) ? believedByNode() : null };
+  if (wanted === false) return { tls: { mode: 'disable', roots: null, cert: null, key: null }, defaultRoots: null };
+  const { ca, cert = null, key = null, rejectUnauthorized = true } = wanted === true ? {} : wanted;
+  if (!rejectUnauthorized) return { tls: { mode: 'require', roots: null, cert, key }, defaultRoots: null };
+  const roots = ca === undefined ? believedByNode() : [ca].flat().join('\n');
+  return { tls: { mode: 'verify-full', roots, cert, key }, defaultRoots: null };
+}
+
+/** With the certificates of `NODE_EXTRA_CA_CERTS` where Node tells (from 22.15 on). */
+function believedByNode(): string {
+  const ask = (tls as { getCACertificates?: (type: 'default') => string[] }).getCACertificates;
+  return (ask?.('default') ?? tls.rootCertificates).join('\n');
+}
+
+function checkSchema(value: unknown, path: string): void {
+  text(value, path);
+  const bytes = Buffer.byteLength(value as string);
+  if (bytes < 1 || bytes > 63) throw new TypeError(`${path} must have 1 to 63 bytes, got ${bytes}`);
+  if ((value as string).includes('\0')) throw new TypeError(`${path} must not contain NUL`);
+  if ((value as string).startsWith('pg_')) throw new TypeError(`${path} must not begin with 'pg_', which Postgres keeps for itself`);
+}
+
+function checkTls(value: unknown, path: string): void {
+  if (typeof value === 'boolean') return;
+  nested(TLS_OPTIONS)(value, path);
+  const { cert, key } = value as PostgresTlsOptions;
+  if ((cert === undefined) !== (key === undefined)) throw new TypeError(`${path}: cert and key go together`);
+}
+
+function checkCertificates(value: unknown, path: string): void {
+  if (Array.isArray(value)) value.forEach((one, n) => text(one, `${path}[${n}]`));
+  else text(value, path);
+}
