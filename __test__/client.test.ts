@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 
 import { deferred, rejection } from './support/async.ts';
 import { historyViolations, kinds } from './support/history.ts';
-import { STORES } from './support/providers.ts';
+import { SHARED_STORES, STORES } from './support/providers.ts';
 import { SOON, useStore } from './support/store.ts';
 
 describe.each(STORES)('on $name', (kind) => {
@@ -102,10 +102,15 @@ describe.each(STORES)('on $name', (kind) => {
         client.cancelInstance(bad),
         client.terminateInstance(bad),
         client.getHistory(bad),
+        client.exportHistory(bad),
+        client.suspend(bad),
         client.resume(bad),
+        client.deleteInstance(bad),
       ].map(rejection))) {
         expect(error).toBeInstanceOf(TypeError);
       }
+      expect(() => client.historyEvents(bad)).toThrow(TypeError);
+      expect(() => client.statusChanges(bad)).toThrow(TypeError);
       const runtime = store.runtime();
       expect(() => runtime.registerActivity(bad, () => {})).toThrow(TypeError);
       expect(() => runtime.registerOrchestration(bad, function* () {})).toThrow(TypeError);
@@ -144,7 +149,10 @@ describe.each(STORES)('on $name', (kind) => {
         client.waitForOrchestration('nobody', SOON),
         client.waitForStatusChange('nobody', 0, undefined, SOON),
         client.getHistory('nobody'),
+        client.exportHistory('nobody'),
+        client.suspend('nobody'),
         client.resume('nobody'),
+        client.deleteInstance('nobody'),
         client.handle('nobody').result({ timeout: SOON }),
       ];
       // All at once: one that rejects while another is waited for would count as unhandled.
@@ -278,5 +286,20 @@ describe.each(STORES)('on $name', (kind) => {
       expect(Number(time)).toBeGreaterThanOrEqual(before);
       expect(Number(time)).toBeLessThanOrEqual(Date.now());
     }
+  });
+});
+
+describe.each(SHARED_STORES)('on $name, from eight providers', (kind) => {
+  const store = useStore(kind);
+
+  it('an id that all start at the same time is given to one of them', async () => {
+    const clients = await Promise.all(Array.from({ length: 8 }, async () => new Client(await store.open())));
+    const id = store.id();
+    const starts = await Promise.allSettled(clients.map((client, n) => client.startOrchestration(id, 'nobody registers this', n)));
+    const winner = starts.findIndex(({ status }) => status === 'fulfilled');
+    expect(starts.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+    for (const start of starts) if (start.status === 'rejected') expect(start.reason).toBeInstanceOf(InstanceExistsError);
+    expect((await store.client.listInstances().page()).items.map((found) => found.id)).toEqual([id]);
+    expect((await store.client.getHistory(id)).map(({ payload }) => payload)).toEqual([winner]);
   });
 });

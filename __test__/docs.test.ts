@@ -1,10 +1,12 @@
 // Every code block of the guide is compiled and run, and prints what its page says: see support/docs.ts.
 
+import { randomUUID } from 'node:crypto';
 import { rmSync } from 'node:fs';
-import { afterAll, describe, expect, it, vi } from 'vitest';
+import { Client as PgClient } from 'pg';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 
 import { parsePage, readPages, Site } from './support/docs.ts';
-import { temporaryFolder } from './support/providers.ts';
+import { POSTGRES_URL, temporaryFolder } from './support/providers.ts';
 
 vi.setConfig({ testTimeout: 90_000 });
 
@@ -18,6 +20,22 @@ function siteOf(pages: Parameters<Site['compile']>[0]): Site {
 
 describe('the guide', () => {
   const site = siteOf(pages);
+
+  // A database of their own: pages name their schemas as readers would.
+  const database = `perdure docs ${randomUUID()}`;
+  const onServer = async (sql: string) => {
+    const server = new PgClient({ connectionString: POSTGRES_URL });
+    await server.connect();
+    await server.query(sql);
+    await server.end();
+  };
+  beforeAll(async () => {
+    await onServer(`CREATE DATABASE "${database}"`);
+    const url = new URL(POSTGRES_URL);
+    url.pathname = `/${encodeURIComponent(database)}`;
+    process.env['PERDURE_POSTGRES_URL'] = url.href;
+  });
+  afterAll(() => onServer(`DROP DATABASE "${database}" WITH (FORCE)`));
 
   it('has blocks of known kinds, which the compiler takes', () => {
     expect(pages.flatMap(({ problems }) => problems)).toEqual([]);

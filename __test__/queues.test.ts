@@ -202,4 +202,35 @@ describe.each(SHARED_STORES)('between two processes on $name', (kind) => {
     await stopped.promise;
     expect((await store.client.waitForOrchestration(last, SOON)).status).toBe('Cancelled');
   });
+
+  it('an activity that only the other has runs there, and so does what the owner has no room for', async () => {
+    const near = new Set<string>();
+    const both = deferred();
+    const meet = async ({ workerId }: ActivityContext): Promise<number> => {
+      near.add(workerId);
+      if (near.size === 2) both.resolve();
+      await both.promise;
+      return 1;
+    };
+    // First, so that the owner finds it there.
+    await store.start(
+      (runtime) => runtime.registerActivity('far', (ctx) => ctx.workerId).registerActivity('near', meet),
+      { activityConcurrency: 2 },
+      await store.open(),
+    );
+    await store.start(
+      (runtime) =>
+        runtime.registerActivity('near', meet).registerOrchestration('shared', function* (ctx) {
+          const all = Array.from({ length: 8 }, () => ctx.scheduleActivity('near'));
+          const far: string = yield ctx.scheduleActivity('far');
+          return { far, near: yield ctx.all(all) };
+        }),
+      { activityConcurrency: 2 },
+    );
+    const id = store.id();
+    await store.client.startOrchestration(id, 'shared');
+    const { output } = await store.client.waitForOrchestration(id, SOON);
+    expect(output).toEqual({ far: expect.any(String), near: Array.from({ length: 8 }, () => 1) });
+    expect(near.size).toBe(2);
+  });
 });

@@ -4,10 +4,15 @@ import {
   defineActivity,
   defineOrchestration,
   type Future,
+  type HistoryEvent,
+  type HistoryExport,
   type InstanceHandle,
+  type InstancePage,
   type InstanceStatus,
   type Provider,
   Runtime,
+  type StatusChange,
+  type StoreStats,
 } from 'perdure';
 import { describe, expectTypeOf, it } from 'vitest';
 
@@ -136,6 +141,44 @@ describe('a client', () => {
     expectTypeOf(client.startOrchestration('id', 'name', { any: 'thing' })).resolves.toBeVoid();
     expectTypeOf(client.waitForOrchestration<number>('id', '1s')).resolves.toHaveProperty('output').toEqualTypeOf<number | undefined>();
     expectTypeOf(client.getStatus('id')).resolves.toEqualTypeOf<InstanceStatus | null>();
+  });
+});
+
+describe('a client that looks after instances', () => {
+  const client = new Client(provider);
+
+  it('lists them, in iterations and in pages', () => {
+    const list = client.listInstances({ status: ['Failed', 'Suspended'], tags: { team: 'a' }, createdAfter: new Date(), limit: 5 });
+    expectTypeOf(list).toExtend<AsyncIterable<InstanceStatus>>();
+    expectTypeOf(list.page()).resolves.toEqualTypeOf<InstancePage>();
+    expectTypeOf<InstancePage['cursor']>().toEqualTypeOf<string | null>();
+    // @ts-expect-error there is no such status
+    client.listInstances({ status: 'failed' });
+    // @ts-expect-error a list is pruned by the end of its instances, not listed
+    client.listInstances({ completedBefore: new Date() });
+  });
+
+  it('watches, reads and exports', () => {
+    expectTypeOf(client.statusChanges('id', { signal: new AbortController().signal })).toExtend<AsyncIterable<StatusChange>>();
+    expectTypeOf(client.handle('id').statusChanges().next()).resolves.toEqualTypeOf<IteratorResult<StatusChange, void>>();
+    expectTypeOf(client.getHistory('id', 1)).resolves.toEqualTypeOf<HistoryEvent[]>();
+    expectTypeOf(client.historyEvents('id')).toExtend<AsyncIterable<HistoryEvent>>();
+    expectTypeOf<HistoryEvent['kind']>().toExtend<string>();
+    expectTypeOf(client.exportHistory('id')).resolves.toEqualTypeOf<HistoryExport>();
+  });
+
+  it('holds, deletes and counts', () => {
+    expectTypeOf(client.suspend('id', 'why')).resolves.toBeVoid();
+    expectTypeOf(client.deleteInstance('id')).resolves.toBeVoid();
+    expectTypeOf(client.prune({ status: 'Completed', completedBefore: '2030-01-01' })).resolves.toEqualTypeOf<{ deleted: number }>();
+    expectTypeOf(client.pruneExecutions({ name: 'monitor', keep: 3 })).resolves.toEqualTypeOf<{ deleted: number }>();
+    expectTypeOf(client.stats()).resolves.toEqualTypeOf<StoreStats>();
+    // @ts-expect-error what has not ended is not pruned
+    void client.prune({ status: 'Running' });
+    // @ts-expect-error say what is to go
+    void client.prune();
+    // @ts-expect-error say how many stay
+    void client.pruneExecutions({ name: 'monitor' });
   });
 });
 

@@ -19,7 +19,8 @@ const manifest = JSON.parse(readFileSync('package.json', 'utf8'));
 requireNode();
 const rust = requireRust();
 onChange('node_modules/.perdure-stamp', ['package-lock.json'], process.version, () =>
-  npm(['ci', '--include=dev', '--loglevel=error']),
+  // No script of a package runs: what has one is for tests alone.
+  npm(['ci', '--include=dev', '--ignore-scripts', '--loglevel=error']),
 );
 onChange('js/native/.stamp', nativeInputs(), rust, () => npm(['run', '--silent', 'build:native']), [
   'index.cjs',
@@ -29,6 +30,12 @@ onChange('js/native/.stamp', nativeInputs(), rust, () => npm(['run', '--silent',
 must(npm(['run', '--silent', 'build:js']));
 
 const words = process.argv.slice(2);
+if (['test:rust', 'test:js', 'typecheck'].some((script) => words.includes(script))) {
+  // Readers of stored rows and a server to test on; one of them may have to be compiled, and nobody else waits for that.
+  onChange('node_modules/.perdure-test-stamp', ['package-lock.json'], process.version, () =>
+    npm(['rebuild', '--loglevel=error']),
+  );
+}
 const scripts = words.filter((word) => Object.hasOwn(manifest.scripts, word));
 const rest = words.filter((word) => !scripts.includes(word));
 for (const script of scripts) {

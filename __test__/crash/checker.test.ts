@@ -2,12 +2,12 @@ import type { HistoryEvent } from 'perdure';
 import { expect, it } from 'vitest';
 
 import type { Effect } from '../support/worker.ts';
-import { type Snapshot, unfinished, violations } from './checker.ts';
+import { concurrentViolations, type Snapshot, unfinished, violations } from './checker.ts';
 import { seeded } from './random.ts';
 
 // The checker of the crash tests can fail: one small run, and what it says when something in it is not as it should be.
 
-const event = (eventId: number, kind: string, at: number, refId?: number): HistoryEvent => ({
+const event = (eventId: number, kind: HistoryEvent['kind'], at: number, refId?: number): HistoryEvent => ({
   eventId,
   kind,
   time: new Date(at),
@@ -65,6 +65,19 @@ it.each<[string, Effect[], Snapshot, Snapshot, RegExp]>([
   ],
 ])('tells of %s', (_, effects, found, end, message) => {
   expect(violations(effects, [{ worker: '1', found }], end).join('\n')).toMatch(message);
+});
+
+it('finds nothing in a good run of workers at the same time', () => {
+  expect(concurrentViolations(EFFECTS, [{ worker: '1', from: 200, by: 205 }], END)).toEqual([]);
+});
+
+it.each<[string, Effect[], { worker: string; from: number; by: number }, RegExp]>([
+  ['a step that began again although nobody was away', EFFECTS, { worker: '2', from: 200, by: 205 }, /i step 2 began in 1 and again in 2, and 1 was not/],
+  ['a step that began again too soon', EFFECTS, { worker: '1', from: 211, by: 215 }, /step 2 began in 1 and again in 2/],
+  ['a step that began again after its worker was back', EFFECTS, { worker: '1', from: 100, by: 120 }, /step 2 began in 1 and again in 2/],
+  ['a step that began after its completion', [...EFFECTS, begin('1', 1, 121)], { worker: '1', from: 100, by: 999 }, /1 ms after its completion/],
+])('tells of %s', (_, effects, absence, message) => {
+  expect(concurrentViolations(effects, [absence], END).join('\n')).toMatch(message);
 });
 
 it('is given the same moments by the same seed', () => {

@@ -128,3 +128,33 @@ function completedSteps(snapshot: Snapshot): Map<string, number> {
   }
   return completed;
 }
+
+/** A worker went away, and others have a reason to run again what it had begun. */
+export interface Absence {
+  readonly worker: string;
+  /** Not before this time, ms since 1970, and by the second one for sure. */
+  readonly from: number;
+  readonly by: number;
+}
+
+/** Every rule that workers broke which ran at the same time, as a sentence (reliability.md, S5, S6). */
+export function concurrentViolations(effects: readonly Effect[], absences: readonly Absence[], end: Snapshot): string[] {
+  return [...begunAfterCompletion(effects, end), ...unexplainedBegins(effects, end), ...repeatedWithoutReason(effects, absences)];
+}
+
+/** S6: an attempt begins again only after the worker in which it had begun went away. */
+export function repeatedWithoutReason(effects: readonly Effect[], absences: readonly Absence[]): string[] {
+  const found: string[] = [];
+  const attempts = new Map<string, Effect>();
+  for (const effect of effects) {
+    if (effect.event !== 'begin') continue;
+    const attempt = `${effect.key} ${effect.attempt}`;
+    const last = attempts.get(attempt);
+    const isReason = ({ worker, from, by }: Absence) => worker === last?.worker && last.at <= by && effect.at >= from;
+    if (last !== undefined && !absences.some(isReason)) {
+      found.push(`${effect.id} step ${effect.step} began in ${last.worker} and again in ${effect.worker}, and ${last.worker} was not away`);
+    }
+    attempts.set(attempt, effect);
+  }
+  return found;
+}

@@ -1,26 +1,22 @@
-import { execFileSync } from 'node:child_process';
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Client, type HistoryEvent, InstanceNotFoundError } from 'perdure';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
 
 import { historyViolations } from '../support/history.ts';
+import { expectInvariants } from '../support/invariants.ts';
 import { SHARED_STORES, temporaryFolder } from '../support/providers.ts';
+import { query } from '../support/rows.ts';
 import { SOON, useStore } from '../support/store.ts';
 import { type Effect, readEffects, Worker } from '../support/worker.ts';
 import { type Kill, type Snapshot, unfinished, violations } from './checker.ts';
+import { outputOf } from './outputs.ts';
 import { seeded } from './random.ts';
 
 /** Decides when the workers are killed. Another one: `PERDURE_TEST_SEED=7 npm run test:js -- kill`. */
 const SEED = Number(process.env['PERDURE_TEST_SEED'] ?? 20_261_121);
 
 const STEPS = 10;
-
-function outputOf(seed: number, steps = STEPS): number {
-  let value = seed;
-  for (let step = 1; step <= steps; step += 1) value = (value * 31 + step) % 1_000_003;
-  return value;
-}
 
 /** The histories of those instances that are there. */
 async function snapshot(client: Client, instances: readonly { id: string }[]): Promise<Snapshot> {
@@ -45,26 +41,9 @@ function workersOf(effects: readonly Effect[]): Set<string> {
   return new Set(effects.map(({ worker }) => worker));
 }
 
-/**
- * What SQLite itself says of the file, where this Node has SQLite. In a process of its own: there may be two SQLites in this one
- * then, and closing the file takes away the locks that the other holds on it.
- */
-function query(path: string, sql: string): object[] | undefined {
-  if (process.getBuiltinModule?.('node:sqlite') === undefined) return undefined;
-  const program = `
-    const { DatabaseSync } = require('node:sqlite');
-    const database = new DatabaseSync(process.argv[1], { readOnly: true });
-    console.log(JSON.stringify(database.prepare(process.argv[2]).all()));`;
-  const answer = execFileSync(process.execPath, ['--no-warnings', '-e', program, path, sql], { encoding: 'utf8' });
-  return JSON.parse(answer) as object[];
-}
-
-function expectIntact(path: string): void {
-  expect(query(path, 'PRAGMA integrity_check') ?? [{ integrity_check: 'ok' }]).toEqual([{ integrity_check: 'ok' }]);
-}
-
 describe.each(SHARED_STORES)('on $name', (kind) => {
   const store = useStore(kind);
+  afterEach(() => expectInvariants(store.address));
   const folder = temporaryFolder();
   afterAll(() => rmSync(folder, { recursive: true }));
   const logOf = (test: string) => join(folder, `${test}.log`);
@@ -104,7 +83,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       if (!acknowledged.has(id)) await client.startOrchestration(id, 'steps', input, { onConflict: 'return' });
     }
     for (const { id, input } of instances) {
-      expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: outputOf(input.seed) });
+      expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: outputOf(input.seed, STEPS) });
     }
     expect(await last.stop()).toEqual({ code: 0, signal: null });
     expect(last.stderr).toBe('');
@@ -116,17 +95,17 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       expect(history, id).toHaveLength(2 + 2 * STEPS);
     }
     expect(violations(effects, kills, end)).toEqual([]);
-    expectIntact(address.path);
 
     // The faults did fire: each kill found something left to do. A worker may have been killed before it began a step.
     expect(workersOf(effects).size).toBeGreaterThanOrEqual(4);
     for (const { found } of kills) {
       expect([...found.values()].some((history) => history.length < 2 + 2 * STEPS)).toBe(true);
     }
-    // A step begins once, and once more for each kill that came between its begin and its recorded completion.
+    // A step begins once, and at most once more for each kill that came between its begin and its recorded completion: a completion that was on
+    // its way to a server then may be stored when its worker is gone.
     const repeated = kills.flatMap((kill) => unfinished(effects, kill));
     expect(repeated.length).toBeGreaterThan(0);
-    expect(effects.filter(({ event }) => event === 'begin')).toHaveLength(200 * STEPS + repeated.length);
+    expect(effects.filter(({ event }) => event === 'begin').length).toBeLessThanOrEqual(200 * STEPS + repeated.length);
   }, 60_000);
 
   it(`families that are killed again and again lose no result, message or execution (seed ${SEED})`, async () => {
@@ -167,7 +146,6 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await last.stop();
     // The faults did fire: no worker but the last came to the end.
     expect(workersOf(readEffects(log)).size).toBe(7);
-    expectIntact(address.path);
   }, 60_000);
 
   it(`neither those who offer tasks nor those who run them can lose one by being killed (seed ${SEED})`, async () => {
@@ -203,7 +181,6 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(begins.length - 30 * steps).toBeLessThanOrEqual(3 * (8 + 8));
     expect(new Set(begins.map(({ key }) => key)).size).toBe(30 * steps);
     expect([...workersOf(begins)].every((name) => name.startsWith('runner'))).toBe(true);
-    expectIntact(address.path);
   }, 60_000);
 
   it('what a killed worker owned goes on at once in another that is alive', async () => {
@@ -293,7 +270,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const output = { from: new Map([['row', 7n]]), attempt: 1, worker: 'second' };
     expect((await client.waitForOrchestration('beats', SOON)).output).toEqual(output);
     await second.stop();
-    expect(query(address.path, 'SELECT * FROM heartbeats') ?? []).toEqual([]);
+    expect(query(address, 'SELECT * FROM heartbeats')).toEqual([]);
   });
 
   it('an inline activity runs again in the process that goes on with its orchestration', async () => {
@@ -326,7 +303,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await Promise.all(workers.map((worker) => worker.said('ended', instances.length)));
     for (const worker of workers) {
       expect(worker.all('ended').filter(({ status }) => status !== 'Completed')).toEqual([]);
-      for (const { id, output } of worker.all('ended')) expect(output).toBe(outputOf(Number(id.slice(4))));
+      for (const { id, output } of worker.all('ended')) expect(output).toBe(outputOf(Number(id.slice(4)), STEPS));
       expect(await worker.stop()).toEqual({ code: 0, signal: null });
       // Nothing to warn of: no "database is locked", no turn fenced off, no lease lost.
       expect(worker.stderr).toBe('');
@@ -338,13 +315,27 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(violations(effects, [], end)).toEqual([]);
     for (const history of end.values()) expect(historyViolations(history, 'Completed')).toEqual([]);
   }, 60_000);
+});
 
-  it('a worker that is started before its directory exists says so and ends', async () => {
+describe('a worker whose store cannot be opened says why and ends', () => {
+  const folder = temporaryFolder();
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  it('because there is no such directory', async () => {
     const path = join(folder, 'not', 'there', 'store.db');
-    const worker = Worker.spawn({ store: { ...store.address, path }, log: logOf('none'), name: 'early' });
+    const worker = Worker.spawn({ store: { kind: 'sqlite', path }, log: join(folder, 'log'), name: 'early' });
     expect((await worker.exited()).code).toBe(1);
     expect(worker.stderr).toContain('ProviderError');
     expect(worker.stderr).toContain(`the directory '${join(folder, 'not', 'there')}' does not exist; create it first`);
     expect(existsSync(join(folder, 'not'))).toBe(false);
+  });
+
+  it('because no server answers', async () => {
+    const url = 'postgres://ada:s3cret@127.0.0.1:1/shop';
+    const worker = Worker.spawn({ store: { kind: 'postgres', url, schema: 'perdure' }, log: join(folder, 'log'), name: 'early' });
+    expect((await worker.exited()).code).toBe(1);
+    expect(worker.stderr).toContain('ProviderError');
+    expect(worker.stderr).toContain("The Postgres store 'postgres://ada@127.0.0.1:1/shop' cannot be reached");
+    expect(worker.stderr).not.toContain('s3cret');
   });
 });

@@ -1,9 +1,9 @@
 // A worker process that tests start, watch and kill: see support/worker.ts. Plain Node and the built package.
 
 import { openSync, writeSync } from 'node:fs';
-import { Client, Runtime, SqliteProvider } from 'perdure';
+import { Client, PostgresProvider, Runtime, SqliteProvider } from 'perdure';
 
-const { store, log, name, runtime: runtimeOptions = {}, stepMs = 0, holds = false } = JSON.parse(process.argv[2]);
+const { store, log, name, runtime: runtimeOptions = {}, stepMs = 0, holds = false, harms = false } = JSON.parse(process.argv[2]);
 
 const effects = openSync(log, 'a');
 
@@ -120,6 +120,26 @@ function registerFamily(runtime) {
   });
 }
 
+// Orchestrations that clients talk to while processes come and go.
+function registerMail(runtime) {
+  // A step, then all parts up to the last, then the other steps.
+  runtime.registerOrchestration('collects', function* (ctx, { seed, steps }) {
+    let value = yield ctx.scheduleActivity('step', { step: 1, value: seed });
+    const parts = [];
+    for (let part = yield ctx.dequeueEvent('parts'); part !== 'last'; part = yield ctx.dequeueEvent('parts')) parts.push(part);
+    for (let step = 2; step <= steps; step += 1) value = yield ctx.scheduleActivity('step', { step, value });
+    return { value, parts };
+  });
+  // Ends when it is cancelled, and not before.
+  runtime.registerOrchestration('waits', function* (ctx) {
+    yield ctx.scheduleActivity('step', { step: 1, value: 0 });
+    yield ctx.waitForEvent('never');
+  });
+  runtime.registerOrchestration('answers', function* (ctx) {
+    return yield ctx.waitForEvent('question');
+  });
+}
+
 // Its activity is for a queue that only some of the workers serve.
 function registerQueued(runtime) {
   runtime.registerActivity('queued', async (ctx, step) => {
@@ -133,6 +153,45 @@ function registerQueued(runtime) {
     let sum = 0;
     for (let step = 1; step <= steps; step += 1) sum += yield ctx.scheduleActivity('queued', step, { queue: 'far' });
     return sum;
+  });
+}
+
+function registerNaps(runtime) {
+  runtime.registerOrchestration('naps', function* (ctx, ms) {
+    yield ctx.scheduleTimer(ms);
+  });
+}
+
+// Those that do no good to the process they run in.
+function registerHarmful(runtime) {
+  runtime.registerOrchestration('spins', function* (ctx) {
+    yield ctx.waitForEvent('go');
+    for (;;);
+  });
+  runtime.registerOrchestration('exits in turn', function* (ctx) {
+    yield ctx.waitForEvent('go');
+    process.exit(3);
+  });
+  runtime.registerActivity('exit', () => process.exit(3));
+  runtime.registerOrchestration('exits in activity', function* (ctx) {
+    yield ctx.waitForEvent('go');
+    yield ctx.scheduleActivity('exit');
+  });
+  const block = (ctx, ms) => {
+    effect('begin', ctx, 1);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+    effect('end', ctx, 1);
+    return name;
+  };
+  runtime.registerActivity('block at once', block);
+  runtime.registerActivity('block after a while', async (ctx, ms) => {
+    say({ type: 'step', id: ctx.instanceId });
+    await pause(1);
+    return block(ctx, ms);
+  });
+  runtime.registerOrchestration('blocks', function* (ctx, { ms, isLater }) {
+    yield ctx.waitForEvent('go');
+    return yield ctx.scheduleActivity(isLater ? 'block after a while' : 'block at once', ms);
   });
 }
 
@@ -151,12 +210,21 @@ async function wait(client, { ids }) {
   await Promise.all(ends);
 }
 
-const provider = await SqliteProvider.open(store.path);
+async function open() {
+  if (store.kind === 'sqlite') return SqliteProvider.open(store.path);
+  const { url, schema, poolSize = 4, notify = true } = store;
+  return PostgresProvider.connect(url, { schema, poolSize, notify });
+}
+
+const provider = await open();
 const client = new Client(provider);
 const runtime = new Runtime(provider, { logLevel: 'warn', workerName: name, ...runtimeOptions });
 register(runtime);
 registerFamily(runtime);
+registerMail(runtime);
 registerQueued(runtime);
+registerNaps(runtime);
+if (harms) registerHarmful(runtime);
 await runtime.start();
 
 process.on('message', (command) => {

@@ -34,6 +34,8 @@ class ScriptedNative {
     return job;
   }
 
+  pause(): void {}
+
   describe(instance: number): object {
     return { instanceId: `i${instance}`, executionId: 1, name: 'o', version: '1.0.0', input: null, parentId: null, customStatus: null, timeMs: 0 };
   }

@@ -15,7 +15,8 @@ const from = fileURLToPath(new URL('../../node_modules/vega-datasets/data', impo
 it('compresses every file once, never more at a time than it may, over a kill', async () => {
   const args = ['--folder', folder, '--at-once', '3'];
   const killed = new Example('fan-out', ...args);
-  await killed.printed(/^20 of/m);
+  // Lines are of what it has seen, which need not be every number.
+  await killed.printed(/^[2-6]\d of/m);
   expect(await killed.kill()).toBe('SIGKILL');
   const last = new Example('fan-out', ...args);
   expect(await last.ended(), last.output).toBe('0');

@@ -7,9 +7,10 @@ const OURS = 'perdure-';
 
 /** What each crate may use of ours. A crate that is not here fails the test: decide where it stands. */
 export const CRATE_ARROWS: Record<string, { uses: string[]; testsUse?: string[] }> = {
-  node: { uses: ['runtime', 'provider', 'provider-sqlite', 'engine'] },
+  node: { uses: ['runtime', 'provider', 'provider-sqlite', 'provider-postgres', 'engine'] },
   runtime: { uses: ['engine', 'provider', 'scheduler'] },
   'provider-sqlite': { uses: ['provider', 'engine'], testsUse: ['provider-contract'] },
+  'provider-postgres': { uses: ['provider', 'engine'], testsUse: ['provider-contract'] },
   'provider-contract': { uses: ['provider', 'engine'] },
   provider: { uses: ['engine'] },
   engine: { uses: [] },
@@ -21,6 +22,9 @@ export const ONLY_USED_BY: Record<string, string[]> = {
   'napi*': ['node'],
   rusqlite: ['provider-sqlite'],
   'libsqlite3-sys': ['provider-sqlite'],
+  'tokio-postgres*': ['provider-postgres'],
+  'deadpool*': ['provider-postgres'],
+  'rustls*': ['provider-postgres'],
   'crossbeam*': ['scheduler'],
 };
 

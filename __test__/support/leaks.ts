@@ -3,7 +3,7 @@
 // The methods of the built package are wrapped, so that nothing escapes by being made in another way than the other
 // tests make it. Vitest runs each file in a module graph of its own, so the count is per file.
 
-import { Runtime, SqliteProvider } from 'perdure';
+import { PostgresProvider, Runtime, SqliteProvider } from 'perdure';
 import { afterAll, expect } from 'vitest';
 
 /** What is open, and where it was opened. */
@@ -25,11 +25,20 @@ SqliteProvider.inMemory = async (...args) => {
   return provider;
 };
 
-const { close } = SqliteProvider.prototype;
-SqliteProvider.prototype.close = async function (this: SqliteProvider) {
-  await close.call(this);
-  open.delete(this);
+const { connect } = PostgresProvider;
+PostgresProvider.connect = async (...args) => {
+  const provider = await connect.apply(PostgresProvider, args);
+  opened(provider, 'a provider of a Postgres schema');
+  return provider;
 };
+
+const { close } = SqliteProvider.prototype;
+for (const { prototype } of [SqliteProvider, PostgresProvider]) {
+  prototype.close = async function () {
+    await close.call(this);
+    open.delete(this);
+  };
+}
 
 const { start, shutdown } = Runtime.prototype;
 Runtime.prototype.start = async function (this: Runtime) {
@@ -51,7 +60,9 @@ export async function endLeaked(): Promise<string[]> {
   const found = leaks();
   const things = [...open.keys()];
   for (const runtime of things.filter((thing) => thing instanceof Runtime)) await runtime.shutdown(0);
-  for (const provider of things.filter((thing) => thing instanceof SqliteProvider)) await provider.close();
+  for (const thing of things) {
+    if (thing instanceof SqliteProvider || thing instanceof PostgresProvider) await thing.close();
+  }
   return found;
 }
 

@@ -1,9 +1,11 @@
 // The kinds of store that the end to end tests run on. Another kind joins here and nowhere else.
 
+import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Provider, SqliteProvider } from 'perdure';
+import { Client as PgClient } from 'pg';
+import { PostgresProvider, type Provider, type ProviderOptions, SqliteProvider } from 'perdure';
 
 /** One kind of store: the parameter of `describe.each`. */
 export interface StoreKind {
@@ -18,15 +20,26 @@ export interface StoreKind {
 export interface StoreSite {
   /** What a worker process is told, see crash/worker.mjs. */
   readonly address: StoreAddress;
-  open(): Promise<Provider>;
+  open(options?: ProviderOptions): Promise<Provider>;
   /** Take it away, once all that was opened on it is closed. */
-  remove(): void;
+  remove(): Promise<void>;
 }
 
 /** Where a store is, for a process that is to open it. */
-export interface StoreAddress {
+export type StoreAddress = SqliteAddress | PostgresAddress;
+
+export interface SqliteAddress {
   readonly kind: 'sqlite';
   readonly path: string;
+}
+
+export interface PostgresAddress {
+  readonly kind: 'postgres';
+  readonly url: string;
+  readonly schema: string;
+  /** How it is connected to, where that is not as usual. */
+  readonly poolSize?: number;
+  readonly notify?: boolean;
 }
 
 const sqliteFile: StoreKind = {
@@ -37,8 +50,8 @@ const sqliteFile: StoreKind = {
     const path = join(folder, 'store.db');
     return {
       address: { kind: 'sqlite', path },
-      open: () => SqliteProvider.open(path),
-      remove: () => rmSync(folder, { recursive: true }),
+      open: (options) => SqliteProvider.open(path, options),
+      remove: async () => rmSync(folder, { recursive: true }),
     };
   },
 };
@@ -48,12 +61,38 @@ const sqliteInMemory: StoreKind = {
   isShared: false,
   create: () => ({
     address: { kind: 'sqlite', path: '' },
-    open: () => SqliteProvider.inMemory(),
-    remove: () => {},
+    open: (options) => SqliteProvider.inMemory(options),
+    remove: async () => {},
   }),
 };
 
-export const STORES: readonly StoreKind[] = [sqliteFile, sqliteInMemory];
+/** The server that the tests use, see npm/with-postgres.mjs. */
+export const POSTGRES_URL = process.env['PERDURE_TEST_POSTGRES_URL'] ?? 'postgres://postgres@127.0.0.1:5432/postgres';
+
+/** A schema of a Postgres server. */
+export function postgresAt(url: string, options: { poolSize?: number; notify?: boolean } = {}): StoreKind {
+  return {
+    name: 'Postgres',
+    isShared: true,
+    create() {
+      const schema = `perdure test ${randomUUID()}`;
+      return {
+        address: { kind: 'postgres', url, schema, ...options },
+        open: (more) => PostgresProvider.connect(url, { schema, poolSize: 4, ...options, ...more }),
+        async remove() {
+          const client = new PgClient({ connectionString: url });
+          await client.connect();
+          await client.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`);
+          await client.end();
+        },
+      };
+    },
+  };
+}
+
+const postgres = postgresAt(POSTGRES_URL);
+
+export const STORES: readonly StoreKind[] = [sqliteFile, sqliteInMemory, postgres];
 
 /** Those that outlive a provider and can be opened by several processes. */
 export const SHARED_STORES: readonly StoreKind[] = STORES.filter((kind) => kind.isShared);

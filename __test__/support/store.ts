@@ -1,6 +1,6 @@
 // What an end to end test stands on: a store of its own file, and runtimes that end with the test.
 
-import { Client, type Provider, Runtime, type RuntimeOptions } from 'perdure';
+import { Client, type Provider, type ProviderOptions, Runtime, type RuntimeOptions } from 'perdure';
 import { afterAll, afterEach, beforeAll, expect, vi } from 'vitest';
 
 import { type Deferred, deferred } from './async.ts';
@@ -75,8 +75,8 @@ export class TestStore {
   }
 
   /** Another provider of the same store, closed when the test ends. */
-  async open(): Promise<Provider> {
-    const provider = await present(this.#site).open();
+  async open(options?: ProviderOptions): Promise<Provider> {
+    const provider = await present(this.#site).open(options);
     this.#providers.push(provider);
     return provider;
   }
@@ -103,7 +103,7 @@ export class TestStore {
 
   async remove(): Promise<void> {
     await this.#provider?.close();
-    this.#site?.remove();
+    await this.#site?.remove();
   }
 }
 

@@ -40,7 +40,7 @@ describe('the guard against leaks', () => {
 });
 
 describe('the check of a history', () => {
-  const event = (eventId: number, kind: string, refId?: number): HistoryEvent => ({
+  const event = (eventId: number, kind: HistoryEvent['kind'], refId?: number): HistoryEvent => ({
     eventId,
     kind,
     time: new Date(0),

@@ -21,6 +21,8 @@ export interface WorkerOptions {
   readonly stepMs?: number;
   /** Whether the activity `hold` never returns here. */
   readonly holds?: boolean;
+  /** Whether it runs what does its process harm. */
+  readonly harms?: boolean;
 }
 
 /** What a worker says. */
@@ -72,6 +74,7 @@ afterEach(async () => {
 });
 
 export class Worker {
+  readonly name: string;
   readonly messages: WorkerMessage[] = [];
   /** What it wrote to stderr. */
   stderr = '';
@@ -80,6 +83,7 @@ export class Worker {
   readonly #waiting = new Set<{ check: () => boolean; resolve: () => void; reject: (error: Error) => void }>();
 
   private constructor(options: WorkerOptions) {
+    this.name = options.name;
     this.#child = spawn(process.execPath, [program, JSON.stringify(options)], {
       cwd: root,
       stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
@@ -88,6 +92,7 @@ export class Worker {
     running.add(this);
     this.#child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       this.stderr += text;
+      this.#look();
     });
     this.#child.on('message', (message) => {
       this.messages.push(message as WorkerMessage);
@@ -129,6 +134,14 @@ export class Worker {
     });
   }
 
+  /** Resolves when this is in what it wrote to stderr; rejects when it ends before. */
+  wrote(text: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.add({ check: () => this.stderr.includes(text), resolve, reject });
+      this.#look();
+    });
+  }
+
   tell(command: WorkerCommand): void {
     this.#child.send(command);
   }
@@ -142,6 +155,16 @@ export class Worker {
   async kill(): Promise<void> {
     this.#child.kill('SIGKILL');
     await this.#exit;
+  }
+
+  /** SIGSTOP: it stands still, and does not know. */
+  pause(): void {
+    this.#child.kill('SIGSTOP');
+  }
+
+  /** SIGCONT. */
+  resume(): void {
+    this.#child.kill('SIGCONT');
   }
 
   /** Shut it down in good order. */

@@ -1,0 +1,14 @@
+// Prints whether somebody holds the lock of an SQLite file that whoever writes needs: see rows.ts.
+
+import Database from 'better-sqlite3';
+
+const database = new Database(process.argv[2], { timeout: 0 });
+let locked = false;
+try {
+  database.exec('BEGIN IMMEDIATE; ROLLBACK');
+} catch (error) {
+  if (error.code !== 'SQLITE_BUSY') throw error;
+  locked = true;
+}
+database.close();
+console.log(locked);

