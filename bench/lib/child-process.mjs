@@ -10,18 +10,43 @@ import { bench } from './paths.mjs';
 const LIMIT_MS = 180_000;
 
 /**
- * @param {string} workload
+ * @param {string} workload of a workload, or of a peer
  * @param {string} role
  * @param {object} job
  * @param {{ command?: string[], nodeOptions?: string[] }} options `command` goes before node, as `perf record … --`
  * @returns {Promise<any>} what the role returned
  */
-export function runChild(workload, role, job, { command = [], nodeOptions = [] } = {}) {
+export function runChild(workload, role, job, options = {}) {
+  return start(workload, role, job, options).result;
+}
+
+/**
+ * Run a role in several processes at once, one a job. When all of them have called `meet`, it resolves in all of them.
+ *
+ * @returns {Promise<any[]>} what each returned
+ */
+export async function runTogether(workload, role, jobs, options = {}) {
+  const running = jobs.map((job) => start(workload, role, job, options));
+  let there = 0;
+  for (const { child } of running) {
+    child.on('message', () => {
+      there += 1;
+      if (there % running.length === 0) for (const { child } of running) child.send('go');
+    });
+  }
+  try {
+    return await Promise.all(running.map(({ result }) => result));
+  } finally {
+    for (const { child } of running) child.kill();
+  }
+}
+
+function start(workload, role, job, { command = [], nodeOptions = [] }) {
   const script = join(bench, 'lib', 'child.mjs');
   const line = [...command, process.execPath, ...nodeOptions, script, workload, role, JSON.stringify(job)];
-  return new Promise((resolve, reject) => {
-    const stdio = ['ignore', process.stderr, process.stderr, 'pipe'];
-    const child = spawn(line[0], line.slice(1), { stdio, timeout: LIMIT_MS });
+  const stdio = ['ignore', process.stderr, process.stderr, 'pipe', 'ipc'];
+  const child = spawn(line[0], line.slice(1), { stdio, timeout: LIMIT_MS });
+  const result = new Promise((resolve, reject) => {
     let text = '';
     child.stdio[3].setEncoding('utf8').on('data', (part) => {
       text += part;
@@ -32,4 +57,5 @@ export function runChild(workload, role, job, { command = [], nodeOptions = [] }
       else reject(new Error(`${workload} (${role}) ended with ${signal ?? `code ${code}`} before its result was there`));
     });
   });
+  return { child, result };
 }

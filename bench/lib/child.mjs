@@ -1,10 +1,19 @@
-// The process in which a role of a workload runs: `child.mjs workload role job`.
+// The process in which a role of a workload or of a peer runs: `child.mjs workload role job`.
 
+import { once } from 'node:events';
 import { writeSync } from 'node:fs';
 
+import { dbos } from '../peers/dbos.mjs';
 import { workloads } from '../workloads/index.mjs';
 
 const [, , name, role, job] = process.argv;
-const workload = workloads.find((workload) => workload.name === name);
-const result = Buffer.from(JSON.stringify(await workload.roles[role](JSON.parse(job))));
+const { roles } = [...workloads, dbos].find((one) => one.name === name);
+const result = Buffer.from(JSON.stringify(await roles[role](JSON.parse(job), meet)));
 for (let at = 0; at < result.length; ) at += writeSync(3, result, at);
+
+/** Resolves when every process of those that run together has called it. */
+async function meet() {
+  const all = once(process, 'message');
+  process.send('here');
+  await all;
+}

@@ -1,13 +1,13 @@
 // The raw writer (floor/, Rust): built once, run as a process of its own for every measurement.
 
-import { execFileSync, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 
 import { bench, root } from './paths.mjs';
+import { floorOptions, POSTGRES_URL } from './stores.mjs';
 
 const target = join(root, 'target', 'bench');
 const program = join(target, 'release', `perdure-bench-floor${process.platform === 'win32' ? '.exe' : ''}`);
-const schema = join(root, 'crates', 'provider-sqlite', 'src', 'migrations');
 
 export function buildFloor() {
   const where = ['--manifest-path', join(bench, 'floor', 'Cargo.toml'), '--target-dir', target];
@@ -18,12 +18,32 @@ export function buildFloor() {
 }
 
 /**
- * Run a command of the floor and return what it printed.
+ * Run a command of the floor in a place and return what it printed.
  *
  * @param {'write' | 'commit' | 'read' | 'count'} command
+ * @param {import('./stores.mjs').Place} place
  * @param {Record<string, string | number>} options
  */
-export function runFloor(command, options) {
-  const words = Object.entries({ schema, ...options }).flatMap(([name, value]) => [`--${name}`, String(value)]);
-  return JSON.parse(execFileSync(program, [command, ...words], { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 }));
+export function runFloor(command, place, options = {}) {
+  return run(command, { ...floorOptions(place), ...options });
+}
+
+/**
+ * Run a command that concerns the Postgres server. `name` is that of a schema or database, or what it begins with.
+ *
+ * @param {'ping' | 'create-database' | 'drop' | 'transactions'} command
+ * @param {string} [name]
+ */
+export function runOnServer(command, name) {
+  return run(command, { url: POSTGRES_URL, ...(name === undefined ? {} : { schema: name }) });
+}
+
+function run(command, options) {
+  const words = Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)]);
+  const { status, stdout, stderr, error } = spawnSync(program, [command, ...words], {
+    encoding: 'utf8',
+    maxBuffer: 64 * 1024 * 1024,
+  });
+  if (error !== undefined || status !== 0) throw new Error(`${command}: ${stderr?.trim() || error}`);
+  return JSON.parse(stdout);
 }

@@ -5,7 +5,8 @@ import os from 'node:os';
 
 const TMPFS = 0x01021994;
 
-export function machine(directory) {
+/** @param {object | null} server what a Postgres server said of itself */
+export function machine(directory, server) {
   const cpus = os.cpus();
   return {
     cpu: cpus[0]?.model ?? 'unknown processor',
@@ -14,6 +15,7 @@ export function machine(directory) {
     platform: `${process.platform} ${process.arch}`,
     nodeEnv: process.env.NODE_ENV ?? null,
     load: Math.round((os.loadavg()[0] ?? 0) * 100) / 100,
+    postgres: server,
     inMemory: process.platform === 'linux' && statfsSync(directory).type === TMPFS,
   };
 }
@@ -22,6 +24,11 @@ export function warnings(before, after) {
   const found = [];
   if (before.inMemory) {
     found.push('the files are on a tmpfs, where a commit costs nothing: name a folder on a disk with --dir.');
+  }
+  const { postgres } = before;
+  if (postgres !== null && (postgres.fsync !== 'on' || postgres.synchronousCommit === 'off')) {
+    const { fsync, synchronousCommit } = postgres;
+    found.push(`Postgres does not sync its commits (fsync ${fsync}, synchronous_commit ${synchronousCommit}).`);
   }
   // Measuring itself makes a load of about one per core.
   if (before.load > before.cpus / 2 || after.load > before.cpus * 1.5) {

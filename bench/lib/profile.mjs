@@ -5,30 +5,40 @@
 // JavaScript is one line there).
 
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 
 import { runChild } from './child-process.mjs';
+import { Round } from './round.mjs';
 import { median } from './stats.mjs';
+import { MEMORY } from './stores.mjs';
 
 const TOP = 25;
 /** Samples per second of perf, of the processor's own clock: virtual machines have no counters. */
 const PERF = ['record', '--quiet', '--event', 'cpu-clock', '--freq', '2999'];
 
-export async function profile(workload, directory) {
+export async function profile(workload, store, directory) {
   const { role, job, before } = workload.profile;
-  const prepared = async (db) => {
-    if (before !== undefined) await runChild(workload.name, before, { ...job, db });
-    return { ...job, db };
+  const folder = join(directory, `${workload.name}-${store}-profile`);
+  const round = new Round(workload, store, folder);
+  const prepared = async () => {
+    const whole = store === MEMORY ? job : { ...job, place: round.place() };
+    if (before !== undefined) await runChild(workload.name, before, whole);
+    return whole;
   };
-  const folder = join(directory, `${workload.name}-profile`);
-  mkdirSync(folder, { recursive: true });
+  try {
+    await profiled(workload, store, role, prepared, folder);
+  } finally {
+    round.clean();
+  }
+}
 
+async function profiled(workload, store, role, prepared, folder) {
   const options = ['--cpu-prof', `--cpu-prof-dir=${folder}`, '--cpu-prof-interval', '200'];
-  const result = await runChild(workload.name, role, await prepared(join(folder, '1.db')), { nodeOptions: options });
+  const result = await runChild(workload.name, role, await prepared(), { nodeOptions: options });
   const [file] = readdirSync(folder).filter((name) => name.endsWith('.cpuprofile'));
   const { total, rows } = selfTimes(JSON.parse(readFileSync(join(folder, file), 'utf8')));
-  console.log(`\n## ${workload.name}: ${JSON.stringify(result, short)}`);
+  console.log(`\n## ${workload.name} (${store}): ${JSON.stringify(result, short)}`);
   console.log(`\nThe JavaScript thread, self time by function, of ${(total / 1e6).toFixed(2)} s:\n`);
   for (const { what, us } of rows.slice(0, TOP)) console.log(`${((us / total) * 100).toFixed(1).padStart(6)} %  ${what}`);
 
@@ -38,7 +48,7 @@ export async function profile(workload, directory) {
     return;
   }
   const data = join(folder, 'perf.data');
-  await runChild(workload.name, role, await prepared(join(folder, '2.db')), {
+  await runChild(workload.name, role, await prepared(), {
     command: ['perf', ...PERF, '--output', data, '--'],
   });
   console.log('\nAll threads, native code too, share of the samples by thread and library:\n');

@@ -1,10 +1,11 @@
-// One round of a workload: what its `round` function works with.
+// One round of a workload on one store: what its `round` function works with.
 
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { runChild } from './child-process.mjs';
-import { runFloor } from './floor.mjs';
+import { runChild, runTogether } from './child-process.mjs';
+import { runFloor, runOnServer } from './floor.mjs';
+import { POSTGRES_URL, postgresUrl, SCHEMA_PREFIX } from './stores.mjs';
 
 /** Rows of these tables are the work; those of others (`workers`) come with being a process. */
 const WORK = ['instances', 'history'];
@@ -14,23 +15,51 @@ const BYTES_TOLERANCE = 0.05;
 export class Round {
   #workload;
   #directory;
-  #files = 0;
+  #peer;
+  #prefix;
+  #count = 0;
 
-  constructor(workload, directory) {
+  /** Where Perdure keeps its instances: one of `STORES`, or `MEMORY`. */
+  store;
+
+  /**
+   * @param {object} workload
+   * @param {string} store
+   * @param {string} directory for what is on the measured disk; made and removed by the round
+   * @param {{ n?: number, peer?: object | null }} options the number of the round, and who else does the workload
+   */
+  constructor(workload, store, directory, { n = 0, peer = null } = {}) {
+    this.store = store;
     this.#workload = workload;
     this.#directory = directory;
+    this.#peer = peer;
+    this.#prefix = `${SCHEMA_PREFIX}_${workload.name.replaceAll('-', '_')}_${n}_`;
     mkdirSync(directory, { recursive: true });
   }
 
+  /** A place in the store where nothing is yet. */
+  place() {
+    if (this.store === 'sqlite') return { store: 'sqlite', file: this.file('db') };
+    return { store: 'postgres', url: POSTGRES_URL, schema: this.#name() };
+  }
+
+  /** A place whose traffic can be told from that of others: in Postgres a database of its own. */
+  placeApart() {
+    if (this.store !== 'postgres') return this.place();
+    const database = this.#name();
+    runOnServer('create-database', database);
+    return { store: 'postgres', url: postgresUrl(database), schema: 'perdure', database };
+  }
+
   /** A path on the measured disk where nothing is yet. */
-  file(end = 'db') {
-    this.#files += 1;
-    return join(this.#directory, `${this.#files}.${end}`);
+  file(end) {
+    this.#count += 1;
+    return join(this.#directory, `${this.#count}.${end}`);
   }
 
   /** Run the floor. */
-  floor(command, options) {
-    return runFloor(command, options);
+  floor(command, place, options) {
+    return runFloor(command, place, options);
   }
 
   /**
@@ -43,9 +72,34 @@ export class Round {
     return runChild(workload.name, role, job);
   }
 
-  /** Throws unless both stores hold the same work: as many rows, and as many bytes within a few percent. */
-  assertSameRows(floorFile, perdureFile) {
-    const [floor, perdure] = [floorFile, perdureFile].map((db) => runFloor('count', { db }));
+  /** Run it in several processes at once, one a job; their second argument lets them wait for each other. */
+  children(role, jobs) {
+    return runTogether(this.#workload.name, role, jobs);
+  }
+
+  /**
+   * Let the peer do the same, in a place of its own. `null` when there is none that does this workload on this store.
+   *
+   * @param {object} job
+   * @param {() => import('./stores.mjs').Place} place
+   */
+  async peer(job, place = this.place) {
+    if (!this.#hasPeer()) return null;
+    const { name, nodeOptions } = this.#peer;
+    return runChild(name, this.#workload.name, { ...job, place: place.call(this) }, { nodeOptions });
+  }
+
+  /** The same in several processes at once, one a job, all in one place. */
+  async peers(jobs) {
+    if (!this.#hasPeer()) return null;
+    const { name, nodeOptions } = this.#peer;
+    await runChild(name, 'prepare', jobs[0], { nodeOptions });
+    return runTogether(name, this.#workload.name, jobs, { nodeOptions });
+  }
+
+  /** Throws unless both places hold the same work: as many rows, and as many bytes within a few percent. */
+  assertSameRows(floorPlace, perdurePlace) {
+    const [floor, perdure] = [floorPlace, perdurePlace].map((place) => runFloor('count', place));
     for (const table of WORK) {
       const [a, b] = [floor[table], perdure[table]];
       const off = Math.abs(a.bytes / b.bytes - 1);
@@ -59,5 +113,16 @@ export class Round {
 
   clean() {
     rmSync(this.#directory, { recursive: true, force: true });
+    if (this.store === 'postgres') runOnServer('drop', this.#prefix);
+  }
+
+  #hasPeer() {
+    const peer = this.#peer;
+    return peer !== null && peer.stores.includes(this.store) && Object.hasOwn(peer.roles, this.#workload.name);
+  }
+
+  #name() {
+    this.#count += 1;
+    return `${this.#prefix}${this.#count}`;
   }
 }

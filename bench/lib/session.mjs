@@ -1,18 +1,21 @@
-// Perdure in a child process: a provider, a runtime with its default options, and a client.
+// Perdure in a child process: a provider, a runtime, and a client.
+
+import { openProvider } from './stores.mjs';
 
 /**
  * Open a store, start a runtime that has `register`ed, run `work`, and shut down.
  *
  * @template T
- * @param {string | null} db a path; `null` for a store in memory
+ * @param {import('./stores.mjs').Place} place
  * @param {(runtime: import('../../dist/index.js').Runtime) => void} register
  * @param {(client: import('../../dist/index.js').Client, runtime: import('../../dist/index.js').Runtime) => Promise<T>} work
+ * @param {import('../../dist/index.js').RuntimeOptions} options default: the runtime's own defaults
  * @returns {Promise<T>}
  */
-export async function withRuntime(db, register, work) {
-  const { Client, Runtime, SqliteProvider } = await import('../../dist/index.js');
-  const provider = db === null ? await SqliteProvider.inMemory() : await SqliteProvider.open(db);
-  const runtime = new Runtime(provider);
+export async function withRuntime(place, register, work, options = {}) {
+  const { Client, Runtime } = await import('../../dist/index.js');
+  const provider = await openProvider(place);
+  const runtime = new Runtime(provider, options);
   register(runtime);
   await runtime.start();
   const result = await work(new Client(provider), runtime);
@@ -41,6 +44,14 @@ export async function runAll(client, prefix, count, name, input, output) {
   };
   await Promise.all(Array.from({ length: count }, (_, n) => one(n)));
   return (performance.now() - began) / 1_000;
+}
+
+/** Do `one` so many times, some of them at once. */
+export async function inWaves(count, wave, one) {
+  for (let first = 0; first < count; first += wave) {
+    const size = Math.min(wave, count - first);
+    await Promise.all(Array.from({ length: size }, (_, n) => one(first + n)));
+  }
 }
 
 /**

@@ -1,48 +1,72 @@
-// From the rounds of a workload to its figures.
+// From the rounds of a workload on one store to its figures.
 //
-// A workload has one or more figures (by itself, or in `figures`). A round gives for each `{ floor, perdure }` in the
-// figure's unit, and may give notes: numbers to show beside it, of which the median is shown.
+// A workload has one or more figures (by itself, or in `figures`). A round gives for each `{ floor, perdure, peer }` in
+// the figure's unit (floor and peer where there are such), and may give notes: numbers to show beside it, of which the
+// median is shown.
 
 import { median } from './stats.mjs';
 
 /**
- * @typedef {object} Figure
- * @property {string} name
- * @property {string} unit of `floor` and `perdure`
- * @property {'higher' | 'lower'} better
- * @property {'ratio' | 'perdure'} [of] what `atLeast` and `aim` speak of; default the ratio Perdure to floor
+ * @typedef {object} Goals
  * @property {number} [atLeast]
+ * @property {number} [atLeastOfPeer] the same for the ratio Perdure to peer
  * @property {number} [aim]
- * @property {(medians: Record<string, number>) => string} [note] a line about the medians of the rounds' `notes`
  */
 
-export function summarize(workload, samples) {
-  return (workload.figures ?? [workload]).map((figure) => {
+/**
+ * @typedef {object} FigureOwn
+ * @property {string} name
+ * @property {string[]} [stores] where it is measured; default: where its workload is
+ * @property {string} unit of `floor`, `perdure` and `peer`
+ * @property {'higher' | 'lower'} better
+ * @property {'ratio' | 'perdure'} [of] what `atLeast` and `aim` speak of; default the ratio Perdure to floor
+ * @property {Record<string, Goals>} [on] goals that hold on one store, by its name
+ * @property {(medians: Record<string, number>) => string} [note] a line about the medians of the rounds' `notes`
+ *
+ * @typedef {FigureOwn & Goals} Figure
+ */
+
+export function summarize(workload, store, samples) {
+  const figures = (workload.figures ?? [workload]).filter(({ stores }) => stores?.includes(store) ?? true);
+  return figures.map((figure) => {
     const of = samples.map((sample) => (workload.figures === undefined ? sample : sample[figure.name]));
-    const ratios = of.map(({ floor, perdure }) => perdure / floor);
+    const { atLeast, atLeastOfPeer, aim } = { ...figure, ...figure.on?.[store] };
     const result = {
       name: figure.name,
+      store,
       unit: figure.unit,
-      floor: median(of.map(({ floor }) => floor)),
+      floor: medianOf(of.map(({ floor }) => floor)),
       perdure: median(of.map(({ perdure }) => perdure)),
-      ratio: median(ratios),
-      least: Math.min(...ratios),
-      most: Math.max(...ratios),
+      ...ratios(of.map(({ floor, perdure }) => perdure / floor)),
       of: figure.of ?? 'ratio',
       better: figure.better,
-      atLeast: figure.atLeast,
-      aim: figure.aim,
+      atLeast,
+      aim,
+      peer: medianOf(of.map(({ peer }) => peer)),
+      ofPeer: ratios(of.map(({ perdure, peer }) => perdure / (peer ?? Number.NaN))),
+      atLeastOfPeer,
     };
     const notes = figure.note === undefined ? [] : [figure.note(medians(of.map((sample) => sample.notes)))];
     return { ...result, verdict: verdict(result), notes };
   });
 }
 
+/** Of the rounds; `null` without a reference, or with one that is nothing. */
+function ratios(values) {
+  if (!values.every(Number.isFinite)) return { ratio: null, least: null, most: null };
+  return { ratio: median(values), least: Math.min(...values), most: Math.max(...values) };
+}
+
+function medianOf(values) {
+  return values.some((value) => value === undefined || value === null) ? null : median(values);
+}
+
 function verdict(result) {
-  const { of, better, atLeast, aim } = result;
-  const reached = (goal) => (better === 'higher' ? result[of] >= goal : result[of] <= goal);
-  if (aim !== undefined && reached(aim)) return 'aim';
-  if (atLeast !== undefined) return reached(atLeast) ? 'ok' : 'below';
+  const { of, better, atLeast, aim, ofPeer, atLeastOfPeer } = result;
+  const reached = (value, goal) => (better === 'higher' ? value >= goal : value <= goal);
+  if (atLeastOfPeer !== undefined && ofPeer.ratio !== null && !reached(ofPeer.ratio, atLeastOfPeer)) return 'below';
+  if (aim !== undefined && reached(result[of], aim)) return 'aim';
+  if (atLeast !== undefined) return reached(result[of], atLeast) ? 'ok' : 'below';
   return aim === undefined ? 'reported' : 'misses aim';
 }
 

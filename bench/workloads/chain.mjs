@@ -16,23 +16,26 @@ export const chain = {
   name: 'chain',
   what:
     `${INSTANCES} instances × ${STEPS} sequential trivial activities; ` +
-    `floor: the same rows by rusqlite, ${BATCH} turns a commit`,
+    `floor: the same rows by a raw writer, ${BATCH} turns a commit`,
+  stores: ['sqlite', 'postgres'],
   unit: 'steps/s',
   better: 'higher',
-  atLeast: 0.35,
   aim: 0.6,
+  on: { sqlite: { atLeast: 0.35 }, postgres: { atLeast: 0.25, atLeastOfPeer: 10 } },
 
   async round(round) {
-    const files = [round.file(), round.file(), round.file()];
-    const floor = floorSeconds(round, files[0], 'all');
-    const perdure = await round.child('measure', { db: files[1] });
+    const places = [round.place(), round.place()];
+    const floor = floorSeconds(round, places[0], 'all');
+    const perdure = await round.child('measure', { place: places[1] });
     const seconds = median(perdure.seconds);
-    const appended = floorSeconds(round, files[2], 'appended');
-    round.assertSameRows(files[0], files[1]);
+    const peer = await round.peer({ instances: INSTANCES, steps: STEPS, repeat: REPEAT });
+    const appended = floorSeconds(round, round.place(), 'appended');
+    round.assertSameRows(...places);
     const steps = INSTANCES * STEPS;
     return {
       floor: steps / floor,
       perdure: steps / seconds,
+      peer: peer && steps / median(peer.seconds),
       notes: { ...perdure.batches, ofAppended: appended / seconds },
     };
   },
@@ -41,17 +44,17 @@ export const chain = {
     'that leaves the row of an instance alone between its start and its end.',
 
   roles: {
-    measure: ({ db, repeat = REPEAT }) =>
-      withRuntime(db, registerChain, (client, runtime) =>
+    measure: ({ place, repeat = REPEAT }) =>
+      withRuntime(place, registerChain, (client, runtime) =>
         measureRuns(runtime, repeat, (prefix) => runAll(client, prefix, INSTANCES, 'chain', STEPS, STEPS)),
       ),
   },
   profile: { role: 'measure', job: { repeat: 20 } },
 };
 
-function floorSeconds(round, db, rows) {
+function floorSeconds(round, place, rows) {
   const shape = { instances: INSTANCES, steps: STEPS, batch: BATCH, rows };
-  return median(round.floor('write', { db, ...shape, warm: 1, repeat: REPEAT }).seconds);
+  return median(round.floor('write', place, { ...shape, warm: 1, repeat: REPEAT }).seconds);
 }
 
 export function registerChain(runtime) {

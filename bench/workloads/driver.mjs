@@ -1,6 +1,7 @@
 // The driver alone: fibers, futures and combinators in memory, over an engine that only counts and hands deliveries back.
 
 import { median } from '../lib/stats.mjs';
+import { MEMORY } from '../lib/stores.mjs';
 
 const YIELDS = 200_000;
 const SPAWNS = 50_000;
@@ -14,6 +15,7 @@ export const driver = {
   what:
     'in memory: ns per settled yield*, per step, per branch of all and race, per spawn + join; ' +
     'reference: next() of a bare generator',
+  stores: [MEMORY],
   figures: [
     figure('settled yield*', 1_000),
     figure('step'),

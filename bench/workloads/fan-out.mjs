@@ -9,22 +9,29 @@ const BRANCHES = 1_000;
 export const fanOut = {
   name: 'fan-out',
   what: `1 instance, ${BRANCHES} activities in all(); reference: ${BRANCHES} steps of chain, by Perdure`,
+  stores: ['sqlite', 'postgres'],
   unit: 's',
   better: 'lower',
   atLeast: 1,
   aim: 0.5,
 
   async round(round) {
-    const { seconds } = await round.child('measure', { db: round.file() }, chain);
+    const { seconds } = await round.child('measure', { place: round.place() }, chain);
     const perStep = median(seconds) / (INSTANCES * STEPS);
-    const perdure = await round.child('measure', { db: round.file() });
-    return { floor: BRANCHES * perStep, perdure: median(perdure.seconds), notes: perdure.batches };
+    const perdure = await round.child('measure', { place: round.place() });
+    const peer = await round.peer({ branches: BRANCHES, repeat: REPEAT });
+    return {
+      floor: BRANCHES * perStep,
+      perdure: median(perdure.seconds),
+      peer: peer && median(peer.seconds),
+      notes: perdure.batches,
+    };
   },
   note: ({ commits, writesPerCommit }) => `${Math.round(commits)} commits of ${writesPerCommit.toFixed(1)} writes.`,
 
   roles: {
-    measure: ({ db, repeat = REPEAT }) =>
-      withRuntime(db, register, async (client, runtime) => {
+    measure: ({ place, repeat = REPEAT }) =>
+      withRuntime(place, register, async (client, runtime) => {
         for (let n = 1; n < WARM; n += 1) await runAll(client, `early${n}`, 1, 'fan-out', BRANCHES, SUM);
         return measureRuns(runtime, repeat, (prefix) => runAll(client, prefix, 1, 'fan-out', BRANCHES, SUM));
       }),

@@ -9,20 +9,21 @@ const PART = 1_000;
 export const flatness = {
   name: 'flatness',
   what: `one instance of ${STEPS} steps: p50 of the last ${PART} over p50 of the first ${PART}`,
+  stores: ['sqlite', 'postgres'],
   unit: 'ms',
   better: 'lower',
   atLeast: 1.15,
   aim: 1.05,
 
   async round(round) {
-    const { first, last, firstMean, lastMean } = await round.child('measure', { db: round.file() });
+    const { first, last, firstMean, lastMean } = await round.child('measure', { place: round.place() });
     return { floor: first, perdure: last, notes: { means: lastMean / firstMean } };
   },
   note: ({ means }) => `ratio of the mean step times: ${means.toFixed(2)}.`,
 
   roles: {
-    measure: async ({ db }) => {
-      const steps = await stepTimes(db, PART, STEPS);
+    measure: async ({ place }) => {
+      const steps = await stepTimes(place, PART, STEPS);
       const [first, last] = [steps.slice(0, PART), steps.slice(-PART)];
       return { first: median(first), last: median(last), firstMean: mean(first), lastMean: mean(last) };
     },

@@ -8,29 +8,32 @@ const INSTANCES = 2_000;
 
 export const hello = {
   name: 'hello',
-  what: `${INSTANCES} instances of one activity, started at once, until all are done; floor: the same rows by rusqlite`,
+  what: `${INSTANCES} instances of one activity, started at once, until all are done; floor: the same rows by a raw writer`,
+  stores: ['sqlite', 'postgres'],
   unit: 'per s',
   better: 'higher',
-  atLeast: 0.3,
   aim: 0.5,
+  on: { sqlite: { atLeast: 0.3 }, postgres: { atLeast: 0.2 } },
 
   async round(round) {
-    const files = [round.file(), round.file()];
+    const places = [round.place(), round.place()];
     const shape = { instances: INSTANCES, steps: 1, batch: BATCH };
-    const floor = round.floor('write', { db: files[0], ...shape, warm: 1, repeat: REPEAT });
-    const perdure = await round.child('measure', { db: files[1] });
-    round.assertSameRows(files[0], files[1]);
+    const floor = round.floor('write', places[0], { ...shape, warm: 1, repeat: REPEAT });
+    const perdure = await round.child('measure', { place: places[1] });
+    const peer = await round.peer({ instances: INSTANCES, repeat: REPEAT });
+    round.assertSameRows(...places);
     return {
       floor: INSTANCES / median(floor.seconds),
       perdure: INSTANCES / median(perdure.seconds),
+      peer: peer && INSTANCES / median(peer.seconds),
       notes: perdure.batches,
     };
   },
   note: ({ commits, writesPerCommit }) => `${Math.round(commits)} commits of ${writesPerCommit.toFixed(1)} writes.`,
 
   roles: {
-    measure: ({ db, repeat = REPEAT }) =>
-      withRuntime(db, registerChain, (client, runtime) =>
+    measure: ({ place, repeat = REPEAT }) =>
+      withRuntime(place, registerChain, (client, runtime) =>
         measureRuns(runtime, repeat, (prefix) => runAll(client, prefix, INSTANCES, 'chain', 1, 1)),
       ),
   },

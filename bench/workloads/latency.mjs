@@ -4,7 +4,7 @@ import { assertCompleted, withRuntime } from '../lib/session.mjs';
 import { intervals, median, quantile } from '../lib/stats.mjs';
 
 const STEPS = 500;
-/** Commits after which the write-ahead log has its full size and is overwritten from then on, which a disk does faster. */
+/** SQLite: commits after which the write-ahead log has its full size and is overwritten from then on, which a disk does faster. */
 const STEADY = 5_000;
 
 export const latency = {
@@ -12,6 +12,7 @@ export const latency = {
   what:
     `1 instance × ${STEPS} sequential trivial activities, p50 from one activity to the next; ` +
     'floor: p50 of one durable commit of one row',
+  stores: ['sqlite', 'postgres'],
   unit: 'ms',
   better: 'lower',
   atLeast: 2,
@@ -19,31 +20,42 @@ export const latency = {
 
   async round(round) {
     const measure = async (warm) => {
-      const { commitMs } = round.floor('commit', { db: round.file(), count: STEPS, warm });
-      const { p50, p99 } = await round.child('measure', { db: round.file(), warm });
+      const { commitMs } = round.floor('commit', round.place(), { count: STEPS, warm });
+      const { p50, p99 } = await round.child('measure', { place: round.place(), warm });
       return { floor: median(commitMs), floorP99: quantile(commitMs, 0.99), perdure: p50, p99 };
     };
     const { floor, perdure, floorP99, p99 } = await measure(STEPS);
-    const steady = await measure(STEADY);
-    const inSteady = { steadyFloor: steady.floor, steady: steady.perdure, ofSteady: steady.perdure / steady.floor };
-    return { floor, perdure, notes: { p99, floorP99, ...inSteady } };
+    const peer = await round.peer({ steps: STEPS });
+    const steady = round.store === 'sqlite' ? steadyNotes(await measure(STEADY)) : {};
+    return { floor, perdure, peer: peer?.p50, notes: { p99, floorP99, ...steady } };
   },
-  note: ({ p99, floorP99, steadyFloor, steady, ofSteady }) =>
-    `p99 ${p99.toFixed(3)} ms, of one commit ${floorP99.toFixed(3)} ms; ` +
-    `after ${STEADY} steps, when the log has its full size, ` +
-    `p50 ${steady.toFixed(3)} ms to ${steadyFloor.toFixed(3)} ms, ratio ${ofSteady.toFixed(2)}.`,
+  note: ({ p99, floorP99, ...steady }) =>
+    `p99 ${p99.toFixed(3)} ms, of one commit ${floorP99.toFixed(3)} ms${steadyNote(`${STEADY} steps`, steady)}.`,
 
   roles: {
-    measure: async ({ db, warm = STEPS, repeat = 1 }) => {
-      const steps = await stepTimes(db, warm, STEPS * repeat);
+    measure: async ({ place, warm = STEPS, repeat = 1 }) => {
+      const steps = await stepTimes(place, warm, STEPS * repeat);
       return { p50: median(steps), p99: quantile(steps, 0.99) };
     },
   },
   profile: { role: 'measure', job: { repeat: 30 } },
 };
 
+/** What a store of SQLite does once its write-ahead log has its full size, to be shown beside the figure. */
+export function steadyNotes({ floor, perdure }) {
+  return { steadyFloor: floor, steady: perdure, ofSteady: perdure / floor };
+}
+
+export function steadyNote(after, { steadyFloor, steady, ofSteady }) {
+  if (steady === undefined) return '';
+  return (
+    `; after ${after}, when the log has its full size, ` +
+    `p50 ${steady.toFixed(3)} ms to ${steadyFloor.toFixed(3)} ms, ratio ${ofSteady.toFixed(2)}`
+  );
+}
+
 /** The time from each step of an instance to the next, ms, after an instance of `warm` steps. */
-export async function stepTimes(db, warm, steps) {
+export async function stepTimes(place, warm, steps) {
   let times = [];
   const register = (runtime) => {
     runtime.registerActivity('next', async (_ctx, n) => {
@@ -56,7 +68,7 @@ export async function stepTimes(db, warm, steps) {
       return n;
     });
   };
-  await withRuntime(db, register, async (client) => {
+  await withRuntime(place, register, async (client) => {
     for (const [id, count] of [['warm', warm], ['run', steps]]) {
       times = [];
       await client.startOrchestration(id, 'chain', count);

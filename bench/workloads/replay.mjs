@@ -10,18 +10,19 @@ export const replay = {
   name: 'replay',
   what:
     `an instance of ${STEPS} completed steps loaded cold, from the event that it waits for to its result; ` +
-    'reference: reading those rows (rusqlite) and parsing their JSON in plain JS',
+    'reference: reading those rows by a plain client and parsing their JSON in plain JS',
+  stores: ['sqlite', 'postgres'],
   unit: 'ms',
   better: 'lower',
   atLeast: 3,
   aim: 1.5,
 
   async round(round) {
-    const [db, rows] = [round.file(), round.file('rows')];
-    await round.child('prepare', { db });
-    const { readMs } = round.floor('read', { db, out: rows });
+    const [place, rows] = [round.place(), round.file('rows')];
+    await round.child('prepare', { place });
+    const { readMs } = round.floor('read', place, { out: rows });
     const { parseMs } = await round.child('parse', { rows });
-    const { ms, againMs } = await round.child('measure', { db });
+    const { ms, againMs } = await round.child('measure', { place });
     return { floor: readMs + parseMs, perdure: ms, notes: { readMs, parseMs, againMs } };
   },
   note: ({ readMs, parseMs, againMs }) =>
@@ -30,8 +31,8 @@ export const replay = {
 
   roles: {
     /** Two instances that have done their steps and wait. */
-    prepare: ({ db, instances = 2 }) =>
-      withRuntime(db, register, async (client) => {
+    prepare: ({ place, instances = 2 }) =>
+      withRuntime(place, register, async (client) => {
         const ids = Array.from({ length: instances }, (_, n) => `run-${n}`);
         for (const id of ids) {
           await client.startOrchestration(id, 'long', STEPS);
@@ -56,8 +57,8 @@ export const replay = {
       return { parseMs };
     },
 
-    measure: ({ db, instances = 2 }) =>
-      withRuntime(db, register, async (client) => {
+    measure: ({ place, instances = 2 }) =>
+      withRuntime(place, register, async (client) => {
         const times = [];
         for (let n = 0; n < instances; n += 1) {
           const began = performance.now();

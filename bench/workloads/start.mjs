@@ -3,14 +3,16 @@
 import { assertCompleted, withRuntime } from '../lib/session.mjs';
 import { median, pairs, quantile } from '../lib/stats.mjs';
 import { registerChain } from './chain.mjs';
+import { steadyNote, steadyNotes } from './latency.mjs';
 
 const STARTS = 200;
-/** As in latency; a start is three commits. */
+/** SQLite, as in latency; a start is three commits. */
 const STEADY = 1_700;
 
 export const start = {
   name: 'start',
   what: `start → result of one activity, ${STARTS} times one at a time, p50; floor: p50 of two durable commits`,
+  stores: ['sqlite', 'postgres'],
   unit: 'ms',
   better: 'lower',
   atLeast: 2,
@@ -18,22 +20,22 @@ export const start = {
 
   async round(round) {
     const measure = async (warm) => {
-      const { commitMs } = round.floor('commit', { db: round.file(), count: 2 * STARTS, warm: 3 * warm });
-      return { floor: median(pairs(commitMs)), ...(await round.child('measure', { db: round.file(), warm })) };
+      const { commitMs } = round.floor('commit', round.place(), { count: 2 * STARTS, warm: 3 * warm });
+      const { p50, p99, commitsPerStart } = await round.child('measure', { place: round.place(), warm });
+      return { floor: median(pairs(commitMs)), perdure: p50, p99, commitsPerStart };
     };
-    const { floor, p50, p99, commitsPerStart } = await measure(STARTS);
-    const steady = await measure(STEADY);
-    const inSteady = { steadyFloor: steady.floor, steady: steady.p50, ofSteady: steady.p50 / steady.floor };
-    return { floor, perdure: p50, notes: { p99, commitsPerStart, ...inSteady } };
+    const { floor, perdure, p99, commitsPerStart } = await measure(STARTS);
+    const peer = await round.peer({ starts: STARTS });
+    const steady = round.store === 'sqlite' ? steadyNotes(await measure(STEADY)) : {};
+    return { floor, perdure, peer: peer?.p50, notes: { p99, commitsPerStart, ...steady } };
   },
-  note: ({ p99, commitsPerStart, steadyFloor, steady, ofSteady }) =>
-    `p99 ${p99.toFixed(3)} ms; ${commitsPerStart.toFixed(2)} commits for each; ` +
-    `after ${STEADY} starts, when the log has its full size, ` +
-    `p50 ${steady.toFixed(3)} ms to ${steadyFloor.toFixed(3)} ms, ratio ${ofSteady.toFixed(2)}.`,
+  note: ({ p99, commitsPerStart, ...steady }) =>
+    `p99 ${p99.toFixed(3)} ms; ${commitsPerStart.toFixed(2)} commits for each` +
+    `${steadyNote(`${STEADY} starts`, steady)}.`,
 
   roles: {
-    measure: ({ db, warm = STARTS, repeat = 1 }) =>
-      withRuntime(db, registerChain, async (client, runtime) => {
+    measure: ({ place, warm = STARTS, repeat = 1 }) =>
+      withRuntime(place, registerChain, async (client, runtime) => {
         await oneByOne(client, 'warm', warm);
         const before = runtime.metrics();
         const times = await oneByOne(client, 'run', STARTS * repeat);

@@ -29,6 +29,10 @@ impl Arguments {
         &self.command
     }
 
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.values.contains_key(name)
+    }
+
     pub(crate) fn text(&self, name: &str) -> Result<&str, Failure> {
         Ok(self.values.get(name).ok_or_else(|| format!("--{name} is needed"))?)
     }

@@ -1,18 +1,24 @@
-//! The floor: what the store itself can do with the rows that Perdure leaves, by plain rusqlite on one thread.
+//! The floor: what the store itself can do with the rows that Perdure leaves, by a plain client on one connection.
 //!
 //! It knows nothing of Perdure but the shape of its rows; the tables come from the provider's own migrations. Each
-//! command prints one line of JSON.
+//! command prints one line of JSON. A store is `--db file` in SQLite, `--url URL --schema name` in Postgres.
 //!
-//!   write  --db F --schema D --instances N --steps N [--batch 64] [--rows all|appended] [--warm 1] [--repeat 1]
-//!   commit --db F --schema D --count N [--warm N]
-//!   read   --db F --out F
-//!   count  --db F
+//!   write  STORE --migrations D --instances N --steps N [--batch 64] [--rows all|appended] [--warm 1] [--repeat 1]
+//!   commit STORE --migrations D --count N [--warm N]
+//!   read   STORE --out F
+//!   count  STORE
+//!
+//! and for Postgres alone, with `--schema` for any name, or the beginning of one:
+//!
+//!   ping --url URL
+//!   create-database|drop|transactions --url URL --schema name
 
 mod arguments;
-mod commit;
-mod read;
-mod store;
-mod write;
+mod chain;
+mod commits;
+mod migrations;
+mod postgres;
+mod sqlite;
 
 use std::process::ExitCode;
 
@@ -21,21 +27,39 @@ use crate::arguments::Arguments;
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
-    let result = Arguments::of_process().and_then(|arguments| match arguments.command() {
-        "write" => write::run(&arguments),
-        "commit" => commit::run(&arguments),
-        "read" => read::rows(&arguments),
-        "count" => read::count(&arguments),
-        other => Err(format!("there is no command '{other}'").into()),
-    });
-    match result {
+    match Arguments::of_process().and_then(|arguments| run(&arguments)) {
         Ok(line) => {
             println!("{line}");
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("floor: {error}");
+            eprint!("floor: {error}");
+            // What a client of Postgres says is only where it failed; why is behind it.
+            let mut cause = error.source();
+            while let Some(error) = cause {
+                eprint!(": {error}");
+                cause = error.source();
+            }
+            eprintln!();
             ExitCode::FAILURE
         }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<String, Failure> {
+    match (arguments.command(), arguments.has("url")) {
+        ("write", false) => sqlite::write::run(arguments),
+        ("write", true) => postgres::write::run(arguments),
+        ("commit", false) => sqlite::commit::run(arguments),
+        ("commit", true) => postgres::commit::run(arguments),
+        ("read", false) => sqlite::read::rows(arguments),
+        ("read", true) => postgres::read::rows(arguments),
+        ("count", false) => sqlite::read::count(arguments),
+        ("count", true) => postgres::read::count(arguments),
+        ("ping", true) => postgres::server::ping(arguments),
+        ("create-database", true) => postgres::server::create_database(arguments),
+        ("drop", true) => postgres::server::drop(arguments),
+        ("transactions", true) => postgres::server::transactions(arguments),
+        (other, _) => Err(format!("there is no command '{other}' for this store").into()),
     }
 }

@@ -1,12 +1,10 @@
 //! A file with Perdure's tables and the settings under which Perdure writes it.
 
-use std::path::{Path, PathBuf};
-use std::{fs, io};
-
 use rusqlite::Connection;
 
 use crate::Failure;
 use crate::arguments::Arguments;
+use crate::migrations;
 
 /// As `provider-sqlite` sets them (its `options.rs` and `connection.rs`); `synchronous` is FULL.
 const SETTINGS: [(&str, i64); 5] = [
@@ -32,18 +30,8 @@ pub(crate) fn create(arguments: &Arguments) -> Result<Connection, Failure> {
             return Err(format!("PRAGMA {name} was set to {value} and is {found}").into());
         }
     }
-    for migration in migrations(Path::new(arguments.text("schema")?))? {
-        connection.execute_batch(&fs::read_to_string(migration)?)?;
+    for migration in migrations::texts(arguments)? {
+        connection.execute_batch(&migration)?;
     }
     Ok(connection)
-}
-
-/// The `.sql` files of a directory, in the order of their numbers.
-fn migrations(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut files = fs::read_dir(directory)?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<io::Result<Vec<_>>>()?;
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "sql"));
-    files.sort();
-    Ok(files)
 }

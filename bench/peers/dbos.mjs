@@ -1,0 +1,152 @@
+// DBOS Transact on Postgres: what the workloads do, with its own API and its own defaults. A role is named as its workload.
+//
+// The process that starts a workflow also runs it and is told of its result without a poll, as with Perdure; and it does
+// everything once before it counts, like everybody.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { memory, quiet } from '../lib/cost.mjs';
+import { inWaves } from '../lib/session.mjs';
+import { intervals, median, quantile } from '../lib/stats.mjs';
+
+export const dbos = {
+  name: 'dbos',
+  title: 'DBOS',
+  stores: ['postgres'],
+  /** Its version of `pg` warns of how it is used. */
+  nodeOptions: ['--no-deprecation'],
+
+  roles: {
+    /** Make the tables: several processes that do so at once may stop each other (DBOS 5.3). */
+    prepare: ({ place }) => withDbos(place, async () => null),
+
+    chain: ({ place, instances, steps, repeat }) => repeated(place, repeat, chains(instances, steps)),
+    hello: ({ place, instances, repeat }) => repeated(place, repeat, chains(instances, 1)),
+
+    latency: ({ place, steps }) =>
+      withDbos(place, async ({ run, times }) => {
+        await run('chain', 'warm', steps, steps);
+        times.length = 0;
+        await run('chain', 'run', steps, steps);
+        return percentiles(intervals(times));
+      }),
+
+    start: ({ place, starts }) =>
+      withDbos(place, async ({ run }) => {
+        const singles = [];
+        for (let n = 0; n < 2 * starts; n += 1) {
+          const began = performance.now();
+          await run('chain', `run-${n}`, 1, 1);
+          singles.push(performance.now() - began);
+        }
+        return percentiles(singles.slice(starts));
+      }),
+
+    'fan-out': ({ place, branches, repeat }) =>
+      repeated(place, repeat, (run, prefix) => run('fanOut', prefix, branches, (branches * (branches + 1)) / 2)),
+
+    scale: ({ place, process, instances, steps, repeat }, meet) =>
+      repeated(place, repeat, (run, prefix) => chains(instances, steps)(run, `${prefix}-${process}`), meet),
+
+    idle: ({ place, instances, wave, settleMs, quietMs, wakes }) =>
+      withDbos(place, async ({ DBOS, run, begin }) => {
+        await inWaves(instances, wave, (n) => run('done', `warm-${n}`, 1, 1));
+        const before = memory();
+        const handles = [];
+        await inWaves(instances, wave, async (n) => {
+          handles[n] = await begin('wait', `run-${n}`, 86_400);
+        });
+        await sleep(settleMs);
+        const used = await quiet(quietMs, place.database);
+        // Only now, because a start does not tell when its workflow has come to its wait.
+        const after = memory();
+        const times = [];
+        for (let n = 0; n < wakes; n += 1) {
+          const at = n * Math.floor(instances / wakes);
+          const began = performance.now();
+          await DBOS.send(`run-${at}`, n, 'go');
+          assertIs(await handles[at].getResult(), n);
+          times.push(performance.now() - began);
+        }
+        return { ...used, ...percentiles(times), kb: (after.rss - before.rss) / instances };
+      }),
+  },
+};
+
+/** Chains side by side, started at once. */
+function chains(instances, steps) {
+  return (run, prefix) =>
+    Promise.all(Array.from({ length: instances }, (_, n) => run('chain', `${prefix}-${n}`, steps, steps)));
+}
+
+/** The seconds of each time that `work` took, after once. `meet` is there when several processes do it together. */
+function repeated(place, repeat, work, meet) {
+  return withDbos(place, async ({ run }) => {
+    await meet?.();
+    await work(run, 'warm');
+    const seconds = [];
+    for (let n = 0; n < repeat; n += 1) {
+      await meet?.();
+      const began = performance.now();
+      await work(run, `run${n}`);
+      seconds.push((performance.now() - began) / 1_000);
+    }
+    await meet?.();
+    return { seconds };
+  });
+}
+
+async function withDbos({ url, schema }, work) {
+  const { DBOS } = await import('@dbos-inc/dbos-sdk');
+  const times = [];
+  const next = async (n) => {
+    times.push(performance.now());
+    return n + 1;
+  };
+  const step = (n) => DBOS.runStep(() => next(n), { name: 'next' });
+  const workflows = {
+    chain: DBOS.registerWorkflow(
+      async (steps) => {
+        let n = 0;
+        for (let done = 0; done < steps; done += 1) n = await step(n);
+        return n;
+      },
+      { name: 'chain' },
+    ),
+    fanOut: DBOS.registerWorkflow(
+      async (branches) => {
+        const values = await Promise.all(Array.from({ length: branches }, (_, n) => step(n)));
+        return values.reduce((sum, value) => sum + value, 0);
+      },
+      { name: 'fanOut' },
+    ),
+    done: DBOS.registerWorkflow(async (value) => value, { name: 'done' }),
+    wait: DBOS.registerWorkflow((timeoutSeconds) => DBOS.recv('go', { timeoutSeconds }), { name: 'wait' }),
+  };
+  const begin = (name, workflowID, input) => DBOS.startWorkflow(workflows[name], { workflowID })(input);
+  /** Start a workflow and wait for its result, which must be `output`. */
+  const run = async (name, workflowID, input, output) => {
+    const handle = await begin(name, workflowID, input);
+    assertIs(await handle.getResult(), output);
+  };
+
+  // What it tells of its launch, and of each workflow that runs when it stops, says nothing here.
+  DBOS.setConfig({
+    name: 'perdure-bench',
+    systemDatabaseUrl: url,
+    systemDatabaseSchemaName: schema,
+    logLevel: 'error',
+  });
+  await DBOS.launch();
+  const result = await work({ DBOS, run, begin, times });
+  await DBOS.shutdown();
+  return result;
+}
+
+function assertIs(found, output) {
+  if (found !== output) throw new Error(`a workflow of DBOS gave ${found} instead of ${output}`);
+}
+
+function percentiles(values) {
+  return { p50: median(values), p99: quantile(values, 0.99) };
+}
