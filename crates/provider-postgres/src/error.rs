@@ -83,6 +83,11 @@ impl Failure {
         matches!(self.state(), Some(state) if *state == SqlState::INVALID_SQL_STATEMENT_NAME || *state == SqlState::FEATURE_NOT_SUPPORTED)
     }
 
+    /// Whether the same on another connection may pass at once.
+    pub(crate) fn is_to_be_tried_again(&self) -> bool {
+        self.is_conflict() || self.is_stale_statement()
+    }
+
     /// The error as callers see it: it names the store and says what to do. Only the server's own words are in it, never the row that it
     /// shows as their detail.
     pub(crate) fn named(self, location: &str) -> ProviderError {

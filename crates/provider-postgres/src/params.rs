@@ -11,6 +11,8 @@ pub(crate) enum P<'a> {
     Int(i64),
     MaybeInt(Option<i64>),
     Text(&'a str),
+    MaybeText(Option<&'a str>),
+    Bool(bool),
     Ints(&'a [i64]),
     MaybeInts(&'a [Option<i64>]),
     Bools(&'a [bool]),
@@ -23,7 +25,8 @@ impl P<'_> {
     pub(crate) fn kind(&self) -> Type {
         match self {
             P::Int(_) | P::MaybeInt(_) => Type::INT8,
-            P::Text(_) => Type::TEXT,
+            P::Text(_) | P::MaybeText(_) => Type::TEXT,
+            P::Bool(_) => Type::BOOL,
             P::Ints(_) | P::MaybeInts(_) => Type::INT8_ARRAY,
             P::Bools(_) => Type::BOOL_ARRAY,
             P::Names(_) | P::Texts(_) | P::MaybeTexts(_) => Type::TEXT_ARRAY,
@@ -37,6 +40,8 @@ impl ToSql for P<'_> {
             P::Int(value) => value.to_sql(kind, out),
             P::MaybeInt(value) => value.to_sql(kind, out),
             P::Text(value) => value.to_sql(kind, out),
+            P::MaybeText(value) => value.to_sql(kind, out),
+            P::Bool(value) => value.to_sql(kind, out),
             P::Ints(values) => values.to_sql(kind, out),
             P::MaybeInts(values) => values.to_sql(kind, out),
             P::Bools(values) => values.to_sql(kind, out),

@@ -68,9 +68,7 @@ pub(crate) async fn transaction<T>(
     loop {
         let mut connection = connections.get().await?;
         match attempt_once(&mut connection, &work).await {
-            Err(failure)
-                if attempt < TRANSACTION_ATTEMPTS && (failure.is_conflict() || failure.is_stale_statement()) =>
-            {
+            Err(failure) if attempt < TRANSACTION_ATTEMPTS && failure.is_to_be_tried_again() => {
                 attempt += 1;
             }
             result => return result,
@@ -147,7 +145,7 @@ async fn commit(connection: &mut Connection, mark: &Mark) -> Result<(), Failure>
 
 /// Whether a transaction passed whose COMMIT was not answered. Asked until the server says. It waits for the transaction to end, which
 /// holds the row, also where that is to be the first to write it.
-async fn was_committed(connections: &Arc<Connections>, mark: &Mark) -> Result<bool, Failure> {
+pub(crate) async fn was_committed(connections: &Arc<Connections>, mark: &Mark) -> Result<bool, Failure> {
     loop {
         let asked = async {
             let connection = connections.get().await?;

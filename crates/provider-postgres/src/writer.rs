@@ -7,15 +7,16 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use perdure_provider::{CommitDone, Outcome, ProviderError, TurnCommit, Write};
+use perdure_provider::{CommitDone, InstanceKey, Outcome, ProviderError, TurnCommit, Write};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::connection::Connections;
 use crate::error::Failure;
 use crate::options::{OUTCOME_EVERY, TRANSACTION_JOBS_MAX, TRANSACTION_WRITES_MAX};
-use crate::session::transaction;
+use crate::session::{transaction, was_committed};
 use crate::wake::Waker;
-use crate::write::{self, held};
+use crate::write;
+use crate::write::alone::{self, Alone, Start};
 
 /// A batch of writes.
 pub(crate) struct Batch {
@@ -82,8 +83,9 @@ fn writes_of(group: &[Batch]) -> Vec<Arc<Vec<Write>>> {
 /// Write batches at once; the outcomes of each. An error means that nothing of them is in the store.
 async fn attempt(connections: &Arc<Connections>, batches: Vec<Arc<Vec<Write>>>) -> Result<Vec<Vec<Outcome>>, Failure> {
     let all: Vec<&Write> = batches.iter().flat_map(|batch| batch.iter()).collect();
-    let outcomes = match held::of(&all).filter(|_| connections.notify) {
-        Some(turns) => write_held(connections, &batches, &turns).await?,
+    let outcomes = match alone::of(&all).filter(|_| connections.notify) {
+        Some(Alone::Turns(turns)) => write_turns(connections, &batches, &turns).await?,
+        Some(Alone::Start(start)) => write_start(connections, &batches, &start).await?,
         None => write_all(connections, &batches).await?,
     };
     let mut outcomes = outcomes.into_iter();
@@ -94,25 +96,26 @@ async fn attempt(connections: &Arc<Connections>, batches: Vec<Arc<Vec<Write>>>) 
 }
 
 /// With one statement. When its answer is lost, what became of it is found out before anything else is written.
-async fn write_held(
+async fn write_turns(
     connections: &Arc<Connections>,
     batches: &[Arc<Vec<Write>>],
     turns: &[(usize, &TurnCommit)],
 ) -> Result<Vec<Outcome>, Failure> {
     let mut connection = connections.get().await?;
-    let failure = match held::write(&connection, turns).await {
+    let failure = match alone::write_turns(&connection, turns).await {
+        Ok(Some(outcomes)) => return Ok(outcomes),
         Err(failure) if failure.is_unknown() => failure,
-        Err(failure) if failure.is_conflict() || failure.is_stale_statement() => {
+        Err(failure) if !failure.is_to_be_tried_again() => return Err(failure),
+        Ok(None) | Err(_) => {
             drop(connection);
             return write_all(connections, batches).await;
         }
-        written => return written,
     };
     connection.give_up();
     loop {
         let again = async {
             let mut outcomes = write_all(connections, batches).await?;
-            held::find_passed(connections, turns, &mut outcomes).await?;
+            alone::find_passed(connections, turns, &mut outcomes).await?;
             Ok::<_, Failure>(outcomes)
         };
         match again.await {
@@ -120,6 +123,34 @@ async fn write_held(
             Err(_) if connections.is_closed() => return Err(failure),
             Err(_) => crate::time::sleep(OUTCOME_EVERY).await,
         }
+    }
+}
+
+/// As [`write_turns`].
+async fn write_start(
+    connections: &Arc<Connections>,
+    batches: &[Arc<Vec<Write>>],
+    start: &Start<'_>,
+) -> Result<Vec<Outcome>, Failure> {
+    let mut connection = connections.get().await?;
+    let key = InstanceKey(connection.keys(1).await?[0]);
+    let mark = connections.marks.take();
+    let made = match start.write(&connection, key, &mark).await {
+        Err(failure) if failure.is_unknown() => {
+            connection.give_up();
+            if !was_committed(connections, &mark).await? {
+                return Err(failure);
+            }
+            Some(start.made(key))
+        }
+        Err(failure) if failure.is_to_be_tried_again() => None,
+        made => made?,
+    };
+    drop(connection);
+    connections.marks.give_back(mark);
+    match made {
+        Some(outcome) => Ok(vec![outcome]),
+        None => write_all(connections, batches).await,
     }
 }
 

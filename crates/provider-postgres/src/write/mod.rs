@@ -4,9 +4,9 @@
 //! cut into [layers](Layer), so that writes of one instance come in the order of the batch; those of different instances are written by
 //! different callers, none of whom was answered yet, and may come in any.
 
+pub(crate) mod alone;
 mod events;
 mod heartbeat;
-pub(crate) mod held;
 mod layers;
 mod let_go;
 mod lock;

@@ -201,7 +201,7 @@ impl<'w> Starts<'w> {
 }
 
 /// What a start with a first turn becomes. The turn is fenced by what a claimed start is.
-fn first_turn<'w>(instance: &NewInstance, turn: &'w TurnCommit) -> Result<Becomes<'w>, Failure> {
+pub(super) fn first_turn<'w>(instance: &NewInstance, turn: &'w TurnCommit) -> Result<Becomes<'w>, Failure> {
     let fits = instance.claim.as_ref().is_none_or(|worker| *worker == turn.worker)
         && turn.execution == ExecutionId::FIRST
         && turn.next_event_id == EventId::FIRST.next()

@@ -1,0 +1,131 @@
+//! One start, with or without a first turn by which its worker keeps the instance.
+
+use std::sync::LazyLock;
+
+use perdure_provider::{Epoch, InstanceKey, NewInstance, OnConflict, Outcome, Status, TurnCommit};
+
+use super::only_holds;
+use super::values::{self, EVENTS_MAX, Stored};
+use crate::connection::Connection;
+use crate::error::Failure;
+use crate::marks::Mark;
+use crate::params::P;
+use crate::rows::integer;
+use crate::text::encode;
+use crate::write::start::first_turn;
+use crate::write::turn::custom_status;
+
+/// One statement for each number of events. The worker that claims the instance is locked against its removal, and has to be there; the mark
+/// is left by what is made, and by nothing else.
+static WRITTEN: LazyLock<Vec<String>> = LazyLock::new(|| (1..=EVENTS_MAX).map(statement).collect());
+
+fn statement(events: usize) -> String {
+    let rows = values::rows(events, 19);
+    format!(
+        "WITH claimed AS MATERIALIZED (
+  SELECT id FROM {{schema}}.workers WHERE id = $1 FOR KEY SHARE
+), made AS (
+  INSERT INTO {{schema}}.instances (key, id, name, version, execution, status, owner, epoch, next_event_id, turns, wake_at, custom_status,
+    custom_status_version, priority, parent_id, tags, created_at, updated_at)
+  SELECT $2, $3, $4, $5, 1, $6, $1, ($1 IS NOT NULL)::int, $7, $8, CASE WHEN $1 IS NULL THEN coalesce($9, {{now}}) END, $10, $11::int,
+    $12::int, $13, $14, $15, $16
+  WHERE $1 IS NULL OR EXISTS (SELECT FROM claimed)
+  ON CONFLICT (id) DO NOTHING RETURNING key
+), marked AS (
+  INSERT INTO {{schema}}.marks (slot, number, time) SELECT $17, $18, {{now}} FROM made
+  ON CONFLICT (slot) DO UPDATE SET number = excluded.number, time = excluded.time
+), appended AS (
+  INSERT INTO {{schema}}.history (instance_key, execution, event_id, time, kind, ref_id, name, payload, meta)
+  SELECT made.key, 1, e.* FROM made CROSS JOIN (VALUES {rows}) AS e
+)
+SELECT key FROM made"
+    )
+}
+
+/// A start that is one statement.
+pub(crate) struct Start<'w> {
+    instance: &'w NewInstance,
+    /// Its first turn, if that was run.
+    turn: Option<&'w TurnCommit>,
+}
+
+impl<'w> Start<'w> {
+    pub(super) fn of(instance: &'w NewInstance) -> Option<Self> {
+        let turn = instance.first_turn.as_deref();
+        let fits = instance.on_conflict == OnConflict::Keep
+            && match turn {
+                Some(turn) => {
+                    instance.claim.is_some() && only_holds(turn) && !turn.tell_status && turn.events.len() < EVENTS_MAX
+                }
+                None => true,
+            };
+        fits.then_some(Self { instance, turn })
+    }
+
+    /// `None`: nothing is written, and it has to be in the ordinary way. A failure of the connection leaves open whether it is written, which
+    /// the mark tells.
+    pub(crate) async fn write(
+        &self,
+        connection: &Connection,
+        key: InstanceKey,
+        mark: &Mark,
+    ) -> Result<Option<Outcome>, Failure> {
+        let Self { instance, turn } = self;
+        instance.check().map_err(Failure::internal)?;
+        let becomes = turn.map(|turn| first_turn(instance, turn)).transpose()?;
+        let [id, name, version] = [&instance.id, &instance.name, &instance.version].map(|text| encode(text));
+        let custom_status = turn.and_then(custom_status);
+        let [parent_id, tags] = [&instance.parent_id, &instance.tags].map(|text| text.as_deref().map(encode));
+        let first = &instance.first_event;
+        let next_event_id = becomes
+            .as_ref()
+            .map_or(integer(first.event_id.next().0), |becomes| becomes.next_event_id);
+        let status = becomes.as_ref().map_or(Status::Pending, |becomes| becomes.status);
+        let events: Vec<Stored<'_>> = std::iter::once(first)
+            .chain(turn.iter().flat_map(|turn| &turn.events))
+            .map(Stored::of)
+            .collect();
+        let mut params = vec![
+            P::MaybeText(instance.claim.as_ref().map(|worker| &*worker.0)),
+            P::Int(key.0),
+            P::Text(&id),
+            P::Text(&name),
+            P::Text(&version),
+            P::Text(status.as_str()),
+            P::Int(next_event_id),
+            P::Int(becomes.map_or(0, |becomes| becomes.turns)),
+            P::MaybeInt(connection.from.clock_ms()),
+            P::MaybeText(custom_status.as_deref()),
+            P::Bool(turn.is_some_and(|turn| turn.custom_status.is_some())),
+            P::Int(instance.priority.into()),
+            P::MaybeText(parent_id.as_deref()),
+            P::MaybeText(tags.as_deref()),
+            P::Int(first.time_ms),
+            P::Int(turn.map_or(first.time_ms, |turn| turn.time_ms)),
+            P::Text(&mark.slot),
+            P::Int(mark.number),
+        ];
+        params.extend(events.iter().flat_map(Stored::params));
+        let rows = connection.query(&WRITTEN[events.len() - 1], &params).await?;
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        connection.from.count_transaction();
+        Ok(Some(self.made(key)))
+    }
+
+    /// What it comes to when it is written.
+    pub(crate) fn made(&self, key: InstanceKey) -> Outcome {
+        Outcome::Started {
+            key,
+            claimed: self.instance.claim.as_ref().map(|_| Epoch(1)),
+            turn: self.turn.map(|_| {
+                Box::new(Outcome::Committed {
+                    status: None,
+                    wake_at_ms: None,
+                    others: None,
+                })
+            }),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! One turn: its worker keeps the instance, or it ends and nobody else has to hear of that.
+
+use std::sync::LazyLock;
+
+use perdure_engine::ExecutionId;
+use perdure_provider::{AfterTurn, InstanceStatus, Outcome, Status, TurnCommit};
+use tokio_postgres::Row;
+
+use super::only_appends;
+use super::values::{self, EVENTS_MAX, Stored};
+use crate::connection::Connection;
+use crate::error::Failure;
+use crate::params::P;
+use crate::rows::{integer, number, optional_text, text};
+use crate::write::turn::custom_status;
+
+/// What decides how the statement is written.
+#[derive(Clone, Copy)]
+struct Shape {
+    ends: bool,
+    tells: bool,
+    events: usize,
+}
+
+/// One statement for each [`Shape`], at its [place](Shape::place).
+static WRITTEN: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let mut all = Vec::new();
+    for events in 1..=EVENTS_MAX {
+        for (ends, tells) in [(false, false), (false, true), (true, false), (true, true)] {
+            all.push(Shape { ends, tells, events }.statement());
+        }
+    }
+    all
+});
+
+impl Shape {
+    fn of(turn: &TurnCommit) -> Option<Self> {
+        let ends = match turn.after {
+            AfterTurn::Hold => false,
+            AfterTurn::End { .. } => true,
+            _ => return None,
+        };
+        let (events, tells) = (turn.events.len(), turn.tell_status);
+        (only_appends(turn) && events <= EVENTS_MAX).then_some(Self { ends, tells, events })
+    }
+
+    fn place(self) -> usize {
+        4 * (self.events - 1) + 2 * usize::from(self.ends) + usize::from(self.tells)
+    }
+
+    /// The update is the fence (P2). An instance that ends here has no message, which would have to go, and no parent, who would be told.
+    fn statement(self) -> String {
+        let (becomes, fence) = if self.ends {
+            (
+                ", owner = NULL, completed_at = $7",
+                " AND unread = 0 AND parent_key IS NULL",
+            )
+        } else {
+            ("", "")
+        };
+        let told = if self.tells {
+            "id, name, version, custom_status, custom_status_version, created_at, parent_id, tags, "
+        } else {
+            ""
+        };
+        let rows = values::rows(self.events, 11);
+        format!(
+            "WITH moved AS (
+  UPDATE {{schema}}.instances SET next_event_id = $6, turns = turns + 1, updated_at = $7, status = $8, suspicion = 0, on_trial = 0,
+    report = NULL, unfit_code = NULL, custom_status = CASE WHEN $9 THEN $10 ELSE custom_status END,
+    custom_status_version = custom_status_version + $9::int{becomes}
+  WHERE key = $1 AND (owner = $2) IS TRUE AND epoch = $3 AND execution = $4 AND next_event_id = $5{fence}
+  RETURNING {told}key, execution
+), appended AS (
+  INSERT INTO {{schema}}.history (instance_key, execution, event_id, time, kind, ref_id, name, payload, meta)
+  SELECT moved.key, moved.execution, e.* FROM moved CROSS JOIN (VALUES {rows}) AS e
+)
+SELECT {told}key FROM moved"
+        )
+    }
+}
+
+pub(super) fn fits(turn: &TurnCommit) -> bool {
+    Shape::of(turn).is_some()
+}
+
+/// `None`: the instance is not as it should be, or has what this does not see to.
+pub(super) async fn write(connection: &Connection, turn: &TurnCommit) -> Result<Option<Vec<Outcome>>, Failure> {
+    let Some(shape) = Shape::of(turn) else { return Ok(None) };
+    let next = turn.check().map_err(Failure::internal)?;
+    let status = match turn.after {
+        AfterTurn::End { status } => status,
+        _ => Status::Running,
+    };
+    let custom_status = custom_status(turn);
+    let events: Vec<Stored<'_>> = turn.events.iter().map(Stored::of).collect();
+    let mut params = vec![
+        P::Int(turn.key.0),
+        P::Text(&turn.worker.0),
+        P::Int(integer(turn.epoch.0)),
+        P::Int(integer(turn.execution.0)),
+        P::Int(integer(turn.next_event_id.0)),
+        P::Int(integer(next.0)),
+        P::Int(turn.time_ms),
+        P::Text(status.as_str()),
+        P::Bool(turn.custom_status.is_some()),
+        P::MaybeText(custom_status.as_deref()),
+    ];
+    params.extend(events.iter().flat_map(Stored::params));
+    let rows = connection.query(&WRITTEN[shape.place()], &params).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    connection.from.count_transaction();
+    let told = if shape.tells {
+        Some(told(row, turn, status)?)
+    } else {
+        None
+    };
+    Ok(Some(vec![Outcome::Committed {
+        status: told.map(Box::new),
+        wake_at_ms: None,
+        others: None,
+    }]))
+}
+
+/// The status after the turn.
+fn told(row: &Row, turn: &TurnCommit, status: Status) -> Result<InstanceStatus, Failure> {
+    let ends = status.is_terminal();
+    Ok(InstanceStatus {
+        key: turn.key,
+        id: text(row, 0)?,
+        name: text(row, 1)?,
+        version: text(row, 2)?,
+        execution: ExecutionId(turn.execution.0),
+        status,
+        custom_status: optional_text(row, 3)?,
+        custom_status_version: number(row, 4)?,
+        created_at_ms: row.try_get(5)?,
+        updated_at_ms: turn.time_ms,
+        completed_at_ms: ends.then_some(turn.time_ms),
+        parent_id: optional_text(row, 6)?,
+        tags: optional_text(row, 7)?,
+        // It is in the last event.
+        result: turn
+            .events
+            .last()
+            .filter(|_| ends)
+            .and_then(|last| last.payload.clone()),
+    })
+}
