@@ -38,7 +38,7 @@ pub mod termination;
 pub mod turns;
 pub mod workers;
 
-pub use store::{Fixture, Store};
+pub use store::{Fixture, Store, completed, instance, new_worker, scheduled};
 
 /// One `#[tokio::test]` for each check, over stores of a [`Fixture`].
 #[macro_export]

@@ -326,7 +326,8 @@ impl Handle<'_> {
     }
 }
 
-pub(crate) fn new_worker(id: &str) -> NewWorker {
+/// A worker to register.
+pub fn new_worker(id: &str) -> NewWorker {
     NewWorker {
         id: WorkerId(id.into()),
         name: format!("{id} of the contract"),
@@ -338,7 +339,7 @@ pub(crate) fn new_worker(id: &str) -> NewWorker {
 }
 
 /// An instance that nobody claims.
-pub(crate) fn instance(id: &str) -> NewInstance {
+pub fn instance(id: &str) -> NewInstance {
     NewInstance {
         id: id.into(),
         name: NAME.into(),
@@ -371,7 +372,7 @@ pub(crate) fn started(input: Payload) -> EventRecord {
 }
 
 /// An activity scheduled as event `id`.
-pub(crate) fn scheduled(id: u64) -> EventRecord {
+pub fn scheduled(id: u64) -> EventRecord {
     let event = Event::ActivityScheduled {
         name: "step".into(),
         input: None,
@@ -381,7 +382,7 @@ pub(crate) fn scheduled(id: u64) -> EventRecord {
 }
 
 /// The end of an execution as event `id`.
-pub(crate) fn completed(id: u64, output: Payload) -> EventRecord {
+pub fn completed(id: u64, output: Payload) -> EventRecord {
     EventRecord::new(EventId(id), START_MS + id as i64, Event::ExecutionCompleted { output })
 }
 
