@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use perdure_provider::{Outcome, Provider, ProviderError, Write};
+use perdure_provider::{Outcome, Provider, ProviderError, ProviderErrorKind, Write};
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 
-use crate::options::{BATCH_BYTES_MAX, CLIENT_ATTEMPTS, RETRY_DELAYS};
+use crate::options::{BATCH_BYTES_MAX, CLIENT_LOOK, CLIENT_PATIENCE, RETRY_DELAYS};
 
 /// Told what came of a write, on a thread of the provider.
 pub(crate) type WriteDone = Box<dyn FnOnce(Result<Outcome, ProviderError>) + Send>;
@@ -17,17 +18,23 @@ pub(crate) type WriteDone = Box<dyn FnOnce(Result<Outcome, ProviderError>) + Sen
 pub(crate) enum Patience {
     /// Tried until it is written or the store is closed: nothing is failed because a store was slow, busy or gone for a while.
     Endless,
-    /// Tried [`CLIENT_ATTEMPTS`] times; then the caller is told.
+    /// Tried for [`CLIENT_PATIENCE`]; then the caller is told. One that is under way by then waits until the store says what came of it.
     Limited,
 }
 
 struct Item {
     write: Write,
-    patience: Patience,
-    attempts: u32,
+    /// When it is given up, if it still waits.
+    until: Option<Instant>,
     /// A batch with it was refused for good, perhaps because of another write in it: it goes by itself.
     alone: bool,
     done: WriteDone,
+}
+
+impl Item {
+    fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| until <= Instant::now())
+    }
 }
 
 /// Collects writes and hands them to the provider in batches.
@@ -43,13 +50,16 @@ pub(crate) struct Committer {
 struct State {
     waiting: VecDeque<Item>,
     in_flight: usize,
-    /// Batches that failed in a row.
+    /// Batches that failed in a row, and how the last of them did.
     failures: u32,
+    failure: Option<ProviderError>,
     /// A batch failed and the next one waits for its time.
     backing_off: bool,
     /// A thread hands batches over. One at a time does, so that they go in order, and so that a provider which answers at once is
     /// not called again from within its answer.
     pumping: bool,
+    /// A task looks after what waits with limited patience.
+    looking: bool,
     stats: CommitStats,
 }
 
@@ -93,14 +103,60 @@ impl Committer {
     }
 
     pub(crate) fn submit(self: &Arc<Self>, write: Write, patience: Patience, done: WriteDone) {
+        let until = (patience == Patience::Limited).then(|| Instant::now() + CLIENT_PATIENCE);
         self.state.lock().waiting.push_back(Item {
             write,
-            patience,
-            attempts: 0,
+            until,
             alone: false,
             done,
         });
         self.pump();
+        if until.is_some() {
+            self.look_after_clients();
+        }
+    }
+
+    /// Give up what has waited for too long, until nothing waits that may be.
+    fn look_after_clients(self: &Arc<Self>) {
+        {
+            let mut state = self.state.lock();
+            if state.looking || state.waiting.iter().rev().all(|item| item.until.is_none()) {
+                return;
+            }
+            state.looking = true;
+        }
+        let this = Arc::clone(self);
+        self.tokio.spawn(async move {
+            let mut waits = true;
+            while waits {
+                crate::time::sleep(CLIENT_LOOK).await;
+                let (given_up, error) = {
+                    let mut state = this.state.lock();
+                    let (given_up, waiting): (VecDeque<_>, _) = state.waiting.drain(..).partition(Item::is_over);
+                    waits = waiting.iter().any(|item: &Item| item.until.is_some());
+                    state.waiting = waiting;
+                    state.looking = waits;
+                    (given_up, state.failure.clone())
+                };
+                for item in given_up {
+                    (item.done)(Err(error.clone().unwrap_or_else(|| this.busy())));
+                }
+            }
+        });
+    }
+
+    /// The store is neither gone nor does it come to what waits.
+    fn busy(&self) -> ProviderError {
+        let info = self.provider.info();
+        ProviderError {
+            kind: ProviderErrorKind::Busy,
+            message: format!(
+                "The {} store '{}' has not come to this within {} s.",
+                info.kind,
+                info.location,
+                CLIENT_PATIENCE.as_secs()
+            ),
+        }
     }
 
     pub(crate) fn stats(&self) -> CommitStats {
@@ -163,6 +219,7 @@ impl Committer {
             let mut state = self.state.lock();
             state.in_flight -= 1;
             state.failures = 0;
+            state.failure = None;
             state.stats.batches += 1;
             state.stats.writes += items.len() as u64;
         }
@@ -181,11 +238,9 @@ impl Committer {
             state.stats.retries += 1;
             let was_alone = items.len() == 1;
             for mut item in items.into_iter().rev() {
-                item.attempts += 1;
-                let is_patient = item.patience == Patience::Endless || item.attempts < CLIENT_ATTEMPTS;
                 // Refused for good, perhaps because of one write in it: the others must not suffer for that.
                 item.alone |= !error.retryable();
-                let again = if error.retryable() { is_patient } else { !was_alone };
+                let again = if error.retryable() { !item.is_over() } else { !was_alone };
                 if again {
                     state.waiting.push_front(item);
                 } else {
@@ -197,6 +252,7 @@ impl Committer {
             } else {
                 0
             };
+            state.failure = error.retryable().then(|| error.clone());
             state.backing_off |= error.retryable();
             let (first, most) = RETRY_DELAYS;
             first
@@ -209,6 +265,7 @@ impl Committer {
         if !error.retryable() {
             return self.pump();
         }
+        self.look_after_clients();
         let this = Arc::clone(self);
         self.tokio.spawn(async move {
             crate::time::sleep(delay).await;

@@ -93,5 +93,7 @@ pub(crate) const WORKERS_LOOK: (Duration, Duration) = (Duration::from_millis(200
 pub(crate) const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Delay before a failed write or read is tried again: doubles from the first to the second.
 pub(crate) const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
-/// How often a client's request is tried when the store is busy, before the caller is told.
-pub(crate) const CLIENT_ATTEMPTS: u32 = 5;
+/// How long a client's request waits for a store that is busy or gone, before the caller is told.
+pub(crate) const CLIENT_PATIENCE: Duration = Duration::from_secs(5);
+/// How often those that wait are looked at for it.
+pub(crate) const CLIENT_LOOK: Duration = Duration::from_millis(250);

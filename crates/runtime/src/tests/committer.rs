@@ -1,13 +1,15 @@
 //! The committer: what goes together, what is tried again, and who is told of a failure.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use perdure_provider::{Outcome, Provider, ProviderErrorKind, Write};
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 
 use crate::committer::{Committer, Patience};
-use crate::options::{BATCH_BYTES_MAX, CLIENT_ATTEMPTS};
+use crate::options::{BATCH_BYTES_MAX, CLIENT_PATIENCE};
 use crate::testing::{Call, Memory, PausedClock};
 
 /// Name and answer of each write, in the order of the answers.
@@ -119,41 +121,64 @@ async fn a_busy_store_is_tried_again_with_growing_delays_and_in_order() {
     f.settle().await;
     assert_eq!(f.memory.batches(), [1], "nothing more before the delay is over");
     for (ms, batches) in [(20, 2), (39, 2), (1, 3), (79, 3), (1, 5)] {
-        tokio::time::advance(std::time::Duration::from_millis(ms)).await;
+        tokio::time::advance(Duration::from_millis(ms)).await;
         f.settle().await;
         assert!(f.memory.batches().len() <= batches, "{:?}", f.memory.batches());
     }
-    tokio::time::advance(std::time::Duration::from_millis(5)).await;
+    tokio::time::advance(Duration::from_millis(5)).await;
     f.settle().await;
     assert_eq!(f.names(), ["1", "2"]);
     assert_eq!(f.committer.stats().retries, 3);
 }
 
+/// A busy store answers each batch; one that is gone may not for as long as it is away.
 #[tokio::test(start_paused = true)]
-async fn a_client_is_told_when_the_store_stays_busy_and_a_turn_never_is() {
-    let f = Fixture::new(1);
-    let times = CLIENT_ATTEMPTS as usize;
-    f.memory.hold(Call::Commit);
-    f.submit("0", Patience::Endless);
-    f.submit("turn", Patience::Endless);
-    f.submit("client", Patience::Limited);
-    f.memory.fail(Call::Commit, ProviderErrorKind::Busy, times + 3);
-    f.memory.let_go(Call::Commit);
-    for _ in 0..200 {
+async fn a_client_is_told_when_the_store_stays_busy_or_silent_and_a_turn_never_is() {
+    for is_silent in [false, true] {
+        let f = Fixture::new(1);
+        if is_silent {
+            f.memory.hold(Call::Commit);
+        } else {
+            f.memory.fail(Call::Commit, ProviderErrorKind::Full, 12);
+        }
+        f.submit("under way", Patience::Limited);
+        f.submit("turn", Patience::Endless);
+        f.submit("client", Patience::Limited);
+        let before = Instant::now();
+        while f.answers.lock().is_empty() {
+            f.settle().await;
+            tokio::time::advance(Duration::from_millis(50)).await;
+        }
+        let waited = before.elapsed();
+        assert!(
+            waited >= CLIENT_PATIENCE && waited < CLIENT_PATIENCE + Duration::from_secs(1),
+            "{waited:?}"
+        );
         f.settle().await;
-        tokio::time::advance(std::time::Duration::from_millis(50)).await;
-    }
-    let answers = f.answers.lock().clone();
-    let of = |name: &str| {
-        answers
+        // What the store may have written by now is answered by nobody else.
+        let kind = if is_silent {
+            ProviderErrorKind::Busy
+        } else {
+            ProviderErrorKind::Full
+        };
+        let told = if is_silent {
+            vec!["client"]
+        } else {
+            vec!["under way", "client"]
+        };
+        let expected: Vec<_> = told
             .iter()
-            .find(|(n, _)| n == name)
-            .expect("it was answered")
-            .1
-            .clone()
-    };
-    assert_eq!(of("client"), Err(ProviderErrorKind::Busy));
-    assert_eq!(of("turn"), Ok(Outcome::NotFound));
+            .map(|name| ((*name).to_owned(), Err(kind)))
+            .collect();
+        assert_eq!(*f.answers.lock(), expected);
+        f.memory.let_go(Call::Commit);
+        for _ in 0..10 {
+            f.settle().await;
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        assert_eq!(f.names().len(), 3, "{:?}", f.names());
+        assert!(f.answers.lock().contains(&("turn".to_owned(), Ok(Outcome::NotFound))));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,7 +213,7 @@ async fn a_refusal_does_not_end_the_back_off_of_another_batch() {
     f.memory.let_go(Call::Commit);
     f.settle().await;
     assert_eq!((f.memory.batches().len(), f.names()), (2, vec!["2".to_owned()]));
-    tokio::time::advance(std::time::Duration::from_millis(25)).await;
+    tokio::time::advance(Duration::from_millis(25)).await;
     f.settle().await;
     assert_eq!(f.names(), ["2", "1"]);
 }
