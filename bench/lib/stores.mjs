@@ -15,7 +15,7 @@ export const STORES = ['sqlite', 'postgres'];
 export const MEMORY = 'memory';
 
 export const POSTGRES_URL =
-  process.env.PERDURE_BENCH_POSTGRES_URL ?? 'postgres://postgres@127.0.0.1:5432/postgres';
+  process.env.PERDURE_BENCH_POSTGRES_URL ?? 'postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable';
 
 /** What the names of this run's schemas and databases begin with; whatever begins so is dropped when it is over. */
 export const SCHEMA_PREFIX = `perdure_bench_${randomBytes(4).toString('hex')}`;

@@ -40,8 +40,9 @@ export const idle = {
       better: 'lower',
       of: 'perdure',
       atLeast: 2,
-      note: ({ heapKb, evictedKb }) =>
-        `${heapKb.toFixed(2)} KB of it in the heap of JavaScript; ${evictedKb.toFixed(2)} KB of one that is evicted.`,
+      note: ({ heapKb, heldKb, evictedKb }) =>
+        `${heapKb.toFixed(2)} KB of it in the heap of JavaScript; ${heldKb.toFixed(2)} KB at the beginning, while it is cached; ` +
+        `${evictedKb.toFixed(2)} KB without a cache.`,
     },
     {
       name: 'idle wake',
@@ -55,7 +56,7 @@ export const idle = {
   async round(round) {
     const bare = await round.child('bare', {});
     const { commitMs } = round.floor('commit', round.place(), { count: 2 * WAKES, warm: 2 * WAKES });
-    const { kb, heapKb, percent, perMinute, p50, p99 } = await round.child('measure', {
+    const { kb, heapKb, heldKb, percent, perMinute, p50, p99 } = await round.child('measure', {
       place: round.placeApart(),
     });
     const shape = { instances: INSTANCES, wave: WAVE, settleMs: SETTLE_MS, quietMs: QUIET_MS, wakes: WAKES };
@@ -63,7 +64,7 @@ export const idle = {
     const evicted = await round.child('evicted', { place: round.place() });
     return {
       'idle processor': { floor: bare.percent, perdure: percent, peer: peer?.percent },
-      'idle memory': { floor: bare.kb, perdure: kb, peer: peer?.kb, notes: { heapKb, evictedKb: evicted.kb } },
+      'idle memory': { floor: bare.kb, perdure: kb, peer: peer?.kb, notes: { heapKb, heldKb, evictedKb: evicted.kb } },
       'idle wake': { floor: median(pairs(commitMs)), perdure: p50, peer: peer?.p50, notes: { p99 } },
       'idle transactions': { perdure: perMinute, peer: peer?.perMinute },
     };
@@ -82,15 +83,18 @@ export const idle = {
 
     measure: ({ place, wakes = WAKES }) =>
       withRuntime(place, register, async (client) => {
-        const held = await startAll(client);
+        const before = await startAll(client);
+        const held = since(before);
         await sleep(SETTLE_MS);
         const used = await quiet(QUIET_MS, place.database);
+        const left = since(before);
         const times = await wake(client, wakes);
-        return { ...held, ...used, p50: median(times), p99: quantile(times, 0.99) };
+        return { ...left, ...used, heldKb: held.kb, p50: median(times), p99: quantile(times, 0.99) };
       }),
 
     /** What is left of an instance in a runtime that keeps none in memory. */
-    evicted: ({ place }) => withRuntime(place, register, startAll, { cachedInstancesMax: 1 }),
+    evicted: ({ place }) =>
+      withRuntime(place, register, async (client) => since(await startAll(client)), { cachedInstancesMax: 1 }),
   },
   profile: { role: 'measure', job: { wakes: INSTANCES } },
 };
@@ -107,7 +111,7 @@ function register(runtime) {
   });
 }
 
-/** Start instances until all of them wait. What each of them needs, KB. */
+/** Start instances until all of them wait. What this process needed before that. */
 async function startAll(client) {
   // As many that end: code, caches and pages of the store are not what a waiting instance costs.
   await inWaves(INSTANCES, WAVE, async (n) => {
@@ -119,6 +123,11 @@ async function startAll(client) {
     await client.startOrchestration(`run-${n}`, 'wait');
     await client.waitForStatusChange(`run-${n}`, 0);
   });
+  return before;
+}
+
+/** What each instance needs, KB. */
+function since(before) {
   const after = memory();
   return { kb: (after.rss - before.rss) / INSTANCES, heapKb: (after.heap - before.heap) / INSTANCES };
 }

@@ -6,6 +6,7 @@
 mod activities;
 mod alarms;
 mod backlog;
+mod cache;
 mod committer;
 mod error;
 mod heartbeats;

@@ -75,6 +75,12 @@ pub(crate) const MESSAGE_PAGE: usize = 256;
 pub(crate) const INBOX_PAGE: usize = 1_000;
 /// Instances remembered because messages came for them before they did; with more, every instance that comes is looked after.
 pub(crate) const EARLY_MAX: usize = 10_000;
+/// How long a generator is kept alive that is not used, ms.
+pub(crate) const CACHE_IDLE_MS: i64 = 10_000;
+/// Events of an execution up to which that holds: a longer one takes long to replay, and stays while the cache has room.
+pub(crate) const CACHE_IDLE_EVENTS: u64 = 200;
+/// Generators that are set aside at once because they were not used.
+pub(crate) const SET_ASIDE_MAX: usize = 500;
 /// Generators that a turn may set aside when there are more than the cache may hold.
 pub(crate) const TRIM_MAX: usize = 16;
 /// How long a shutdown waits for the store to release what is left, after it has waited for what runs.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
-use perdure_engine::{AttemptResult, Completion, Effect, Engine, EventId};
+use perdure_engine::{AttemptResult, Completion, Effect, EventId};
 use perdure_provider::{
     AcquiredInstance, AfterTurn, Clock, Epoch, InstanceKey, LetGo, MessagePage, NewInstance, NextExecution, Outcome,
     ProviderError, Status, Suspicion, TurnCommit, WorkerId, Write,
@@ -28,7 +28,7 @@ use crate::heartbeats::Heartbeats;
 use crate::instance::{Instance, Needs};
 use crate::job::{Level, Queued};
 use crate::lease::Lease;
-use crate::options::{OWNED_INSTANCES_MAX, TRIM_MAX};
+use crate::options::OWNED_INSTANCES_MAX;
 use crate::report::Report;
 use crate::shared::Shared;
 use crate::starting::Starting;
@@ -64,6 +64,8 @@ pub(crate) struct Session {
     pub(crate) next_acquire_ms: Mutex<Option<i64>>,
     pub(crate) acquire_wanted: Notify,
     pub(crate) inbox_wanted: Notify,
+    /// The [cache](crate::cache) holds something again.
+    pub(crate) cache_used: Notify,
     pub(crate) tasks_wanted: Notify,
     /// Tasks may wait in the store for a slot here.
     pub(crate) wants_room: AtomicBool,
@@ -106,6 +108,7 @@ impl Session {
             next_acquire_ms: Mutex::new(Some(0)),
             acquire_wanted: Notify::new(),
             inbox_wanted: Notify::new(),
+            cache_used: Notify::new(),
             tasks_wanted: Notify::new(),
             wants_room: AtomicBool::new(false),
             strange: Mutex::default(),
@@ -210,7 +213,7 @@ impl Session {
     /// An instance that was started here has its key: own it.
     pub(crate) fn adopt(&self, instance: &Arc<Instance>) {
         if let Some(mut table) = self.live_table() {
-            table.touch(instance);
+            self.touch(&mut table, instance);
             let came_early = table.insert(Arc::clone(instance));
             instance.lock().rereads |= came_early;
         }
@@ -404,36 +407,6 @@ impl Session {
         let instance = self.table.lock().any(key).cloned();
         if let Some(instance) = instance.filter(|instance| instance.lock().epoch <= until) {
             self.forget(&instance, reason);
-        }
-    }
-
-    /// Keep as many generators as the cache may hold, and those in use. Only a few are looked at each time: each turn does that
-    /// again, and a cache that is smaller than what runs at once must not cost every turn a walk over all of it.
-    pub(crate) fn trim(&self, table: &mut Table) {
-        for _ in 0..TRIM_MAX {
-            let Some(instance) = table.take_surplus(self.shared.options.cached_instances_max) else {
-                return;
-            };
-            let mut core = instance.lock();
-            let is_released = table.is_released(&instance);
-            if core.process.is_idle() || is_released {
-                if core.engine.as_ref().is_some_and(Engine::has_inline_activity) {
-                    // The activity's function is a closure of the generator, which stays for the next attempt and does not count
-                    // until its next turn.
-                    continue;
-                }
-                core.engine = None;
-                if std::mem::take(&mut core.hot) {
-                    // Before anything can load it again: the next turn must find no generator.
-                    self.shared.lane.push(Class::First, Queued::Drop(instance.token));
-                }
-                drop(core);
-                if is_released {
-                    table.remove(&instance);
-                }
-            } else if table.owns(&instance) {
-                table.touch(&instance);
-            }
         }
     }
 

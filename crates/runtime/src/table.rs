@@ -20,8 +20,10 @@ pub(crate) struct Table {
     ids: HashSet<ById>,
     /// Released instances whose generator was kept, with the epoch and next event id at which they were released.
     released: HashMap<InstanceKey, (Arc<Instance>, Epoch, EventId)>,
-    /// Owned and released instances with a generator, least recently used first.
-    hot: LinkedHashMap<Token, Arc<Instance>>,
+    /// Owned and released instances with a generator, least recently used first, and when each was used, ms since 1970.
+    hot: LinkedHashMap<Token, (Arc<Instance>, i64)>,
+    /// An alarm is set for the first of them.
+    is_hot_watched: bool,
     early: Early,
 }
 
@@ -143,9 +145,28 @@ impl Table {
         Some((instance, valid))
     }
 
-    /// The instance has a generator and is used now.
-    pub(crate) fn touch(&mut self, instance: &Arc<Instance>) {
-        self.hot.insert(instance.token, Arc::clone(instance));
+    /// The instance has a generator and is used now. `true`: the caller must see to it that somebody [looks](Self::take_idle) at the cache.
+    #[must_use]
+    pub(crate) fn touch(&mut self, instance: &Arc<Instance>, now_ms: i64) -> bool {
+        self.hot.insert(instance.token, (Arc::clone(instance), now_ms));
+        !std::mem::replace(&mut self.is_hot_watched, true)
+    }
+
+    /// The least recently used instance with a generator, when that was at `before_ms` at the latest. It is taken out.
+    pub(crate) fn take_idle(&mut self, before_ms: i64) -> Option<Arc<Instance>> {
+        let (_, (_, used_ms)) = self.hot.front()?;
+        (*used_ms <= before_ms).then(|| self.take_oldest()).flatten()
+    }
+
+    /// When the cache is to be looked at again is when the first of it was used; `None`: nobody has to, until it is [touched](Self::touch).
+    pub(crate) fn look_again(&mut self) -> Option<i64> {
+        let first = self.hot.front().map(|(_, (_, used_ms))| *used_ms);
+        self.is_hot_watched = first.is_some();
+        first
+    }
+
+    fn take_oldest(&mut self) -> Option<Arc<Instance>> {
+        self.hot.pop_front().map(|(_, (instance, _))| instance)
     }
 
     /// The least recently used instance with a generator, when there are more of these than `max`. It is taken out.
@@ -153,7 +174,7 @@ impl Table {
         if self.hot.len() <= max {
             return None;
         }
-        self.hot.pop_front().map(|(_, instance)| instance)
+        self.take_oldest()
     }
 
     pub(crate) fn is_released(&self, instance: &Instance) -> bool {

@@ -72,7 +72,7 @@ pub(crate) fn begin(session: Arc<Session>, instance: Arc<Instance>) -> Option<Tu
         core.take_in();
         core.hot = true;
         drop(core);
-        table.touch(&instance);
+        session.touch(&mut table, &instance);
         session.trim(&mut table);
     }
     Some(Turn { session, instance })

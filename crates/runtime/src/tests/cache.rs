@@ -3,6 +3,7 @@
 use perdure_provider::{ProviderErrorKind, Status};
 
 use crate::RuntimeOptions;
+use crate::options::CACHE_IDLE_EVENTS;
 use crate::testing::{Call, Fixture, Op};
 
 fn cached(cached_instances_max: usize) -> RuntimeOptions {
@@ -119,4 +120,62 @@ async fn a_history_that_cannot_be_read_for_a_while_is_waited_for() {
     f.complete("b").await;
     assert_eq!(f.memory.get("i").status, Status::Completed);
     f.assert_empty();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_used_for_a_while_is_set_aside() {
+    let script = &[Op::Activity("a"), Op::Event("go"), Op::Activity("b")];
+    let mut f = Fixture::started(cached(100), script).await;
+    for id in ["owned", "released", "used"] {
+        f.start(id).await;
+    }
+    for _ in 0..2 {
+        f.complete("a").await;
+    }
+    let waits_for_a = f.running[0].instance_id.clone();
+    f.advance(9_000).await;
+    assert_eq!(f.generators(), 3);
+    f.event("used", "go").await;
+    f.advance(2_000).await;
+    let in_use = usize::from(waits_for_a != "used");
+    assert_eq!((f.generators(), f.metrics().cached_instances), (in_use, in_use as u64));
+    f.advance(10_000).await;
+    assert_eq!((f.generators(), f.metrics().cached_instances), (0, 0));
+    // Each comes back by replay, and nothing that ran runs again.
+    f.complete("a").await;
+    for id in ["owned", "released", "used"] {
+        f.event(id, "go").await;
+    }
+    for _ in 0..3 {
+        f.complete("b").await;
+    }
+    for id in ["owned", "released", "used"] {
+        assert_eq!(f.memory.get(id).status, Status::Completed);
+    }
+    assert_eq!(f.attempts.len(), 6, "none twice");
+    f.assert_empty();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_takes_long_to_replay_stays_while_there_is_room() {
+    // Two events each.
+    const STEPS: usize = CACHE_IDLE_EVENTS as usize / 2;
+    const LONG: [Op; STEPS + 1] = {
+        let mut script = [Op::Activity("a"); STEPS + 1];
+        script[STEPS] = Op::Event("go");
+        script
+    };
+    let mut f = Fixture::started(cached(1), &LONG).await;
+    f.start("long").await;
+    for _ in 0..STEPS {
+        f.complete("a").await;
+    }
+    f.advance(60_000).await;
+    assert_eq!(f.generators(), 1);
+    // One that is used goes before it when there is no room for both.
+    f.start("other").await;
+    assert_eq!(f.generators(), 1);
+    f.event("long", "go").await;
+    assert_eq!(f.attempts.len(), STEPS + 1, "none twice");
+    assert_eq!(f.memory.get("long").status, Status::Completed);
 }

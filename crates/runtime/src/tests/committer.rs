@@ -166,10 +166,7 @@ async fn a_client_is_told_when_the_store_stays_busy_or_silent_and_a_turn_never_i
         } else {
             vec!["under way", "client"]
         };
-        let expected: Vec<_> = told
-            .iter()
-            .map(|name| ((*name).to_owned(), Err(kind)))
-            .collect();
+        let expected: Vec<_> = told.iter().map(|name| ((*name).to_owned(), Err(kind))).collect();
         assert_eq!(*f.answers.lock(), expected);
         f.memory.let_go(Call::Commit);
         for _ in 0..10 {

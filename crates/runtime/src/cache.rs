@@ -1,0 +1,85 @@
+//! Which generators are kept alive while their instances wait: as many as the cache may hold, and none that was not used for a while and is
+//! soon made again. Those in use stay. An instance that is set aside comes back by replay.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use perdure_engine::Engine;
+use perdure_scheduler::Class;
+
+use crate::instance::Instance;
+use crate::job::Queued;
+use crate::options::{CACHE_IDLE_EVENTS, CACHE_IDLE_MS, SET_ASIDE_MAX, TRIM_MAX};
+use crate::session::Session;
+use crate::table::Table;
+
+/// Set aside what is not used, until the session ends.
+pub(crate) async fn run(session: Arc<Session>) {
+    loop {
+        session.cache_used.notified().await;
+        while let Some(wait) = session.set_idle_aside() {
+            crate::time::sleep(wait).await;
+        }
+    }
+}
+
+impl Session {
+    /// The instance has a generator and is used now.
+    pub(crate) fn touch(&self, table: &mut Table, instance: &Arc<Instance>) {
+        if table.touch(instance, self.now_ms()) {
+            self.cache_used.notify_one();
+        }
+    }
+
+    /// Set aside what the cache has no room for. Only a few are looked at each time: each turn does that again, and a cache that is smaller
+    /// than what runs at once must not cost every turn a walk over all of it.
+    pub(crate) fn trim(&self, table: &mut Table) {
+        for _ in 0..TRIM_MAX {
+            let Some(instance) = table.take_surplus(self.shared.options.cached_instances_max) else {
+                return;
+            };
+            self.set_aside(table, &instance);
+        }
+    }
+
+    /// Set aside what was not used for [`CACHE_IDLE_MS`], unless it takes long to replay: that counts as used again. The time until
+    /// this is to be done again; `None`: not before the cache is [used](Self::touch).
+    fn set_idle_aside(&self) -> Option<Duration> {
+        let mut table = self.table.lock();
+        let before = self.now_ms() - CACHE_IDLE_MS;
+        for _ in 0..SET_ASIDE_MAX {
+            let Some(instance) = table.take_idle(before) else { break };
+            if instance.lock().next_event_id.0 > CACHE_IDLE_EVENTS {
+                self.touch(&mut table, &instance);
+            } else {
+                self.set_aside(&mut table, &instance);
+            }
+        }
+        let used_ms = table.look_again()?;
+        Some(Duration::from_millis(u64::try_from(used_ms - before).unwrap_or(0)))
+    }
+
+    /// An instance that was taken out of the cache loses its generator, or goes back because it is in use.
+    fn set_aside(&self, table: &mut Table, instance: &Arc<Instance>) {
+        let mut core = instance.lock();
+        let is_released = table.is_released(instance);
+        if core.process.is_idle() || is_released {
+            if core.engine.as_ref().is_some_and(Engine::has_inline_activity) {
+                // The activity's function is a closure of the generator, which stays for the next attempt and does not count until its
+                // next turn.
+                return;
+            }
+            core.engine = None;
+            if std::mem::take(&mut core.hot) {
+                // Before anything can load it again: the next turn must find no generator.
+                self.shared.lane.push(Class::First, Queued::Drop(instance.token));
+            }
+            drop(core);
+            if is_released {
+                table.remove(instance);
+            }
+        } else if table.owns(instance) {
+            self.touch(table, instance);
+        }
+    }
+}
