@@ -68,6 +68,8 @@ pub(crate) struct Core {
     pub(crate) offered: BTreeSet<EventId>,
     /// Its start, which is written with its first turn.
     pub(crate) start: Option<PendingStart>,
+    /// A client of this process started it.
+    pub(crate) was_started_here: bool,
     /// What speaks against it.
     pub(crate) suspicion: Suspicion,
     /// It is tried (T1).
@@ -126,6 +128,7 @@ impl Instance {
             heartbeats: Heartbeats::stored(heartbeats),
             offered: tasks.into_iter().collect(),
             start: None,
+            was_started_here: false,
             suspicion,
             on_trial: false,
         };

@@ -114,6 +114,7 @@ impl Session {
             }
             let mut core = instance.lock();
             core.start = Some(start);
+            core.was_started_here = true;
             let notified = core.process.notify();
             debug_assert!(notified, "what was just made is idle");
             starting.instances.insert(instance.token, Arc::clone(&instance));

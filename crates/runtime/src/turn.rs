@@ -272,7 +272,10 @@ fn commit_of(
         heartbeats_over: Vec::new(),
         custom_status: output.custom_status.map(|value| StatusChange { value }),
         to_others: None,
-        tell_status: kept.changes_status && session.shared.store.watch.awaits(&instance.id),
+        // Whoever started it here waits for its end, or is about to.
+        tell_status: kept.changes_status
+            && (session.shared.store.watch.awaits(&instance.id)
+                || core.was_started_here && matches!(kept.after, AfterTurn::End { .. })),
         after: kept.after.clone(),
         time_ms: now,
     }
@@ -284,7 +287,7 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
     match answer {
         Ok(Outcome::Committed {
             wake_at_ms,
-            status,
+            mut status,
             others,
         }) => {
             let changes_status = kept.changes_status;
@@ -306,11 +309,15 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
                         session.due_at(at);
                     }
                 }
-                AfterTurn::End { status } => {
+                AfterTurn::End { status: end } => {
                     drop(core);
-                    session.shared.ended(instance, status);
+                    session.shared.ended(instance, end);
                     // Before those who wait for the end can hear of it.
                     session.shared.metrics.ended();
+                    // Before the instance is forgotten, which makes those look who were not told.
+                    if let Some(status) = status.take() {
+                        store.watch.changed(*status);
+                    }
                     session.forget(instance, AbortReason::Cancelled);
                 }
                 AfterTurn::ContinueAsNew(next) => {

@@ -51,6 +51,9 @@ impl State {
         if let Some(suspect) = self.suspects.pop() {
             return vec![suspect];
         }
+        // Those that were told meanwhile have nobody who waits.
+        let State { waiters, dirty, .. } = self;
+        dirty.retain(|id| waiters.contains_key(id));
         let page: Vec<String> = self.dirty.iter().take(STATUS_PAGE).cloned().collect();
         for id in &page {
             self.dirty.remove(id);
