@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use perdure_engine::{ActivityTask, EventId, ExecutionId, Payload};
 use perdure_provider::{InstanceKey, TaskName};
+use perdure_scheduler::LaneId;
 
 use crate::alarms::{AlarmId, Alarms};
 use crate::instance::Instance;
@@ -109,8 +110,8 @@ enum Place {
 struct Entry {
     attempt: Attempt,
     place: Place,
-    /// The host has it.
-    is_begun: bool,
+    /// The lane whose thread has it.
+    begun: Option<LaneId>,
     /// While it waits: when it is to begin or, once it waits for a slot alone, when it is over without one.
     alarm: Option<AlarmId>,
 }
@@ -164,7 +165,7 @@ impl Activities {
             Entry {
                 attempt,
                 place,
-                is_begun: false,
+                begun: None,
                 alarm,
             },
         );
@@ -209,16 +210,38 @@ impl Activities {
         None
     }
 
-    /// The host is given an attempt to run.
-    pub(crate) fn begin(&mut self, token: ActivityToken) -> Option<&Attempt> {
+    /// The thread of a lane is given an attempt to run.
+    pub(crate) fn begin(&mut self, token: ActivityToken, lane: LaneId) -> Option<&Attempt> {
         let entry = self.entries.get_mut(&token)?;
-        entry.is_begun = true;
+        entry.begun = Some(lane);
         Some(&entry.attempt)
     }
 
-    /// Attempts that the host was given.
-    pub(crate) fn begun(&self) -> impl Iterator<Item = &Attempt> {
-        self.entries.values().filter(|e| e.is_begun).map(|e| &e.attempt)
+    /// Attempts that a lane's thread was given.
+    pub(crate) fn begun_at(&self, lane: LaneId) -> impl Iterator<Item = &Attempt> {
+        self.entries
+            .values()
+            .filter(move |e| e.begun == Some(lane))
+            .map(|e| &e.attempt)
+    }
+
+    /// All others.
+    pub(crate) fn not_begun_at(&self, lane: LaneId) -> impl Iterator<Item = &Attempt> {
+        self.entries
+            .values()
+            .filter(move |e| e.begun != Some(lane))
+            .map(|e| &e.attempt)
+    }
+
+    /// The thread of a lane is gone: what it was given is to be given to another one.
+    pub(crate) fn take_from(&mut self, lane: LaneId) -> Vec<ActivityToken> {
+        let mut taken: Vec<ActivityToken> = self
+            .entries
+            .iter_mut()
+            .filter_map(|(token, entry)| entry.begun.take_if(|begun| *begun == lane).map(|_| *token))
+            .collect();
+        taken.sort_unstable();
+        taken
     }
 
     /// An attempt that is here.
@@ -241,12 +264,12 @@ impl Activities {
         Some(entry.attempt)
     }
 
-    /// Give one schedule up. The token, when its attempt has a slot and must be aborted.
-    pub(crate) fn cancel(&mut self, key: InstanceKey, scheduled: EventId) -> Option<ActivityToken> {
+    /// Give one schedule up. Its attempt, when a lane's thread has it, which must abort it.
+    pub(crate) fn cancel(&mut self, key: InstanceKey, scheduled: EventId) -> Option<(ActivityToken, LaneId)> {
         let token = *self.by_schedule.get(&(key, scheduled))?;
-        let admitted = self.entries.get(&token).is_some_and(|e| e.place == Place::Admitted);
+        let begun = self.entries.get(&token).and_then(|entry| entry.begun);
         self.remove(token);
-        admitted.then_some(token)
+        begun.map(|lane| (token, lane))
     }
 
     /// Whether an attempt of a schedule is here.
@@ -254,8 +277,8 @@ impl Activities {
         self.by_schedule.contains_key(&(key, scheduled))
     }
 
-    /// Give all of an instance up. The tokens of attempts that must be aborted.
-    pub(crate) fn cancel_all(&mut self, instance: &Instance) -> Vec<ActivityToken> {
+    /// Give all of an instance up. The attempts that must be aborted.
+    pub(crate) fn cancel_all(&mut self, instance: &Instance) -> Vec<(ActivityToken, LaneId)> {
         let key = instance.key();
         let schedules: Vec<EventId> = self
             .by_schedule
@@ -291,19 +314,18 @@ impl Activities {
         self.closed = true;
     }
 
-    /// Forget everything. The tokens of attempts that must be aborted.
-    pub(crate) fn clear(&mut self) -> Vec<ActivityToken> {
-        let admitted = self
+    /// Forget everything. The attempts that must be aborted.
+    pub(crate) fn clear(&mut self) -> Vec<(ActivityToken, LaneId)> {
+        let begun = self
             .entries
             .iter()
-            .filter(|(_, e)| e.place == Place::Admitted)
-            .map(|(t, _)| *t)
+            .filter_map(|(token, entry)| entry.begun.map(|lane| (*token, lane)))
             .collect();
         self.entries.clear();
         self.by_schedule.clear();
         self.queue.clear();
         self.used = 0;
-        admitted
+        begun
     }
 
     /// How many more attempts could have a slot at once.
@@ -428,7 +450,8 @@ mod tests {
             assert!(activities.add(ActivityToken(token), attempt(i, 1 + u64::from(token)), None));
         }
         assert_eq!(activities.admit(), Some(ActivityToken(1)));
-        assert_eq!(activities.cancel_all(&old), [ActivityToken(1)]);
+        assert!(activities.begin(ActivityToken(1), LaneId(3)).is_some());
+        assert_eq!(activities.cancel_all(&old), [(ActivityToken(1), LaneId(3))]);
         assert_eq!((activities.admit(), activities.len()), (Some(ActivityToken(3)), 1));
     }
 

@@ -70,9 +70,9 @@ impl Session {
                 return;
             }
             core.engine = None;
-            if std::mem::take(&mut core.hot) {
-                // Before anything can load it again: the next turn must find no generator.
-                self.shared.lane.push(Class::First, Queued::Drop(instance.token));
+            if let Some(lane) = instance.stand(&mut core) {
+                // Before anything can load it again: its next turn on this lane must find no generator.
+                self.shared.push(Class::First, Queued::Drop(instance.token, lane));
             }
             drop(core);
             if is_released {

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard};
 use perdure_engine::{Completion, Engine, EventId, ExecutionId, Mailbox, Message, MessageBody, MessageSeq, Start};
 use perdure_provider::{AcquiredInstance, Epoch, InstanceKey, MessagePage, Suspicion};
-use perdure_scheduler::Process;
+use perdure_scheduler::{LaneId, Process};
 
 use crate::alarms::AlarmId;
 use crate::backlog::Backlog;
@@ -26,6 +27,9 @@ impl fmt::Display for Token {
     }
 }
 
+/// No lane.
+const NO_SEAT: usize = usize::MAX;
+
 /// Keys of stores begin with 1.
 pub(crate) const NO_KEY: InstanceKey = InstanceKey(0);
 
@@ -38,6 +42,8 @@ pub(crate) struct Instance {
     pub(crate) version: String,
     pub(crate) parent_id: Option<String>,
     pub(crate) execution: ExecutionId,
+    /// The lane that has its generator, while one has: no other may run its turns. Changes with [`Core::hot`], under its lock.
+    seat: AtomicUsize,
     core: Mutex<Core>,
 }
 
@@ -141,6 +147,7 @@ impl Instance {
             version,
             parent_id,
             execution,
+            seat: AtomicUsize::new(NO_SEAT),
             core: Mutex::new(core),
         });
         match problem {
@@ -162,6 +169,25 @@ impl Instance {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
         self.core.lock()
+    }
+
+    /// The lane that has its generator. While it is queued, that does not change.
+    pub(crate) fn seat(&self) -> Option<LaneId> {
+        let seat = self.seat.load(Ordering::Acquire);
+        (seat != NO_SEAT).then_some(LaneId(seat))
+    }
+
+    /// A lane has its generator from now on. The core is locked.
+    pub(crate) fn sit(&self, core: &mut Core, lane: LaneId) {
+        core.hot = true;
+        self.seat.store(lane.0, Ordering::Release);
+    }
+
+    /// No lane has its generator any more; the one that has had it is to be told. The core is locked.
+    pub(crate) fn stand(&self, core: &mut Core) -> Option<LaneId> {
+        let seat = self.seat();
+        self.seat.store(NO_SEAT, Ordering::Release);
+        seat.filter(|_| std::mem::take(&mut core.hot))
     }
 }
 

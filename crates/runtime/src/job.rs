@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use perdure_engine::{EventId, Payload};
 use perdure_provider::Status;
+use perdure_scheduler::{LaneId, Place};
 
 use crate::activities::{AbortReason, ActivityToken};
 use crate::instance::{Instance, Token};
@@ -20,9 +21,11 @@ pub trait Host: Send + Sync + 'static {
 /// What waits in a lane.
 pub(crate) enum Queued {
     Turn(Arc<Instance>),
-    Activity(ActivityToken),
-    Abort(ActivityToken, AbortReason),
-    Drop(Token),
+    Activity(ActivityToken, Place),
+    /// Of an attempt that this lane was given.
+    Abort(ActivityToken, AbortReason, LaneId),
+    /// Of a generator that this lane has.
+    Drop(Token, LaneId),
     Log(LogRecord),
     Ended(EndedInstance),
 }

@@ -115,7 +115,7 @@ impl Session {
         let ready = core.process.end(true);
         drop(core);
         if ready {
-            self.shared.lane.push(Class::First, Queued::Turn(instance));
+            self.shared.push(Class::First, Queued::Turn(instance));
         }
     }
 

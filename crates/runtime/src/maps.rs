@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use perdure_scheduler::LaneId;
 
 use crate::instance::{Instance, Token};
 use crate::session::Session;
@@ -13,6 +14,8 @@ use crate::session::Session;
 pub(crate) struct Turn {
     pub(crate) session: Arc<Session>,
     pub(crate) instance: Arc<Instance>,
+    /// Whose thread runs it.
+    pub(crate) lane: LaneId,
 }
 
 /// The map of turns; an entry lives from [`begin`](Turns::begin) to [`end`](Turns::end) and never longer.
@@ -28,8 +31,21 @@ impl Turns {
         self.0.lock().get(&token).cloned()
     }
 
-    pub(crate) fn end(&self, token: Token) -> Option<Turn> {
-        self.0.lock().remove(&token)
+    pub(crate) fn end(&self, token: Token) {
+        self.0.lock().remove(&token);
+    }
+
+    /// A generator is dropped: so is the turn that it is in, which may have been another's by now.
+    pub(crate) fn drop_at(&self, token: Token, lane: LaneId) {
+        let mut turns = self.0.lock();
+        if turns.get(&token).is_some_and(|turn| turn.lane == lane) {
+            turns.remove(&token);
+        }
+    }
+
+    /// The thread of a lane is gone, with the turns that it was in.
+    pub(crate) fn drop_all_at(&self, lane: LaneId) {
+        self.0.lock().retain(|_, turn| turn.lane != lane);
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -7,6 +7,8 @@ use perdure_engine::{Budget, DEFAULT_QUEUE, Limits};
 /// Options of a runtime.
 #[derive(Clone, Debug)]
 pub struct RuntimeOptions {
+    /// Threads that run user code besides the one that made the runtime.
+    pub threads: usize,
     /// Activities that run at once.
     pub activity_concurrency: usize,
     /// Instances whose generator is kept alive while they wait.
@@ -30,6 +32,7 @@ pub struct RuntimeOptions {
 impl Default for RuntimeOptions {
     fn default() -> Self {
         Self {
+            threads: 0,
             activity_concurrency: 100,
             cached_instances_max: 10_000,
             lease: Duration::from_secs(15),

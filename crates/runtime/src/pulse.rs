@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use perdure_scheduler::Lane;
+use perdure_scheduler::{LaneId, Lanes};
 use tokio::sync::Notify;
 
 use crate::activities::ActivityToken;
@@ -69,7 +69,7 @@ impl Pulse {
 
     /// The lane is no longer parked: the thread owes a beat. From any thread.
     pub(crate) fn stir(&self) {
-        if self.is_unwatched.load(Ordering::Acquire) && self.is_unwatched.swap(false, Ordering::AcqRel) {
+        if self.is_unwatched.load(Ordering::SeqCst) && self.is_unwatched.swap(false, Ordering::SeqCst) {
             self.stirred.notify_one();
         }
     }
@@ -94,12 +94,12 @@ impl Pulse {
         self.held_up_at.load(Ordering::Acquire) == self.beats()
     }
 
-    /// Until the lane is not parked. Whoever unparks it has the lane's lock before [`stir`](Self::stir), as this has after it has said
-    /// that nobody looks; so one of the two sees the other.
-    pub(crate) async fn while_parked<J>(&self, lane: &Lane<J>) {
+    /// Until the lane is not parked. Whoever unparks it does that before [`stir`](Self::stir), and this looks after it has said that nobody does; so
+    /// one of the two sees the other.
+    pub(crate) async fn while_parked<J>(&self, lanes: &Lanes<J>, lane: LaneId) {
         loop {
-            self.is_unwatched.store(true, Ordering::Release);
-            if !lane.is_parked() {
+            self.is_unwatched.store(true, Ordering::SeqCst);
+            if !lanes.is_parked(lane) {
                 self.is_unwatched.store(false, Ordering::Release);
                 return;
             }

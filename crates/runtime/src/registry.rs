@@ -1,7 +1,7 @@
 //! What a runtime can run.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt;
 
 /// Orchestrations by name, each with its versions, and names of activities.
@@ -9,6 +9,9 @@ use std::fmt;
 pub(crate) struct Registry {
     orchestrations: HashMap<String, Vec<Version>>,
     activities: BTreeSet<String>,
+    /// Those of both that every thread has, not the first alone: name and version, and name.
+    orchestrations_of_all: HashSet<(String, String)>,
+    activities_of_all: HashSet<String>,
     /// Orchestrations that were registered, and nobody has looked yet whether suspended instances wait for their code.
     news: VecDeque<Registered>,
 }
@@ -73,6 +76,29 @@ impl Registry {
 
     pub(crate) fn has_activity(&self, name: &str) -> bool {
         self.activities.contains(name)
+    }
+
+    /// Every thread has an orchestration.
+    pub(crate) fn share(&mut self, name: String, version: String) {
+        self.orchestrations_of_all.insert((name, version));
+    }
+
+    /// Every thread has an activity.
+    pub(crate) fn share_activity(&mut self, name: String) {
+        self.activities_of_all.insert(name);
+    }
+
+    /// Whether any thread can run an instance.
+    pub(crate) fn all_have(&self, name: &str, version: &str) -> bool {
+        // Few are registered, so that a walk costs less than two texts to look one up with.
+        self.orchestrations_of_all
+            .iter()
+            .any(|(n, v)| n == name && v == version)
+    }
+
+    /// Whether any thread can run an activity.
+    pub(crate) fn all_have_activity(&self, name: &str) -> bool {
+        self.activities_of_all.contains(name)
     }
 
     pub(crate) fn activities(&self) -> Vec<String> {

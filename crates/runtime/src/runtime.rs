@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use perdure_engine::{AttemptResult, Awaited, Command, EventId, Outcome, Payload};
+use perdure_scheduler::LaneId;
 
 use crate::activities::{AbortReason, ActivityToken, Origin};
 use crate::error::RuntimeError;
@@ -17,7 +18,7 @@ use crate::options::{RELEASE_TIMEOUT, RETRY_DELAYS, RuntimeOptions};
 use crate::pulse::Doing;
 use crate::registry::Registered;
 use crate::session::Session;
-use crate::shared::Shared;
+use crate::shared::{MAIN, Shared};
 use crate::store::Store;
 use crate::turn::{self, Delivered};
 use crate::worker;
@@ -63,7 +64,7 @@ pub struct MapSizes {
     pub activities: usize,
 }
 
-/// A runtime. Its lane's methods ([`next_job`](Self::next_job) to [`fail_activity`](Self::fail_activity)) are for the lane's one thread.
+/// A runtime. What it does for a turn in progress is for the thread of the lane that was given it, and so is what names a lane.
 pub struct Runtime {
     pub(crate) shared: Arc<Shared>,
     state: Arc<State>,
@@ -131,6 +132,44 @@ impl Runtime {
         }
     }
 
+    /// Say that every thread can run an orchestration that is registered, not the first one alone.
+    pub fn share(&self, name: String, version: String) {
+        self.shared.registry.lock().share(name, version);
+    }
+
+    /// Say that every thread can run an activity that is registered.
+    pub fn share_activity(&self, name: String) {
+        self.shared.registry.lock().share_activity(name);
+    }
+
+    /// The thread of a lane besides the first is there, and takes jobs from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::Argument`] when there is no such lane.
+    pub fn attach(&self, lane: LaneId, host: Arc<dyn Host>) -> Result<(), RuntimeError> {
+        if lane == MAIN || lane.0 >= self.shared.lanes.count() {
+            return Err(RuntimeError::Argument(format!(
+                "there is no lane {} to attach to",
+                lane.0
+            )));
+        }
+        self.shared.attach(lane, host);
+        Ok(())
+    }
+
+    /// The thread of a lane is gone, whatever it was in. What it did not end is done by others: its instances are replayed, and its
+    /// activities get another attempt.
+    pub fn lose(&self, lane: LaneId) {
+        // Those jobs belong to generators and attempts of that thread alone.
+        drop(self.shared.lanes.detach(lane));
+        self.turns.drop_all_at(lane);
+        self.shared.pulse(lane).beat();
+        if let Some(session) = self.session() {
+            session.lose(lane);
+        }
+    }
+
     /// Register a worker and begin to take work. Returns the worker's id.
     ///
     /// # Errors
@@ -142,7 +181,7 @@ impl Runtime {
             Phase::Starting,
             "the runtime is started already",
         )?;
-        self.shared.attach(host);
+        self.shared.attach(MAIN, host);
         self.shared.registry.lock().renew();
         match worker::register(&self.shared).await {
             Ok(worker) => {
@@ -230,7 +269,7 @@ impl Runtime {
         metrics.commit_batches = commits.batches;
         metrics.commit_writes = commits.writes;
         metrics.commit_retries = commits.retries;
-        metrics.queued_jobs = self.shared.lane.len() as u64;
+        metrics.queued_jobs = self.shared.lanes.len() as u64;
         metrics.turns_in_progress = self.turns.len() as u64;
         if let Some(session) = self.session() {
             let table = session.table.lock();
@@ -262,29 +301,30 @@ impl Runtime {
 
     // ---- the lane ----
 
-    /// What to do next; `None` parks the lane until the host is woken.
-    pub fn next_job(&self) -> Option<Job> {
-        self.shared.pulse.beat();
+    /// What a lane does next; `None` parks it until its host is woken.
+    pub fn next_job(&self, lane: LaneId) -> Option<Job> {
+        let pulse = self.shared.pulse(lane);
+        pulse.beat();
         loop {
-            match self.shared.lane.pop()? {
+            match self.shared.lanes.pop(lane)? {
                 Queued::Turn(instance) => {
                     let token = instance.token;
-                    if let Some(turn) = self.session().and_then(|session| turn::begin(session, instance)) {
-                        self.shared.pulse.enter(Doing::Turn(Arc::clone(&turn.instance)));
+                    if let Some(turn) = self.session().and_then(|session| turn::begin(session, instance, lane)) {
+                        pulse.enter(Doing::Turn(Arc::clone(&turn.instance)));
                         self.turns.begin(turn);
                         return Some(Job::Turn(token));
                     }
                 }
-                Queued::Activity(token) => {
-                    if let Some(job) = self.activity_job(token) {
+                Queued::Activity(token, _) => {
+                    if let Some(job) = self.activity_job(token, lane) {
                         self.shared.metrics.attempt();
-                        self.shared.pulse.enter(Doing::Activity(token));
+                        pulse.enter(Doing::Activity(token));
                         return Some(Job::Activity(job));
                     }
                 }
-                Queued::Abort(activity, reason) => return Some(Job::Abort { activity, reason }),
-                Queued::Drop(token) => {
-                    self.turns.end(token);
+                Queued::Abort(activity, reason, _) => return Some(Job::Abort { activity, reason }),
+                Queued::Drop(token, _) => {
+                    self.turns.drop_at(token, lane);
                     return Some(Job::Drop(token));
                 }
                 Queued::Log(record) => return Some(Job::Log(record)),
@@ -293,25 +333,25 @@ impl Runtime {
         }
     }
 
-    /// The host lets its event loop in before it takes the next job.
-    pub fn pause(&self) {
-        self.shared.pulse.beat();
+    /// The host of a lane lets its event loop in before it takes the next job.
+    pub fn pause(&self, lane: LaneId) {
+        self.shared.pulse(lane).beat();
     }
 
     /// The code of a turn is no longer at work.
-    fn turn_over(&self, token: Token) {
-        self.turns.end(token);
-        self.shared.pulse.leave();
+    fn turn_over(&self, turn: &Turn) {
+        self.turns.end(turn.instance.token);
+        self.shared.pulse(turn.lane).leave();
     }
 
-    fn activity_job(&self, token: ActivityToken) -> Option<ActivityJob> {
+    fn activity_job(&self, token: ActivityToken, lane: LaneId) -> Option<ActivityJob> {
         let session = self.session()?;
         // A process that stood still may come here before it hears that it was taken over: its session is about to end.
         if !session.lease.holds() {
             return None;
         }
         let mut activities = session.activities.lock();
-        let attempt = activities.begin(token)?;
+        let attempt = activities.begin(token, lane)?;
         let task = &attempt.task;
         let origin = &attempt.origin;
         let owner = match origin {
@@ -391,7 +431,7 @@ impl Runtime {
         let turn = self.turn(token)?;
         let delivered = turn::step(&turn, awaited)?;
         if delivered.is_none() {
-            self.turn_over(token);
+            self.turn_over(&turn);
             turn::end(turn);
         }
         Ok(delivered)
@@ -405,7 +445,7 @@ impl Runtime {
     pub fn finish(&self, token: Token, outcome: Outcome) -> Result<(), RuntimeError> {
         let turn = self.turn(token)?;
         turn::finish(&turn, outcome)?;
-        self.turn_over(token);
+        self.turn_over(&turn);
         turn::end(turn);
         Ok(())
     }
@@ -418,7 +458,7 @@ impl Runtime {
     /// [`RuntimeError::State`] outside a turn.
     pub fn suspend(&self, token: Token, source: &str, report: Option<&str>) -> Result<(), RuntimeError> {
         let turn = self.turn(token)?;
-        self.turn_over(token);
+        self.turn_over(&turn);
         turn::suspend(turn, source, report);
         Ok(())
     }
@@ -485,12 +525,12 @@ impl Runtime {
     }
 
     /// An attempt succeeded. `true`: the lane was parked and has work now; the caller must drain it.
-    pub fn complete_activity(&self, token: ActivityToken, output: Payload) -> bool {
-        self.settle(token, AttemptResult::Completed(output))
+    pub fn complete_activity(&self, lane: LaneId, token: ActivityToken, output: Payload) -> bool {
+        self.settle(lane, token, AttemptResult::Completed(output))
     }
 
     /// An attempt failed. `true`: the lane was parked and has work now; the caller must drain it.
-    pub fn fail_activity(&self, token: ActivityToken, failure: Failure) -> bool {
+    pub fn fail_activity(&self, lane: LaneId, token: ActivityToken, failure: Failure) -> bool {
         let Failure {
             error,
             error_name,
@@ -498,6 +538,7 @@ impl Runtime {
             retry_after_ms,
         } = failure;
         self.settle(
+            lane,
             token,
             AttemptResult::Failed {
                 error,
@@ -508,10 +549,12 @@ impl Runtime {
         )
     }
 
-    fn settle(&self, token: ActivityToken, result: AttemptResult) -> bool {
-        let drain = self.session().is_some_and(|session| session.settle(token, result));
+    fn settle(&self, lane: LaneId, token: ActivityToken, result: AttemptResult) -> bool {
+        let drain = self
+            .session()
+            .is_some_and(|session| session.settle(lane, token, result));
         if drain {
-            self.shared.pulse.stir();
+            self.shared.pulse(lane).stir();
         }
         drain
     }

@@ -16,7 +16,7 @@ use perdure_provider::{
     AcquiredInstance, AfterTurn, Clock, Epoch, InstanceKey, LetGo, MessagePage, NewInstance, NextExecution, Outcome,
     ProviderError, Status, Suspicion, TurnCommit, WorkerId, Write,
 };
-use perdure_scheduler::{Class, State};
+use perdure_scheduler::{Class, LaneId, Place, State};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -25,12 +25,12 @@ use crate::activities::{AbortReason, Activities, ActivityToken, Attempt, Origin}
 use crate::alarms::Alarms;
 use crate::committer::{Patience, WriteDone};
 use crate::heartbeats::Heartbeats;
-use crate::instance::{Instance, Needs};
+use crate::instance::{Core, Instance, Needs};
 use crate::job::{Level, Queued};
 use crate::lease::Lease;
 use crate::options::OWNED_INSTANCES_MAX;
 use crate::report::Report;
-use crate::shared::Shared;
+use crate::shared::{MAIN, Shared};
 use crate::starting::Starting;
 use crate::store::LocalWorker;
 use crate::table::Table;
@@ -204,7 +204,7 @@ impl Session {
         };
         drop(table);
         match needs {
-            Needs::Nothing => self.shared.lane.push(Class::First, Queued::Turn(instance)),
+            Needs::Nothing => self.shared.push(Class::First, Queued::Turn(instance)),
             Needs::Messages => self.load_messages(instance),
             Needs::History(from) => self.load(instance, from),
         }
@@ -233,7 +233,7 @@ impl Session {
             }
         };
         if let Some(queued) = queued {
-            self.shared.lane.push(Class::First, queued);
+            self.shared.push(Class::First, queued);
         }
     }
 
@@ -254,12 +254,20 @@ impl Session {
     /// Something happened to an instance: make it ready if that means work.
     pub(crate) fn notify(self: &Arc<Self>, instance: &Arc<Instance>, completion: Option<Completion>) {
         if let Some(queued) = self.notified(instance, completion) {
-            self.shared.lane.push(Class::First, queued);
+            self.shared.push(Class::First, queued);
         }
     }
 
     fn notified(self: &Arc<Self>, instance: &Arc<Instance>, completion: Option<Completion>) -> Option<Queued> {
-        let mut core = instance.lock();
+        self.notified_under(instance.lock(), instance, completion)
+    }
+
+    fn notified_under(
+        self: &Arc<Self>,
+        mut core: MutexGuard<'_, Core>,
+        instance: &Arc<Instance>,
+        completion: Option<Completion>,
+    ) -> Option<Queued> {
         if let Some(completion) = completion
             && !core.keep(completion)
         {
@@ -317,10 +325,9 @@ impl Session {
                     activities.add(self.shared.next_activity(), attempt, delayed);
                 }
                 Effect::AbortActivity { scheduled } => {
-                    if let Some(token) = activities.cancel(instance.key(), scheduled) {
+                    if let Some((token, lane)) = activities.cancel(instance.key(), scheduled) {
                         self.shared
-                            .lane
-                            .push(Class::First, Queued::Abort(token, AbortReason::Cancelled));
+                            .push(Class::First, Queued::Abort(token, AbortReason::Cancelled, lane));
                     }
                 }
             }
@@ -328,27 +335,28 @@ impl Session {
         self.admit(&mut activities);
     }
 
-    /// An attempt is over. Called on the lane's thread. `true`: the lane was parked and has work now.
-    pub(crate) fn settle(self: &Arc<Self>, token: ActivityToken, result: AttemptResult) -> bool {
-        let lane = &self.shared.lane;
+    /// An attempt is over. Called on a lane's thread. `true`: the lane was parked and has work now.
+    pub(crate) fn settle(self: &Arc<Self>, lane: LaneId, token: ActivityToken, result: AttemptResult) -> bool {
+        let origin = self.activities.lock().get(token).map(|attempt| attempt.origin.clone());
         let mut drain = false;
-        let attempt = {
-            let mut activities = self.activities.lock();
-            let attempt = activities.remove(token);
-            while let Some(next) = activities.admit() {
-                drain |= lane.push_quietly(Class::Later, Queued::Activity(next));
-            }
-            attempt
-        };
-        match attempt.map(|attempt| (attempt.origin, attempt.task.scheduled)) {
-            Some((Origin::Instance(instance), scheduled)) => {
-                if let Some(turn) = self.notified(&instance, Some(result.into_completion(scheduled))) {
-                    drain |= lane.push_quietly(Class::First, turn);
+        match origin {
+            Some(Origin::Instance(instance)) => {
+                if let Some(turn) = self.completed(&instance, token, result) {
+                    drain |= self.shared.push_from(lane, Class::First, turn);
                 }
             }
-            Some((Origin::Task(borrowed), _)) => self.report(&borrowed, result),
-            None => {}
+            Some(Origin::Task(borrowed)) if self.activities.lock().remove(token).is_some() => {
+                self.report(&borrowed, result);
+            }
+            Some(Origin::Task(_)) | None => {}
         }
+        let mut activities = self.activities.lock();
+        while let Some((token, place)) = self.next_admitted(&mut activities) {
+            drain |= self
+                .shared
+                .push_from(lane, Class::Later, Queued::Activity(token, place));
+        }
+        drop(activities);
         if self.wants_room.load(Ordering::Acquire) {
             self.tasks_wanted.notify_one();
         }
@@ -358,9 +366,29 @@ impl Session {
 
     /// Give attempts that wait the slots that are free.
     pub(crate) fn admit(&self, activities: &mut Activities) {
-        while let Some(token) = activities.admit() {
-            self.shared.lane.push(Class::Later, Queued::Activity(token));
+        while let Some((token, place)) = self.next_admitted(activities) {
+            self.shared.push(Class::Later, Queued::Activity(token, place));
         }
+    }
+
+    fn next_admitted(&self, activities: &mut Activities) -> Option<(ActivityToken, Place)> {
+        let token = activities.admit()?;
+        let place = activities
+            .get(token)
+            .map_or(Place::Any, |attempt| self.shared.place_of_attempt(attempt));
+        Some((token, place))
+    }
+
+    /// An attempt of an instance is over. In one go: whoever has the core locked sees the attempt, or what came of it.
+    fn completed(
+        self: &Arc<Self>,
+        instance: &Arc<Instance>,
+        token: ActivityToken,
+        result: AttemptResult,
+    ) -> Option<Queued> {
+        let core = instance.lock();
+        let attempt = self.activities.lock().remove(token)?;
+        self.notified_under(core, instance, Some(result.into_completion(attempt.task.scheduled)))
     }
 
     /// Wait for alarms until the session ends.
@@ -375,8 +403,11 @@ impl Session {
                 }
                 (_, Alarm::Attempt(token)) => {
                     let mut activities = self.activities.lock();
-                    if let Some(expired) = activities.due(token) {
-                        self.shared.lane.push(Class::Later, Queued::Activity(expired));
+                    if let Some(expired) = activities.due(token)
+                        && let Some(attempt) = activities.get(expired)
+                    {
+                        let place = self.shared.place_of_attempt(attempt);
+                        self.shared.push(Class::Later, Queued::Activity(expired, place));
                     }
                     self.admit(&mut activities);
                 }
@@ -417,8 +448,8 @@ impl Session {
             self.alarms.cancel(alarm);
         }
         core.heartbeats.clear(&self.alarms);
-        if std::mem::take(&mut core.hot) {
-            self.shared.lane.push(Class::First, Queued::Drop(instance.token));
+        if let Some(lane) = instance.stand(&mut core) {
+            self.shared.push(Class::First, Queued::Drop(instance.token, lane));
         }
     }
 
@@ -488,8 +519,8 @@ impl Session {
 
     fn abort_activities(&self, instance: &Instance, reason: AbortReason) {
         let mut activities = self.activities.lock();
-        for token in activities.cancel_all(instance) {
-            self.shared.lane.push(Class::First, Queued::Abort(token, reason));
+        for (token, lane) in activities.cancel_all(instance) {
+            self.shared.push(Class::First, Queued::Abort(token, reason, lane));
         }
         self.admit(&mut activities);
     }
@@ -557,6 +588,33 @@ impl Session {
             .submit(Write::Turn(Box::new(commit)), Patience::Endless, done);
     }
 
+    /// The thread of a lane is gone. What it had a generator of is given back, as if a worker had died that owned it, and taken again by
+    /// whoever is first; what it ran for others is run again.
+    pub(crate) fn lose(self: &Arc<Self>, lane: LaneId) {
+        let seated = |instance: &&Arc<Instance>| instance.seat() == Some(lane);
+        let lost: Vec<Arc<Instance>> = self.table.lock().all().filter(seated).cloned().collect();
+        for instance in lost {
+            let (epoch, is_owned) = (instance.lock().epoch, self.table.lock().owns(&instance));
+            self.forget(&instance, AbortReason::LeaseLost);
+            if is_owned {
+                self.let_go(instance.key(), epoch);
+            }
+        }
+        self.lose_starts(lane);
+        let activities = self.activities.lock();
+        self.admit_again(activities, lane);
+        self.tell_drained();
+    }
+
+    fn admit_again(&self, mut activities: MutexGuard<'_, Activities>, lane: LaneId) {
+        for token in activities.take_from(lane) {
+            if let Some(attempt) = activities.get(token) {
+                let place = self.shared.place_of_attempt(attempt);
+                self.shared.push(Class::Later, Queued::Activity(token, place));
+            }
+        }
+    }
+
     // ---- the session ends ----
 
     /// Take no new work and start no new activity.
@@ -611,8 +669,8 @@ impl Session {
             task.abort();
         }
         self.drain();
-        for token in self.activities.lock().clear() {
-            self.shared.lane.push(Class::First, Queued::Abort(token, reason));
+        for (token, lane) in self.activities.lock().clear() {
+            self.shared.push(Class::First, Queued::Abort(token, reason, lane));
         }
         let all = self.table.lock().clear();
         for instance in all {
@@ -667,7 +725,7 @@ impl LocalWorker for Session {
     }
 
     fn is_held_up(&self) -> bool {
-        self.shared.pulse.is_held_up()
+        self.shared.pulse(MAIN).is_held_up()
     }
 
     fn runs(&self, id: &str) -> bool {

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 use perdure_provider::{Convict, Status};
-use perdure_scheduler::{Class, Lane};
+use perdure_scheduler::{Class, LaneId, Lanes, Place};
 
-use crate::activities::ActivityToken;
+use crate::activities::{ActivityToken, Attempt, Origin};
 use crate::instance::{Instance, Token};
 use crate::job::{EndedInstance, Host, Level, LogRecord, Queued};
 use crate::metrics::Counters;
@@ -17,14 +17,23 @@ use crate::registry::Registry;
 use crate::store::Store;
 use crate::store_clock::StoreClock;
 
+/// The lane of the thread that made the runtime.
+pub(crate) const MAIN: LaneId = LaneId(0);
+
+/// The thread of a lane.
+#[derive(Default)]
+struct Thread {
+    pulse: Pulse,
+    host: Mutex<Option<Arc<dyn Host>>>,
+}
+
 pub(crate) struct Shared {
     pub(crate) store: Arc<Store>,
     pub(crate) options: RuntimeOptions,
     pub(crate) clock: Arc<StoreClock>,
-    pub(crate) lane: Lane<Queued>,
-    /// Of the lane's thread.
-    pub(crate) pulse: Pulse,
-    host: Mutex<Option<Arc<dyn Host>>>,
+    pub(crate) lanes: Lanes<Queued>,
+    /// Of each lane.
+    threads: Box<[Thread]>,
     pub(crate) registry: Mutex<Registry>,
     pub(crate) metrics: Counters,
     /// Whether the host wants to be told of instances that end.
@@ -35,13 +44,13 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(store: Arc<Store>, options: RuntimeOptions) -> Arc<Self> {
+        let lanes = Lanes::new(1 + options.threads);
         Arc::new(Self {
             clock: Arc::clone(&store.clock),
             store,
+            threads: (0..lanes.count()).map(|_| Thread::default()).collect(),
+            lanes,
             options,
-            lane: Lane::default(),
-            pulse: Pulse::default(),
-            host: Mutex::default(),
             registry: Mutex::default(),
             metrics: Counters::default(),
             reports_ends: AtomicBool::new(false),
@@ -50,21 +59,72 @@ impl Shared {
         })
     }
 
-    /// The lane's thread is this host's from now on.
-    pub(crate) fn attach(self: &Arc<Self>, host: Arc<dyn Host>) {
-        *self.host.lock() = Some(Arc::clone(&host));
-        let weak = Arc::downgrade(self);
-        self.lane.attach(Box::new(move || {
-            host.wake();
-            if let Some(shared) = weak.upgrade() {
-                shared.pulse.stir();
-            }
-        }));
+    pub(crate) fn pulse(&self, lane: LaneId) -> &Pulse {
+        &self.threads[lane.0].pulse
     }
 
-    /// Say something while the lane's thread cannot.
-    pub(crate) fn tell_host(&self, message: &str) {
-        let host = self.host.lock().clone();
+    /// All lanes, the first one first.
+    pub(crate) fn all_lanes(&self) -> impl Iterator<Item = LaneId> + use<> {
+        (0..self.lanes.count()).map(LaneId)
+    }
+
+    /// A lane's thread is this host's from now on.
+    pub(crate) fn attach(self: &Arc<Self>, lane: LaneId, host: Arc<dyn Host>) {
+        *self.threads[lane.0].host.lock() = Some(Arc::clone(&host));
+        let weak = Arc::downgrade(self);
+        let wake = move || {
+            host.wake();
+            if let Some(shared) = weak.upgrade() {
+                shared.pulse(lane).stir();
+            }
+        };
+        self.lanes.attach(lane, Box::new(wake));
+    }
+
+    /// Hand a job to a lane that may run it. From any thread.
+    pub(crate) fn push(&self, class: Class, job: Queued) {
+        self.lanes.push(self.place(&job), class, job);
+    }
+
+    /// Hand a job over from the thread of a lane. `true`: that lane was parked and has work now; the caller must see to it that it is drained.
+    pub(crate) fn push_from(&self, lane: LaneId, class: Class, job: Queued) -> bool {
+        self.lanes.push_from(lane, self.place(&job), class, job)
+    }
+
+    fn place(&self, job: &Queued) -> Place {
+        match job {
+            Queued::Turn(instance) => self.place_of_turn(instance),
+            Queued::Activity(_, place) => *place,
+            Queued::Abort(_, _, lane) | Queued::Drop(_, lane) => Place::At(*lane),
+            // The logger and the listeners are the first one's.
+            Queued::Log(_) | Queued::Ended(_) => Place::At(MAIN),
+        }
+    }
+
+    /// A generator stays with its thread; one that is still to be made may be anywhere where its code is.
+    pub(crate) fn place_of_turn(&self, instance: &Instance) -> Place {
+        match instance.seat() {
+            Some(lane) => Place::At(lane),
+            None if self.lanes.count() == 1 => Place::Any,
+            None if self.registry.lock().all_have(&instance.name, &instance.version) => Place::Any,
+            None => Place::At(MAIN),
+        }
+    }
+
+    pub(crate) fn place_of_attempt(&self, attempt: &Attempt) -> Place {
+        match &attempt.origin {
+            // Its function is a closure of the generator.
+            Origin::Instance(instance) if attempt.task.options.inline => {
+                instance.seat().map_or(Place::At(MAIN), Place::At)
+            }
+            _ if self.lanes.count() == 1 || self.registry.lock().all_have_activity(&attempt.task.name) => Place::Any,
+            _ => Place::At(MAIN),
+        }
+    }
+
+    /// Say something while a lane's thread cannot.
+    pub(crate) fn tell_host(&self, lane: LaneId, message: &str) {
+        let host = self.threads[lane.0].host.lock().clone();
         if let Some(host) = host {
             host.held_up(message);
         }
@@ -88,7 +148,7 @@ impl Shared {
                 version: instance.version.clone(),
                 status,
             };
-            self.lane.push(Class::First, Queued::Ended(ended));
+            self.push(Class::First, Queued::Ended(ended));
         }
     }
 
@@ -108,12 +168,12 @@ impl Shared {
                 version: convict.version,
                 status: Status::Suspended,
             };
-            self.lane.push(Class::First, Queued::Ended(ended));
+            self.push(Class::First, Queued::Ended(ended));
         }
     }
 
     pub(crate) fn log(&self, level: Level, message: String) {
-        self.lane.push(
+        self.push(
             Class::First,
             Queued::Log(LogRecord {
                 level,

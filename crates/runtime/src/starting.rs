@@ -10,7 +10,7 @@ use perdure_engine::{EventId, ExecutionId, MessageSeq};
 use perdure_provider::{
     AcquiredInstance, Epoch, InstanceKey, MessagePage, NewInstance, Outcome, ProviderError, Suspicion, Write,
 };
-use perdure_scheduler::Class;
+use perdure_scheduler::{Class, LaneId, State};
 
 use crate::activities::AbortReason;
 use crate::committer::{Committer, Patience, WriteDone};
@@ -119,7 +119,7 @@ impl Session {
             debug_assert!(notified, "what was just made is idle");
             starting.instances.insert(instance.token, Arc::clone(&instance));
         }
-        self.shared.lane.push(Class::New, Queued::Turn(instance));
+        self.shared.push(Class::New, Queued::Turn(instance));
     }
 
     /// A start was answered. `Some`: the instance is this worker's from now on; what came of its first turn, if that was written with
@@ -145,13 +145,22 @@ impl Session {
             self.adopt(instance);
         }
         let is_taken_away = self.starting.lock().remove(instance);
+        // The thread that ran its first turn is gone, and its generator with it.
+        let is_lost = claimed.is_some() && instance.lock().process.state() == State::Complete && !self.has_ended();
+        if is_lost && !is_taken_away {
+            let epoch = instance.lock().epoch;
+            self.forget(instance, AbortReason::LeaseLost);
+            self.let_go(instance.key(), epoch);
+            done(answer);
+            return None;
+        }
         let (Some((_, _, turn)), false) = (claimed, is_taken_away) else {
             self.forget(instance, AbortReason::Cancelled);
             done(answer);
             return None;
         };
         for record in logs {
-            self.shared.lane.push(Class::First, Queued::Log(record));
+            self.shared.push(Class::First, Queued::Log(record));
         }
         done(answer);
         self.tell_drained();
@@ -185,6 +194,25 @@ impl Session {
         for instance in waiting {
             self.drop_generator(&instance);
             let start = instance.lock().start.take();
+            drop(start);
+        }
+    }
+
+    /// The thread of a lane is gone, which has run first turns, or is in one. What is being written is given up when that is [known](Self::started);
+    /// the others are left to whoever acquires them.
+    pub(crate) fn lose_starts(self: &Arc<Self>, lane: LaneId) {
+        let seated: Vec<Arc<Instance>> = {
+            let starting = self.starting.lock();
+            let seated = |instance: &&Arc<Instance>| instance.seat() == Some(lane);
+            starting.instances.values().filter(seated).cloned().collect()
+        };
+        for instance in seated {
+            self.drop_generator(&instance);
+            let Some(start) = instance.lock().start.take() else {
+                continue;
+            };
+            self.starting.lock().instances.remove(&instance.token);
+            self.table.lock().remove(&instance);
             drop(start);
         }
     }

@@ -187,6 +187,13 @@ impl Table {
         self.owned.values()
     }
 
+    /// Owned, or released with their generator kept.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Instance>> {
+        self.owned
+            .values()
+            .chain(self.released.values().map(|(instance, _, _)| instance))
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.owned.len()
     }

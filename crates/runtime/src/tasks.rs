@@ -303,9 +303,9 @@ impl Session {
         let kept: BTreeSet<TaskName> = kept.into_iter().collect();
         let mut activities = self.activities.lock();
         for name in running.into_iter().filter(|name| !kept.contains(name)) {
-            if let Some(token) = activities.cancel(name.key, name.scheduled) {
-                let abort = Queued::Abort(token, AbortReason::Cancelled);
-                self.shared.lane.push(Class::First, abort);
+            if let Some((token, lane)) = activities.cancel(name.key, name.scheduled) {
+                let abort = Queued::Abort(token, AbortReason::Cancelled, lane);
+                self.shared.push(Class::First, abort);
             }
         }
         self.admit(&mut activities);

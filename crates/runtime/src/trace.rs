@@ -33,7 +33,7 @@ impl Runtime {
         match &mut turn.instance.lock().start {
             // Whether there is such an instance at all is not known yet.
             Some(start) => start.logs.push(record),
-            None => self.shared.lane.push(Class::First, Queued::Log(record)),
+            None => self.shared.push(Class::First, Queued::Log(record)),
         }
         Ok(())
     }

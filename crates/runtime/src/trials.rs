@@ -120,7 +120,7 @@ impl Session {
             core.process.end(true)
         };
         if ready {
-            self.shared.lane.push(Class::First, Queued::Turn(instance));
+            self.shared.push(Class::First, Queued::Turn(instance));
         } else {
             self.trial_over(&instance);
         }

@@ -10,7 +10,7 @@ use perdure_engine::{
 use perdure_provider::{
     AfterTurn, NextExecution, Outcome, ProviderError, ProviderErrorKind, Status, StatusChange, TurnCommit, Write,
 };
-use perdure_scheduler::{Class, State};
+use perdure_scheduler::{Class, LaneId, State};
 
 use crate::activities::AbortReason;
 use crate::committer::Patience;
@@ -53,7 +53,7 @@ pub(crate) fn in_progress(turn: Option<Turn>) -> Result<Turn, RuntimeError> {
 }
 
 /// A queued turn has come to the front. `None`: its instance is gone or another's meanwhile.
-pub(crate) fn begin(session: Arc<Session>, instance: Arc<Instance>) -> Option<Turn> {
+pub(crate) fn begin(session: Arc<Session>, instance: Arc<Instance>, lane: LaneId) -> Option<Turn> {
     {
         let mut table = session.table.lock();
         let mut core = instance.lock();
@@ -70,12 +70,16 @@ pub(crate) fn begin(session: Arc<Session>, instance: Arc<Instance>) -> Option<Tu
         }
         // A request to cancel that waits lets the code exceed its limits from its first command on.
         core.take_in();
-        core.hot = true;
+        instance.sit(&mut core, lane);
         drop(core);
         session.touch(&mut table, &instance);
         session.trim(&mut table);
     }
-    Some(Turn { session, instance })
+    Some(Turn {
+        session,
+        instance,
+        lane,
+    })
 }
 
 pub(crate) fn issue(turn: &Turn, command: Command) -> Result<EventId, RuntimeError> {
@@ -103,7 +107,7 @@ pub(crate) fn finish(turn: &Turn, end: End) -> Result<(), RuntimeError> {
 
 /// All fibers wait, or the code has ended: commit what the turn did.
 pub(crate) fn end(turn: Turn) {
-    let Turn { session, instance } = turn;
+    let Turn { session, instance, .. } = turn;
     let now = session.now_ms();
     let mut core = instance.lock();
     core.take_in();
@@ -116,7 +120,7 @@ pub(crate) fn end(turn: Turn) {
     let is_runnable = core.is_runnable(now);
     if core.reloaded && is_live {
         // The engine names every open activity once it is past its history; those that run here already must not be started
-        // again. This thread alone settles them, so one that runs now tells its end after this turn.
+        // again. One that has ended was taken in above, or is still there: both change under the lock of the core.
         let activities = session.activities.lock();
         let runs = |effect: &Effect| matches!(effect, Effect::StartActivity { task, .. } if activities.has(instance.key(), task.scheduled));
         output.effects.retain(|effect| !runs(effect));
@@ -399,10 +403,7 @@ fn go_on(session: &Arc<Session>, instance: &Arc<Instance>, mut core: MutexGuard<
     let ready = core.process.end(more);
     drop(core);
     if ready {
-        session
-            .shared
-            .lane
-            .push(Class::First, Queued::Turn(Arc::clone(instance)));
+        session.shared.push(Class::First, Queued::Turn(Arc::clone(instance)));
     } else {
         session.trim(&mut session.table.lock());
     }

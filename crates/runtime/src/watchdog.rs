@@ -3,9 +3,10 @@
 //! - **W1** A thread is held up when its lane is not parked and it has not come by, to take a job or to let its event loop in, for all of
 //!   [`LOOKS`] looks, which the turn deadline is divided into. A process that was stopped as a whole, or got no processor, was not looked
 //!   at either, and is not taken for one that is held up. A lane that is parked is not looked at.
-//! - **W2** A thread that is held up takes no new work: no instance, no claimed start, no task, until it comes by again. All workers of a store
-//!   in one process share their thread.
-//! - **W3** What its worker owns and runs is given back in one commit as soon as a worker of another thread is there to take it. That fences off what
+//! - **W2** A thread that is held up takes no new work. While the first one is, the worker takes none at all: no instance, no claimed start, no
+//!   task, until it comes by again. All workers of a store in one process share that thread.
+//! - **W3** What its worker owns and the thread alone can run is given back in one commit as soon as a worker of another process is there to take it: with
+//!   threads besides the first, that is what it has a generator of, and what is registered with the first alone. That fences off what
 //!   the thread still does for it (P7), and everything is forgotten here up to the epoch that was given back; generators are dropped and
 //!   attempts aborted when the thread comes by. With nobody else there, giving back would only abort what runs.
 //! - **W4** An activity whose function holds the thread is not run twice: its instance stays, or its task. When code holds the thread
@@ -20,6 +21,7 @@
 use std::sync::Arc;
 
 use perdure_provider::{Epoch, GiveBack, GivenBack, InstanceKey, TaskName};
+use perdure_scheduler::{LaneId, Place};
 
 use crate::activities::{AbortReason, Origin};
 use crate::instance::{Instance, NO_KEY};
@@ -28,17 +30,18 @@ use crate::options::LOOKS;
 use crate::pulse::Doing;
 use crate::report::Report;
 use crate::session::Session;
+use crate::shared::MAIN;
 
-/// Look after the lane's thread until the session ends.
-pub(crate) async fn watch(session: Arc<Session>) {
+/// Look after a lane's thread until the session ends.
+pub(crate) async fn watch(session: Arc<Session>, lane: LaneId) {
     let shared = &session.shared;
-    let (pulse, lane) = (&shared.pulse, &shared.lane);
+    let (pulse, lanes) = (shared.pulse(lane), &shared.lanes);
     let (mut seen, mut looks) = (pulse.beats(), 0);
     loop {
-        pulse.while_parked(lane).await;
+        pulse.while_parked(lanes, lane).await;
         crate::time::sleep(shared.options.turn_deadline / LOOKS).await;
         let beats = pulse.beats();
-        if beats != seen || lane.is_parked() {
+        if beats != seen || lanes.is_parked(lane) {
             if looks >= LOOKS {
                 session.look_for_all();
             }
@@ -48,10 +51,10 @@ pub(crate) async fn watch(session: Arc<Session>) {
         looks += 1;
         if looks == LOOKS {
             pulse.hold_up(beats);
-            session.tell_held_up();
+            session.tell_held_up(lane);
         }
         if looks >= LOOKS && session.others_can_go_on().await && pulse.is_held_up() {
-            session.give_back().await;
+            session.give_back(lane).await;
         }
     }
 }
@@ -81,9 +84,9 @@ impl Session {
         self.inbox_wanted.notify_one();
     }
 
-    fn tell_held_up(&self) {
+    fn tell_held_up(&self, lane: LaneId) {
         let (shared, ms) = (&self.shared, self.shared.options.turn_deadline.as_millis());
-        let what = match shared.pulse.doing() {
+        let what = match shared.pulse(lane).doing() {
             Doing::Turn(instance) => format!(
                 "a turn of instance '{}' ({} {}), which must not work for so long",
                 instance.id, instance.name, instance.version
@@ -98,11 +101,15 @@ impl Session {
             },
             Doing::Else => "code that no turn and no call of an activity is waiting for".to_owned(),
         };
+        let thread = match lane {
+            MAIN => "takes no work: its event loop".to_owned(),
+            LaneId(n) => format!("has a thread less: the event loop of thread {n}"),
+        };
         let message = format!(
-            "worker {} takes no work: its event loop has been held up for more than {ms} ms by {what}",
+            "worker {} {thread} has been held up for more than {ms} ms by {what}",
             self.worker
         );
-        shared.tell_host(&message);
+        shared.tell_host(lane, &message);
         shared.log(Level::Warn, message);
     }
 
@@ -116,13 +123,15 @@ impl Session {
     }
 
     /// Give back what the thread does not come to do (W3).
-    async fn give_back(self: &Arc<Self>) {
-        self.leave_starts();
+    async fn give_back(self: &Arc<Self>, lane: LaneId) {
+        if lane == MAIN {
+            self.leave_starts();
+        }
         let Holding {
             instances: kept,
             tasks: kept_tasks,
             stalled,
-        } = self.holding();
+        } = self.holding(lane);
         let owned = self.table.lock().len();
         let borrowed = self.activities.lock().borrowed().len();
         if owned <= kept.len() && borrowed <= kept_tasks.len() {
@@ -153,9 +162,12 @@ impl Session {
         self.tasks_wanted.notify_one();
     }
 
-    fn holding(&self) -> Holding {
+    fn holding(&self, lane: LaneId) -> Holding {
         let mut holding = Holding::default();
-        match self.shared.pulse.doing() {
+        if self.shared.lanes.count() > 1 {
+            self.keep_what_others_run(lane, &mut holding);
+        }
+        match self.shared.pulse(lane).doing() {
             Doing::Turn(instance) => {
                 let table = self.table.lock();
                 if instance.key() != NO_KEY && table.owns(&instance) {
@@ -171,11 +183,30 @@ impl Session {
             Doing::Else => self
                 .activities
                 .lock()
-                .begun()
+                .begun_at(lane)
                 .for_each(|attempt| holding.keep(&attempt.origin)),
         }
         holding.instances.sort_unstable();
         holding.instances.dedup();
+        holding.tasks.sort_unstable();
+        holding.tasks.dedup();
         holding
+    }
+
+    /// What other threads have begun or may begin.
+    fn keep_what_others_run(&self, lane: LaneId, holding: &mut Holding) {
+        let owned: Vec<Arc<Instance>> = self.table.lock().owned().cloned().collect();
+        for instance in owned {
+            if self.shared.place_of_turn(&instance) != Place::At(lane) {
+                holding.instances.push(instance.key());
+            }
+        }
+        for attempt in self.activities.lock().not_begun_at(lane) {
+            if let Origin::Task(borrowed) = &attempt.origin
+                && self.shared.place_of_attempt(attempt) != Place::At(lane)
+            {
+                holding.tasks.push(borrowed.task);
+            }
+        }
     }
 }

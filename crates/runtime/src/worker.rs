@@ -49,7 +49,7 @@ pub(crate) async fn register_again(shared: &Shared, former: &WorkerId) -> Result
 pub(crate) fn set_going(session: &Arc<Session>) {
     let local: Arc<dyn LocalWorker> = session.clone();
     session.shared.store.attach(&local);
-    let tasks: [std::pin::Pin<Box<dyn Future<Output = ()> + Send>>; 9] = [
+    let mut tasks: Vec<std::pin::Pin<Box<dyn Future<Output = ()> + Send>>> = vec![
         Box::pin(Arc::clone(session).run_alarms()),
         Box::pin(acquire(Arc::clone(session))),
         Box::pin(inbox(Arc::clone(session))),
@@ -58,8 +58,10 @@ pub(crate) fn set_going(session: &Arc<Session>) {
         Box::pin(take_over(Arc::clone(session))),
         Box::pin(crate::tasks::run(Arc::clone(session))),
         Box::pin(crate::cache::run(Arc::clone(session))),
-        Box::pin(crate::watchdog::watch(Arc::clone(session))),
     ];
+    for lane in session.shared.all_lanes() {
+        tasks.push(Box::pin(crate::watchdog::watch(Arc::clone(session), lane)));
+    }
     let tokio = &session.shared.store.tokio;
     session.keep_tasks(tasks.into_iter().map(|task| tokio.spawn(task)).collect());
 }

@@ -1,8 +1,14 @@
-//! The queue that one thread drains.
+//! One lane: what its thread alone may run, what it has taken for itself, and whether it is parked.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use parking_lot::Mutex;
+use crate::deque::{Others, Own};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, fence};
+
+/// Name of a lane: its place among the lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LaneId(pub usize);
 
 /// Which jobs go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,221 +23,120 @@ pub enum Class {
 }
 
 /// So many jobs may go before new work that waits.
-const PASSED_OVER_MAX: usize = 64;
+pub(crate) const PASSED_OVER_MAX: u64 = if cfg!(loom) { 1 } else { 64 };
 
-/// A queue of jobs with a thread that may be parked.
-pub struct Lane<J> {
-    state: Mutex<LaneState<J>>,
-    wake: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
+/// What a lane has done and holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaneStats {
+    /// Jobs that only this lane may run and that wait.
+    pub pinned: u64,
+    /// Jobs that it has taken for itself and others may steal.
+    pub taken: u64,
+    /// How often it stole from another lane.
+    pub steals: u64,
+    /// How often it was parked.
+    pub parks: u64,
 }
 
-struct LaneState<J> {
-    first: VecDeque<J>,
-    later: VecDeque<J>,
-    new: VecDeque<J>,
-    /// Jobs that went before new work in a row.
-    passed_over: usize,
-    parked: bool,
+/// How the thread of a lane is woken.
+pub(crate) type Wake = Box<dyn Fn() + Send + Sync>;
+
+pub(crate) struct Lane<J> {
+    pub(crate) pinned: Mutex<Pinned<J>>,
+    /// Of the classes `First` and `Later`. Its own thread alone takes from it by this side.
+    pub(crate) own: Mutex<[Own<J>; 2]>,
+    pub(crate) others: [Others<J>; 2],
+    parked: AtomicBool,
+    wake: Mutex<Option<Wake>>,
+    /// Jobs in a row that went before new work.
+    pub(crate) passed_over: AtomicU64,
+    /// Jobs that it has taken.
+    pub(crate) taken: AtomicU64,
+    pub(crate) steals: AtomicU64,
+    parks: AtomicU64,
+}
+
+/// Jobs by class.
+pub(crate) struct Pinned<J>([VecDeque<J>; 3]);
+
+impl<J> Pinned<J> {
+    pub(crate) fn push(&mut self, class: Class, job: J) {
+        self.0[class as usize].push_back(job);
+    }
+
+    pub(crate) fn pop(&mut self, class: Class) -> Option<J> {
+        self.0[class as usize].pop_front()
+    }
+
+    pub(crate) fn has(&self, class: Class) -> bool {
+        !self.0[class as usize].is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.iter().map(VecDeque::len).sum()
+    }
+
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = J> {
+        self.0.iter_mut().flat_map(|jobs| jobs.drain(..))
+    }
 }
 
 impl<J> Default for Lane<J> {
     fn default() -> Self {
-        let state = LaneState {
-            first: VecDeque::new(),
-            later: VecDeque::new(),
-            new: VecDeque::new(),
-            passed_over: 0,
-            parked: true,
-        };
+        let own = [Own::default(), Own::default()];
         Self {
-            state: Mutex::new(state),
+            pinned: Mutex::new(Pinned([VecDeque::new(), VecDeque::new(), VecDeque::new()])),
+            others: [own[0].others(), own[1].others()],
+            own: Mutex::new(own),
+            // Nobody looks before a thread is attached.
+            parked: AtomicBool::new(true),
             wake: Mutex::new(None),
+            passed_over: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            steals: AtomicU64::new(0),
+            parks: AtomicU64::new(0),
         }
-    }
-}
-
-impl<J> LaneState<J> {
-    fn len(&self) -> usize {
-        self.first.len() + self.later.len() + self.new.len()
-    }
-
-    fn next(&mut self) -> Option<J> {
-        if self.passed_over < PASSED_OVER_MAX
-            && let Some(job) = self.first.pop_front().or_else(|| self.later.pop_front())
-        {
-            self.passed_over += usize::from(!self.new.is_empty());
-            return Some(job);
-        }
-        self.passed_over = 0;
-        let LaneState { first, later, new, .. } = self;
-        new.pop_front()
-            .or_else(|| first.pop_front())
-            .or_else(|| later.pop_front())
     }
 }
 
 impl<J> Lane<J> {
-    /// Say how the thread is woken. Until then pushed jobs wait. A thread before this one may have left without draining the lane.
-    pub fn attach(&self, wake: Box<dyn Fn() + Send + Sync>) {
-        *self.wake.lock() = Some(wake);
-        let mut state = self.state.lock();
-        state.parked = state.len() == 0;
-        let is_parked = state.parked;
-        drop(state);
-        if !is_parked {
-            self.unpark();
-        }
+    /// From here on a push wakes it. The caller looks for work once more after this: between this and a push one of the two sees the other.
+    pub(crate) fn park(&self) {
+        self.parks.fetch_add(1, Relaxed);
+        self.parked.store(true, SeqCst);
+        fence(SeqCst);
     }
 
-    /// Add a job, from any thread, and wake the lane if it was parked (L3).
-    pub fn push(&self, class: Class, job: J) {
-        if self.push_quietly(class, job) {
-            self.unpark();
-        }
+    /// It is not parked any more. `true`: it was, and nobody else has this answer.
+    pub(crate) fn unpark(&self) -> bool {
+        fence(SeqCst);
+        self.parked.load(SeqCst) && self.parked.swap(false, SeqCst)
     }
 
-    /// Add a job from the lane's own thread. `true`: the lane was parked, and the caller must see to it that it is drained.
-    #[must_use]
-    pub fn push_quietly(&self, class: Class, job: J) -> bool {
-        let mut state = self.state.lock();
-        match class {
-            Class::First => state.first.push_back(job),
-            Class::Later => state.later.push_back(job),
-            Class::New => state.new.push_back(job),
-        }
-        std::mem::replace(&mut state.parked, false)
+    pub(crate) fn is_parked(&self) -> bool {
+        self.parked.load(SeqCst)
     }
 
-    /// The next job; with none left the lane is parked, and the next push wakes it.
-    pub fn pop(&self) -> Option<J> {
-        let mut state = self.state.lock();
-        let job = state.next();
-        state.parked = job.is_none();
-        job
-    }
-
-    /// Whether it is parked: its thread owes it nothing.
-    pub fn is_parked(&self) -> bool {
-        self.state.lock().parked
-    }
-
-    /// Whether nothing waits.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// How many jobs wait.
-    pub fn len(&self) -> usize {
-        self.state.lock().len()
-    }
-
-    fn unpark(&self) {
+    pub(crate) fn wake(&self) {
         if let Some(wake) = &*self.wake.lock() {
             wake();
         }
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-
-    fn counted() -> (Lane<u32>, Arc<AtomicUsize>) {
-        let (lane, wakes) = (Lane::default(), Arc::new(AtomicUsize::new(0)));
-        let counter = Arc::clone(&wakes);
-        lane.attach(Box::new(move || {
-            counter.fetch_add(1, Ordering::SeqCst);
-        }));
-        (lane, wakes)
+    pub(crate) fn attach(&self, wake: Option<Wake>) {
+        *self.wake.lock() = wake;
     }
 
-    #[test]
-    fn is_woken_once_for_a_batch() {
-        let (lane, wakes) = counted();
-        lane.push(Class::First, 1);
-        lane.push(Class::First, 2);
-        assert_eq!(wakes.load(Ordering::SeqCst), 1);
-        assert_eq!((lane.pop(), lane.pop(), lane.pop()), (Some(1), Some(2), None));
-        lane.push(Class::First, 3);
-        assert_eq!(wakes.load(Ordering::SeqCst), 2);
+    pub(crate) fn is_attached(&self) -> bool {
+        self.wake.lock().is_some()
     }
 
-    #[test]
-    fn new_work_waits_for_what_is_under_way_but_not_for_ever() {
-        let lane = Lane::default();
-        lane.push(Class::New, 0);
-        lane.push(Class::Later, 2);
-        lane.push(Class::First, 1);
-        assert_eq!(
-            (lane.pop(), lane.pop(), lane.pop(), lane.pop()),
-            (Some(1), Some(2), Some(0), None)
-        );
-        lane.push(Class::New, 0);
-        for n in 1..=PASSED_OVER_MAX + 1 {
-            lane.push(Class::First, n);
+    pub(crate) fn stats(&self) -> LaneStats {
+        LaneStats {
+            pinned: self.pinned.lock().len() as u64,
+            taken: self.others.iter().map(|others| others.len() as u64).sum(),
+            steals: self.steals.load(Relaxed),
+            parks: self.parks.load(Relaxed),
         }
-        let order: Vec<usize> = std::iter::from_fn(|| lane.pop()).collect();
-        assert_eq!(order.iter().position(|n| *n == 0), Some(PASSED_OVER_MAX));
-        assert_eq!(order.len(), PASSED_OVER_MAX + 2);
-    }
-
-    #[test]
-    fn its_own_thread_is_told_instead_of_woken() {
-        let (lane, wakes) = counted();
-        assert!(lane.push_quietly(Class::First, 1));
-        assert!(!lane.push_quietly(Class::First, 2));
-        assert_eq!(wakes.load(Ordering::SeqCst), 0);
-    }
-
-    #[test]
-    fn steps_go_before_new_work() {
-        let (lane, _) = counted();
-        lane.push(Class::Later, 1);
-        lane.push(Class::First, 2);
-        assert_eq!((lane.pop(), lane.pop()), (Some(2), Some(1)));
-    }
-
-    #[test]
-    fn what_was_pushed_before_a_thread_is_attached_wakes_it() {
-        let lane = Lane::default();
-        lane.push(Class::First, 1);
-        let wakes = Arc::new(AtomicUsize::new(0));
-        let counter = Arc::clone(&wakes);
-        lane.attach(Box::new(move || {
-            counter.fetch_add(1, Ordering::SeqCst);
-        }));
-        assert_eq!(wakes.load(Ordering::SeqCst), 1);
-    }
-
-    /// Its lane was not parked, so no push woke the next thread.
-    #[test]
-    fn a_thread_that_left_in_the_middle_does_not_keep_the_next_from_being_woken() {
-        let (lane, _) = counted();
-        lane.push(Class::First, 1);
-        assert_eq!(lane.pop(), Some(1));
-        let wakes = Arc::new(AtomicUsize::new(0));
-        let counter = Arc::clone(&wakes);
-        lane.attach(Box::new(move || {
-            counter.fetch_add(1, Ordering::SeqCst);
-        }));
-        lane.push(Class::First, 2);
-        assert_eq!(wakes.load(Ordering::SeqCst), 1);
-    }
-
-    #[test]
-    fn many_producers_lose_nothing() {
-        let (lane, _) = counted();
-        std::thread::scope(|scope| {
-            for t in 0..4 {
-                let lane = &lane;
-                scope.spawn(move || (0..1_000).for_each(|n| lane.push(Class::First, t * 1_000 + n)));
-            }
-        });
-        let mut seen: Vec<u32> = std::iter::from_fn(|| lane.pop()).collect();
-        seen.sort_unstable();
-        assert_eq!(seen, (0..4_000).collect::<Vec<_>>());
     }
 }

@@ -11,12 +11,14 @@ use perdure_engine::{
     MessageSeq, Outcome as End, Payload, RetryPolicy,
 };
 use perdure_provider::InstanceKey;
+use perdure_scheduler::LaneId;
 use tokio::runtime::Handle;
 
 use super::{Memory, PausedClock};
+use crate::shared::MAIN;
 use crate::{
-    AbortReason, ActivityJob, Awaiting, Conflict, Failure, Host, Job, Metrics, Runtime, RuntimeError, RuntimeOptions,
-    StartRequest, Store, Token,
+    AbortReason, ActivityJob, ActivityToken, Awaiting, Conflict, Failure, Host, Job, Metrics, Runtime, RuntimeError,
+    RuntimeOptions, StartRequest, Store, Token,
 };
 
 /// One thing that a script does.
@@ -89,7 +91,7 @@ pub(crate) struct Fixture {
     pub(crate) store: Arc<Store>,
     pub(crate) runtime: Runtime,
     scripts: HashMap<String, Script>,
-    generators: HashMap<Token, Generator>,
+    generators: HashMap<(LaneId, Token), Generator>,
     /// Attempts that run.
     pub(crate) running: Vec<ActivityJob>,
     /// All attempts that were ever started.
@@ -101,7 +103,16 @@ pub(crate) struct Fixture {
     pub(crate) ended: Vec<(String, perdure_provider::Status)>,
     /// Instances whose turns ran, in order.
     pub(crate) turns: Vec<String>,
-    wakes: Arc<AtomicUsize>,
+    /// The lane whose thread this is now.
+    pub(crate) lane: LaneId,
+    /// No other thread comes by.
+    pub(crate) only: Option<LaneId>,
+    /// What is registered from now on is not there on other threads.
+    pub(crate) is_on_main_alone: bool,
+    /// By lane.
+    wakes: Vec<Arc<AtomicUsize>>,
+    /// Lanes that attempts were given to.
+    pub(crate) given_to: HashMap<ActivityToken, LaneId>,
     /// What was said while the thread could not.
     pub(crate) held_up: Arc<Mutex<Vec<String>>>,
     waits: u64,
@@ -135,6 +146,7 @@ impl Fixture {
     }
 
     fn on(memory: Arc<Memory>, store: Arc<Store>, options: RuntimeOptions) -> Self {
+        let threads = options.threads;
         Self {
             runtime: Runtime::new(Arc::clone(&store), options),
             memory,
@@ -148,7 +160,11 @@ impl Fixture {
             logged: Vec::new(),
             ended: Vec::new(),
             turns: Vec::new(),
-            wakes: Arc::default(),
+            lane: MAIN,
+            only: None,
+            is_on_main_alone: false,
+            wakes: (0..=threads).map(|_| Arc::default()).collect(),
+            given_to: HashMap::new(),
             held_up: Arc::default(),
             waits: 0,
         }
@@ -163,11 +179,43 @@ impl Fixture {
     }
 
     pub(crate) fn host(&self) -> Arc<dyn Host> {
-        Arc::new(Waker(Arc::clone(&self.wakes), Arc::clone(&self.held_up)))
+        self.host_of(MAIN)
+    }
+
+    fn host_of(&self, lane: LaneId) -> Arc<dyn Host> {
+        Arc::new(Waker(Arc::clone(&self.wakes[lane.0]), Arc::clone(&self.held_up)))
+    }
+
+    /// The thread of a lane is there.
+    pub(crate) async fn attach(&mut self, lane: LaneId) {
+        self.runtime
+            .attach(lane, self.host_of(lane))
+            .expect("there is such a lane");
+        self.settle().await;
+    }
+
+    /// The thread of a lane is gone, with all that it had.
+    pub(crate) async fn lose(&mut self, lane: LaneId) {
+        self.wakes[lane.0].store(0, Ordering::SeqCst);
+        self.generators.retain(|(of, _), _| *of != lane);
+        let given_to = &self.given_to;
+        self.running.retain(|job| given_to[&job.token] != lane);
+        self.runtime.lose(lane);
+        self.settle().await;
+    }
+
+    /// Lanes that have a generator.
+    pub(crate) fn seats(&self) -> Vec<LaneId> {
+        let mut seats: Vec<LaneId> = self.generators.keys().map(|(lane, _)| *lane).collect();
+        seats.sort_unstable();
+        seats
     }
 
     pub(crate) async fn begin(&mut self) {
         self.runtime.start(self.host()).await.expect("it starts");
+        for lane in 1..self.wakes.len() {
+            self.attach(LaneId(lane)).await;
+        }
         self.settle().await;
     }
 
@@ -195,7 +243,13 @@ impl Fixture {
             | Op::Spawn(name) = op
             {
                 self.runtime.register_activity((*name).into());
+                if !self.is_on_main_alone {
+                    self.runtime.share_activity((*name).into());
+                }
             }
+        }
+        if !self.is_on_main_alone {
+            self.runtime.share(name.into(), "1.0.0".into());
         }
     }
 
@@ -287,11 +341,38 @@ impl Fixture {
     /// Let everything happen that happens by itself, without time going on.
     pub(crate) async fn settle(&mut self) {
         for _ in 0..100 {
-            // Only when woken, so that a lost wake shows.
-            if self.wakes.swap(0, Ordering::SeqCst) > 0 {
-                self.drain();
-            }
+            self.come_by();
             tokio::task::yield_now().await;
+        }
+    }
+
+    /// The threads that were woken take jobs, one at a time in turn, until there are no more.
+    fn come_by(&mut self) {
+        // Only when woken, so that a lost wake shows.
+        let woken = |wakes: &Arc<AtomicUsize>| wakes.swap(0, Ordering::SeqCst) > 0;
+        loop {
+            let mut awake: Vec<LaneId> = match self.only {
+                Some(only) => vec![only],
+                None => (0..self.wakes.len())
+                    .map(LaneId)
+                    .filter(|lane| woken(&self.wakes[lane.0]))
+                    .collect(),
+            };
+            if awake.is_empty() {
+                return;
+            }
+            while !awake.is_empty() {
+                awake.retain(|lane| {
+                    self.lane = *lane;
+                    let job = self.runtime.next_job(*lane);
+                    let goes_on = job.is_some();
+                    job.into_iter().for_each(|job| self.run(job));
+                    goes_on
+                });
+            }
+            if self.only.is_some() {
+                return;
+            }
         }
     }
 
@@ -311,11 +392,12 @@ impl Fixture {
     pub(crate) async fn turn_after(&mut self, id: &str) -> Token {
         let place = self.running.iter().position(|job| job.instance_id == id);
         let job = self.running.remove(place.expect("its activity runs"));
-        self.runtime.complete_activity(job.token, Payload::None);
+        self.lane = self.given_to[&job.token];
+        self.runtime.complete_activity(self.lane, job.token, Payload::None);
         for _ in 0..10 {
-            match self.runtime.next_job() {
+            match self.runtime.next_job(self.lane) {
                 Some(Job::Turn(token)) => {
-                    self.wakes.fetch_add(1, Ordering::SeqCst);
+                    self.wakes[self.lane.0].fetch_add(1, Ordering::SeqCst);
                     return token;
                 }
                 Some(other) => self.run(other),
@@ -336,7 +418,7 @@ impl Fixture {
     }
 
     pub(crate) fn drain(&mut self) {
-        while let Some(job) = self.runtime.next_job() {
+        while let Some(job) = self.runtime.next_job(self.lane) {
             self.run(job);
         }
     }
@@ -346,8 +428,12 @@ impl Fixture {
             Job::Turn(token) => self.turn(token),
             Job::Activity(job) => {
                 if let Some(token) = job.inline {
-                    assert!(self.generators.contains_key(&token), "its function is there");
+                    assert!(
+                        self.generators.contains_key(&(self.lane, token)),
+                        "its function is there"
+                    );
                 }
+                self.given_to.insert(job.token, self.lane);
                 self.attempts.push(job.name.clone());
                 self.running.push(job);
             }
@@ -356,7 +442,7 @@ impl Fixture {
                 self.aborted.push(reason);
             }
             Job::Drop(token) => {
-                self.dropped += usize::from(self.generators.remove(&token).is_some());
+                self.dropped += usize::from(self.generators.remove(&(self.lane, token)).is_some());
             }
             Job::Log(record) => self.logged.push(record.message),
             Job::Ended(instance) => self.ended.push((instance.instance_id, instance.status)),
@@ -366,9 +452,10 @@ impl Fixture {
     /// Take an attempt, whose function does not return.
     pub(crate) fn next_attempt(&mut self) -> ActivityJob {
         loop {
-            match self.runtime.next_job().expect("an attempt waits") {
+            match self.runtime.next_job(self.lane).expect("an attempt waits") {
                 Job::Activity(job) => {
-                    self.wakes.fetch_add(1, Ordering::SeqCst);
+                    self.given_to.insert(job.token, self.lane);
+                    self.wakes[self.lane.0].fetch_add(1, Ordering::SeqCst);
                     return job;
                 }
                 other => self.run(other),
@@ -379,10 +466,10 @@ impl Fixture {
     /// Take a turn but not its end: what happens in the middle of it.
     pub(crate) fn next_turn(&mut self) -> Token {
         loop {
-            match self.runtime.next_job().expect("a turn waits") {
+            match self.runtime.next_job(self.lane).expect("a turn waits") {
                 Job::Turn(token) => {
                     // The rest of the queue is still to be drained.
-                    self.wakes.fetch_add(1, Ordering::SeqCst);
+                    self.wakes[self.lane.0].fetch_add(1, Ordering::SeqCst);
                     return token;
                 }
                 other => self.run(other),
@@ -394,7 +481,7 @@ impl Fixture {
         let facts = self.runtime.describe(token).expect("it has a turn");
         self.turns.push(facts.instance_id);
         let script = self.scripts[&facts.name];
-        self.generators.entry(token).or_insert(Generator {
+        self.generators.entry((self.lane, token)).or_insert(Generator {
             script,
             at: 0,
             last: None,
@@ -402,19 +489,19 @@ impl Fixture {
         });
         if let Err(error) = self.drive(token) {
             assert!(matches!(error, RuntimeError::Nondeterminism(_)), "{error}");
-            self.generators.remove(&token);
+            self.generators.remove(&(self.lane, token));
             self.runtime.suspend(token, "somewhere", None).expect("it has a turn");
         }
     }
 
     fn drive(&mut self, token: Token) -> Result<(), RuntimeError> {
-        let (runtime, generators) = (&self.runtime, &mut self.generators);
-        let this = generators.get_mut(&token).expect("it was just made");
+        let (runtime, generators, seat) = (&self.runtime, &mut self.generators, (self.lane, token));
+        let this = generators.get_mut(&seat).expect("it was just made");
         let execution = runtime.describe(token)?.execution;
         loop {
             let mut awaited = Awaited::default();
             let Some(op) = this.script.get(this.at) else {
-                generators.remove(&token);
+                generators.remove(&seat);
                 return runtime.finish(token, End::Completed(None));
             };
             let mut issue = |command| {
@@ -472,7 +559,7 @@ impl Fixture {
                 Op::Status(status) => runtime.set_custom_status(token, Some((*status).into()))?,
                 Op::Trace(line) => runtime.trace(token, crate::Level::Info, (*line).into(), None)?,
                 Op::ContinueTo(last, version) if execution < *last => {
-                    generators.remove(&token);
+                    generators.remove(&seat);
                     let version = version.map(str::to_owned);
                     return runtime.finish(token, End::ContinuedAsNew { input: None, version });
                 }
@@ -510,14 +597,14 @@ impl Fixture {
                 }
                 (Delivery::ChildFailed { operation, .. } | Delivery::Refused { operation, .. }, _) => {
                     if Some(*operation) == this.last {
-                        generators.remove(&token);
+                        generators.remove(&seat);
                         let why = format!("{:?}", delivered.delivery);
                         return runtime.finish(token, End::Failed(Some(why)));
                     }
                     false
                 }
                 (Delivery::Cancel { .. }, _) => {
-                    generators.remove(&token);
+                    generators.remove(&seat);
                     return runtime.finish(token, End::Cancelled(None));
                 }
                 _ => panic!("{delivered:?} was not awaited by {op:?}"),
@@ -543,7 +630,8 @@ impl Fixture {
 
     pub(crate) async fn complete(&mut self, name: &str) {
         let job = self.take_attempt(name);
-        if self.runtime.complete_activity(job.token, Payload::None) {
+        self.lane = self.given_to[&job.token];
+        if self.runtime.complete_activity(self.lane, job.token, Payload::None) {
             self.drain();
         }
         self.settle().await;
@@ -557,7 +645,7 @@ impl Fixture {
             non_retryable: false,
             retry_after_ms: Some(retry_after_ms),
         };
-        if self.runtime.fail_activity(job.token, failure) {
+        if self.runtime.fail_activity(self.lane, job.token, failure) {
             self.drain();
         }
         self.settle().await;

@@ -27,7 +27,10 @@ async fn the_least_recently_used_is_set_aside_and_comes_back_by_replay() {
         .position(|job| job.instance_id == "1")
         .expect("it runs");
     let job = f.running.remove(job);
-    assert!(!f.runtime.complete_activity(job.token, None), "it is read first");
+    assert!(
+        !f.runtime.complete_activity(f.lane, job.token, None),
+        "it is read first"
+    );
     f.settle().await;
     assert_eq!(f.generators(), 2);
     for name in ["a", "a", "b", "b", "b"] {

@@ -9,6 +9,7 @@ mod heartbeats;
 mod holding;
 mod housekeeping;
 mod inline;
+mod lanes;
 mod lease;
 mod messages;
 mod others;

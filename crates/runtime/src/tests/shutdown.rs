@@ -79,7 +79,7 @@ async fn a_turn_in_progress_when_the_session_ends_is_no_fault_of_the_instance() 
         let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a"), Op::Activity("b")]).await;
         f.start("i").await;
         let job = f.running.remove(0);
-        f.runtime.complete_activity(job.token, None);
+        f.runtime.complete_activity(f.lane, job.token, None);
         let token = f.next_turn();
         f.memory.hold(Call::Release);
         f.runtime.begin_shutdown().expect("it is started");

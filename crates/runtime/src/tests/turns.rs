@@ -169,7 +169,7 @@ async fn an_instance_terminated_in_the_middle_of_its_turn_stores_nothing() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a"), Op::Activity("b")]).await;
     f.start("i").await;
     let job = f.running.remove(0);
-    f.runtime.complete_activity(job.token, None);
+    f.runtime.complete_activity(f.lane, job.token, None);
     let token = f.next_turn();
     let terminated = crate::testing::answer();
     f.store.terminate("i".into(), None, terminated.reply());

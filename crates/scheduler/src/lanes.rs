@@ -1,0 +1,497 @@
+//! The lanes of a runtime: where jobs go, and which one a lane takes next.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::deque::Shared;
+use crate::lane::{Class, Lane, LaneId, LaneStats, PASSED_OVER_MAX, Pinned, Wake};
+
+/// After so many jobs a lane looks at what waits for all before what it has taken for itself.
+const SHARED_EVERY: u64 = if cfg!(loom) { 2 } else { 61 };
+
+/// Who may run a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Any lane.
+    Any,
+    /// This one alone.
+    At(LaneId),
+}
+
+/// Lanes, each with a thread that may be parked.
+pub struct Lanes<J> {
+    lanes: Box<[Lane<J>]>,
+    /// For any lane, by class.
+    shared: [Shared<J>; 3],
+}
+
+/// All that a lane without others does, under one lock.
+fn next_alone<J>(lane: &Lane<J>) -> Option<J> {
+    let mut pinned = lane.pinned.lock();
+    let begun = |pinned: &mut Pinned<J>| pinned.pop(Class::First).or_else(|| pinned.pop(Class::Later));
+    if lane.passed_over.load(Relaxed) < PASSED_OVER_MAX
+        && let Some(job) = begun(&mut pinned)
+    {
+        lane.passed_over.fetch_add(u64::from(pinned.has(Class::New)), Relaxed);
+        return Some(job);
+    }
+    lane.passed_over.store(0, Relaxed);
+    pinned.pop(Class::New).or_else(|| begun(&mut pinned))
+}
+
+impl<J> Lanes<J> {
+    /// So many lanes, at least one.
+    #[must_use]
+    pub fn new(count: usize) -> Self {
+        Self {
+            lanes: (0..count.max(1)).map(|_| Lane::default()).collect(),
+            shared: std::array::from_fn(|_| Shared::default()),
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.lanes.len()
+    }
+
+    fn lane(&self, id: LaneId) -> &Lane<J> {
+        &self.lanes[id.0]
+    }
+
+    /// Say how a lane's thread is woken. Until then what is pushed to it waits. A thread before this one may have left without draining it.
+    pub fn attach(&self, id: LaneId, wake: Wake) {
+        let lane = self.lane(id);
+        lane.attach(Some(wake));
+        lane.park();
+        if self.has_work_for(id) && lane.unpark() {
+            lane.wake();
+        }
+    }
+
+    /// A lane's thread is gone: what was taken for it is for any lane again, and what only it may run is the caller's.
+    #[must_use]
+    pub fn detach(&self, id: LaneId) -> Vec<J> {
+        let lane = self.lane(id);
+        lane.attach(None);
+        for (class, own) in [Class::First, Class::Later].into_iter().zip(&*lane.own.lock()) {
+            while let Some(job) = own.pop() {
+                self.push(Place::Any, class, job);
+            }
+        }
+        // What somebody was about to wake this lane for.
+        if self.waiting_for_any() > 0 {
+            self.wake_one(None);
+        }
+        lane.pinned.lock().drain().collect()
+    }
+
+    /// Add a job, from any thread, and wake a lane that may run it if one is parked (L3, L5).
+    pub fn push(&self, place: Place, class: Class, job: J) {
+        match self.place(place) {
+            Place::At(id) => {
+                let lane = self.lane(id);
+                lane.pinned.lock().push(class, job);
+                if lane.unpark() {
+                    lane.wake();
+                }
+            }
+            Place::Any => {
+                self.shared[class as usize].push(job);
+                self.wake_one(None);
+            }
+        }
+    }
+
+    /// Add a job from the thread of lane `from`. `true`: that lane was parked and may run it, and the caller must see to it that it is drained.
+    #[must_use]
+    pub fn push_from(&self, from: LaneId, place: Place, class: Class, job: J) -> bool {
+        let lane = self.lane(from);
+        match self.place(place) {
+            Place::At(id) if id == from => {
+                lane.pinned.lock().push(class, job);
+                lane.unpark()
+            }
+            Place::Any if class != Class::New => {
+                let is_alone = {
+                    let own = &lane.own.lock()[class as usize];
+                    own.push(job);
+                    lane.others.iter().map(|others| others.len()).sum::<usize>() == 1
+                };
+                let is_next = lane.unpark();
+                // It comes to that one at once, and others may have what is behind it.
+                if !is_next || !is_alone {
+                    self.wake_one(Some(from));
+                }
+                is_next
+            }
+            place => {
+                self.push(place, class, job);
+                false
+            }
+        }
+    }
+
+    /// With one lane there is nothing to share.
+    fn place(&self, place: Place) -> Place {
+        if self.lanes.len() == 1 {
+            Place::At(LaneId(0))
+        } else {
+            place
+        }
+    }
+
+    /// Wake a lane that is parked. The last ones first: the first is the thread that others share.
+    fn wake_one(&self, but: Option<LaneId>) {
+        for (n, lane) in self.lanes.iter().enumerate().rev() {
+            if but != Some(LaneId(n)) && lane.is_attached() && lane.unpark() {
+                return lane.wake();
+            }
+        }
+    }
+
+    /// The next job of a lane, for its thread; with none left the lane is parked, and the next push wakes it.
+    pub fn pop(&self, id: LaneId) -> Option<J> {
+        let lane = self.lane(id);
+        loop {
+            if let Some(job) = self.next(id) {
+                lane.taken.fetch_add(1, Relaxed);
+                return Some(job);
+            }
+            lane.park();
+            if !self.has_work_for(id) {
+                return None;
+            }
+            // It came in between. Whoever brought it may have woken this lane, which costs it a look at nothing.
+            lane.unpark();
+        }
+    }
+
+    fn next(&self, id: LaneId) -> Option<J> {
+        let lane = self.lane(id);
+        if self.lanes.len() == 1 {
+            return next_alone(lane);
+        }
+        if lane.passed_over.load(Relaxed) < PASSED_OVER_MAX
+            && let Some(job) = self.begun(id)
+        {
+            let has_new = lane.pinned.lock().has(Class::New) || self.shared[Class::New as usize].len() > 0;
+            lane.passed_over.fetch_add(u64::from(has_new), Relaxed);
+            return Some(job);
+        }
+        lane.passed_over.store(0, Relaxed);
+        let new = lane.pinned.lock().pop(Class::New);
+        new.or_else(|| self.shared[Class::New as usize].take_one())
+            .or_else(|| self.begun(id))
+    }
+
+    /// The next step of what is under way, or what that asked for.
+    fn begun(&self, id: LaneId) -> Option<J> {
+        let lane = self.lane(id);
+        let own = lane.own.lock();
+        let looks_around = lane.taken.load(Relaxed).is_multiple_of(SHARED_EVERY);
+        for class in [Class::First, Class::Later] {
+            let (own, shared) = (&own[class as usize], &self.shared[class as usize]);
+            let pinned = lane.pinned.lock().pop(class);
+            let job = pinned
+                .or_else(|| if looks_around { shared.take_one() } else { None })
+                .or_else(|| own.pop())
+                .or_else(|| shared.take(own));
+            if job.is_some() {
+                return job;
+            }
+        }
+        // Begin behind it, so that not all of them steal from the same one.
+        let count = self.lanes.len();
+        for n in 1..count {
+            let victim = &self.lanes[(id.0 + n) % count];
+            for (own, others) in own.iter().zip(&victim.others) {
+                if let Some(job) = others.steal(own) {
+                    lane.steals.fetch_add(1, Relaxed);
+                    return Some(job);
+                }
+            }
+        }
+        None
+    }
+
+    fn has_work_for(&self, id: LaneId) -> bool {
+        self.lane(id).pinned.lock().len() > 0
+            || self.shared.iter().any(|jobs| jobs.len() > 0)
+            || self
+                .lanes
+                .iter()
+                .any(|lane| lane.others.iter().any(|jobs| jobs.len() > 0))
+    }
+
+    /// Whether a lane is parked: its thread owes it nothing.
+    #[must_use]
+    pub fn is_parked(&self, id: LaneId) -> bool {
+        self.lane(id).is_parked()
+    }
+
+    /// How many jobs wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let lanes = self.lanes.iter().map(|lane| {
+            let own: usize = lane.others.iter().map(|jobs| jobs.len()).sum();
+            lane.pinned.lock().len() + own
+        });
+        lanes.sum::<usize>() + self.waiting_for_any()
+    }
+
+    /// Whether none waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Jobs that wait for any lane and that none has taken for itself.
+    #[must_use]
+    pub fn waiting_for_any(&self) -> usize {
+        self.shared.iter().map(Shared::len).sum()
+    }
+
+    /// What each lane has done and holds.
+    #[must_use]
+    pub fn stats(&self) -> Vec<LaneStats> {
+        self.lanes.iter().map(Lane::stats).collect()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    use super::*;
+
+    const MAIN: LaneId = LaneId(0);
+    const ONE: LaneId = LaneId(1);
+
+    /// Lanes, and how often each was woken.
+    fn counted(count: usize) -> (Lanes<u32>, Vec<Arc<AtomicUsize>>) {
+        let lanes = Lanes::new(count);
+        let wakes: Vec<_> = (0..count).map(|_| Arc::new(AtomicUsize::new(0))).collect();
+        for (n, wakes) in wakes.iter().enumerate() {
+            let wakes = Arc::clone(wakes);
+            lanes.attach(
+                LaneId(n),
+                Box::new(move || {
+                    wakes.fetch_add(1, SeqCst);
+                }),
+            );
+        }
+        (lanes, wakes)
+    }
+
+    fn all(lanes: &Lanes<u32>, id: LaneId) -> Vec<u32> {
+        std::iter::from_fn(|| lanes.pop(id)).collect()
+    }
+
+    #[test]
+    fn a_lane_is_woken_once_for_a_batch() {
+        let (lanes, wakes) = counted(1);
+        lanes.push(Place::Any, Class::First, 1);
+        lanes.push(Place::At(MAIN), Class::First, 2);
+        assert_eq!(wakes[0].load(SeqCst), 1);
+        assert_eq!(all(&lanes, MAIN), [1, 2]);
+        lanes.push(Place::Any, Class::First, 3);
+        assert_eq!(wakes[0].load(SeqCst), 2);
+    }
+
+    #[test]
+    fn new_work_waits_for_what_is_under_way_but_not_for_ever() {
+        for count in [1, 2] {
+            let (lanes, _) = counted(count);
+            lanes.push(Place::Any, Class::New, 0);
+            lanes.push(Place::Any, Class::Later, 2);
+            lanes.push(Place::Any, Class::First, 1);
+            assert_eq!(all(&lanes, MAIN), [1, 2, 0], "{count}");
+            lanes.push(Place::Any, Class::New, 0);
+            let others = u32::try_from(PASSED_OVER_MAX).expect("a small number") + 1;
+            (1..=others).for_each(|n| lanes.push(Place::Any, Class::First, n));
+            let order = all(&lanes, MAIN);
+            assert_eq!(
+                order.iter().position(|n| *n == 0),
+                Some(PASSED_OVER_MAX as usize),
+                "{count}"
+            );
+            assert_eq!(order.len(), PASSED_OVER_MAX as usize + 2);
+        }
+    }
+
+    #[test]
+    fn its_own_thread_is_told_instead_of_woken() {
+        for count in [1, 2] {
+            let (lanes, wakes) = counted(count);
+            assert!(lanes.push_from(MAIN, Place::Any, Class::First, 1));
+            assert!(!lanes.push_from(MAIN, Place::At(MAIN), Class::First, 2));
+            assert_eq!(wakes[0].load(SeqCst), 0);
+            let mut jobs = all(&lanes, MAIN);
+            jobs.sort_unstable();
+            assert_eq!(jobs, [1, 2]);
+        }
+    }
+
+    #[test]
+    fn what_was_pushed_before_a_thread_is_attached_wakes_it() {
+        let lanes = Lanes::new(2);
+        lanes.push(Place::At(ONE), Class::First, 1);
+        lanes.push(Place::Any, Class::First, 2);
+        let wakes = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&wakes);
+        lanes.attach(
+            ONE,
+            Box::new(move || {
+                counter.fetch_add(1, SeqCst);
+            }),
+        );
+        assert_eq!(wakes.load(SeqCst), 1);
+        assert_eq!(all(&lanes, ONE), [1, 2]);
+    }
+
+    #[test]
+    fn only_its_lane_runs_what_is_pinned() {
+        let (lanes, wakes) = counted(3);
+        lanes.push(Place::At(ONE), Class::First, 1);
+        assert_eq!(wakes.iter().map(|n| n.load(SeqCst)).collect::<Vec<_>>(), [0, 1, 0]);
+        assert_eq!(
+            (lanes.pop(MAIN), lanes.pop(LaneId(2)), lanes.pop(ONE)),
+            (None, None, Some(1))
+        );
+    }
+
+    /// One that is busy must not keep what waits behind it from one that has nothing to do.
+    #[test]
+    fn an_idle_lane_is_woken_for_what_a_busy_one_has_taken_and_steals_half_of_it() {
+        let (lanes, wakes) = counted(2);
+        assert!(lanes.push_from(MAIN, Place::Any, Class::Later, 0));
+        assert_eq!(wakes[1].load(SeqCst), 0, "it comes to that one at once");
+        assert_eq!(lanes.pop(MAIN), Some(0));
+        for n in 1..=4 {
+            assert!(!lanes.push_from(MAIN, Place::Any, Class::Later, n));
+        }
+        assert_eq!(wakes[1].load(SeqCst), 1);
+        // The oldest two, of which one is run and the other one waits.
+        let stolen = lanes.pop(ONE);
+        assert!(matches!(stolen, Some(1 | 2)), "{stolen:?}");
+        assert_eq!((lanes.stats()[1].taken, lanes.stats()[1].steals), (1, 1));
+        assert_eq!(
+            lanes.pop(MAIN),
+            Some(4),
+            "the last one first: what it needs is still at hand"
+        );
+        let mut rest = all(&lanes, ONE);
+        rest.extend(stolen);
+        rest.sort_unstable();
+        assert_eq!(rest, [1, 2, 3], "it stole what was left, too");
+    }
+
+    #[test]
+    fn a_lane_takes_some_along_and_leaves_the_others() {
+        let (lanes, _) = counted(2);
+        (0..40).for_each(|n| lanes.push(Place::Any, Class::First, n));
+        // One by itself: at first it looks at what waits for all.
+        assert_eq!((lanes.pop(ONE), lanes.pop(ONE)), (Some(0), Some(1)));
+        assert_eq!((lanes.stats()[1].taken, lanes.waiting_for_any()), (16, 22));
+        assert_eq!(lanes.pop(MAIN), Some(18));
+    }
+
+    /// A lane that makes work for itself again and again came to nothing else.
+    #[test]
+    fn what_a_lane_makes_for_itself_keeps_it_from_nothing_else() {
+        let (lanes, _) = counted(2);
+        lanes.push(Place::Any, Class::Later, 1);
+        lanes.push(Place::At(MAIN), Class::Later, 2);
+        let _ = lanes.push_from(MAIN, Place::Any, Class::Later, 0);
+        let mut seen = Vec::new();
+        for _ in 0..2 * SHARED_EVERY {
+            match lanes.pop(MAIN) {
+                Some(0) => assert!(!lanes.push_from(MAIN, Place::Any, Class::Later, 0)),
+                other => seen.extend(other),
+            }
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, [1, 2]);
+    }
+
+    #[test]
+    fn a_lane_whose_thread_is_gone_leaves_its_jobs_to_others() {
+        let (lanes, wakes) = counted(2);
+        for n in 1..=3 {
+            let _ = lanes.push_from(ONE, Place::Any, Class::Later, n);
+        }
+        lanes.push(Place::At(ONE), Class::First, 9);
+        assert_eq!(lanes.pop(MAIN).is_some(), true);
+        while lanes.pop(MAIN).is_some_and(|n| n == 0) {}
+        assert_eq!(lanes.detach(ONE), [9]);
+        let before = wakes[1].load(SeqCst);
+        let mut rest = all(&lanes, MAIN);
+        rest.sort_unstable();
+        assert!(lanes.is_empty());
+        lanes.push(Place::Any, Class::First, 4);
+        assert_eq!(wakes[1].load(SeqCst), before, "nobody is there");
+        assert_eq!(all(&lanes, MAIN), [4]);
+    }
+
+    /// A million jobs of every kind over four lanes, of which one comes and goes: each is run exactly once.
+    #[test]
+    fn a_million_jobs_are_run_once_each() {
+        const JOBS: u32 = 1_000_000;
+        const LANES: usize = 4;
+        let lanes: Arc<Lanes<u32>> = Arc::new(Lanes::new(LANES));
+        let runs: Arc<Vec<AtomicUsize>> = Arc::new((0..JOBS).map(|_| AtomicUsize::new(0)).collect());
+        let left = Arc::new(AtomicUsize::new(JOBS as usize));
+        std::thread::scope(|scope| {
+            for n in 0..LANES {
+                let (lanes, runs, left) = (Arc::clone(&lanes), Arc::clone(&runs), Arc::clone(&left));
+                scope.spawn(move || {
+                    let me = std::thread::current();
+                    lanes.attach(LaneId(n), Box::new(move || me.unpark()));
+                    let mut taken = 0_u32;
+                    while left.load(SeqCst) > 0 {
+                        let Some(job) = lanes.pop(LaneId(n)) else {
+                            // Nothing but a wake ends this, and the last job wakes all.
+                            std::thread::park();
+                            continue;
+                        };
+                        if job == u32::MAX {
+                            return;
+                        }
+                        taken += 1;
+                        // Some of them ask for others, which were not pushed by anybody else.
+                        if job % 4 == 1 {
+                            let _ = lanes.push_from(LaneId(n), Place::Any, Class::Later, job + 1);
+                        }
+                        runs[job as usize].fetch_add(1, SeqCst);
+                        if left.fetch_sub(1, SeqCst) == 1 {
+                            (0..LANES).for_each(|other| lanes.push(Place::At(LaneId(other)), Class::Later, u32::MAX));
+                            return;
+                        }
+                        if n == LANES - 1 && taken.is_multiple_of(10_000) {
+                            for job in lanes.detach(LaneId(n)) {
+                                lanes.push(Place::Any, Class::First, job);
+                            }
+                            let me = std::thread::current();
+                            lanes.attach(LaneId(n), Box::new(move || me.unpark()));
+                        }
+                    }
+                });
+            }
+            for producer in 0..2 {
+                let lanes = Arc::clone(&lanes);
+                scope.spawn(move || {
+                    for job in (producer..JOBS).step_by(2).filter(|job| job % 4 != 2) {
+                        let place = match job % 8 {
+                            0 => Place::At(LaneId(job as usize / 8 % (LANES - 1))),
+                            _ => Place::Any,
+                        };
+                        let class = [Class::First, Class::Later, Class::New][job as usize % 3];
+                        lanes.push(place, class, job);
+                    }
+                });
+            }
+        });
+        assert_eq!(runs.iter().filter(|runs| runs.load(SeqCst) != 1).count(), 0);
+    }
+}
