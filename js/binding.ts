@@ -21,6 +21,8 @@ export interface NativeReply {
 
 /** An opened provider. Each request is answered by one reply, unless it is abandoned. */
 export interface NativeStore {
+  /** Its number, by which other threads of this process find it. */
+  number(): number;
   /** Called once, by {@link attachReplies}. */
   attach(wake: () => void, numbers: Float64Array): void;
   nextReply(): string | null;
@@ -58,6 +60,7 @@ interface NativeStoreClass {
   openSqlite(path: string, durability: string): Promise<NativeStore>;
   sqliteInMemory(): Promise<NativeStore>;
   connectPostgres(url: string, options: string): Promise<NativeStore>;
+  join(number: number): NativeStore;
 }
 
 /** How a Postgres store is reached, complete and checked. */
@@ -129,14 +132,28 @@ export interface NativeMapSizes {
   readonly activities: number;
 }
 
-/** A runtime. `instance` and `activity` are tokens of jobs. */
+/** A runtime, for the thread that made it. */
 export interface NativeRuntime {
   /** `fingerprint` is of an orchestration's code; of an activity it is empty, and so is `version`. */
   register(kind: string, name: string, version: string, fingerprint: string): void;
+  /** Its number, by which other threads of this process find it. */
+  number(): number;
+  /** Every thread has what is registered so. */
+  share(kind: string, name: string, version: string): void;
+  /** The thread of a lane is gone. */
+  lose(lane: number): void;
   start(request: number, wake: () => void): void;
   shutdown(request: number, timeoutMs: number): void;
   /** Whether there are to be {@link ENDED} jobs. */
   reportEnds(wanted: boolean): void;
+  metrics(): string;
+  mapSizes(): NativeMapSizes;
+}
+
+/** A lane of a runtime, for its thread. `instance` and `activity` are tokens of jobs. */
+export interface NativeLane {
+  /** Take jobs from now on, on a lane besides the first. `warns`: a warning may be written to stderr. */
+  attach(wake: () => void, warns: boolean): void;
   /** `null`: nothing to do; the lane is parked and `wake` will be called. */
   nextJob(): NativeJob | null;
   /** The event loop gets its turn before the next job is taken. */
@@ -178,19 +195,18 @@ export interface NativeRuntime {
   completeActivity(activity: number, output: string | null): boolean;
   /** As `completeActivity`. `retryAfterMs` is -1 for none. */
   failActivity(activity: number, error: string, errorName: string, nonRetryable: boolean, retryAfterMs: number): boolean;
-  metrics(): string;
-  mapSizes(): NativeMapSizes;
 }
 
-/** A runtime as the addon has it: what it answers is the texts in one string, and the numbers in the array it was given. */
-interface RawRuntime extends Omit<NativeRuntime, 'nextJob' | 'next'> {
+/** A lane as the addon has it: what it answers is the texts in one string, and the numbers in the array it was given. */
+interface RawLane extends Omit<NativeLane, 'nextJob' | 'next'> {
   nextJob(): string | null;
   next(instance: number, mailboxes: string[] | null, timers: number[] | null): string | null;
 }
 
 interface NativeModule {
   readonly Store: NativeStoreClass;
-  readonly NativeRuntime: new (store: NativeStore, options: string, numbers: Float64Array) => RawRuntime;
+  readonly NativeRuntime: new (store: NativeStore, options: string) => NativeRuntime;
+  readonly NativeLane: new (runtime: number, lane: number, numbers: Float64Array) => RawLane;
 }
 
 const addon = native as unknown as NativeModule;
@@ -224,6 +240,7 @@ export async function connectPostgres(url: string, options: NativePostgresOption
 
 /** Options of a runtime, as the addon takes them. */
 export interface NativeRuntimeOptions {
+  readonly threads: number;
   readonly activityConcurrency: number;
   readonly queues: readonly string[];
   readonly cachedInstancesMax: number;
@@ -238,7 +255,25 @@ export interface NativeRuntimeOptions {
 
 export function createRuntime(store: NativeStore, options: NativeRuntimeOptions): NativeRuntime {
   try {
-    return new DecodingRuntime(store, options);
+    return new addon.NativeRuntime(store, JSON.stringify(options));
+  } catch (error) {
+    throw nativeError(error);
+  }
+}
+
+/** A lane of a runtime of this process, by their numbers: 0 is that of the thread that made the runtime. */
+export function laneOf(runtime: number, lane: number): NativeLane {
+  try {
+    return new DecodingLane(runtime, lane);
+  } catch (error) {
+    throw nativeError(error);
+  }
+}
+
+/** A store that another thread of this process has opened, by its number. */
+export function joinStore(number: number): NativeStore {
+  try {
+    return addon.Store.join(number);
   } catch (error) {
     throw nativeError(error);
   }
@@ -269,12 +304,12 @@ export function attachReplies(store: NativeStore, wake: () => void): () => Nativ
 }
 
 /** Makes objects of what the addon answers. */
-class DecodingRuntime extends addon.NativeRuntime implements NativeRuntime {
+class DecodingLane extends addon.NativeLane implements NativeLane {
   private readonly numbers: Float64Array;
 
-  constructor(store: NativeStore, options: NativeRuntimeOptions) {
+  constructor(runtime: number, lane: number) {
     const numbers = new Float64Array(NUMBERS);
-    super(store, JSON.stringify(options), numbers);
+    super(runtime, lane, numbers);
     this.numbers = numbers;
   }
 
@@ -355,21 +390,21 @@ class DecodingRuntime extends addon.NativeRuntime implements NativeRuntime {
   }
 }
 
-/** The engine of one instance: the runtime's calls with its token filled in, and texts as they were before the store's codec. */
+/** The engine of one instance: the lane's calls with its token filled in, and texts as they were before the store's codec. */
 export class NativeEngine implements EnginePort {
-  private readonly runtime: NativeRuntime;
+  private readonly lane: NativeLane;
   private readonly token: number;
   private readonly texts: StoredTexts;
 
-  constructor(runtime: NativeRuntime, token: number, texts: StoredTexts) {
-    this.runtime = runtime;
+  constructor(lane: NativeLane, token: number, texts: StoredTexts) {
+    this.lane = lane;
     this.token = token;
     this.texts = texts;
   }
 
   describe(): InstanceDescription {
     try {
-      const description = this.runtime.describe(this.token);
+      const description = this.lane.describe(this.token);
       const input = this.texts.read(description.input, 'input');
       const customStatus = this.texts.read(description.customStatus, 'status');
       const isPlain = input === description.input && customStatus === description.customStatus;
@@ -382,7 +417,7 @@ export class NativeEngine implements EnginePort {
   scheduleActivity(name: string, input: string | null, options: string | null): number {
     try {
       const stored = this.texts.rewrite(input, this, 'input');
-      return this.runtime.scheduleActivity(this.token, name, stored, options);
+      return this.lane.scheduleActivity(this.token, name, stored, options);
     } catch (error) {
       throw nativeError(error);
     }
@@ -390,7 +425,7 @@ export class NativeEngine implements EnginePort {
 
   createTimer(delayMs: number): number {
     try {
-      return this.runtime.createTimer(this.token, delayMs);
+      return this.lane.createTimer(this.token, delayMs);
     } catch (error) {
       throw nativeError(error);
     }
@@ -398,7 +433,7 @@ export class NativeEngine implements EnginePort {
 
   createTimerAt(atMs: number): number {
     try {
-      return this.runtime.createTimerAt(this.token, atMs);
+      return this.lane.createTimerAt(this.token, atMs);
     } catch (error) {
       throw nativeError(error);
     }
@@ -415,7 +450,7 @@ export class NativeEngine implements EnginePort {
   ): number {
     try {
       const stored = this.texts.rewrite(input, this, 'input');
-      return this.runtime.startInstance(this.token, isChild, name, id, version, stored, tags, priority);
+      return this.lane.startInstance(this.token, isChild, name, id, version, stored, tags, priority);
     } catch (error) {
       throw nativeError(error);
     }
@@ -423,7 +458,7 @@ export class NativeEngine implements EnginePort {
 
   sendMessage(receiver: string, mailbox: string, payload: string | null): number {
     try {
-      return this.runtime.sendMessage(this.token, receiver, mailbox, this.texts.rewrite(payload, this, 'data'));
+      return this.lane.sendMessage(this.token, receiver, mailbox, this.texts.rewrite(payload, this, 'data'));
     } catch (error) {
       throw nativeError(error);
     }
@@ -431,7 +466,7 @@ export class NativeEngine implements EnginePort {
 
   cancelOperation(operation: number): void {
     try {
-      this.runtime.cancelOperation(this.token, operation);
+      this.lane.cancelOperation(this.token, operation);
     } catch (error) {
       throw nativeError(error);
     }
@@ -439,7 +474,7 @@ export class NativeEngine implements EnginePort {
 
   next(mailboxes: string[] | null, timers: number[] | null): Delivery | null {
     try {
-      const delivery = this.runtime.next(this.token, mailboxes, timers);
+      const delivery = this.lane.next(this.token, mailboxes, timers);
       if (delivery === null) return null;
       const value = this.texts.read(delivery.value, 'value');
       return value === delivery.value ? delivery : { ...delivery, value };
@@ -451,7 +486,7 @@ export class NativeEngine implements EnginePort {
   finish(kind: EndKind, payload: string | null): void {
     try {
       const stored = this.texts.rewrite(payload, this, kind === COMPLETED ? 'output' : 'error');
-      this.runtime.finish(this.token, kind, stored);
+      this.lane.finish(this.token, kind, stored);
     } catch (error) {
       throw nativeError(error);
     }
@@ -459,7 +494,7 @@ export class NativeEngine implements EnginePort {
 
   continueAsNew(input: string | null, version: string | null): void {
     try {
-      this.runtime.continueAsNew(this.token, this.texts.rewrite(input, this, 'input'), version);
+      this.lane.continueAsNew(this.token, this.texts.rewrite(input, this, 'input'), version);
     } catch (error) {
       throw nativeError(error);
     }
@@ -467,7 +502,7 @@ export class NativeEngine implements EnginePort {
 
   suspend(source: string, report: string | null): void {
     try {
-      this.runtime.suspend(this.token, source, report);
+      this.lane.suspend(this.token, source, report);
     } catch (error) {
       throw nativeError(error);
     }
@@ -475,7 +510,7 @@ export class NativeEngine implements EnginePort {
 
   isReplaying(): boolean {
     try {
-      return this.runtime.isReplaying(this.token);
+      return this.lane.isReplaying(this.token);
     } catch (error) {
       throw nativeError(error);
     }
@@ -483,7 +518,7 @@ export class NativeEngine implements EnginePort {
 
   historyLength(): number {
     try {
-      return this.runtime.historyLength(this.token);
+      return this.lane.historyLength(this.token);
     } catch (error) {
       throw nativeError(error);
     }
@@ -491,7 +526,7 @@ export class NativeEngine implements EnginePort {
 
   trace(level: TraceLevel, message: string, fields: string | null): void {
     try {
-      this.runtime.trace(this.token, level, message, fields);
+      this.lane.trace(this.token, level, message, fields);
     } catch (error) {
       throw nativeError(error);
     }
@@ -499,7 +534,7 @@ export class NativeEngine implements EnginePort {
 
   setCustomStatus(text: string | null): void {
     try {
-      this.runtime.setCustomStatus(this.token, this.texts.write(text, 'status'));
+      this.lane.setCustomStatus(this.token, this.texts.write(text, 'status'));
     } catch (error) {
       throw nativeError(error);
     }
@@ -507,7 +542,7 @@ export class NativeEngine implements EnginePort {
 
   random(): number {
     try {
-      return this.runtime.random(this.token);
+      return this.lane.random(this.token);
     } catch (error) {
       throw nativeError(error);
     }
@@ -515,7 +550,7 @@ export class NativeEngine implements EnginePort {
 
   randomUuid(): string {
     try {
-      return this.runtime.randomUuid(this.token);
+      return this.lane.randomUuid(this.token);
     } catch (error) {
       throw nativeError(error);
     }
@@ -523,7 +558,7 @@ export class NativeEngine implements EnginePort {
 
   isCancelling(): boolean {
     try {
-      return this.runtime.isCancelling(this.token);
+      return this.lane.isCancelling(this.token);
     } catch (error) {
       throw nativeError(error);
     }
@@ -531,15 +566,15 @@ export class NativeEngine implements EnginePort {
 
   patched(id: string): boolean {
     try {
-      return this.runtime.patched(this.token, id);
+      return this.lane.patched(this.token, id);
     } catch (error) {
       throw nativeError(error);
     }
   }
 
-  /** See {@link NativeRuntime.recordedPayload}. */
+  /** See {@link NativeLane.recordedPayload}. */
   recordedPayload(): string | null {
-    return this.runtime.recordedPayload(this.token);
+    return this.lane.recordedPayload(this.token);
   }
 }
 

@@ -12,7 +12,7 @@
 import type { ActivityFunction } from './activity.ts';
 import { ActivityContext, type ActivityHost, type ActivityJob } from './activity-context.ts';
 import { type ActivitySink, failActivity, runActivity } from './attempt.ts';
-import { ABORT, ACTIVITY, DROP, ENDED, type EndState, LOG, type NativeJob, NativeEngine, type NativeRuntime, nativeError, TURN } from './binding.ts';
+import { ABORT, ACTIVITY, DROP, ENDED, type EndState, LOG, type NativeJob, NativeEngine, type NativeLane, nativeError, TURN } from './binding.ts';
 import type { TraceLevel } from './engine.ts';
 import { NotRegisteredError, RuntimeStateError } from './errors.ts';
 import { Instance, type InstanceDescription, reportOf, type TurnEnd } from './instance.ts';
@@ -54,7 +54,7 @@ const now = performance.now.bind(performance);
 export class Lane implements ActivitySink {
   readonly texts: StoredTexts;
   readonly limits: Required<RuntimeLimits>;
-  private readonly native: NativeRuntime;
+  private readonly native: NativeLane;
   private readonly host: LaneHost;
   private readonly instances = new Map<number, Instance>();
   /** Attempts that have not settled and were not told to stop. */
@@ -66,7 +66,7 @@ export class Lane implements ActivitySink {
   private isClosed = false;
   private sliceStart = 0;
 
-  constructor(native: NativeRuntime, host: LaneHost) {
+  constructor(native: NativeLane, host: LaneHost) {
     this.native = native;
     this.host = host;
     this.texts = host.texts;

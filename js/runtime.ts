@@ -1,16 +1,20 @@
 // The runtime: registers code, runs it on a lane of this thread, and stops in good order.
 
+import { performance } from 'node:perf_hooks';
+
 import { type ActivityDefinition, type ActivityFunction, defineActivity } from './activity.ts';
 import type { ActivityOptions } from './activity-options.ts';
-import { createRuntime, type NativeMapSizes, type NativeRuntime, nativeError } from './binding.ts';
+import { createRuntime, laneOf, type NativeMapSizes, type NativeRuntime, nativeError } from './binding.ts';
 import { Client } from './client.ts';
-import { acquireGuard, releaseGuard, withoutGuard } from './determinism.ts';
+import { acquireGuard, releaseGuard } from './determinism.ts';
 import { type Duration, parseDuration } from './duration.ts';
 import type { TraceLevel } from './engine.ts';
 import { PerdureError, RuntimeStateError } from './errors.ts';
-import { type InstanceEvent, Lane, type LaneHost } from './lane.ts';
+import { Host } from './host.ts';
+import { type InstanceEvent, Lane } from './lane.ts';
 import { checkRuntimeLimits, DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from './limits.ts';
-import { checkLogger, consoleLogger, isLogged, LOG_LEVELS, type Logger, type LogLevel } from './logger.ts';
+import { checkLogger, consoleLogger, LOG_LEVELS, type Logger, type LogLevel } from './logger.ts';
+import { checkModules, loadModules, specifiersOf } from './modules.ts';
 import { bool, checkOptions, duration, finite, listOfNames, named, oneOf, type OptionTable, whole } from './options.ts';
 import {
   defineOrchestration,
@@ -23,10 +27,28 @@ import { Registry } from './registry.ts';
 import { acquireRejections, releaseRejections } from './rejections.ts';
 import type { SchemaOutput, StandardSchema } from './schema.ts';
 import type { StoredTexts } from './stored-text.ts';
+import { type Listener, Threads } from './threads.ts';
 import type { TraceFields } from './trace.ts';
 
 /** Options of a {@link Runtime}. */
 export interface RuntimeOptions {
+  /**
+   * Worker threads that run orchestrations and activities besides this one, from `modules`. What is registered with the runtime itself runs on this
+   * thread alone. Default 0.
+   */
+  threads?: number;
+  /**
+   * Modules that every thread loads when the runtime is started, this one too, and registers what they define: what they export of
+   * {@link defineActivity} and {@link defineOrchestration}, and what their default function registers, which is called with an object that has
+   * `register`, `registerActivity` and `registerOrchestration`. Where the provider has a codec, one of them exports it as `codec`.
+   * Each is a URL (`new URL('./work.js', import.meta.url)`), an absolute path, or the name of a package.
+   *
+   * @example
+   * ```ts
+   * const runtime = new Runtime(provider, { threads: 3, modules: [new URL('./work.js', import.meta.url)] });
+   * ```
+   */
+  modules?: readonly (string | URL)[];
   /** Activity attempts that run at the same time, at most. Default 100. */
   activityConcurrency?: number;
   /**
@@ -82,7 +104,12 @@ export interface RuntimeOptions {
   limits?: RuntimeLimits;
 }
 
+/** Most worker threads of a runtime. */
+const THREADS_MAX = 256;
+
 const OPTIONS: OptionTable = {
+  threads: whole(0, THREADS_MAX),
+  modules: checkModules,
   activityConcurrency: whole(1, 1_000_000),
   queues: listOfNames,
   turnSliceMs: finite(0.1, 60_000),
@@ -135,9 +162,13 @@ export class Runtime {
   readonly #port: StorePort;
   readonly #options: RuntimeOptions;
   readonly #registry = new Registry();
-  readonly #host: Host;
+  readonly #host: MainHost;
   #native: NativeRuntime;
   #lane: Lane | null = null;
+  #threads: Threads | null = null;
+  /** What every thread has; `null` before the modules are loaded. */
+  #shared: readonly (ActivityDefinition | OrchestrationDefinition)[] | null = null;
+  #idle = performance.eventLoopUtilization();
   #state: State = 'stopped';
   #starting: Promise<void> | null = null;
   #stopping: Promise<void> | null = null;
@@ -148,9 +179,12 @@ export class Runtime {
   constructor(provider: Provider, options?: RuntimeOptions) {
     this.#port = Provider.portOf(provider, 'new Runtime');
     checkOptions(options, OPTIONS, 'new Runtime');
+    if ((options?.threads ?? 0) > 0 && (options?.modules ?? []).length === 0) {
+      throw new TypeError('new Runtime: threads need modules, from which they have what they run');
+    }
     this.#options = { ...options };
     this.#port.limits = limitsOver(options?.limits, this.#port.limits);
-    this.#host = new Host(this.#registry, clientOf(provider, options?.limits), this.#port.texts, this.#options);
+    this.#host = new MainHost(this.#registry, clientOf(provider, options?.limits), this.#port.texts, this.#options);
     this.#native = this.#createNative();
   }
 
@@ -220,7 +254,7 @@ export class Runtime {
   /**
    * Begin to work; resolves when this worker is entered in the store. The process stays alive until `shutdown`.
    *
-   * @throws RuntimeStateError when it is started already, or the provider is closed
+   * @throws RuntimeStateError when it is started already, the provider is closed, or a module cannot be loaded
    * @throws ProviderError when the store refuses
    */
   start(): Promise<void> {
@@ -257,7 +291,12 @@ export class Runtime {
   /** Counters and gauges since the last start. */
   metrics(): RuntimeMetrics {
     try {
-      return JSON.parse(this.#native.metrics()) as RuntimeMetrics;
+      const metrics = JSON.parse(this.#native.metrics()) as { lanes: Record<string, number>[] };
+      const busy = this.#threads?.busyShares();
+      for (const [lane, of] of metrics.lanes.entries()) {
+        of['busyShare'] = lane === 0 ? performance.eventLoopUtilization(this.#idle).utilization : (busy?.get(lane) ?? 0);
+      }
+      return metrics;
     } catch (error) {
       throw nativeError(error);
     }
@@ -295,9 +334,10 @@ export class Runtime {
       throw error;
     }
     const native = this.#native;
-    const lane = new Lane(native, this.#host);
+    const lane = new Lane(laneOf(native.number(), 0), this.#host);
     this.#lane = lane;
     try {
+      await this.#loadModules();
       if (this.#host.isGuarded) {
         acquireGuard();
         this.#holdsGuard = true;
@@ -312,6 +352,44 @@ export class Runtime {
     }
     this.#state = 'started';
     lane.open();
+    await this.#startThreads(native);
+  }
+
+  /** Once: the second start finds all registered. */
+  async #loadModules(): Promise<void> {
+    if (this.#shared !== null) return;
+    const { definitions } = await loadModules(specifiersOf(this.#options.modules ?? []));
+    this.register(...definitions);
+    this.#shared = definitions;
+    this.#share(this.#native);
+  }
+
+  #share(native: NativeRuntime): void {
+    for (const definition of this.#shared ?? []) {
+      native.share(definition.kind, definition.name, definition.kind === 'orchestration' ? definition.version : '');
+    }
+  }
+
+  async #startThreads(native: NativeRuntime): Promise<void> {
+    this.#idle = performance.eventLoopUtilization();
+    const { threads = 0, modules = [], limits, turnSliceMs, sourceStacks, determinism, logLevel } = this.#options;
+    if (threads === 0) return;
+    const data = {
+      runtime: native.number(),
+      store: this.#port.store.number(),
+      workerId: this.#host.workerId,
+      modules: specifiersOf(modules),
+      hasCodec: this.#port.texts.hasCodec,
+      options: { limits, turnSliceMs, sourceStacks, determinism, logLevel },
+    };
+    this.#threads = new Threads(native, data, this.#host);
+    try {
+      await this.#threads.start(threads);
+    } catch (error) {
+      this.#starting = null;
+      await this.shutdown(0);
+      throw error;
+    }
   }
 
   async #shutdown(timeoutMs: number): Promise<void> {
@@ -324,6 +402,8 @@ export class Runtime {
       await this.#port.request((_store, request) => native.shutdown(request, timeoutMs));
     } finally {
       this.#lane?.close();
+      await this.#threads?.stop();
+      this.#threads = null;
       // What activities reject because they were told to stop shows before the event loop has come round.
       await new Promise((resolve) => setImmediate(resolve));
       this.#stopped();
@@ -348,8 +428,9 @@ export class Runtime {
   }
 
   #createNative(): NativeRuntime {
-    const { queues = ['default'], activityConcurrency = 100, cachedInstancesMax = 10_000, lease = '15s', turnDeadline = '5s', workerName = 'perdure', logLevel = 'info' } = this.#options;
+    const { threads = 0, queues = ['default'], activityConcurrency = 100, cachedInstancesMax = 10_000, lease = '15s', turnDeadline = '5s', workerName = 'perdure', logLevel = 'info' } = this.#options;
     const native = createRuntime(this.#port.store, {
+      threads,
       activityConcurrency,
       queues,
       cachedInstancesMax,
@@ -362,6 +443,7 @@ export class Runtime {
       mailboxMessages: this.#host.limits.mailboxMessages,
     });
     for (const { kind, name, version, fingerprint } of this.#registry.entries()) native.register(kind, name, version, fingerprint);
+    this.#share(native);
     native.reportEnds(this.#host.hears('instance'));
     return native;
   }
@@ -375,19 +457,9 @@ export class Runtime {
   }
 }
 
-/** The runtime as its lane sees it. */
-class Host implements LaneHost {
-  readonly client: Client;
-  readonly texts: StoredTexts;
-  readonly limits: Required<RuntimeLimits>;
-  readonly sourceStacks: boolean;
-  readonly turnSliceMs: number;
-  /** Whether orchestrations run under the determinism guard. */
-  readonly isGuarded: boolean;
-  workerId = '';
-  private readonly registry: Registry;
+/** The runtime as the lane of its own thread sees it. */
+class MainHost extends Host implements Listener {
   private readonly logger: Logger;
-  private readonly logLevel: LogLevel;
   private readonly listeners: { [E in keyof RuntimeEvents]: Set<RuntimeEvents[E]> } = {
     error: new Set(),
     warning: new Set(),
@@ -395,15 +467,8 @@ class Host implements LaneHost {
   };
 
   constructor(registry: Registry, client: Client, texts: StoredTexts, options: RuntimeOptions) {
-    this.registry = registry;
-    this.client = client;
-    this.texts = texts;
-    this.limits = limitsOver(options.limits, DEFAULT_LIMITS);
-    this.turnSliceMs = options.turnSliceMs ?? 5;
-    this.sourceStacks = options.sourceStacks ?? process.env['NODE_ENV'] !== 'production';
-    this.isGuarded = options.determinism !== 'off';
+    super(registry, client, texts, options);
     this.logger = options.logger ?? consoleLogger;
-    this.logLevel = options.logLevel ?? 'info';
   }
 
   on<E extends keyof RuntimeEvents>(event: E, listener: RuntimeEvents[E]): () => void {
@@ -420,25 +485,7 @@ class Host implements LaneHost {
     return this.listeners[event].size > 0;
   }
 
-  activityFunction(name: string): ActivityFunction | undefined {
-    return this.registry.activityFunction(name);
-  }
-
-  activitiesLike(name: string): string[] {
-    return this.registry.activitiesLike(name);
-  }
-
-  orchestrationFunction(name: string, version: string): OrchestrationFunction | undefined {
-    const fn = this.registry.orchestrationFunction(name, version);
-    return fn === undefined || this.isGuarded ? fn : withoutGuard(fn);
-  }
-
-  recordedOptions(name: string, called: ActivityOptions | undefined, defined: ActivityOptions | undefined): string | null {
-    return this.registry.recordedOptions(name, called, defined);
-  }
-
-  log(level: TraceLevel, message: string, fields: TraceFields): void {
-    if (!isLogged(level, this.logLevel)) return;
+  line(level: TraceLevel, message: string, fields: TraceFields): void {
     try {
       this.logger[level](fields, message);
     } catch {

@@ -36,6 +36,10 @@ export class StoredTexts {
     this.codec = codec;
   }
 
+  get hasCodec(): boolean {
+    return this.codec !== undefined;
+  }
+
   /**
    * The text to store.
    *

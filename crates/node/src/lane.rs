@@ -1,135 +1,56 @@
-//! `NativeRuntime`: a runtime and its lane, for the thread that made it.
+//! `NativeLane`: a lane of a runtime, for its thread.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use napi::bindgen_prelude::{Float64Array, Function};
 use napi_derive::napi;
 use perdure_engine::{ActivityOptions, Awaited, Command, EventId, InstanceStart, Outcome};
-use perdure_runtime::{ActivityToken, Failure, Host, Level, Runtime, Token};
-use serde_json::json;
+use perdure_runtime::{ActivityToken, Failure, LaneId, Level, Runtime, Token};
 
 use crate::answer::{NUMBERS, Numbers};
 use crate::errors::{argument, thrown};
-use crate::job::{Description, MapSizes, delivery, description, job, mailbox};
-use crate::options;
-use crate::port::Wake;
-use crate::replies::{Answer, Replies};
-use crate::store::Store;
+use crate::host::ThisThread;
+use crate::job::{Description, delivery, description, job, mailbox};
+use crate::process;
 
-/// Wakes the thread that made the runtime.
-struct ThisThread {
-    wake: Wake,
-    /// Whether a warning may be written to stderr.
-    warns: bool,
-}
-
-impl Host for ThisThread {
-    fn wake(&self) {
-        self.wake.call();
-    }
-
-    /// The logger lives on the thread that does not answer, perhaps for ever, so this is the one line that does not go through it.
-    fn held_up(&self, message: &str) {
-        if self.warns {
-            eprintln!("WARN perdure: {message}");
-        }
-    }
-}
-
-/// A runtime.
+/// A lane of a runtime.
 #[napi]
-pub struct NativeRuntime {
+pub struct NativeLane {
     inner: Arc<Runtime>,
-    replies: Replies,
+    lane: LaneId,
     numbers: Numbers,
-    warns: bool,
 }
 
 #[napi]
-impl NativeRuntime {
-    /// A runtime on a store; `options` is JSON, `numbers` is where answers put theirs.
+impl NativeLane {
+    /// A lane of the runtime with this number, which is one of this process; `numbers` is where answers put theirs.
     #[napi(constructor)]
-    pub fn new(store: &Store, options: String, numbers: Float64Array) -> napi::Result<Self> {
+    pub fn new(runtime: u32, lane: u32, numbers: Float64Array) -> napi::Result<Self> {
         let numbers = Numbers::new(numbers).ok_or_else(|| argument(format!("{NUMBERS} numbers are needed")))?;
-        let runtime = Runtime::new(Arc::clone(&store.inner), options::parse(&options)?);
         Ok(Self {
-            inner: Arc::new(runtime),
-            replies: store.replies.clone(),
+            inner: process::RUNTIMES.get(runtime)?,
+            lane: LaneId(lane as usize),
             numbers,
-            warns: options::warns(&options),
         })
     }
 
-    /// Say that this thread can run an `orchestration` or an `activity`; `code` is the fingerprint of an orchestration's code.
+    /// Take jobs on this thread from now on, of a lane besides the first; `warns`: a warning may be written to stderr.
     #[napi]
-    pub fn register(&self, kind: String, name: String, version: String, code: String) -> napi::Result<()> {
-        match kind.as_str() {
-            "orchestration" => self.inner.register(name, version, code).map_err(|e| thrown(&e)),
-            "activity" => {
-                self.inner.register_activity(name);
-                Ok(())
-            }
-            other => Err(argument(format!(
-                "'orchestration' or 'activity' can be registered, not '{other}'"
-            ))),
-        }
-    }
-
-    /// Start; the reply holds the worker's id.
-    #[napi]
-    pub fn start(&self, request: f64, wake: Function<'_, (), ()>) -> napi::Result<()> {
-        let host = Arc::new(ThisThread {
-            wake: Wake::new(&wake)?,
-            warns: self.warns,
-        });
-        let (inner, replies) = (Arc::clone(&self.inner), self.replies.clone());
-        crate::tokio_threads::handle()?.spawn(async move {
-            let result = inner
-                .start(host)
-                .await
-                .map(|id| Some(json!({ "workerId": id }).to_string()));
-            replies.push(Answer { request, result });
-        });
-        Ok(())
-    }
-
-    /// Shut down; the reply comes when it is drained or the timeout has passed.
-    #[napi]
-    pub fn shutdown(&self, request: f64, timeout_ms: f64) -> napi::Result<()> {
-        let timeout =
-            Duration::try_from_secs_f64(timeout_ms / 1_000.0).map_err(|e| argument(format!("timeout: {e}")))?;
-        let (inner, replies) = (Arc::clone(&self.inner), self.replies.clone());
-        let begun = inner.begin_shutdown();
-        crate::tokio_threads::handle()?.spawn(async move {
-            let result = match begun {
-                Ok(()) => {
-                    inner.finish_shutdown(timeout).await;
-                    Ok(None)
-                }
-                Err(error) => Err(error),
-            };
-            replies.push(Answer { request, result });
-        });
-        Ok(())
-    }
-
-    /// Whether there are to be jobs that tell of instances that have ended.
-    #[napi]
-    pub fn report_ends(&self, wanted: bool) {
-        self.inner.report_ends(wanted);
+    pub fn attach(&self, wake: Function<'_, (), ()>, warns: bool) -> napi::Result<()> {
+        let host = Arc::new(ThisThread::new(&wake, warns)?);
+        self.inner.attach(self.lane, host).map_err(|e| thrown(&e))
     }
 
     /// What to do next; `null` parks the lane until `wake` is called.
     #[napi]
     pub fn next_job(&self) -> Option<String> {
-        self.inner.next_job().map(|next| job(next, &self.numbers))
+        self.inner.next_job(self.lane).map(|next| job(next, &self.numbers))
     }
 
     /// The event loop gets its turn before the next job is taken.
     #[napi]
     pub fn pause(&self) {
-        self.inner.pause();
+        self.inner.pause(self.lane);
     }
 
     /// What is needed to make an instance's generator.
@@ -366,7 +287,7 @@ impl NativeRuntime {
     /// An attempt succeeded. `true`: the lane was parked and has work now, drain it.
     #[napi]
     pub fn complete_activity(&self, activity: u32, output: Option<String>) -> bool {
-        self.inner.complete_activity(ActivityToken(activity), output)
+        self.inner.complete_activity(self.lane, ActivityToken(activity), output)
     }
 
     /// An attempt failed. `true`: the lane was parked and has work now, drain it.
@@ -381,6 +302,7 @@ impl NativeRuntime {
     ) -> bool {
         let retry_after_ms = (retry_after_ms >= 0.0).then_some(retry_after_ms.ceil() as i64);
         self.inner.fail_activity(
+            self.lane,
             ActivityToken(activity),
             Failure {
                 error: Some(error),
@@ -389,41 +311,6 @@ impl NativeRuntime {
                 retry_after_ms,
             },
         )
-    }
-
-    /// Counters and gauges, as JSON.
-    #[napi]
-    pub fn metrics(&self) -> String {
-        let m = self.inner.metrics();
-        json!({
-            "turns": m.turns,
-            "ended": m.ended,
-            "fenced": m.fenced,
-            "attempts": m.attempts,
-            "takeovers": m.takeovers,
-            "ownedInstances": m.owned_instances,
-            "cachedInstances": m.cached_instances,
-            "runningActivities": m.running_activities,
-            "openActivities": m.open_activities,
-            "queuedJobs": m.queued_jobs,
-            "turnsInProgress": m.turns_in_progress,
-            "commitBatches": m.commit_batches,
-            "commitWrites": m.commit_writes,
-            "commitRetries": m.commit_retries,
-        })
-        .to_string()
-    }
-
-    /// Sizes of the maps keyed by instance.
-    #[napi]
-    pub fn map_sizes(&self) -> MapSizes {
-        let sizes = self.inner.map_sizes();
-        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        MapSizes {
-            instances: count(sizes.instances),
-            turns: count(sizes.turns),
-            activities: count(sizes.activities),
-        }
     }
 
     fn issue(&self, instance: u32, command: Command) -> napi::Result<f64> {

@@ -5,12 +5,15 @@
 
 mod answer;
 mod errors;
+mod host;
 mod job;
 mod lane;
 mod listing;
 mod options;
 mod port;
 mod postgres;
+mod process;
 mod replies;
+mod runtime;
 mod store;
 mod tokio_threads;

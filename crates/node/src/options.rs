@@ -32,6 +32,7 @@ pub(crate) fn parse(text: &str) -> napi::Result<RuntimeOptions> {
             .map_err(|_| argument(format!("the option queues must be a list of names, not {value}")))?,
     };
     Ok(RuntimeOptions {
+        threads: count("threads", defaults.threads)?,
         queues,
         activity_concurrency: count("activityConcurrency", defaults.activity_concurrency)?.max(1),
         cached_instances_max: count("cachedInstancesMax", defaults.cached_instances_max)?,

@@ -18,6 +18,7 @@ use crate::errors::{argument, thrown};
 use crate::listing::{self, history_text, status_json};
 use crate::port::Wake;
 use crate::postgres::PostgresSettings;
+use crate::process;
 use crate::replies::Replies;
 use crate::tokio_threads;
 
@@ -26,6 +27,8 @@ use crate::tokio_threads;
 pub struct Store {
     pub(crate) inner: Arc<perdure_runtime::Store>,
     pub(crate) replies: Replies,
+    /// Of this way to it: each thread has one.
+    number: u32,
     numbers: OnceCell<Numbers>,
 }
 
@@ -81,11 +84,28 @@ impl Task for ConnectPostgres {
 impl Store {
     fn new(provider: Arc<dyn Provider>) -> napi::Result<Self> {
         let inner = perdure_runtime::Store::new(provider, Arc::new(SystemClock), tokio_threads::handle()?);
-        Ok(Self {
+        Ok(Self::on(inner))
+    }
+
+    fn on(inner: Arc<perdure_runtime::Store>) -> Self {
+        Self {
+            number: process::STORES.number(&inner),
             inner,
             replies: Replies::default(),
             numbers: OnceCell::new(),
-        })
+        }
+    }
+
+    /// Its number, by which other threads of this process find it.
+    #[napi]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The store with this number, which another thread of this process has opened and will close.
+    #[napi(factory)]
+    pub fn join(number: u32) -> napi::Result<Self> {
+        Ok(Self::on(process::STORES.get(number)?))
     }
 
     /// Open a SQLite file; `durability` is `full` or `normal`.
@@ -257,7 +277,7 @@ impl Store {
     #[napi]
     pub fn wait_for_end(&self, request: f64, id: String) {
         self.inner.wait(
-            request as u64,
+            (self.number, request as u64),
             id,
             Awaiting::End,
             self.replies
@@ -280,7 +300,7 @@ impl Store {
             })
         };
         self.inner.wait(
-            request as u64,
+            (self.number, request as u64),
             id,
             Awaiting::StatusAfter(after),
             self.replies.to(request, text),
@@ -290,7 +310,7 @@ impl Store {
     /// Forget a wait; its reply does not come.
     #[napi]
     pub fn abandon(&self, request: f64) {
-        self.inner.abandon(request as u64);
+        self.inner.abandon((self.number, request as u64));
     }
 
     /// A page of the history of an instance's execution. `key` is that of the page before, 0 for the first one; `execution` 0 is the current one.

@@ -56,6 +56,7 @@ pub use instance::Token;
 pub use job::{ActivityJob, Host, Job, Level, LogRecord};
 pub use metrics::Metrics;
 pub use options::RuntimeOptions;
+pub use perdure_scheduler::{LaneId, LaneStats};
 pub use reading::{HistoryPage, HistoryRequest};
 pub use report::shown as mismatch_report;
 pub use runtime::{Facts, Failure, MapSizes, Runtime};

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use perdure_scheduler::LaneStats;
+
 /// Counters since the runtime was made.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -13,7 +15,7 @@ pub(crate) struct Counters {
 }
 
 /// What a runtime has done and what it holds now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
     /// Turns committed.
     pub turns: u64,
@@ -33,8 +35,10 @@ pub struct Metrics {
     pub running_activities: u64,
     /// Activities known now, with those that wait for a slot or a retry.
     pub open_activities: u64,
-    /// Jobs that wait in the lane now.
+    /// Jobs that wait in the lanes and for any of them now.
     pub queued_jobs: u64,
+    /// Of each lane.
+    pub lanes: Vec<LaneStats>,
     /// Turns in progress now.
     pub turns_in_progress: u64,
     /// Batches written to the store by this process.

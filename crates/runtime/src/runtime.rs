@@ -270,6 +270,7 @@ impl Runtime {
         metrics.commit_writes = commits.writes;
         metrics.commit_retries = commits.retries;
         metrics.queued_jobs = self.shared.lanes.len() as u64;
+        metrics.lanes = self.shared.lanes.stats();
         metrics.turns_in_progress = self.turns.len() as u64;
         if let Some(session) = self.session() {
             let table = session.table.lock();

@@ -24,8 +24,8 @@ pub enum Awaiting {
 /// Told the status that ended a wait; `None` when there is no such instance.
 pub(crate) type WaitDone = Box<dyn FnOnce(Result<Option<InstanceStatus>, ProviderError>) + Send>;
 
-/// Name of a wait, given by the caller.
-pub type WaitId = u64;
+/// Name of a wait, given by the caller: who it is, and its number there.
+pub type WaitId = (u32, u64);
 
 struct Waiter {
     id: WaitId,

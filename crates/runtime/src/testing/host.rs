@@ -326,7 +326,7 @@ impl Fixture {
     pub(crate) fn wait(&mut self, id: &str, awaiting: Awaiting) -> Answer<perdure_provider::InstanceStatus> {
         let answer = Answer::default();
         self.waits += 1;
-        self.store.wait(self.waits, id.into(), awaiting, answer.reply());
+        self.store.wait((0, self.waits), id.into(), awaiting, answer.reply());
         answer
     }
 

@@ -1,0 +1,35 @@
+//! How the runtime reaches a thread.
+
+use napi::bindgen_prelude::Function;
+use perdure_runtime::Host;
+
+use crate::port::Wake;
+
+/// The thread that made it.
+pub(crate) struct ThisThread {
+    wake: Wake,
+    /// Whether a warning may be written to stderr.
+    warns: bool,
+}
+
+impl ThisThread {
+    pub(crate) fn new(wake: &Function<'_, (), ()>, warns: bool) -> napi::Result<Self> {
+        Ok(Self {
+            wake: Wake::new(wake)?,
+            warns,
+        })
+    }
+}
+
+impl Host for ThisThread {
+    fn wake(&self) {
+        self.wake.call();
+    }
+
+    /// The logger lives on the thread that does not answer, perhaps for ever, so this is the one line that does not go through it.
+    fn held_up(&self, message: &str) {
+        if self.warns {
+            eprintln!("WARN perdure: {message}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What the threads of this process share: each has an addon of its own, and finds a runtime or a store of another one by its number.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Weak};
+
+use parking_lot::Mutex;
+use perdure_runtime::{Runtime, Store};
+
+use crate::errors::argument;
+
+/// Things by number, for as long as somebody has them.
+pub(crate) struct Numbered<T>(LazyLock<Mutex<State<T>>>);
+
+struct State<T> {
+    last: u32,
+    things: HashMap<u32, Weak<T>>,
+}
+
+pub(crate) static RUNTIMES: Numbered<Runtime> = Numbered::new();
+pub(crate) static STORES: Numbered<Store> = Numbered::new();
+
+impl<T> Numbered<T> {
+    const fn new() -> Self {
+        Self(LazyLock::new(|| {
+            Mutex::new(State {
+                last: 0,
+                things: HashMap::new(),
+            })
+        }))
+    }
+
+    /// A number of its own, never used again in this process.
+    pub(crate) fn number(&self, thing: &Arc<T>) -> u32 {
+        let mut state = self.0.lock();
+        state.things.retain(|_, thing| thing.strong_count() > 0);
+        state.last += 1;
+        let number = state.last;
+        state.things.insert(number, Arc::downgrade(thing));
+        number
+    }
+
+    pub(crate) fn get(&self, number: u32) -> napi::Result<Arc<T>> {
+        let thing = self.0.lock().things.get(&number).and_then(Weak::upgrade);
+        thing.ok_or_else(|| argument(format!("nothing has the number {number} any more")))
+    }
+}

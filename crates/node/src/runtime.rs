@@ -1,0 +1,164 @@
+//! `NativeRuntime`: a runtime, for the thread that made it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use napi::bindgen_prelude::Function;
+use napi_derive::napi;
+use perdure_runtime::{LaneId, LaneStats, Runtime};
+use serde_json::json;
+
+use crate::errors::{argument, thrown};
+use crate::host::ThisThread;
+use crate::job::MapSizes;
+use crate::options;
+use crate::process;
+use crate::replies::{Answer, Replies};
+use crate::store::Store;
+
+/// A runtime.
+#[napi]
+pub struct NativeRuntime {
+    inner: Arc<Runtime>,
+    replies: Replies,
+    number: u32,
+    warns: bool,
+}
+
+#[napi]
+impl NativeRuntime {
+    /// A runtime on a store; `options` is JSON.
+    #[napi(constructor)]
+    pub fn new(store: &Store, options: String) -> napi::Result<Self> {
+        let inner = Arc::new(Runtime::new(Arc::clone(&store.inner), options::parse(&options)?));
+        Ok(Self {
+            number: process::RUNTIMES.number(&inner),
+            inner,
+            replies: store.replies.clone(),
+            warns: options::warns(&options),
+        })
+    }
+
+    /// Say that this thread can run an `orchestration` or an `activity`; `code` is the fingerprint of an orchestration's code.
+    #[napi]
+    pub fn register(&self, kind: String, name: String, version: String, code: String) -> napi::Result<()> {
+        match kind.as_str() {
+            "orchestration" => self.inner.register(name, version, code).map_err(|e| thrown(&e)),
+            "activity" => {
+                self.inner.register_activity(name);
+                Ok(())
+            }
+            other => Err(argument(format!(
+                "'orchestration' or 'activity' can be registered, not '{other}'"
+            ))),
+        }
+    }
+
+    /// Its number, by which other threads of this process find it.
+    #[napi]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Say that every thread has an `orchestration` or an `activity` that is registered.
+    #[napi]
+    pub fn share(&self, kind: String, name: String, version: String) {
+        if kind == "activity" {
+            self.inner.share_activity(name);
+        } else {
+            self.inner.share(name, version);
+        }
+    }
+
+    /// The thread of a lane is gone.
+    #[napi]
+    pub fn lose(&self, lane: u32) {
+        self.inner.lose(LaneId(lane as usize));
+    }
+
+    /// Start; the reply holds the worker's id.
+    #[napi]
+    pub fn start(&self, request: f64, wake: Function<'_, (), ()>) -> napi::Result<()> {
+        let host = Arc::new(ThisThread::new(&wake, self.warns)?);
+        let (inner, replies) = (Arc::clone(&self.inner), self.replies.clone());
+        crate::tokio_threads::handle()?.spawn(async move {
+            let result = inner
+                .start(host)
+                .await
+                .map(|id| Some(json!({ "workerId": id }).to_string()));
+            replies.push(Answer { request, result });
+        });
+        Ok(())
+    }
+
+    /// Shut down; the reply comes when it is drained or the timeout has passed.
+    #[napi]
+    pub fn shutdown(&self, request: f64, timeout_ms: f64) -> napi::Result<()> {
+        let timeout =
+            Duration::try_from_secs_f64(timeout_ms / 1_000.0).map_err(|e| argument(format!("timeout: {e}")))?;
+        let (inner, replies) = (Arc::clone(&self.inner), self.replies.clone());
+        let begun = inner.begin_shutdown();
+        crate::tokio_threads::handle()?.spawn(async move {
+            let result = match begun {
+                Ok(()) => {
+                    inner.finish_shutdown(timeout).await;
+                    Ok(None)
+                }
+                Err(error) => Err(error),
+            };
+            replies.push(Answer { request, result });
+        });
+        Ok(())
+    }
+
+    /// Whether there are to be jobs that tell of instances that have ended.
+    #[napi]
+    pub fn report_ends(&self, wanted: bool) {
+        self.inner.report_ends(wanted);
+    }
+
+    /// Counters and gauges, as JSON.
+    #[napi]
+    pub fn metrics(&self) -> String {
+        let m = self.inner.metrics();
+        json!({
+            "turns": m.turns,
+            "ended": m.ended,
+            "fenced": m.fenced,
+            "attempts": m.attempts,
+            "takeovers": m.takeovers,
+            "ownedInstances": m.owned_instances,
+            "cachedInstances": m.cached_instances,
+            "runningActivities": m.running_activities,
+            "openActivities": m.open_activities,
+            "queuedJobs": m.queued_jobs,
+            "turnsInProgress": m.turns_in_progress,
+            "commitBatches": m.commit_batches,
+            "commitWrites": m.commit_writes,
+            "commitRetries": m.commit_retries,
+            "lanes": m.lanes.iter().map(lane).collect::<Vec<_>>(),
+        })
+        .to_string()
+    }
+
+    /// Sizes of the maps keyed by instance.
+    #[napi]
+    pub fn map_sizes(&self) -> MapSizes {
+        let sizes = self.inner.map_sizes();
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        MapSizes {
+            instances: count(sizes.instances),
+            turns: count(sizes.turns),
+            activities: count(sizes.activities),
+        }
+    }
+}
+
+fn lane(stats: &LaneStats) -> serde_json::Value {
+    json!({
+        "pinnedJobs": stats.pinned,
+        "takenJobs": stats.taken,
+        "steals": stats.steals,
+        "parks": stats.parks,
+    })
+}

@@ -1,0 +1,76 @@
+// What a lane needs of the runtime on its thread.
+
+import type { ActivityFunction } from './activity.ts';
+import type { ActivityOptions } from './activity-options.ts';
+import type { Client } from './client.ts';
+import { withoutGuard } from './determinism.ts';
+import type { TraceLevel } from './engine.ts';
+import type { InstanceEvent, LaneHost } from './lane.ts';
+import { DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from './limits.ts';
+import { isLogged, type LogLevel } from './logger.ts';
+import type { OrchestrationFunction } from './orchestration.ts';
+import type { Registry } from './registry.ts';
+import type { StoredTexts } from './stored-text.ts';
+import type { TraceFields } from './trace.ts';
+
+/** Options of a runtime that each of its threads keeps to. */
+export interface HostOptions {
+  readonly limits?: RuntimeLimits | undefined;
+  readonly turnSliceMs?: number | undefined;
+  readonly sourceStacks?: boolean | undefined;
+  readonly determinism?: 'on' | 'off' | undefined;
+  readonly logLevel?: LogLevel | undefined;
+}
+
+/** The runtime as the lane of one thread sees it. */
+export abstract class Host implements LaneHost {
+  readonly client: Client;
+  readonly texts: StoredTexts;
+  readonly limits: Required<RuntimeLimits>;
+  readonly sourceStacks: boolean;
+  readonly turnSliceMs: number;
+  /** Whether orchestrations run under the determinism guard. */
+  readonly isGuarded: boolean;
+  workerId = '';
+  private readonly registry: Registry;
+  private readonly logLevel: LogLevel;
+
+  constructor(registry: Registry, client: Client, texts: StoredTexts, options: HostOptions) {
+    this.registry = registry;
+    this.client = client;
+    this.texts = texts;
+    this.limits = limitsOver(options.limits, DEFAULT_LIMITS);
+    this.turnSliceMs = options.turnSliceMs ?? 5;
+    this.sourceStacks = options.sourceStacks ?? process.env['NODE_ENV'] !== 'production';
+    this.isGuarded = options.determinism !== 'off';
+    this.logLevel = options.logLevel ?? 'info';
+  }
+
+  /** A line of which it is known that somebody wants it. */
+  protected abstract line(level: TraceLevel, message: string, fields: TraceFields): void;
+  abstract warn(what: string, fields: TraceFields, error: unknown): void;
+  abstract report(error: unknown, what: string): void;
+  abstract logText(level: TraceLevel, message: string, fields: string | null, isInternal: boolean): void;
+  abstract instanceEnded(event: InstanceEvent): void;
+
+  activityFunction(name: string): ActivityFunction | undefined {
+    return this.registry.activityFunction(name);
+  }
+
+  activitiesLike(name: string): string[] {
+    return this.registry.activitiesLike(name);
+  }
+
+  orchestrationFunction(name: string, version: string): OrchestrationFunction | undefined {
+    const fn = this.registry.orchestrationFunction(name, version);
+    return fn === undefined || this.isGuarded ? fn : withoutGuard(fn);
+  }
+
+  recordedOptions(name: string, called: ActivityOptions | undefined, defined: ActivityOptions | undefined): string | null {
+    return this.registry.recordedOptions(name, called, defined);
+  }
+
+  log(level: TraceLevel, message: string, fields: TraceFields): void {
+    if (isLogged(level, this.logLevel)) this.line(level, message, fields);
+  }
+}

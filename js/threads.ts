@@ -1,0 +1,139 @@
+// Worker threads of a runtime: each has a lane, and one that ends is replaced.
+
+import { performance } from 'node:perf_hooks';
+import { Worker } from 'node:worker_threads';
+
+import { type NativeRuntime } from './binding.ts';
+import type { TraceLevel } from './engine.ts';
+import { RuntimeStateError } from './errors.ts';
+import type { HostOptions } from './host.ts';
+import type { TraceFields } from './trace.ts';
+
+/** What a thread is started with. */
+export interface ThreadData {
+  /** Numbers of the runtime and of a way to its store, and of the thread's lane. */
+  readonly runtime: number;
+  readonly store: number;
+  readonly lane: number;
+  readonly workerId: string;
+  readonly modules: readonly string[];
+  readonly hasCodec: boolean;
+  readonly options: HostOptions;
+}
+
+/** What a thread says. */
+export type ThreadMessage =
+  | { readonly type: 'ready' }
+  | { readonly type: 'line'; readonly level: TraceLevel; readonly message: string; readonly fields: TraceFields }
+  | { readonly type: 'report'; readonly error: unknown; readonly what: string }
+  | { readonly type: 'warn'; readonly what: string; readonly fields: TraceFields; readonly error: unknown };
+
+/** Who hears of it. */
+export interface Listener {
+  line(level: TraceLevel, message: string, fields: TraceFields): void;
+  report(error: unknown, what: string): void;
+  warn(what: string, fields: TraceFields, error: unknown): void;
+}
+
+/** How long a thread is waited for that is to end, ms; then it is ended. */
+const STOP_MAX_MS = 1_000;
+/** From the end of a thread to the start of the next one, ms: at once, and from the second one to the last for those that end again and again. */
+const RESTART_MS = { first: 0, second: 100, last: 10_000 };
+/** A thread that has lived so long is none of those, ms. */
+const LIVED_MS = 10_000;
+
+export class Threads {
+  private readonly native: NativeRuntime;
+  private readonly data: Omit<ThreadData, 'lane'>;
+  private readonly listener: Listener;
+  private readonly workers = new Map<number, Worker>();
+  private readonly restarts = new Set<NodeJS.Timeout>();
+  private isStopping = false;
+
+  constructor(native: NativeRuntime, data: Omit<ThreadData, 'lane'>, listener: Listener) {
+    this.native = native;
+    this.data = data;
+    this.listener = listener;
+  }
+
+  /**
+   * Start so many; resolves when all take work.
+   *
+   * @throws RuntimeStateError when one ends before that
+   */
+  async start(count: number): Promise<void> {
+    await Promise.all(Array.from({ length: count }, (_, i) => new Promise<void>((resolve, reject) => this.run(i + 1, RESTART_MS.first, resolve, reject))));
+  }
+
+  /** End all of them: what they do is over. */
+  async stop(): Promise<void> {
+    this.isStopping = true;
+    for (const timer of this.restarts) clearTimeout(timer);
+    await Promise.all(
+      [...this.workers.values()].map(async (worker) => {
+        const ended = new Promise((resolve) => worker.once('exit', resolve));
+        worker.postMessage('stop');
+        const timer = setTimeout(() => void worker.terminate(), STOP_MAX_MS);
+        await ended;
+        clearTimeout(timer);
+      }),
+    );
+  }
+
+  /** How much of its time each has worked since it was started, 0 to 1. */
+  busyShares(): Map<number, number> {
+    return new Map([...this.workers].map(([lane, worker]) => [lane, worker.performance.eventLoopUtilization().utilization]));
+  }
+
+  private run(lane: number, delayMs: number, ready: () => void, failed: (error: Error) => void): void {
+    const worker = new Worker(new URL('./worker-thread.js', import.meta.url), { workerData: { ...this.data, lane }, name: `perdure ${lane}` });
+    const began = performance.now();
+    let cause: unknown;
+    let isReady = false;
+    this.workers.set(lane, worker);
+    worker.on('message', (message: ThreadMessage) => {
+      if (message.type === 'ready') {
+        isReady = true;
+        ready();
+      } else this.hear(message);
+    });
+    worker.on('error', (error) => {
+      cause = error;
+    });
+    worker.on('exit', (code) => {
+      this.workers.delete(lane);
+      this.native.lose(lane);
+      if (this.isStopping) return;
+      const why = cause instanceof Error ? cause.message : `exit code ${code}`;
+      const error = new RuntimeStateError(`worker thread ${lane} has ended: ${why}`, { cause });
+      if (!isReady) failed(error);
+      this.listener.report(error, 'a worker thread has ended; another one takes its place');
+      this.restart(lane, performance.now() - began > LIVED_MS ? RESTART_MS.first : delayMs);
+    });
+  }
+
+  private restart(lane: number, delayMs: number): void {
+    const next = Math.min(Math.max(2 * delayMs, RESTART_MS.second), RESTART_MS.last);
+    const timer = setTimeout(() => {
+      this.restarts.delete(timer);
+      this.run(lane, next, () => {}, () => {});
+    }, delayMs);
+    this.restarts.add(timer);
+  }
+
+  private hear(message: Exclude<ThreadMessage, { type: 'ready' }>): void {
+    switch (message.type) {
+      case 'line':
+        this.listener.line(message.level, message.message, message.fields);
+        return;
+      case 'report':
+        this.listener.report(message.error, message.what);
+        return;
+      case 'warn':
+        this.listener.warn(message.what, message.fields, message.error);
+        return;
+      default:
+        message satisfies never;
+    }
+  }
+}
