@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 
 import type { ActivityFunction } from '../../js/activity.ts';
 import type { ActivityContext, AttemptExtras } from '../../js/activity-context.ts';
-import { ABORT, ACTIVITY, DROP, LOG, type NativeJob, type NativeRuntime, TURN } from '../../js/binding.ts';
+import { ABORT, ACTIVITY, DROP, LOG, type NativeJob, type NativeLane, TURN } from '../../js/binding.ts';
 import { NonRetryableError, RetryAfterError } from '../../js/errors.ts';
 import { Lane, type LaneHost } from '../../js/lane.ts';
 import { DEFAULT_LIMITS } from '../../js/limits.ts';
@@ -89,7 +89,7 @@ function setUp(activities: Record<string, ActivityFunction>, orchestration?: Orc
     report: (error: unknown, what: string) => void reports.push(`${what}: ${(error as Error).message}`),
     ...more,
   } as LaneHost;
-  const lane = new Lane(native as unknown as NativeRuntime, host);
+  const lane = new Lane(native as unknown as NativeLane, host);
   lane.open();
   return { native, lane, reports, logs };
 }
@@ -330,7 +330,7 @@ describe('a lane', () => {
 
   test('takes jobs only once it is open, and none after it was closed', async () => {
     const { native, reports } = setUp({});
-    const late = new Lane(native as unknown as NativeRuntime, { turnSliceMs: 5, report: () => {}, logText: () => reports.push('log') } as never);
+    const late = new Lane(native as unknown as NativeLane, { turnSliceMs: 5, report: () => {}, logText: () => reports.push('log') } as never);
     native.jobs.push({ kind: LOG, level: 'info', message: 'm', fields: null, isInternal: false });
     late.wake();
     expect(reports).toEqual([]);

@@ -17,6 +17,7 @@ mod job;
 mod lease;
 mod liveness;
 mod loading;
+mod losing;
 mod maps;
 mod metrics;
 mod options;

@@ -64,6 +64,11 @@ impl Report {
         Self::of_losses("the last one died")
     }
 
+    /// Too much speaks against it; last that it took a thread down.
+    pub(crate) fn of_thread() -> Self {
+        Self::of_losses("a thread of the last one ended in the middle of it")
+    }
+
     fn of_losses(last: &str) -> Self {
         let workers = Suspicion::MAX.0 - Suspicion::ACCUSED.0;
         let message = format!("it has taken down or held up {workers} workers in a row: {last}");

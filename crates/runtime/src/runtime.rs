@@ -164,10 +164,10 @@ impl Runtime {
         // Those jobs belong to generators and attempts of that thread alone.
         drop(self.shared.lanes.detach(lane));
         self.turns.drop_all_at(lane);
-        self.shared.pulse(lane).beat();
         if let Some(session) = self.session() {
             session.lose(lane);
         }
+        self.shared.pulse(lane).beat();
     }
 
     /// Register a worker and begin to take work. Returns the worker's id.

@@ -588,33 +588,6 @@ impl Session {
             .submit(Write::Turn(Box::new(commit)), Patience::Endless, done);
     }
 
-    /// The thread of a lane is gone. What it had a generator of is given back, as if a worker had died that owned it, and taken again by
-    /// whoever is first; what it ran for others is run again.
-    pub(crate) fn lose(self: &Arc<Self>, lane: LaneId) {
-        let seated = |instance: &&Arc<Instance>| instance.seat() == Some(lane);
-        let lost: Vec<Arc<Instance>> = self.table.lock().all().filter(seated).cloned().collect();
-        for instance in lost {
-            let (epoch, is_owned) = (instance.lock().epoch, self.table.lock().owns(&instance));
-            self.forget(&instance, AbortReason::LeaseLost);
-            if is_owned {
-                self.let_go(instance.key(), epoch);
-            }
-        }
-        self.lose_starts(lane);
-        let activities = self.activities.lock();
-        self.admit_again(activities, lane);
-        self.tell_drained();
-    }
-
-    fn admit_again(&self, mut activities: MutexGuard<'_, Activities>, lane: LaneId) {
-        for token in activities.take_from(lane) {
-            if let Some(attempt) = activities.get(token) {
-                let place = self.shared.place_of_attempt(attempt);
-                self.shared.push(Class::Later, Queued::Activity(token, place));
-            }
-        }
-    }
-
     // ---- the session ends ----
 
     /// Take no new work and start no new activity.

@@ -139,8 +139,50 @@ async fn a_thread_may_go_in_the_middle_of_a_turn() {
     let token = f.turn_after("i").await;
     f.lose(ONE).await;
     assert!(f.runtime.describe(token).is_err(), "its turn is over");
+    // It rests, because it may have been the reason.
+    f.advance(60_000).await;
     // What that turn was to store is not.
     completes(f, &["a", "b"], &["a", "a", "b"]).await;
+}
+
+/// As it is with whole workers: three times is enough.
+#[tokio::test(start_paused = true)]
+async fn an_instance_whose_turn_takes_down_each_thread_is_suspended_and_the_others_go_on() {
+    let mut f = one_on_the_other_thread().await;
+    for n in 0..5 {
+        f.start(&format!("other {n}")).await;
+    }
+    for _ in 0..3 {
+        f.turn_after("i").await;
+        let lane = f.lane;
+        f.lose(lane).await;
+        f.attach(lane).await;
+        f.advance(60_000).await;
+    }
+    assert_eq!(f.memory.get("i").status, Status::Suspended);
+    for name in ["a", "b"] {
+        for _ in 0..5 {
+            f.complete(name).await;
+        }
+    }
+    for n in 0..5 {
+        assert_eq!(f.memory.get(&format!("other {n}")).status, Status::Completed);
+    }
+    f.assert_empty();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_whose_activity_takes_down_each_thread_is_suspended() {
+    let mut f = one_on_the_other_thread().await;
+    for _ in 0..3 {
+        assert_eq!(f.running.len(), 1);
+        let lane = f.given_to[&f.running[0].token];
+        f.lose(lane).await;
+        f.attach(lane).await;
+        f.advance(60_000).await;
+    }
+    assert_eq!((f.memory.get("i").status, f.attempts.len()), (Status::Suspended, 3));
+    f.assert_empty();
 }
 
 #[tokio::test(start_paused = true)]

@@ -87,7 +87,7 @@ async fn an_abandoned_wait_is_never_told() {
     f.start("i").await;
     let wait = f.wait("i", Awaiting::End);
     f.settle().await;
-    f.store.abandon(1);
+    f.store.abandon((0, 1));
     f.event("i", "go").await;
     assert!(wait.take().is_none());
     f.assert_empty();

@@ -1,0 +1,108 @@
+//! The thread of a lane is gone, whatever it was in: nothing else notices.
+//!
+//! What it had a generator of is given back, as if a worker had died that owned it, and taken again by whoever is first; what it ran for
+//! others is run again. What it was in the middle of is the first that comes to mind when one asks why it has ended: a turn, or the call of an
+//! activity, or the only activity that it had begun. That is evidence (P14), so that code which takes each thread down that comes to it does
+//! not do that for ever.
+
+use std::sync::Arc;
+
+use parking_lot::MutexGuard;
+use perdure_provider::{GiveBack, InstanceKey};
+use perdure_scheduler::{Class, LaneId};
+
+use crate::activities::{AbortReason, Activities, Origin};
+use crate::instance::{Instance, NO_KEY};
+use crate::job::{Level, Queued};
+use crate::pulse::Doing;
+use crate::report::Report;
+use crate::session::Session;
+
+impl Session {
+    pub(crate) fn lose(self: &Arc<Self>, lane: LaneId) {
+        let suspect = self.suspect(lane);
+        self.lose_starts(lane);
+        let seated = |instance: &&Arc<Instance>| instance.seat() == Some(lane);
+        let lost: Vec<Arc<Instance>> = self.table.lock().all().filter(seated).cloned().collect();
+        for instance in lost {
+            if suspect.as_ref().is_some_and(|suspect| suspect.token == instance.token) {
+                continue;
+            }
+            let (epoch, is_owned) = (instance.lock().epoch, self.table.lock().owns(&instance));
+            self.forget(&instance, AbortReason::LeaseLost);
+            if is_owned {
+                self.let_go(instance.key(), epoch);
+            }
+        }
+        if let Some(suspect) = suspect {
+            self.forget(&suspect, AbortReason::LeaseLost);
+            let this = Arc::clone(self);
+            self.shared
+                .store
+                .tokio
+                .spawn(async move { this.accuse(&suspect).await });
+        }
+        self.begin_again(self.activities.lock(), lane);
+        self.tell_drained();
+    }
+
+    /// The instance that the thread was in the middle of.
+    fn suspect(&self, lane: LaneId) -> Option<Arc<Instance>> {
+        let activities = self.activities.lock();
+        let instance_of = |origin: &Origin| match origin {
+            Origin::Instance(instance) => Some(Arc::clone(instance)),
+            // Its owner is another worker.
+            Origin::Task(_) => None,
+        };
+        let suspect = match self.shared.pulse(lane).doing() {
+            Doing::Turn(instance) => Some(instance),
+            Doing::Activity(token) => activities.get(token).and_then(|attempt| instance_of(&attempt.origin)),
+            Doing::Else => {
+                let mut begun = activities.begun_at(lane);
+                let only = begun.next().filter(|_| begun.next().is_none());
+                only.and_then(|attempt| instance_of(&attempt.origin))
+            }
+        };
+        drop(activities);
+        suspect.filter(|instance| instance.key() != NO_KEY && self.table.lock().owns(instance))
+    }
+
+    /// Give an instance back with evidence against it.
+    async fn accuse(self: &Arc<Self>, suspect: &Instance) {
+        let epoch = suspect.lock().epoch;
+        let kept: Vec<InstanceKey> = self.table.lock().owned().map(|instance| instance.key()).collect();
+        let request = GiveBack {
+            worker: self.worker.clone(),
+            stalled: Some((suspect.key(), epoch)),
+            kept,
+            kept_tasks: self.activities.lock().borrowed(),
+            report: Report::of_thread().into_text(),
+        };
+        match self.shared.store.provider.give_back(request).await {
+            Ok(given) => {
+                for (key, epoch) in given.instances {
+                    self.take_away(key, epoch, AbortReason::LeaseLost);
+                }
+                if let Some(convict) = given.convict {
+                    self.shared.convicted(convict);
+                }
+                self.due_at(0);
+            }
+            Err(error) => {
+                let message = format!("instance '{}' is given back without evidence: {error}", suspect.id);
+                self.shared.log(Level::Warn, message);
+                self.let_go(suspect.key(), epoch);
+            }
+        }
+    }
+
+    /// Attempts that the thread was given wait for another one.
+    fn begin_again(&self, mut activities: MutexGuard<'_, Activities>, lane: LaneId) {
+        for token in activities.take_from(lane) {
+            if let Some(attempt) = activities.get(token) {
+                let place = self.shared.place_of_attempt(attempt);
+                self.shared.push(Class::Later, Queued::Activity(token, place));
+            }
+        }
+    }
+}
