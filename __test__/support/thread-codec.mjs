@@ -1,0 +1,6 @@
+// The codec of a provider, for its worker threads.
+
+export const codec = {
+  encode: (text) => Buffer.from(text).toString('base64'),
+  decode: (text) => Buffer.from(text, 'base64').toString(),
+};
