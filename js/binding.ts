@@ -154,8 +154,8 @@ export interface NativeRuntime {
 export interface NativeLane {
   /** Take jobs from now on, on a lane besides the first. `warns`: a warning may be written to stderr. */
   attach(wake: () => void, warns: boolean): void;
-  /** `null`: nothing to do; the lane is parked and `wake` will be called. */
-  nextJob(): NativeJob | null;
+  /** `null`: nothing to do; the lane is parked and `wake` will be called, unless it looks again soon by itself. */
+  nextJob(looksAgain: boolean): NativeJob | null;
   /** The event loop gets its turn before the next job is taken. */
   pause(): void;
   describe(instance: number): InstanceDescription;
@@ -199,7 +199,7 @@ export interface NativeLane {
 
 /** A lane as the addon has it: what it answers is the texts in one string, and the numbers in the array it was given. */
 interface RawLane extends Omit<NativeLane, 'nextJob' | 'next'> {
-  nextJob(): string | null;
+  nextJob(looksAgain: boolean): string | null;
   next(instance: number, mailboxes: string[] | null, timers: number[] | null): string | null;
 }
 
@@ -314,8 +314,8 @@ class DecodingLane extends addon.NativeLane implements NativeLane {
   }
 
   // @ts-expect-error: the same call, decoded
-  override nextJob(): NativeJob | null {
-    const text = super.nextJob();
+  override nextJob(looksAgain: boolean): NativeJob | null {
+    const text = super.nextJob(looksAgain);
     if (text === null) return null;
     const { numbers } = this;
     const kind = numbers[KIND] as NativeJob['kind'];

@@ -7,7 +7,8 @@
 //       without the event loop coming in between, so activities that settle at once cannot keep it out either.
 //   L3. No job throws out of the drain. What goes wrong in one is reported and ends that job alone.
 //   L4. Between drains the lane is parked (`nextJob` returned null), or a drain is scheduled. No wake is lost: the addon
-//       wakes a parked lane, and a call that un-parks it says so.
+//       wakes a parked lane, and a call that un-parks it says so. A lane that ran dry looks again a few times before it parks:
+//       what it waits for is often there before another thread could have woken it.
 
 import type { ActivityFunction } from './activity.ts';
 import { ActivityContext, type ActivityHost, type ActivityJob } from './activity-context.ts';
@@ -48,6 +49,9 @@ export interface LaneHost extends ActivityHost, OrchestrationHost {
   report(error: unknown, what: string): void;
 }
 
+/** How often a lane that ran dry looks again before it parks. */
+const LOOKS_MAX = 4;
+
 // Taken now: what user code or a determinism guard does to `performance` later must not reach the loop.
 const now = performance.now.bind(performance);
 
@@ -65,6 +69,10 @@ export class Lane implements ActivitySink {
   private isWoken = false;
   private isClosed = false;
   private sliceStart = 0;
+  /** Looks in a row that found nothing. */
+  private looks = 0;
+  /** Another one follows. */
+  private isLooking = false;
 
   constructor(native: NativeLane, host: LaneHost) {
     this.native = native;
@@ -109,7 +117,7 @@ export class Lane implements ActivitySink {
     this.activities.delete(activity);
     if (this.isClosed) return;
     try {
-      if (this.native.completeActivity(activity, output)) this.drainSoon();
+      if (this.native.completeActivity(activity, output) || this.isLooking) this.drainSoon();
     } catch (error) {
       this.host.report(nativeError(error), 'the result of an activity could not be handed over');
     }
@@ -119,7 +127,8 @@ export class Lane implements ActivitySink {
     this.activities.delete(activity);
     if (this.isClosed) return;
     try {
-      if (this.native.failActivity(activity, error, errorName, nonRetryable, retryAfterMs)) this.drainSoon();
+      const mustDrain = this.native.failActivity(activity, error, errorName, nonRetryable, retryAfterMs);
+      if (mustDrain || this.isLooking) this.drainSoon();
     } catch (cause) {
       this.host.report(nativeError(cause), 'the failure of an activity could not be handed over');
     }
@@ -130,6 +139,20 @@ export class Lane implements ActivitySink {
     this.isScheduled = true;
     queueMicrotask(this.scheduled);
   }
+
+  /** The event loop comes round before each look. */
+  private lookSoon(): void {
+    this.looks += 1;
+    if (this.isLooking) return;
+    this.isLooking = true;
+    setImmediate(this.look);
+  }
+
+  private readonly look = (): void => {
+    this.isLooking = false;
+    this.sliceStart = now();
+    this.drain();
+  };
 
   private readonly scheduled = (): void => {
     this.isScheduled = false;
@@ -156,8 +179,14 @@ export class Lane implements ActivitySink {
           setImmediate(this.nextSlice);
           return;
         }
-        const job = native.nextJob();
-        if (job === null || this.isClosed) return;
+        const looksAgain = this.looks < LOOKS_MAX;
+        const job = native.nextJob(looksAgain);
+        if (this.isClosed) return;
+        if (job === null) {
+          if (looksAgain) this.lookSoon();
+          return;
+        }
+        this.looks = 0;
         try {
           this.run(job);
         } catch (error) {

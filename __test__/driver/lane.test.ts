@@ -18,6 +18,8 @@ class ScriptedNative {
   readonly jobs: NativeJob[] = [];
   readonly calls: string[] = [];
   isParked = true;
+  /** What each look for a job found. */
+  readonly looks: string[] = [];
   private lastActivity = 100;
 
   activity(name: string, input: unknown = null, more: { timeoutMs?: number; attempt?: number; extras?: AttemptExtras } = {}): number {
@@ -28,9 +30,10 @@ class ScriptedNative {
     return token;
   }
 
-  nextJob(): NativeJob | null {
+  nextJob(looksAgain = false): NativeJob | null {
     const job = this.jobs.shift() ?? null;
-    this.isParked = job === null;
+    this.looks.push(job === null ? (looksAgain ? 'dry' : 'parked') : 'job');
+    this.isParked = job === null && !looksAgain;
     return job;
   }
 
@@ -272,12 +275,12 @@ describe('a lane', () => {
     const native = { left: 20_000 };
     const { native: scripted, lane } = setUp({ now: async () => 1 }, undefined, { turnSliceMs: 1 });
     const nextJob = scripted.nextJob.bind(scripted);
-    scripted.nextJob = () => {
+    scripted.nextJob = (looksAgain) => {
       if (native.left > 0 && scripted.jobs.length === 0) {
         native.left -= 1;
         scripted.activity('now');
       }
-      return nextJob();
+      return nextJob(looksAgain);
     };
     let turns = 0;
     const watch = (): void => {
@@ -288,6 +291,48 @@ describe('a lane', () => {
     lane.wake();
     while (native.left > 0) await settled();
     expect(turns).toBeGreaterThan(5);
+  });
+
+  test('looks again a few times in the event loop before it parks, and finds what has come without being woken', async () => {
+    const { native, lane } = setUp({ now: async () => 1 });
+    const dry = async () => {
+      while (!native.isParked) await settled();
+      return native.looks.splice(0);
+    };
+    native.activity('now');
+    lane.wake();
+    const looks = await dry();
+    expect(looks[0]).toBe('job');
+    expect(looks.at(-1)).toBe('parked');
+    expect(looks.slice(1, -1)).toEqual(['dry', 'dry', 'dry', 'dry']);
+    // One that comes meanwhile is found, and after it as many looks follow.
+    native.activity('now');
+    lane.wake();
+    await settled();
+    native.activity('now');
+    await dry();
+    expect(native.calls).toEqual(['complete 101 1', 'complete 102 1', 'complete 103 1']);
+    // Woken for nothing it parks at once.
+    lane.wake();
+    expect(native.looks).toEqual(['parked']);
+  });
+
+  test('drains at once what a settled activity brings while it would look later', async () => {
+    const settle: (() => void)[] = [];
+    const { native, lane } = setUp({ waits: () => new Promise<void>((resolve) => settle.push(resolve)), now: async () => 2 });
+    native.activity('waits');
+    lane.wake();
+    expect(native.isParked).toBe(false);
+    native.completeActivity = (activity, output) => {
+      native.calls.push(`complete ${activity} ${output}`);
+      if (activity === 101) native.activity('now');
+      return false;
+    };
+    settle[0]?.();
+    // Microtasks alone: no turn of the event loop.
+    for (let n = 0; n < 20; n += 1) await null;
+    expect(native.calls).toEqual(['complete 101 null', 'complete 102 2']);
+    while (!native.isParked) await settled();
   });
 
   test('drives instances, forgets them when they end or are dropped, and hands log lines on', async () => {

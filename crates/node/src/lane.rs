@@ -41,10 +41,12 @@ impl NativeLane {
         self.inner.attach(self.lane, host).map_err(|e| thrown(&e))
     }
 
-    /// What to do next; `null` parks the lane until `wake` is called.
+    /// What to do next; `null` parks the lane until `wake` is called, unless it looks again soon by itself.
     #[napi]
-    pub fn next_job(&self) -> Option<String> {
-        self.inner.next_job(self.lane).map(|next| job(next, &self.numbers))
+    pub fn next_job(&self, looks_again: bool) -> Option<String> {
+        self.inner
+            .next_job(self.lane, looks_again)
+            .map(|next| job(next, &self.numbers))
     }
 
     /// The event loop gets its turn before the next job is taken.

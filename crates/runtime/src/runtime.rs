@@ -302,12 +302,17 @@ impl Runtime {
 
     // ---- the lane ----
 
-    /// What a lane does next; `None` parks it until its host is woken.
-    pub fn next_job(&self, lane: LaneId) -> Option<Job> {
+    /// What a lane does next; `None` parks it until its host is woken, unless it `looks_again` soon by itself.
+    pub fn next_job(&self, lane: LaneId, looks_again: bool) -> Option<Job> {
         let pulse = self.shared.pulse(lane);
         pulse.beat();
         loop {
-            match self.shared.lanes.pop(lane)? {
+            let queued = if looks_again {
+                self.shared.lanes.look(lane)
+            } else {
+                self.shared.lanes.pop(lane)
+            };
+            match queued? {
                 Queued::Turn(instance) => {
                     let token = instance.token;
                     if let Some(turn) = self.session().and_then(|session| turn::begin(session, instance, lane)) {

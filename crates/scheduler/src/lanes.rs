@@ -153,8 +153,7 @@ impl<J> Lanes<J> {
     pub fn pop(&self, id: LaneId) -> Option<J> {
         let lane = self.lane(id);
         loop {
-            if let Some(job) = self.next(id) {
-                lane.taken.fetch_add(1, Relaxed);
+            if let Some(job) = self.look(id) {
                 return Some(job);
             }
             lane.park();
@@ -164,6 +163,13 @@ impl<J> Lanes<J> {
             // It came in between. Whoever brought it may have woken this lane, which costs it a look at nothing.
             lane.unpark();
         }
+    }
+
+    /// As [`pop`](Self::pop), but with none left the lane is not parked: its thread looks again soon, and nobody wakes it.
+    pub fn look(&self, id: LaneId) -> Option<J> {
+        let job = self.next(id)?;
+        self.lane(id).taken.fetch_add(1, Relaxed);
+        Some(job)
     }
 
     fn next(&self, id: LaneId) -> Option<J> {

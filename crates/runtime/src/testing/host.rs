@@ -364,7 +364,7 @@ impl Fixture {
             while !awake.is_empty() {
                 awake.retain(|lane| {
                     self.lane = *lane;
-                    let job = self.runtime.next_job(*lane);
+                    let job = self.runtime.next_job(*lane, false);
                     let goes_on = job.is_some();
                     job.into_iter().for_each(|job| self.run(job));
                     goes_on
@@ -395,7 +395,7 @@ impl Fixture {
         self.lane = self.given_to[&job.token];
         self.runtime.complete_activity(self.lane, job.token, Payload::None);
         for _ in 0..10 {
-            match self.runtime.next_job(self.lane) {
+            match self.runtime.next_job(self.lane, false) {
                 Some(Job::Turn(token)) => {
                     self.wakes[self.lane.0].fetch_add(1, Ordering::SeqCst);
                     return token;
@@ -418,7 +418,7 @@ impl Fixture {
     }
 
     pub(crate) fn drain(&mut self) {
-        while let Some(job) = self.runtime.next_job(self.lane) {
+        while let Some(job) = self.runtime.next_job(self.lane, false) {
             self.run(job);
         }
     }
@@ -452,7 +452,7 @@ impl Fixture {
     /// Take an attempt, whose function does not return.
     pub(crate) fn next_attempt(&mut self) -> ActivityJob {
         loop {
-            match self.runtime.next_job(self.lane).expect("an attempt waits") {
+            match self.runtime.next_job(self.lane, false).expect("an attempt waits") {
                 Job::Activity(job) => {
                     self.given_to.insert(job.token, self.lane);
                     self.wakes[self.lane.0].fetch_add(1, Ordering::SeqCst);
@@ -466,7 +466,7 @@ impl Fixture {
     /// Take a turn but not its end: what happens in the middle of it.
     pub(crate) fn next_turn(&mut self) -> Token {
         loop {
-            match self.runtime.next_job(self.lane).expect("a turn waits") {
+            match self.runtime.next_job(self.lane, false).expect("a turn waits") {
                 Job::Turn(token) => {
                     // The rest of the queue is still to be drained.
                     self.wakes[self.lane.0].fetch_add(1, Ordering::SeqCst);
