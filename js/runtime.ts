@@ -58,7 +58,10 @@ export interface RuntimeOptions {
   queues?: readonly string[];
   /** Time after which the runtime lets the event loop in, ms. Default 5. */
   turnSliceMs?: number;
-  /** Orchestrations whose generator is kept in memory, at most; others are replayed when they go on. Default 10 000. */
+  /**
+   * Orchestrations whose generator is kept in memory, at most; others are replayed when they go on, and so are those that did nothing for 10 s
+   * and have no more than 200 events, which takes a moment. Default 10 000.
+   */
   cachedInstancesMax?: number;
   /** How long other workers wait for a sign of life before they take over. Default 15 s. */
   lease?: Duration;

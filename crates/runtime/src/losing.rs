@@ -28,7 +28,9 @@ impl Session {
             if suspect.as_ref().is_some_and(|suspect| suspect.token == instance.token) {
                 continue;
             }
-            let (epoch, is_owned) = (instance.lock().epoch, self.table.lock().owns(&instance));
+            // One lock after the other: they would be taken in the wrong order.
+            let epoch = instance.lock().epoch;
+            let is_owned = self.table.lock().owns(&instance);
             self.forget(&instance, AbortReason::LeaseLost);
             if is_owned {
                 self.let_go(instance.key(), epoch);

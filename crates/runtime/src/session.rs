@@ -611,7 +611,8 @@ impl Session {
         let running = self.activities.lock().running();
         let waits = |instance: &Arc<Instance>| matches!(instance.lock().process.state(), State::Idle | State::Complete);
         let reporting = self.reporting.load(Ordering::Acquire);
-        running + reporting == 0 && self.starting.lock().len() == 0 && self.table.lock().owned().all(waits)
+        let starting = self.starting.lock().len();
+        running + reporting + starting == 0 && self.table.lock().owned().all(waits)
     }
 
     pub(crate) fn tell_drained(&self) {
