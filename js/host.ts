@@ -15,12 +15,16 @@ import type { TraceFields } from './trace.ts';
 
 /** Options of a runtime that each of its threads keeps to. */
 export interface HostOptions {
+  readonly threads?: number | undefined;
   readonly limits?: RuntimeLimits | undefined;
   readonly turnSliceMs?: number | undefined;
   readonly sourceStacks?: boolean | undefined;
   readonly determinism?: 'on' | 'off' | undefined;
   readonly logLevel?: LogLevel | undefined;
 }
+
+/** See {@link LaneHost.looksMax}. */
+const LOOKS_MAX = 4;
 
 /** The runtime as the lane of one thread sees it. */
 export abstract class Host implements LaneHost {
@@ -29,6 +33,7 @@ export abstract class Host implements LaneHost {
   readonly limits: Required<RuntimeLimits>;
   readonly sourceStacks: boolean;
   readonly turnSliceMs: number;
+  readonly looksMax: number;
   /** Whether orchestrations run under the determinism guard. */
   readonly isGuarded: boolean;
   workerId = '';
@@ -41,6 +46,7 @@ export abstract class Host implements LaneHost {
     this.texts = texts;
     this.limits = limitsOver(options.limits, DEFAULT_LIMITS);
     this.turnSliceMs = options.turnSliceMs ?? 5;
+    this.looksMax = (options.threads ?? 0) > 0 ? LOOKS_MAX : 0;
     this.sourceStacks = options.sourceStacks ?? process.env['NODE_ENV'] !== 'production';
     this.isGuarded = options.determinism !== 'off';
     this.logLevel = options.logLevel ?? 'info';

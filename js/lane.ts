@@ -7,8 +7,8 @@
 //       without the event loop coming in between, so activities that settle at once cannot keep it out either.
 //   L3. No job throws out of the drain. What goes wrong in one is reported and ends that job alone.
 //   L4. Between drains the lane is parked (`nextJob` returned null), or a drain is scheduled. No wake is lost: the addon
-//       wakes a parked lane, and a call that un-parks it says so. A lane that ran dry looks again a few times before it parks:
-//       what it waits for is often there before another thread could have woken it.
+//       wakes a parked lane, and a call that un-parks it says so. A lane beside others that ran dry looks again a few times before
+//       it parks: what they bring is often there before they could have woken it. One alone waits for the store, which takes longer.
 
 import type { ActivityFunction } from './activity.ts';
 import { ActivityContext, type ActivityHost, type ActivityJob } from './activity-context.ts';
@@ -37,6 +37,8 @@ export interface LaneHost extends ActivityHost, OrchestrationHost {
   readonly texts: StoredTexts;
   /** Time after which a drain lets the event loop in, ms. */
   readonly turnSliceMs: number;
+  /** How often a lane that ran dry looks again before it parks. */
+  readonly looksMax: number;
   activityFunction(name: string): ActivityFunction | undefined;
   /** Names that `name` may be a slip for. */
   activitiesLike(name: string): string[];
@@ -48,9 +50,6 @@ export interface LaneHost extends ActivityHost, OrchestrationHost {
   /** Something went wrong that is no failure of user code. */
   report(error: unknown, what: string): void;
 }
-
-/** How often a lane that ran dry looks again before it parks. */
-const LOOKS_MAX = 4;
 
 // Taken now: what user code or a determinism guard does to `performance` later must not reach the loop.
 const now = performance.now.bind(performance);
@@ -179,7 +178,7 @@ export class Lane implements ActivitySink {
           setImmediate(this.nextSlice);
           return;
         }
-        const looksAgain = this.looks < LOOKS_MAX;
+        const looksAgain = this.looks < host.looksMax;
         const job = native.nextJob(looksAgain);
         if (this.isClosed) return;
         if (job === null) {

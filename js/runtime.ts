@@ -383,7 +383,7 @@ export class Runtime {
       workerId: this.#host.workerId,
       modules: specifiersOf(modules),
       hasCodec: this.#port.texts.hasCodec,
-      options: { limits, turnSliceMs, sourceStacks, determinism, logLevel },
+      options: { threads, limits, turnSliceMs, sourceStacks, determinism, logLevel },
     };
     this.#threads = new Threads(native, data, this.#host);
     try {

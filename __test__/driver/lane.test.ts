@@ -77,6 +77,7 @@ function setUp(activities: Record<string, ActivityFunction>, orchestration?: Orc
   const logs: string[] = [];
   const host = {
     turnSliceMs: 5,
+    looksMax: 4,
     workerId: 'w',
     client: null as never,
     sourceStacks: false,
