@@ -188,7 +188,8 @@ describe('threads', () => {
   it('need modules, and modules have to define something', async () => {
     expect(() => new Runtime(store.provider, { threads: 1 })).toThrow(TypeError);
     expect(() => new Runtime(store.provider, { threads: -1 })).toThrow(/threads/);
-    expect(() => new Runtime(store.provider, { modules: ['./work.js'] })).toThrow(/must not be relative: use new URL\('.\/work.js', import.meta.url\)/);
+    expect(() => new Runtime(store.provider, { modules: ['./work.js'] })).toThrow(/absolute path: use new URL\('.\/work.js', import.meta.url\)/);
+    expect(() => new Runtime(store.provider, { modules: ['work'] })).toThrow(/use import.meta.resolve\('work'\)/);
     expect(() => new Runtime(store.provider, { modules: [7 as never] })).toThrow(/modules\[0\]/);
     const absent = await rejection(store.runtime({ modules: ['/nowhere/work.mjs'] }).start());
     expect(absent).toBeInstanceOf(RuntimeStateError);

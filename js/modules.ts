@@ -23,14 +23,16 @@ export interface Loaded {
   readonly codec: Codec | undefined;
 }
 
-/** @throws TypeError when `value` is no list of URLs of files or packages */
+/** @throws TypeError when `value` is no list of URLs or absolute paths */
 export function checkModules(value: unknown, path: string): void {
   if (!Array.isArray(value)) throw new TypeError(`${path} must be a list of URLs`);
   for (const [i, module] of value.entries()) {
     const isOne = module instanceof URL || (typeof module === 'string' && module.length > 0);
     if (!isOne) throw new TypeError(`${path}[${i}] must be a URL, or the text of one`);
-    if (typeof module === 'string' && module.startsWith('.')) {
-      throw new TypeError(`${path}[${i}] '${module}' must not be relative: use new URL('${module}', import.meta.url)`);
+    if (typeof module === 'string' && !isAbsolute(module) && !URL.canParse(module)) {
+      // What it is relative to, and whose packages are meant, only the caller knows.
+      const how = module.startsWith('.') ? `new URL('${module}', import.meta.url)` : `import.meta.resolve('${module}')`;
+      throw new TypeError(`${path}[${i}] '${module}' must be a URL or an absolute path: use ${how}`);
     }
   }
 }

@@ -41,7 +41,7 @@ export interface RuntimeOptions {
    * Modules that every thread loads when the runtime is started, this one too, and registers what they define: what they export of
    * {@link defineActivity} and {@link defineOrchestration}, and what their default function registers, which is called with an object that has
    * `register`, `registerActivity` and `registerOrchestration`. Where the provider has a codec, one of them exports it as `codec`.
-   * Each is a URL (`new URL('./work.js', import.meta.url)`), an absolute path, or the name of a package.
+   * Each is a URL (`new URL('./work.js', import.meta.url)`, or `import.meta.resolve('a-package')`) or an absolute path.
    *
    * @example
    * ```ts

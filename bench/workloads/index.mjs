@@ -17,11 +17,11 @@ import { latency } from './latency.mjs';
 import { replay } from './replay.mjs';
 import { scale } from './scale.mjs';
 import { start } from './start.mjs';
+import { threads } from './threads.mjs';
 
-export const workloads = [chain, hello, latency, start, fanOut, replay, flatness, idle, scale, driver];
+export const workloads = [chain, hello, latency, start, fanOut, replay, flatness, idle, scale, threads, driver];
 
 /** What the project wants to know and this does not tell yet. */
 export const notMeasured = [
-  { name: 'threads', why: 'needs worker threads' },
   { name: 'power loss', why: 'a commit is trusted to be durable once fsync has returned' },
 ];

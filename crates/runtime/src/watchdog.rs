@@ -93,9 +93,14 @@ impl Session {
             ),
             Doing::Activity(token) => match self.activities.lock().get(token) {
                 Some(attempt) => format!(
-                    "activity '{}' of instance '{}', whose synchronous work belongs in a thread of its own",
+                    "activity '{}' of instance '{}', {}",
                     attempt.task.name,
-                    attempt.origin.instance_id()
+                    attempt.origin.instance_id(),
+                    if lane == MAIN {
+                        "whose synchronous work belongs in a thread of its own"
+                    } else {
+                        "which works synchronously"
+                    }
                 ),
                 None => "an activity".to_owned(),
             },
