@@ -213,7 +213,6 @@ describe('threads', () => {
     const error = await rejection(without.start());
     expect(error).toBeInstanceOf(RuntimeStateError);
     expect(error.message).toContain("one of the modules must export it as 'codec'");
-    store.errors.splice(0);
     await store.start(() => {}, { threads: 1, modules: [WORK, codecOf('thread-codec')] }, provider);
     const client = new (await import('perdure')).Client(provider);
     const id = store.id('steps');

@@ -62,7 +62,8 @@ export class Threads {
    * @throws RuntimeStateError when one ends before that
    */
   async start(count: number): Promise<void> {
-    await Promise.all(Array.from({ length: count }, (_, i) => new Promise<void>((resolve, reject) => this.run(i + 1, RESTART_MS.first, resolve, reject))));
+    const lanes = Array.from({ length: count }, (_, i) => i + 1);
+    await Promise.all(lanes.map((lane) => new Promise<void>((resolve, reject) => this.run(lane, RESTART_MS.first, { resolve, reject }))));
   }
 
   /** End all of them: what they do is over. */
@@ -85,17 +86,17 @@ export class Threads {
     return new Map([...this.workers].map(([lane, worker]) => [lane, worker.performance.eventLoopUtilization().utilization]));
   }
 
-  private run(lane: number, delayMs: number, ready: () => void, failed: (error: Error) => void): void {
+  /** `start`: who waits for it to take work, and hears of it when it does not. */
+  private run(lane: number, delayMs: number, start?: { resolve(): void; reject(error: Error): void }): void {
     const worker = new Worker(new URL('./worker-thread.js', import.meta.url), { workerData: { ...this.data, lane }, name: `perdure ${lane}` });
     const began = performance.now();
     let cause: unknown;
     let isReady = false;
     this.workers.set(lane, worker);
     worker.on('message', (message: ThreadMessage) => {
-      if (message.type === 'ready') {
-        isReady = true;
-        ready();
-      } else this.hear(message);
+      if (message.type !== 'ready') return this.hear(message);
+      isReady = true;
+      start?.resolve();
     });
     worker.on('error', (error) => {
       cause = error;
@@ -106,17 +107,22 @@ export class Threads {
       if (this.isStopping) return;
       const why = cause instanceof Error ? cause.message : `exit code ${code}`;
       const error = new RuntimeStateError(`worker thread ${lane} has ended: ${why}`, { cause });
-      if (!isReady) failed(error);
+      if (start !== undefined && !isReady) return start.reject(error);
       this.listener.report(error, 'a worker thread has ended; another one takes its place');
       this.restart(lane, performance.now() - began > LIVED_MS ? RESTART_MS.first : delayMs);
     });
   }
 
   private restart(lane: number, delayMs: number): void {
-    const next = Math.min(Math.max(2 * delayMs, RESTART_MS.second), RESTART_MS.last);
+    const nextMs = Math.min(Math.max(2 * delayMs, RESTART_MS.second), RESTART_MS.last);
     const timer = setTimeout(() => {
       this.restarts.delete(timer);
-      this.run(lane, next, () => {}, () => {});
+      try {
+        this.run(lane, nextMs);
+      } catch (error) {
+        this.listener.report(error, 'a worker thread could not be started; it is tried again');
+        this.restart(lane, nextMs);
+      }
     }, delayMs);
     this.restarts.add(timer);
   }
