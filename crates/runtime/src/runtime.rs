@@ -556,6 +556,8 @@ impl Runtime {
     }
 
     fn settle(&self, lane: LaneId, token: ActivityToken, result: AttemptResult) -> bool {
+        // Before the attempt is over: who does not find it finds that the thread has come by.
+        self.shared.pulse(lane).beat();
         let drain = self
             .session()
             .is_some_and(|session| session.settle(lane, token, result));

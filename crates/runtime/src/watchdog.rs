@@ -137,6 +137,10 @@ impl Session {
             tasks: kept_tasks,
             stalled,
         } = self.holding(lane);
+        if !self.shared.pulse(lane).is_held_up() {
+            // It has come back meanwhile. What it was in may be over, and not stored yet: that is nobody else's.
+            return;
+        }
         let owned = self.table.lock().len();
         let borrowed = self.activities.lock().borrowed().len();
         if owned <= kept.len() && borrowed <= kept_tasks.len() {
