@@ -3,7 +3,7 @@
 import { performance } from 'node:perf_hooks';
 import { Worker } from 'node:worker_threads';
 
-import { type NativeRuntime } from './binding.ts';
+import type { NativeRuntime } from './binding.ts';
 import type { TraceLevel } from './engine.ts';
 import { RuntimeStateError } from './errors.ts';
 import type { HostOptions } from './host.ts';

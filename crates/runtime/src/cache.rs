@@ -70,7 +70,7 @@ impl Session {
                 return;
             }
             core.engine = None;
-            if let Some(lane) = instance.stand(&mut core) {
+            if let Some(lane) = instance.stand() {
                 // Before anything can load it again: its next turn on this lane must find no generator.
                 self.shared.push(Class::First, Queued::Drop(instance.token, lane));
             }

@@ -42,7 +42,7 @@ pub(crate) struct Instance {
     pub(crate) version: String,
     pub(crate) parent_id: Option<String>,
     pub(crate) execution: ExecutionId,
-    /// The lane that has its generator, while one has: no other may run its turns. Changes with [`Core::hot`], under its lock.
+    /// The lane that has its generator, while one has: no other may run its turns. Changes under the lock of the core.
     seat: AtomicUsize,
     core: Mutex<Core>,
 }
@@ -55,8 +55,6 @@ pub(crate) struct Core {
     pub(crate) engine: Option<Engine>,
     /// Id of the next event, as the store has it.
     pub(crate) next_event_id: EventId,
-    /// Whether the host holds its generator.
-    pub(crate) hot: bool,
     /// The alarm set for its earliest awaited timer.
     pub(crate) alarm: Option<AlarmId>,
     /// The engine was made again from history while attempts of its activities may still run here.
@@ -124,7 +122,6 @@ impl Instance {
             epoch,
             engine,
             next_event_id,
-            hot: false,
             alarm: None,
             reloaded: false,
             pending: Vec::new(),
@@ -178,16 +175,15 @@ impl Instance {
     }
 
     /// A lane has its generator from now on. The core is locked.
-    pub(crate) fn sit(&self, core: &mut Core, lane: LaneId) {
-        core.hot = true;
+    pub(crate) fn sit(&self, lane: LaneId) {
         self.seat.store(lane.0, Ordering::Release);
     }
 
     /// No lane has its generator any more; the one that has had it is to be told. The core is locked.
-    pub(crate) fn stand(&self, core: &mut Core) -> Option<LaneId> {
+    pub(crate) fn stand(&self) -> Option<LaneId> {
         let seat = self.seat();
         self.seat.store(NO_SEAT, Ordering::Release);
-        seat.filter(|_| std::mem::take(&mut core.hot))
+        seat
     }
 }
 

@@ -7,13 +7,12 @@
 
 use std::sync::Arc;
 
-use parking_lot::MutexGuard;
 use perdure_provider::{GiveBack, InstanceKey};
-use perdure_scheduler::{Class, LaneId};
+use perdure_scheduler::LaneId;
 
-use crate::activities::{AbortReason, Activities, Origin};
+use crate::activities::{AbortReason, Origin};
 use crate::instance::{Instance, NO_KEY};
-use crate::job::{Level, Queued};
+use crate::job::Level;
 use crate::pulse::Doing;
 use crate::report::Report;
 use crate::session::Session;
@@ -44,7 +43,13 @@ impl Session {
                 .tokio
                 .spawn(async move { this.accuse(&suspect).await });
         }
-        self.begin_again(self.activities.lock(), lane);
+        {
+            // What it was given is given to another one.
+            let mut activities = self.activities.lock();
+            for token in activities.take_from(lane) {
+                self.hand_out(&activities, token);
+            }
+        }
         self.tell_drained();
     }
 
@@ -82,28 +87,13 @@ impl Session {
         };
         match self.shared.store.provider.give_back(request).await {
             Ok(given) => {
-                for (key, epoch) in given.instances {
-                    self.take_away(key, epoch, AbortReason::LeaseLost);
-                }
-                if let Some(convict) = given.convict {
-                    self.shared.convicted(convict);
-                }
+                self.given_back(given);
                 self.due_at(0);
             }
             Err(error) => {
                 let message = format!("instance '{}' is given back without evidence: {error}", suspect.id);
                 self.shared.log(Level::Warn, message);
                 self.let_go(suspect.key(), epoch);
-            }
-        }
-    }
-
-    /// Attempts that the thread was given wait for another one.
-    fn begin_again(&self, mut activities: MutexGuard<'_, Activities>, lane: LaneId) {
-        for token in activities.take_from(lane) {
-            if let Some(attempt) = activities.get(token) {
-                let place = self.shared.place_of_attempt(attempt);
-                self.shared.push(Class::Later, Queued::Activity(token, place));
             }
         }
     }

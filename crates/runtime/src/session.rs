@@ -16,7 +16,7 @@ use perdure_provider::{
     AcquiredInstance, AfterTurn, Clock, Epoch, InstanceKey, LetGo, MessagePage, NewInstance, NextExecution, Outcome,
     ProviderError, Status, Suspicion, TurnCommit, WorkerId, Write,
 };
-use perdure_scheduler::{Class, LaneId, Place, State};
+use perdure_scheduler::{Class, LaneId, State};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -351,10 +351,8 @@ impl Session {
             Some(Origin::Task(_)) | None => {}
         }
         let mut activities = self.activities.lock();
-        while let Some((token, place)) = self.next_admitted(&mut activities) {
-            drain |= self
-                .shared
-                .push_from(lane, Class::Later, Queued::Activity(token, place));
+        while let Some(job) = activities.admit().and_then(|token| self.job_of(&activities, token)) {
+            drain |= self.shared.push_from(lane, Class::Later, job);
         }
         drop(activities);
         if self.wants_room.load(Ordering::Acquire) {
@@ -366,17 +364,21 @@ impl Session {
 
     /// Give attempts that wait the slots that are free.
     pub(crate) fn admit(&self, activities: &mut Activities) {
-        while let Some((token, place)) = self.next_admitted(activities) {
-            self.shared.push(Class::Later, Queued::Activity(token, place));
+        while let Some(token) = activities.admit() {
+            self.hand_out(activities, token);
         }
     }
 
-    fn next_admitted(&self, activities: &mut Activities) -> Option<(ActivityToken, Place)> {
-        let token = activities.admit()?;
-        let place = activities
-            .get(token)
-            .map_or(Place::Any, |attempt| self.shared.place_of_attempt(attempt));
-        Some((token, place))
+    /// Have an attempt called that has a slot.
+    pub(crate) fn hand_out(&self, activities: &Activities, token: ActivityToken) {
+        if let Some(job) = self.job_of(activities, token) {
+            self.shared.push(Class::Later, job);
+        }
+    }
+
+    fn job_of(&self, activities: &Activities, token: ActivityToken) -> Option<Queued> {
+        let place = self.shared.place_of_attempt(activities.get(token)?);
+        Some(Queued::Activity(token, place))
     }
 
     /// An attempt of an instance is over. In one go: whoever has the core locked sees the attempt, or what came of it.
@@ -403,11 +405,8 @@ impl Session {
                 }
                 (_, Alarm::Attempt(token)) => {
                     let mut activities = self.activities.lock();
-                    if let Some(expired) = activities.due(token)
-                        && let Some(attempt) = activities.get(expired)
-                    {
-                        let place = self.shared.place_of_attempt(attempt);
-                        self.shared.push(Class::Later, Queued::Activity(expired, place));
+                    if let Some(expired) = activities.due(token) {
+                        self.hand_out(&activities, expired);
                     }
                     self.admit(&mut activities);
                 }
@@ -448,7 +447,7 @@ impl Session {
             self.alarms.cancel(alarm);
         }
         core.heartbeats.clear(&self.alarms);
-        if let Some(lane) = instance.stand(&mut core) {
+        if let Some(lane) = instance.stand() {
             self.shared.push(Class::First, Queued::Drop(instance.token, lane));
         }
     }

@@ -70,7 +70,7 @@ pub(crate) fn begin(session: Arc<Session>, instance: Arc<Instance>, lane: LaneId
         }
         // A request to cancel that waits lets the code exceed its limits from its first command on.
         core.take_in();
-        instance.sit(&mut core, lane);
+        instance.sit(lane);
         drop(core);
         session.touch(&mut table, &instance);
         session.trim(&mut table);

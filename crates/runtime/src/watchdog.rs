@@ -153,7 +153,7 @@ impl Session {
             kept_tasks,
             report: Report::of_stall(self.shared.options.turn_deadline).into_text(),
         };
-        let GivenBack { instances, convict } = match self.shared.store.provider.give_back(request).await {
+        let given = match self.shared.store.provider.give_back(request).await {
             Ok(given) => given,
             // The next look tries again.
             Err(error) => {
@@ -161,14 +161,20 @@ impl Session {
                 return self.shared.log(Level::Warn, message);
             }
         };
+        self.given_back(given);
+        // That finds those that are no longer its own.
+        self.tasks_wanted.notify_one();
+    }
+
+    /// The store has taken instances back.
+    pub(crate) fn given_back(self: &Arc<Self>, given: GivenBack) {
+        let GivenBack { instances, convict } = given;
         for (key, epoch) in instances {
             self.take_away(key, epoch, AbortReason::LeaseLost);
         }
         if let Some(convict) = convict {
             self.shared.convicted(convict);
         }
-        // That finds those that are no longer its own.
-        self.tasks_wanted.notify_one();
     }
 
     fn holding(&self, lane: LaneId) -> Holding {
