@@ -7,10 +7,10 @@ use napi::bindgen_prelude::{AsyncTask, Float64Array, Function};
 use napi::{Env, Task};
 use napi_derive::napi;
 use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody};
-use perdure_provider::{InstanceKey, InstanceStatus, Provider, ProviderError, SystemClock};
+use perdure_provider::{InstanceKey, InstanceStatus, Provider, ProviderError};
 use perdure_provider_postgres::{PostgresOptions, PostgresProvider};
 use perdure_provider_sqlite::{Durability, SqliteOptions, SqliteProvider};
-use perdure_runtime::{Awaiting, Conflict, HistoryRequest, RuntimeError, StartRequest};
+use perdure_runtime::{Awaiting, Conflict, HistoryRequest, RuntimeError, StartRequest, ThisMachine};
 use serde_json::json;
 
 use crate::answer::{NUMBERS, Numbers};
@@ -83,7 +83,7 @@ impl Task for ConnectPostgres {
 #[napi]
 impl Store {
     fn new(provider: Arc<dyn Provider>) -> napi::Result<Self> {
-        let inner = perdure_runtime::Store::new(provider, Arc::new(SystemClock), tokio_threads::handle()?);
+        let inner = perdure_runtime::Store::new(provider, Arc::new(ThisMachine::read()), tokio_threads::handle()?);
         Ok(Self::on(inner))
     }
 

@@ -1,13 +1,14 @@
 //! Activities of the instances that this worker owns: those that run, those that wait for a slot, those that wait for their retry.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use perdure_engine::{ActivityTask, EventId, ExecutionId, Payload};
 use perdure_provider::{InstanceKey, TaskName};
 use perdure_scheduler::LaneId;
+use rustc_hash::FxHashMap;
 
 use crate::alarms::{AlarmId, Alarms};
 use crate::instance::Instance;
@@ -123,7 +124,7 @@ pub(crate) struct Activities {
     used: usize,
     /// No attempt gets a slot any more.
     closed: bool,
-    entries: HashMap<ActivityToken, Entry>,
+    entries: FxHashMap<ActivityToken, Entry>,
     by_schedule: BTreeMap<(InstanceKey, EventId), ActivityToken>,
     /// Those that wait for a slot, by priority and then as they came.
     queue: BTreeSet<(Reverse<i32>, ActivityToken)>,
@@ -136,7 +137,7 @@ impl Activities {
             slots,
             used: 0,
             closed: false,
-            entries: HashMap::new(),
+            entries: FxHashMap::default(),
             by_schedule: BTreeMap::new(),
             queue: BTreeSet::new(),
         }

@@ -79,6 +79,7 @@ impl<T> Alarms<T> {
                 Some(at_ms) => {
                     let wait = Duration::from_millis(u64::try_from(at_ms - self.clock.now_ms()).unwrap_or(0).max(1));
                     tokio::select! {
+                        biased;
                         () = self.earlier.notified() => {}
                         () = crate::time::sleep(wait) => {}
                     }

@@ -1,10 +1,10 @@
 //! Turns in progress, keyed by instance: what the host's synchronous calls find their engine through.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use perdure_scheduler::LaneId;
+use rustc_hash::FxHashMap;
 
 use crate::instance::{Instance, Token};
 use crate::session::Session;
@@ -20,7 +20,7 @@ pub(crate) struct Turn {
 
 /// The map of turns; an entry lives from [`begin`](Turns::begin) to [`end`](Turns::end) and never longer.
 #[derive(Default)]
-pub(crate) struct Turns(Mutex<HashMap<Token, Turn>>);
+pub(crate) struct Turns(Mutex<FxHashMap<Token, Turn>>);
 
 impl Turns {
     pub(crate) fn begin(&self, turn: Turn) {

@@ -9,8 +9,8 @@ use perdure_engine::{
 use perdure_provider::{self as provider, AcquiredInstance, NewInstance, NewMessage, OnConflict, Others, Outcome};
 
 use crate::instance::Instance;
+use crate::machine::new_seed;
 use crate::session::Session;
-use crate::store::seed;
 
 /// The starts of a turn, in order; those that are left to whoever acquires them are `None`.
 pub(crate) type Claimed = Vec<Option<NewInstance>>;
@@ -30,8 +30,9 @@ pub(crate) fn prepare(
     let mut room = if starts.is_empty() { 0 } else { session.room() };
     let mut claimed = Claimed::new();
     let unread_max = session.shared.options.mailbox_messages;
+    let machine = &*session.shared.store.machine;
     let starts = starts.into_iter().map(|start| {
-        let mut other = other_start(instance, start, now);
+        let mut other = other_start(instance, start, new_seed(machine), now);
         let new = &mut other.instance;
         if room > 0 && session.shared.registry.lock().has(&new.name, &new.version) {
             room -= 1;
@@ -52,7 +53,7 @@ pub(crate) fn prepare(
     (Box::new(to_others), claimed)
 }
 
-fn other_start(instance: &Instance, start: TurnStart, now: i64) -> provider::OtherStart {
+fn other_start(instance: &Instance, start: TurnStart, seed: u64, now: i64) -> provider::OtherStart {
     let TurnStart {
         scheduled,
         is_child,
@@ -75,7 +76,7 @@ fn other_start(instance: &Instance, start: TurnStart, now: i64) -> provider::Oth
         name: name.clone(),
         version: version.clone(),
         input,
-        seed: seed(),
+        seed,
         parent,
         custom_status: None,
     };

@@ -1,13 +1,13 @@
 //! What a runtime can run.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::fmt;
 
 /// Orchestrations by name, each with its versions, and names of activities.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    orchestrations: HashMap<String, Vec<Version>>,
+    orchestrations: BTreeMap<String, Vec<Version>>,
     activities: BTreeSet<String>,
     /// Those of both that every thread has, not the first alone: name and version, and name.
     orchestrations_of_all: HashSet<(String, String)>,

@@ -233,12 +233,14 @@ impl Runtime {
                 }
             };
             tokio::select! {
+                biased;
                 () = drained => {}
                 () = crate::time::sleep(timeout) => {}
             }
             session.end(AbortReason::Shutdown);
             let released = worker::release(&self.shared, &session.worker);
             tokio::select! {
+                biased;
                 () = released => {}
                 () = crate::time::sleep(RELEASE_TIMEOUT) => {}
             }

@@ -6,7 +6,6 @@
 //! committer, whose provider may answer at once, with none.
 
 use std::collections::BTreeSet;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -17,6 +16,7 @@ use perdure_provider::{
     ProviderError, Status, Suspicion, TurnCommit, WorkerId, Write,
 };
 use perdure_scheduler::{Class, LaneId, State};
+use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -59,7 +59,7 @@ pub(crate) struct Session {
     pub(crate) alarms: Arc<Alarms<Alarm>>,
     pub(crate) trials: Mutex<Trials>,
     /// While a request for work is under way: what was terminated or suspended meanwhile, up to which epoch.
-    acquiring: Mutex<Option<HashMap<InstanceKey, Epoch>>>,
+    acquiring: Mutex<Option<FxHashMap<InstanceKey, Epoch>>>,
     /// When the next look for due instances is needed, ms since 1970; `None`: not before something tells.
     pub(crate) next_acquire_ms: Mutex<Option<i64>>,
     pub(crate) acquire_wanted: Notify,
@@ -139,7 +139,7 @@ impl Session {
 
     /// A request for work is made: what is taken away until it is [answered](Self::acquired) may come with the answer all the same.
     pub(crate) fn acquire(&self) {
-        *self.acquiring.lock() = Some(HashMap::new());
+        *self.acquiring.lock() = Some(FxHashMap::default());
     }
 
     /// The answer to a request for work.

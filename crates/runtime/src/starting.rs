@@ -3,7 +3,6 @@
 //! Nothing of the turn leaves the process before that (invariant 1). A start that is refused, because its id is in use, takes its turn
 //! with it; one that the session cannot bring to its end is written without a turn.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use perdure_engine::{EventId, ExecutionId, MessageSeq};
@@ -11,6 +10,7 @@ use perdure_provider::{
     AcquiredInstance, Epoch, InstanceKey, MessagePage, NewInstance, Outcome, ProviderError, Suspicion, Write,
 };
 use perdure_scheduler::{Class, LaneId, State};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::activities::AbortReason;
 use crate::committer::{Committer, Patience, WriteDone};
@@ -48,9 +48,9 @@ impl Drop for PendingStart {
 /// Instances whose start is not written, or not known here to be.
 #[derive(Default)]
 pub(crate) struct Starting {
-    instances: HashMap<Token, Arc<Instance>>,
+    instances: FxHashMap<Token, Arc<Instance>>,
     /// What was terminated or suspended meanwhile: any of them may have one of these keys.
-    taken_away: HashSet<InstanceKey>,
+    taken_away: FxHashSet<InstanceKey>,
 }
 
 impl Starting {

@@ -13,6 +13,7 @@ use tokio::runtime::Handle;
 
 use crate::committer::{Committer, Patience, WriteDone};
 use crate::error::RuntimeError;
+use crate::machine::{Machine, new_seed};
 use crate::store_clock::StoreClock;
 use crate::watch::{Awaiting, WaitId, Watch};
 
@@ -80,6 +81,7 @@ pub(crate) trait LocalWorker: Send + Sync {
 /// An opened store.
 pub struct Store {
     pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) machine: Arc<dyn Machine>,
     pub(crate) clock: Arc<StoreClock>,
     pub(crate) tokio: Handle,
     pub(crate) committer: Arc<Committer>,
@@ -89,8 +91,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Use an opened provider.
-    pub fn new(provider: Arc<dyn Provider>, clock: Arc<dyn Clock>, tokio: Handle) -> Arc<Self> {
+    /// Use an opened provider, on a machine. What runs for it are tasks of `tokio`.
+    pub fn new(provider: Arc<dyn Provider>, machine: Arc<dyn Machine>, tokio: Handle) -> Arc<Self> {
         let watch = Arc::new(Watch::default());
         let store = Arc::new(Self {
             committer: Committer::new(Arc::clone(&provider), tokio.clone()),
@@ -98,7 +100,8 @@ impl Store {
             watch,
             workers: Mutex::default(),
             provider,
-            clock: Arc::new(StoreClock::new(clock)),
+            clock: Arc::new(StoreClock::new(machine.clone())),
+            machine,
             tokio,
         });
         let weak = Arc::downgrade(&store);
@@ -175,7 +178,7 @@ impl Store {
             name: name.clone(),
             version: version.clone(),
             input,
-            seed: seed(),
+            seed: new_seed(&*self.machine),
             parent: None,
             custom_status: None,
         };
@@ -376,9 +379,4 @@ pub(crate) fn unexpected(outcome: Result<Outcome, RuntimeError>) -> RuntimeError
             ProviderError::new(ProviderErrorKind::Internal, message).into()
         }
     }
-}
-
-/// Seed of an execution's random numbers: as random as a UUID.
-pub(crate) fn seed() -> u64 {
-    uuid::Uuid::new_v4().as_u64_pair().1 ^ uuid::Uuid::new_v4().as_u64_pair().0
 }

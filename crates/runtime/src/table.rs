@@ -1,13 +1,14 @@
 //! The instances that this worker has loaded, and which of them may be set aside.
 
 use std::borrow::Borrow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use hashlink::LinkedHashMap;
 use perdure_engine::EventId;
 use perdure_provider::{Epoch, InstanceKey};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::instance::{Instance, Token};
 use crate::options::EARLY_MAX;
@@ -15,11 +16,11 @@ use crate::options::EARLY_MAX;
 /// Instances by key, and those with a live generator by how long they were not used.
 #[derive(Default)]
 pub(crate) struct Table {
-    owned: HashMap<InstanceKey, Arc<Instance>>,
+    owned: FxHashMap<InstanceKey, Arc<Instance>>,
     /// The same by id.
     ids: HashSet<ById>,
     /// Released instances whose generator was kept, with the epoch and next event id at which they were released.
-    released: HashMap<InstanceKey, (Arc<Instance>, Epoch, EventId)>,
+    released: FxHashMap<InstanceKey, (Arc<Instance>, Epoch, EventId)>,
     /// Owned and released instances with a generator, least recently used first, and when each was used, ms since 1970.
     hot: LinkedHashMap<Token, (Arc<Instance>, i64)>,
     /// An alarm is set for the first of them.
@@ -53,7 +54,7 @@ impl Hash for ById {
 /// Instances for which messages came before they were in the table: what waits for them must be read again when they are.
 #[derive(Default)]
 struct Early {
-    keys: HashSet<InstanceKey>,
+    keys: FxHashSet<InstanceKey>,
     /// There were more than [`EARLY_MAX`]: it may be any.
     any: bool,
 }

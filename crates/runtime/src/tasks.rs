@@ -131,6 +131,7 @@ pub(crate) async fn run(session: Arc<Session>) {
             Some(at) if !is_full => {
                 let wait = Duration::from_millis(u64::try_from(at - now).unwrap_or(0)).min(SAFETY_POLL);
                 tokio::select! {
+                    biased;
                     () = session.tasks_wanted.notified() => {}
                     () = crate::time::sleep(wait) => {}
                 }

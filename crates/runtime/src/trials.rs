@@ -13,11 +13,12 @@
 //!   as soon as it reaches the store, unless another has found it missing before.
 //! - **T5** Instances that are no suspects have their turns as ever; they cost no write more.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use perdure_provider::{Outcome, ProviderError, ProviderErrorKind, Suspicion, Trial, TrialStep, Write};
 use perdure_scheduler::{Class, State};
+use rustc_hash::FxHashMap;
 
 use crate::activities::AbortReason;
 use crate::alarms::{AlarmId, Alarms};
@@ -31,7 +32,7 @@ use crate::session::{Alarm, Session};
 #[derive(Default)]
 pub(crate) struct Trials {
     /// Those that are tried, from the announcement until the end is written, with the alarm that ends it.
-    tried: HashMap<Token, Option<AlarmId>>,
+    tried: FxHashMap<Token, Option<AlarmId>>,
     /// No other is tried until the one that is tried is through.
     is_alone: bool,
     waiting: VecDeque<Arc<Instance>>,

@@ -3,7 +3,7 @@
 //! Whoever waits is told by the commit that brings the change when that happens in this process; the store's sign of a foreign
 //! change makes them look otherwise. One query serves all who wait.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -39,7 +39,7 @@ struct Waiter {
 struct State {
     waiters: HashMap<String, Vec<Waiter>>,
     instance_of: HashMap<WaitId, String>,
-    dirty: HashSet<String>,
+    dirty: BTreeSet<String>,
     /// Read together with others, the status could not be read at all: each of these is read by itself.
     suspects: Vec<String>,
     /// How many waits there were.

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::activities::AbortReason;
 use crate::error::RuntimeError;
 use crate::job::Level;
-use crate::liveness::ThisProcess;
+use crate::machine::new_worker_id;
 use crate::options::{ACQUIRE_BATCH, HISTORY_PAGE, INBOX_PAGE, MESSAGE_PAGE, RETRY_DELAYS, SAFETY_POLL, WORKERS_LOOK};
 use crate::report::Report;
 use crate::retry::retrying;
@@ -22,8 +22,9 @@ use crate::unfit;
 
 /// Register a new worker.
 pub(crate) async fn register(shared: &Shared) -> Result<WorkerId, RuntimeError> {
-    let process = ThisProcess::read();
-    let worker = WorkerId(Arc::from(uuid::Uuid::now_v7().hyphenated().to_string()));
+    let machine = &*shared.store.machine;
+    let process = machine.process();
+    let worker = new_worker_id(machine);
     let row = NewWorker {
         id: worker.clone(),
         name: shared.options.worker_name.clone(),
@@ -92,6 +93,7 @@ async fn acquire(session: Arc<Session>) {
             Some(at) if room > 0 && !registered.is_empty() => {
                 let wait = Duration::from_millis(u64::try_from(at - now).unwrap_or(0)).min(SAFETY_POLL);
                 tokio::select! {
+                    biased;
                     () = session.acquire_wanted.notified() => {}
                     () = crate::time::sleep(wait) => {}
                 }
@@ -100,6 +102,7 @@ async fn acquire(session: Arc<Session>) {
             _ => {
                 // Room comes back with ended instances, and a registration tells; the poll is for the former.
                 tokio::select! {
+                    biased;
                     () = session.acquire_wanted.notified() => {}
                     () = crate::time::sleep(SAFETY_POLL) => {}
                 }
@@ -219,7 +222,7 @@ async fn retry_until_end(session: &Session) -> Option<Option<i64>> {
 /// Processes of this machine are looked at every second, which asks nobody; the store is asked when the next lease may have ended, and
 /// now and then, because workers come.
 async fn take_over(session: Arc<Session>) {
-    let process = ThisProcess::read();
+    let machine = &session.shared.store.machine;
     let provider = &session.shared.store.provider;
     let report = Report::of_death().into_text();
     loop {
@@ -228,7 +231,7 @@ async fn take_over(session: Arc<Session>) {
         loop {
             let gone: Vec<WorkerId> = others
                 .iter()
-                .filter(|other| process.knows_gone(other))
+                .filter(|other| machine.knows_gone(other))
                 .map(|other| other.id.clone())
                 .collect();
             others.retain(|other| !gone.contains(&other.id));

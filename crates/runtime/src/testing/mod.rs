@@ -8,11 +8,13 @@ mod queues;
 
 use std::sync::Arc;
 
-use perdure_provider::Clock;
+use perdure_provider::{Clock, Worker};
 use tokio::time::Instant;
 
 pub(crate) use host::{Answer, Fixture, Op, Script, answer};
 pub(crate) use memory::{Call, Memory};
+
+use crate::{Machine, Process, ThisMachine};
 
 /// Tokio's clock, which a test can pause, as wall clock.
 pub(crate) struct PausedClock {
@@ -37,5 +39,19 @@ impl PausedClock {
 impl Clock for PausedClock {
     fn now_ms(&self) -> i64 {
         self.at_first_ms + i64::try_from(self.since.elapsed().as_millis()).expect("a test is short")
+    }
+}
+
+impl Machine for PausedClock {
+    fn random(&self) -> u128 {
+        ThisMachine::read().random()
+    }
+
+    fn process(&self) -> Process {
+        ThisMachine::read().process()
+    }
+
+    fn knows_gone(&self, worker: &Worker) -> bool {
+        ThisMachine::read().knows_gone(worker)
     }
 }

@@ -1,29 +1,96 @@
-//! Which machine and process this is, and whether another process of the same machine is gone.
+//! What a process is told by its machine: the time, numbers that nobody can guess, which process it is, and which others are gone.
+//!
+//! Nothing else of this crate asks for any of it, so that a simulation is a [`Machine`] of its own; monotonic time and sleep are tokio's.
 
 use std::fs;
+use std::sync::Arc;
 
-use perdure_provider::Worker;
+use perdure_provider::{Clock, SystemClock, Worker, WorkerId};
 
-/// This process, as a worker row names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ThisProcess {
-    pub(crate) host: String,
-    pub(crate) pid: u32,
-    pub(crate) start: String,
+/// What runs a process.
+pub trait Machine: Clock {
+    /// A number that nobody can guess and that does not come again.
+    fn random(&self) -> u128;
+
+    /// The process, as the row of a worker names it.
+    fn process(&self) -> Process;
+
+    /// Whether the process of a worker is surely gone.
+    fn knows_gone(&self, worker: &Worker) -> bool;
 }
 
-impl ThisProcess {
-    pub(crate) fn read() -> Self {
+/// A process, as the row of a worker names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// The machine since its last boot and, in a container, its process namespace: pids mean something only within both. Empty where that
+    /// cannot be told; then only leases tell of dead workers.
+    pub host: String,
+    /// Its number there.
+    pub pid: u32,
+    /// When it began: numbers are used again. Empty where that cannot be told.
+    pub start: String,
+}
+
+/// The machine that this program runs on.
+#[derive(Clone, Debug)]
+pub struct ThisMachine {
+    process: Process,
+}
+
+impl ThisMachine {
+    /// What this process is told of it.
+    #[must_use]
+    pub fn read() -> Self {
         let pid = std::process::id();
-        Self {
+        let process = Process {
             host: host(),
             pid,
             start: start_of(pid).unwrap_or_default(),
-        }
+        };
+        Self { process }
+    }
+}
+
+impl Clock for ThisMachine {
+    fn now_ms(&self) -> i64 {
+        SystemClock.now_ms()
+    }
+}
+
+impl Machine for ThisMachine {
+    fn random(&self) -> u128 {
+        let (a, b) = (uuid::Uuid::new_v4().as_u64_pair(), uuid::Uuid::new_v4().as_u64_pair());
+        // The bits that say which kind of UUID it is are in different halves.
+        (u128::from(a.0 ^ b.1) << 64) | u128::from(a.1 ^ b.0)
     }
 
-    /// Whether the process of a worker is surely gone: it ran on this machine, and there its id is free or another's.
-    pub(crate) fn knows_gone(&self, worker: &Worker) -> bool {
+    fn process(&self) -> Process {
+        self.process.clone()
+    }
+
+    /// It ran on this machine, and there its id is free or another's.
+    fn knows_gone(&self, worker: &Worker) -> bool {
+        self.process.knows_gone(worker)
+    }
+}
+
+/// Id of a new worker: a UUIDv7, so that they sort by time.
+pub(crate) fn new_worker_id(machine: &dyn Machine) -> WorkerId {
+    let ms = u64::try_from(machine.now_ms()).unwrap_or(0);
+    let mut random = [0; 10];
+    random.copy_from_slice(&machine.random().to_le_bytes()[..10]);
+    let id = uuid::Builder::from_unix_timestamp_millis(ms, &random).into_uuid();
+    WorkerId(Arc::from(id.hyphenated().to_string()))
+}
+
+/// Seed of an execution's random numbers.
+pub(crate) fn new_seed(machine: &dyn Machine) -> u64 {
+    let random = machine.random();
+    (random >> 64) as u64 ^ random as u64
+}
+
+impl Process {
+    fn knows_gone(&self, worker: &Worker) -> bool {
         if self.host.is_empty()
             || worker.host != self.host
             || (worker.pid == self.pid && worker.process_start == self.start)
@@ -37,8 +104,6 @@ impl ThisProcess {
     }
 }
 
-/// The machine since its last boot and, in a container, its process namespace: pids mean something only within both.
-/// Empty where that cannot be told; then only leases tell of dead workers.
 fn host() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
@@ -102,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_running_process_is_not_gone_and_a_killed_one_is() {
-        let this = ThisProcess::read();
+        let this = ThisMachine::read().process;
         let mut child = Command::new("sleep").arg("60").spawn().expect("sleep starts");
         let worker = worker_of(&this.host, child.id(), &start_of(child.id()).expect("it runs"));
         assert!(!this.knows_gone(&worker));
@@ -113,14 +178,14 @@ mod tests {
 
     #[test]
     fn a_reused_pid_is_another_process() {
-        let this = ThisProcess::read();
+        let this = ThisMachine::read().process;
         assert!(this.knows_gone(&worker_of(&this.host, this.pid, "1")));
         assert!(!this.knows_gone(&worker_of(&this.host, this.pid, &this.start)));
     }
 
     #[test]
     fn nothing_is_known_of_other_machines() {
-        let this = ThisProcess::read();
+        let this = ThisMachine::read().process;
         assert!(!this.knows_gone(&worker_of("elsewhere", 1 << 22, "1")));
     }
 }
