@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{Acquire, InboxPosition, ProviderError, ProviderErrorKind, TurnCommit};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
 use crate::store::{Handle, Store, answer, event, instance, new_worker, release, start, turn, within};
 
@@ -111,7 +111,7 @@ pub async fn closing_finishes_what_was_handed_over(store: &Store) {
     }
 }
 
-/// Every call, and a batch still on another thread than its caller's.
+/// Every call, and a batch still not within the call.
 pub async fn a_closed_handle_answers_closed(store: &Store) {
     fn closed<T: std::fmt::Debug>(result: Result<T, ProviderError>) {
         let error = result.expect_err("it is closed");
@@ -148,11 +148,7 @@ pub async fn a_closed_handle_answers_closed(store: &Store) {
     closed(provider.statuses(vec!["a".into()]).await);
     provider.on_foreign_change(Box::new(|_| {}));
     assert!(!provider.info().location.is_empty());
-
-    let (answered, thread) = oneshot::channel();
-    let done = Box::new(move |_| answered.send(std::thread::current().id()).expect("the check waits"));
-    provider.commit(Arc::new(Vec::new()), done);
-    assert_ne!(within(thread).await, Ok(std::thread::current().id()));
+    assert!(!store.is_answered_within_the_call(vec![start(instance("c"))]).await);
 }
 
 /// However often, and at once.

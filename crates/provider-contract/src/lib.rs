@@ -70,7 +70,7 @@ macro_rules! suite {
                 outcomes_come_in_the_order_of_the_writes,
                 an_empty_batch_is_answered,
                 an_answer_may_hand_over_the_next_batch,
-                answers_come_on_a_thread_of_the_provider,
+                answers_never_come_within_the_call,
                 answers_come_in_the_order_of_the_batches,
                 an_answer_that_panics_stops_nothing,
                 a_refused_batch_leaves_nothing_and_harms_no_other,

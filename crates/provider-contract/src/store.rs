@@ -2,6 +2,8 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use perdure_engine::{
@@ -117,6 +119,23 @@ impl Handle<'_> {
         let (done, answered) = answer();
         self.provider.commit(Arc::new(writes), done);
         within(answered).await.expect("a batch is answered")
+    }
+
+    /// Hand over a batch: whether `done` was called on this thread before [`commit`](Provider::commit) came back.
+    pub(crate) async fn is_answered_within_the_call(&self, writes: Vec<Write>) -> bool {
+        let caller = thread::current().id();
+        let is_calling = Arc::new(AtomicBool::new(true));
+        let (answered, within_call) = oneshot::channel();
+        let done = {
+            let is_calling = Arc::clone(&is_calling);
+            move |_| {
+                let within_call = thread::current().id() == caller && is_calling.load(Ordering::SeqCst);
+                answered.send(within_call).expect("a check waits for every answer");
+            }
+        };
+        self.provider.commit(Arc::new(writes), Box::new(done));
+        is_calling.store(false, Ordering::SeqCst);
+        within(within_call).await.expect("a batch is answered")
     }
 
     pub(crate) async fn batch(&self, writes: Vec<Write>) -> Vec<Outcome> {

@@ -11,7 +11,8 @@ use crate::{
     PrunedExecutions, ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
 };
 
-/// What is told when a batch is durable, or was not written. Called once, on a thread of the provider; it must not block.
+/// What is told when a batch is durable, or was not written. Called once, from a thread or a task of the provider and never within the call
+/// that handed the batch over, whose caller may hold a lock that it takes; it must not block.
 pub type CommitDone = Box<dyn FnOnce(Result<Vec<Outcome>, ProviderError>) + Send>;
 
 /// Told what another process may have done to the store. It must not block.

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::options::{BATCH_BYTES_MAX, CLIENT_LOOK, CLIENT_PATIENCE, RETRY_DELAYS};
 
-/// Told what came of a write, on a thread of the provider.
+/// Told what came of a write, from where the provider answers.
 pub(crate) type WriteDone = Box<dyn FnOnce(Result<Outcome, ProviderError>) + Send>;
 
 /// Whether a write is given up when the store stays busy.

@@ -285,7 +285,7 @@ fn commit_of(
     }
 }
 
-/// The commit was answered; called on a thread of the provider.
+/// The commit was answered; called from where the provider answers.
 fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, answer: Result<Outcome, ProviderError>) {
     let store = &session.shared.store;
     match answer {
