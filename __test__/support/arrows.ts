@@ -9,6 +9,7 @@ const OURS = 'perdure-';
 export const CRATE_ARROWS: Record<string, { uses: string[]; testsUse?: string[] }> = {
   node: { uses: ['runtime', 'provider', 'provider-sqlite', 'provider-postgres', 'engine'] },
   runtime: { uses: ['engine', 'provider', 'scheduler'] },
+  'provider-memory': { uses: ['provider', 'engine'], testsUse: ['provider-contract'] },
   'provider-sqlite': { uses: ['provider', 'engine'], testsUse: ['provider-contract'] },
   'provider-postgres': { uses: ['provider', 'engine'], testsUse: ['provider-contract'] },
   'provider-contract': { uses: ['provider', 'engine'] },

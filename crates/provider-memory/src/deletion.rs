@@ -1,0 +1,127 @@
+//! Ended instances go (P13): one by its id, or those of a filter; and their histories after them. Histories of former executions go, too.
+//! A history goes from its last event on: whoever reads it meanwhile finds no gap.
+
+use std::ops::Bound;
+
+use perdure_engine::ExecutionId;
+use perdure_provider::{InstanceKey, Outcome, Place, PruneExecutions, PruneRequest, Pruned, PrunedExecutions};
+
+use crate::tables::{OfEvent, Tables, of_execution, of_instance};
+
+pub(crate) fn delete(tables: &mut Tables, id: &str) -> Outcome {
+    let Some(row) = tables.find(id) else {
+        return Outcome::NotFound;
+    };
+    let (key, status) = (row.key, row.status);
+    if !status.is_terminal() {
+        return Outcome::NotEnded { status };
+    }
+    remove(tables, key);
+    Outcome::Deleted
+}
+
+/// All but the history, which may be long and is left to be swept.
+fn remove(tables: &mut Tables, key: InstanceKey) {
+    tables.remove_instance(key);
+    tables.deleted.insert(key, ());
+}
+
+/// What has ended is gone through from the longest ended on, and no further than the walk may go.
+pub(crate) fn prune(tables: &mut Tables, request: &PruneRequest) -> Pruned {
+    let PruneRequest {
+        filter,
+        after,
+        limit,
+        walk_max,
+    } = request;
+    let mut last = after.unwrap_or(Place {
+        at_ms: i64::MIN,
+        key: InstanceKey(i64::MIN),
+    });
+    let mut pruned = Pruned::default();
+    let after = (Bound::Excluded((last.at_ms, last.key)), Bound::Unbounded);
+    let before_ms = filter.completed_before_ms.unwrap_or(i64::MAX);
+    let ended = tables.indexes.ended.range(after).map(|(place, ())| *place);
+    let in_time = ended.take_while(|(at_ms, _)| *at_ms < before_ms);
+    let walked: Vec<_> = in_time.take(walk_max.saturating_add(1)).collect();
+    for (n, (at_ms, key)) in walked.into_iter().enumerate() {
+        if n >= *walk_max || pruned.deleted >= *limit {
+            pruned.next = Some(last);
+            break;
+        }
+        let row = tables.instance(key).expect("an entry of an index has its row");
+        if filter.matches(&row.candidate()) {
+            remove(tables, key);
+            pruned.deleted += 1;
+        }
+        last = Place { at_ms, key };
+    }
+    pruned
+}
+
+/// What has continued as new is gone through in order of the keys, and no further than the walk may go.
+pub(crate) fn prune_executions(tables: &mut Tables, request: &PruneExecutions) -> PrunedExecutions {
+    let PruneExecutions {
+        filter,
+        keep,
+        from,
+        events_max,
+        walk_max,
+    } = request;
+    let from = from.unwrap_or(InstanceKey(i64::MIN));
+    let continued = tables
+        .instances_from(from)
+        .filter(|row| row.execution > ExecutionId::FIRST);
+    let walked: Vec<(InstanceKey, ExecutionId, bool)> = continued
+        .take(walk_max.saturating_add(1))
+        .map(|row| (row.key, row.execution, filter.matches(&row.candidate())))
+        .collect();
+    let mut pruned = PrunedExecutions::default();
+    let mut left = *events_max;
+    for (n, (key, execution, matches)) in walked.into_iter().enumerate() {
+        if n >= *walk_max || left == 0 {
+            pruned.next = Some(key);
+            break;
+        }
+        // The first that stays.
+        let first = ExecutionId((execution.0 + 1).saturating_sub(*keep).min(execution.0));
+        while let Some(oldest) = oldest_execution(tables, key).filter(|oldest| matches && *oldest < first) {
+            if left == 0 {
+                pruned.next = Some(key);
+                return pruned;
+            }
+            left -= remove_last(tables, of_execution(key, oldest), left);
+            pruned.deleted += usize::from(oldest_execution(tables, key) != Some(oldest));
+        }
+    }
+    pruned
+}
+
+fn oldest_execution(tables: &Tables, key: InstanceKey) -> Option<ExecutionId> {
+    let first = tables.history.range(of_instance(key)).next();
+    first.map(|((_, execution, _), _)| *execution)
+}
+
+/// Take away the last events of a range, at most so many; how many that were.
+fn remove_last(tables: &mut Tables, range: std::ops::Range<OfEvent>, limit: usize) -> usize {
+    let last: Vec<OfEvent> = (tables.history.range(range).rev().take(limit))
+        .map(|(place, _)| *place)
+        .collect();
+    for place in &last {
+        tables.history.remove(place);
+    }
+    last.len()
+}
+
+/// `true`: some of it may be left.
+pub(crate) fn sweep(tables: &mut Tables, limit: usize) -> bool {
+    let mut left = limit;
+    while let Some(key) = tables.deleted.first_key().copied() {
+        left -= remove_last(tables, of_instance(key), left);
+        if left == 0 {
+            return true;
+        }
+        tables.deleted.remove(&key);
+    }
+    false
+}

@@ -1,0 +1,250 @@
+//! The provider: one handle on a store, as one process has it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
+use perdure_provider::{
+    Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox, InboxPosition,
+    InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Outcome, Provider, ProviderError,
+    ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ResumeUnfit, StoreStats, TakenOver,
+    TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
+};
+use tokio::runtime::Handle;
+
+use crate::error::closed;
+use crate::outgoing::Outgoing;
+use crate::store::MemoryStore;
+use crate::tables::Tables;
+use crate::wake::Waker;
+use crate::{acquire, deletion, history, inbox, listing, stats, status, suspicion, tasks, worker, write};
+
+/// Most writes that one batch should hold: as many as for the other stores.
+const BATCH_WRITES_MAX: usize = 1_024;
+
+/// A handle on a [`MemoryStore`].
+pub struct MemoryProvider {
+    store: Arc<MemoryStore>,
+    waker: Arc<Waker>,
+    outgoing: Arc<Outgoing>,
+    closed: AtomicBool,
+}
+
+impl MemoryProvider {
+    /// [`MemoryStore::connect`].
+    pub(crate) fn connect(store: &Arc<MemoryStore>) -> Arc<Self> {
+        let outgoing = Outgoing::new(Handle::current());
+        let waker = Waker::new(Arc::clone(&outgoing));
+        store.add_waker(&waker);
+        Arc::new(Self {
+            store: Arc::clone(store),
+            waker,
+            outgoing,
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    /// The store that it is a handle on.
+    #[must_use]
+    pub fn store(&self) -> &Arc<MemoryStore> {
+        &self.store
+    }
+
+    /// Write a batch as [`commit`](Provider::commit) does and return its outcomes at once: for a provider in front of this one that gives
+    /// the answer itself, late or never.
+    ///
+    /// # Errors
+    ///
+    /// Nothing of the batch was written: one of its writes is a defect of the caller, or the handle is closed.
+    pub fn write(&self, batch: &[Write]) -> Result<Vec<Outcome>, ProviderError> {
+        self.check_open()?;
+        let run = |tables: &mut Tables| batch.iter().map(|write| write::run(tables, write)).collect();
+        let outcomes: Vec<Outcome> = self.store.try_transaction(run)?;
+        self.tell(&self.waker.change_of(batch, &outcomes));
+        Ok(outcomes)
+    }
+
+    fn check_open(&self) -> Result<(), ProviderError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(closed());
+        }
+        Ok(())
+    }
+
+    fn call<T>(&self, work: impl FnOnce(&mut Tables) -> T) -> Result<T, ProviderError> {
+        self.check_open()?;
+        Ok(self.store.transaction(work))
+    }
+
+    fn tell(&self, change: &Change) {
+        self.store.tell(&self.waker, change);
+    }
+
+    /// Instances and tasks of a worker are due, for others, and some of them may be suspended instead.
+    fn released(&self, statuses: bool) {
+        self.tell(&Change {
+            work: true,
+            tasks: true,
+            statuses,
+            ..Change::default()
+        });
+    }
+}
+
+#[async_trait]
+impl Provider for MemoryProvider {
+    fn info(&self) -> ProviderInfo {
+        ProviderInfo {
+            kind: "memory",
+            location: "memory".to_owned(),
+            concurrent_commits: 1,
+            batch_max: BATCH_WRITES_MAX,
+        }
+    }
+
+    fn commit(&self, batch: Arc<Vec<Write>>, done: CommitDone) {
+        let result = self.write(&batch);
+        // The caller may keep the batch in case it fails; it is the only holder again when it hears of it.
+        drop(batch);
+        self.outgoing.push(move || done(result));
+    }
+
+    fn on_foreign_change(&self, listener: ChangeListener) {
+        self.waker.add_listener(listener);
+    }
+
+    async fn register_worker(&self, worker: NewWorker) -> Result<i64, ProviderError> {
+        self.waker.add_worker(&worker.id);
+        self.call(|tables| worker::register(tables, worker))
+    }
+
+    async fn renew_worker(&self, worker: &WorkerId, lease_ms: u64) -> Result<Option<i64>, ProviderError> {
+        self.call(|tables| worker::renew(tables, worker, lease_ms))
+    }
+
+    async fn workers(&self) -> Result<Vec<Worker>, ProviderError> {
+        self.call(|tables| worker::all(tables))
+    }
+
+    async fn release_worker(&self, worker: &WorkerId) -> Result<u64, ProviderError> {
+        let released = self.call(|tables| worker::release(tables, worker))?;
+        self.waker.remove_worker(worker);
+        self.released(false);
+        Ok(released)
+    }
+
+    async fn take_over_worker(&self, worker: &WorkerId, report: &str) -> Result<TakenOver, ProviderError> {
+        let taken = self.call(|tables| worker::take_over(tables, worker, report))?;
+        self.released(!taken.convicts.is_empty());
+        Ok(taken)
+    }
+
+    async fn take_over_expired_workers(&self, report: &str) -> Result<TakenOver, ProviderError> {
+        let taken = self.call(|tables| worker::take_over_expired(tables, report))?;
+        if !taken.workers.is_empty() {
+            self.released(!taken.convicts.is_empty());
+        }
+        Ok(taken)
+    }
+
+    async fn give_back(&self, request: GiveBack) -> Result<GivenBack, ProviderError> {
+        let given = self.call(|tables| suspicion::give_back(tables, &request))?;
+        self.released(given.convict.is_some());
+        Ok(given)
+    }
+
+    async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
+        self.call(|tables| acquire::acquire(tables, &request))
+    }
+
+    async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
+        self.call(|tables| tasks::acquire(tables, &request))
+    }
+
+    async fn know_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
+        self.call(|tables| tasks::know(tables, names))
+    }
+
+    async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError> {
+        self.call(|tables| tasks::of_worker(tables, worker))
+    }
+
+    async fn resume_unfit(&self, request: ResumeUnfit) -> Result<Vec<Unfit>, ProviderError> {
+        let resumed = self.call(|tables| write::resume_unfit(tables, &request))?;
+        if !resumed.is_empty() {
+            self.tell(&Change {
+                work: true,
+                statuses: true,
+                ..Change::default()
+            });
+        }
+        Ok(resumed)
+    }
+
+    async fn read_history(
+        &self,
+        key: InstanceKey,
+        execution: ExecutionId,
+        from: EventId,
+        limit: usize,
+    ) -> Result<Vec<EventRecord>, ProviderError> {
+        self.call(|tables| history::read(tables, key, execution, from, limit))
+    }
+
+    async fn read_inbox(&self, worker: &WorkerId, since: &InboxPosition, limit: usize) -> Result<Inbox, ProviderError> {
+        self.call(|tables| inbox::of_worker(tables, worker, since, limit))
+    }
+
+    async fn read_messages(
+        &self,
+        key: InstanceKey,
+        mailboxes: Option<Vec<Mailbox>>,
+        limit: usize,
+    ) -> Result<MessagePage, ProviderError> {
+        self.call(|tables| inbox::of_instance(tables, key, mailboxes.as_deref(), limit))
+    }
+
+    async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {
+        self.call(|tables| status::statuses(tables, &ids))
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage, ProviderError> {
+        self.call(|tables| listing::list(tables, &request))
+    }
+
+    async fn prune(&self, request: PruneRequest) -> Result<Pruned, ProviderError> {
+        let pruned = self.call(|tables| deletion::prune(tables, &request))?;
+        if pruned.deleted > 0 {
+            self.tell(&Change {
+                statuses: true,
+                ..Change::default()
+            });
+        }
+        Ok(pruned)
+    }
+
+    async fn prune_executions(&self, request: PruneExecutions) -> Result<PrunedExecutions, ProviderError> {
+        self.call(|tables| deletion::prune_executions(tables, &request))
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<bool, ProviderError> {
+        self.call(|tables| deletion::sweep(tables, limit))
+    }
+
+    async fn stats(&self) -> Result<StoreStats, ProviderError> {
+        self.call(|tables| stats::of_store(tables))
+    }
+
+    async fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.store.remove_waker(&self.waker);
+        self.outgoing.flush().await;
+    }
+}
+
+impl Drop for MemoryProvider {
+    fn drop(&mut self) {
+        self.store.remove_waker(&self.waker);
+    }
+}

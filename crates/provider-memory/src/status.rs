@@ -1,0 +1,43 @@
+//! What clients see of instances.
+
+use perdure_engine::{EventId, Payload};
+use perdure_provider::InstanceStatus;
+
+use crate::rows::InstanceRow;
+use crate::tables::Tables;
+
+/// Status of each id.
+pub(crate) fn statuses(tables: &Tables, ids: &[String]) -> Vec<Option<InstanceStatus>> {
+    let find = |id: &String| tables.find(id).map(|row| of(tables, row));
+    ids.iter().map(find).collect()
+}
+
+/// Status of an instance.
+pub(crate) fn of(tables: &Tables, row: &InstanceRow) -> InstanceStatus {
+    InstanceStatus {
+        key: row.key,
+        id: row.id.clone(),
+        name: row.name.clone(),
+        version: row.version.clone(),
+        execution: row.execution,
+        status: row.status,
+        result: result(tables, row),
+        custom_status: row.custom_status.clone(),
+        custom_status_version: row.custom_status_version,
+        created_at_ms: row.created_at_ms,
+        updated_at_ms: row.updated_at_ms,
+        completed_at_ms: row.completed_at_ms,
+        parent_id: row.parent_id.clone(),
+        tags: row.tags.clone(),
+    }
+}
+
+/// The result of an ended instance is in its last event, and nowhere else.
+fn result(tables: &Tables, row: &InstanceRow) -> Payload {
+    if row.completed_at_ms.is_none() {
+        return row.report.clone();
+    }
+    let last = EventId(row.next_event_id.0 - 1);
+    let event = tables.history.get(&(row.key, row.execution, last));
+    event.and_then(|event| event.payload.clone())
+}

@@ -1,0 +1,127 @@
+//! The store itself, which several handles share as several processes share a database.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use perdure_engine::EventRecord;
+use perdure_provider::{Change, Clock, ProviderError};
+
+use crate::history;
+use crate::provider::MemoryProvider;
+use crate::rows::InstanceRow;
+use crate::snapshot::Snapshot;
+use crate::tables::{Tables, of_execution};
+use crate::wake::Waker;
+
+/// A store in memory. It is there for as long as anybody has it or a handle on it.
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    tables: Mutex<Tables>,
+    /// Of the open handles, in the order in which they were opened.
+    wakers: Mutex<Vec<Arc<Waker>>>,
+}
+
+impl MemoryStore {
+    /// An empty store. Leases and due times are compared with this clock alone (P9).
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self {
+            clock,
+            tables: Mutex::default(),
+            wakers: Mutex::default(),
+        })
+    }
+
+    /// A handle on it, as one process has one.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime: in that one its answers are given.
+    #[must_use]
+    pub fn connect(self: &Arc<Self>) -> Arc<MemoryProvider> {
+        MemoryProvider::connect(self)
+    }
+
+    /// Everything that is stored now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::of(&self.tables.lock(), self.clock.now_ms())
+    }
+
+    /// Change the row of an instance behind everybody's back, as damage would, or somebody with a console of the database: nobody is told,
+    /// no other table follows, and nothing keeps the columns from contradicting each other. Only the key must stay. `None`: no instance has
+    /// that id.
+    pub fn edit_instance<T>(&self, id: &str, change: impl FnOnce(&mut InstanceRow) -> T) -> Option<T> {
+        self.transaction(|tables| {
+            let key = tables.find(id)?.key;
+            Some(tables.edit_unchecked(key, change))
+        })
+    }
+
+    /// Change the history of an instance's current execution behind everybody's back, as [`edit_instance`](Self::edit_instance) does: a
+    /// store that took a standby's place may have lost the last of its events. The id of the next event follows. `None`: no instance has that
+    /// id.
+    pub fn edit_history<T>(&self, id: &str, change: impl FnOnce(&mut Vec<EventRecord>) -> T) -> Option<T> {
+        self.transaction(|tables| {
+            let row = tables.find(id)?;
+            let (key, execution) = (row.key, row.execution);
+            let range = of_execution(key, execution);
+            let events = tables.history.range(range.clone());
+            let mut events = events.map(|(_, event)| event.clone()).collect();
+            let result = change(&mut events);
+            tables.history.remove_range(range);
+            for event in &events {
+                history::append(tables, key, execution, event);
+            }
+            if let Some(last) = events.last() {
+                tables.edit_unchecked(key, |row| row.next_event_id = last.event_id.next());
+            }
+            Some(result)
+        })
+    }
+
+    /// Do something that cannot be refused.
+    pub(crate) fn transaction<T>(&self, work: impl FnOnce(&mut Tables) -> T) -> T {
+        let mut tables = self.tables.lock();
+        tables.begin(self.clock.now_ms());
+        let result = work(&mut tables);
+        tables.keep();
+        result
+    }
+
+    /// Do something of which nothing stays when it is refused (P1).
+    pub(crate) fn try_transaction<T>(
+        &self,
+        work: impl FnOnce(&mut Tables) -> Result<T, ProviderError>,
+    ) -> Result<T, ProviderError> {
+        let mut tables = self.tables.lock();
+        tables.begin(self.clock.now_ms());
+        let result = work(&mut tables);
+        if result.is_ok() {
+            tables.keep();
+        } else {
+            tables.take_back();
+        }
+        result
+    }
+
+    pub(crate) fn add_waker(&self, waker: &Arc<Waker>) {
+        self.wakers.lock().push(Arc::clone(waker));
+    }
+
+    /// Nothing if it was removed before.
+    pub(crate) fn remove_waker(&self, waker: &Arc<Waker>) {
+        self.wakers.lock().retain(|other| !Arc::ptr_eq(other, waker));
+    }
+
+    /// Tell every handle but this one.
+    pub(crate) fn tell(&self, from: &Arc<Waker>, change: &Change) {
+        if *change == Change::default() {
+            return;
+        }
+        let wakers = self.wakers.lock();
+        for waker in wakers.iter().filter(|waker| !Arc::ptr_eq(waker, from)) {
+            waker.hear(change);
+        }
+    }
+}

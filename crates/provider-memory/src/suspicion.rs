@@ -1,0 +1,65 @@
+//! What speaks against instances (P14): a worker died that owned them, or a turn of one held up its worker's thread.
+
+use perdure_provider::{Convict, GiveBack, GivenBack, InstanceKey, Status, Suspicion, WorkerId};
+
+use crate::tables::Tables;
+use crate::tasks;
+
+/// The former owner is fenced off from all of them; those that are suspended by that.
+pub(crate) fn release_of_dead(tables: &mut Tables, worker: &WorkerId, report: &str) -> Vec<Convict> {
+    let owned = tables.owned_by(worker).into_iter();
+    owned
+        .filter_map(|key| {
+            let row = tables.instance(key).expect("it is owned");
+            let suspicion = row.suspicion.after_death(row.on_trial);
+            release(tables, key, suspicion, report)
+        })
+        .collect()
+}
+
+/// Clear the owner of an instance, against which so much speaks from now on. `None`: it is as it was, but due once it has rested.
+fn release(tables: &mut Tables, key: InstanceKey, suspicion: Suspicion, report: &str) -> Option<Convict> {
+    let now_ms = tables.now_ms;
+    tables.edit(key, |row| {
+        row.suspicion = suspicion;
+        if !suspicion.is_enough() {
+            row.disown(Some(now_ms.saturating_add(suspicion.rest_ms())));
+            return None;
+        }
+        row.disown(None);
+        row.status = Status::Suspended;
+        row.report = Some(report.to_owned());
+        row.updated_at_ms = now_ms;
+        Some(Convict {
+            id: row.id.clone(),
+            name: row.name.clone(),
+            version: row.version.clone(),
+            execution: row.execution.0,
+        })
+    })
+}
+
+pub(crate) fn give_back(tables: &mut Tables, request: &GiveBack) -> GivenBack {
+    let mut given = GivenBack::default();
+    if let Some((key, epoch)) = request.stalled
+        && let Some(row) = tables.instance(key)
+        && row.is_owned(&request.worker, epoch)
+    {
+        let suspicion = row.suspicion.after_stall();
+        given.convict = release(tables, key, suspicion, &request.report);
+        given.instances.push((key, epoch));
+    }
+    let now_ms = tables.now_ms;
+    for key in tables.owned_by(&request.worker) {
+        if request.kept.contains(&key) {
+            continue;
+        }
+        let epoch = tables.edit(key, |row| {
+            row.disown(Some(now_ms));
+            row.epoch
+        });
+        given.instances.push((key, epoch));
+    }
+    tasks::release(tables, &request.worker, &request.kept_tasks);
+    given
+}

@@ -1,0 +1,137 @@
+//! A table whose changes can be taken back: what makes a refused batch leave nothing (P1).
+
+use std::collections::BTreeMap;
+use std::ops::RangeBounds;
+
+/// Rows in order of their keys, and what they were before the transaction.
+pub(crate) struct Table<K, V> {
+    rows: BTreeMap<K, V>,
+    /// One entry for each change, in order; `None`: the row was not there.
+    before: Vec<(K, Option<V>)>,
+}
+
+impl<K, V> Default for Table<K, V> {
+    fn default() -> Self {
+        Self {
+            rows: BTreeMap::new(),
+            before: Vec::new(),
+        }
+    }
+}
+
+impl<K: Ord + Clone, V> Table<K, V> {
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+        self.rows.get(key)
+    }
+
+    pub(crate) fn contains(&self, key: &K) -> bool {
+        self.rows.contains_key(key)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(crate) fn first_key(&self) -> Option<&K> {
+        self.rows.keys().next()
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&K, &V)> {
+        self.rows.iter()
+    }
+
+    pub(crate) fn range(&self, range: impl RangeBounds<K>) -> impl DoubleEndedIterator<Item = (&K, &V)> {
+        self.rows.range(range)
+    }
+
+    /// Put a row in, in the place of one that is there.
+    pub(crate) fn insert(&mut self, key: K, row: V) {
+        let before = self.rows.insert(key.clone(), row);
+        self.before.push((key, before));
+    }
+
+    /// Take a row out. `false`: there is none.
+    pub(crate) fn remove(&mut self, key: &K) -> bool {
+        let Some(row) = self.rows.remove(key) else {
+            return false;
+        };
+        self.before.push((key.clone(), Some(row)));
+        true
+    }
+
+    /// Take rows out.
+    pub(crate) fn remove_range(&mut self, range: impl RangeBounds<K>) {
+        let keys: Vec<K> = self.range(range).map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            self.remove(&key);
+        }
+    }
+
+    /// Change a row, if it is there.
+    pub(crate) fn edit<T>(&mut self, key: &K, change: impl FnOnce(&mut V) -> T) -> Option<T>
+    where
+        V: Clone,
+    {
+        let mut row = self.get(key)?.clone();
+        let result = change(&mut row);
+        self.insert(key.clone(), row);
+        Some(result)
+    }
+}
+
+/// The end of a transaction, for tables of any rows.
+pub(crate) trait Journal {
+    /// What was changed stays.
+    fn keep(&mut self);
+
+    /// Everything is as it was.
+    fn take_back(&mut self);
+}
+
+impl<K: Ord, V> Journal for Table<K, V> {
+    fn keep(&mut self) {
+        self.before.clear();
+    }
+
+    fn take_back(&mut self) {
+        while let Some((key, before)) = self.before.pop() {
+            match before {
+                Some(row) => self.rows.insert(key, row),
+                None => self.rows.remove(&key),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(table: &Table<u8, &'static str>) -> Vec<(u8, &'static str)> {
+        table.iter().map(|(key, row)| (*key, *row)).collect()
+    }
+
+    #[test]
+    fn what_is_taken_back_never_was() {
+        let mut table = Table::default();
+        table.insert(1, "one");
+        table.insert(2, "two");
+        table.insert(3, "three");
+        table.keep();
+        table.edit(&1, |row| *row = "another");
+        table.edit(&1, |row| *row = "a third");
+        table.remove(&2);
+        table.insert(2, "again");
+        table.insert(4, "four");
+        table.remove_range(3..);
+        assert!(!table.remove(&3));
+        assert_eq!(table.edit(&3, |_| ()), None);
+        assert_eq!(rows(&table), [(1, "a third"), (2, "again")]);
+        table.take_back();
+        assert_eq!(rows(&table), [(1, "one"), (2, "two"), (3, "three")]);
+        table.remove(&1);
+        table.keep();
+        table.take_back();
+        assert_eq!(rows(&table), [(2, "two"), (3, "three")]);
+    }
+}

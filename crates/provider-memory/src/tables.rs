@@ -1,0 +1,198 @@
+//! All that is stored. What calls do to it is in the files of what they are about.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq};
+use perdure_provider::{InstanceKey, Worker, WorkerId};
+
+use crate::indexes::Indexes;
+use crate::rows::{InstanceRow, TaskRow};
+use crate::table::{Journal, Table};
+
+/// Something of an execution: an event of its history, or what belongs to the activity that this event scheduled.
+pub(crate) type OfEvent = (InstanceKey, ExecutionId, EventId);
+
+/// The tables, inside of a transaction.
+#[derive(Default)]
+pub(crate) struct Tables {
+    /// The store's clock when the transaction began (P9).
+    pub(crate) now_ms: i64,
+    instances: Table<InstanceKey, InstanceRow>,
+    pub(crate) indexes: Indexes,
+    pub(crate) history: Table<OfEvent, EventRecord>,
+    pub(crate) messages: Table<(InstanceKey, MessageSeq), MessageBody>,
+    /// The same messages by number, which is the order in which they came.
+    pub(crate) arrivals: Table<MessageSeq, InstanceKey>,
+    pub(crate) heartbeats: Table<OfEvent, String>,
+    pub(crate) tasks: Table<OfEvent, TaskRow>,
+    pub(crate) workers: Table<Arc<str>, Worker>,
+    /// Instances that are gone and whose history is still to be swept away.
+    pub(crate) deleted: Table<InstanceKey, ()>,
+    /// Names of activities that a worker of this store can run, or could.
+    pub(crate) activities: BTreeSet<String>,
+    last_key: i64,
+    last_seq: u64,
+}
+
+impl Tables {
+    pub(crate) fn begin(&mut self, now_ms: i64) {
+        self.now_ms = now_ms;
+        // A panic leaves a transaction open, and nothing of it is to stay.
+        self.take_back();
+    }
+
+    pub(crate) fn keep(&mut self) {
+        self.all().for_each(|table| table.keep());
+    }
+
+    pub(crate) fn take_back(&mut self) {
+        self.all().for_each(|table| table.take_back());
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut dyn Journal> {
+        let tables: [&mut dyn Journal; 8] = [
+            &mut self.instances,
+            &mut self.history,
+            &mut self.messages,
+            &mut self.arrivals,
+            &mut self.heartbeats,
+            &mut self.tasks,
+            &mut self.workers,
+            &mut self.deleted,
+        ];
+        tables.into_iter().chain(self.indexes.tables())
+    }
+
+    // ---- instances ----
+
+    pub(crate) fn instance(&self, key: InstanceKey) -> Option<&InstanceRow> {
+        self.instances.get(&key)
+    }
+
+    pub(crate) fn find(&self, id: &str) -> Option<&InstanceRow> {
+        self.instance(*self.indexes.ids.get(&id.to_owned())?)
+    }
+
+    /// In order of their keys.
+    pub(crate) fn instances(&self) -> impl Iterator<Item = &InstanceRow> {
+        self.instances_from(InstanceKey(i64::MIN))
+    }
+
+    pub(crate) fn instances_from(&self, key: InstanceKey) -> impl Iterator<Item = &InstanceRow> {
+        self.instances.range(key..).map(|(_, row)| row)
+    }
+
+    /// What a worker has, in order of the keys.
+    pub(crate) fn owned_by(&self, worker: &WorkerId) -> Vec<InstanceKey> {
+        let of = |key| (Arc::clone(&worker.0), InstanceKey(key));
+        let owned = self.indexes.owned.range(of(i64::MIN)..=of(i64::MAX));
+        owned.map(|((_, key), ())| *key).collect()
+    }
+
+    /// The children of an instance that have not ended: all, or that of one event of an execution.
+    pub(crate) fn children_of(&self, parent: InstanceKey, of: Option<(ExecutionId, EventId)>) -> Vec<InstanceKey> {
+        let range = match of {
+            None => of_instance(parent),
+            Some((execution, event)) => (parent, execution, event)..(parent, execution, event.next()),
+        };
+        let children = self.indexes.children.range(range).map(|(_, key)| *key);
+        let is_open = |key: &InstanceKey| self.instance(*key).is_some_and(|row| !row.status.is_terminal());
+        children.filter(is_open).collect()
+    }
+
+    /// A key that no instance has or had.
+    pub(crate) const fn next_key(&mut self) -> InstanceKey {
+        self.last_key += 1;
+        InstanceKey(self.last_key)
+    }
+
+    pub(crate) fn add_instance(&mut self, row: InstanceRow) {
+        row.check();
+        assert!(self.instance(row.key).is_none(), "a key is not used again");
+        self.indexes.follow(None, Some(&row));
+        self.instances.insert(row.key, row);
+    }
+
+    /// Change an instance that is there.
+    pub(crate) fn edit<T>(&mut self, key: InstanceKey, change: impl FnOnce(&mut InstanceRow) -> T) -> T {
+        self.edit_unchecked(key, |row| {
+            let result = change(row);
+            row.check();
+            result
+        })
+    }
+
+    /// [`edit`](Self::edit) it as nothing of this crate would.
+    pub(crate) fn edit_unchecked<T>(&mut self, key: InstanceKey, change: impl FnOnce(&mut InstanceRow) -> T) -> T {
+        let before = self.instances.get(&key).expect("it was found in this transaction");
+        let mut after = before.clone();
+        let result = change(&mut after);
+        assert_eq!(after.key, key, "an instance keeps its key");
+        self.indexes.follow(Some(before), Some(&after));
+        self.instances.insert(key, after);
+        result
+    }
+
+    /// Take an instance away with all that belongs to it but its history.
+    pub(crate) fn remove_instance(&mut self, key: InstanceKey) {
+        self.remove_messages(key);
+        self.heartbeats.remove_range(of_instance(key));
+        self.tasks.remove_range(of_instance(key));
+        let row = self.instances.get(&key).expect("it was found in this transaction");
+        self.indexes.follow(Some(row), None);
+        self.instances.remove(&key);
+    }
+
+    // ---- messages ----
+
+    /// The last number that a message got, whether it still waits or not.
+    pub(crate) const fn last_seq(&self) -> MessageSeq {
+        MessageSeq(self.last_seq)
+    }
+
+    /// A message for an instance, which the caller counts. Numbers rise in the order in which messages can be read (P5).
+    pub(crate) fn add_message(&mut self, key: InstanceKey, body: MessageBody) -> MessageSeq {
+        self.last_seq += 1;
+        let seq = MessageSeq(self.last_seq);
+        self.messages.insert((key, seq), body);
+        self.arrivals.insert(seq, key);
+        seq
+    }
+
+    /// `false`: it does not wait for this instance.
+    pub(crate) fn remove_message(&mut self, key: InstanceKey, seq: MessageSeq) -> bool {
+        self.messages.remove(&(key, seq)) && self.arrivals.remove(&seq)
+    }
+
+    pub(crate) fn remove_messages(&mut self, key: InstanceKey) {
+        let seqs: Vec<MessageSeq> = self.messages_after(key, MessageSeq(0)).map(|(seq, _)| seq).collect();
+        for seq in seqs {
+            self.remove_message(key, seq);
+        }
+    }
+
+    /// What waits for an instance and has a higher number than this, in order.
+    pub(crate) fn messages_after(
+        &self,
+        key: InstanceKey,
+        seq: MessageSeq,
+    ) -> impl DoubleEndedIterator<Item = (MessageSeq, &MessageBody)> {
+        let last = MessageSeq(u64::MAX);
+        let after = MessageSeq(seq.0.saturating_add(1));
+        self.messages
+            .range((key, after)..=(key, last))
+            .map(|((_, seq), body)| (*seq, body))
+    }
+}
+
+/// All that belongs to an instance.
+pub(crate) const fn of_instance(key: InstanceKey) -> Range<OfEvent> {
+    (key, ExecutionId(0), EventId(0))..(InstanceKey(key.0 + 1), ExecutionId(0), EventId(0))
+}
+
+/// All that belongs to an execution.
+pub(crate) const fn of_execution(key: InstanceKey, execution: ExecutionId) -> Range<OfEvent> {
+    (key, execution, EventId(0))..(key, execution.next(), EventId(0))
+}

@@ -1,0 +1,84 @@
+//! Attempts of activities that wait in queues: taken by workers, and given back with them.
+
+use std::cmp::Reverse;
+
+use perdure_provider::{AcquiredTasks, Task, TaskName, TaskRequest, WorkerId};
+
+use crate::tables::{OfEvent, Tables};
+use crate::worker;
+
+/// Where the row of a task is.
+pub(crate) const fn place(task: &TaskName) -> OfEvent {
+    (task.key, task.execution, task.scheduled)
+}
+
+/// By priority, and in it the longest due first.
+pub(crate) fn acquire(tables: &mut Tables, request: &TaskRequest) -> AcquiredTasks {
+    let mut acquired = AcquiredTasks::default();
+    // A worker that was removed meanwhile gets nothing: nobody would ever give it back.
+    if request.limit == 0 || !worker::is_registered(tables, &request.worker) {
+        return acquired;
+    }
+    let waiting =
+        tables.tasks.iter().map(|(_, row)| row).filter(|row| {
+            row.worker.is_none() && request.queues.contains(&row.queue) && request.names.contains(&row.name)
+        });
+    let (mut due, later): (Vec<_>, Vec<_>) = waiting
+        .map(|row| (Reverse(row.priority), row.due_at_ms, row.task))
+        .partition(|(_, due_at_ms, _)| *due_at_ms <= tables.now_ms);
+    due.sort_unstable();
+    let left_behind = due.split_off(due.len().min(request.limit));
+    acquired.next_due_ms = later
+        .iter()
+        .chain(&left_behind)
+        .map(|(_, due_at_ms, _)| *due_at_ms)
+        .min();
+    acquired.tasks = (due.into_iter())
+        .map(|(_, _, task)| take(tables, &request.worker, task))
+        .collect();
+    acquired
+}
+
+fn take(tables: &mut Tables, worker: &WorkerId, task: TaskName) -> Task {
+    let place = place(&task);
+    let (name, deadline_ms) = (tables.tasks)
+        .edit(&place, |row| {
+            row.worker = Some(worker.clone());
+            (row.name.clone(), row.deadline_ms)
+        })
+        .expect("it waits");
+    let instance = tables.instance(task.key).expect("a task goes with its instance");
+    let scheduled = tables.history.get(&place);
+    Task {
+        task,
+        instance_id: instance.id.clone(),
+        orchestration: instance.name.clone(),
+        name,
+        input: scheduled.and_then(|event| event.payload.clone()),
+        options: scheduled.and_then(|event| event.meta.clone()),
+        deadline_ms,
+        last_heartbeat: tables.heartbeats.get(&place).cloned(),
+    }
+}
+
+/// Note names of activities; all that were ever noted.
+pub(crate) fn know(tables: &mut Tables, names: Vec<String>) -> Vec<String> {
+    tables.activities.extend(names);
+    tables.activities.iter().cloned().collect()
+}
+
+/// Those that a worker runs.
+pub(crate) fn of_worker(tables: &Tables, worker: &WorkerId) -> Vec<TaskName> {
+    let rows = tables.tasks.iter().map(|(_, row)| row);
+    let own = rows.filter(|row| row.worker.as_ref() == Some(worker));
+    own.map(|row| row.task).collect()
+}
+
+/// A worker runs none of them any more but those that it keeps.
+pub(crate) fn release(tables: &mut Tables, worker: &WorkerId, kept: &[TaskName]) {
+    for task in of_worker(tables, worker) {
+        if !kept.contains(&task) {
+            tables.tasks.edit(&place(&task), |row| row.worker = None);
+        }
+    }
+}

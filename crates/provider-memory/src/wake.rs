@@ -1,0 +1,128 @@
+//! What the writes of one handle mean for those who use another one.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use perdure_provider::{AfterTurn, Change, ChangeListener, Outcome, Receiving, TurnCommit, WorkerId, Write};
+
+use crate::outgoing::Outgoing;
+
+/// A handle as the other handles of its store know it.
+pub(crate) struct Waker {
+    /// Workers of this handle: their process knows by itself.
+    local: Mutex<BTreeSet<Arc<str>>>,
+    listeners: Mutex<Vec<Arc<ChangeListener>>>,
+    /// Where listeners are told.
+    outgoing: Arc<Outgoing>,
+}
+
+impl Waker {
+    pub(crate) fn new(outgoing: Arc<Outgoing>) -> Arc<Self> {
+        Arc::new(Self {
+            local: Mutex::default(),
+            listeners: Mutex::default(),
+            outgoing,
+        })
+    }
+
+    pub(crate) fn add_listener(&self, listener: ChangeListener) {
+        self.listeners.lock().push(Arc::new(listener));
+    }
+
+    pub(crate) fn add_worker(&self, worker: &WorkerId) {
+        self.local.lock().insert(Arc::clone(&worker.0));
+    }
+
+    pub(crate) fn remove_worker(&self, worker: &WorkerId) {
+        self.local.lock().remove(&worker.0);
+    }
+
+    /// Another handle has written this. Listeners that come from now on are not told of it.
+    pub(crate) fn hear(&self, change: &Change) {
+        for listener in &*self.listeners.lock() {
+            let (listener, change) = (Arc::clone(listener), change.clone());
+            self.outgoing.push(move || listener(&change));
+        }
+    }
+
+    /// What a batch of this handle means for others.
+    pub(crate) fn change_of(&self, writes: &[Write], outcomes: &[Outcome]) -> Change {
+        let mut change = Change::default();
+        for (write, outcome) in writes.iter().zip(outcomes) {
+            self.add(&mut change, write, outcome);
+        }
+        change
+    }
+
+    fn add(&self, change: &mut Change, write: &Write, outcome: &Outcome) {
+        match (outcome, write) {
+            (Outcome::Started { claimed: None, .. }, _) => change.work = true,
+            (
+                Outcome::Started {
+                    turn: Some(outcome), ..
+                },
+                Write::Start(instance),
+            ) => {
+                if let Some(turn) = &instance.first_turn {
+                    self.add_turn(change, turn, outcome);
+                }
+            }
+            (Outcome::Committed { .. }, Write::Turn(turn)) => self.add_turn(change, turn, outcome),
+            (Outcome::Delivered { owner, .. }, _) => self.receives(change, owner.as_ref()),
+            (Outcome::Told { receivers }, _) => self.all_receive(change, receivers),
+            // The owner of an instance that is ended or held from elsewhere is fenced off from its next commit on.
+            (Outcome::Terminated { receivers, stopped, .. }, _) => {
+                change.statuses = true;
+                change.tasks |= !stopped.is_empty();
+                self.all_receive(change, receivers);
+            }
+            (Outcome::Suspended { .. } | Outcome::Deleted, _) => change.statuses = true,
+            (Outcome::Noted, Write::LetGo(_)) => change.work = true,
+            (Outcome::Resumed, _) => {
+                change.work = true;
+                change.statuses = true;
+            }
+            _ => {}
+        }
+    }
+
+    fn add_turn(&self, change: &mut Change, turn: &TurnCommit, outcome: &Outcome) {
+        let is_seen =
+            turn.custom_status.is_some() || matches!(turn.after, AfterTurn::End { .. } | AfterTurn::Suspend { .. });
+        change.statuses |= is_seen;
+        change.work |= matches!(&turn.after, AfterTurn::ContinueAsNew(next) if !next.hold);
+        change.tasks |= turn.to_others.as_ref().is_some_and(|others| !others.offers.is_empty());
+        if let Outcome::Committed {
+            others: Some(others), ..
+        } = outcome
+        {
+            let is_new = |started: &Outcome| matches!(started, Outcome::Started { .. });
+            change.work |= others.started.iter().any(is_new);
+            change.tasks |= !others.stopped.is_empty();
+            self.all_receive(change, &others.receivers);
+        }
+    }
+
+    fn all_receive(&self, change: &mut Change, receivers: &[Option<WorkerId>]) {
+        for receiver in receivers {
+            self.receives(change, receiver.as_ref());
+        }
+    }
+
+    fn receives(&self, change: &mut Change, owner: Option<&WorkerId>) {
+        let Some(owner) = owner else {
+            change.work = true;
+            return;
+        };
+        if self.local.lock().contains(&owner.0) {
+            return;
+        }
+        match &mut change.messages {
+            Receiving::Anybody => {}
+            Receiving::These(workers) if workers.contains(owner) => {}
+            Receiving::These(workers) => workers.push(owner.clone()),
+            nobody @ Receiving::Nobody => *nobody = Receiving::These(vec![owner.clone()]),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Workers: who may own instances, and what becomes of the instances of one that is gone.
+
+use std::sync::Arc;
+
+use perdure_provider::{NewWorker, TakenOver, Worker, WorkerId};
+
+use crate::tables::Tables;
+use crate::{suspicion, tasks};
+
+/// End of a lease that starts now.
+fn lease_until(tables: &Tables, lease_ms: u64) -> i64 {
+    tables
+        .now_ms
+        .saturating_add(i64::try_from(lease_ms).unwrap_or(i64::MAX))
+}
+
+/// Once more with the same id is the same registration: the caller may not have heard of the first.
+pub(crate) fn register(tables: &mut Tables, worker: NewWorker) -> i64 {
+    let lease_until_ms = lease_until(tables, worker.lease_ms);
+    let NewWorker {
+        id,
+        name,
+        host,
+        pid,
+        process_start,
+        ..
+    } = worker;
+    let row = Worker {
+        id: id.clone(),
+        name,
+        host,
+        pid,
+        process_start,
+        lease_until_ms,
+    };
+    tables.workers.insert(id.0, row);
+    tables.now_ms
+}
+
+pub(crate) fn renew(tables: &mut Tables, worker: &WorkerId, lease_ms: u64) -> Option<i64> {
+    let until = lease_until(tables, lease_ms);
+    tables.workers.edit(&worker.0, |row| row.lease_until_ms = until)?;
+    Some(tables.now_ms)
+}
+
+pub(crate) fn is_registered(tables: &Tables, worker: &WorkerId) -> bool {
+    tables.workers.contains(&worker.0)
+}
+
+/// By id.
+pub(crate) fn all(tables: &Tables) -> Vec<Worker> {
+    tables.workers.iter().map(|(_, row)| row.clone()).collect()
+}
+
+/// Remove a worker; what it owned or ran is due at once, for others (P7, P12).
+pub(crate) fn release(tables: &mut Tables, worker: &WorkerId) -> u64 {
+    tables.workers.remove(&worker.0);
+    let now_ms = tables.now_ms;
+    let owned = tables.owned_by(worker);
+    for key in &owned {
+        tables.edit(*key, |row| row.disown(Some(now_ms)));
+    }
+    tasks::release(tables, worker, &[]);
+    owned.len() as u64
+}
+
+/// [`release`] a worker that has died; what it owned is under suspicion (P14).
+pub(crate) fn take_over(tables: &mut Tables, worker: &WorkerId, report: &str) -> TakenOver {
+    let was_registered = is_registered(tables, worker);
+    let convicts = suspicion::release_of_dead(tables, worker, report);
+    release(tables, worker);
+    TakenOver {
+        workers: was_registered.then(|| worker.clone()).into_iter().collect(),
+        convicts,
+    }
+}
+
+/// [`take_over`] each worker whose lease has ended by the store's clock (P9).
+pub(crate) fn take_over_expired(tables: &mut Tables, report: &str) -> TakenOver {
+    let ended = tables
+        .workers
+        .iter()
+        .filter(|(_, row)| row.lease_until_ms <= tables.now_ms);
+    let mut expired: Vec<(i64, Arc<str>)> = ended.map(|(id, row)| (row.lease_until_ms, Arc::clone(id))).collect();
+    expired.sort_unstable();
+    let mut all = TakenOver::default();
+    for (_, id) in expired {
+        let TakenOver { workers, convicts } = take_over(tables, &WorkerId(id), report);
+        all.workers.extend(workers);
+        all.convicts.extend(convicts);
+    }
+    all
+}

@@ -1,0 +1,36 @@
+//! Details of a heartbeat: kept until the activity is over, which a turn says, or the instance is terminated.
+
+use perdure_provider::{Heartbeat, Outcome, Teller};
+
+use crate::tables::Tables;
+
+pub(super) fn keep(tables: &mut Tables, heartbeat: &Heartbeat) -> Outcome {
+    let Heartbeat {
+        key,
+        worker,
+        execution,
+        scheduled,
+        ..
+    } = heartbeat;
+    let activity = (*key, *execution, *scheduled);
+    let is_its_own = match heartbeat.by {
+        Teller::Owner(epoch) => {
+            let row = tables.instance(*key);
+            row.is_some_and(|row| row.is_owned(worker, epoch) && row.execution == *execution)
+        }
+        Teller::Runner { attempt } => {
+            let row = tables.tasks.get(&activity);
+            row.is_some_and(|row| row.task.attempt == attempt && row.worker.as_ref() == Some(worker))
+        }
+    };
+    if !is_its_own {
+        return Outcome::Fenced;
+    }
+    match &heartbeat.details {
+        Some(details) => tables.heartbeats.insert(activity, details.clone()),
+        None => {
+            tables.heartbeats.remove(&activity);
+        }
+    }
+    Outcome::Noted
+}

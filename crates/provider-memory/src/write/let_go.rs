@@ -1,0 +1,15 @@
+//! An instance whose worker has no use for it any more is due, for whoever takes it.
+
+use perdure_provider::{LetGo, Outcome};
+
+use crate::tables::Tables;
+
+pub(super) fn let_go(tables: &mut Tables, let_go: &LetGo) -> Outcome {
+    let row = tables.instance(let_go.key);
+    if !row.is_some_and(|row| row.is_owned(&let_go.worker, let_go.epoch)) {
+        return Outcome::Fenced;
+    }
+    let now_ms = tables.now_ms;
+    tables.edit(let_go.key, |row| row.disown(Some(now_ms)));
+    Outcome::Noted
+}

@@ -1,0 +1,40 @@
+//! A message into an instance's mailbox.
+
+use perdure_engine::{MessageBody, MessageSeq};
+use perdure_provider::{InstanceKey, NewMessage, Outcome, Status};
+
+use crate::rows::InstanceRow;
+use crate::tables::Tables;
+
+pub(super) fn send(tables: &mut Tables, message: &NewMessage) -> Outcome {
+    let Some(row) = tables.find(&message.instance) else {
+        return Outcome::NotFound;
+    };
+    if row.status.is_terminal() {
+        return Outcome::Ended { status: row.status };
+    }
+    if let Some(max) = full_at(row, message) {
+        return Outcome::MailboxFull { max };
+    }
+    let (key, owner) = (row.key, row.owner.clone());
+    let seq = put(tables, key, message.body.clone());
+    Outcome::Delivered { key, seq, owner }
+}
+
+/// How many may wait for the instance, if as many do.
+fn full_at(row: &InstanceRow, message: &NewMessage) -> Option<u64> {
+    message.unread_max.filter(|max| row.unread >= *max)
+}
+
+/// Put a message into the mailbox of an instance that has not ended, and wake it if it sleeps.
+pub(super) fn put(tables: &mut Tables, key: InstanceKey, body: MessageBody) -> MessageSeq {
+    let now_ms = tables.now_ms;
+    tables.edit(key, |row| {
+        row.unread += 1;
+        if row.owner.is_none() && row.status != Status::Suspended {
+            // What is due already keeps its place in the order.
+            row.wake_at_ms = Some(row.wake_at_ms.map_or(now_ms, |at| at.min(now_ms)));
+        }
+    });
+    tables.add_message(key, body)
+}

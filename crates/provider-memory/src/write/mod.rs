@@ -1,0 +1,36 @@
+//! The writes of a batch, each in a file of its own. An error in one takes the batch back whole (P1).
+
+mod heartbeat;
+mod let_go;
+mod message;
+mod others;
+mod resume;
+mod start;
+mod suspend;
+mod task;
+mod terminate;
+mod trial;
+mod turn;
+
+use perdure_provider::{Outcome, ProviderError, Write};
+
+use crate::deletion;
+use crate::tables::Tables;
+
+pub(crate) use resume::resume_unfit;
+
+pub(crate) fn run(tables: &mut Tables, write: &Write) -> Result<Outcome, ProviderError> {
+    Ok(match write {
+        Write::Turn(turn) => return turn::commit(tables, turn, turn.key, turn.epoch),
+        Write::Start(instance) => return start::start(tables, instance, None),
+        Write::Message(message) => message::send(tables, message),
+        Write::Terminate(termination) => terminate::terminate(tables, termination),
+        Write::Suspend(suspension) => suspend::suspend(tables, suspension),
+        Write::Resume { id, time_ms } => resume::resume(tables, id, *time_ms),
+        Write::Delete { id } => deletion::delete(tables, id),
+        Write::Heartbeat(heartbeat) => heartbeat::keep(tables, heartbeat),
+        Write::TaskDone(done) => task::done(tables, done),
+        Write::Trial(trial) => trial::say(tables, trial),
+        Write::LetGo(let_go) => let_go::let_go(tables, let_go),
+    })
+}

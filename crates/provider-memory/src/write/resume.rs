@@ -1,0 +1,55 @@
+//! Suspended instances go on: one by its id, or those that other code did not fit.
+
+use perdure_engine::ExecutionId;
+use perdure_provider::{InstanceKey, Outcome, ResumeUnfit, Status, Suspicion, Unfit};
+
+use crate::tables::Tables;
+
+pub(super) fn resume(tables: &mut Tables, id: &str, time_ms: i64) -> Outcome {
+    let Some(row) = tables.find(id) else {
+        return Outcome::NotFound;
+    };
+    if row.status != Status::Suspended {
+        return Outcome::NotSuspended { status: row.status };
+    }
+    let key = row.key;
+    go_on(tables, key, time_ms);
+    Outcome::Resumed
+}
+
+/// In order of code and key; what is suspended with the request's own code is stepped over.
+pub(crate) fn resume_unfit(tables: &mut Tables, request: &ResumeUnfit) -> Vec<Unfit> {
+    let of_it = tables
+        .instances()
+        .filter(|row| row.name == request.name && row.version == request.version);
+    let unfit = of_it.filter_map(|row| {
+        let code = row.unfit_code.clone()?;
+        Some(Unfit { code, key: row.key })
+    });
+    let mut resumed: Vec<Unfit> = unfit
+        .filter(|unfit| unfit.code != request.code && request.after.as_ref().is_none_or(|after| unfit > after))
+        .collect();
+    resumed.sort_unstable();
+    resumed.truncate(request.limit);
+    for unfit in &resumed {
+        go_on(tables, unfit.key, request.time_ms);
+    }
+    resumed
+}
+
+/// A suspended instance is due now. One that never had a turn is as it was started.
+fn go_on(tables: &mut Tables, key: InstanceKey, time_ms: i64) {
+    let now_ms = tables.now_ms;
+    tables.edit(key, |row| {
+        row.status = if row.turns == 0 && row.execution == ExecutionId::FIRST {
+            Status::Pending
+        } else {
+            Status::Running
+        };
+        row.wake_at_ms = Some(now_ms);
+        row.report = None;
+        row.unfit_code = None;
+        row.suspicion = Suspicion::default();
+        row.updated_at_ms = time_ms;
+    });
+}

@@ -1,0 +1,26 @@
+//! An instance is held from outside, whoever owns it.
+
+use perdure_provider::{Outcome, Status, Suspend};
+
+use crate::tables::Tables;
+
+pub(super) fn suspend(tables: &mut Tables, suspension: &Suspend) -> Outcome {
+    let Some(row) = tables.find(&suspension.id) else {
+        return Outcome::NotFound;
+    };
+    let status = row.status;
+    if status.is_terminal() {
+        return Outcome::Ended { status };
+    }
+    let (key, epoch, owner) = (row.key, row.epoch, row.owner.clone());
+    if status != Status::Suspended {
+        // The owner is cleared (P7): no commit of it matches any more, and the epoch goes on from where it was.
+        tables.edit(key, |row| {
+            row.disown(None);
+            row.status = Status::Suspended;
+            row.report = Some(suspension.report.clone());
+            row.updated_at_ms = suspension.time_ms;
+        });
+    }
+    Outcome::Suspended { key, epoch, owner }
+}

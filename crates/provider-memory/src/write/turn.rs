@@ -1,0 +1,147 @@
+//! What a turn did (architecture, section 2).
+
+use perdure_engine::EventId;
+use perdure_provider::{
+    AfterTurn, Epoch, InstanceKey, Others, Outcome, ProviderError, Status, Suspicion, TrialStep, TurnCommit,
+};
+
+use super::others;
+use crate::error::internal;
+use crate::rows::{InstanceRow, Parent};
+use crate::tables::Tables;
+use crate::{history, status};
+
+/// Commit the turn of an instance in an epoch: its own, or those of the start that it is written with.
+pub(super) fn commit(
+    tables: &mut Tables,
+    turn: &TurnCommit,
+    key: InstanceKey,
+    epoch: Epoch,
+) -> Result<Outcome, ProviderError> {
+    let next = turn.check().map_err(internal)?;
+    let Some(row) = tables.instance(key).filter(|row| is_of(turn, epoch, row)) else {
+        return Ok(Outcome::Fenced);
+    };
+    let parent = row.parent;
+    let wake_at_ms = advance(tables, turn, key, next);
+    for event in &turn.events {
+        history::append(tables, key, turn.execution, event);
+    }
+    if let AfterTurn::ContinueAsNew(next) = &turn.after {
+        history::append(tables, key, turn.execution.next(), &next.first_event);
+    }
+    if matches!(turn.after, AfterTurn::End { .. }) {
+        // P6. Nothing can be added later: messages are only taken for instances that have not ended.
+        tables.remove_messages(key);
+    } else {
+        consume(tables, turn, key)?;
+    }
+    for scheduled in &turn.heartbeats_over {
+        tables.heartbeats.remove(&(key, turn.execution, *scheduled));
+    }
+    let row = tables.instance(key).expect("it was just moved on");
+    let status = turn.tell_status.then(|| Box::new(status::of(tables, row)));
+    let others = to_others(tables, turn, key, parent)?;
+    Ok(Outcome::Committed {
+        status,
+        wake_at_ms,
+        others,
+    })
+}
+
+/// Whether a turn is that of the instance's owner, from where the instance is (P2). An instance without an owner, and with it every one that
+/// has ended or is suspended, matches no worker.
+fn is_of(turn: &TurnCommit, epoch: Epoch, row: &InstanceRow) -> bool {
+    row.is_owned(&turn.worker, epoch) && row.execution == turn.execution && row.next_event_id == turn.next_event_id
+}
+
+/// Move the instance on, up to this event; when it is due, if it was given back.
+fn advance(tables: &mut Tables, turn: &TurnCommit, key: InstanceKey, next: EventId) -> Option<i64> {
+    let now_ms = tables.now_ms;
+    // A message that the worker has not seen came between its last look and this commit.
+    let has_unseen = tables.messages_after(key, turn.seen).next().is_some();
+    tables.edit(key, |row| {
+        let gets_on = next > row.next_event_id;
+        row.next_event_id = next;
+        row.turns += 1;
+        row.status = Status::Running;
+        row.updated_at_ms = turn.time_ms;
+        if gets_on {
+            row.suspicion = Suspicion::default();
+            row.on_trial = TrialStep::End;
+        }
+        if let Some(change) = &turn.custom_status {
+            row.custom_status = change.value.clone();
+            row.custom_status_version += 1;
+        }
+        match &turn.after {
+            AfterTurn::Hold => {}
+            AfterTurn::Release { wake_at_ms } if has_unseen => {
+                row.disown(Some(wake_at_ms.map_or(now_ms, |at| at.min(now_ms))));
+            }
+            AfterTurn::Release { wake_at_ms } => row.disown(*wake_at_ms),
+            AfterTurn::End { status } => {
+                row.disown(None);
+                row.status = *status;
+                row.unread = 0;
+                row.completed_at_ms = Some(turn.time_ms);
+            }
+            AfterTurn::ContinueAsNew(next) => {
+                row.execution = row.execution.next();
+                row.version = next.version.clone();
+                row.next_event_id = EventId::FIRST.next();
+                row.turns = 0;
+                if !next.hold {
+                    row.disown(Some(now_ms));
+                }
+            }
+            AfterTurn::Suspend { report, unfit_code } => {
+                row.disown(None);
+                row.status = Status::Suspended;
+                row.report = Some(report.clone());
+                row.unfit_code = unfit_code.clone();
+                // A suspension without events is no turn: an instance whose first turn never came about stays fresh.
+                row.turns -= u64::from(!gets_on);
+            }
+        }
+        row.wake_at_ms
+    })
+}
+
+/// A consumed message goes with the turn that consumed it (P5). The owner alone consumes, so one that is not there
+/// was consumed twice.
+fn consume(tables: &mut Tables, turn: &TurnCommit, key: InstanceKey) -> Result<(), ProviderError> {
+    if turn.consumed.is_empty() {
+        return Ok(());
+    }
+    for seq in &turn.consumed {
+        if !tables.remove_message(key, *seq) {
+            return Err(internal(format_args!(
+                "a turn of instance {} consumed message {seq}, which does not wait for it",
+                key.0
+            )));
+        }
+    }
+    tables.edit(key, |row| row.unread -= turn.consumed.len() as u64);
+    Ok(())
+}
+
+/// What it does to others, and what its end is for its parent.
+fn to_others(
+    tables: &mut Tables,
+    turn: &TurnCommit,
+    key: InstanceKey,
+    parent: Option<Parent>,
+) -> Result<Option<Box<Others>>, ProviderError> {
+    let mut others = match &turn.to_others {
+        Some(to_others) => Some(others::carry_out(tables, key, turn.execution, to_others)?),
+        None => None,
+    };
+    if let (Some(parent), AfterTurn::End { status }) = (parent, &turn.after) {
+        let result = turn.events.last().and_then(|last| last.payload.clone());
+        let settlement = others::settlement(*status, result);
+        let receivers = &mut others.get_or_insert_default().receivers;
+        others::tell(tables, parent, settlement, receivers);
+    }
+    Ok(others.map(Box::new))
+}
