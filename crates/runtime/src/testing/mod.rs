@@ -4,7 +4,8 @@
 
 mod host;
 mod memory;
-mod queues;
+mod provider;
+mod rows;
 
 use std::sync::Arc;
 

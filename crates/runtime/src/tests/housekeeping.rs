@@ -110,9 +110,9 @@ async fn a_list_has_what_matches() {
 async fn a_history_is_read_page_by_page_and_of_one_instance() {
     let mut f = ended(1).await;
     let record = f.memory.get("i0").history[0].clone();
-    f.memory.row("i0", |row| {
+    f.memory.history("i0", |events| {
         let last = HISTORY_PAGE as u64 + 1;
-        row.history = (1..=last)
+        *events = (1..=last)
             .map(|id| perdure_engine::EventRecord {
                 event_id: EventId(id),
                 ..record.clone()

@@ -22,7 +22,7 @@ async fn a_message_wakes_a_released_instance_whose_generator_was_kept() {
 async fn a_kept_generator_is_not_used_after_another_worker_had_the_instance() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Event("go"), Op::Event("go")]).await;
     f.start("i").await;
-    f.memory.row("i", |row| row.epoch += 1);
+    f.memory.row("i", |row| row.epoch.0 += 1);
     f.event("i", "go").await;
     assert_eq!((f.dropped, f.generators()), (1, 1));
     f.event("i", "go").await;

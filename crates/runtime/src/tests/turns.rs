@@ -141,7 +141,7 @@ async fn what_is_called_outside_a_turn_is_refused() {
 async fn a_fenced_turn_is_dropped_whole_and_its_instance_forgotten() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Spawn("a"), Op::Activity("b")]).await;
     f.start("i").await;
-    f.memory.row("i", |row| row.epoch += 1);
+    f.memory.row("i", |row| row.epoch.0 += 1);
     f.complete("b").await;
     let row = f.memory.get("i");
     assert_eq!((row.status, row.history.len()), (Status::Running, 3));

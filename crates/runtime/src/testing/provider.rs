@@ -1,0 +1,189 @@
+//! The calls of the store that a test has in hand: each fails or waits as was said, and is the real one otherwise.
+
+use std::sync::Arc;
+
+use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
+use perdure_provider::{
+    Acquire, Acquired, AcquiredTasks, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox, InboxPosition,
+    InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Provider, ProviderError,
+    ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ResumeUnfit, StoreStats,
+    TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
+};
+
+use super::memory::{Call, Memory, is_damaged, planned};
+
+#[async_trait::async_trait]
+impl Provider for Memory {
+    fn info(&self) -> ProviderInfo {
+        ProviderInfo {
+            concurrent_commits: self.concurrent,
+            batch_max: 4,
+            ..self.provider.info()
+        }
+    }
+
+    fn commit(&self, batch: Arc<Vec<Write>>, done: CommitDone) {
+        self.hand_over(batch, done);
+    }
+
+    /// Nobody is told: a test says itself that somebody is to look.
+    fn on_foreign_change(&self, _: ChangeListener) {}
+
+    async fn register_worker(&self, worker: NewWorker) -> Result<i64, ProviderError> {
+        self.enter(Call::Register)?;
+        let now = self.provider.register_worker(worker).await;
+        self.leave(Call::Register).await;
+        now
+    }
+
+    async fn renew_worker(&self, worker: &WorkerId, lease_ms: u64) -> Result<Option<i64>, ProviderError> {
+        self.enter(Call::Renew)?;
+        self.leave(Call::Renew).await;
+        self.provider.renew_worker(worker, lease_ms).await
+    }
+
+    /// All of another machine: only their leases tell of them.
+    async fn workers(&self) -> Result<Vec<Worker>, ProviderError> {
+        let mut workers = self.provider.workers().await?;
+        for worker in &mut workers {
+            worker.host = "another machine".into();
+        }
+        Ok(workers)
+    }
+
+    async fn release_worker(&self, worker: &WorkerId) -> Result<u64, ProviderError> {
+        self.enter(Call::Release)?;
+        self.leave(Call::Release).await;
+        self.provider.release_worker(worker).await
+    }
+
+    async fn take_over_worker(&self, worker: &WorkerId, report: &str) -> Result<TakenOver, ProviderError> {
+        self.provider.take_over_worker(worker, report).await
+    }
+
+    async fn take_over_expired_workers(&self, report: &str) -> Result<TakenOver, ProviderError> {
+        self.provider.take_over_expired_workers(report).await
+    }
+
+    async fn give_back(&self, request: GiveBack) -> Result<GivenBack, ProviderError> {
+        self.enter(Call::GiveBack)?;
+        let given = self.provider.give_back(request).await;
+        self.leave(Call::GiveBack).await;
+        given
+    }
+
+    async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
+        self.enter(Call::Acquire)?;
+        let acquired = self.provider.acquire(request).await;
+        self.leave(Call::Acquire).await;
+        acquired
+    }
+
+    async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
+        self.enter(Call::Tasks)?;
+        let acquired = self.provider.acquire_tasks(request).await;
+        self.leave(Call::Tasks).await;
+        acquired
+    }
+
+    async fn know_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
+        self.provider.know_activities(names).await
+    }
+
+    async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError> {
+        self.enter(Call::Tasks)?;
+        self.provider.tasks_of(worker).await
+    }
+
+    async fn resume_unfit(&self, request: ResumeUnfit) -> Result<Vec<Unfit>, ProviderError> {
+        self.enter(Call::ResumeUnfit)?;
+        let resumed = self.provider.resume_unfit(request).await;
+        self.leave(Call::ResumeUnfit).await;
+        resumed
+    }
+
+    async fn read_history(
+        &self,
+        key: InstanceKey,
+        execution: ExecutionId,
+        from: EventId,
+        limit: usize,
+    ) -> Result<Vec<EventRecord>, ProviderError> {
+        self.enter(Call::History)?;
+        let page = self.provider.read_history(key, execution, from, limit).await;
+        self.leave(Call::History).await;
+        page
+    }
+
+    async fn read_inbox(&self, worker: &WorkerId, since: &InboxPosition, limit: usize) -> Result<Inbox, ProviderError> {
+        self.enter(Call::Inbox)?;
+        let mut inbox = self.provider.read_inbox(worker, since, limit).await;
+        for (_, message) in inbox.iter_mut().flat_map(|inbox| &mut inbox.messages) {
+            if let Ok(damaged) = message
+                && is_damaged(&damaged.body)
+            {
+                *message = Err(damaged.seq);
+            }
+        }
+        self.leave(Call::Inbox).await;
+        inbox
+    }
+
+    async fn read_messages(
+        &self,
+        key: InstanceKey,
+        mailboxes: Option<Vec<Mailbox>>,
+        limit: usize,
+    ) -> Result<MessagePage, ProviderError> {
+        self.enter(Call::Messages)?;
+        let page = self.provider.read_messages(key, mailboxes, limit).await?;
+        if page.messages.iter().any(|message| is_damaged(&message.body)) {
+            return Err(planned(ProviderErrorKind::Corrupt));
+        }
+        self.leave(Call::Messages).await;
+        Ok(page)
+    }
+
+    /// The instance `damaged` cannot be read, nor can others together with it.
+    async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {
+        self.enter(Call::Statuses)?;
+        if ids.iter().any(|id| id == "damaged") {
+            return Err(planned(ProviderErrorKind::Corrupt));
+        }
+        let statuses = self.provider.statuses(ids).await;
+        self.leave(Call::Statuses).await;
+        statuses
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage, ProviderError> {
+        self.enter(Call::List)?;
+        let page = self.provider.list(request).await;
+        self.leave(Call::List).await;
+        page
+    }
+
+    async fn prune(&self, request: PruneRequest) -> Result<Pruned, ProviderError> {
+        self.enter(Call::Prune)?;
+        let pruned = self.provider.prune(request).await;
+        self.leave(Call::Prune).await;
+        pruned
+    }
+
+    async fn prune_executions(&self, request: PruneExecutions) -> Result<PrunedExecutions, ProviderError> {
+        self.enter(Call::Prune)?;
+        self.provider.prune_executions(request).await
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<bool, ProviderError> {
+        self.enter(Call::Sweep)?;
+        self.provider.sweep(limit).await
+    }
+
+    async fn stats(&self) -> Result<StoreStats, ProviderError> {
+        self.provider.stats().await
+    }
+
+    async fn close(&self) {
+        self.refuse_all();
+    }
+}
