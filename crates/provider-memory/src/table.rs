@@ -1,5 +1,6 @@
 //! A table whose changes can be taken back: what makes a refused batch leave nothing (P1).
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 
@@ -20,7 +21,10 @@ impl<K, V> Default for Table<K, V> {
 }
 
 impl<K: Ord + Clone, V> Table<K, V> {
-    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+    pub(crate) fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
         self.rows.get(key)
     }
 

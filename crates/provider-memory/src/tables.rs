@@ -72,7 +72,7 @@ impl Tables {
     }
 
     pub(crate) fn find(&self, id: &str) -> Option<&InstanceRow> {
-        self.instance(*self.indexes.ids.get(&id.to_owned())?)
+        self.instance(*self.indexes.ids.get(id)?)
     }
 
     /// In order of their keys.
