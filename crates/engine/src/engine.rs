@@ -58,8 +58,9 @@ pub struct Start {
     pub budget: Budget,
 }
 
-/// A first turn that comes so much later than the start, ms, is recorded with its time.
-const LATE_MS: i64 = 1_000;
+/// A first turn that comes so much later than the start, ms, or, where the clock of whoever started it is ahead, earlier, is recorded with
+/// its time.
+const LATE_MS: u64 = 1_000;
 
 #[derive(Clone, Debug)]
 enum Phase {
@@ -331,7 +332,7 @@ impl Engine {
     /// count from when it runs, not from when a client asked for it.
     pub fn begin_turn(&mut self, now_ms: i64) {
         let is_first = self.next_event_id == EventId::FIRST.next() && self.turn.events.is_empty();
-        if is_first && !self.has_waited && matches!(self.phase, Phase::Live) && now_ms - self.time_ms > LATE_MS {
+        if is_first && !self.has_waited && matches!(self.phase, Phase::Live) && now_ms.abs_diff(self.time_ms) > LATE_MS {
             self.record(Event::ExecutionBegan, now_ms);
             self.time_ms = now_ms;
         }

@@ -1,4 +1,4 @@
-//! An instance whose first turn comes long after its start, because there was no worker.
+//! An instance whose first turn comes long after its start, because there was no worker, or before it, by the clock of whoever started it.
 
 use perdure_engine::{
     Awaited, Budget, Command, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Outcome, RecordError, Start,
@@ -57,7 +57,16 @@ fn run(engine: &mut Engine, now_ms: i64) -> Vec<EventRecord> {
 
 #[test]
 fn time_begins_with_a_late_first_turn_and_a_replay_repeats_it() {
-    let late = STARTED_MS + 3_600_000;
+    begins_at(STARTED_MS + 3_600_000);
+}
+
+/// A client with a clock that was an hour ahead made every timer of what it started an hour late.
+#[test]
+fn time_begins_with_a_first_turn_that_comes_before_the_start() {
+    begins_at(STARTED_MS - 3_600_000);
+}
+
+fn begins_at(late: i64) {
     let mut history = vec![started()];
     history.extend(run(&mut engine(history.clone(), true).expect("it is a history"), late));
     assert_eq!((history[1].kind, history[1].time_ms), (EventKind::ExecutionBegan, late));

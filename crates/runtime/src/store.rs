@@ -100,7 +100,7 @@ impl Store {
             watch,
             workers: Mutex::default(),
             provider,
-            clock: Arc::new(StoreClock::new(machine.clone())),
+            clock: Arc::new(StoreClock::new(&*machine)),
             machine,
             tokio,
         });

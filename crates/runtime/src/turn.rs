@@ -70,6 +70,9 @@ pub(crate) fn begin(session: Arc<Session>, instance: Arc<Instance>, lane: LaneId
         }
         // A request to cancel that waits lets the code exceed its limits from its first command on.
         core.take_in();
+        if let Some(engine) = &mut core.engine {
+            engine.begin_turn(session.now_ms());
+        }
         instance.sit(lane);
         drop(core);
         session.touch(&mut table, &instance);

@@ -1,0 +1,490 @@
+//! What must be true when everything has ended: of the histories, of what clients were told, and of what is left in the store.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use perdure_engine::{
+    Budget, Command, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Mailbox, MessageSeq, Payload, Start,
+    Step,
+};
+use perdure_provider::{InstanceKey, InstanceStatus, Provider, Status};
+use perdure_provider_memory::Snapshot;
+use perdure_runtime::RuntimeError;
+
+use crate::client::Requests;
+use crate::code::{About, Code, Edition, program_of};
+use crate::fibers::{Calls, Stop};
+use crate::plan::Plan;
+use crate::program::{Feed, Kind, Origin, Program, output};
+use crate::witness::{Seen, Witness};
+
+/// An instance with all that the store keeps of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) key: InstanceKey,
+    pub(crate) status: InstanceStatus,
+    /// By execution.
+    pub(crate) histories: Vec<Vec<EventRecord>>,
+    pub(crate) waiting: usize,
+}
+
+/// More events than any program here makes.
+const EVENTS_MAX: usize = 100_000;
+
+/// Read everything.
+pub(crate) async fn read(provider: &dyn Provider, witness: &Witness) -> Vec<Record> {
+    let mut records = Vec::new();
+    for (key, Seen { id, .. }) in witness.instances() {
+        let status = provider
+            .statuses(vec![id.clone()])
+            .await
+            .expect("the store answers")
+            .remove(0);
+        let Some(status) = status else {
+            witness.accuse(format!("S1: {id} was stored and is gone"));
+            continue;
+        };
+        let mut histories = Vec::new();
+        for execution in 1..=status.execution.0 {
+            let history = provider
+                .read_history(key, ExecutionId(execution), EventId::FIRST, EVENTS_MAX)
+                .await;
+            histories.push(history.expect("the store answers"));
+        }
+        let waiting = provider
+            .read_messages(key, None, EVENTS_MAX)
+            .await
+            .expect("the store answers");
+        records.push(Record {
+            key,
+            status,
+            histories,
+            waiting: waiting.messages.len(),
+        });
+    }
+    records
+}
+
+/// See the module. What is wrong is told to the witness.
+pub(crate) fn check(plan: &Plan, requests: &Requests, witness: &Witness, records: &[Record]) {
+    let checker = Checker {
+        plan,
+        requests,
+        witness,
+        by_id: records
+            .iter()
+            .map(|record| (record.status.id.as_str(), record))
+            .collect(),
+    };
+    for record in records {
+        checker.histories(record);
+        checker.end(record);
+        checker.worth(record);
+        checker.children(record);
+        checker.messages(record);
+        checker.status(record);
+        checker.replay(record);
+    }
+}
+
+struct Checker<'a> {
+    plan: &'a Plan,
+    requests: &'a Requests,
+    witness: &'a Witness,
+    by_id: BTreeMap<&'a str, &'a Record>,
+}
+
+impl Checker<'_> {
+    fn wrong(&self, what: String) {
+        self.witness.accuse(what);
+    }
+
+    fn programs(&self) -> &[Program] {
+        &self.plan.programs.all
+    }
+
+    /// S3, S4, S7, S12, S16.
+    fn histories(&self, record: &Record) {
+        let id = &record.status.id;
+        let last = record.histories.len();
+        for (execution, history) in (1..).zip(&record.histories) {
+            let at = format!("{id} {execution}");
+            for (event, place) in history.iter().zip(1..) {
+                if event.event_id.0 != place {
+                    self.wrong(format!("S3: event {place} of {at} is {}", event.event_id));
+                }
+            }
+            let terminals = history.iter().filter(|event| is_terminal(event.kind)).count();
+            let ends = history.last().is_some_and(|event| is_terminal(event.kind));
+            let is_over = execution < last || record.status.status.is_terminal();
+            if terminals != usize::from(is_over) || ends != is_over {
+                self.wrong(format!(
+                    "S7: {at} has {terminals} terminal events, is over: {is_over}, ends with one: {ends}"
+                ));
+            }
+            let continues = history
+                .last()
+                .is_some_and(|event| event.kind == EventKind::ExecutionContinuedAsNew);
+            if continues != (execution < last) {
+                self.wrong(format!("S16: {at} of {last} continues as new: {continues}"));
+            }
+            self.schedules(&at, history);
+        }
+    }
+
+    /// Each completion belongs to one earlier schedule, and no timer fires early.
+    fn schedules(&self, at: &str, history: &[EventRecord]) {
+        let mut open: BTreeMap<EventId, &EventRecord> = BTreeMap::new();
+        for event in history {
+            if is_schedule(event.kind) {
+                open.insert(event.event_id, event);
+            }
+            if !is_completion(event.kind) {
+                continue;
+            }
+            let Some(schedule) = event.ref_id.and_then(|id| open.remove(&id)) else {
+                self.wrong(format!(
+                    "S4: event {} of {at} completes nothing that is open",
+                    event.event_id
+                ));
+                continue;
+            };
+            if let Ok(Event::TimerCreated { fire_at_ms }) = schedule.clone().into_event()
+                && event.time_ms < fire_at_ms
+            {
+                self.wrong(format!(
+                    "S12: the timer #{} of {at} fired at {}, due at {fire_at_ms}",
+                    schedule.event_id, event.time_ms
+                ));
+            }
+        }
+    }
+
+    /// S7: the row tells what the last event does.
+    fn end(&self, record: &Record) {
+        let Record { status, histories, .. } = record;
+        let last = histories.last().and_then(|history| history.last());
+        let expected = last.and_then(|event| match event.kind {
+            EventKind::ExecutionCompleted => Some(Status::Completed),
+            EventKind::ExecutionFailed => Some(Status::Failed),
+            EventKind::ExecutionCancelled => Some(Status::Cancelled),
+            EventKind::ExecutionTerminated => Some(Status::Terminated),
+            _ => None,
+        });
+        if status.status.is_terminal()
+            && (expected != Some(status.status) || last.map(|event| &event.payload) != Some(&status.result))
+        {
+            self.wrong(format!(
+                "S7: {} is {} with {:?}, its last event is {last:?}",
+                status.id, status.status, status.result
+            ));
+        }
+    }
+
+    /// S21: the output is what the program is worth.
+    fn worth(&self, record: &Record) {
+        let status = &record.status;
+        let number = program_of(&status.name);
+        let Program { kind, origin, .. } = self.programs()[number];
+        let is_given_up = match origin {
+            Origin::Client => self.requests.given_up.contains(&number),
+            // Its parent may have given it up.
+            Origin::Parent => true,
+            Origin::Detached => false,
+        };
+        let expected = match kind {
+            Kind::Poison => Status::Suspended,
+            Kind::Throws => Status::Failed,
+            Kind::Plain | Kind::Hog => Status::Completed,
+        };
+        if status.status != expected {
+            if !(is_given_up && matches!(status.status, Status::Cancelled | Status::Terminated)) {
+                self.wrong(format!(
+                    "S21: {} is {}, not {expected}: {:?}",
+                    status.id, status.status, status.result
+                ));
+            }
+            return;
+        }
+        let output = output(number, self.programs(), &self.plan.programs.feeds).to_string();
+        if expected == Status::Completed && status.result.as_ref() != Some(&output) {
+            self.wrong(format!(
+                "S21: {} came to {:?}, not to {output}",
+                status.id, status.result
+            ));
+        }
+    }
+
+    /// S15: what a child came to is what its parent was told; and it does not run on after its parent.
+    fn children(&self, record: &Record) {
+        for (execution, history) in (1..).zip(&record.histories) {
+            let mut started: BTreeMap<EventId, String> = BTreeMap::new();
+            for event in history {
+                match event.clone().into_event() {
+                    Ok(Event::ChildScheduled(start)) => drop(started.insert(event.event_id, start.id)),
+                    Ok(Event::ChildCompleted { scheduled, output }) => {
+                        let child = started.get(&scheduled).and_then(|id| self.by_id.get(id.as_str()));
+                        let result = child.map(|child| &child.status.result);
+                        if result != Some(&output) {
+                            let id = &record.status.id;
+                            self.wrong(format!(
+                                "S15: {id} {execution} was told {output:?} by #{scheduled}, which came to {result:?}"
+                            ));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            for id in started.values() {
+                let is_over = self
+                    .by_id
+                    .get(id.as_str())
+                    .is_none_or(|child| child.status.status.is_terminal());
+                if record.status.status.is_terminal() && !is_over {
+                    self.wrong(format!("S15: {id} runs on after its parent {}", record.status.id));
+                }
+            }
+        }
+    }
+
+    /// S1, S11, S20: what was acknowledged was consumed once and in order, or is dropped with the end.
+    fn messages(&self, record: &Record) {
+        let id = &record.status.id;
+        if record.status.status.is_terminal() && record.waiting > 0 {
+            self.wrong(format!(
+                "S20: {} messages wait for {id}, which has ended",
+                record.waiting
+            ));
+        }
+        let mut received = BTreeSet::new();
+        let mut newest: HashMap<Mailbox, MessageSeq> = HashMap::new();
+        for event in record.histories.iter().flatten() {
+            let Ok(Event::MessageReceived { mailbox, payload }) = event.clone().into_event() else {
+                continue;
+            };
+            let number: i64 = payload
+                .as_deref()
+                .and_then(|number| number.parse().ok())
+                .unwrap_or_default();
+            if !received.insert(number) {
+                self.wrong(format!("S11: {id} received {number} twice"));
+            }
+            let Some(seq) = self.witness.seq_of(number) else {
+                continue;
+            };
+            if newest.insert(mailbox, seq).is_some_and(|before| before > seq) {
+                self.wrong(format!("S11: {id} received {number} after a later one"));
+            }
+            if !self.witness.is_consumed(seq) {
+                self.wrong(format!("S11: {id} received {number}, which still waits"));
+            }
+        }
+        if record.status.status != Status::Completed {
+            return;
+        }
+        let program = program_of(&record.status.name);
+        let fed = self
+            .plan
+            .programs
+            .feeds
+            .iter()
+            .filter(|feed| feed.to == program && record.status.parent_id.is_none());
+        for Feed { number, .. } in fed {
+            if !received.contains(number) {
+                self.wrong(format!("S1: {id} has completed and never received {number}"));
+            }
+        }
+    }
+
+    /// S22: it is its own.
+    fn status(&self, record: &Record) {
+        let InstanceStatus { id, custom_status, .. } = &record.status;
+        if let Some(status) = custom_status
+            && status.split(' ').next() != Some(id)
+        {
+            self.wrong(format!("S22: the custom status of {id} is that of another: {status}"));
+        }
+    }
+
+    /// S13: the code as it is now does what every history says, and comes to the same end.
+    fn replay(&self, record: &Record) {
+        for (execution, history) in (1..).zip(&record.histories) {
+            if history.len() > 1
+                && let Err(mismatch) = replay(
+                    &self.plan.programs.all,
+                    &record.status.id,
+                    ExecutionId(execution),
+                    history,
+                )
+            {
+                self.wrong(format!(
+                    "S13: {} {execution} cannot be replayed: {mismatch}",
+                    record.status.id
+                ));
+            }
+        }
+    }
+}
+
+/// Run the code of an execution against its history, in an engine of its own.
+fn replay(programs: &[Program], instance: &str, execution: ExecutionId, history: &[EventRecord]) -> Result<(), String> {
+    let Some(Ok(Event::ExecutionStarted { name, input, .. })) = history.first().map(|event| event.clone().into_event())
+    else {
+        return Err("its first event is none".into());
+    };
+    let start = Start {
+        execution,
+        history: history.to_vec(),
+        complete: true,
+        fresh: false,
+        budget: Budget::default(),
+    };
+    let engine = Engine::new(start).map_err(|error| error.to_string())?;
+    let calls = Rc::new(OnEngine {
+        time_ms: Cell::new(engine.time_ms()),
+        engine: RefCell::new(engine),
+    });
+    let about = About {
+        instance: instance.to_owned(),
+        programs: Arc::new(programs.to_vec()),
+        program: program_of(&name),
+        edition: Edition::New,
+        so_far: input.and_then(|input| input.parse().ok()).unwrap_or(0),
+        round: u32::try_from(execution.0).expect("few executions"),
+    };
+    let code = Code::new(about, calls.clone());
+    loop {
+        match code.run() {
+            Err(Stop::Refused(error)) => return Err(error.to_string()),
+            Err(stop) => return Err(format!("{stop:?}")),
+            Ok(Some(end)) => return calls.engine.borrow_mut().finish(end).map_err(|fault| fault.to_string()),
+            Ok(None) => {}
+        }
+        let now_ms = calls.time_ms.get();
+        let step = calls
+            .engine
+            .borrow_mut()
+            .next(code.awaited(), now_ms)
+            .map_err(|fault| fault.to_string())?;
+        match step {
+            Step::Deliver { delivery, time_ms } => {
+                calls.time_ms.set(time_ms);
+                code.deliver(delivery);
+            }
+            Step::Budget => drop(calls.engine.borrow_mut().end_turn()),
+            // It was terminated, or is suspended.
+            Step::Wait => return Ok(()),
+            Step::NeedHistory => return Err("it asks for more history than there is".into()),
+        }
+    }
+}
+
+struct OnEngine {
+    engine: RefCell<Engine>,
+    time_ms: Cell<i64>,
+}
+
+impl Calls for OnEngine {
+    fn issue(&self, command: Command) -> Result<EventId, RuntimeError> {
+        self.engine.borrow_mut().issue(command).map_err(RuntimeError::from)
+    }
+
+    fn is_replaying(&self) -> Result<bool, RuntimeError> {
+        Ok(self.engine.borrow().is_replaying())
+    }
+
+    fn patched(&self, patch: &str) -> Result<bool, RuntimeError> {
+        Ok(self.engine.borrow_mut().patched(patch))
+    }
+
+    fn random(&self) -> Result<f64, RuntimeError> {
+        Ok(self.engine.borrow_mut().random())
+    }
+
+    fn random_uuid(&self) -> Result<String, RuntimeError> {
+        Ok(self.engine.borrow_mut().random_uuid())
+    }
+
+    fn time_ms(&self) -> i64 {
+        self.time_ms.get()
+    }
+
+    fn set_status(&self, value: Payload) -> Result<(), RuntimeError> {
+        self.engine.borrow_mut().set_custom_status(value);
+        Ok(())
+    }
+
+    fn trace(&self, _line: String) -> Result<(), RuntimeError> {
+        Ok(())
+    }
+}
+
+const fn is_terminal(kind: EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::ExecutionCompleted
+            | EventKind::ExecutionFailed
+            | EventKind::ExecutionCancelled
+            | EventKind::ExecutionContinuedAsNew
+            | EventKind::ExecutionTerminated
+    )
+}
+
+const fn is_schedule(kind: EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::ActivityScheduled
+            | EventKind::TimerCreated
+            | EventKind::ChildScheduled
+            | EventKind::InstanceStarted
+            | EventKind::EventSent
+            | EventKind::QueueSent
+    )
+}
+
+pub(crate) const fn is_completion(kind: EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::ActivityCompleted
+            | EventKind::ActivityFailed
+            | EventKind::TimerFired
+            | EventKind::ChildCompleted
+            | EventKind::ChildFailed
+            | EventKind::OperationConfirmed
+            | EventKind::OperationRefused
+    )
+}
+
+/// S9, S20: nothing is left of what is over, and nobody holds anything.
+pub(crate) fn leftovers(witness: &Witness, snapshot: &Snapshot) {
+    for worker in &snapshot.workers {
+        witness.accuse(format!(
+            "L6: worker {} is registered although every process has shut down",
+            worker.id
+        ));
+    }
+    let ended: BTreeSet<InstanceKey> = snapshot
+        .instances
+        .iter()
+        .filter(|row| row.status.is_terminal())
+        .map(|row| row.key)
+        .collect();
+    for row in &snapshot.instances {
+        if let Some(owner) = &row.owner {
+            witness.accuse(format!(
+                "L6: worker {owner} owns {} although every process has shut down",
+                row.id
+            ));
+        }
+    }
+    let messages = snapshot.messages.iter().map(|row| ("message", row.key));
+    let heartbeats = snapshot.heartbeats.iter().map(|row| ("heartbeat", row.key));
+    let tasks = snapshot.tasks.iter().map(|row| ("task", row.task.key));
+    for (what, key) in messages.chain(heartbeats).chain(tasks) {
+        if ended.contains(&key) || snapshot.instances.iter().all(|row| row.key != key) {
+            witness.accuse(format!("S20: a {what} is left of instance {}, which has ended", key.0));
+        }
+    }
+}

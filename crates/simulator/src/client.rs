@@ -1,0 +1,232 @@
+//! Clients: what they ask for, again and again until it is answered.
+//!
+//! A request whose process dies before it has answered may have come to pass or not. A client looks before it asks again, so that each
+//! message is there once; what was acknowledged must never be gone.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use perdure_engine::{Mailbox, MessageBody};
+use perdure_runtime::{Conflict, Reply, RuntimeError, StartRequest};
+
+use crate::code::{VERSION, instance_of, mailbox_of, name_of};
+use crate::link::Pulse;
+use crate::plan::Request;
+use crate::process::Pid;
+use crate::program::Kind;
+use crate::world::{Due, News, World};
+
+/// A request that was made.
+#[derive(Clone, Debug)]
+struct Asked {
+    request: Request,
+    via: Option<Pid>,
+    tries: u32,
+    is_over: bool,
+    /// A process died that was asked, and nobody knows what came of that.
+    is_unknown: bool,
+}
+
+/// All that clients ask for.
+#[derive(Default)]
+pub(crate) struct Requests {
+    asked: Vec<Asked>,
+    /// Numbers of messages that were acknowledged.
+    pub(crate) acknowledged: BTreeSet<i64>,
+    /// Programs whose start was acknowledged.
+    pub(crate) started: BTreeSet<usize>,
+    /// Programs whose cancellation or termination was asked for.
+    pub(crate) given_up: BTreeSet<usize>,
+}
+
+impl Requests {
+    pub(crate) fn add(&mut self, request: Request) -> usize {
+        if let Request::Cancel(program) | Request::Terminate(program) = request {
+            self.given_up.insert(program);
+        }
+        self.asked.push(Asked {
+            request,
+            via: None,
+            tries: 0,
+            is_over: false,
+            is_unknown: false,
+        });
+        self.asked.len() - 1
+    }
+
+    pub(crate) fn open(&self) -> impl Iterator<Item = Request> {
+        self.asked
+            .iter()
+            .filter(|asked| !asked.is_over)
+            .map(|asked| asked.request)
+    }
+}
+
+/// How often something is asked of an instance that is not there.
+const TRIES_MAX: u32 = 500;
+/// How long what a dead process had sent may be on its way, ms.
+const LATE_MS: u64 = 30_000;
+
+impl World<'_> {
+    pub(crate) fn send(&mut self, number: usize) {
+        let asked = &self.requests.asked[number];
+        if asked.is_over || asked.via.is_some() {
+            return;
+        }
+        // A worker that is asked to start an instance runs its first turn at once, and does not live to store a poisonous one.
+        let only_clients =
+            matches!(asked.request, Request::Start(program) if self.plan.programs.all[program].kind == Kind::Poison);
+        let running: Vec<Pid> = (0..self.processes.len() as Pid)
+            .filter(|pid| {
+                let process = &self.processes[*pid as usize];
+                process.pulse == Pulse::Running && (!only_clients || self.plan.slots[process.slot].is_client)
+            })
+            .collect();
+        if running.is_empty() {
+            return self.after(100, Due::Request(number));
+        }
+        let pid = running[self.rng.usize(..running.len())];
+        let asked = &mut self.requests.asked[number];
+        asked.via = Some(pid);
+        asked.tries += 1;
+        let request = asked.request;
+        if asked.is_unknown {
+            asked.is_unknown = false;
+            if self.has_come_to_pass(request) {
+                self.requests.asked[number].is_over = true;
+                return;
+            }
+        }
+        self.log.say(
+            "client",
+            format_args!("asks {} for {request:?}", self.processes[pid as usize].name),
+        );
+        let newsroom = Arc::clone(&self.newsroom);
+        let reply: Reply<()> = Box::new(move |answer| newsroom.tell(News::Answered(pid, number, answer)));
+        let store = &self.processes[pid as usize].store;
+        match request {
+            Request::Start(program) => store.start(
+                StartRequest {
+                    id: instance_of(program),
+                    name: name_of(program),
+                    version: Some(VERSION.into()),
+                    input: Some("0".into()),
+                    tags: None,
+                    priority: 0,
+                    conflict: Conflict::Fail,
+                },
+                reply,
+            ),
+            Request::Feed(feed) => {
+                let mailbox = mailbox_of(&feed);
+                store.send(instance_of(feed.to), mail(mailbox, feed.number), u64::MAX, reply);
+            }
+            Request::Noise(program, number) => {
+                let mailbox = Mailbox::Queue("noise".into());
+                store.send(instance_of(program), mail(mailbox, number), u64::MAX, reply);
+            }
+            Request::Cancel(program) => {
+                let body = MessageBody::Cancel { reason: None };
+                store.send(instance_of(program), body, u64::MAX, reply);
+            }
+            Request::Terminate(program) => store.terminate(instance_of(program), None, reply),
+            Request::Suspend(program) => store.suspend(instance_of(program), None, reply),
+            Request::Resume(program) => store.resume(instance_of(program), reply),
+        }
+    }
+
+    /// Whether something came to pass that nobody has answered for.
+    fn has_come_to_pass(&self, request: Request) -> bool {
+        match request {
+            Request::Start(program) => self.witness.find(&instance_of(program)).is_some(),
+            Request::Feed(feed) => self.witness.has_message(feed.number),
+            Request::Noise(_, number) => self.witness.has_message(number),
+            // To ask again does no harm.
+            Request::Cancel(_) | Request::Terminate(_) | Request::Suspend(_) | Request::Resume(_) => false,
+        }
+    }
+
+    pub(crate) fn answered(&mut self, pid: Pid, number: usize, answer: Result<(), RuntimeError>) {
+        let asked = self.requests.asked.get_mut(number);
+        let Some(asked) = asked.filter(|asked| !asked.is_over && asked.via == Some(pid)) else {
+            return;
+        };
+        asked.via = None;
+        let (request, tries) = (asked.request, asked.tries);
+        self.log
+            .say("client", format_args!("is answered on {request:?}: {answer:?}"));
+        let asked = &mut self.requests.asked[number];
+        match (request, answer) {
+            (Request::Start(program), Ok(())) => {
+                asked.is_over = true;
+                self.requests.started.insert(program);
+                if self.witness.find(&instance_of(program)).is_none() {
+                    self.witness.accuse(format!(
+                        "S1: the start of program {program} was acknowledged and is not stored"
+                    ));
+                }
+            }
+            (Request::Start(program), Err(RuntimeError::InstanceExists { .. })) => {
+                asked.is_over = true;
+                if tries == 1 {
+                    self.witness
+                        .accuse(format!("S17: program {program} was there before it was started"));
+                }
+            }
+            (Request::Feed(feed), Ok(())) => {
+                asked.is_over = true;
+                self.requests.acknowledged.insert(feed.number);
+            }
+            (Request::Noise(_, noise), Ok(())) => {
+                asked.is_over = true;
+                self.requests.acknowledged.insert(noise);
+            }
+            (
+                _,
+                Ok(())
+                | Err(
+                    RuntimeError::InstanceEnded { .. }
+                    | RuntimeError::NotSuspended { .. }
+                    | RuntimeError::NotHeld { .. },
+                ),
+            ) => {
+                asked.is_over = true;
+            }
+            (_, Err(RuntimeError::InstanceNotFound { .. })) if tries > TRIES_MAX => asked.is_over = true,
+            (_, Err(_)) => {
+                let wait = self.rng.u64(50..500);
+                self.after(wait, Due::Request(number));
+            }
+        }
+    }
+
+    /// A process is gone: what it was asked is asked of another one, when nothing of it can come any more.
+    pub(crate) fn lost_requests(&mut self, pid: Pid) {
+        for number in 0..self.requests.asked.len() {
+            let asked = &mut self.requests.asked[number];
+            if asked.via == Some(pid) && !asked.is_over {
+                (asked.via, asked.is_unknown) = (None, true);
+                self.after(LATE_MS, Due::Request(number));
+            }
+        }
+    }
+
+    /// Let a suspended instance go on.
+    pub(crate) fn resume(&mut self, id: &str) {
+        let running = self
+            .processes
+            .iter()
+            .find(|process| process.pulse == Pulse::Running && process.is_started);
+        if let Some(process) = running {
+            self.log.say("client", format_args!("resumes {id}"));
+            process.store.resume(id.to_owned(), Box::new(|_| {}));
+        }
+    }
+}
+
+fn mail(mailbox: Mailbox, number: i64) -> MessageBody {
+    MessageBody::Mail {
+        mailbox,
+        payload: Some(number.to_string()),
+    }
+}

@@ -1,0 +1,406 @@
+//! The code of one execution: a program, interpreted as the driver runs a generator.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use perdure_engine::{
+    ActivityOptions, Awaited, Command, Delivery, EventId, InstanceStart, Mailbox, Outcome as End, Refusal, RetryPolicy,
+};
+
+use crate::fibers::{Calls, Fibers, Outcome, Stop, refused};
+use crate::program::{ALL_FAILED, Block, CHILD_FAILED, FATAL, Feed, Kind, Op, Program, RACE, STEP, TIMEOUT, Work};
+
+/// Which of the programs' editions a process has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Edition {
+    /// Before the patches.
+    Old,
+    /// With the patches.
+    New,
+    /// With the patches and with mistakes.
+    Wrong,
+}
+
+/// Version of every program.
+pub(crate) const VERSION: &str = "1.0.0";
+/// Queue of those activities that not every worker runs.
+pub(crate) const QUEUE: &str = "special";
+/// Name of every activity that is not inline.
+pub(crate) const ACTIVITY: &str = "work";
+/// Name of every inline activity.
+pub(crate) const INLINE: &str = "inline";
+/// How long an attempt may take where it may hang, ms.
+const TIMEOUT_MS: u64 = 700;
+/// How long an attempt that tells of its progress may be silent, ms.
+const HEARTBEAT_MS: u64 = 5_000;
+/// How often a message is sent to an instance that is not there.
+const SENDS_MAX: u32 = 300;
+
+/// What there is to know of an execution.
+#[derive(Clone, Debug)]
+pub(crate) struct About {
+    pub(crate) instance: String,
+    pub(crate) programs: Arc<Vec<Program>>,
+    pub(crate) program: usize,
+    pub(crate) edition: Edition,
+    /// The executions before came to this.
+    pub(crate) so_far: i64,
+    /// Number of the execution.
+    pub(crate) round: u32,
+}
+
+/// The name that a program is registered with.
+pub(crate) fn name_of(program: usize) -> String {
+    format!("program-{program}")
+}
+
+/// The program of a name.
+pub(crate) fn program_of(name: &str) -> usize {
+    let number = name.strip_prefix("program-").and_then(|number| number.parse().ok());
+    number.expect("every orchestration here has such a name")
+}
+
+/// The id of the instance of a program that is not a child's.
+pub(crate) fn instance_of(program: usize) -> String {
+    format!("instance-{program}")
+}
+
+pub(crate) fn mailbox_of(feed: &Feed) -> Mailbox {
+    let name = feed.mailbox.to_owned();
+    if feed.is_event {
+        Mailbox::Event(name)
+    } else {
+        Mailbox::Queue(name)
+    }
+}
+
+/// An execution that runs.
+pub(crate) struct Code {
+    fibers: Fibers,
+    about: Rc<About>,
+}
+
+#[derive(Clone)]
+struct Context {
+    about: Rc<About>,
+    calls: Rc<dyn Calls>,
+    fibers: Fibers,
+}
+
+impl Code {
+    pub(crate) fn new(about: About, calls: Rc<dyn Calls>) -> Self {
+        let fibers = Fibers::default();
+        let about = Rc::new(about);
+        let context = Context {
+            about: Rc::clone(&about),
+            calls,
+            fibers: fibers.clone(),
+        };
+        fibers.spawn(context.program());
+        Self { fibers, about }
+    }
+
+    /// Run until all fibers wait, or the code has ended: how.
+    pub(crate) fn run(&self) -> Result<Option<End>, Stop> {
+        let About {
+            programs,
+            program,
+            round,
+            so_far,
+            ..
+        } = &*self.about;
+        let Program { rounds, kind, .. } = &programs[*program];
+        Ok(match self.fibers.run() {
+            None => None,
+            Some(Err(refused @ Stop::Refused(_))) => return Err(refused),
+            Some(Err(Stop::Cancelled)) => Some(End::Cancelled(None)),
+            Some(Err(Stop::Failed(error))) => Some(End::Failed(Some(error))),
+            Some(Ok(_)) if round == rounds && *kind == Kind::Throws => Some(End::Failed(Some("thrown".into()))),
+            Some(Ok(sum)) if round == rounds => Some(End::Completed(Some((so_far + sum).to_string()))),
+            Some(Ok(sum)) => Some(End::ContinuedAsNew {
+                input: Some((so_far + sum).to_string()),
+                version: None,
+            }),
+        })
+    }
+
+    pub(crate) fn awaited(&self) -> Awaited {
+        self.fibers.awaited()
+    }
+
+    pub(crate) fn deliver(&self, delivery: Delivery) {
+        self.fibers.deliver(delivery);
+    }
+}
+
+impl Context {
+    async fn program(self) -> Outcome {
+        let program = &self.about.programs[self.about.program];
+        let outcome = self.clone().block(Arc::clone(&program.body)).await;
+        if outcome == Err(Stop::Cancelled) && program.cleans_up {
+            let work = Work {
+                tag: 0,
+                ms: 5,
+                ..Work::default()
+            };
+            self.activity(work, None).await?;
+        }
+        outcome
+    }
+
+    async fn block(self, block: Block) -> Outcome {
+        let mut sum = 0;
+        let mut beside = Vec::new();
+        for op in &*block {
+            match op {
+                Op::Fiber(block) => beside.push(self.spawn(block)),
+                op => sum += Box::pin(self.op(op)).await?,
+            }
+        }
+        Ok(sum + self.fibers.all(&beside).await?)
+    }
+
+    fn spawn(&self, block: &Block) -> crate::fibers::FiberId {
+        self.fibers.spawn(Box::pin(self.clone().block(Arc::clone(block))))
+    }
+
+    async fn op(&self, op: &Op) -> Outcome {
+        Ok(match op {
+            Op::Activity(work) => or(FATAL, self.activity(*work, None).await)?,
+            Op::Draw(work) => {
+                let (random, uuid) = (
+                    self.calls.random().map_err(refused)?,
+                    self.calls.random_uuid().map_err(refused)?,
+                );
+                let drawn = format!("{random} {uuid} {}", self.calls.time_ms());
+                or(FATAL, self.activity(*work, Some(drawn)).await)?
+            }
+            Op::Timer(delay_ms) => {
+                let id = self.issue(Command::CreateTimer { delay_ms: *delay_ms })?;
+                self.on_demand(id).await?;
+                STEP
+            }
+            Op::Event(name) => self.mail(Mailbox::Event((*name).into())).await?,
+            Op::Dequeue(name) => self.mail(Mailbox::Queue((*name).into())).await?,
+            Op::Child { program, tag } => {
+                let id = format!("{}.{}.{tag}", self.about.instance, self.about.round);
+                let id = self.issue(Command::StartChild(start(*program, id)))?;
+                or(CHILD_FAILED, self.operation(id).await)?
+            }
+            Op::Detached { program } => self.start_detached(*program, instance_of(*program)).await?,
+            Op::Taken => {
+                self.start_detached(self.about.program, self.about.instance.clone())
+                    .await?
+            }
+            Op::Send(feed) => {
+                self.send(feed).await?;
+                STEP
+            }
+            Op::All(blocks) => {
+                let fibers: Vec<_> = blocks.iter().map(|block| self.spawn(block)).collect();
+                self.fibers.all(&fibers).await?
+            }
+            Op::AllFails(blocks) => {
+                let mut fibers = vec![self.fibers.spawn(Box::pin(self.clone().fail()))];
+                fibers.extend(blocks.iter().map(|block| self.spawn(block)));
+                or(ALL_FAILED, self.fibers.all(&fibers).await)?
+            }
+            Op::Race {
+                branches,
+                cancel_losers,
+            } => {
+                let fibers: Vec<_> = branches.iter().map(|block| self.spawn(block)).collect();
+                let winner = self.fibers.race(&fibers).await?;
+                let losers = fibers
+                    .iter()
+                    .enumerate()
+                    .filter(|(place, _)| *cancel_losers && *place != winner);
+                losers.for_each(|(_, fiber)| self.fibers.cancel(*fiber));
+                RACE
+            }
+            Op::Timeout(delay_ms, block) => {
+                let fibers = [
+                    self.spawn(block),
+                    self.fibers.spawn(Box::pin(self.clone().sleep(*delay_ms))),
+                ];
+                let winner = self.fibers.race(&fibers).await?;
+                self.fibers.cancel(fibers[1 - winner]);
+                TIMEOUT
+            }
+            Op::Cancel(work, delay_ms) => {
+                let id = self.schedule(*work, None)?;
+                self.clone().sleep(*delay_ms).await?;
+                self.fibers.give_up(&*self.calls, id)?;
+                STEP
+            }
+            Op::Status(number) => {
+                let status = format!("{} {number}", self.about.instance);
+                self.calls.set_status(Some(status)).map_err(refused)?;
+                0
+            }
+            Op::Trace(number) => {
+                let line = format!("{} {number}", self.about.instance);
+                self.calls.trace(line).map_err(refused)?;
+                0
+            }
+            Op::Patch { id, old, new } => {
+                let is_new =
+                    self.about.edition > Edition::Old && self.calls.patched(&id.to_string()).map_err(refused)?;
+                self.clone().block(Arc::clone(if is_new { new } else { old })).await?;
+                0
+            }
+            Op::Slip(work) => {
+                // Where it would get into a history, no code but the wrong one would ever fit.
+                if self.about.edition == Edition::Wrong && self.calls.is_replaying().map_err(refused)? {
+                    self.activity(*work, None).await?;
+                }
+                0
+            }
+            Op::Fiber(_) => unreachable!("a block starts its fibers itself"),
+        })
+    }
+
+    fn issue(&self, command: Command) -> Result<EventId, Stop> {
+        self.calls.issue(command).map_err(refused)
+    }
+
+    async fn operation(&self, id: EventId) -> Outcome {
+        let value = self.fibers.operation(&*self.calls, id, false).await?;
+        Ok(value.and_then(|value| value.parse().ok()).unwrap_or(0))
+    }
+
+    async fn on_demand(&self, id: EventId) -> Result<(), Stop> {
+        self.fibers.operation(&*self.calls, id, true).await.map(drop)
+    }
+
+    async fn mail(&self, mailbox: Mailbox) -> Outcome {
+        let payload = self.fibers.mail(&*self.calls, mailbox).await?;
+        let number = payload.and_then(|payload| payload.parse().ok());
+        Ok(number.expect("every message here holds a number"))
+    }
+
+    async fn sleep(self, delay_ms: i64) -> Outcome {
+        let id = self.issue(Command::CreateTimer { delay_ms })?;
+        self.on_demand(id).await?;
+        Ok(0)
+    }
+
+    async fn fail(self) -> Outcome {
+        let work = Work {
+            tag: 0,
+            ms: 20,
+            is_fatal: true,
+            ..Work::default()
+        };
+        self.activity(work, None).await
+    }
+
+    /// Again and again until the receiver is there; one that has ended needs no message.
+    async fn send(&self, feed: &Feed) -> Outcome {
+        for _ in 0..SENDS_MAX {
+            let id = self.issue(Command::SendMessage {
+                instance: instance_of(feed.to),
+                mailbox: mailbox_of(feed),
+                payload: Some(feed.number.to_string()),
+            })?;
+            match self.on_demand(id).await {
+                Err(Stop::Failed(why)) if why == Refusal::InstanceNotFound.text() => self.clone().sleep(1_000).await?,
+                outcome => return or(STEP, outcome.map(|()| STEP)),
+            };
+        }
+        Ok(STEP)
+    }
+
+    /// Whether the id is in use already makes no difference.
+    async fn start_detached(&self, program: usize, id: String) -> Outcome {
+        let id = self.issue(Command::StartInstance(start(program, id)))?;
+        or(STEP, self.on_demand(id).await.map(|()| STEP))
+    }
+
+    async fn activity(&self, work: Work, drawn: Option<String>) -> Outcome {
+        let id = self.schedule(work, drawn)?;
+        self.operation(id).await
+    }
+
+    fn schedule(&self, work: Work, drawn: Option<String>) -> Result<EventId, Stop> {
+        let input = input_of(work, drawn.as_deref());
+        self.issue(Command::ScheduleActivity {
+            name: if work.is_inline { INLINE } else { ACTIVITY }.into(),
+            input: Some(input),
+            options: options_of(work),
+        })
+    }
+}
+
+/// What a step comes to whose failure is dealt with.
+fn or(otherwise: i64, outcome: Outcome) -> Outcome {
+    match outcome {
+        Err(Stop::Failed(_)) => Ok(otherwise),
+        outcome => outcome,
+    }
+}
+
+fn start(program: usize, id: String) -> InstanceStart {
+    InstanceStart {
+        id,
+        name: name_of(program),
+        version: VERSION.into(),
+        input: Some("0".into()),
+        tags: None,
+        priority: 0,
+    }
+}
+
+fn options_of(work: Work) -> ActivityOptions {
+    ActivityOptions {
+        retry: RetryPolicy {
+            max_attempts: 1 + work.fails + work.hangs,
+            max_interval_ms: 1_000.0,
+            ..RetryPolicy::default()
+        },
+        timeout_ms: (work.hangs > 0).then_some(work.ms + TIMEOUT_MS),
+        heartbeat_timeout_ms: work.beats.then_some(HEARTBEAT_MS),
+        queue: work.is_queued.then(|| QUEUE.into()),
+        priority: work.priority,
+        inline: work.is_inline,
+        ..ActivityOptions::default()
+    }
+}
+
+/// The input of an activity tells its attempts what to do.
+fn input_of(work: Work, drawn: Option<&str>) -> String {
+    let Work {
+        tag,
+        ms,
+        fails,
+        hangs,
+        is_fatal,
+        beats,
+        ..
+    } = work;
+    format!(
+        "{tag} {ms} {fails} {hangs} {} {} {}",
+        u8::from(is_fatal),
+        u8::from(beats),
+        drawn.unwrap_or("-")
+    )
+}
+
+/// What an attempt is to do, by the input of its activity.
+pub(crate) fn work_of(input: &str) -> Work {
+    let mut fields = input.split(' ').map_while(|field| field.parse::<u64>().ok());
+    let mut field = || {
+        fields
+            .next()
+            .expect("the input of every activity here begins with six numbers")
+    };
+    Work {
+        tag: field() as u32,
+        ms: field(),
+        fails: field() as u32,
+        hangs: field() as u32,
+        is_fatal: field() == 1,
+        beats: field() == 1,
+        ..Work::default()
+    }
+}

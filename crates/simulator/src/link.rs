@@ -1,0 +1,516 @@
+//! The way from a process to its store, on which things go wrong.
+//!
+//! It is a [`Provider`] around another one. What it does to a call is drawn from the seed: it fails before it reaches the store, takes long on
+//! its way there or back, or the process dies before, in between or after. A process that stands still makes no calls and hears no answers
+//! until it goes on; what it had sent goes its way meanwhile. One that is dead hears nothing for ever, and what it had sent may still come to
+//! pass a little later, as with a connection that outlives its client.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use fastrand::Rng;
+use parking_lot::Mutex;
+use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox, Message, MessageSeq};
+use perdure_provider::{
+    Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox, InboxPosition,
+    InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Outcome, Provider, ProviderError,
+    ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ResumeUnfit, StoreStats,
+    TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
+};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::backend::Connection;
+use crate::log::Log;
+use crate::plan::{Moment, Weather};
+use crate::witness::Witness;
+
+/// Whether a process runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pulse {
+    Running,
+    /// It stands still, as after SIGSTOP.
+    Stopped,
+    /// It was killed, as by SIGKILL.
+    Dead,
+}
+
+/// What all links share: how bad things are, and chance.
+pub(crate) struct Air {
+    pub(crate) weather: Mutex<Weather>,
+    pub(crate) rng: Mutex<Rng>,
+    /// Until then no call comes through, from anywhere.
+    pub(crate) outage_until: Mutex<Instant>,
+    /// How often each fault came to pass.
+    pub(crate) fired: Mutex<std::collections::BTreeMap<&'static str, u64>>,
+}
+
+impl Air {
+    pub(crate) fn fire(&self, fault: &'static str) {
+        *self.fired.lock().entry(fault).or_default() += 1;
+    }
+
+    /// Whether chance has it, `per_mille` times out of a thousand.
+    fn chance(&self, per_mille: u16) -> bool {
+        per_mille > 0 && self.rng.lock().u16(..1_000) < per_mille
+    }
+
+    fn ms(&self, range: std::ops::Range<u64>) -> Duration {
+        Duration::from_millis(self.rng.lock().u64(range))
+    }
+
+    fn one_way(&self) -> Duration {
+        let weather = *self.weather.lock();
+        if self.chance(weather.slow) {
+            self.fire("slow call");
+            return self.ms(20..800);
+        }
+        if self.chance(weather.stuck) {
+            self.fire("stuck call");
+            return self.ms(1_000..12_000);
+        }
+        self.ms(0..3)
+    }
+}
+
+/// Told that a process dies now, by a call that it makes.
+pub(crate) type Death = Box<dyn Fn() + Send + Sync>;
+
+/// The link of one process.
+pub(crate) struct Link {
+    inner: Connection,
+    air: Arc<Air>,
+    log: Arc<Log>,
+    witness: Arc<Witness>,
+    name: String,
+    state: Arc<Mutex<State>>,
+    changed: Arc<Notify>,
+    /// Batches reach the store in their order.
+    order: Arc<tokio::sync::Mutex<()>>,
+    death: Death,
+}
+
+struct State {
+    pulse: Pulse,
+    calls: u64,
+    /// The process dies at this call.
+    crash: Option<(u64, Moment)>,
+    /// Messages of the inbox that came before, which may come again.
+    seen: VecDeque<(InstanceKey, Result<Message, MessageSeq>)>,
+}
+
+/// Messages that may come again.
+const SEEN_MAX: usize = 8;
+
+impl Link {
+    pub(crate) fn new(
+        inner: Connection,
+        air: Arc<Air>,
+        log: Arc<Log>,
+        witness: Arc<Witness>,
+        name: String,
+        death: Death,
+    ) -> Arc<Self> {
+        let state = State {
+            pulse: Pulse::Running,
+            calls: 0,
+            crash: None,
+            seen: VecDeque::new(),
+        };
+        Arc::new(Self {
+            inner,
+            air,
+            log,
+            witness,
+            name,
+            state: Arc::new(Mutex::new(state)),
+            changed: Arc::new(Notify::new()),
+            order: Arc::default(),
+            death,
+        })
+    }
+
+    pub(crate) fn set_pulse(&self, pulse: Pulse) {
+        self.state.lock().pulse = pulse;
+        self.changed.notify_waiters();
+    }
+
+    /// Let the process die so many calls from now.
+    pub(crate) fn crash_at(&self, calls: u64, moment: Moment) {
+        let mut state = self.state.lock();
+        state.crash = Some((state.calls + calls, moment));
+    }
+
+    /// Nothing is planned for it any more.
+    pub(crate) fn calm_down(&self) {
+        self.state.lock().crash = None;
+    }
+
+    /// Wait until the process runs; for ever when it is dead.
+    async fn runs(&self) {
+        loop {
+            let changed = self.changed.notified();
+            match self.state.lock().pulse {
+                Pulse::Running => return,
+                Pulse::Stopped | Pulse::Dead => {}
+            }
+            changed.await;
+        }
+    }
+
+    /// The next call: its number, and when in it the process dies, if it does.
+    fn number(&self) -> (u64, Option<Moment>) {
+        let mut state = self.state.lock();
+        state.calls += 1;
+        let number = state.calls;
+        (
+            number,
+            state.crash.take_if(|(at, _)| *at <= number).map(|(_, moment)| moment),
+        )
+    }
+
+    async fn die(&self, moment: Moment, call: &str) {
+        self.dies(moment, call);
+        std::future::pending().await
+    }
+
+    fn dies(&self, moment: Moment, call: &str) {
+        self.log.say(&self.name, format_args!("dies {moment:?} {call}"));
+        self.air.fire(match moment {
+            Moment::Before => "crash before a call",
+            Moment::Between => "crash before an answer",
+            Moment::After => "crash after an answer",
+        });
+        self.set_pulse(Pulse::Dead);
+        (self.death)();
+    }
+
+    /// The way there. An error: the call does not reach the store.
+    async fn there(&self, call: &str) -> Result<Option<Moment>, ProviderError> {
+        self.runs().await;
+        let (_, moment) = self.number();
+        if moment == Some(Moment::Before) {
+            self.die(Moment::Before, call).await;
+        }
+        sleep(self.air.one_way()).await;
+        if self.state.lock().pulse == Pulse::Dead && self.air.chance(500) {
+            // It was lost on the way when the process died.
+            std::future::pending::<()>().await;
+        }
+        let kinds = [ProviderErrorKind::Busy, ProviderErrorKind::Io, ProviderErrorKind::Full];
+        let weather = *self.air.weather.lock();
+        let kind = if Instant::now() < *self.air.outage_until.lock() {
+            self.air.fire("call in an outage");
+            sleep(self.air.ms(0..200)).await;
+            Some(ProviderErrorKind::Io)
+        } else if self.air.chance(weather.failing) {
+            self.air.fire("failed call");
+            Some(kinds[self.air.rng.lock().usize(..3)])
+        } else {
+            None
+        };
+        let Some(kind) = kind else { return Ok(moment) };
+        self.runs().await;
+        self.log.say(&self.name, format_args!("{call} fails: {kind:?}"));
+        Err(ProviderError::new(kind, "a planned fault"))
+    }
+
+    /// The way back.
+    async fn back(&self, call: &str, moment: Option<Moment>) {
+        if moment == Some(Moment::Between) {
+            self.die(Moment::Between, call).await;
+        }
+        sleep(self.air.one_way()).await;
+        self.runs().await;
+        if moment == Some(Moment::After) {
+            // It hears the answer, and what it does by that is the last thing that it does.
+            self.dies(Moment::After, call);
+        }
+    }
+
+    async fn call<T>(
+        &self,
+        name: &'static str,
+        call: impl Future<Output = Result<T, ProviderError>>,
+    ) -> Result<T, ProviderError> {
+        self.seen(name, call, |_| {}).await
+    }
+
+    /// [`call`](Self::call), of which the witness is told when it comes to pass.
+    async fn seen<T>(
+        &self,
+        name: &'static str,
+        call: impl Future<Output = Result<T, ProviderError>>,
+        tell: impl FnOnce(&T),
+    ) -> Result<T, ProviderError> {
+        let moment = self.there(name).await?;
+        let answer = call.await;
+        self.log.say(&self.name, format_args!("{name}"));
+        if let Ok(answer) = &answer {
+            tell(answer);
+        }
+        self.back(name, moment).await;
+        answer
+    }
+
+    fn taken_over(&self, taken: &TakenOver) {
+        taken.workers.iter().for_each(|worker| self.witness.gone(worker));
+        taken
+            .convicts
+            .iter()
+            .for_each(|convict| self.witness.convicted(&convict.id));
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the way takes its time, which is virtual")]
+pub(crate) async fn sleep(duration: Duration) {
+    if !duration.is_zero() {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+/// A batch that was sent and not answered; a clone of what the link is made of, because the sender may be gone.
+struct Sent {
+    link: Arc<Link>,
+    batch: Arc<Vec<Write>>,
+    done: CommitDone,
+}
+
+impl Sent {
+    async fn go(self) {
+        let Self { link, batch, done } = self;
+        let turn = link.order.lock().await;
+        let moment = match link.there("commit").await {
+            Ok(moment) => moment,
+            Err(error) => {
+                drop(turn);
+                return done(Err(error));
+            }
+        };
+        let outcomes = link.write(&batch);
+        link.back("commit", moment).await;
+        drop(turn);
+        done(outcomes);
+    }
+}
+
+impl Link {
+    fn write(&self, batch: &Arc<Vec<Write>>) -> Result<Vec<Outcome>, ProviderError> {
+        let outcomes = (self.inner.write)(batch);
+        match &outcomes {
+            Ok(outcomes) => {
+                for (write, outcome) in batch.iter().zip(outcomes) {
+                    self.witness.wrote(&self.log, &self.name, write, outcome);
+                }
+            }
+            Err(error) => self
+                .log
+                .say(&self.name, format_args!("a batch of {} fails: {error}", batch.len())),
+        }
+        outcomes
+    }
+}
+
+/// A process as its runtime and its clients use it.
+pub(crate) struct Linked(pub(crate) Arc<Link>);
+
+#[async_trait]
+impl Provider for Linked {
+    fn info(&self) -> ProviderInfo {
+        ProviderInfo {
+            concurrent_commits: 1,
+            ..self.0.inner.provider.info()
+        }
+    }
+
+    fn commit(&self, batch: Arc<Vec<Write>>, done: CommitDone) {
+        let link = Arc::clone(&self.0);
+        tokio::spawn(Sent { link, batch, done }.go());
+    }
+
+    fn on_foreign_change(&self, listener: ChangeListener) {
+        let listener = Arc::new(listener);
+        let link = Arc::clone(&self.0);
+        self.0
+            .inner
+            .provider
+            .on_foreign_change(Box::new(move |change: &Change| {
+                let weather = *link.air.weather.lock();
+                if link.air.chance(weather.deaf) {
+                    return link.air.fire("lost notification");
+                }
+                let (listener, link, change) = (Arc::clone(&listener), Arc::clone(&link), change.clone());
+                tokio::spawn(async move {
+                    sleep(link.air.one_way()).await;
+                    link.runs().await;
+                    listener(&change);
+                });
+            }));
+    }
+
+    async fn register_worker(&self, worker: NewWorker) -> Result<i64, ProviderError> {
+        // What the one before had begun may begin again.
+        self.0.witness.disturb(&self.0.name);
+        self.0
+            .call("register_worker", self.0.inner.provider.register_worker(worker))
+            .await
+    }
+
+    async fn renew_worker(&self, worker: &WorkerId, lease_ms: u64) -> Result<Option<i64>, ProviderError> {
+        self.0
+            .call("renew_worker", self.0.inner.provider.renew_worker(worker, lease_ms))
+            .await
+    }
+
+    async fn workers(&self) -> Result<Vec<Worker>, ProviderError> {
+        self.0.call("workers", self.0.inner.provider.workers()).await
+    }
+
+    async fn release_worker(&self, worker: &WorkerId) -> Result<u64, ProviderError> {
+        let gone = |_: &u64| self.0.witness.gone(worker);
+        self.0
+            .seen("release_worker", self.0.inner.provider.release_worker(worker), gone)
+            .await
+    }
+
+    async fn take_over_worker(&self, worker: &WorkerId, report: &str) -> Result<TakenOver, ProviderError> {
+        let taken_over = |taken: &TakenOver| {
+            self.0.taken_over(taken);
+            self.0.witness.gone(worker);
+        };
+        self.0
+            .seen(
+                "take_over_worker",
+                self.0.inner.provider.take_over_worker(worker, report),
+                taken_over,
+            )
+            .await
+    }
+
+    async fn take_over_expired_workers(&self, report: &str) -> Result<TakenOver, ProviderError> {
+        let taken_over = |taken: &TakenOver| self.0.taken_over(taken);
+        self.0
+            .seen(
+                "take_over_expired_workers",
+                self.0.inner.provider.take_over_expired_workers(report),
+                taken_over,
+            )
+            .await
+    }
+
+    async fn give_back(&self, request: GiveBack) -> Result<GivenBack, ProviderError> {
+        let given_back = |given: &GivenBack| self.0.witness.given_back(given);
+        self.0
+            .seen("give_back", self.0.inner.provider.give_back(request), given_back)
+            .await
+    }
+
+    async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
+        let worker = request.worker.clone();
+        let acquired = |acquired: &Acquired| self.0.witness.acquired(&self.0.log, &self.0.name, &worker, acquired);
+        self.0
+            .seen("acquire", self.0.inner.provider.acquire(request), acquired)
+            .await
+    }
+
+    async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
+        self.0
+            .call("acquire_tasks", self.0.inner.provider.acquire_tasks(request))
+            .await
+    }
+
+    async fn know_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
+        self.0
+            .call("know_activities", self.0.inner.provider.know_activities(names))
+            .await
+    }
+
+    async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError> {
+        self.0.call("tasks_of", self.0.inner.provider.tasks_of(worker)).await
+    }
+
+    async fn resume_unfit(&self, request: ResumeUnfit) -> Result<Vec<Unfit>, ProviderError> {
+        let resumed = |resumed: &Vec<Unfit>| resumed.iter().for_each(|unfit| self.0.witness.resumed(unfit.key));
+        self.0
+            .seen("resume_unfit", self.0.inner.provider.resume_unfit(request), resumed)
+            .await
+    }
+
+    async fn read_history(
+        &self,
+        key: InstanceKey,
+        execution: ExecutionId,
+        from: EventId,
+        limit: usize,
+    ) -> Result<Vec<EventRecord>, ProviderError> {
+        self.0
+            .call(
+                "read_history",
+                self.0.inner.provider.read_history(key, execution, from, limit),
+            )
+            .await
+    }
+
+    async fn read_inbox(&self, worker: &WorkerId, since: &InboxPosition, limit: usize) -> Result<Inbox, ProviderError> {
+        let mut inbox = self
+            .0
+            .call("read_inbox", self.0.inner.provider.read_inbox(worker, since, limit))
+            .await?;
+        let weather = *self.0.air.weather.lock();
+        let mut state = self.0.state.lock();
+        if !state.seen.is_empty() && self.0.air.chance(weather.repeating) {
+            self.0.air.fire("message that came twice");
+            inbox.messages.splice(0..0, state.seen.iter().cloned());
+        }
+        state.seen.extend(inbox.messages.iter().cloned());
+        let surplus = state.seen.len().saturating_sub(SEEN_MAX);
+        state.seen.drain(..surplus);
+        Ok(inbox)
+    }
+
+    async fn read_messages(
+        &self,
+        key: InstanceKey,
+        mailboxes: Option<Vec<Mailbox>>,
+        limit: usize,
+    ) -> Result<MessagePage, ProviderError> {
+        self.0
+            .call(
+                "read_messages",
+                self.0.inner.provider.read_messages(key, mailboxes, limit),
+            )
+            .await
+    }
+
+    async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {
+        self.0.call("statuses", self.0.inner.provider.statuses(ids)).await
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage, ProviderError> {
+        self.0.call("list", self.0.inner.provider.list(request)).await
+    }
+
+    async fn prune(&self, request: PruneRequest) -> Result<Pruned, ProviderError> {
+        self.0.call("prune", self.0.inner.provider.prune(request)).await
+    }
+
+    async fn prune_executions(&self, request: PruneExecutions) -> Result<PrunedExecutions, ProviderError> {
+        self.0
+            .call("prune_executions", self.0.inner.provider.prune_executions(request))
+            .await
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<bool, ProviderError> {
+        self.0.call("sweep", self.0.inner.provider.sweep(limit)).await
+    }
+
+    async fn stats(&self) -> Result<StoreStats, ProviderError> {
+        self.0.call("stats", self.0.inner.provider.stats()).await
+    }
+
+    async fn close(&self) {
+        self.0.inner.provider.close().await;
+    }
+}

@@ -1,0 +1,309 @@
+//! What is to happen in a run, and when: all of it drawn from the seed before anything begins.
+
+use std::collections::BTreeSet;
+
+use fastrand::Rng;
+
+use crate::code::Edition;
+use crate::program::{Feed, Origin, Programs, programs};
+
+/// How likely faults are, in so many of a thousand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Weather {
+    /// A call takes up to 800 ms.
+    pub(crate) slow: u16,
+    /// A call takes up to 12 s.
+    pub(crate) stuck: u16,
+    /// A call fails before it reaches the store.
+    pub(crate) failing: u16,
+    /// A notification is lost.
+    pub(crate) deaf: u16,
+    /// Messages come again.
+    pub(crate) repeating: u16,
+}
+
+/// When in a call a process dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// Before it reaches the store.
+    Before,
+    /// When it is carried out and not answered.
+    Between,
+    /// When it is answered.
+    After,
+}
+
+/// What a client does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    Start(usize),
+    Feed(Feed),
+    /// A message that nobody waits for.
+    Noise(usize, i64),
+    Cancel(usize),
+    Terminate(usize),
+    Suspend(usize),
+    Resume(usize),
+}
+
+/// What goes wrong, or is done to processes on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// SIGKILL; the process begins anew after so many ms.
+    Kill { slot: usize, down_ms: u64 },
+    /// SIGKILL in the middle of a call of the store.
+    Crash {
+        slot: usize,
+        calls: u64,
+        moment: Moment,
+        down_ms: u64,
+    },
+    /// SIGSTOP, and SIGCONT after so many ms.
+    Stop { slot: usize, ms: u64 },
+    /// The store is gone for so long.
+    Outage { ms: u64 },
+    /// Somebody sets the clock of a machine.
+    Jump { slot: usize, ms: i64 },
+    /// The process is shut down and begins anew with another edition of the code.
+    Deploy {
+        slot: usize,
+        edition: Edition,
+        timeout_ms: u64,
+        down_ms: u64,
+    },
+    /// The thread of a lane is busy.
+    Block { slot: usize, lane: usize, ms: u64 },
+    /// The thread of a lane ends, and another one comes.
+    LoseThread { slot: usize, lane: usize, down_ms: u64 },
+    /// How likely faults are from here on.
+    Weather(Weather),
+}
+
+/// Something that happens at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    Request(Request),
+    Fault(Fault),
+}
+
+/// A process that is there, or begins anew, for as long as the run takes.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    pub(crate) host: String,
+    pub(crate) threads: usize,
+    /// How wrong its machine's clock is, ms.
+    pub(crate) off_ms: i64,
+    pub(crate) edition: Edition,
+    /// Whether it only asks for things, and runs nothing.
+    pub(crate) is_client: bool,
+    /// Whether it runs the activities of the queue that not every worker serves.
+    pub(crate) serves_queue: bool,
+    pub(crate) activity_concurrency: usize,
+    pub(crate) cached_instances_max: usize,
+}
+
+/// The plan of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) programs: Programs,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) lease_ms: u64,
+    pub(crate) turn_deadline_ms: u64,
+    /// Numbered by their place, so that a plan can be made smaller.
+    pub(crate) acts: Vec<(u64, Act)>,
+    /// From then on nothing goes wrong any more, ms.
+    pub(crate) quiet_ms: u64,
+}
+
+/// How long a run may take until everything must have ended, ms after it has become quiet: the programs' own timers and attempts, and
+/// twice the longest of lease, poll and backoff.
+pub(crate) const PATIENCE_MS: u64 = 400_000;
+
+/// How long the store may be gone or a process down, ms.
+const DOWN_MS: u64 = 20_000;
+
+impl Plan {
+    /// The plan of a seed.
+    pub(crate) fn of(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let tops = rng.usize(2..=10);
+        let programs = programs(&mut rng, tops);
+        let slots = slots(&mut rng);
+        let mut plan = Self {
+            seed,
+            programs,
+            slots,
+            lease_ms: rng.u64(2_000..16_000),
+            turn_deadline_ms: rng.u64(500..5_000),
+            acts: Vec::new(),
+            quiet_ms: rng.u64(2_000..60_000),
+        };
+        plan.requests(&mut rng);
+        // One in eight has no faults: what is wrong there is wrong anywhere.
+        if rng.u8(..8) > 0 {
+            plan.faults(&mut rng);
+        }
+        plan.acts.sort_by_key(|(at, _)| *at);
+        plan
+    }
+
+    /// The plan without some of its acts, and without those programs' starts and messages.
+    pub(crate) fn without(&self, acts: &BTreeSet<usize>) -> Self {
+        let mut plan = self.clone();
+        plan.acts = self
+            .acts
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| !acts.contains(place))
+            .map(|(_, act)| *act)
+            .collect();
+        plan
+    }
+
+    /// What can be left out of it by itself, each as places of acts: a fault; or all that is asked of a program whose messages nobody waits
+    /// for.
+    pub(crate) fn parts(&self) -> Vec<Vec<usize>> {
+        let program_of = |act: &Act| match act {
+            Act::Request(Request::Start(program) | Request::Noise(program, _)) => Some(*program),
+            Act::Request(Request::Feed(feed)) => Some(feed.to),
+            _ => None,
+        };
+        let mut parts = Vec::new();
+        for (place, (_, act)) in self.acts.iter().enumerate() {
+            match act {
+                Act::Request(Request::Start(program)) if !self.programs.sends(*program) => {
+                    let acts = self.acts.iter().enumerate();
+                    let its = acts.filter(|(_, (_, act))| program_of(act) == Some(*program));
+                    parts.push(its.map(|(place, _)| place).collect());
+                }
+                Act::Request(Request::Start(_) | Request::Feed(_)) => {}
+                _ => parts.push(vec![place]),
+            }
+        }
+        parts
+    }
+
+    fn requests(&mut self, rng: &mut Rng) {
+        let half = self.quiet_ms / 2;
+        for (place, program) in self.programs.all.iter().enumerate() {
+            if program.origin != Origin::Client {
+                continue;
+            }
+            let at = rng.u64(..half);
+            self.acts.push((at, Act::Request(Request::Start(place))));
+            if program.is_free && rng.u8(..3) > 0 {
+                let request = if rng.bool() {
+                    Request::Cancel(place)
+                } else {
+                    Request::Terminate(place)
+                };
+                self.acts.push((at + rng.u64(1..half), Act::Request(request)));
+            }
+            if rng.u8(..8) == 0 {
+                let suspended = at + rng.u64(1..half);
+                self.acts.push((suspended, Act::Request(Request::Suspend(place))));
+                self.acts
+                    .push((suspended + rng.u64(1..5_000), Act::Request(Request::Resume(place))));
+            }
+            if rng.u8(..6) == 0 {
+                let noise = Request::Noise(place, -i64::try_from(place).expect("few"));
+                self.acts.push((at + rng.u64(1..half), Act::Request(noise)));
+            }
+        }
+        for feed in &self.programs.from_clients {
+            self.acts
+                .push((rng.u64(..self.quiet_ms), Act::Request(Request::Feed(*feed))));
+        }
+    }
+
+    fn faults(&mut self, rng: &mut Rng) {
+        for _ in 0..rng.usize(0..=10) {
+            let at = rng.u64(..self.quiet_ms);
+            let fault = self.fault(rng);
+            self.acts.push((at, Act::Fault(fault)));
+        }
+        if rng.bool() {
+            self.acts.push((0, Act::Fault(Fault::Weather(weather(rng)))));
+            self.acts
+                .push((self.quiet_ms / 2, Act::Fault(Fault::Weather(weather(rng)))));
+        }
+    }
+
+    fn fault(&self, rng: &mut Rng) -> Fault {
+        let slot = rng.usize(..self.slots.len());
+        let threads = self.slots[slot].threads;
+        let down_ms = match rng.u8(..4) {
+            0 => rng.u64(1_000..DOWN_MS),
+            _ => rng.u64(1..1_000),
+        };
+        match rng.u8(..20) {
+            0..=3 => Fault::Kill { slot, down_ms },
+            4..=9 => Fault::Crash {
+                slot,
+                calls: rng.u64(1..40),
+                moment: [Moment::Before, Moment::Between, Moment::After][rng.usize(..3)],
+                down_ms,
+            },
+            10..=12 => Fault::Stop {
+                slot,
+                ms: rng.u64(100..2 * self.lease_ms),
+            },
+            13 => Fault::Outage {
+                ms: rng.u64(100..2 * self.lease_ms),
+            },
+            14 => Fault::Jump {
+                slot,
+                ms: rng.i64(-3_600_000..3_600_000),
+            },
+            15 | 16 => Fault::Deploy {
+                slot,
+                edition: [Edition::Old, Edition::New, Edition::Wrong][rng.usize(..3)],
+                timeout_ms: rng.u64(0..3_000),
+                down_ms,
+            },
+            17 => Fault::Block {
+                slot,
+                lane: rng.usize(..=threads),
+                ms: rng.u64(100..2 * self.turn_deadline_ms),
+            },
+            _ if threads > 0 => Fault::LoseThread {
+                slot,
+                lane: rng.usize(1..=threads),
+                down_ms,
+            },
+            _ => Fault::Kill { slot, down_ms },
+        }
+    }
+}
+
+fn slots(rng: &mut Rng) -> Vec<Slot> {
+    let workers = rng.usize(1..=4);
+    (0..=workers)
+        .map(|place| Slot {
+            host: format!("host-{}", rng.u8(..2)),
+            threads: if rng.bool() { 0 } else { rng.usize(1..=2) },
+            off_ms: if rng.u8(..3) == 0 {
+                rng.i64(-3_600_000..3_600_000)
+            } else {
+                0
+            },
+            edition: if rng.bool() { Edition::Old } else { Edition::New },
+            is_client: place == workers,
+            serves_queue: place == 0 || rng.bool(),
+            activity_concurrency: if rng.u8(..3) == 0 { rng.usize(1..=3) } else { 100 },
+            cached_instances_max: if rng.u8(..3) == 0 { rng.usize(0..=3) } else { 10_000 },
+        })
+        .collect()
+}
+
+fn weather(rng: &mut Rng) -> Weather {
+    let mut share = |most: u16| if rng.bool() { rng.u16(..most) } else { 0 };
+    Weather {
+        slow: share(100),
+        stuck: share(10),
+        failing: share(100),
+        deaf: share(1_000),
+        repeating: share(500),
+    }
+}

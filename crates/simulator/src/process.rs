@@ -1,0 +1,194 @@
+//! A process: a runtime on a link to the store, and a host that runs programs on its lanes.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use perdure_engine::{Command, EventId, Payload};
+use perdure_runtime::{ActivityJob, ActivityToken, Job, LaneId, Level, Runtime, RuntimeError, Store, Token};
+
+use crate::code::{About, Code, Edition, program_of};
+use crate::fibers::{Calls, Stop};
+use crate::link::{Link, Pulse};
+use crate::program::Program;
+
+/// Name of a process: how many there were before it.
+pub(crate) type Pid = u32;
+
+/// The lane of the thread that every process has.
+pub(crate) const MAIN: LaneId = LaneId(0);
+
+/// A process, from its begin to the end of the run: one that is dead is kept, so that nothing of it is tidied up.
+pub(crate) struct Process {
+    pub(crate) name: String,
+    pub(crate) slot: usize,
+    pub(crate) link: Arc<Link>,
+    pub(crate) store: Arc<Store>,
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) pulse: Pulse,
+    pub(crate) edition: Edition,
+    pub(crate) is_started: bool,
+    /// It runs nothing.
+    pub(crate) is_client: bool,
+    /// It shuts down.
+    pub(crate) is_leaving: bool,
+    /// What is to begin in its place when it has shut down, and how long after that, ms.
+    pub(crate) successor: Option<(Edition, u64)>,
+    pub(crate) lanes: Vec<Lane>,
+    /// Attempts that run, and their lanes.
+    pub(crate) attempts: BTreeMap<ActivityToken, (ActivityJob, LaneId)>,
+}
+
+/// The thread of a lane.
+#[derive(Default)]
+pub(crate) struct Lane {
+    /// It was woken and has not run dry since.
+    pub(crate) is_awake: bool,
+    /// It is busy, and hears nothing.
+    pub(crate) is_blocked: bool,
+    /// What it is in the middle of while it is blocked.
+    pub(crate) held: Option<Job>,
+    codes: BTreeMap<Token, Seated>,
+}
+
+struct Seated {
+    code: Code,
+    calls: Rc<OnRuntime>,
+}
+
+impl Lane {
+    /// Its thread is gone with all that it had.
+    pub(crate) fn lose(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(crate) fn drop_code(&mut self, token: Token) {
+        self.codes.remove(&token);
+    }
+
+    /// Whether an instance's code was begun here.
+    pub(crate) fn has_code(&self, token: Token) -> bool {
+        self.codes.contains_key(&token)
+    }
+}
+
+impl Process {
+    /// Whether a lane's thread takes jobs.
+    pub(crate) fn can_run(&self, lane: LaneId) -> bool {
+        let Lane {
+            is_awake, is_blocked, ..
+        } = self.lanes[lane.0];
+        self.pulse == Pulse::Running && is_awake && !is_blocked
+    }
+
+    /// The program of a turn that is to begin.
+    pub(crate) fn program_of(&self, token: Token) -> Option<usize> {
+        self.runtime.describe(token).ok().map(|facts| program_of(&facts.name))
+    }
+
+    /// Drive an instance until its code waits or has ended.
+    pub(crate) fn turn(&mut self, lane: LaneId, token: Token, programs: &Arc<Vec<Program>>) {
+        let Ok(facts) = self.runtime.describe(token) else {
+            return;
+        };
+        let runtime = &self.runtime;
+        let edition = self.edition;
+        let codes = &mut self.lanes[lane.0].codes;
+        let seated = codes.entry(token).or_insert_with(|| {
+            let calls = Rc::new(OnRuntime {
+                runtime: Arc::clone(runtime),
+                token,
+                time_ms: Cell::new(facts.time_ms),
+            });
+            let about = About {
+                program: program_of(&facts.name),
+                instance: facts.instance_id,
+                programs: Arc::clone(programs),
+                edition,
+                so_far: facts.input.and_then(|input| input.parse().ok()).unwrap_or(0),
+                round: u32::try_from(facts.execution).expect("few executions"),
+            };
+            Seated {
+                code: Code::new(about, calls.clone()),
+                calls,
+            }
+        });
+        match drive(runtime, token, seated) {
+            Ok(Turned::Waits) => {}
+            Ok(Turned::Ended) => drop(codes.remove(&token)),
+            Err(Stop::Refused(error)) => {
+                codes.remove(&token);
+                match *error {
+                    RuntimeError::Nondeterminism(_) => drop(runtime.suspend(token, "somewhere", None)),
+                    // Its session has ended.
+                    RuntimeError::State(_) => {}
+                    error => panic!("a turn was refused: {error}"),
+                }
+            }
+            Err(stop) => panic!("code stops with {stop:?} where it is not asked"),
+        }
+    }
+}
+
+enum Turned {
+    Waits,
+    Ended,
+}
+
+fn drive(runtime: &Runtime, token: Token, seated: &Seated) -> Result<Turned, Stop> {
+    let refused = |error| Stop::Refused(Box::new(error));
+    let Seated { code, calls } = seated;
+    loop {
+        if let Some(end) = code.run()? {
+            runtime.finish(token, end).map_err(refused)?;
+            return Ok(Turned::Ended);
+        }
+        let Some(delivered) = runtime.step(token, code.awaited()).map_err(refused)? else {
+            return Ok(Turned::Waits);
+        };
+        calls.time_ms.set(delivered.time_ms);
+        code.deliver(delivered.delivery);
+    }
+}
+
+/// What code asks of a turn, in a process.
+struct OnRuntime {
+    runtime: Arc<Runtime>,
+    token: Token,
+    time_ms: Cell<i64>,
+}
+
+impl Calls for OnRuntime {
+    fn issue(&self, command: Command) -> Result<EventId, RuntimeError> {
+        self.runtime.issue(self.token, command)
+    }
+
+    fn is_replaying(&self) -> Result<bool, RuntimeError> {
+        self.runtime.is_replaying(self.token)
+    }
+
+    fn patched(&self, patch: &str) -> Result<bool, RuntimeError> {
+        self.runtime.patched(self.token, patch)
+    }
+
+    fn random(&self) -> Result<f64, RuntimeError> {
+        self.runtime.random(self.token)
+    }
+
+    fn random_uuid(&self) -> Result<String, RuntimeError> {
+        self.runtime.random_uuid(self.token)
+    }
+
+    fn time_ms(&self) -> i64 {
+        self.time_ms.get()
+    }
+
+    fn set_status(&self, value: Payload) -> Result<(), RuntimeError> {
+        self.runtime.set_custom_status(self.token, value)
+    }
+
+    fn trace(&self, line: String) -> Result<(), RuntimeError> {
+        self.runtime.trace(self.token, Level::Info, line, None)
+    }
+}

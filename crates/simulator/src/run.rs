@@ -1,0 +1,128 @@
+//! One run: a seed, and what came of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::backend::{Backend, InMemory};
+use crate::checker;
+use crate::log::Log;
+use crate::plan::Plan;
+use crate::witness::Figures;
+use crate::world::World;
+
+/// What to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Run {
+    /// The seed.
+    pub seed: u64,
+    /// Acts of its plan that are left out, by their place.
+    pub without: BTreeSet<usize>,
+    /// Whether the log can be read; otherwise there is only its fingerprint.
+    pub keeps_log: bool,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// What must not be, and was. Empty: all is well.
+    pub violations: Vec<String>,
+    /// The same for the same run.
+    pub fingerprint: u64,
+    /// Lines of the log.
+    pub lines: u64,
+    /// The log, if it was kept.
+    pub log: Vec<String>,
+    /// Acts of the plan, as they were to come.
+    pub acts: Vec<String>,
+    /// The programs, if the log was kept.
+    pub programs: Vec<String>,
+    /// How long it took by its own clock, ms.
+    pub virtual_ms: u64,
+    /// How often each fault came to pass.
+    pub fired: BTreeMap<&'static str, u64>,
+    /// Instances that there were.
+    pub instances: u64,
+    /// Turns that were stored.
+    pub turns: u64,
+    /// Events in them.
+    pub events: u64,
+    /// Attempts of activities that began.
+    pub attempts: u64,
+    /// Attempts that began again because of a fault.
+    pub repeated: u64,
+    /// Writes that were fenced off.
+    pub stale: u64,
+}
+
+/// Run a seed.
+///
+/// # Panics
+///
+/// When the code that is simulated does.
+#[must_use]
+pub fn run(run: &Run) -> Report {
+    let plan = Plan::of(run.seed).without(&run.without);
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without drivers can be made");
+    let report = runtime.block_on(live(&plan, run.keeps_log));
+    // Processes that are dead left tasks behind that wait for ever.
+    runtime.shutdown_background();
+    report
+}
+
+async fn live(plan: &Plan, keeps_log: bool) -> Report {
+    let begin = Instant::now();
+    let backend = InMemory::new();
+    let log = Arc::new(Log::new(keeps_log));
+    let mut world = World::new(plan, &backend, Arc::clone(&log));
+    world.run().await;
+    let virtual_ms = begin.elapsed().as_millis() as u64;
+    let records = checker::read(&*backend.connect().provider, &world.witness).await;
+    checker::check(plan, &world.requests, &world.witness, &records);
+    if let Some(snapshot) = backend.snapshot() {
+        checker::leftovers(&world.witness, &snapshot);
+    }
+    let Figures {
+        turns,
+        events,
+        attempts,
+        repeated,
+        stale,
+    } = world.witness.figures();
+    let report = Report {
+        violations: world.witness.take_violations(),
+        fingerprint: log.fingerprint(),
+        lines: log.count(),
+        log: log.take_lines(),
+        acts: plan
+            .acts
+            .iter()
+            .map(|(at_ms, act)| format!("{at_ms} ms: {act:?}"))
+            .collect(),
+        programs: plan
+            .programs
+            .all
+            .iter()
+            .enumerate()
+            .filter(|_| keeps_log)
+            .map(|(place, program)| format!("program {place}: {program:?}"))
+            .collect(),
+        virtual_ms,
+        fired: world.air.fired.lock().clone(),
+        instances: records.len() as u64,
+        turns,
+        events,
+        attempts,
+        repeated,
+        stale,
+    };
+    // The processes are not tidied up: nobody lives who could.
+    std::mem::forget(world);
+    report
+}

@@ -1,0 +1,449 @@
+//! Who sees everything that comes to pass in the store and outside, in its order, and says at once what must not be.
+//!
+//! It knows nothing of what any process believes: only what each write was and what the store answered, and which attempts began and ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parking_lot::Mutex;
+use perdure_engine::{EventId, ExecutionId, MessageBody, MessageSeq};
+use perdure_provider::{
+    Acquired, AfterTurn, Epoch, GivenBack, InstanceKey, NewInstance, Outcome, TurnCommit, WorkerId, Write,
+};
+
+use crate::checker::is_completion;
+use crate::log::Log;
+
+/// One activity of one execution.
+pub(crate) type Step = (InstanceKey, ExecutionId, EventId);
+
+/// What is known of an instance.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) id: String,
+    epoch: Epoch,
+    owner: Option<WorkerId>,
+    pub(crate) execution: ExecutionId,
+    next: EventId,
+    pub(crate) standing: Standing,
+}
+
+/// Whether an instance goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Open,
+    Suspended,
+    Ended,
+}
+
+#[derive(Default)]
+struct Known {
+    violations: Vec<String>,
+    instances: BTreeMap<InstanceKey, Seen>,
+    keys: BTreeMap<String, InstanceKey>,
+    /// Steps whose completion is recorded.
+    completed: BTreeSet<Step>,
+    /// Attempts that began: by whom last, and how disturbed that process was then.
+    begun: BTreeMap<(Step, u32), (String, u64)>,
+    /// Attempts that an instance's suspension or an end took back.
+    disturbed_instances: BTreeMap<InstanceKey, u64>,
+    disturbances: BTreeMap<String, u64>,
+    delivered: BTreeMap<MessageSeq, InstanceKey>,
+    /// What clients sent, by what it says.
+    messages: BTreeMap<i64, MessageSeq>,
+    consumed: BTreeSet<MessageSeq>,
+    figures: Figures,
+}
+
+/// What came to pass, in figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Figures {
+    pub(crate) turns: u64,
+    pub(crate) events: u64,
+    pub(crate) attempts: u64,
+    /// Attempts that began more than once.
+    pub(crate) repeated: u64,
+    /// Writes that were fenced off.
+    pub(crate) stale: u64,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Witness(Mutex<Known>);
+
+impl Witness {
+    pub(crate) fn take_violations(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().violations)
+    }
+
+    pub(crate) fn accuse(&self, violation: String) {
+        self.0.lock().violations.push(violation);
+    }
+
+    pub(crate) fn figures(&self) -> Figures {
+        self.0.lock().figures
+    }
+
+    pub(crate) fn instances(&self) -> Vec<(InstanceKey, Seen)> {
+        self.0
+            .lock()
+            .instances
+            .iter()
+            .map(|(key, seen)| (*key, seen.clone()))
+            .collect()
+    }
+
+    pub(crate) fn find(&self, id: &str) -> Option<(InstanceKey, Seen)> {
+        let known = self.0.lock();
+        let key = *known.keys.get(id)?;
+        Some((key, known.instances[&key].clone()))
+    }
+
+    /// Whether a message of a client has reached the store.
+    pub(crate) fn has_message(&self, number: i64) -> bool {
+        self.0.lock().messages.contains_key(&number)
+    }
+
+    /// The number that the store gave a message of a client.
+    pub(crate) fn seq_of(&self, number: i64) -> Option<MessageSeq> {
+        self.0.lock().messages.get(&number).copied()
+    }
+
+    /// Whether a message was consumed.
+    pub(crate) fn is_consumed(&self, seq: MessageSeq) -> bool {
+        self.0.lock().consumed.contains(&seq)
+    }
+
+    // ---- what comes to pass in the store ----
+
+    pub(crate) fn wrote(&self, log: &Log, who: &str, write: &Write, outcome: &Outcome) {
+        let mut known = self.0.lock();
+        if *outcome == Outcome::Fenced {
+            known.figures.stale += 1;
+        }
+        match (write, outcome) {
+            (Write::Turn(turn), outcome) => known.turn(log, who, turn, outcome),
+            (Write::Start(new), outcome) => known.started(log, who, new, outcome),
+            (Write::Message(new), Outcome::Delivered { key, seq, .. }) => {
+                log.say(who, format_args!("message {seq} for {} ({:?})", new.instance, new.body));
+                known.delivered.insert(*seq, *key);
+                if let MessageBody::Mail {
+                    payload: Some(number), ..
+                } = &new.body
+                {
+                    let number = number.parse().expect("every message here holds a number");
+                    known.messages.insert(number, *seq);
+                }
+            }
+            (Write::Terminate(terminate), Outcome::Terminated { key, .. }) => {
+                log.say(who, format_args!("terminate {}", terminate.id));
+                known.take_away(*key, Standing::Ended);
+            }
+            (Write::Suspend(suspend), Outcome::Suspended { key, epoch, .. }) => {
+                log.say(who, format_args!("suspend {} in epoch {}", suspend.id, epoch.0));
+                known.take_away(*key, Standing::Suspended);
+            }
+            (Write::Resume { id, .. }, Outcome::Resumed) => {
+                log.say(who, format_args!("resume {id}"));
+                let key = known.keys.get(id).copied();
+                known.resumed(key);
+            }
+            (Write::LetGo(let_go), outcome) => {
+                log.say(who, format_args!("let go {} {outcome:?}", let_go.key.0));
+                if *outcome != Outcome::Fenced {
+                    known.disown(let_go.key);
+                }
+            }
+            (write, outcome) => log.say(who, format_args!("{} {}", short(write), short_of(outcome))),
+        }
+    }
+
+    pub(crate) fn acquired(&self, log: &Log, who: &str, worker: &WorkerId, acquired: &Acquired) {
+        let mut known = self.0.lock();
+        for instance in &acquired.instances {
+            log.say(
+                who,
+                format_args!("acquires {} in epoch {}", instance.id, instance.epoch.0),
+            );
+            let known = &mut *known;
+            let Some(seen) = known.instances.get_mut(&instance.key) else {
+                known
+                    .violations
+                    .push(format!("{} was acquired and never started", instance.id));
+                continue;
+            };
+            if instance.epoch <= seen.epoch {
+                let epochs = (instance.epoch.0, seen.epoch.0);
+                known.violations.push(format!(
+                    "S8: {} was acquired in epoch {} after {}",
+                    seen.id, epochs.0, epochs.1
+                ));
+            }
+            if let Some(owner) = &seen.owner {
+                known
+                    .violations
+                    .push(format!("S9: {} was acquired while worker {owner} owned it", seen.id));
+            }
+            if seen.standing != Standing::Open {
+                known
+                    .violations
+                    .push(format!("S7: {} was acquired while it was {:?}", seen.id, seen.standing));
+            }
+            if (instance.execution, instance.next_event_id) != (seen.execution, seen.next) {
+                known.violations.push(format!(
+                    "S3: {} was acquired at execution {} event {}, not {} event {}",
+                    seen.id, instance.execution, instance.next_event_id, seen.execution, seen.next
+                ));
+            }
+            (seen.epoch, seen.owner) = (instance.epoch, Some(worker.clone()));
+        }
+    }
+
+    /// A worker's instances are nobody's.
+    pub(crate) fn gone(&self, worker: &WorkerId) {
+        let mut known = self.0.lock();
+        for seen in known.instances.values_mut() {
+            seen.owner.take_if(|owner| owner == worker);
+        }
+    }
+
+    pub(crate) fn given_back(&self, given: &GivenBack) {
+        let mut known = self.0.lock();
+        for (key, _) in &given.instances {
+            known.disown(*key);
+            known.disturb_instance(*key);
+        }
+    }
+
+    /// Suspended by what speaks against it.
+    pub(crate) fn convicted(&self, id: &str) {
+        let mut known = self.0.lock();
+        if let Some(key) = known.keys.get(id).copied() {
+            known.take_away(key, Standing::Suspended);
+        }
+    }
+
+    /// Resumed because other code was registered.
+    pub(crate) fn resumed(&self, key: InstanceKey) {
+        self.0.lock().resumed(Some(key));
+    }
+
+    // ---- what comes to pass outside ----
+
+    /// Something happened to a process, after which its attempts may begin anew elsewhere.
+    pub(crate) fn disturb(&self, process: &str) {
+        *self.0.lock().disturbances.entry(process.to_owned()).or_default() += 1;
+    }
+
+    /// An attempt begins.
+    pub(crate) fn begins(
+        &self,
+        log: &Log,
+        process: &str,
+        instance: &str,
+        execution: u64,
+        scheduled: EventId,
+        attempt: u32,
+    ) {
+        let mut known = self.0.lock();
+        let known = &mut *known;
+        known.figures.attempts += 1;
+        log.say(
+            process,
+            format_args!("attempt {attempt} of {instance} {execution} #{scheduled} begins"),
+        );
+        let Some(key) = known.keys.get(instance).copied() else {
+            return known.violations.push(format!(
+                "invariant 1: an activity of {instance} began before the instance was stored"
+            ));
+        };
+        let step = (key, ExecutionId(execution), scheduled);
+        if known.completed.contains(&step) {
+            known.violations.push(format!(
+                "S5: {instance} {execution} #{scheduled} began again in {process} after its completion was recorded"
+            ));
+        }
+        let disturbed = |known: &Known, process: &str| {
+            let of_process = known.disturbances.get(process).copied().unwrap_or(0);
+            of_process + known.disturbed_instances.get(&key).copied().unwrap_or(0)
+        };
+        if let Some((by, since)) = known.begun.get(&(step, attempt)) {
+            known.figures.repeated += 1;
+            if disturbed(known, by) == *since {
+                let violation = format!(
+                    "S6: attempt {attempt} of {instance} {execution} #{scheduled} began in {process} although nothing had happened to {by}"
+                );
+                known.violations.push(violation);
+            }
+        }
+        let disturbed = disturbed(known, process);
+        known.begun.insert((step, attempt), (process.to_owned(), disturbed));
+    }
+}
+
+impl Known {
+    fn disown(&mut self, key: InstanceKey) {
+        if let Some(seen) = self.instances.get_mut(&key) {
+            seen.owner = None;
+        }
+    }
+
+    fn disturb_instance(&mut self, key: InstanceKey) {
+        *self.disturbed_instances.entry(key).or_default() += 1;
+    }
+
+    fn take_away(&mut self, key: InstanceKey, standing: Standing) {
+        self.disturb_instance(key);
+        let Some(seen) = self.instances.get_mut(&key) else {
+            return;
+        };
+        if seen.standing == Standing::Ended {
+            self.violations
+                .push(format!("S7: {} had ended and became {standing:?}", seen.id));
+        }
+        (seen.owner, seen.standing) = (None, standing);
+    }
+
+    fn resumed(&mut self, key: Option<InstanceKey>) {
+        if let Some(seen) = key.and_then(|key| self.instances.get_mut(&key)) {
+            seen.standing = Standing::Open;
+        }
+    }
+
+    fn started(&mut self, log: &Log, who: &str, new: &NewInstance, outcome: &Outcome) {
+        log.say(who, format_args!("start {} {}", new.id, short_of(outcome)));
+        let Outcome::Started { key, claimed, turn } = outcome else {
+            return;
+        };
+        self.insert(*key, new, *claimed);
+        if let (Some(turn), Some(committed), Some(epoch)) = (&new.first_turn, turn, claimed) {
+            let turn = TurnCommit {
+                key: *key,
+                epoch: *epoch,
+                ..(**turn).clone()
+            };
+            self.turn(log, who, &turn, committed);
+        }
+    }
+
+    fn insert(&mut self, key: InstanceKey, new: &NewInstance, claimed: Option<Epoch>) {
+        let seen = Seen {
+            id: new.id.clone(),
+            epoch: claimed.unwrap_or(Epoch(0)),
+            owner: claimed.and(new.claim.clone()),
+            execution: ExecutionId::FIRST,
+            next: EventId::FIRST.next(),
+            standing: Standing::Open,
+        };
+        if self.keys.insert(new.id.clone(), key).is_some() {
+            self.violations.push(format!("S17: {} was started twice", new.id));
+        }
+        self.instances.insert(key, seen);
+    }
+
+    fn turn(&mut self, log: &Log, who: &str, turn: &TurnCommit, outcome: &Outcome) {
+        let Some(seen) = self.instances.get_mut(&turn.key) else {
+            return self
+                .violations
+                .push(format!("a turn of the unknown instance {} was written", turn.key.0));
+        };
+        let kinds: Vec<&str> = turn.events.iter().map(|event| event.kind.as_str()).collect();
+        log.say(
+            who,
+            format_args!(
+                "turn of {} {} epoch {} from #{}: {} consumes {:?}, {} {}",
+                seen.id,
+                turn.execution,
+                turn.epoch.0,
+                turn.next_event_id,
+                kinds.join(" "),
+                turn.consumed,
+                short_after(&turn.after),
+                short_of(outcome)
+            ),
+        );
+        let Outcome::Committed { others, .. } = outcome else {
+            return;
+        };
+        let id = seen.id.clone();
+        let mut wrong = |what: String| self.violations.push(what);
+        if seen.owner.as_ref() != Some(&turn.worker) || seen.epoch != turn.epoch {
+            wrong(format!(
+                "S8: a turn of {id} committed as worker {} in epoch {}, but it is {:?} in {}",
+                turn.worker, turn.epoch.0, seen.owner, seen.epoch.0
+            ));
+        }
+        if seen.standing != Standing::Open {
+            wrong(format!("S7: a turn of {id} committed while it was {:?}", seen.standing));
+        }
+        if (turn.execution, turn.next_event_id) != (seen.execution, seen.next) {
+            wrong(format!(
+                "S3: a turn of {id} committed from {} #{}, not {} #{}",
+                turn.execution, turn.next_event_id, seen.execution, seen.next
+            ));
+        }
+        for (event, next) in turn.events.iter().zip(turn.next_event_id.0..) {
+            if event.event_id.0 != next {
+                wrong(format!("S3: {id} has a gap before event {}", event.event_id));
+            }
+            if let (true, Some(scheduled)) = (is_completion(event.kind), event.ref_id)
+                && !self.completed.insert((turn.key, turn.execution, scheduled))
+            {
+                wrong(format!(
+                    "S4: #{scheduled} of {id} {} has two completions",
+                    turn.execution
+                ));
+            }
+        }
+        for seq in &turn.consumed {
+            if !self.consumed.insert(*seq) {
+                wrong(format!("S11: message {seq} was consumed twice, last by {id}"));
+            }
+            if self.delivered.get(seq).is_some_and(|key| *key != turn.key) {
+                wrong(format!(
+                    "S11: message {seq} was consumed by {id}, to which it was not sent"
+                ));
+            }
+        }
+        self.figures.turns += 1;
+        self.figures.events += turn.events.len() as u64;
+        seen.next = EventId(turn.next_event_id.0 + turn.events.len() as u64);
+        match &turn.after {
+            AfterTurn::Hold => {}
+            AfterTurn::Release { .. } => seen.owner = None,
+            AfterTurn::End { .. } => (seen.owner, seen.standing) = (None, Standing::Ended),
+            AfterTurn::Suspend { .. } => (seen.owner, seen.standing) = (None, Standing::Suspended),
+            AfterTurn::ContinueAsNew(next) => {
+                (seen.execution, seen.next) = (seen.execution.next(), EventId::FIRST.next());
+                if !next.hold {
+                    seen.owner = None;
+                }
+            }
+        }
+        if let (Some(to_others), Some(others)) = (&turn.to_others, others) {
+            for (start, outcome) in to_others.starts.iter().zip(&others.started) {
+                self.started(log, who, &start.instance, outcome);
+            }
+        }
+    }
+}
+
+fn short(write: &Write) -> String {
+    let text = format!("{write:?}");
+    text.chars().take(120).collect()
+}
+
+fn short_after(after: &AfterTurn) -> String {
+    match after {
+        AfterTurn::ContinueAsNew(next) => format!("continues, hold {}", next.hold),
+        AfterTurn::Suspend { unfit_code, .. } => format!("suspends, unfit {unfit_code:?}"),
+        after => format!("{after:?}"),
+    }
+}
+
+fn short_of(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Committed { .. } => "committed".into(),
+        Outcome::Started { key, claimed, .. } => format!("started as {} claimed {claimed:?}", key.0),
+        outcome => format!("{outcome:?}"),
+    }
+}
