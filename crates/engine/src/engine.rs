@@ -332,7 +332,8 @@ impl Engine {
     /// count from when it runs, not from when a client asked for it.
     pub fn begin_turn(&mut self, now_ms: i64) {
         let is_first = self.next_event_id == EventId::FIRST.next() && self.turn.events.is_empty();
-        if is_first && !self.has_waited && matches!(self.phase, Phase::Live) && now_ms.abs_diff(self.time_ms) > LATE_MS {
+        if is_first && !self.has_waited && matches!(self.phase, Phase::Live) && now_ms.abs_diff(self.time_ms) > LATE_MS
+        {
             self.record(Event::ExecutionBegan, now_ms);
             self.time_ms = now_ms;
         }

@@ -9,7 +9,7 @@ use perdure_engine::{
     Budget, Command, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Mailbox, MessageSeq, Payload, Start,
     Step,
 };
-use perdure_provider::{InstanceKey, InstanceStatus, Provider, Status};
+use perdure_provider::{InstanceKey, InstanceStatus, Provider, Status, WorkerId};
 use perdure_provider_memory::Snapshot;
 use perdure_runtime::RuntimeError;
 
@@ -23,7 +23,6 @@ use crate::witness::{Seen, Witness};
 /// An instance with all that the store keeps of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
-    pub(crate) key: InstanceKey,
     pub(crate) status: InstanceStatus,
     /// By execution.
     pub(crate) histories: Vec<Vec<EventRecord>>,
@@ -58,7 +57,6 @@ pub(crate) async fn read(provider: &dyn Provider, witness: &Witness) -> Vec<Reco
             .await
             .expect("the store answers");
         records.push(Record {
-            key,
             status,
             histories,
             waiting: waiting.messages.len(),
@@ -457,28 +455,29 @@ pub(crate) const fn is_completion(kind: EventKind) -> bool {
     )
 }
 
-/// S9, S20: nothing is left of what is over, and nobody holds anything.
-pub(crate) fn leftovers(witness: &Witness, snapshot: &Snapshot) {
-    for worker in &snapshot.workers {
+/// L6, S20: nothing is left of what is over, and those that have shut down hold nothing.
+pub(crate) fn leftovers(witness: &Witness, snapshot: &Snapshot, left: &BTreeSet<String>) {
+    let has_left = |worker: &WorkerId| {
+        witness
+            .process_of(worker)
+            .is_some_and(|process| left.contains(&process))
+    };
+    for worker in snapshot.workers.iter().filter(|worker| has_left(&worker.id)) {
         witness.accuse(format!(
-            "L6: worker {} is registered although every process has shut down",
+            "L6: worker {} is registered although its process has shut down",
             worker.id
         ));
     }
-    let ended: BTreeSet<InstanceKey> = snapshot
-        .instances
-        .iter()
-        .filter(|row| row.status.is_terminal())
-        .map(|row| row.key)
-        .collect();
     for row in &snapshot.instances {
-        if let Some(owner) = &row.owner {
+        if let Some(owner) = row.owner.as_ref().filter(|owner| has_left(owner)) {
             witness.accuse(format!(
-                "L6: worker {owner} owns {} although every process has shut down",
+                "L6: worker {owner} owns {} although its process has shut down",
                 row.id
             ));
         }
     }
+    let ended = snapshot.instances.iter().filter(|row| row.status.is_terminal());
+    let ended: BTreeSet<InstanceKey> = ended.map(|row| row.key).collect();
     let messages = snapshot.messages.iter().map(|row| ("message", row.key));
     let heartbeats = snapshot.heartbeats.iter().map(|row| ("heartbeat", row.key));
     let tasks = snapshot.tasks.iter().map(|row| ("task", row.task.key));

@@ -353,6 +353,7 @@ impl Provider for Linked {
     async fn register_worker(&self, worker: NewWorker) -> Result<i64, ProviderError> {
         // What the one before had begun may begin again.
         self.0.witness.disturb(&self.0.name);
+        self.0.witness.registers(&worker.id, &self.0.name);
         self.0
             .call("register_worker", self.0.inner.provider.register_worker(worker))
             .await

@@ -74,6 +74,7 @@ struct Totals {
     attempts: u64,
     repeated: u64,
     stale: u64,
+    unaware: u64,
     failed: Vec<u64>,
 }
 
@@ -89,6 +90,7 @@ impl Totals {
         self.attempts += report.attempts;
         self.repeated += report.repeated;
         self.stale += report.stale;
+        self.unaware += report.unaware;
         if !report.violations.is_empty() {
             self.failed.push(seed);
         }
@@ -190,10 +192,11 @@ fn print(totals: &Totals, seeds: u64, seconds: f64) {
         attempts,
         repeated,
         stale,
+        unaware,
         ..
     } = totals;
     println!(
-        "{instances} instances, {turns} turns, {events} events, {attempts} attempts ({repeated} again), {stale} stale writes rejected"
+        "{instances} instances, {turns} turns, {events} events, {attempts} attempts ({repeated} again, {unaware} unaware), {stale} stale writes rejected"
     );
     for (fault, times) in &totals.fired {
         println!("{times:>9} x {fault}");

@@ -434,8 +434,10 @@ impl Maker<'_> {
     }
 
     fn send(&mut self) -> Op {
-        // What waits for the message of an earlier one must not be what that one waits for: whoever sends comes later.
-        let earlier: Vec<usize> = (0..self.open.len()).filter(|at| self.open[*at].to < self.to).collect();
+        // Nobody may wait for what comes later in a program that waits for it: messages go from later programs to earlier ones, and to such as
+        // a client has started.
+        let is_earlier = |feed: &Feed| feed.to < self.to && self.made.all[feed.to].origin == Origin::Client;
+        let earlier: Vec<usize> = (0..self.open.len()).filter(|at| is_earlier(&self.open[*at])).collect();
         match earlier.is_empty() {
             true => Op::Timer(1),
             false => {

@@ -54,15 +54,27 @@ pub struct Report {
     pub repeated: u64,
     /// Writes that were fenced off.
     pub stale: u64,
+    /// Attempts that began where nobody had heard that the instance was suspended or terminated from outside.
+    pub unaware: u64,
 }
 
 /// Run a seed.
 ///
-/// # Panics
-///
-/// When the code that is simulated does.
+/// What panics is a violation, too.
 #[must_use]
 pub fn run(run: &Run) -> Report {
+    let ran = std::panic::catch_unwind(|| run_planned(run));
+    ran.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Report {
+            violations: vec![format!("panic: {}", text.unwrap_or_default())],
+            ..Report::default()
+        }
+    })
+}
+
+fn run_planned(run: &Run) -> Report {
     let plan = Plan::of(run.seed).without(&run.without);
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder
@@ -86,7 +98,7 @@ async fn live(plan: &Plan, keeps_log: bool) -> Report {
     let records = checker::read(&*backend.connect().provider, &world.witness).await;
     checker::check(plan, &world.requests, &world.witness, &records);
     if let Some(snapshot) = backend.snapshot() {
-        checker::leftovers(&world.witness, &snapshot);
+        checker::leftovers(&world.witness, &snapshot, &world.left_in_order);
     }
     let Figures {
         turns,
@@ -94,6 +106,7 @@ async fn live(plan: &Plan, keeps_log: bool) -> Report {
         attempts,
         repeated,
         stale,
+        unaware,
     } = world.witness.figures();
     let report = Report {
         violations: world.witness.take_violations(),
@@ -121,6 +134,7 @@ async fn live(plan: &Plan, keeps_log: bool) -> Report {
         attempts,
         repeated,
         stale,
+        unaware,
     };
     // The processes are not tidied up: nobody lives who could.
     std::mem::forget(world);

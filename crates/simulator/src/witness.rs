@@ -2,7 +2,7 @@
 //!
 //! It knows nothing of what any process believes: only what each write was and what the store answered, and which attempts began and ended.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use parking_lot::Mutex;
 use perdure_engine::{EventId, ExecutionId, MessageBody, MessageSeq};
@@ -47,6 +47,10 @@ struct Known {
     /// Attempts that an instance's suspension or an end took back.
     disturbed_instances: BTreeMap<InstanceKey, u64>,
     disturbances: BTreeMap<String, u64>,
+    /// Processes of workers.
+    processes: HashMap<WorkerId, String>,
+    /// Processes that owned an instance when it was suspended or terminated from outside, and may not have heard of that.
+    unaware: BTreeSet<(InstanceKey, String)>,
     delivered: BTreeMap<MessageSeq, InstanceKey>,
     /// What clients sent, by what it says.
     messages: BTreeMap<i64, MessageSeq>,
@@ -64,6 +68,8 @@ pub(crate) struct Figures {
     pub(crate) repeated: u64,
     /// Writes that were fenced off.
     pub(crate) stale: u64,
+    /// Attempts that began where nobody had heard that the instance was suspended or terminated from outside.
+    pub(crate) unaware: u64,
 }
 
 /// See the module.
@@ -198,11 +204,26 @@ impl Witness {
         }
     }
 
+    /// A process registers a worker.
+    pub(crate) fn registers(&self, worker: &WorkerId, process: &str) {
+        self.0.lock().processes.insert(worker.clone(), process.to_owned());
+    }
+
+    /// The process of a worker.
+    pub(crate) fn process_of(&self, worker: &WorkerId) -> Option<String> {
+        self.0.lock().processes.get(worker).cloned()
+    }
+
     /// A worker's instances are nobody's.
     pub(crate) fn gone(&self, worker: &WorkerId) {
         let mut known = self.0.lock();
+        let known = &mut *known;
         for seen in known.instances.values_mut() {
             seen.owner.take_if(|owner| owner == worker);
+        }
+        // It has lost its lease, or will find that it has.
+        if let Some(process) = known.processes.get(worker) {
+            *known.disturbances.entry(process.clone()).or_default() += 1;
         }
     }
 
@@ -257,6 +278,14 @@ impl Witness {
             ));
         };
         let step = (key, ExecutionId(execution), scheduled);
+        let owner = known.instances[&key]
+            .owner
+            .as_ref()
+            .and_then(|owner| known.processes.get(owner));
+        if owner.is_none_or(|owner| owner != process) && known.unaware.contains(&(key, process.to_owned())) {
+            known.figures.unaware += 1;
+            return;
+        }
         if known.completed.contains(&step) {
             known.violations.push(format!(
                 "S5: {instance} {execution} #{scheduled} began again in {process} after its completion was recorded"
@@ -300,7 +329,11 @@ impl Known {
             self.violations
                 .push(format!("S7: {} had ended and became {standing:?}", seen.id));
         }
-        (seen.owner, seen.standing) = (None, standing);
+        let owner = seen.owner.take();
+        seen.standing = standing;
+        if let Some(process) = owner.and_then(|owner| self.processes.get(&owner)) {
+            self.unaware.insert((key, process.clone()));
+        }
     }
 
     fn resumed(&mut self, key: Option<InstanceKey>) {

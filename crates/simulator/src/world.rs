@@ -113,6 +113,8 @@ pub(crate) struct World<'a> {
     /// Everything has ended, and the processes are shut down.
     is_ending: bool,
     left: BTreeSet<Pid>,
+    /// Names of those among them that shut down in the end, when nothing was in their way.
+    pub(crate) left_in_order: BTreeSet<String>,
     /// Answers that came to processes which stand still.
     held_answers: Vec<(Pid, usize, Result<(), RuntimeError>)>,
 }
@@ -146,6 +148,7 @@ impl<'a> World<'a> {
             is_quiet: false,
             is_ending: false,
             left: BTreeSet::new(),
+            left_in_order: BTreeSet::new(),
             held_answers: Vec::new(),
         };
         for (place, (at_ms, _)) in plan.acts.iter().enumerate() {
@@ -441,6 +444,9 @@ impl<'a> World<'a> {
                 }
             }
         }
+        if self.is_ending {
+            self.left_in_order.insert(process.name.clone());
+        }
         if let Some((edition, down_ms)) = process.successor {
             self.after(down_ms, Due::Begin(process.slot, edition));
         }
@@ -594,6 +600,9 @@ impl<'a> World<'a> {
         *self.air.outage_until.lock() = Instant::now();
         for slot in 0..self.slots.len() {
             let pid = self.slots[slot];
+            if let Some(pid) = pid {
+                self.cont(pid);
+            }
             match pid {
                 Some(pid) if self.process(pid).edition != Edition::New => {
                     self.deploy(pid, 0, Edition::New, 10);
@@ -618,13 +627,10 @@ impl<'a> World<'a> {
             Job::Turn(token) => self.turn(pid, lane, token),
             Job::Activity(job) => {
                 let name = process.name.clone();
-                if let Some(token) = job.inline
-                    && !process.lanes[lane.0].has_code(token)
-                {
-                    self.witness.accuse(format!(
-                        "an inline activity of {} came where its code is not",
-                        job.instance_id
-                    ));
+                if job.inline.is_some_and(|token| !process.lanes[lane.0].has_code(token)) {
+                    // Its code has ended, which is not stored yet.
+                    process.lanes[lane.0].is_awake |= process.runtime.fail_activity(lane, job.token, failure());
+                    return;
                 }
                 self.witness.begins(
                     &self.log,
@@ -725,13 +731,7 @@ impl<'a> World<'a> {
             ),
         );
         let drain = if fails {
-            let failure = Failure {
-                error: Some("failed".into()),
-                error_name: "Error".into(),
-                non_retryable: false,
-                retry_after_ms: None,
-            };
-            process.runtime.fail_activity(lane, token, failure)
+            process.runtime.fail_activity(lane, token, failure())
         } else {
             process
                 .runtime
@@ -808,5 +808,14 @@ impl<'a> World<'a> {
             open.join(", "),
             left.join(", ")
         ));
+    }
+}
+
+fn failure() -> Failure {
+    Failure {
+        error: Some("failed".into()),
+        error_name: "Error".into(),
+        non_retryable: false,
+        retry_after_ms: None,
     }
 }
