@@ -101,6 +101,8 @@ struct State {
     seen: VecDeque<(InstanceKey, Result<Message, MessageSeq>)>,
 }
 
+/// How long a lost notification may stay unnoticed.
+const SAFETY_POLL: Duration = Duration::from_secs(1);
 /// Messages that may come again.
 const SEEN_MAX: usize = 8;
 
@@ -338,12 +340,16 @@ impl Provider for Linked {
             .provider
             .on_foreign_change(Box::new(move |change: &Change| {
                 let weather = *link.air.weather.lock();
-                if link.air.chance(weather.deaf) {
-                    return link.air.fire("lost notification");
-                }
-                let (listener, link, change) = (Arc::clone(&listener), Arc::clone(&link), change.clone());
+                let (listener, link) = (Arc::clone(&listener), Arc::clone(&link));
+                let (change, wait) = if link.air.chance(weather.deaf) {
+                    link.air.fire("lost notification");
+                    // The provider's own poll finds that something has changed.
+                    (Change::anything(), SAFETY_POLL)
+                } else {
+                    (change.clone(), link.air.one_way())
+                };
                 tokio::spawn(async move {
-                    sleep(link.air.one_way()).await;
+                    sleep(wait).await;
                     link.runs().await;
                     listener(&change);
                 });
