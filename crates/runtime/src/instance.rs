@@ -1,6 +1,6 @@
 //! One instance that this worker owns.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,6 +16,7 @@ use crate::heartbeats::Heartbeats;
 use crate::options::{MESSAGES_HELD_MAX, RuntimeOptions};
 use crate::panics::caught;
 use crate::starting::PendingStart;
+use crate::tasks::Lent;
 
 /// Name of a loaded instance between the runtime and its host; never used again within a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,8 +69,8 @@ pub(crate) struct Core {
     pub(crate) rereads: bool,
     /// What its open activities have told of their progress.
     pub(crate) heartbeats: Heartbeats,
-    /// Its open activities that other workers run.
-    pub(crate) offered: BTreeSet<EventId>,
+    /// Its open activities that other workers run, or have run attempts of.
+    pub(crate) lent: Lent,
     /// Its start, which is written with its first turn.
     pub(crate) start: Option<PendingStart>,
     /// A client of this process started it.
@@ -129,7 +130,7 @@ impl Instance {
             backlog: Backlog::default(),
             rereads: false,
             heartbeats: Heartbeats::stored(heartbeats),
-            offered: tasks.into_iter().collect(),
+            lent: Lent::of(tasks),
             start: None,
             was_started_here: false,
             suspicion,

@@ -35,6 +35,46 @@ pub(crate) struct Borrowed {
     pub(crate) heartbeats: Mutex<Heartbeats>,
 }
 
+/// Open activities of an instance whose attempts go to other workers.
+#[derive(Default)]
+pub(crate) struct Lent {
+    /// An attempt of them is offered or runs elsewhere.
+    offered: BTreeSet<EventId>,
+    /// Attempts of them have run elsewhere, and left details of heartbeats in the store that nobody has seen here.
+    before: BTreeSet<EventId>,
+}
+
+impl Lent {
+    /// Attempts of these are offered.
+    pub(crate) fn of(tasks: Vec<EventId>) -> Self {
+        let offered: BTreeSet<EventId> = tasks.into_iter().collect();
+        let before = offered.clone();
+        Self { offered, before }
+    }
+
+    /// How many attempts are offered or run elsewhere.
+    pub(crate) fn offered(&self) -> usize {
+        self.offered.len()
+    }
+
+    fn offer(&mut self, scheduled: EventId) {
+        self.offered.insert(scheduled);
+        self.before.insert(scheduled);
+    }
+
+    /// The activity is over. `true`: whoever ran its attempts may have left heartbeats.
+    fn end(&mut self, scheduled: EventId) -> bool {
+        self.offered.remove(&scheduled);
+        self.before.remove(&scheduled)
+    }
+
+    /// The execution is over: [`end`](Self::end) for all.
+    pub(crate) fn end_all(&mut self) -> BTreeSet<EventId> {
+        self.offered.clear();
+        std::mem::take(&mut self.before)
+    }
+}
+
 /// What a turn has to do with tasks.
 #[derive(Default)]
 pub(crate) struct Division {
@@ -44,30 +84,29 @@ pub(crate) struct Division {
     pub(crate) over: Vec<EventId>,
 }
 
-/// Take out of a turn's effects what concerns other workers. `offered` are the open activities of the instance that they run.
-pub(crate) fn divide(session: &Session, offered: &mut BTreeSet<EventId>, output: &mut TurnOutput) -> Division {
+/// Take out of a turn's effects what concerns other workers.
+pub(crate) fn divide(session: &Session, lent: &mut Lent, output: &mut TurnOutput) -> Division {
     let mut division = Division::default();
     for event in &output.events {
-        let is_over = match event.kind {
-            EventKind::ActivityCompleted | EventKind::ActivityFailed => true,
-            EventKind::ActivityAttemptFailed => false,
-            _ => continue,
-        };
-        if let Some(scheduled) = event.ref_id.filter(|scheduled| offered.remove(scheduled))
-            && is_over
-        {
-            division.over.push(scheduled);
+        let Some(scheduled) = event.ref_id else { continue };
+        match event.kind {
+            EventKind::ActivityCompleted | EventKind::ActivityFailed if lent.end(scheduled) => {
+                division.over.push(scheduled);
+            }
+            EventKind::ActivityAttemptFailed => drop(lent.offered.remove(&scheduled)),
+            _ => {}
         }
     }
     let mut room = session.room_beside_others();
     output.effects.retain(|effect| match effect {
-        Effect::StartActivity { task, .. } if offered.contains(&task.scheduled) => false,
+        Effect::StartActivity { task, .. } if lent.offered.contains(&task.scheduled) => false,
         Effect::StartActivity {
             task,
             attempt,
             not_before_ms,
-        } if !session.runs_itself(task, &mut room) => {
-            offered.insert(task.scheduled);
+        } if lent.before.contains(&task.scheduled) || !session.runs_itself(task, &mut room) => {
+            // What was told of its progress elsewhere goes with a task, to whoever takes it.
+            lent.offer(task.scheduled);
             division.offers.push(TaskOffer {
                 scheduled: task.scheduled,
                 attempt: *attempt,
@@ -79,8 +118,11 @@ pub(crate) fn divide(session: &Session, offered: &mut BTreeSet<EventId>, output:
             });
             false
         }
-        Effect::AbortActivity { scheduled } if offered.remove(scheduled) => {
-            division.withdrawn.push(*scheduled);
+        Effect::AbortActivity { scheduled } if lent.before.contains(scheduled) => {
+            if lent.offered.contains(scheduled) {
+                division.withdrawn.push(*scheduled);
+            }
+            lent.end(*scheduled);
             division.over.push(*scheduled);
             false
         }
@@ -254,8 +296,13 @@ impl Session {
         if self.has_ended() {
             return;
         }
+        // What is offered runs nowhere else, unless the instance was taken away from this worker, which has not heard of that yet.
+        if let Some((token, lane)) = activities.cancel(name.key, name.scheduled) {
+            let abort = Queued::Abort(token, AbortReason::LeaseLost, lane);
+            self.shared.push(Class::First, abort);
+        }
         let added = activities.add(self.shared.next_activity(), attempt, None);
-        debug_assert!(added, "what is offered runs nowhere else");
+        debug_assert!(added, "no other attempt of it is here");
         self.admit(&mut activities);
     }
 

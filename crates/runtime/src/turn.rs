@@ -129,8 +129,8 @@ pub(crate) fn end(turn: Turn) {
         output.effects.retain(|effect| !runs(effect));
         core.reloaded = false;
     }
-    let division = tasks::divide(&session, &mut core.offered, &mut output);
-    let offered = core.offered.len();
+    let division = tasks::divide(&session, &mut core.lent, &mut output);
+    let offered = core.lent.offered();
     let after = match output.waiting {
         Waiting::History { from } => {
             debug_assert!(output.is_empty(), "a replay stores nothing");
@@ -166,6 +166,9 @@ pub(crate) fn end(turn: Turn) {
         let ends = matches!(kept.after, AfterTurn::End { .. } | AfterTurn::ContinueAsNew(_));
         let mut heartbeats_over = core.heartbeats.over(&output.events, ends, &session.alarms);
         heartbeats_over.extend(division.over);
+        if ends {
+            heartbeats_over.extend(core.lent.end_all());
+        }
         let mut commit = commit_of(&session, &instance, &core, output, &kept, now);
         commit.heartbeats_over = heartbeats_over;
         let start = core.start.take();
@@ -419,7 +422,7 @@ fn released(session: &Arc<Session>, instance: &Arc<Instance>) {
         let mut table = session.table.lock();
         let mut core = instance.lock();
         let is_owned = table.owns(instance);
-        let awaits = !core.offered.is_empty() || core.engine.as_ref().is_some_and(Engine::awaits_message);
+        let awaits = core.lent.offered() > 0 || core.engine.as_ref().is_some_and(Engine::awaits_message);
         let is_kept = is_owned && awaits && session.shared.options.cached_instances_max > 0;
         core.process.complete();
         if is_kept {
