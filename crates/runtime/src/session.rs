@@ -354,10 +354,8 @@ impl Session {
         while let Some(job) = activities.admit().and_then(|token| self.job_of(&activities, token)) {
             drain |= self.shared.push_from(lane, Class::Later, job);
         }
+        self.look_for_tasks(&activities);
         drop(activities);
-        if self.wants_room.load(Ordering::Acquire) {
-            self.tasks_wanted.notify_one();
-        }
         self.tell_drained();
         drain
     }
@@ -366,6 +364,14 @@ impl Session {
     pub(crate) fn admit(&self, activities: &mut Activities) {
         while let Some(token) = activities.admit() {
             self.hand_out(activities, token);
+        }
+        self.look_for_tasks(activities);
+    }
+
+    /// A slot may be free again: tasks may wait for it in the store.
+    fn look_for_tasks(&self, activities: &Activities) {
+        if self.wants_room.load(Ordering::Acquire) && activities.room() > 0 {
+            self.tasks_wanted.notify_one();
         }
     }
 

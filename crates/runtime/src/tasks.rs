@@ -166,8 +166,9 @@ pub(crate) async fn run(session: Arc<Session>) {
             }
         }
         let now = session.now_ms();
+        // First: whoever gives a slot back from here on says so.
+        session.wants_room.store(true, Ordering::Release);
         let is_full = session.room_for_tasks() == 0;
-        // Whoever gives a slot back says so.
         session.wants_room.store(is_full, Ordering::Release);
         match next_due_ms {
             Some(at) if !is_full => {

@@ -308,26 +308,29 @@ impl Checker<'_> {
 
     /// S13: the code as it is now does what every history says, and comes to the same end.
     fn replay(&self, record: &Record) {
+        let InstanceStatus { id, status, .. } = &record.status;
         for (execution, history) in (1..).zip(&record.histories) {
-            if history.len() > 1
-                && let Err(mismatch) = replay(
-                    &self.plan.programs.all,
-                    &record.status.id,
-                    ExecutionId(execution),
-                    history,
-                )
-            {
-                self.wrong(format!(
-                    "S13: {} {execution} cannot be replayed: {mismatch}",
-                    record.status.id
-                ));
+            if history.len() == 1 {
+                continue;
+            }
+            match replay(&self.plan.programs.all, id, ExecutionId(execution), history) {
+                Err(mismatch) => self.wrong(format!("S13: {id} {execution} cannot be replayed: {mismatch}")),
+                Ok(Some(waits)) if !matches!(status, Status::Terminated | Status::Suspended) => {
+                    self.wrong(format!("S20: {id} {execution} is {status} and waits: {waits}"));
+                }
+                Ok(_) => {}
             }
         }
     }
 }
 
-/// Run the code of an execution against its history, in an engine of its own.
-fn replay(programs: &[Program], instance: &str, execution: ExecutionId, history: &[EventRecord]) -> Result<(), String> {
+/// Run the code of an execution against its history, in an engine of its own. What it waits for then, unless it has ended.
+fn replay(
+    programs: &[Program],
+    instance: &str,
+    execution: ExecutionId,
+    history: &[EventRecord],
+) -> Result<Option<String>, String> {
     let Some(Ok(Event::ExecutionStarted { name, input, .. })) = history.first().map(|event| event.clone().into_event())
     else {
         return Err("its first event is none".into());
@@ -357,7 +360,10 @@ fn replay(programs: &[Program], instance: &str, execution: ExecutionId, history:
         match code.run() {
             Err(Stop::Refused(error)) => return Err(error.to_string()),
             Err(stop) => return Err(format!("{stop:?}")),
-            Ok(Some(end)) => return calls.engine.borrow_mut().finish(end).map_err(|fault| fault.to_string()),
+            Ok(Some(end)) => {
+                let finished = calls.engine.borrow_mut().finish(end);
+                return finished.map(|()| None).map_err(|fault| fault.to_string());
+            }
             Ok(None) => {}
         }
         let now_ms = calls.time_ms.get();
@@ -373,7 +379,7 @@ fn replay(programs: &[Program], instance: &str, execution: ExecutionId, history:
             }
             Step::Budget => drop(calls.engine.borrow_mut().end_turn()),
             // It was terminated, or is suspended.
-            Step::Wait => return Ok(()),
+            Step::Wait => return Ok(Some(code.pending())),
             Step::NeedHistory => return Err("it asks for more history than there is".into()),
         }
     }

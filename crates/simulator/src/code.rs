@@ -124,6 +124,11 @@ impl Code {
         })
     }
 
+    /// What it waits for, for a report.
+    pub(crate) fn pending(&self) -> String {
+        format!("{} waits for {:?}", self.about.instance, self.fibers.pending())
+    }
+
     pub(crate) fn awaited(&self) -> Awaited {
         self.fibers.awaited()
     }

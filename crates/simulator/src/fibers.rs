@@ -58,6 +58,8 @@ struct State {
     settled: BTreeMap<EventId, Result<Payload, String>>,
     mail: VecDeque<(Mailbox, Payload)>,
     awaited: Awaited,
+    /// All that is waited for, by fiber.
+    pending: Vec<(usize, String)>,
 }
 
 /// The fibers of an execution. A clone is the same.
@@ -90,6 +92,7 @@ impl Fibers {
                 let mut state = self.0.borrow_mut();
                 state.progress = false;
                 state.awaited = Awaited::default();
+                state.pending.clear();
             }
             let mut at = 0;
             while at < self.0.borrow().fibers.len() {
@@ -127,6 +130,11 @@ impl Fibers {
     /// What is waited for that is handed over only then.
     pub(crate) fn awaited(&self) -> Awaited {
         self.0.borrow().awaited.clone()
+    }
+
+    /// What each fiber waits for, for a report.
+    pub(crate) fn pending(&self) -> Vec<(usize, String)> {
+        self.0.borrow().pending.clone()
     }
 
     /// Hand something over, which [`run`](Self::run) then makes use of.
@@ -188,7 +196,17 @@ impl Fibers {
     }
 
     fn await_target(&self, target: &Target) {
-        let awaited = &mut self.0.borrow_mut().awaited;
+        let mut state = self.0.borrow_mut();
+        let State {
+            awaited,
+            pending,
+            current,
+            ..
+        } = &mut *state;
+        match target {
+            Target::Operation(id, _) => pending.push((*current, format!("#{id}"))),
+            Target::Mailbox(mailbox) => pending.push((*current, format!("{mailbox:?}"))),
+        }
         match target {
             Target::Operation(id, true) => awaited.timers.push(*id),
             Target::Operation(_, false) => {}

@@ -116,9 +116,11 @@ pub(crate) struct Plan {
     pub(crate) quiet_ms: u64,
 }
 
-/// How long a run may take until everything must have ended, ms after it has become quiet: the programs' own timers and attempts, and
-/// twice the longest of lease, poll and backoff.
-pub(crate) const PATIENCE_MS: u64 = 400_000;
+/// After it has become quiet, something gets on within this time, or never, ms: the longest timer or attempt of any program, and twice the
+/// longest of lease, poll and backoff.
+pub(crate) const PATIENCE_MS: u64 = 20_000 + 2 * 16_000;
+/// How long a run may take altogether, ms.
+pub(crate) const RUN_MS: u64 = 3_600_000;
 
 /// How long the store may be gone or a process down, ms.
 const DOWN_MS: u64 = 20_000;
@@ -165,9 +167,16 @@ impl Plan {
     /// for.
     pub(crate) fn parts(&self) -> Vec<Vec<usize>> {
         let program_of = |act: &Act| match act {
-            Act::Request(Request::Start(program) | Request::Noise(program, _)) => Some(*program),
             Act::Request(Request::Feed(feed)) => Some(feed.to),
-            _ => None,
+            Act::Request(
+                Request::Start(program)
+                | Request::Noise(program, _)
+                | Request::Cancel(program)
+                | Request::Terminate(program)
+                | Request::Suspend(program)
+                | Request::Resume(program),
+            ) => Some(*program),
+            Act::Fault(_) => None,
         };
         let mut parts = Vec::new();
         for (place, (_, act)) in self.acts.iter().enumerate() {

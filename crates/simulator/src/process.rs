@@ -63,6 +63,11 @@ impl Lane {
         *self = Self::default();
     }
 
+    /// What its instances wait for.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = String> {
+        self.codes.values().map(|seated| seated.code.pending())
+    }
+
     pub(crate) fn drop_code(&mut self, token: Token) {
         self.codes.remove(&token);
     }

@@ -62,6 +62,7 @@ struct Known {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
     pub(crate) turns: u64,
+    /// Events in turns. While this rises, something gets on.
     pub(crate) events: u64,
     pub(crate) attempts: u64,
     /// Attempts that began more than once.
@@ -444,7 +445,11 @@ impl Known {
             AfterTurn::Hold => {}
             AfterTurn::Release { .. } => seen.owner = None,
             AfterTurn::End { .. } => (seen.owner, seen.standing) = (None, Standing::Ended),
-            AfterTurn::Suspend { .. } => (seen.owner, seen.standing) = (None, Standing::Suspended),
+            AfterTurn::Suspend { .. } => {
+                (seen.owner, seen.standing) = (None, Standing::Suspended);
+                // What its attempts had come to is not recorded: they begin again.
+                self.disturb_instance(turn.key);
+            }
             AfterTurn::ContinueAsNew(next) => {
                 (seen.execution, seen.next) = (seen.execution.next(), EventId::FIRST.next());
                 if !next.hold {

@@ -20,7 +20,7 @@ use crate::code::{ACTIVITY, Edition, QUEUE, VERSION, name_of, work_of};
 use crate::link::{Air, Link, Linked, Pulse, sleep};
 use crate::log::Log;
 use crate::machine::{Living, VirtualClock, VirtualMachine};
-use crate::plan::{Act, Fault, PATIENCE_MS, Plan};
+use crate::plan::{Act, Fault, PATIENCE_MS, Plan, RUN_MS};
 use crate::process::{Lane, MAIN, Pid, Process};
 use crate::program::{Kind, Program};
 use crate::witness::{Standing, Witness};
@@ -110,6 +110,9 @@ pub(crate) struct World<'a> {
     /// Turns that have held up their threads, by program.
     hogged: BTreeMap<usize, u32>,
     is_quiet: bool,
+    /// Since when nothing has got on, and how many events there were then.
+    still: (Instant, u64),
+    is_stuck: bool,
     /// Everything has ended, and the processes are shut down.
     is_ending: bool,
     left: BTreeSet<Pid>,
@@ -146,6 +149,8 @@ impl<'a> World<'a> {
             requests: Requests::default(),
             hogged: BTreeMap::new(),
             is_quiet: false,
+            still: (Instant::now(), 0),
+            is_stuck: false,
             is_ending: false,
             left: BTreeSet::new(),
             left_in_order: BTreeSet::new(),
@@ -169,13 +174,15 @@ impl<'a> World<'a> {
 
     /// Run until everything has ended, or must have.
     pub(crate) async fn run(&mut self) {
-        let begin = Instant::now();
-        let end = begin + Duration::from_millis(self.plan.quiet_ms + PATIENCE_MS);
-        while self.left.len() < self.processes.len() || !self.is_ending {
+        let end = Instant::now() + Duration::from_millis(RUN_MS);
+        loop {
             while let Some(news) = self.newsroom.take() {
                 self.hear(news);
             }
-            if Instant::now() >= end {
+            if self.is_ending && self.left.len() == self.processes.len() {
+                return;
+            }
+            if Instant::now() >= end || self.is_stuck {
                 return self.give_up();
             }
             if self.go_on() {
@@ -438,6 +445,9 @@ impl<'a> World<'a> {
         // What the host is still to be told of.
         let mut process = self.processes.swap_remove(pid as usize);
         for lane in (0..process.lanes.len()).map(LaneId) {
+            if let Some(Job::Turn(token)) = process.lanes[lane.0].held.take() {
+                process.turn(lane, token, &self.programs);
+            }
             while let Some(job) = process.runtime.next_job(lane, false) {
                 if let Job::Turn(token) = job {
                     process.turn(lane, token, &self.programs);
@@ -595,6 +605,7 @@ impl<'a> World<'a> {
     /// From here on nothing goes wrong, and the right code is everywhere.
     fn quiet(&mut self) {
         self.is_quiet = true;
+        self.still = (Instant::now(), 0);
         self.log.say("world", format_args!("becomes quiet"));
         *self.air.weather.lock() = crate::plan::Weather::default();
         *self.air.outage_until.lock() = Instant::now();
@@ -787,6 +798,11 @@ impl<'a> World<'a> {
             }
             return;
         }
+        let events = self.witness.figures().events;
+        if events > self.still.1 {
+            self.still = (Instant::now(), events);
+        }
+        self.is_stuck = self.still.0.elapsed() > Duration::from_millis(PATIENCE_MS);
         for (_, seen) in self.witness.instances() {
             if seen.standing == Standing::Suspended && self.kind_of(&seen.id) != Kind::Poison {
                 self.resume(&seen.id);
@@ -796,6 +812,12 @@ impl<'a> World<'a> {
     }
 
     fn give_up(&mut self) {
+        let living = self.processes.iter().filter(|process| process.pulse != Pulse::Dead);
+        for process in living {
+            for line in process.lanes.iter().flat_map(Lane::pending) {
+                self.log.say(&process.name, format_args!("{line}"));
+            }
+        }
         let open = self.open();
         let left: Vec<&str> = self
             .processes
