@@ -273,6 +273,15 @@ impl Activities {
         begun.map(|lane| (token, lane))
     }
 
+    /// Give up an attempt of the same schedule that is another's: left of an instance that this worker has lost and had again, or of a task,
+    /// before it has heard of that. `Some`: it must be aborted.
+    pub(crate) fn make_way(&mut self, attempt: &Attempt) -> Option<(ActivityToken, LaneId)> {
+        let (key, scheduled) = (attempt.origin.key(), attempt.task.scheduled);
+        let token = *self.by_schedule.get(&(key, scheduled))?;
+        let is_its_own = matches!(&attempt.origin, Origin::Instance(instance) if self.is_of(token, instance));
+        (!is_its_own).then(|| self.cancel(key, scheduled)).flatten()
+    }
+
     /// Whether an attempt of a schedule is here.
     pub(crate) fn has(&self, key: InstanceKey, scheduled: EventId) -> bool {
         self.by_schedule.contains_key(&(key, scheduled))

@@ -322,7 +322,7 @@ impl Session {
                         number: attempt,
                     };
                     let delayed = (not_before_ms > now).then_some(not_before_ms);
-                    activities.add(self.shared.next_activity(), attempt, delayed);
+                    self.take_on(&mut activities, attempt, delayed);
                 }
                 Effect::AbortActivity { scheduled } => {
                     if let Some((token, lane)) = activities.cancel(instance.key(), scheduled) {
@@ -333,6 +333,15 @@ impl Session {
             }
         }
         self.admit(&mut activities);
+    }
+
+    /// An attempt is to be run here, unless it is already.
+    pub(crate) fn take_on(&self, activities: &mut Activities, attempt: Attempt, delayed: Option<i64>) {
+        if let Some((token, lane)) = activities.make_way(&attempt) {
+            self.shared
+                .push(Class::First, Queued::Abort(token, AbortReason::LeaseLost, lane));
+        }
+        activities.add(self.shared.next_activity(), attempt, delayed);
     }
 
     /// An attempt is over. Called on a lane's thread. `true`: the lane was parked and has work now.

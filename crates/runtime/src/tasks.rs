@@ -297,13 +297,7 @@ impl Session {
         if self.has_ended() {
             return;
         }
-        // What is offered runs nowhere else, unless the instance was taken away from this worker, which has not heard of that yet.
-        if let Some((token, lane)) = activities.cancel(name.key, name.scheduled) {
-            let abort = Queued::Abort(token, AbortReason::LeaseLost, lane);
-            self.shared.push(Class::First, abort);
-        }
-        let added = activities.add(self.shared.next_activity(), attempt, None);
-        debug_assert!(added, "no other attempt of it is here");
+        self.take_on(&mut activities, attempt, None);
         self.admit(&mut activities);
     }
 

@@ -409,9 +409,13 @@ impl Provider for Linked {
 
     async fn give_back(&self, request: GiveBack) -> Result<GivenBack, ProviderError> {
         let given_back = |given: &GivenBack| self.0.witness.given_back(given);
-        self.0
+        let given = self
+            .0
             .seen("give_back", self.0.inner.provider.give_back(request), given_back)
-            .await
+            .await;
+        // Until it hears of it, the process goes on with what it has given back.
+        self.0.witness.disturb(&self.0.name);
+        given
     }
 
     async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
