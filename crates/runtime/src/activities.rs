@@ -282,6 +282,15 @@ impl Activities {
         (!is_its_own).then(|| self.cancel(key, scheduled)).flatten()
     }
 
+    /// Nobody waits any more for a task that runs here; by now an attempt of the instance itself may have taken its place. `Some`: it must be
+    /// aborted.
+    pub(crate) fn cancel_borrowed(&mut self, name: TaskName) -> Option<(ActivityToken, LaneId)> {
+        let (key, scheduled) = (name.key, name.scheduled);
+        let entry = self.entries.get(self.by_schedule.get(&(key, scheduled))?)?;
+        let is_it = matches!(&entry.attempt.origin, Origin::Task(borrowed) if borrowed.task == name);
+        is_it.then(|| self.cancel(key, scheduled)).flatten()
+    }
+
     /// Whether an attempt of a schedule is here.
     pub(crate) fn has(&self, key: InstanceKey, scheduled: EventId) -> bool {
         self.by_schedule.contains_key(&(key, scheduled))

@@ -346,7 +346,7 @@ impl Session {
         let kept: BTreeSet<TaskName> = kept.into_iter().collect();
         let mut activities = self.activities.lock();
         for name in running.into_iter().filter(|name| !kept.contains(name)) {
-            if let Some((token, lane)) = activities.cancel(name.key, name.scheduled) {
+            if let Some((token, lane)) = activities.cancel_borrowed(name) {
                 let abort = Queued::Abort(token, AbortReason::Cancelled, lane);
                 self.shared.push(Class::First, abort);
             }
