@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::EventId;
 use crate::random::mix;
+use crate::{Bug, EventId, is_planted};
 
 /// Options of one scheduled activity, as recorded with its schedule. The driver merges registration and call before.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -103,7 +103,7 @@ impl RetryPolicy {
     ///
     /// The jitter is a function of `seed`, the schedule and the attempt, so that the same history gives the same delay.
     pub(crate) fn delay_after(&self, attempt: u32, seed: u64, scheduled: EventId) -> Option<i64> {
-        if attempt >= self.max_attempts {
+        if attempt >= self.max_attempts || is_planted(Bug::NoSecondAttempt) {
             return None;
         }
         let exponent = f64::from(attempt.saturating_sub(1));

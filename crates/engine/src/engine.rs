@@ -16,9 +16,9 @@ use crate::operations::Operations;
 use crate::random::Random;
 use crate::tape::{Recorded, Tape};
 use crate::{
-    Awaited, Command, Completion, Delivery, Event, EventId, EventKind, EventRecord, ExecutionId, Fault, InstanceStart,
-    Limits, Mailbox, MessageSeq, Outcome, ParentLink, Payload, RecordError, Step, Terminal, ToOthers, TurnMessage,
-    TurnOutput, TurnStart, Waiting,
+    Awaited, Bug, Command, Completion, Delivery, Event, EventId, EventKind, EventRecord, ExecutionId, Fault,
+    InstanceStart, Limits, Mailbox, MessageSeq, Outcome, ParentLink, Payload, RecordError, Step, Terminal, ToOthers,
+    TurnMessage, TurnOutput, TurnStart, Waiting, is_planted,
 };
 
 /// How much one turn may do before others get theirs. A turn can end only where the code waits, so the last thing that it
@@ -253,6 +253,9 @@ impl Engine {
 
     /// A deterministic number in 0..1.
     pub fn random(&mut self) -> f64 {
+        if is_planted(Bug::OtherRandomNumbers) {
+            self.random = Random::new(self.history_length());
+        }
         self.random.unit()
     }
 
@@ -271,6 +274,7 @@ impl Engine {
         let known = self.patches.get(patch).copied();
         let has_it = match (&self.phase, known) {
             (_, Some(true)) => return true,
+            (Phase::Replaying(_), _) if is_planted(Bug::PatchedForAll) => true,
             (Phase::Replaying(_), _) => self.replay_patch(patch),
             (Phase::Live, None) => {
                 self.turn.commands = self.turn.commands.saturating_add(1);
@@ -332,6 +336,9 @@ impl Engine {
     /// count from when it runs, not from when a client asked for it.
     pub fn begin_turn(&mut self, now_ms: i64) {
         let is_first = self.next_event_id == EventId::FIRST.next() && self.turn.events.is_empty();
+        if is_planted(Bug::StartTimeForFirstTurn) {
+            return;
+        }
         if is_first && !self.has_waited && matches!(self.phase, Phase::Live) && now_ms.abs_diff(self.time_ms) > LATE_MS
         {
             self.record(Event::ExecutionBegan, now_ms);

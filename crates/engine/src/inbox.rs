@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use crate::{Completion, EventId, ExecutionId, Mailbox, Message, MessageBody, MessageSeq, Payload, Settlement};
+use crate::{
+    Bug, Completion, EventId, ExecutionId, Mailbox, Message, MessageBody, MessageSeq, Payload, Settlement, is_planted,
+};
 
 /// Messages in the store's order.
 type Queue<T = Payload> = VecDeque<(MessageSeq, T)>;
@@ -110,7 +112,11 @@ impl Inbox {
         }
         let mailbox = self.oldest(awaited)?;
         let queue = self.mail.get_mut(mailbox)?;
-        let (seq, payload) = queue.pop_front()?;
+        let (seq, payload) = if is_planted(Bug::NewestMessageFirst) {
+            queue.pop_back()?
+        } else {
+            queue.pop_front()?
+        };
         self.mail_len -= 1;
         if queue.is_empty() {
             self.mail.remove(mailbox);

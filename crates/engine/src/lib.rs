@@ -24,6 +24,7 @@ mod limits;
 mod mismatch;
 mod operations;
 mod others;
+mod planted;
 mod random;
 mod record;
 mod tape;
@@ -37,5 +38,8 @@ pub use ids::{EventId, ExecutionId, MessageSeq};
 pub use limits::{CANCEL_GRACE, Fault, LimitReached, Limits};
 pub use mismatch::{FieldDifference, Mismatch};
 pub use others::{AttemptResult, ChildFailure, InstanceStart, Refusal, Settlement, ToOthers, TurnMessage, TurnStart};
+#[cfg(feature = "planted")]
+pub use planted::plant;
+pub use planted::{Bug, is_planted};
 pub use record::{EventKind, EventRecord, RecordError};
 pub use turn::{ActivityTask, Awaited, Completion, Delivery, Effect, Outcome, Step, Terminal, TurnOutput, Waiting};

@@ -11,7 +11,7 @@ use std::mem;
 use std::sync::Arc;
 
 use crate::turn::ActivityTask;
-use crate::{ActivityOptions, Effect, EventId, Payload};
+use crate::{ActivityOptions, Bug, Effect, EventId, Payload, is_planted};
 
 /// An activity that has not settled.
 #[derive(Clone, Debug)]
@@ -196,6 +196,7 @@ impl Operations {
     /// When a timer is due; `None` when it is not open.
     pub(crate) fn fire_at_ms(&self, id: EventId) -> Option<i64> {
         match self.open.get(&id) {
+            Some(Operation::Timer { fire_at_ms }) if is_planted(Bug::EarlyTimer) => Some(*fire_at_ms - 20),
             Some(Operation::Timer { fire_at_ms }) => Some(*fire_at_ms),
             _ => None,
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use perdure_engine::{Bug, is_planted};
 use perdure_provider::{NewWorker, TakenOver, Worker, WorkerId};
 
 use crate::tables::Tables;
@@ -57,7 +58,7 @@ pub(crate) fn release(tables: &mut Tables, worker: &WorkerId) -> u64 {
     tables.workers.remove(&worker.0);
     let now_ms = tables.now_ms;
     let owned = tables.owned_by(worker);
-    for key in &owned {
+    for key in owned.iter().filter(|_| !is_planted(Bug::DeadWorkerKeepsInstances)) {
         tables.edit(*key, |row| row.disown(Some(now_ms)));
     }
     tasks::release(tables, worker, &[]);

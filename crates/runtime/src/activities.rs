@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use perdure_engine::{ActivityTask, EventId, ExecutionId, Payload};
+use perdure_engine::{ActivityTask, Bug, EventId, ExecutionId, Payload, is_planted};
 use perdure_provider::{InstanceKey, TaskName};
 use perdure_scheduler::LaneId;
 use rustc_hash::FxHashMap;
@@ -279,7 +279,9 @@ impl Activities {
         let (key, scheduled) = (attempt.origin.key(), attempt.task.scheduled);
         let token = *self.by_schedule.get(&(key, scheduled))?;
         let is_its_own = matches!(&attempt.origin, Origin::Instance(instance) if self.is_of(token, instance));
-        (!is_its_own).then(|| self.cancel(key, scheduled)).flatten()
+        (!is_its_own && !is_planted(Bug::AttemptInTheWay))
+            .then(|| self.cancel(key, scheduled))
+            .flatten()
     }
 
     /// Nobody waits any more for a task that runs here; by now an attempt of the instance itself may have taken its place. `Some`: it must be
@@ -288,7 +290,9 @@ impl Activities {
         let (key, scheduled) = (name.key, name.scheduled);
         let entry = self.entries.get(self.by_schedule.get(&(key, scheduled))?)?;
         let is_it = matches!(&entry.attempt.origin, Origin::Task(borrowed) if borrowed.task == name);
-        is_it.then(|| self.cancel(key, scheduled)).flatten()
+        (is_it || is_planted(Bug::WithdrawnTaskTakesAnother))
+            .then(|| self.cancel(key, scheduled))
+            .flatten()
     }
 
     /// Whether an attempt of a schedule is here.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use perdure_engine::{Bug, is_planted};
 use tokio::time::Instant;
 
 /// The end of a worker's lease, by a clock that nobody can set: a wall clock that jumps must neither end a lease nor prolong it.
@@ -28,6 +29,9 @@ impl Lease {
 
     /// Whether it has not ended. A process that stood still asks this before anything has told it how long.
     pub(crate) fn holds(&self) -> bool {
+        if is_planted(Bug::LeaseNotHeeded) {
+            return true;
+        }
         let mut end = self.end.lock();
         if end.is_some_and(|end| Instant::now() >= end) {
             *end = None;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use perdure_engine::{AttemptResult, Awaited, Command, EventId, Outcome, Payload};
 use perdure_scheduler::LaneId;
+use tokio::task::JoinHandle;
 
 use crate::activities::{AbortReason, ActivityToken, Origin};
 use crate::error::RuntimeError;
@@ -76,6 +77,8 @@ struct State {
     phase: Mutex<Phase>,
     starts: AtomicU64,
     session: RwLock<Option<Arc<Session>>>,
+    /// What starts over when a session has ended.
+    keeper: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl State {
@@ -93,6 +96,7 @@ impl Runtime {
             phase: Mutex::new(Phase::Stopped),
             starts: AtomicU64::new(0),
             session: RwLock::default(),
+            keeper: Mutex::default(),
         };
         Self {
             shared: Shared::new(store, options),
@@ -193,10 +197,12 @@ impl Runtime {
                 *self.state.phase.lock() = this_start;
                 worker::set_going(&session);
                 let (shared, state) = (Arc::clone(&self.shared), Arc::clone(&self.state));
-                self.shared
+                let keeper = self
+                    .shared
                     .store
                     .tokio
                     .spawn(start_over(shared, state, this_start, session));
+                *self.state.keeper.lock() = Some(keeper);
                 Ok(id)
             }
             Err(error) => {
@@ -242,6 +248,15 @@ impl Runtime {
             tokio::select! {
                 biased;
                 () = released => {}
+                () = crate::time::sleep(RELEASE_TIMEOUT) => {}
+            }
+        }
+        // It may be registering another worker, which it releases then.
+        let keeper = self.state.keeper.lock().take();
+        if let Some(keeper) = keeper {
+            tokio::select! {
+                biased;
+                _ = keeper => {}
                 () = crate::time::sleep(RELEASE_TIMEOUT) => {}
             }
         }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
-use perdure_engine::{AttemptResult, Completion, Effect, EventId};
+use perdure_engine::{AttemptResult, Bug, Completion, Effect, EventId, is_planted};
 use perdure_provider::{
     AcquiredInstance, AfterTurn, Clock, Epoch, InstanceKey, LetGo, MessagePage, NewInstance, NextExecution, Outcome,
     ProviderError, Status, Suspicion, TurnCommit, WorkerId, Write,
@@ -277,6 +277,9 @@ impl Session {
         if core.process.state() == State::Idle && !core.is_runnable(self.now_ms()) {
             return None;
         }
+        if is_planted(Bug::LostWakeup) && core.process.state() == State::Running {
+            return None;
+        }
         if !core.process.notify() {
             return None;
         }
@@ -374,7 +377,9 @@ impl Session {
         while let Some(token) = activities.admit() {
             self.hand_out(activities, token);
         }
-        self.look_for_tasks(activities);
+        if !is_planted(Bug::SlotsGivenBackInSilence) {
+            self.look_for_tasks(activities);
+        }
     }
 
     /// A slot may be free again: tasks may wait for it in the store.

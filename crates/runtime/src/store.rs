@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use perdure_engine::{Event, EventId, EventRecord, MessageBody, Payload};
+use perdure_engine::{Bug, Event, EventId, EventRecord, MessageBody, Payload, is_planted};
 use perdure_provider::{
     Change, Clock, Epoch, InstanceKey, InstanceStatus, NewInstance, NewMessage, OnConflict, Outcome, Provider,
     ProviderError, ProviderErrorKind, Terminate, WorkerId, Write,
@@ -172,6 +172,12 @@ impl Store {
             priority,
             conflict,
         } = request;
+        let reply = if is_planted(Bug::AnswerBeforeCommit) {
+            reply(Ok(()));
+            Box::new(|_| {})
+        } else {
+            reply
+        };
         let version = version.unwrap_or_else(|| self.version_to_start(&name));
         let worker = self.workers().into_iter().find(|w| w.can_take(&name, &version));
         let started = Event::ExecutionStarted {

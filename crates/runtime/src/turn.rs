@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use parking_lot::MutexGuard;
 use perdure_engine::{
-    Awaited, Command, Delivery, Effect, Engine, Event, EventId, EventRecord, Fault, Outcome as End, Step, Terminal,
-    TurnOutput, Waiting,
+    Awaited, Bug, Command, Delivery, Effect, Engine, Event, EventId, EventRecord, Fault, Outcome as End, Step,
+    Terminal, TurnOutput, Waiting, is_planted,
 };
 use perdure_provider::{
     AfterTurn, NextExecution, Outcome, ProviderError, ProviderErrorKind, Status, StatusChange, TurnCommit, Write,
@@ -162,6 +162,9 @@ pub(crate) fn end(turn: Turn) {
     }
     if core.process.block() {
         let mut kept = Kept::of(&mut output, after);
+        if is_planted(Bug::EffectsBeforeCommit) {
+            session.carry_out(&instance, &core.heartbeats, kept.effects.clone());
+        }
         let to_others = output.to_others.take();
         let ends = matches!(kept.after, AfterTurn::End { .. } | AfterTurn::ContinueAsNew(_));
         let mut heartbeats_over = core.heartbeats.over(&output.events, ends, &session.alarms);

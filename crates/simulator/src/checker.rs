@@ -29,6 +29,8 @@ pub(crate) struct Record {
     pub(crate) waiting: usize,
 }
 
+/// How long it may take until an instance hears that it is cancelled, whatever happens meanwhile, ms.
+const HEARD_MS: i64 = 60_000;
 /// More events than any program here makes.
 const EVENTS_MAX: usize = 100_000;
 
@@ -84,6 +86,7 @@ pub(crate) fn check(plan: &Plan, requests: &Requests, witness: &Witness, records
         checker.messages(record);
         checker.status(record);
         checker.replay(record);
+        checker.cancellation(record);
     }
 }
 
@@ -293,6 +296,32 @@ impl Checker<'_> {
             if !received.contains(number) {
                 self.wrong(format!("S1: {id} has completed and never received {number}"));
             }
+        }
+    }
+
+    /// S18: an instance that goes on for long after its cancellation was acknowledged has heard of it.
+    fn cancellation(&self, record: &Record) {
+        let InstanceStatus {
+            id,
+            name,
+            parent_id,
+            status,
+            ..
+        } = &record.status;
+        let Some(asked_ms) = self
+            .requests
+            .cancelled
+            .get(&program_of(name))
+            .filter(|_| parent_id.is_none())
+        else {
+            return;
+        };
+        let mut events = record.histories.iter().flatten();
+        let has_heard = events.any(|event| event.kind == EventKind::CancelRequested);
+        let mut events = record.histories.iter().flatten();
+        let goes_on = events.any(|event| event.time_ms > asked_ms + HEARD_MS);
+        if goes_on && !has_heard && *status != Status::Terminated {
+            self.wrong(format!("S18: {id} was cancelled and has not heard of it"));
         }
     }
 

@@ -3,10 +3,11 @@
 //! A request whose process dies before it has answered may have come to pass or not. A client looks before it asks again, so that each
 //! message is there once; what was acknowledged must never be gone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use perdure_engine::{Mailbox, MessageBody};
+use perdure_provider::Clock;
 use perdure_runtime::{Conflict, Reply, RuntimeError, StartRequest};
 
 use crate::code::{VERSION, instance_of, mailbox_of, name_of};
@@ -14,6 +15,7 @@ use crate::link::Pulse;
 use crate::plan::Request;
 use crate::process::Pid;
 use crate::program::Kind;
+use crate::witness::Standing;
 use crate::world::{Due, News, World};
 
 /// A request that was made.
@@ -33,6 +35,8 @@ pub(crate) struct Requests {
     asked: Vec<Asked>,
     /// Numbers of messages that were acknowledged.
     pub(crate) acknowledged: BTreeSet<i64>,
+    /// Programs whose cancellation was acknowledged while they had not ended, and when, ms of the store's clock.
+    pub(crate) cancelled: BTreeMap<usize, i64>,
     /// Programs whose start was acknowledged.
     pub(crate) started: BTreeSet<usize>,
     /// Programs whose cancellation or termination was asked for.
@@ -65,7 +69,7 @@ impl Requests {
 /// How often something is asked of an instance that is not there.
 const TRIES_MAX: u32 = 500;
 /// How long what a dead process had sent may be on its way, ms.
-const LATE_MS: u64 = 30_000;
+pub(crate) const LATE_MS: u64 = 30_000;
 
 impl World<'_> {
     pub(crate) fn send(&mut self, number: usize) {
@@ -176,6 +180,13 @@ impl World<'_> {
             (Request::Feed(feed), Ok(())) => {
                 asked.is_over = true;
                 self.requests.acknowledged.insert(feed.number);
+            }
+            (Request::Cancel(program), Ok(())) => {
+                asked.is_over = true;
+                let seen = self.witness.find(&instance_of(program));
+                if seen.is_some_and(|(_, seen)| seen.standing != Standing::Ended) {
+                    self.requests.cancelled.insert(program, self.right_clock.now_ms());
+                }
             }
             (Request::Noise(_, noise), Ok(())) => {
                 asked.is_over = true;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fastrand::Rng;
 use parking_lot::Mutex;
-use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox, Message, MessageSeq};
+use perdure_engine::{Bug, EventId, EventRecord, ExecutionId, Mailbox, Message, MessageSeq, is_planted};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox, InboxPosition,
     InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Outcome, Provider, ProviderError,
@@ -343,6 +343,9 @@ impl Provider for Linked {
                 let (listener, link) = (Arc::clone(&listener), Arc::clone(&link));
                 let (change, wait) = if link.air.chance(weather.deaf) {
                     link.air.fire("lost notification");
+                    if is_planted(Bug::NoSafetyPoll) {
+                        return;
+                    }
                     // The provider's own poll finds that something has changed.
                     (Change::anything(), SAFETY_POLL)
                 } else {

@@ -13,6 +13,7 @@ const HELP: &str = "Usage: perdure-simulator [--seeds A..B] [--seed N [--without
   --seed N         run one seed
   --without a,b    leave out these acts of its plan
   --log            print the programs, the plan, and what happens, line by line
+  --planted        plant each bug on purpose, and say after how many of the seeds 0..B it is found (feature planted)
   --threads N      seeds that run at once (as many as there are cores)
 
 Exit code: 0 all is well, 1 a seed has failed, 2 the arguments are wrong.";
@@ -22,6 +23,7 @@ struct Arguments {
     without: BTreeSet<usize>,
     log: bool,
     threads: usize,
+    planted: bool,
 }
 
 fn arguments() -> Result<Arguments, String> {
@@ -31,9 +33,14 @@ fn arguments() -> Result<Arguments, String> {
         without: BTreeSet::new(),
         log: false,
         threads: cores,
+        planted: false,
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
+        if name == "--planted" {
+            parsed.planted = true;
+            continue;
+        }
         if name == "--log" {
             parsed.log = true;
             continue;
@@ -97,12 +104,47 @@ impl Totals {
     }
 }
 
+/// Plant each bug, and say after how many seeds it is found.
+#[cfg(feature = "planted")]
+fn planted(seeds: u64) -> ExitCode {
+    let mut missed = 0;
+    for bug in perdure_engine::Bug::ALL {
+        perdure_engine::plant(Some(*bug));
+        let found = (0..seeds).find_map(|seed| {
+            let report = run(&Run { seed, ..Run::default() });
+            report.violations.first().map(|violation| (seed + 1, violation.clone()))
+        });
+        perdure_engine::plant(None);
+        match found {
+            Some((seeds, violation)) => {
+                let violation: String = violation.chars().take(100).collect();
+                println!("found after {seeds:>5} seeds: {} {violation}", bug.what());
+            }
+            None => {
+                missed += 1;
+                println!("MISSED in {seeds:>5} seeds: {}", bug.what());
+            }
+        }
+    }
+    println!("{} found, {missed} missed", perdure_engine::Bug::ALL.len() - missed);
+    ExitCode::from(u8::from(missed > 0))
+}
+
+#[cfg(not(feature = "planted"))]
+fn planted(_seeds: u64) -> ExitCode {
+    eprintln!(
+        "--planted needs the feature: cargo run --profile simulation -p perdure-simulator --features planted -- --planted"
+    );
+    ExitCode::from(2)
+}
+
 fn main() -> ExitCode {
     let Arguments {
         seeds,
         without,
         log,
         threads,
+        planted: plants,
     } = match arguments() {
         Ok(arguments) => arguments,
         Err(problem) => {
@@ -110,6 +152,9 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if plants {
+        return planted(seeds.end);
+    }
     let begin = now();
     let (next, totals) = (AtomicU64::new(seeds.start), Mutex::new(Totals::default()));
     let work = || {

@@ -298,7 +298,8 @@ impl Witness {
         };
         if let Some((by, since)) = known.begun.get(&(step, attempt)) {
             known.figures.repeated += 1;
-            if disturbed(known, by) == *since {
+            let is_unaware = known.unaware.contains(&(key, by.clone()));
+            if disturbed(known, by) == *since && !is_unaware {
                 let violation = format!(
                     "S6: attempt {attempt} of {instance} {execution} #{scheduled} began in {process} although nothing had happened to {by}"
                 );

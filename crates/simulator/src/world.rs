@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::backend::Backend;
-use crate::client::Requests;
+use crate::client::{LATE_MS, Requests};
 use crate::code::{ACTIVITY, Edition, QUEUE, VERSION, name_of, work_of};
 use crate::link::{Air, Link, Linked, Pulse, sleep};
 use crate::log::Log;
@@ -99,6 +99,8 @@ pub(crate) struct World<'a> {
     pub(crate) air: Arc<Air>,
     living: Living,
     clocks: Vec<Arc<VirtualClock>>,
+    /// It shows what the store's shows.
+    pub(crate) right_clock: Arc<VirtualClock>,
     /// All that there ever were.
     pub(crate) processes: Vec<Process>,
     /// The process of each slot, unless it is down.
@@ -113,6 +115,8 @@ pub(crate) struct World<'a> {
     /// Since when nothing has got on, and how many events there were then.
     still: (Instant, u64),
     is_stuck: bool,
+    /// When it became quiet.
+    quiet_since: Instant,
     /// Everything has ended, and the processes are shut down.
     is_ending: bool,
     left: BTreeSet<Pid>,
@@ -141,6 +145,7 @@ impl<'a> World<'a> {
             air: Arc::new(air),
             living: Living::default(),
             clocks: plan.slots.iter().map(|slot| VirtualClock::new(slot.off_ms)).collect(),
+            right_clock: VirtualClock::new(0),
             processes: Vec::new(),
             slots: vec![None; plan.slots.len()],
             due: BTreeMap::new(),
@@ -151,6 +156,7 @@ impl<'a> World<'a> {
             is_quiet: false,
             still: (Instant::now(), 0),
             is_stuck: false,
+            quiet_since: Instant::now(),
             is_ending: false,
             left: BTreeSet::new(),
             left_in_order: BTreeSet::new(),
@@ -606,6 +612,7 @@ impl<'a> World<'a> {
     fn quiet(&mut self) {
         self.is_quiet = true;
         self.still = (Instant::now(), 0);
+        self.quiet_since = Instant::now();
         self.log.say("world", format_args!("becomes quiet"));
         *self.air.weather.lock() = crate::plan::Weather::default();
         *self.air.outage_until.lock() = Instant::now();
@@ -790,7 +797,8 @@ impl<'a> World<'a> {
     }
 
     fn look(&mut self) {
-        if self.open().is_empty() {
+        // What is still on its way comes first.
+        if self.open().is_empty() && self.quiet_since.elapsed() > Duration::from_millis(LATE_MS) {
             self.is_ending = true;
             self.log.say("world", format_args!("has nothing open"));
             for pid in 0..self.processes.len() {
@@ -802,7 +810,7 @@ impl<'a> World<'a> {
         if events > self.still.1 {
             self.still = (Instant::now(), events);
         }
-        self.is_stuck = self.still.0.elapsed() > Duration::from_millis(PATIENCE_MS);
+        self.is_stuck = !self.open().is_empty() && self.still.0.elapsed() > Duration::from_millis(PATIENCE_MS);
         for (_, seen) in self.witness.instances() {
             if seen.standing == Standing::Suspended && self.kind_of(&seen.id) != Kind::Poison {
                 self.resume(&seen.id);

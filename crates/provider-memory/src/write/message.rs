@@ -1,6 +1,6 @@
 //! A message into an instance's mailbox.
 
-use perdure_engine::{MessageBody, MessageSeq};
+use perdure_engine::{Bug, MessageBody, MessageSeq, is_planted};
 use perdure_provider::{InstanceKey, NewMessage, Outcome, Status};
 
 use crate::rows::InstanceRow;
@@ -36,5 +36,8 @@ pub(super) fn put(tables: &mut Tables, key: InstanceKey, body: MessageBody) -> M
             row.wake_at_ms = Some(row.wake_at_ms.map_or(now_ms, |at| at.min(now_ms)));
         }
     });
+    if is_planted(Bug::CancelForgotten) && matches!(body, MessageBody::Cancel { .. }) {
+        return MessageSeq(tables.last_seq().0 + 1);
+    }
     tables.add_message(key, body)
 }

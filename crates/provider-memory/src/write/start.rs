@@ -1,6 +1,6 @@
 //! The start of an instance: its row and its first event.
 
-use perdure_engine::{EventId, ExecutionId};
+use perdure_engine::{Bug, EventId, ExecutionId, is_planted};
 use perdure_provider::{
     BadWrite, Epoch, InstanceKey, NewInstance, OnConflict, Outcome, ProviderError, Status, Suspicion, TrialStep,
 };
@@ -83,6 +83,9 @@ fn make_room(tables: &mut Tables, instance: &NewInstance) -> bool {
     let Some(row) = tables.find(&instance.id) else {
         return true;
     };
+    if is_planted(Bug::TwoInstancesOfOneId) {
+        return true;
+    }
     if instance.on_conflict == OnConflict::Keep || !row.status.is_terminal() {
         return false;
     }

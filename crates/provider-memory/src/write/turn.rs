@@ -1,6 +1,6 @@
 //! What a turn did (architecture, section 2).
 
-use perdure_engine::EventId;
+use perdure_engine::{Bug, EventId, MessageSeq, is_planted};
 use perdure_provider::{
     AfterTurn, Epoch, InstanceKey, Others, Outcome, ProviderError, Status, Suspicion, TrialStep, TurnCommit,
 };
@@ -28,15 +28,26 @@ pub(super) fn commit(
         history::append(tables, key, turn.execution, event);
     }
     if let AfterTurn::ContinueAsNew(next) = &turn.after {
+        if is_planted(Bug::MessagesLostOnContinue) {
+            let waiting: Vec<_> = tables.messages_after(key, MessageSeq(0)).map(|(seq, _)| seq).collect();
+            waiting
+                .into_iter()
+                .filter(|seq| !turn.consumed.contains(seq))
+                .for_each(|seq| {
+                    tables.remove_message(key, seq);
+                });
+        }
         history::append(tables, key, turn.execution.next(), &next.first_event);
     }
-    if matches!(turn.after, AfterTurn::End { .. }) {
+    if is_planted(Bug::MessagesOutliveInstance) && matches!(turn.after, AfterTurn::End { .. }) {
+        consume(tables, turn, key)?;
+    } else if matches!(turn.after, AfterTurn::End { .. }) {
         // P6. Nothing can be added later: messages are only taken for instances that have not ended.
         tables.remove_messages(key);
     } else {
         consume(tables, turn, key)?;
     }
-    for scheduled in &turn.heartbeats_over {
+    for scheduled in turn.heartbeats_over.iter().filter(|_| !is_planted(Bug::HeartbeatsStay)) {
         tables.heartbeats.remove(&(key, turn.execution, *scheduled));
     }
     let row = tables.instance(key).expect("it was just moved on");
@@ -52,14 +63,18 @@ pub(super) fn commit(
 /// Whether a turn is that of the instance's owner, from where the instance is (P2). An instance without an owner, and with it every one that
 /// has ended or is suspended, matches no worker.
 fn is_of(turn: &TurnCommit, epoch: Epoch, row: &InstanceRow) -> bool {
-    row.is_owned(&turn.worker, epoch) && row.execution == turn.execution && row.next_event_id == turn.next_event_id
+    let is_owner = row.owner.as_ref() == Some(&turn.worker) || is_planted(Bug::NoOwnerCheck);
+    let is_epoch = row.epoch == epoch || is_planted(Bug::NoEpochCheck) || is_planted(Bug::NoOwnerCheck);
+    let follows = row.next_event_id == turn.next_event_id || is_planted(Bug::NoEventIdCheck);
+    is_owner && is_epoch && row.execution == turn.execution && follows
 }
 
 /// Move the instance on, up to this event; when it is due, if it was given back.
 fn advance(tables: &mut Tables, turn: &TurnCommit, key: InstanceKey, next: EventId) -> Option<i64> {
     let now_ms = tables.now_ms;
     // A message that the worker has not seen came between its last look and this commit.
-    let has_unseen = tables.messages_after(key, turn.seen).next().is_some();
+    let sleeps_on = is_planted(Bug::SleepsThroughMessage);
+    let has_unseen = !sleeps_on && tables.messages_after(key, turn.seen).next().is_some();
     tables.edit(key, |row| {
         let gets_on = next > row.next_event_id;
         row.next_event_id = next;
@@ -111,7 +126,7 @@ fn advance(tables: &mut Tables, turn: &TurnCommit, key: InstanceKey, next: Event
 /// A consumed message goes with the turn that consumed it (P5). The owner alone consumes, so one that is not there
 /// was consumed twice.
 fn consume(tables: &mut Tables, turn: &TurnCommit, key: InstanceKey) -> Result<(), ProviderError> {
-    if turn.consumed.is_empty() {
+    if turn.consumed.is_empty() || is_planted(Bug::ConsumedMessagesStay) {
         return Ok(());
     }
     for seq in &turn.consumed {
@@ -137,7 +152,7 @@ fn to_others(
         Some(to_others) => Some(others::carry_out(tables, key, turn.execution, to_others)?),
         None => None,
     };
-    if let (Some(parent), AfterTurn::End { status }) = (parent, &turn.after) {
+    if let (Some(parent), AfterTurn::End { status }, false) = (parent, &turn.after, is_planted(Bug::ChildNotTold)) {
         let result = turn.events.last().and_then(|last| last.payload.clone());
         let settlement = others::settlement(*status, result);
         let receivers = &mut others.get_or_insert_default().receivers;

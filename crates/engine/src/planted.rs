@@ -1,0 +1,105 @@
+//! Bugs on purpose: each shows that the simulator finds its like. Without the feature `planted` there is none, and no way to plant one.
+
+macro_rules! bugs {
+    ($($(#[doc = $doc:literal])+ $bug:ident,)+) => {
+        /// A bug that can be planted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Bug {
+            $($(#[doc = $doc])+ $bug,)+
+        }
+
+        impl Bug {
+            /// Every bug.
+            pub const ALL: &'static [Bug] = &[$(Bug::$bug),+];
+
+            /// What is wrong, for a report.
+            #[must_use]
+            pub fn what(self) -> &'static str {
+                match self { $(Bug::$bug => concat!($($doc),+).trim_ascii_start(),)+ }
+            }
+        }
+    };
+}
+
+bugs! {
+    /// A timer fires a little before its time.
+    EarlyTimer,
+    /// Of the messages of a mailbox the newest comes first.
+    NewestMessageFirst,
+    /// Random numbers are not those of the history's seed.
+    OtherRandomNumbers,
+    /// Code that passed a patch before it was there has it in a replay.
+    PatchedForAll,
+    /// The first turn of a late start is not told from the start.
+    StartTimeForFirstTurn,
+    /// A failed attempt is the last one.
+    NoSecondAttempt,
+    /// The store takes a turn of whoever sends it.
+    NoOwnerCheck,
+    /// The store takes a turn of an earlier epoch.
+    NoEpochCheck,
+    /// The store takes a turn that does not follow the one before.
+    NoEventIdCheck,
+    /// An instance is acquired in the epoch that it had.
+    EpochUsedAgain,
+    /// What waits for an instance is lost when it continues as new.
+    MessagesLostOnContinue,
+    /// What a turn consumed stays in the store.
+    ConsumedMessagesStay,
+    /// An instance sleeps through a message that came before it was released.
+    SleepsThroughMessage,
+    /// The end of a child is not told to its parent.
+    ChildNotTold,
+    /// A start of an id that is in use makes a second instance.
+    TwoInstancesOfOneId,
+    /// What a dead worker owned stays its own.
+    DeadWorkerKeepsInstances,
+    /// What waits for an instance stays when that has ended.
+    MessagesOutliveInstance,
+    /// A client is answered before its start is written.
+    AnswerBeforeCommit,
+    /// Activities begin before the turn that scheduled them is written.
+    EffectsBeforeCommit,
+    /// What happens while a turn runs wakes nobody.
+    LostWakeup,
+    /// A notification that is lost is never made up for.
+    NoSafetyPoll,
+    /// A worker that has lost its lease goes on.
+    LeaseNotHeeded,
+    /// Nobody looks for tasks when a slot is given back by what is given up.
+    SlotsGivenBackInSilence,
+    /// The end of a task takes along an attempt of the instance itself.
+    WithdrawnTaskTakesAnother,
+    /// What a lost instance left is in the way of the same attempt.
+    AttemptInTheWay,
+    /// The store answers a cancellation and forgets it.
+    CancelForgotten,
+    /// Details of heartbeats outlive their activity.
+    HeartbeatsStay,
+}
+
+#[cfg(feature = "planted")]
+thread_local! {
+    static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+/// From here on this thread has a bug, or none.
+#[cfg(feature = "planted")]
+pub fn plant(bug: Option<Bug>) {
+    PLANTED.set(bug);
+}
+
+/// Whether this thread has a bug.
+#[cfg(feature = "planted")]
+#[must_use]
+pub fn is_planted(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}
+
+/// Never: no bug can be planted here.
+#[cfg(not(feature = "planted"))]
+#[inline]
+#[must_use]
+pub const fn is_planted(_bug: Bug) -> bool {
+    false
+}
