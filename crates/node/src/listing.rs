@@ -2,25 +2,24 @@
 
 use perdure_engine::EventRecord;
 use perdure_provider::{Filter, InstanceKey, InstanceStatus, ListPage, Place, Status, StoreStats};
-use perdure_runtime::HistoryPage;
+use perdure_runtime::{HistoryPage, RuntimeError};
 use serde_json::{Map, Value, json};
 
-use crate::errors::argument;
-
 /// What `js/listing.ts` sends after it has checked it.
-pub(crate) fn filter(text: &str) -> napi::Result<Filter> {
+pub(crate) fn filter(text: &str) -> Result<Filter, RuntimeError> {
+    let argument = RuntimeError::Argument;
     let json: Value = serde_json::from_str(text).map_err(|e| argument(format!("the filter is no JSON: {e}")))?;
     let text = |name: &str| json[name].as_str().map(str::to_owned);
     let time = |name: &str| json[name].as_i64();
     let statuses = json["statuses"].as_array().into_iter().flatten();
     let statuses = statuses.map(|status| {
         let status = status.as_str().and_then(Status::parse);
-        status.ok_or_else(|| argument("the filter names a status that is none"))
+        status.ok_or_else(|| argument("the filter names a status that is none".into()))
     });
     let tags = json["tags"].as_object().into_iter().flatten();
     let tags = tags.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
     Ok(Filter {
-        statuses: statuses.collect::<napi::Result<_>>()?,
+        statuses: statuses.collect::<Result<_, _>>()?,
         name: text("name"),
         version: text("version"),
         tags: tags.collect(),
@@ -33,14 +32,14 @@ pub(crate) fn filter(text: &str) -> napi::Result<Filter> {
 }
 
 /// The place of a cursor.
-pub(crate) fn place(cursor: &str) -> napi::Result<Place> {
+pub(crate) fn place(cursor: &str) -> Result<Place, RuntimeError> {
     let parsed = cursor.split_once('.').and_then(|(at_ms, key)| {
         Some(Place {
             at_ms: at_ms.parse().ok()?,
             key: InstanceKey(key.parse().ok()?),
         })
     });
-    parsed.ok_or_else(|| argument("the cursor is not one that a page gave"))
+    parsed.ok_or_else(|| RuntimeError::Argument("the cursor is not one that a page gave".into()))
 }
 
 fn cursor(place: Place) -> String {

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use perdure_engine::Limits;
-use perdure_runtime::{Level, RuntimeOptions};
+use perdure_runtime::{Level, RuntimeError, RuntimeOptions};
 use serde_json::Value;
 
-use crate::errors::argument;
-
-pub(crate) fn parse(text: &str) -> napi::Result<RuntimeOptions> {
+pub(crate) fn parse(text: &str) -> Result<RuntimeOptions, RuntimeError> {
+    let argument = RuntimeError::Argument;
     let json: Value = serde_json::from_str(text).map_err(|e| argument(format!("the options are no JSON: {e}")))?;
     let defaults = RuntimeOptions::default();
     let count = |name: &str, default: usize| match &json[name] {

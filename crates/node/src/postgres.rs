@@ -1,12 +1,19 @@
 //! How a Postgres store is reached, as the driver says it.
 
 use perdure_provider_postgres::{PostgresOptions, Tls, TlsMode};
+use perdure_runtime::RuntimeError;
 use serde::Deserialize;
+
+pub(crate) fn parse(text: &str) -> Result<PostgresOptions, RuntimeError> {
+    let settings: PostgresSettings = serde_json::from_str(text)
+        .map_err(|error| RuntimeError::Argument(format!("the options of a store: {error}")))?;
+    Ok(settings.into())
+}
 
 /// Options of `PostgresProvider.connect`, complete and checked.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct PostgresSettings {
+struct PostgresSettings {
     schema: String,
     pool_size: usize,
     notify: bool,

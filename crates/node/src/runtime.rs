@@ -30,7 +30,8 @@ impl NativeRuntime {
     /// A runtime on a store; `options` is JSON.
     #[napi(constructor)]
     pub fn new(store: &Store, options: String) -> napi::Result<Self> {
-        let inner = Arc::new(Runtime::new(Arc::clone(&store.inner), options::parse(&options)?));
+        let parsed = options::parse(&options).map_err(|e| thrown(&e))?;
+        let inner = Arc::new(Runtime::new(Arc::clone(&store.inner), parsed));
         Ok(Self {
             number: process::RUNTIMES.number(&inner),
             inner,

@@ -7,7 +7,7 @@ use napi::bindgen_prelude::{AsyncTask, Float64Array, Function};
 use napi::{Env, Task};
 use napi_derive::napi;
 use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody};
-use perdure_provider::{InstanceKey, InstanceStatus, Provider, ProviderError};
+use perdure_provider::{Filter, InstanceKey, InstanceStatus, Provider, ProviderError};
 use perdure_provider_postgres::{PostgresOptions, PostgresProvider};
 use perdure_provider_sqlite::{Durability, SqliteOptions, SqliteProvider};
 use perdure_runtime::{Awaiting, Conflict, HistoryRequest, RuntimeError, StartRequest, ThisMachine};
@@ -17,7 +17,7 @@ use crate::answer::{NUMBERS, Numbers};
 use crate::errors::{argument, thrown};
 use crate::listing::{self, history_text, status_json};
 use crate::port::Wake;
-use crate::postgres::PostgresSettings;
+use crate::postgres;
 use crate::process;
 use crate::replies::Replies;
 use crate::tokio_threads;
@@ -30,6 +30,10 @@ pub struct Store {
     /// Of this way to it: each thread has one.
     number: u32,
     numbers: OnceCell<Numbers>,
+}
+
+fn filter_of(text: &str) -> napi::Result<Filter> {
+    listing::filter(text).map_err(|e| thrown(&e))
 }
 
 /// Opens a SQLite store off the JavaScript thread.
@@ -135,15 +139,11 @@ impl Store {
         })
     }
 
-    /// Connect to a Postgres store; the options are [`PostgresSettings`] as JSON.
+    /// Connect to a Postgres store; the options are JSON, see [`postgres`].
     #[napi(ts_return_type = "Promise<Store>")]
     pub fn connect_postgres(url: String, options: String) -> napi::Result<AsyncTask<ConnectPostgres>> {
-        let options: PostgresSettings =
-            serde_json::from_str(&options).map_err(|error| argument(format!("the options of a store: {error}")))?;
-        Ok(AsyncTask::new(ConnectPostgres {
-            url,
-            options: options.into(),
-        }))
+        let options = postgres::parse(&options).map_err(|e| thrown(&e))?;
+        Ok(AsyncTask::new(ConnectPostgres { url, options }))
     }
 
     /// Say how this thread is woken when replies are there, and where they put their numbers. It does not keep the process alive.
@@ -329,9 +329,10 @@ impl Store {
     /// A page of the instances that match a filter, which is JSON, after a cursor.
     #[napi]
     pub fn list(&self, request: f64, filter: String, cursor: Option<String>, limit: f64) -> napi::Result<()> {
-        let after = cursor.as_deref().map(listing::place).transpose()?;
+        let after = cursor.as_deref().map(listing::place).transpose();
+        let (filter, after) = (filter_of(&filter)?, after.map_err(|e| thrown(&e))?);
         let reply = self.replies.to(request, |page| Some(listing::page_text(&page)));
-        self.inner.list(listing::filter(&filter)?, after, limit as usize, reply);
+        self.inner.list(filter, after, limit as usize, reply);
         Ok(())
     }
 
@@ -346,7 +347,7 @@ impl Store {
     pub fn prune(&self, request: f64, filter: String, limit: Option<f64>) -> napi::Result<()> {
         let reply = self.replies.to(request, |deleted: u64| Some(deleted.to_string()));
         let limit = limit.map(|limit| limit as u64);
-        self.inner.prune(listing::filter(&filter)?, limit, reply);
+        self.inner.prune(filter_of(&filter)?, limit, reply);
         Ok(())
     }
 
@@ -354,8 +355,7 @@ impl Store {
     #[napi]
     pub fn prune_executions(&self, request: f64, filter: String, keep: f64) -> napi::Result<()> {
         let reply = self.replies.to(request, |deleted: u64| Some(deleted.to_string()));
-        self.inner
-            .prune_executions(listing::filter(&filter)?, keep as u64, reply);
+        self.inner.prune_executions(filter_of(&filter)?, keep as u64, reply);
         Ok(())
     }
 
