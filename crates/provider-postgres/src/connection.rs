@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use parking_lot::{Mutex, RwLock};
@@ -42,6 +43,7 @@ pub(crate) struct Connections {
     /// What the listener connects with.
     pub(crate) config: tokio_postgres::Config,
     pub(crate) tls: MakeRustlsConnect,
+    pub(crate) connecting_max: Duration,
     pub(crate) location: String,
     pub(crate) schema: String,
     pub(crate) notify: bool,
@@ -60,6 +62,7 @@ impl Connections {
             mut config,
             tls,
             location,
+            connecting_max,
         } = url::parse(target)?;
         schema::check_name(&options.schema)?;
         let tls = options.tls.as_ref().unwrap_or(&tls);
@@ -70,7 +73,9 @@ impl Connections {
         let pool = Pool::builder(Manager::from_config(config.clone(), connector.clone(), manager))
             .max_size(options.pool_size)
             .wait_timeout(Some(POOL_WAIT_MAX))
-            .post_create(settings(options.notify))
+            // The configuration's own limit ends when a socket is open: whoever listens there may never say a word.
+            .create_timeout(Some(connecting_max))
+            .post_create(settings(options.notify, connecting_max))
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(Failure::internal)?;
@@ -78,6 +83,7 @@ impl Connections {
             pool,
             config,
             tls: connector,
+            connecting_max,
             location,
             schema: schema::quoted(&options.schema),
             notify: options.notify,
@@ -162,7 +168,7 @@ fn settings_of_sessions() -> impl Iterator<Item = (&'static str, String)> {
 }
 
 /// What is said on a new connection. Not when it is made: poolers take few settings then.
-fn settings(are_kept: bool) -> Hook {
+fn settings(are_kept: bool, within: Duration) -> Hook {
     let mut sql = String::new();
     if are_kept {
         for (name, value) in settings_of_sessions() {
@@ -173,7 +179,12 @@ fn settings(are_kept: bool) -> Hook {
     }
     Hook::async_fn(move |client, _| {
         let sql = sql.clone();
-        Box::pin(async move { client.batch_execute(&sql).await.map_err(HookError::Backend) })
+        Box::pin(async move {
+            match timeout(within, client.batch_execute(&sql)).await {
+                Ok(done) => done.map_err(HookError::Backend),
+                Err(_) => Err(HookError::message("it did not answer")),
+            }
+        })
     })
 }
 

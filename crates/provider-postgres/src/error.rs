@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt::{self, Display};
 
-use deadpool_postgres::{PoolError, TimeoutType};
+use deadpool_postgres::{HookError, PoolError, TimeoutType};
 use perdure_provider::{ProviderError, ProviderErrorKind as Kind};
 use tokio_postgres::error::SqlState;
 
@@ -30,7 +30,9 @@ impl From<PoolError> for Failure {
                 Kind::Busy,
                 "every connection of the pool is in use; `poolSize` says how many there are".into(),
             ),
-            PoolError::Timeout(_) => Failure::Found(Kind::Io, "the server did not answer in time".into()),
+            PoolError::Timeout(_) => Failure::silent(),
+            PoolError::PostCreateHook(HookError::Backend(error)) => Failure::Postgres(error),
+            PoolError::PostCreateHook(HookError::Message(_)) => Failure::silent(),
             PoolError::Closed => Failure::Found(Kind::Closed, String::new()),
             other => Failure::internal(other),
         }
@@ -41,6 +43,11 @@ impl Failure {
     /// A defect of the caller, refused before anything is written.
     pub(crate) fn internal(what: impl Display) -> Self {
         Failure::Found(Kind::Internal, what.to_string())
+    }
+
+    /// A server, or what is in its place, that does not answer.
+    pub(crate) fn silent() -> Self {
+        Failure::Found(Kind::Io, "the server did not answer in time".into())
     }
 
     /// Rows that are not what this crate wrote.

@@ -20,8 +20,10 @@ pub(crate) const TRANSACTION_WRITES_MAX: usize = 4_096;
 /// How often a transaction is tried when the server took it back because of another one (40001, 40P01).
 pub(crate) const TRANSACTION_ATTEMPTS: u32 = 10;
 
-/// How long a connection may take to be made.
+/// How long a connection may take to be made, over all hosts of the URL.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
+/// What each of them has at least.
+pub(crate) const CONNECT_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 /// How long a caller waits for a connection of the pool.
 pub(crate) const POOL_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How long one statement may take before its connection is given up.

@@ -4,13 +4,14 @@
 //! (<https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS>); the last three name files in PEM.
 
 use std::fs;
+use std::time::Duration;
 
 use perdure_provider::ProviderErrorKind as Kind;
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
 use crate::error::Failure;
-use crate::options::{CONNECT_TIMEOUT, KEEPALIVE, TCP_USER_TIMEOUT, Tls, TlsMode};
+use crate::options::{CONNECT_TIMEOUT, CONNECT_TIMEOUT_MIN, KEEPALIVE, TCP_USER_TIMEOUT, Tls, TlsMode};
 
 /// A URL, taken apart.
 pub(crate) struct Target {
@@ -19,6 +20,8 @@ pub(crate) struct Target {
     pub(crate) tls: Tls,
     /// Where that is, without the password.
     pub(crate) location: String,
+    /// How long it may take until one of its hosts has let us in.
+    pub(crate) connecting_max: Duration,
 }
 
 /// Read a URL; the error says what is wrong with it, and not what is in it.
@@ -58,7 +61,11 @@ pub(crate) fn parse(url: &str) -> Result<Target, Failure> {
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
         return refuse("its URL names no host");
     }
-    config.connect_timeout(config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT));
+    // Hosts are tried one after the other.
+    let hosts = u32::try_from(config.get_hosts().len().max(config.get_hostaddrs().len())).unwrap_or(u32::MAX);
+    let each = (CONNECT_TIMEOUT / hosts).max(CONNECT_TIMEOUT_MIN);
+    let each = config.get_connect_timeout().copied().unwrap_or(each);
+    config.connect_timeout(each);
     config.tcp_user_timeout(TCP_USER_TIMEOUT);
     config
         .keepalives_idle(KEEPALIVE)
@@ -76,6 +83,7 @@ pub(crate) fn parse(url: &str) -> Result<Target, Failure> {
             client,
         },
         location,
+        connecting_max: each.saturating_mul(hosts),
     })
 }
 
@@ -167,6 +175,19 @@ mod tests {
             assert_eq!(error.kind, Kind::CannotOpen, "{url:?}: {error}");
             assert!(!error.message.contains("s3cret"), "{error}");
         }
+    }
+
+    #[test]
+    fn all_hosts_of_a_url_share_the_time_unless_it_says_otherwise() {
+        let times = |url: &str| {
+            let target = parse(url).expect("it is a URL");
+            let each = target.config.get_connect_timeout().copied();
+            (each.map(|each| each.as_millis()), target.connecting_max.as_millis())
+        };
+        assert_eq!(times("postgres://a/db"), (Some(4_000), 4_000));
+        assert_eq!(times("postgres://a,b/db"), (Some(2_000), 4_000));
+        assert_eq!(times("postgres://a,b,c,d,e,f,g,h/db"), (Some(1_000), 8_000));
+        assert_eq!(times("postgres://a,b/db?connect_timeout=7"), (Some(7_000), 14_000));
     }
 
     #[test]

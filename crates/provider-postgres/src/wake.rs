@@ -178,7 +178,9 @@ impl Waker {
 
     /// Listen on a connection until it breaks.
     async fn listen(self: &Arc<Self>, last: &mut Seen) -> Result<(), Failure> {
-        let (client, mut connection) = self.connections.config.connect(self.connections.tls.clone()).await?;
+        let connecting = self.connections.config.connect(self.connections.tls.clone());
+        let connected = timeout(self.connections.connecting_max, connecting).await;
+        let (client, mut connection) = connected.map_err(|_| Failure::silent())??;
         let this = Arc::clone(self);
         let _hearing = Aborted(tokio::spawn(async move {
             while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {

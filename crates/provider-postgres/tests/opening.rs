@@ -2,8 +2,13 @@
 
 mod common;
 
+use std::time::Duration;
+
 use perdure_provider::{Provider, ProviderError, ProviderErrorKind as Kind};
 use perdure_provider_postgres::{PostgresOptions, PostgresProvider, Tls, TlsMode};
+
+use tokio::net::TcpListener;
+use tokio::time::timeout;
 
 use common::{Schema, options, other_program, url};
 
@@ -105,6 +110,20 @@ async fn what_may_pass_is_told_from_what_will_not() {
         unread.message.starts_with("The Postgres store cannot be opened"),
         "{unread}"
     );
+}
+
+/// The configuration's own limit of time ends when a socket is open, so this waited for ever.
+#[tokio::test]
+async fn whoever_listens_and_never_says_a_word_is_given_up() {
+    let mute = TcpListener::bind("127.0.0.1:0").await.expect("there is a port");
+    let port = mute.local_addr().expect("it has one").port();
+    for mode in ["disable", "prefer"] {
+        let url = format!("postgres://ada:s3cret@127.0.0.1:{port}/shop?connect_timeout=1&sslmode={mode}");
+        let refusal = timeout(Duration::from_secs(4), refused(&url, PostgresOptions::default()));
+        let error = refusal.await.expect("it is not waited for");
+        assert!(error.kind == Kind::Io && error.retryable(), "{error}");
+        assert!(error.message.contains("did not answer in time"), "{error}");
+    }
 }
 
 /// Where the server has TLS.
