@@ -40,3 +40,4 @@ mod writer;
 
 pub use options::{DEFAULT_POOL_SIZE, DEFAULT_SCHEMA, PostgresOptions, Tls, TlsMode};
 pub use provider::PostgresProvider;
+pub use url::location_of;

@@ -24,6 +24,8 @@ pub(crate) const TRANSACTION_ATTEMPTS: u32 = 10;
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 /// What each of them has at least.
 pub(crate) const CONNECT_TIMEOUT_MIN: Duration = Duration::from_secs(1);
+/// Longest file of certificates or a key that a URL may name.
+pub(crate) const PEM_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// How long a caller waits for a connection of the pool.
 pub(crate) const POOL_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How long one statement may take before its connection is given up.

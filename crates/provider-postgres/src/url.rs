@@ -3,15 +3,16 @@
 //! `sslmode`, `sslrootcert`, `sslcert` and `sslkey` mean what they mean to libpq
 //! (<https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS>); the last three name files in PEM.
 
+use std::fmt::Display;
 use std::fs;
 use std::time::Duration;
 
-use perdure_provider::ProviderErrorKind as Kind;
+use perdure_provider::{ProviderError, ProviderErrorKind as Kind};
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
 use crate::error::Failure;
-use crate::options::{CONNECT_TIMEOUT, CONNECT_TIMEOUT_MIN, KEEPALIVE, TCP_USER_TIMEOUT, Tls, TlsMode};
+use crate::options::{CONNECT_TIMEOUT, CONNECT_TIMEOUT_MIN, KEEPALIVE, PEM_BYTES_MAX, TCP_USER_TIMEOUT, Tls, TlsMode};
 
 /// A URL, taken apart.
 pub(crate) struct Target {
@@ -34,6 +35,7 @@ pub(crate) fn parse(url: &str) -> Result<Target, Failure> {
         return refuse("its URL holds NUL");
     }
     let (place, query) = url.split_once('?').unwrap_or((url, ""));
+    let place = with_one_at(place)?;
     let (mut mode, mut roots, mut cert, mut key) = (None, None, None, None);
     let mut rest = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -43,11 +45,12 @@ pub(crate) fn parse(url: &str) -> Result<Target, Failure> {
             "sslrootcert" => roots = Some(read_pem(name, value)?),
             "sslcert" => cert = Some(read_pem(name, value)?),
             "sslkey" => key = Some(read_pem(name, value)?),
-            _ => rest.push(pair),
+            _ if !is_name(name) => return refuse(&format!("its URL has parameters that are none{QUOTING}")),
+            _ => rest.push(pair.replace('@', "%40")),
         }
     }
     let plain = if rest.is_empty() {
-        place.to_owned()
+        place
     } else {
         format!("{place}?{}", rest.join("&"))
     };
@@ -87,6 +90,43 @@ pub(crate) fn parse(url: &str) -> Result<Target, Failure> {
     })
 }
 
+/// What a reader of most mistakes needs to know.
+const QUOTING: &str = "; in a user, password or database '@', '/', '?' and '%' are written as %40, %2F, %3F and %25";
+
+/// The URL up to its parameters, with its last '@' alone in it: what reads it takes the first one, wherever that is, for the end of the
+/// password, and the rest of a password that holds one would be shown as a host.
+fn with_one_at(place: &str) -> Result<String, Failure> {
+    let host = place.find("://").map_or(0, |scheme| scheme + 3);
+    let (authority, path) = place.split_at(place[host..].find('/').map_or(place.len(), |slash| host + slash));
+    if path.contains('@') {
+        // Perhaps a password that holds a slash.
+        return Err(Failure::Found(
+            Kind::CannotOpen,
+            format!("its URL has an '@' after the host{QUOTING}"),
+        ));
+    }
+    Ok(match authority.rsplit_once('@') {
+        Some((credentials, host)) => format!("{}@{host}{path}", credentials.replace('@', "%40")),
+        None => place.to_owned(),
+    })
+}
+
+/// Whether it looks like the name of a parameter, and not like the end of a password that holds a '?'.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+}
+
+/// Where a URL leads, without its password.
+///
+/// # Errors
+///
+/// `CannotOpen` says what is wrong with the URL, and shows nothing secret of it.
+pub fn location_of(url: &str) -> Result<String, ProviderError> {
+    parse(url)
+        .map(|target| target.location)
+        .map_err(|failure| failure.named(""))
+}
+
 fn mode_of(value: &str) -> Result<TlsMode, Failure> {
     Ok(match value {
         "disable" => TlsMode::Disable,
@@ -103,10 +143,15 @@ fn mode_of(value: &str) -> Result<TlsMode, Failure> {
     })
 }
 
+/// A file that has an end, and soon: a device may have none, and a pipe may keep whoever opens it waiting.
 fn read_pem(name: &str, path: &str) -> Result<String, Failure> {
     let path = percent_decoded(path);
-    fs::read_to_string(&path)
-        .map_err(|error| Failure::Found(Kind::CannotOpen, format!("{name} '{path}' cannot be read: {error}")))
+    let refuse = |why: &dyn Display| Failure::Found(Kind::CannotOpen, format!("{name} '{path}' cannot be read: {why}"));
+    let found = fs::metadata(&path).map_err(|error| refuse(&error))?;
+    if !found.is_file() || found.len() > PEM_BYTES_MAX {
+        return Err(refuse(&format_args!("it is no file of up to {PEM_BYTES_MAX} bytes")));
+    }
+    fs::read_to_string(&path).map_err(|error| refuse(&error))
 }
 
 /// Bytes that stand as `%41` in a URL; what is none is left.
@@ -169,12 +214,45 @@ mod tests {
             "postgres://ada:s3cret@[::1/db",
             "postgres://ada:s3cret@h/db\0",
             "postgres://ada:s3cret%GG@h:x/db",
+            // A password that is not quoted, and an '@' elsewhere.
+            "postgres://ada:x/s3cret@h/db",
+            "postgres://ada:12/s3cret@h/db",
+            "postgres://ada:12?s3cret@h/db",
+            "postgres://ada:12?s3cret=1@h/db",
+            "postgres://ada:p@12/s3cret@h/db",
+            "postgres://h/db?s3cret",
+            "postgres://h/db?user=ada@x&password=s3cret&port=x",
+            // Files that have no end.
+            "postgres://ada:s3cret@h/db?sslrootcert=/dev/zero",
+            "postgres://ada:s3cret@h/db?sslrootcert=/",
         ] {
             let failure = parse(url).err().unwrap_or_else(|| panic!("{url:?} is refused"));
             let error = failure.named("x");
             assert_eq!(error.kind, Kind::CannotOpen, "{url:?}: {error}");
             assert!(!error.message.contains("s3cret"), "{error}");
         }
+    }
+
+    #[test]
+    fn an_at_within_a_password_or_a_parameter_shows_nothing_of_it() {
+        for (url, location) in [
+            ("postgres://ada:p@s3cret@h/db", "postgres://ada@h:5432/db"),
+            ("postgres://ada:p@ss:s3cret@h:1/db", "postgres://ada@h:1/db"),
+            (
+                "postgres://h/db?user=ada@x&password=s3cret",
+                "postgres://ada@x@h:5432/db",
+            ),
+            ("postgres://h?password=s3cret@1&user=ada", "postgres://ada@h:5432/ada"),
+        ] {
+            let target = parse(url).unwrap_or_else(|failure| panic!("{url} is one: {failure}"));
+            assert_eq!(target.location, location);
+        }
+        let target = parse("postgres://a%40b:p@s%2Fs@h/d%40b").expect("it is a URL");
+        assert_eq!(target.config.get_password(), Some(&b"p@s/s"[..]));
+        assert_eq!(
+            (target.config.get_user(), target.config.get_dbname()),
+            (Some("a@b"), Some("d@b"))
+        );
     }
 
     #[test]
