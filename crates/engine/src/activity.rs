@@ -186,4 +186,16 @@ mod tests {
             assert!((0..=DELAY_MAX_MS as i64).contains(&delay));
         }
     }
+
+    #[test]
+    fn numbers_are_read_as_they_were_written() {
+        let policy = RetryPolicy {
+            jitter: 9.848390628697012e-272,
+            backoff: 1.7976931348623157e308,
+            ..RetryPolicy::default()
+        };
+        let text = serde_json::to_string(&policy).expect("it is JSON");
+        let read: RetryPolicy = serde_json::from_str(&text).expect("it was just written");
+        assert_eq!(read, policy);
+    }
 }
