@@ -132,9 +132,17 @@ pub(crate) async fn acquire(session: &Session<'_>, request: &Acquire) -> Result<
     let limit = [P::Int(integer(request.limit as u64))];
     let mut rows = session.query(TAKE, &[&params[..], &limit].concat()).await?;
     rows.sort_unstable_by_key(|row| row.get::<_, i64>(0));
-    let mut instances = rows.iter().map(taken).collect::<Result<Vec<_>, _>>()?;
+    let mut instances = Vec::with_capacity(rows.len());
+    let mut unreadable = Vec::new();
+    for row in &rows {
+        match taken(row) {
+            Ok(instance) => instances.push(instance),
+            Err(failure) if failure.is_undecodable() => unreadable.push((InstanceKey(row.try_get(1)?), failure)),
+            Err(failure) => return Err(failure),
+        }
+    }
     let next = session.query_one(NEXT, &params).await?;
-    let unreadable = load(session, request, &mut instances, &rows).await?;
+    unreadable.extend(load(session, request, &mut instances, &rows).await?);
     for (key, why) in unreadable {
         // It is held with the reason, because one undecodable row must not keep all the others from being acquired.
         instances.retain(|instance| instance.key != key);
@@ -280,7 +288,7 @@ fn read_events(instance: &AcquiredInstance, rows: &[&Row], page: usize) -> Resul
     for row in rows {
         history::push_event(row, 1, instance.key, EventId::FIRST, &mut events)?;
     }
-    let recorded = instance.next_event_id.0 - 1;
+    let recorded = instance.next_event_id.0.saturating_sub(1);
     if events.len() as u64 != recorded.min(page as u64) {
         return Err(Failure::corrupt(format!(
             "instance {} has {recorded} events and not all are there",

@@ -144,6 +144,8 @@ fn kind_of(error: &tokio_postgres::Error) -> Kind {
     match *state {
         SqlState::DISK_FULL => Kind::Full,
         SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => Kind::Corrupt,
+        // Of a row: what callers hand over is brought into range before.
+        SqlState::NUMERIC_VALUE_OUT_OF_RANGE => Kind::Corrupt,
         SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED => Kind::Busy,
         SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => Kind::Busy,
         // A server that became a standby: its successor takes writes.

@@ -59,7 +59,12 @@ pub(crate) async fn acquire(session: &Session<'_>, request: &TaskRequest) -> Res
         .await?;
     let next = session.query_one(NEXT, &[queues, names, worker]).await?;
     Ok(AcquiredTasks {
-        tasks: rows.iter().map(task).collect::<Result<_, _>>()?,
+        // One that cannot be read stays with the worker, which does not run it: it must not keep the others from being taken.
+        tasks: rows
+            .iter()
+            .map(task)
+            .filter(|task| !matches!(task, Err(failure) if failure.is_undecodable()))
+            .collect::<Result<_, _>>()?,
         next_due_ms: next.try_get(0)?,
     })
 }

@@ -115,7 +115,7 @@ fn take(
     key: InstanceKey,
     seen: MessageSeq,
 ) -> Result<Option<AcquiredInstance>, Failure> {
-    let (mut instance, kept) = session.query_one(
+    let taken = session.query_optional(
         "UPDATE instances SET owner = ?2, epoch = epoch + 1, wake_at = NULL, on_trial = 0
          WHERE key = ?1 AND owner IS NULL AND wake_at IS NOT NULL
          RETURNING id, name, version, parent_id, execution, epoch, next_event_id, turns,
@@ -145,12 +145,21 @@ fn take(
             };
             Ok((instance, kept))
         },
-    )?;
-    match load(session, request, &mut instance, &kept) {
-        Ok(()) => Ok(Some(instance)),
-        Err(failure) if failure.is_undecodable() => {
+    );
+    let loaded = match taken {
+        // Perdure writes no time beside an owner.
+        Ok(None) => {
+            session.execute("UPDATE instances SET wake_at = NULL WHERE key = ?1", params![key.0])?;
+            return Ok(None);
+        }
+        Ok(Some((mut instance, kept))) => load(session, request, &mut instance, &kept).map(|()| instance),
+        Err(failure) => Err(failure),
+    };
+    match loaded {
+        Ok(instance) => Ok(Some(instance)),
+        Err(failure) if failure.is_undecodable() || failure.is_impossible() => {
             session.execute(
-                "UPDATE instances SET status = 'Suspended', owner = NULL, report = ?2 WHERE key = ?1",
+                "UPDATE instances SET status = 'Suspended', owner = NULL, wake_at = NULL, report = ?2 WHERE key = ?1",
                 params![
                     key.0,
                     format!("Rows of this instance in the store cannot be read: {failure}")
@@ -166,7 +175,7 @@ fn load(session: &Session<'_>, request: &Acquire, instance: &mut AcquiredInstanc
     let history_page = request.history_page;
     let (key, execution) = (instance.key, instance.execution);
     instance.history = rows::history(session.connection(), key, execution, EventId::FIRST, history_page)?;
-    let recorded = instance.next_event_id.0 - 1;
+    let recorded = instance.next_event_id.0.saturating_sub(1);
     if instance.history.len() as u64 != recorded.min(history_page as u64) {
         return Err(Failure::corrupt(format!(
             "instance {} has {recorded} events and not all are there",

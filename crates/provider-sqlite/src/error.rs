@@ -43,6 +43,12 @@ impl Failure {
         self.kind() == Kind::Corrupt && !matches!(self, Failure::Sqlite(rusqlite::Error::SqliteFailure(..)))
     }
 
+    /// Whether a row holds what cannot be changed, such as a number that no larger one follows.
+    pub(crate) fn is_impossible(&self) -> bool {
+        let Failure::Sqlite(error) = self else { return false };
+        error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
+    }
+
     /// The error as callers see it: it names the store and says what to do. Neither SQLite nor rusqlite puts payloads into messages.
     pub(crate) fn named(self, location: &str) -> ProviderError {
         let kind = self.kind();

@@ -51,7 +51,7 @@ pub(crate) fn acquire(session: &mut Session<'_>, request: &TaskRequest) -> Resul
     }
     let mut tasks = Vec::with_capacity(due.len());
     for Due { task, .. } in due {
-        tasks.push(take(session, &request.worker, task)?);
+        tasks.extend(take(session, &request.worker, task)?);
     }
     Ok(AcquiredTasks { tasks, next_due_ms })
 }
@@ -82,7 +82,9 @@ fn next_due(session: &Session<'_>, queue: &str, name: &str) -> Result<Option<i64
     )
 }
 
-fn take(session: &Session<'_>, worker: &WorkerId, task: TaskName) -> Result<Task, Failure> {
+/// Make the worker the owner. `None` when what the task is given cannot be read: it stays with the worker, which does not run it, because
+/// it must not keep the others from being taken. Its instance is held when somebody reads the same rows for it.
+fn take(session: &Session<'_>, worker: &WorkerId, task: TaskName) -> Result<Option<Task>, Failure> {
     let TaskName {
         key,
         execution,
@@ -96,7 +98,7 @@ fn take(session: &Session<'_>, worker: &WorkerId, task: TaskName) -> Result<Task
         row,
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    session.query_one(
+    let given = session.query_optional(
         "SELECT i.id, i.name, h.payload, h.meta, b.details
          FROM instances i JOIN history h ON h.instance_key = i.key
            LEFT JOIN heartbeats b ON b.instance_key = i.key AND b.execution = h.execution AND b.scheduled = h.event_id
@@ -114,7 +116,11 @@ fn take(session: &Session<'_>, worker: &WorkerId, task: TaskName) -> Result<Task
                 last_heartbeat: row.get(4)?,
             })
         },
-    )
+    );
+    match given {
+        Err(failure) if failure.is_undecodable() => Ok(None),
+        given => given,
+    }
 }
 
 /// Note names of activities; all that were ever noted.

@@ -1,0 +1,75 @@
+//! Rows that another program changed: told, and in nobody else's way.
+
+mod common;
+
+use std::sync::Arc;
+
+use perdure_provider::{
+    Acquire, ManualClock, Provider, ProviderErrorKind as Kind, Status, TaskRequest, WorkerId, Write,
+};
+use perdure_provider_contract::{instance, new_worker};
+use tokio::sync::oneshot;
+
+use common::{Schema, connect, other_program};
+
+#[tokio::test]
+async fn an_instance_with_an_impossible_row_is_suspended_alone() {
+    for damage in [
+        "UPDATE {instances} SET epoch = -7 WHERE id = 'bad'",
+        "UPDATE {instances} SET execution = -1 WHERE id = 'bad'",
+        "UPDATE {instances} SET next_event_id = -9223372036854775808 WHERE id = 'bad'",
+        "UPDATE {instances} SET next_event_id = 0 WHERE id = 'bad'",
+        "UPDATE {instances} SET turns = -1 WHERE id = 'bad'",
+        "UPDATE {history} SET ref_id = -1 WHERE instance_key = (SELECT key FROM {instances} WHERE id = 'bad')",
+        "INSERT INTO {tasks} (instance_key, execution, event_id, attempt, queue, name, priority, due_at)
+           SELECT key, 1, 1, -1, 'default', 'act', 0, 0 FROM {instances} WHERE id = 'bad'",
+    ] {
+        let schema = Schema::new();
+        let store = connect(&schema, Arc::new(ManualClock::new(1_000))).await;
+        for id in ["bad", "good"] {
+            let (answer, answered) = oneshot::channel();
+            let writes = Arc::new(vec![Write::Start(Box::new(instance(id)))]);
+            store.commit(writes, Box::new(move |result| drop(answer.send(result))));
+            answered.await.expect("it is answered").expect("it is written");
+        }
+        let mut sql = damage.to_owned();
+        for table in ["instances", "history", "tasks"] {
+            sql = sql.replace(&format!("{{{table}}}"), &format!("\"{}\".{table}", schema.0));
+        }
+        other_program().await.batch_execute(&sql).await.expect("it is let in");
+
+        let worker = WorkerId("w".into());
+        store.register_worker(new_worker("w")).await.expect("it is registered");
+        let tasks = TaskRequest {
+            worker: worker.clone(),
+            queues: vec!["default".into()],
+            names: vec!["act".into()],
+            limit: 10,
+        };
+        let tasks = store.acquire_tasks(tasks).await.expect("it is answered");
+        assert_eq!(tasks.tasks, []);
+        let first = instance("good");
+        let work = Acquire {
+            worker,
+            registered: vec![(first.name, first.version)],
+            limit: 10,
+            history_page: 10,
+            message_page: 10,
+        };
+        let acquired = store
+            .acquire(work)
+            .await
+            .unwrap_or_else(|error| panic!("{damage}: {error}"));
+        let ids: Vec<_> = acquired.instances.iter().map(|instance| instance.id.as_str()).collect();
+        if damage.contains("{tasks}") {
+            assert_eq!(ids, ["bad", "good"], "{damage}");
+        } else {
+            assert_eq!(ids, ["good"], "{damage}");
+            match store.statuses(vec!["bad".into()]).await {
+                Ok(statuses) => assert_eq!(statuses[0].as_ref().map(|bad| bad.status), Some(Status::Suspended)),
+                Err(error) => assert_eq!(error.kind, Kind::Corrupt, "{error}"),
+            }
+        }
+        store.close().await;
+    }
+}

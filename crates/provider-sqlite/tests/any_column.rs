@@ -1,0 +1,166 @@
+//! Every column of every table, with what another program or a disk may have put there: read, or told as damage, and in nobody else's way.
+
+mod common;
+
+use std::path::Path;
+
+use perdure_engine::{EventId, ExecutionId};
+use perdure_provider::{
+    Acquire, Filter, InboxPosition, InstanceKey, ListRequest, NewWorker, Provider, ProviderError,
+    ProviderErrorKind as Kind, TaskRequest, WorkerId,
+};
+use perdure_provider_sqlite::SqliteProvider;
+use rusqlite::Connection;
+
+use common::{Directory, commit, manual_clock, open, start, started};
+
+/// Rows of each table, beside what a start makes.
+const ROWS: &str = r#"
+    UPDATE instances SET tags = '{"team":"a"}', parent_id = 'p', parent_key = 7, parent_execution = 1, parent_event = 2, custom_status = '1'
+        WHERE key = 1;
+    INSERT INTO messages (instance_key, kind, name, payload, time, execution, ref_id) VALUES
+        (1, 'Event', 'go', '1', 0, NULL, NULL), (1, 'Refused', 'instanceExists', NULL, 0, 1, 2);
+    INSERT INTO heartbeats VALUES (1, 1, 2, '5');
+    INSERT INTO tasks VALUES (1, 1, 2, 1, 'slow', 'act', 0, 0, 9000, NULL);
+    INSERT INTO activities VALUES ('act');
+    INSERT INTO history VALUES (1, 1, 2, 5, 'ActivityScheduled', NULL, 'act', '1', '{"queue":"slow"}');
+    INSERT INTO workers VALUES ('other', 'n', 'h', 5, '1', 900);
+    UPDATE instances SET next_event_id = 3, unread = 2 WHERE key = 1;
+"#;
+
+/// What a column may be, whatever its type: what the table itself refuses is left out.
+const VALUES: &[&str] = &[
+    "NULL",
+    "-1",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "'Nonsense'",
+    "CAST(x'22FF22' AS TEXT)",
+];
+
+fn columns(store: &Connection) -> Vec<(String, String)> {
+    let mut statement = store
+        .prepare(
+            "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c
+             WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%'",
+        )
+        .unwrap();
+    let found = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    found.collect::<Result<_, _>>().unwrap()
+}
+
+#[track_caller]
+fn readable<T>(what: &str, result: Result<T, ProviderError>) {
+    if let Err(error) = result {
+        assert_eq!(error.kind, Kind::Corrupt, "{what}: {error}");
+        assert!(
+            !error.message.contains("Nonsense"),
+            "no text of a row is shown: {error}"
+        );
+    }
+}
+
+/// All that a worker and a client read.
+async fn read_all(store: &SqliteProvider, what: &str) {
+    let (worker, key) = (WorkerId("w".into()), InstanceKey(1));
+    let new = NewWorker {
+        id: worker.clone(),
+        name: "w".into(),
+        host: "h".into(),
+        pid: 1,
+        process_start: "1".into(),
+        lease_ms: 1_000,
+    };
+    readable(what, store.statuses(vec!["a".into()]).await);
+    let filter = Filter {
+        tags: [("team".to_owned(), "a".to_owned())].into(),
+        ..Filter::default()
+    };
+    for filter in [Filter::default(), filter] {
+        let request = ListRequest {
+            filter,
+            after: None,
+            limit: 10,
+            walk_max: 10,
+        };
+        readable(what, store.list(request).await);
+    }
+    readable(what, Provider::stats(store).await);
+    readable(
+        what,
+        store.read_history(key, ExecutionId::FIRST, EventId::FIRST, 10).await,
+    );
+    readable(what, store.read_messages(key, None, 10).await);
+    readable(what, store.workers().await);
+    readable(what, store.register_worker(new).await);
+    readable(what, store.take_over_expired_workers("{}").await);
+    let tasks = TaskRequest {
+        worker: worker.clone(),
+        queues: vec!["slow".into()],
+        names: vec!["act".into()],
+        limit: 10,
+    };
+    readable(what, store.acquire_tasks(tasks).await);
+    readable(what, store.tasks_of(&worker).await);
+    let work = Acquire {
+        worker: worker.clone(),
+        registered: vec![("flow".into(), "1".into())],
+        limit: 10,
+        history_page: 10,
+        message_page: 10,
+    };
+    let acquired = store.acquire(work).await;
+    let acquired = acquired.unwrap_or_else(|error| panic!("{what} keeps others from being acquired: {error}"));
+    assert!(
+        acquired.instances.iter().any(|instance| instance.id == "good"),
+        "{what}"
+    );
+    readable(what, store.read_inbox(&worker, &InboxPosition::default(), 10).await);
+    readable(what, store.release_worker(&worker).await);
+}
+
+/// Damage a copy of the store; `false`: its tables do not let that in.
+fn damage(template: &Path, copy: &Path, sql: &str) -> bool {
+    for end in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(format!("{}{end}", copy.display()));
+    }
+    std::fs::copy(template, copy).unwrap();
+    Connection::open(copy).unwrap().execute_batch(sql).is_ok()
+}
+
+#[tokio::test]
+async fn is_read_or_told() {
+    let directory = Directory::new();
+    let (template, copy) = (directory.join("template.db"), directory.join("copy.db"));
+    let store = open(&template, manual_clock());
+    for id in ["a", "good"] {
+        started(&commit(&store, vec![start(id)]));
+    }
+    store.close().await;
+    let other = Connection::open(&template).unwrap();
+    other.execute_batch(ROWS).unwrap();
+    let columns = columns(&other);
+    // Everything is in the file then, and nothing beside it.
+    other.close().unwrap();
+    let mut damaged = 0;
+    // Without its key an instance is another one, which nobody asks for.
+    let is_read = |(table, column): &&(String, String)| table != "schema_version" && column != "key";
+    for (table, column) in columns.iter().filter(is_read) {
+        for value in VALUES {
+            let of_one = match &**table {
+                "instances" => "WHERE key = 1",
+                "history" => "WHERE instance_key = 1",
+                _ => "",
+            };
+            let sql = format!("PRAGMA synchronous = OFF; UPDATE {table} SET {column} = {value} {of_one}");
+            if !damage(&template, &copy, &sql) {
+                continue;
+            }
+            damaged += 1;
+            let store = open(&copy, manual_clock());
+            read_all(&store, &sql).await;
+            store.close().await;
+        }
+    }
+    assert!(damaged > 200, "only {damaged} were let in");
+}
