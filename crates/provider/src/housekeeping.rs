@@ -80,7 +80,8 @@ impl StoreStats {
         let [completed, failed, cancelled, terminated] = ended;
         Status::ALL.map(|status| match status {
             Status::Pending => pending,
-            Status::Running => open - suspended - pending,
+            // A row that another program changed may be counted as both.
+            Status::Running => open.saturating_sub(suspended).saturating_sub(pending),
             Status::Completed => completed,
             Status::Failed => failed,
             Status::Cancelled => cancelled,

@@ -77,7 +77,11 @@ impl<T> Alarms<T> {
             match first {
                 None => self.earlier.notified().await,
                 Some(at_ms) => {
-                    let wait = Duration::from_millis(u64::try_from(at_ms - self.clock.now_ms()).unwrap_or(0).max(1));
+                    let wait = Duration::from_millis(
+                        u64::try_from(at_ms.saturating_sub(self.clock.now_ms()))
+                            .unwrap_or(0)
+                            .max(1),
+                    );
                     tokio::select! {
                         biased;
                         () = self.earlier.notified() => {}

@@ -172,7 +172,7 @@ pub(crate) async fn run(session: Arc<Session>) {
         session.wants_room.store(is_full, Ordering::Release);
         match next_due_ms {
             Some(at) if !is_full => {
-                let wait = Duration::from_millis(u64::try_from(at - now).unwrap_or(0)).min(SAFETY_POLL);
+                let wait = Duration::from_millis(u64::try_from(at.saturating_sub(now)).unwrap_or(0)).min(SAFETY_POLL);
                 tokio::select! {
                     biased;
                     () = session.tasks_wanted.notified() => {}

@@ -91,7 +91,7 @@ async fn acquire(session: Arc<Session>) {
         match due {
             Some(at) if at <= now && room > 0 && !registered.is_empty() => {}
             Some(at) if room > 0 && !registered.is_empty() => {
-                let wait = Duration::from_millis(u64::try_from(at - now).unwrap_or(0)).min(SAFETY_POLL);
+                let wait = Duration::from_millis(u64::try_from(at.saturating_sub(now)).unwrap_or(0)).min(SAFETY_POLL);
                 tokio::select! {
                     biased;
                     () = session.acquire_wanted.notified() => {}
