@@ -44,9 +44,10 @@ fn columns(store: &Connection) -> Vec<(String, String)> {
             "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c
              WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%'",
         )
-        .unwrap();
-    let found = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-    found.collect::<Result<_, _>>().unwrap()
+        .expect("it is a statement");
+    let found = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
+    let found = found.expect("it is answered").collect::<Result<_, _>>();
+    found.expect("they are texts")
 }
 
 #[track_caller]
@@ -124,8 +125,8 @@ fn damage(template: &Path, copy: &Path, sql: &str) -> bool {
     for end in ["-wal", "-shm"] {
         let _ = std::fs::remove_file(format!("{}{end}", copy.display()));
     }
-    std::fs::copy(template, copy).unwrap();
-    Connection::open(copy).unwrap().execute_batch(sql).is_ok()
+    std::fs::copy(template, copy).expect("it is copied");
+    Connection::open(copy).expect("it opens").execute_batch(sql).is_ok()
 }
 
 #[tokio::test]

@@ -1,0 +1,309 @@
+//! Rows of a history: read as events, written again, and replayed by the code that they say they are of.
+
+use perdure_engine::{
+    ActivityOptions, Awaited, Budget, ChildFailure, Command, Completion, Engine, Event, EventId, EventKind,
+    EventRecord, ExecutionId, Fault, InstanceStart, Mailbox, Outcome, ParentLink, Refusal, RetryPolicy, Start,
+};
+
+use crate::rows::{self, Columns};
+
+/// Events of one input, at most: each is replayed.
+const EVENTS_MAX: usize = 200;
+
+/// Read, write and replay the rows of an input.
+pub fn run(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let records: Vec<EventRecord> = rows::read(&text).take(EVENTS_MAX).filter_map(record).collect();
+    for record in &records {
+        comes_back(record);
+    }
+    for page in [records.len(), 3] {
+        replay(&records, page.max(1));
+    }
+}
+
+/// A row whose kind is one: the store has refused the others before.
+fn record(mut columns: Columns<'_>) -> Option<EventRecord> {
+    Some(EventRecord {
+        kind: EventKind::parse(columns.text()?)?,
+        event_id: EventId(columns.number()?),
+        time_ms: columns.number()?,
+        ref_id: columns.number().map(EventId),
+        name: columns.text().map(str::to_owned),
+        payload: columns.text().map(str::to_owned),
+        meta: columns.text().map(str::to_owned),
+    })
+}
+
+/// What can be read can be written, and is the same then. Its error names the row.
+pub fn comes_back(record: &EventRecord) {
+    match record.clone().into_event() {
+        Ok(event) => {
+            let again = EventRecord::new(record.event_id, record.time_ms, event.clone());
+            assert_eq!(again.kind, record.kind);
+            assert_eq!(again.into_event().as_ref(), Ok(&event));
+        }
+        Err(error) => assert_eq!((error.event_id, error.kind), (record.event_id, record.kind)),
+    }
+}
+
+/// Replay the records, so many in a page, by code that does what they say, and go on with it.
+fn replay(records: &[EventRecord], page: usize) {
+    let mut pages = records.chunks(page);
+    let start = Start {
+        execution: ExecutionId::FIRST,
+        history: pages.next().unwrap_or_default().to_vec(),
+        complete: page >= records.len(),
+        fresh: records.len() == 1,
+        budget: Budget {
+            replayed: 2,
+            ..Budget::default()
+        },
+    };
+    let Ok(mut engine) = Engine::new(start) else { return };
+    for page in pages.by_ref() {
+        let is_last = page.last().map(|last| last.event_id) == records.last().map(|last| last.event_id);
+        if engine.extend_history(page.to_vec(), is_last).is_err() {
+            return;
+        }
+    }
+    for record in records.iter().skip(1) {
+        let Ok(event) = record.clone().into_event() else { return };
+        if follow(&mut engine, event, records, record.time_ms).is_err() {
+            return;
+        }
+    }
+    go_on(&mut engine, records);
+}
+
+/// Do what an event says that the code did.
+pub(crate) fn follow(engine: &mut Engine, event: Event, records: &[EventRecord], now_ms: i64) -> Result<(), Fault> {
+    let command = match event {
+        Event::ActivityScheduled { name, input, options } => Command::ScheduleActivity { name, input, options },
+        Event::TimerCreated { fire_at_ms } => Command::CreateTimerAt { fire_at_ms },
+        Event::ChildScheduled(start) => Command::StartChild(start),
+        Event::InstanceStarted(start) => Command::StartInstance(start),
+        Event::MessageSent {
+            instance,
+            mailbox,
+            payload,
+        } => Command::SendMessage {
+            instance,
+            mailbox,
+            payload,
+        },
+        Event::OperationCancelled { scheduled } => Command::CancelOperation { scheduled },
+        Event::PatchApplied { patch } => {
+            engine.patched(&patch);
+            return Ok(());
+        }
+        Event::ExecutionCompleted { output } => return engine.finish(Outcome::Completed(output)),
+        Event::ExecutionFailed { error } => return engine.finish(Outcome::Failed(error)),
+        Event::ExecutionCancelled { error } => return engine.finish(Outcome::Cancelled(error)),
+        Event::ExecutionContinuedAsNew { input, version } => {
+            let version = Some(version);
+            return engine.finish(Outcome::ContinuedAsNew { input, version });
+        }
+        Event::ExecutionStarted { .. } | Event::ExecutionBegan | Event::ActivityAttemptFailed { .. } => return Ok(()),
+        _ => return engine.next(everything(records), now_ms).map(drop),
+    };
+    engine.issue(command).map(drop)
+}
+
+/// Wait for all that the records name.
+fn everything(records: &[EventRecord]) -> Awaited {
+    let mailbox = |record: &EventRecord| match record.kind {
+        EventKind::EventReceived => record.name.clone().map(Mailbox::Event),
+        EventKind::QueueReceived => record.name.clone().map(Mailbox::Queue),
+        _ => None,
+    };
+    Awaited {
+        mailboxes: records.iter().filter_map(mailbox).collect(),
+        timers: records.iter().map(|record| record.event_id).collect(),
+    }
+}
+
+/// Past the history, at any time, whatever comes.
+fn go_on(engine: &mut Engine, records: &[EventRecord]) {
+    for now_ms in [i64::MIN, 0, i64::MAX] {
+        engine.begin_turn(now_ms);
+        for record in records {
+            engine.offer(Completion::AttemptFailed {
+                scheduled: record.event_id,
+                error: None,
+                error_name: "Error".into(),
+                non_retryable: false,
+                retry_after_ms: Some(now_ms),
+            });
+        }
+        if engine.next(everything(records), now_ms).is_err() {
+            return;
+        }
+        let turn = engine.end_turn();
+        for (place, event) in turn.events.iter().enumerate() {
+            assert_eq!(event.event_id.0, turn.next_event_id.0 + place as u64);
+            comes_back(event);
+        }
+    }
+}
+
+fn text(value: &str) -> Option<String> {
+    Some(value.to_owned())
+}
+
+fn start_of(id: &str) -> InstanceStart {
+    InstanceStart {
+        id: id.into(),
+        name: "other".into(),
+        version: "1.0.0".into(),
+        input: text("1"),
+        tags: text(r#"{"team":"a"}"#),
+        priority: -1,
+    }
+}
+
+/// Histories of code that did everything.
+#[must_use]
+pub fn seeds() -> Vec<Vec<u8>> {
+    let began = |parent| Event::ExecutionStarted {
+        name: "order".into(),
+        version: "1.0.0".into(),
+        input: text(r#"{"total":12}"#),
+        seed: 7,
+        parent,
+        custom_status: text("\"new\""),
+    };
+    let child_of = ParentLink {
+        instance: "parent".into(),
+        execution: ExecutionId(1),
+        scheduled: EventId(2),
+    };
+    let options = ActivityOptions {
+        retry: RetryPolicy {
+            max_attempts: 9,
+            non_retryable: vec!["TypeError".into()],
+            ..RetryPolicy::default()
+        },
+        timeout_ms: Some(1_000),
+        total_timeout_ms: Some(60_000),
+        heartbeat_timeout_ms: Some(500),
+        queue: text("slow"),
+        priority: 3,
+        inline: false,
+    };
+    let go = || Mailbox::Event("go".into());
+    let scheduled = |place| EventId(place);
+    histories([
+        vec![
+            began(None),
+            Event::ExecutionBegan,
+            Event::ActivityScheduled {
+                name: "charge".into(),
+                input: text("1"),
+                options,
+            },
+            Event::TimerCreated { fire_at_ms: 5_000 },
+            Event::PatchApplied { patch: "p".into() },
+            Event::ActivityAttemptFailed {
+                scheduled: scheduled(3),
+                attempt: 1,
+                error: text("{}"),
+                retry_at_ms: 9_000,
+            },
+            Event::TimerFired { timer: scheduled(4) },
+            Event::ActivityCompleted {
+                scheduled: scheduled(3),
+                output: text("2"),
+            },
+            Event::ExecutionCompleted { output: text("3") },
+        ],
+        vec![
+            began(Some(child_of)),
+            Event::ChildScheduled(start_of("child")),
+            Event::ChildScheduled(start_of("other child")),
+            Event::InstanceStarted(start_of("detached")),
+            Event::MessageSent {
+                instance: "a".into(),
+                mailbox: go(),
+                payload: None,
+            },
+            Event::MessageSent {
+                instance: "a".into(),
+                mailbox: Mailbox::Queue("jobs".into()),
+                payload: text("4"),
+            },
+            Event::ChildCompleted {
+                scheduled: scheduled(2),
+                output: text("5"),
+            },
+            Event::ChildFailed {
+                scheduled: scheduled(3),
+                failure: ChildFailure::Terminated,
+                error: None,
+            },
+            Event::OperationConfirmed {
+                scheduled: scheduled(4),
+            },
+            Event::OperationRefused {
+                scheduled: scheduled(5),
+                refusal: Refusal::MailboxFull { max: 10 },
+            },
+            Event::OperationCancelled {
+                scheduled: scheduled(6),
+            },
+            Event::ExecutionContinuedAsNew {
+                input: text("6"),
+                version: "2.0.0".into(),
+            },
+        ],
+        vec![
+            began(None),
+            Event::MessageReceived {
+                mailbox: go(),
+                payload: text("7"),
+            },
+            Event::MessageReceived {
+                mailbox: Mailbox::Queue("jobs".into()),
+                payload: None,
+            },
+            Event::ActivityScheduled {
+                name: "inline".into(),
+                input: None,
+                options: ActivityOptions {
+                    inline: true,
+                    ..ActivityOptions::default()
+                },
+            },
+            Event::ActivityFailed {
+                scheduled: scheduled(4),
+                attempt: 3,
+                error: text("{}"),
+            },
+            Event::CancelRequested { reason: text("\"no\"") },
+            Event::ExecutionCancelled { error: text("{}") },
+        ],
+        vec![began(None), Event::ExecutionFailed { error: text("{}") }],
+        vec![began(None), Event::ExecutionTerminated { reason: None }],
+    ])
+}
+
+fn histories<const N: usize>(histories: [Vec<Event>; N]) -> Vec<Vec<u8>> {
+    let rows = |events: Vec<Event>| {
+        let ids = (1..).map(EventId);
+        let records = ids.zip(events).map(|(id, event)| EventRecord::new(id, 1_000, event));
+        rows::write(&records.map(columns).collect::<Vec<_>>())
+    };
+    histories.into_iter().map(rows).collect()
+}
+
+fn columns(record: EventRecord) -> [Option<String>; 7] {
+    [
+        Some(record.kind.to_string()),
+        Some(record.event_id.to_string()),
+        Some(record.time_ms.to_string()),
+        record.ref_id.map(|id| id.to_string()),
+        record.name,
+        record.payload,
+        record.meta,
+    ]
+}

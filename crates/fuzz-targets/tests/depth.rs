@@ -1,0 +1,55 @@
+//! Input that is nested deep, or long: an error, on a small stack and at once.
+
+use std::thread;
+
+use perdure_fuzz_targets::TARGETS;
+
+/// A small part of what any thread here has.
+const STACK_BYTES: usize = 256 * 1024;
+
+/// JSON texts that a reader which calls itself would not come back from.
+fn deep() -> Vec<String> {
+    let nested = |open: &str, close: &str, levels| format!("{}{}", open.repeat(levels), close.repeat(levels));
+    [10_000, 100_000]
+        .into_iter()
+        .flat_map(|levels| {
+            [
+                nested("[", "]", levels),
+                nested("{\"a\":", "}", levels),
+                nested("[{\"retry\":", "", levels),
+                format!(
+                    "{{\"version\":\"1\",\"seed\":\"1\",\"x\":{}}}",
+                    nested("[", "]", levels)
+                ),
+                format!("{{\"attempt\":1,\"x\":{}}}", nested("{\"a\":", "1}", levels)),
+                format!("\"{}\"", "\\u0000".repeat(levels)),
+            ]
+        })
+        .collect()
+}
+
+/// The seed with all from its first object to its last replaced.
+fn with(seed: &[u8], text: &str) -> String {
+    let seed = String::from_utf8_lossy(seed);
+    let from = seed.find('{').unwrap_or(seed.len());
+    let to = seed.rfind('}').map_or(seed.len(), |last| last + 1);
+    format!("{}{text}{}", &seed[..from], &seed[to..])
+}
+
+#[test]
+fn what_is_nested_deep_takes_no_stack() {
+    let run = || {
+        for text in deep() {
+            for target in TARGETS {
+                (target.run)(text.as_bytes());
+            }
+            for target in TARGETS.iter().filter(|target| target.name != "url") {
+                for seed in (target.seeds)() {
+                    (target.run)(with(&seed, &text).as_bytes());
+                }
+            }
+        }
+    };
+    let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn(run);
+    thread.expect("there is room for it").join().expect("nothing panics");
+}
