@@ -169,7 +169,7 @@ fn kind_of(error: &tokio_postgres::Error) -> Kind {
 /// It never came to an answer of the server.
 fn kind_without_state(error: &tokio_postgres::Error) -> Kind {
     let source = error.source();
-    if source.is_some_and(|source| source.is::<rustls::Error>() || is_invalid_data(source)) {
+    if source.is_some_and(|source| source.is::<rustls::Error>() || is_invalid_data(source) || is_without_tls(source)) {
         return Kind::CannotOpen;
     }
     let words = error.to_string();
@@ -185,6 +185,11 @@ fn kind_without_state(error: &tokio_postgres::Error) -> Kind {
     } else {
         Kind::Io
     }
+}
+
+/// How the client says that it was told to use TLS and the server has none, which no other try changes.
+fn is_without_tls(source: &(dyn Error + 'static)) -> bool {
+    source.to_string() == "server does not support TLS"
 }
 
 /// How TLS says that it does not believe a certificate.

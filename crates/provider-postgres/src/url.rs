@@ -3,6 +3,7 @@
 //! `sslmode`, `sslrootcert`, `sslcert` and `sslkey` mean what they mean to libpq
 //! (<https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS>); the last three name files in PEM.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::fs;
 use std::time::Duration;
@@ -31,7 +32,8 @@ pub(crate) fn parse(url: &str) -> Result<Target, Failure> {
     if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
         return refuse("its URL does not begin with 'postgres://'");
     }
-    if url.contains('\0') {
+    // A server would take what stands before it, of a password, too.
+    if url.contains('\0') || url.contains("%00") {
         return refuse("its URL holds NUL");
     }
     let (place, query) = url.split_once('?').unwrap_or((url, ""));
@@ -90,6 +92,9 @@ pub(crate) fn parse(url: &str) -> Result<Target, Failure> {
     })
 }
 
+/// So much of a name is shown, bytes: Postgres keeps no longer ones.
+const NAME_MAX: usize = 63;
+
 /// What a reader of most mistakes needs to know.
 const QUOTING: &str = "; in a user, password or database '@', '/', '?' and '%' are written as %40, %2F, %3F and %25";
 
@@ -113,7 +118,7 @@ fn with_one_at(place: &str) -> Result<String, Failure> {
 
 /// Whether it looks like the name of a parameter, and not like the end of a password that holds a '?'.
 fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
 /// Where a URL leads, without its password.
@@ -183,7 +188,16 @@ fn location(config: &Config) -> String {
     let port = config.get_ports().first().copied().unwrap_or(5432);
     let user = config.get_user().unwrap_or_default();
     let database = config.get_dbname().unwrap_or(user);
+    let [user, host, database] = [user, &host, database].map(shortened);
     format!("postgres://{user}@{host}:{port}/{database}")
+}
+
+/// As much of a name as a reader needs.
+fn shortened(name: &str) -> Cow<'_, str> {
+    match name.char_indices().find(|(place, _)| *place >= 4 * NAME_MAX) {
+        Some((place, _)) => format!("{}…", &name[..place]).into(),
+        None => name.into(),
+    }
 }
 
 #[cfg(test)]
@@ -213,6 +227,8 @@ mod tests {
             "postgres://ada:s3cret@h/db?sslcert=/no/such/file",
             "postgres://ada:s3cret@[::1/db",
             "postgres://ada:s3cret@h/db\0",
+            "postgres://ada:s3cret%00@h/db",
+            &format!("postgres://ada:s3cret@h/db?{}=1", "x".repeat(64)),
             "postgres://ada:s3cret%GG@h:x/db",
             // A password that is not quoted, and an '@' elsewhere.
             "postgres://ada:x/s3cret@h/db",
@@ -231,6 +247,13 @@ mod tests {
             assert_eq!(error.kind, Kind::CannotOpen, "{url:?}: {error}");
             assert!(!error.message.contains("s3cret"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_long_name_is_shown_in_part() {
+        let long = "é".repeat(100_000);
+        let location = location_of(&format!("postgres://{long}@{long}/{long}")).expect("it is a URL");
+        assert!(location.len() < 1_000 && location.contains("é…@é"), "{location}");
     }
 
     #[test]

@@ -164,7 +164,7 @@ async fn a_certificate_that_nobody_signed_is_refused_where_one_is_asked_for() {
         }
     } else {
         let plain = refused(&url(), with(TlsMode::Require, None)).await;
-        assert!(plain.message.contains("TLS"), "{plain}");
+        assert!(plain.message.contains("TLS") && !plain.retryable(), "{plain}");
     }
 }
 
