@@ -10,7 +10,7 @@ import { CancelledError, RuntimeStateError, TimeoutError } from './errors.ts';
 import { fromPayload, toPayload } from './payload.ts';
 import type { RuntimeLimits } from './limits.ts';
 import type { StoredTexts } from './stored-text.ts';
-import type { TraceFields } from './trace.ts';
+import { lineText, readFields, type TraceFields } from './trace.ts';
 
 /** Why the addon tells an attempt to stop. */
 export type AbortReason = 'cancelled' | 'shutdown' | 'leaseLost';
@@ -252,7 +252,7 @@ export class ActivityContext {
   }
 
   #trace(level: TraceLevel, message: string, fields: TraceFields | undefined): void {
-    this.#host.log(level, message, { ...this.#facts(), ...fields });
+    this.#host.log(level, lineText(message), { ...this.#facts(), ...readFields(fields) });
   }
 
   #facts(): TraceFields {

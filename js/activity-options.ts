@@ -60,7 +60,8 @@ const RETRY: OptionTable = {
   nonRetryable: listOfTexts,
 };
 
-const OPTIONS: OptionTable = {
+/** What they are checked by. */
+export const ACTIVITY_OPTIONS: OptionTable = {
   retry: nested(RETRY),
   timeout: duration(1),
   totalTimeout: duration(1),
@@ -69,16 +70,16 @@ const OPTIONS: OptionTable = {
   priority,
 };
 
-const { queue: _, ...INLINE_OPTIONS } = OPTIONS;
+const { queue: _, ...INLINE_OPTIONS } = ACTIVITY_OPTIONS;
 
 /** @throws TypeError naming the option that is wrong; `where` begins its message */
-export function checkActivityOptions(options: ActivityOptions | undefined, where: string): void {
-  checkOptions(options, OPTIONS, where);
+export function checkActivityOptions<T extends ActivityOptions | undefined>(options: T, where: string): T {
+  return checkOptions(options, ACTIVITY_OPTIONS, where);
 }
 
 /** The same for an inline activity, which runs where its orchestration does. */
-export function checkInlineOptions(options: InlineOptions | undefined, where: string): void {
-  checkOptions(options, INLINE_OPTIONS, where);
+export function checkInlineOptions<T extends InlineOptions | undefined>(options: T, where: string): T {
+  return checkOptions(options, INLINE_OPTIONS, where);
 }
 
 /**

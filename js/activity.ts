@@ -1,10 +1,11 @@
 // Activities: how they are defined.
 
 import type { ActivityContext } from './activity-context.ts';
-import { type ActivityOptions, checkActivityOptions } from './activity-options.ts';
+import { ACTIVITY_OPTIONS, type ActivityOptions } from './activity-options.ts';
 import { PayloadError } from './errors.ts';
-import { checkName } from './options.ts';
+import { checkName, checkOptions, type OptionTable } from './options.ts';
 import { checkSchema, parse, type SchemaInput, type SchemaOutput, type StandardSchema } from './schema.ts';
+import { property } from './show.ts';
 
 /** The function of an activity. It may be `async`, and may do what an orchestration may not: IO, clocks, randomness. */
 export type ActivityFunction<I = any, O = any> = (ctx: ActivityContext, input: I) => O | PromiseLike<O>;
@@ -56,12 +57,19 @@ export function defineActivity(
 ): ActivityDefinition {
   checkName(name, 'activity name');
   if (typeof fn !== 'function') throw new TypeError(`defineActivity '${name}': the second argument must be a function`);
-  const { input: schema, ...others } = options ?? {};
-  const own = options === undefined || schema === undefined ? options : others;
-  checkActivityOptions(own, `activity '${name}'`);
+  const given = checkOptions(options, DEFINITION_OPTIONS, `activity '${name}'`);
+  const { input: schema, ...others } = given ?? {};
+  const own = given === undefined ? given : others;
   if (schema === undefined) return Object.freeze({ kind: 'activity', name, fn, options: own });
-  checkSchema(schema, `activity '${name}': input`);
   return Object.freeze({ kind: 'activity', name, fn: checked(fn, schema), options: own, input: schema });
+}
+
+const DEFINITION_OPTIONS: OptionTable = { ...ACTIVITY_OPTIONS, input: checkSchema };
+
+/** Whether it is what {@link defineActivity} returns, here or in another copy of this package. */
+export function isActivity(value: unknown): value is ActivityDefinition {
+  const isOne = property(value, 'kind') === 'activity' && typeof property(value, 'fn') === 'function';
+  return isOne && typeof property(value, 'name') === 'string';
 }
 
 /** Why attempts were refused before their function was called: the next one would be given the same input. */

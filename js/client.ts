@@ -10,7 +10,7 @@ import { type CustomStatus, type InstanceStatus, type StatusData, statusOf } fro
 import { checkClientLimits, type ClientLimits, limitsOver } from './limits.ts';
 import { filterText, InstanceList, LIST_OPTIONS, type ListOptions, PRUNE_EXECUTIONS_OPTIONS, PRUNE_OPTIONS, type PruneExecutionsOptions, type PruneOptions } from './listing.ts';
 import { checkName, checkOptions, duration, named, oneOf, whole } from './options.ts';
-import { INSTANCE_OPTIONS, type InputArguments, type InstanceOptions, type OrchestrationDefinition } from './orchestration.ts';
+import { INSTANCE_OPTIONS, type InputArguments, type InstanceOptions, isOrchestration, type OrchestrationDefinition } from './orchestration.ts';
 import { toPayload } from './payload.ts';
 import { Provider, type StorePort } from './providers.ts';
 import { parse } from './schema.ts';
@@ -64,8 +64,7 @@ export class Client {
   /** @throws TypeError when `provider` is none, or an option is wrong */
   constructor(provider: Provider, options?: ClientOptions) {
     this.#port = Provider.portOf(provider, 'new Client');
-    checkOptions(options, { limits: checkClientLimits }, 'new Client');
-    this.#limits = options?.limits;
+    this.#limits = checkOptions(options, { limits: checkClientLimits }, 'new Client')?.limits;
   }
 
   /**
@@ -81,8 +80,7 @@ export class Client {
   async startOrchestration(id: string, name: string, input?: unknown, options?: StartOptions): Promise<void> {
     checkName(id, 'instance id');
     checkName(name, 'orchestration name');
-    checkOptions(options, START_OPTIONS, 'client.startOrchestration');
-    await this.#start(id, name, input, options);
+    await this.#start(id, name, input, checkOptions(options, START_OPTIONS, 'client.startOrchestration'));
   }
 
   /**
@@ -101,9 +99,9 @@ export class Client {
     definition: OrchestrationDefinition<I, O>,
     ...args: InputArguments<I, TypedStartOptions>
   ): Promise<InstanceHandle<O>> {
-    if (definition?.kind !== 'orchestration') throw new TypeError('client.start takes what defineOrchestration returned');
-    const [input, options] = args;
-    checkOptions(options, TYPED_START_OPTIONS, 'client.start');
+    if (!isOrchestration(definition)) throw new TypeError('client.start takes what defineOrchestration returned');
+    const [input, given] = args;
+    const options = checkOptions(given, TYPED_START_OPTIONS, 'client.start');
     // What the schema makes of it is for the orchestration: it is stored as it was handed over.
     if (definition.input !== undefined) await parse(definition.input, input, 'input');
     const { id = uuidv7(), ...others } = options ?? {};
@@ -194,8 +192,7 @@ export class Client {
    */
   statusChanges(id: string, options?: StatusChangesOptions): AsyncIterableIterator<StatusChange, void> & AsyncDisposable {
     checkName(id, 'instance id');
-    checkOptions(options, STATUS_CHANGES_OPTIONS, 'client.statusChanges');
-    return new StatusChanges(this.#port, id, options ?? {});
+    return new StatusChanges(this.#port, id, checkOptions(options, STATUS_CHANGES_OPTIONS, 'client.statusChanges') ?? {});
   }
 
   /**
@@ -343,8 +340,7 @@ export class Client {
    * ```
    */
   listInstances(options?: ListOptions): InstanceList {
-    checkOptions(options, LIST_OPTIONS, 'client.listInstances');
-    return new InstanceList(this.#port, options ?? {});
+    return new InstanceList(this.#port, checkOptions(options, LIST_OPTIONS, 'client.listInstances') ?? {});
   }
 
   /**
@@ -374,9 +370,9 @@ export class Client {
    */
   async prune(options: PruneOptions): Promise<{ deleted: number }> {
     if (options === undefined) throw new TypeError('client.prune: say what is to be deleted; {} is everything that has ended');
-    checkOptions(options, PRUNE_OPTIONS, 'client.prune');
-    const filter = filterText(options);
-    const reply = await this.#port.request((store, request) => store.prune(request, filter, options.limit ?? null));
+    const { limit = null, ...filter } = checkOptions(options, PRUNE_OPTIONS, 'client.prune');
+    const text = filterText(filter);
+    const reply = await this.#port.request((store, request) => store.prune(request, text, limit));
     return { deleted: Number(reply) };
   }
 
@@ -394,8 +390,7 @@ export class Client {
    * ```
    */
   async pruneExecutions(options: PruneExecutionsOptions): Promise<{ deleted: number }> {
-    checkOptions(options, PRUNE_EXECUTIONS_OPTIONS, 'client.pruneExecutions');
-    const { keep, ...filter } = options ?? {};
+    const { keep, ...filter } = checkOptions(options, PRUNE_EXECUTIONS_OPTIONS, 'client.pruneExecutions') ?? {};
     if (keep === undefined) throw new TypeError('client.pruneExecutions: keep says how many executions stay; there is none');
     const reply = await this.#port.request((store, request) => store.pruneExecutions(request, filterText(filter), keep));
     return { deleted: Number(reply) };

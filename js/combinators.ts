@@ -18,6 +18,7 @@ import { BaseFuture, FAILED, type Future, OK, PENDING, type State, type Waiter }
 import { ActivityFuture, type TimerFuture } from './operation.ts';
 import { checkKeys } from './options.ts';
 import type { FiberScheduler } from './scheduler.ts';
+import { isInstance, isList, isRecord } from './show.ts';
 import { WorkList } from './work-list.ts';
 
 /** What can be combined: a future (of whatever kind), or the result of calling a `function*`, which becomes a fiber. */
@@ -401,7 +402,7 @@ export function any(scheduler: FiberScheduler, branches: unknown, options?: unkn
 export function race(scheduler: FiberScheduler, args: readonly unknown[]): BaseFuture<{ index: number; value: unknown }> {
   let options: unknown;
   let branches: unknown = args;
-  if (Array.isArray(args[0])) {
+  if (isList(args[0])) {
     [branches, options] = args;
     if (args.length > 2) throw new TypeError('ctx.race takes a list and options, or any number of branches and options');
   } else if (args.length > 0 && isOptions(args[args.length - 1])) {
@@ -415,17 +416,17 @@ export function race(scheduler: FiberScheduler, args: readonly unknown[]): BaseF
 
 /** @throws TypeError as {@link all}, and when there is no branch */
 export function select(scheduler: FiberScheduler, branches: unknown, options?: unknown): BaseFuture<{ tag: string; value: unknown }> {
-  if (typeof branches !== 'object' || branches === null || Array.isArray(branches) || !isOptions(branches)) {
+  if (!isOptions(branches)) {
     throw new TypeError(`ctx.select takes an object of branches, such as { done: future }, not ${describeValue(branches)}`);
   }
-  const tags = Object.keys(branches);
-  const list = tags.map((tag) => branch(scheduler, `select: branch '${tag}'`, (branches as Record<string, unknown>)[tag]));
+  const [tags, values] = entriesOf(branches);
+  const list = values.map((value, n) => branch(scheduler, `select: branch '${tags[n]}'`, value));
   requireSome('select', list);
   return new Select(scheduler, tags, list, combineOptions('select', options));
 }
 
 function branchList(scheduler: FiberScheduler, method: string, branches: unknown): BaseFuture<unknown>[] {
-  if (!Array.isArray(branches)) {
+  if (!isList(branches)) {
     throw new TypeError(`ctx.${method} takes a list of branches, such as [a, b], not ${describeValue(branches)}`);
   }
   // Checked before any becomes a fiber: a call that throws has started nothing.
@@ -434,7 +435,7 @@ function branchList(scheduler: FiberScheduler, method: string, branches: unknown
 }
 
 function checkBranch(where: string, value: unknown): void {
-  if (value instanceof BaseFuture || isGenerator(value)) return;
+  if (isInstance(value, BaseFuture) || isGenerator(value)) return;
   const hint = typeof value === 'function' ? ': call it, and hand over the generator that it returns' : '';
   throw new TypeError(`ctx.${where} must be a future or a generator, not ${describeValue(value)}${hint}`);
 }
@@ -450,17 +451,25 @@ function requireSome(method: string, branches: readonly unknown[]): void {
   if (branches.length === 0) throw new TypeError(`ctx.${method} needs at least one branch: with none it would wait for ever`);
 }
 
-function isOptions(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && !(value instanceof BaseFuture) && !isGenerator(value) && !Array.isArray(value);
+function isOptions(value: unknown): value is object {
+  return isRecord(value) && !isInstance(value, BaseFuture) && !isGenerator(value);
+}
+
+/** Read once: what is checked is what is waited for. */
+function entriesOf(branches: object): [tags: string[], values: unknown[]] {
+  try {
+    return [Object.keys(branches), Object.values(branches)];
+  } catch (cause) {
+    throw new TypeError('ctx.select: the branches cannot be read', { cause });
+  }
 }
 
 function combineOptions(method: string, options: unknown): CombineOptions | undefined {
   if (options === undefined) return undefined;
   if (!isOptions(options)) throw new TypeError(`ctx.${method}: the options must be an object, not ${describeValue(options)}`);
-  checkKeys(options as object, ['cancelLosers'], `ctx.${method}`);
-  const { cancelLosers } = options as CombineOptions;
+  const { cancelLosers } = checkKeys(options, ['cancelLosers'], `ctx.${method}`) as { cancelLosers?: unknown };
   if (cancelLosers !== undefined && typeof cancelLosers !== 'boolean') {
     throw new TypeError(`ctx.${method}: cancelLosers must be true or false, not ${describeValue(cancelLosers)}`);
   }
-  return options as CombineOptions;
+  return cancelLosers === undefined ? {} : { cancelLosers };
 }

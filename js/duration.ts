@@ -1,3 +1,5 @@
+import { show } from './show.ts';
+
 /**
  * A span of time: a number of milliseconds, or a decimal number with one of the units `ms`, `s`, `m`, `h`, `d`.
  *
@@ -38,7 +40,7 @@ export function parseDuration(value: Duration, option: string): number {
   if (typeof ms !== 'number' || !(ms >= 0 && ms <= MAX_MS)) {
     throw new TypeError(
       `${option} must be a duration: a number of ms (finite, >= 0) or text such as '250ms', '1.5s', '5m', '24h', '7d'; ` +
-        `got ${describe(value)}`,
+        `got ${show(value)}`,
     );
   }
   return Math.round(ms);
@@ -47,10 +49,4 @@ export function parseDuration(value: Duration, option: string): number {
 function parseText(text: string): number {
   const [, amount, unit] = PATTERN.exec(text) ?? [];
   return amount === undefined || unit === undefined ? Number.NaN : Number(amount) * (UNIT_MS[unit] ?? Number.NaN);
-}
-
-function describe(value: unknown): string {
-  if (typeof value === 'string') return `'${value}'`;
-  if (value === null || (typeof value !== 'object' && typeof value !== 'function')) return String(value);
-  return Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`;
 }

@@ -14,6 +14,7 @@ import { enter, leave } from './current.ts';
 import { CancelledError, DeterminismError } from './errors.ts';
 import { BaseFuture, FAILED, OK, PENDING, type Waiter } from './future.ts';
 import type { FiberScheduler } from './scheduler.ts';
+import { property, show } from './show.ts';
 
 /** What a fiber runs: a generator, or what makes one when it starts. */
 export type FiberBody<T> = Iterator<unknown, T, any> | (() => Iterator<unknown, T, any>);
@@ -237,27 +238,28 @@ const GENERATOR = Object.getPrototypeOf(Object.getPrototypeOf((function* () {})(
 
 /** Whether a value is what a call of a `function*` returns. */
 export function isGenerator(value: unknown): value is Generator<unknown, unknown, any> {
-  if (isPrototypeOf.call(GENERATOR, value as object)) return true;
+  if (typeof value !== 'object' || value === null) return false;
+  try {
+    if (isPrototypeOf.call(GENERATOR, value)) return true;
+  } catch {
+    // A proxy that does not tell its prototype.
+    return false;
+  }
+  if (value instanceof BaseFuture) return false;
   // Those of another realm, and those that a compiler made of something else.
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    !(value instanceof BaseFuture) &&
-    typeof (value as Partial<Generator>).next === 'function' &&
-    typeof (value as Partial<Generator>).throw === 'function' &&
-    typeof (value as Partial<Generator>)[Symbol.iterator] === 'function'
-  );
+  return ['next', 'throw', Symbol.iterator].every((key) => typeof property(value, key) === 'function');
 }
 
 /** A value in an error message. */
 export function describeValue(value: unknown): string {
-  if (value === null || value === undefined) return String(value);
-  if (typeof value === 'function') return 'a function';
-  if (typeof value !== 'object') return `the ${typeof value} ${String(value)}`;
-  if (typeof (value as { then?: unknown }).then === 'function') return 'a promise';
-  if (typeof (value as { [Symbol.asyncIterator]?: unknown })[Symbol.asyncIterator] === 'function') return 'an async generator';
+  // It may be of a payload.
+  if (typeof value === 'string') return 'a string';
+  if (typeof value === 'number' || typeof value === 'boolean') return `the ${typeof value} ${value}`;
+  if (typeof value !== 'object' || value === null) return show(value);
+  if (typeof property(value, 'then') === 'function') return 'a promise';
+  if (typeof property(value, Symbol.asyncIterator) === 'function') return 'an async generator';
   if (isGenerator(value)) return 'a generator';
-  return Array.isArray(value) ? 'an array' : 'an object';
+  return show(value);
 }
 
 /** What an orchestration is told that yielded something that cannot be waited for. */

@@ -15,6 +15,7 @@
 import { currentFiber } from './current.ts';
 import { fromPayload } from './payload.ts';
 import type { FiberScheduler } from './scheduler.ts';
+import { show } from './show.ts';
 import type { SourceMark } from './source.ts';
 import { WorkList } from './work-list.ts';
 
@@ -44,6 +45,7 @@ export interface Future<out T> {
    * is cancelled too. Nothing happens once it has settled, nor to a block of `uncancellable`.
    *
    * @param reason - shown in the error's message
+   * @throws TypeError when the reason is no string
    */
   cancel(reason?: string): void;
 }
@@ -91,6 +93,7 @@ export abstract class BaseFuture<T> implements Future<T> {
   }
 
   cancel(reason?: string): void {
+    if (reason !== undefined && typeof reason !== 'string') throw new TypeError(`future.cancel: the reason must be a string, got ${show(reason)}`);
     this.scheduler.cancel(this, reason);
   }
 

@@ -37,8 +37,8 @@ export class InstanceHandle<T = any> {
    * @throws InstanceNotFoundError when there is none of that id
    */
   async result(options?: { timeout?: Duration }): Promise<T> {
-    checkOptions(options, { timeout: duration() }, 'handle.result');
-    const { status, output, error } = await this.#client.waitForOrchestration<T>(this.id, options?.timeout);
+    const timeout = checkOptions(options, { timeout: duration() }, 'handle.result')?.timeout;
+    const { status, output, error } = await this.#client.waitForOrchestration<T>(this.id, timeout);
     if (status === 'Completed') return output as T;
     throw error ?? new CancelledError(`instance '${this.id}' is ${status}`);
   }

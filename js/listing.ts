@@ -3,6 +3,7 @@
 import { ENDED_STATES, type EndedState, type InstanceState, type InstanceStatus, STATES, type StatusData, statusOf } from './instance-status.ts';
 import { named, oneOf, type OptionTable, textsByName, time, timeOf, whole } from './options.ts';
 import type { StorePort } from './providers.ts';
+import { isList } from './show.ts';
 
 /** Instances of a page, unless `limit` says otherwise. */
 const PAGE = 100;
@@ -66,7 +67,7 @@ export interface InstancePage {
 function someOf(...words: readonly string[]): (value: unknown, path: string) => void {
   const one = oneOf(...words);
   return (value, path) => {
-    if (!Array.isArray(value)) return one(value, path);
+    if (!isList(value)) return one(value, path);
     if (value.length === 0) throw new TypeError(`${path} must name at least one of ${words.join(', ')}`);
     for (const [i, item] of value.entries()) one(item, `${path}[${i}]`);
   };

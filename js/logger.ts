@@ -1,6 +1,7 @@
 // Where log lines go.
 
 import type { TraceLevel } from './engine.ts';
+import { property } from './show.ts';
 import { fieldsText, type TraceFields } from './trace.ts';
 
 /** A logger as pino, bunyan and others offer it: fields first, then the message. */
@@ -33,9 +34,8 @@ function print(level: string, fields: TraceFields, message: string): void {
 
 /** @throws TypeError when `value` is no logger */
 export function checkLogger(value: unknown, path: string): void {
-  const logger = value as Partial<Logger> | null;
   for (const level of ['debug', 'info', 'warn', 'error'] as const) {
-    if (typeof logger?.[level] !== 'function') {
+    if (typeof property(value, level) !== 'function') {
       throw new TypeError(`${path} must have the methods debug, info, warn and error, but ${level} is no function`);
     }
   }

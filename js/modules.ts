@@ -3,10 +3,11 @@
 import { isAbsolute } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-import { type ActivityDefinition, type ActivityFunction, defineActivity } from './activity.ts';
+import { type ActivityDefinition, type ActivityFunction, defineActivity, isActivity } from './activity.ts';
 import type { ActivityOptions } from './activity-options.ts';
 import { RuntimeStateError } from './errors.ts';
-import { defineOrchestration, type OrchestrationDefinition, type OrchestrationFunction, type OrchestrationOptions } from './orchestration.ts';
+import { defineOrchestration, isOrchestration, type OrchestrationDefinition, type OrchestrationFunction, type OrchestrationOptions } from './orchestration.ts';
+import { isInstance, isList, show } from './show.ts';
 import { type Codec, checkCodec } from './stored-text.ts';
 
 /** What a default function of a module registers with: the same methods as a runtime. */
@@ -25,14 +26,15 @@ export interface Loaded {
 
 /** @throws TypeError when `value` is no list of URLs or absolute paths */
 export function checkModules(value: unknown, path: string): void {
-  if (!Array.isArray(value)) throw new TypeError(`${path} must be a list of URLs`);
+  if (!isList(value)) throw new TypeError(`${path} must be a list of URLs`);
   for (const [i, module] of value.entries()) {
-    const isOne = module instanceof URL || (typeof module === 'string' && module.length > 0);
+    const isOne = isInstance(module, URL) || (typeof module === 'string' && module.length > 0);
     if (!isOne) throw new TypeError(`${path}[${i}] must be a URL, or the text of one`);
     if (typeof module === 'string' && !isAbsolute(module) && !URL.canParse(module)) {
       // What it is relative to, and whose packages are meant, only the caller knows.
-      const how = module.startsWith('.') ? `new URL('${module}', import.meta.url)` : `import.meta.resolve('${module}')`;
-      throw new TypeError(`${path}[${i}] '${module}' must be a URL or an absolute path: use ${how}`);
+      const shown = show(module);
+      const how = module.startsWith('.') ? `new URL(${shown}, import.meta.url)` : `import.meta.resolve(${shown})`;
+      throw new TypeError(`${path}[${i}] ${shown} must be a URL or an absolute path: use ${how}`);
     }
   }
 }
@@ -76,8 +78,7 @@ export async function loadModules(specifiers: readonly string[]): Promise<Loaded
 }
 
 function isDefinition(value: unknown): value is ActivityDefinition | OrchestrationDefinition {
-  const kind = typeof value === 'object' && value !== null ? (value as { kind?: unknown }).kind : undefined;
-  return (kind === 'activity' || kind === 'orchestration') && typeof (value as { fn?: unknown }).fn === 'function';
+  return isActivity(value) || isOrchestration(value);
 }
 
 function registrar(definitions: Set<ActivityDefinition | OrchestrationDefinition>): Registrar {

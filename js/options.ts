@@ -1,6 +1,9 @@
 // Validation of what users hand over: a TypeError names the option, and the one that was probably meant.
 
+import { types } from 'node:util';
+
 import { type Duration, parseDuration } from './duration.ts';
+import { isInstance, isList, isRecord, show } from './show.ts';
 
 /** A table of the options that an object may hold: what each is checked by. */
 export type OptionTable = Readonly<Record<string, (value: unknown, path: string) => void>>;
@@ -9,31 +12,57 @@ export type OptionTable = Readonly<Record<string, (value: unknown, path: string)
  * Check an options object against its table. `undefined` stands for no options, and for an option that is left out.
  *
  * @param where - how the error begins: `new Runtime`
+ * @returns what was checked: the options as they were read, once, so that no getter gives something else later
  * @throws TypeError naming the first option that is unknown or has a wrong value
  */
-export function checkOptions(options: unknown, table: OptionTable, where: string): void {
-  if (options === undefined) return;
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw new TypeError(`${where}: the options must be an object, got ${show(options)}`);
-  }
-  checkKeys(options, Object.keys(table), where);
+export function checkOptions<T>(options: T, table: OptionTable, where: string): T {
+  if (options === undefined) return options;
+  if (!isRecord(options)) throw new TypeError(`${where}: the options must be an object, got ${show(options)}`);
+  const read = checkKeys(options, Object.keys(table), where);
+  checkEach(read, table, `${where}: `);
+  return read as T;
+}
+
+function checkEach(options: object, table: OptionTable, prefix: string): void {
   for (const [name, value] of Object.entries(options)) {
-    if (value !== undefined) table[name]?.(value, `${where}: ${name}`);
+    if (value === undefined) continue;
+    try {
+      table[name]?.(value, prefix + name);
+    } catch (error) {
+      // A check says which option it is of; anything else comes from a value that did not let itself be looked at.
+      if (error instanceof TypeError && error.message.includes(name)) throw error;
+      throw new TypeError(`${prefix}${name} cannot be read`, { cause: error });
+    }
   }
 }
 
-/** @throws TypeError naming the first own key of `options` that is not in `known` */
-export function checkKeys(options: object, known: readonly string[], where: string): void {
-  for (const key of Object.keys(options)) {
+/**
+ * @returns the options as they were read
+ * @throws TypeError naming the first own key of `options` that is not in `known`
+ */
+export function checkKeys(options: object, known: readonly string[], where: string): object {
+  let read: object;
+  try {
+    read = Object.fromEntries(Object.entries(options));
+  } catch (cause) {
+    throw new TypeError(`${where}: the options cannot be read`, { cause });
+  }
+  for (const key of Object.keys(read)) {
     if (known.includes(key)) continue;
     const [near] = nearest(key, known);
     const hint = near === undefined ? `the options are ${known.join(', ')}` : `did you mean \`${near}\`?`;
-    throw new TypeError(`${where}: unknown option \`${key}\`; ${hint}`);
+    throw new TypeError(`${where}: unknown option \`${key.slice(0, KEY_SHOWN)}\`; ${hint}`);
   }
+  return read;
 }
+
+/** So much is shown of a key that is none. */
+const KEY_SHOWN = 60;
 
 /** The names that `name` may be a slip for, the nearest first. */
 export function nearest(name: string, known: Iterable<string>): string[] {
+  // Nobody slips for so long, and comparing costs the product of the lengths.
+  if (name.length > NAME_MAX) return [];
   const lower = name.toLowerCase();
   const far = Math.max(2, Math.floor(name.length / 3)) + 1;
   return [...known]
@@ -123,9 +152,14 @@ export const ISO_TIME = /^[+-]?\d{4,6}-/;
  */
 export function timeOf(value: unknown, path: string): number {
   const isText = typeof value === 'string' && ISO_TIME.test(value);
-  const at = value instanceof Date ? value.getTime() : isText ? Date.parse(value) : Number.NaN;
+  const at = isInstance(value, Date) ? timeIn(value) : isText ? Date.parse(value) : Number.NaN;
   if (Number.isNaN(at)) throw new TypeError(`${path} must be a time: a valid Date, or text such as '2030-01-31T12:00:00Z'; got ${show(value)}`);
   return at;
+}
+
+/** A proxy of a `Date` is one by its prototype alone. */
+function timeIn(date: Date): number {
+  return types.isDate(date) ? date.getTime() : Number.NaN;
 }
 
 /** A time; see {@link timeOf}. */
@@ -154,40 +188,26 @@ export function named(value: unknown, path: string): void {
 }
 
 export function listOfTexts(value: unknown, path: string): void {
-  if (!Array.isArray(value)) throw new TypeError(`${path} must be a list of strings, got ${show(value)}`);
+  if (!isList(value)) throw new TypeError(`${path} must be a list of strings, got ${show(value)}`);
   for (const [i, item] of value.entries()) text(item, `${path}[${i}]`);
 }
 
 /** A list of names. */
 export function listOfNames(value: unknown, path: string): void {
-  if (!Array.isArray(value)) throw new TypeError(`${path} must be a list of names, got ${show(value)}`);
+  if (!isList(value)) throw new TypeError(`${path} must be a list of names, got ${show(value)}`);
   for (const [i, item] of value.entries()) checkName(item, `${path}[${i}]`);
 }
 
 /** An object whose values are all strings. */
 export function textsByName(value: unknown, path: string): void {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new TypeError(`${path} must be an object of strings, got ${show(value)}`);
-  }
+  if (!isRecord(value)) throw new TypeError(`${path} must be an object of strings, got ${show(value)}`);
   for (const [name, item] of Object.entries(value)) text(item, `${path}.${name}`);
 }
 
 /** An object with options of its own. */
 export function nested(table: OptionTable): (value: unknown, path: string) => void {
   return (value, path) => {
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-      throw new TypeError(`${path} must be an object, got ${show(value)}`);
-    }
-    checkKeys(value, Object.keys(table), path);
-    for (const [name, item] of Object.entries(value)) {
-      if (item !== undefined) table[name]?.(item, `${path}.${name}`);
-    }
+    if (!isRecord(value)) throw new TypeError(`${path} must be an object, got ${show(value)}`);
+    checkEach(checkKeys(value, Object.keys(table), path), table, `${path}.`);
   };
-}
-
-function show(value: unknown): string {
-  if (typeof value === 'string') return `'${value.length > 60 ? `${value.slice(0, 60)}…` : value}'`;
-  if (value === null || (typeof value !== 'object' && typeof value !== 'function')) return String(value);
-  if (typeof value === 'function') return 'a function';
-  return Array.isArray(value) ? 'an array' : 'an object';
 }

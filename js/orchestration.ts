@@ -1,6 +1,8 @@
 // Orchestrations: how they are defined, and the context that their code works with.
 
-import type { ActivityDefinition } from './activity.ts';
+import { types } from 'node:util';
+
+import { type ActivityDefinition, isActivity } from './activity.ts';
 import type { ActivityContext } from './activity-context.ts';
 import { type ActivityOptions, checkActivityOptions, checkInlineOptions, type InlineOptions, recordedInline } from './activity-options.ts';
 import { type Channel, FiberChannel } from './channel.ts';
@@ -21,6 +23,7 @@ import { ChildFuture, SentFuture } from './others.ts';
 import { toPayload } from './payload.ts';
 import { checkSchema, parseSync, type SchemaInput, type SchemaOutput, type StandardSchema } from './schema.ts';
 import type { FiberScheduler } from './scheduler.ts';
+import { property } from './show.ts';
 import { captureSource, type SourceMark } from './source.ts';
 import { getCustomStatus, setCustomStatus } from './status.ts';
 import { trace, type TraceFields, type TraceOrigin } from './trace.ts';
@@ -130,25 +133,39 @@ export function defineOrchestration(
 ): OrchestrationDefinition {
   checkName(name, 'orchestration name');
   checkOrchestrationFunction(fn, name);
-  checkOptions(options, DEFINITION_OPTIONS, `orchestration '${name}'`);
-  const { version = DEFAULT_VERSION, input: schema } = options ?? {};
+  const { version = DEFAULT_VERSION, input: schema } = checkOptions(options, DEFINITION_OPTIONS, `orchestration '${name}'`) ?? {};
   const fingerprint = fingerprintOf(fn);
   if (schema === undefined) return Object.freeze({ kind: 'orchestration', name, version, fn, fingerprint });
   const checked: OrchestrationFunction = (ctx, input) => fn(ctx, parseSync(schema, input, 'input', `orchestration '${name}'`));
   return Object.freeze({ kind: 'orchestration', name, version, fn: checked, fingerprint, input: schema });
 }
 
+/** Whether it is what {@link defineOrchestration} returns, here or in another copy of this package. */
+export function isOrchestration(value: unknown): value is OrchestrationDefinition {
+  const isOne = property(value, 'kind') === 'orchestration' && typeof property(value, 'fn') === 'function';
+  return isOne && ['name', 'version', 'fingerprint'].every((key) => typeof property(value, key) === 'string');
+}
+
 const DEFINITION_OPTIONS: OptionTable = { version: named, input: checkSchema };
 
 function checkOrchestrationFunction(fn: unknown, name: string): void {
-  const tag = Object.prototype.toString.call(fn);
+  const tag = tagOf(fn);
   if (typeof fn === 'function' && tag !== '[object AsyncFunction]' && tag !== '[object AsyncGeneratorFunction]') return;
   const got = typeof fn === 'function' ? 'an async function: its asynchronous work belongs in activities' : describeValue(fn);
   throw new TypeError(`orchestration '${name}' must be a function*, got ${got}`);
 }
 
+/** What sort of function it is, in JavaScript's words; a proxy may not tell. */
+function tagOf(fn: unknown): string {
+  try {
+    return Object.prototype.toString.call(fn);
+  } catch {
+    return '';
+  }
+}
+
 function checkInlineFunction(fn: unknown, name: string): void {
-  if (typeof fn === 'function' && !Object.prototype.toString.call(fn).endsWith('GeneratorFunction]')) return;
+  if (typeof fn === 'function' && !tagOf(fn).endsWith('GeneratorFunction]')) return;
   const got = typeof fn === 'function' ? 'a function*: what it waits for is not recorded by itself' : describeValue(fn);
   throw new TypeError(`inline activity '${name}' must be a function, often an async one, got ${got}`);
 }
@@ -275,7 +292,7 @@ export class OrchestrationContext {
    */
   call<I, O>(activity: ActivityDefinition<I, O>, ...args: InputArguments<I, ActivityOptions>): Future<O> {
     this.#scheduler.assertRunning('call');
-    if (activity?.kind !== 'activity') {
+    if (!isActivity(activity)) {
       throw new TypeError(`ctx.call takes what defineActivity returned, not ${describeValue(activity)}`);
     }
     if (activity.input !== undefined) parseSync(activity.input, args[0], 'input', `activity '${activity.name}'`);
@@ -308,9 +325,9 @@ export class OrchestrationContext {
     scheduler.assertRunning('run');
     checkName(name, 'activity name');
     checkInlineFunction(fn, name);
-    if (options !== undefined) checkInlineOptions(options, `activity '${name}'`);
+    const checked = options === undefined ? options : checkInlineOptions(options, `activity '${name}'`);
     const source = this.#host.sourceStacks ? captureSource() : undefined;
-    return new InlineFuture<O>(scheduler, this.#schedule(name, null, recordedInline(options)), name, source, fn);
+    return new InlineFuture<O>(scheduler, this.#schedule(name, null, recordedInline(checked)), name, source, fn);
   }
 
   /**
@@ -347,7 +364,7 @@ export class OrchestrationContext {
    */
   callOrchestration<I, O>(orchestration: OrchestrationDefinition<I, O>, ...args: InputArguments<I, ChildOptions>): Future<O> {
     this.#scheduler.assertRunning('callOrchestration');
-    if (orchestration?.kind !== 'orchestration') {
+    if (!isOrchestration(orchestration)) {
       throw new TypeError(`ctx.callOrchestration takes what defineOrchestration returned, not ${describeValue(orchestration)}`);
     }
     const { name, version, input: schema } = orchestration;
@@ -378,9 +395,9 @@ export class OrchestrationContext {
     scheduler.assertRunning('startOrchestration');
     checkName(name, 'orchestration name');
     checkName(id, 'instance id');
-    checkOptions(options, INSTANCE_OPTIONS, `orchestration '${name}'`);
+    const checked = checkOptions(options, INSTANCE_OPTIONS, `orchestration '${name}'`);
     const source = this.#host.sourceStacks ? captureSource() : undefined;
-    return new SentFuture(scheduler, this.#startInstance(false, name, id, input, options), id, id, source);
+    return new SentFuture(scheduler, this.#startInstance(false, name, id, input, checked), id, id, source);
   }
 
   /**
@@ -691,8 +708,8 @@ export class OrchestrationContext {
    */
   continueAsNew(input?: unknown, options?: ContinueAsNewOptions): Future<never> {
     this.#scheduler.assertRunning('continueAsNew');
-    checkOptions(options, CONTINUE_OPTIONS, 'ctx.continueAsNew');
-    return new Continuation(this.#scheduler, toPayload(input, 'input', this.#host.limits), options?.version ?? null);
+    const { version = null } = checkOptions(options, CONTINUE_OPTIONS, 'ctx.continueAsNew') ?? {};
+    return new Continuation(this.#scheduler, toPayload(input, 'input', this.#host.limits), version);
   }
 
   /**
@@ -809,9 +826,9 @@ export class OrchestrationContext {
     defined?: ActivityOptions,
   ): Future<T> {
     const scheduler = this.#scheduler;
-    if (options !== undefined) checkActivityOptions(options, `activity '${name}'`);
+    const checked = options === undefined ? options : checkActivityOptions(options, `activity '${name}'`);
     const payload = toPayload(input, 'input', this.#host.limits);
-    const recorded = this.#host.recordedOptions(name, options, defined);
+    const recorded = this.#host.recordedOptions(name, checked, defined);
     return new ActivityFuture<T>(scheduler, this.#schedule(name, payload, recorded), name, source);
   }
 
@@ -827,12 +844,12 @@ export class OrchestrationContext {
   #child<T>(
     name: string,
     input: unknown,
-    options: ChildOptions | undefined,
+    given: ChildOptions | undefined,
     source: SourceMark | undefined,
     version?: string,
   ): Future<T> {
     const scheduler = this.#scheduler;
-    checkOptions(options, CHILD_OPTIONS, `orchestration '${name}'`);
+    const options = checkOptions(given, CHILD_OPTIONS, `orchestration '${name}'`);
     const id = options?.id ?? this.#childId();
     const operation = this.#startInstance(true, name, id, input, { ...options, version: options?.version ?? version });
     return new ChildFuture<T>(scheduler, operation, name, id, source);
@@ -910,7 +927,7 @@ export class OrchestrationContext {
 /** The time that `due` names, ms since 1970; `undefined` when it is a duration (or neither). */
 function timeOf(due: unknown, method: string): number | undefined {
   let at: number;
-  if (due instanceof Date) at = due.getTime();
+  if (types.isDate(due)) at = due.getTime();
   else if (typeof due === 'string' && ISO_TIME.test(due)) at = Date.parse(due);
   else return undefined;
   if (Number.isNaN(at)) throw new TypeError(`ctx.${method}: ${typeof due === 'string' ? `'${due}'` : 'the Date'} is no valid time`);

@@ -5,6 +5,7 @@ import * as tls from 'node:tls';
 import { connectPostgres, type NativePostgresOptions } from './binding.ts';
 import { bool, checkOptions, nested, type OptionTable, text, whole } from './options.ts';
 import { Provider, PROVIDER_OPTIONS, type ProviderOptions, StorePort } from './providers.ts';
+import { isList } from './show.ts';
 
 /** Options of {@link PostgresProvider.connect}. */
 export interface PostgresOptions extends ProviderOptions {
@@ -72,10 +73,9 @@ export class PostgresProvider extends Provider {
    */
   static async connect(url: string, options?: PostgresOptions): Promise<PostgresProvider> {
     if (typeof url !== 'string' || url.length === 0) throw new TypeError('PostgresProvider.connect: the URL must be a string that is not empty');
-    checkOptions(options, OPTIONS, 'PostgresProvider.connect');
-    const { schema = 'perdure', poolSize = 10, notify = true } = options ?? {};
-    const settings: NativePostgresOptions = { schema, poolSize, notify, ...tlsSettings(url, options?.tls) };
-    return new PostgresProvider(new StorePort(await connectPostgres(url, settings), options?.codec));
+    const { schema = 'perdure', poolSize = 10, notify = true, tls, codec } = checkOptions(options, OPTIONS, 'PostgresProvider.connect') ?? {};
+    const settings: NativePostgresOptions = { schema, poolSize, notify, ...tlsSettings(url, tls) };
+    return new PostgresProvider(new StorePort(await connectPostgres(url, settings), codec));
   }
 }
 
@@ -110,6 +110,6 @@ function checkTls(value: unknown, path: string): void {
 }
 
 function checkCertificates(value: unknown, path: string): void {
-  if (Array.isArray(value)) value.forEach((one, n) => text(one, `${path}[${n}]`));
+  if (isList(value)) value.forEach((one, n) => text(one, `${path}[${n}]`));
   else text(value, path);
 }

@@ -5,6 +5,7 @@ import { TIMER_MAX_MS } from './duration.ts';
 import { RuntimeStateError } from './errors.ts';
 import { type ClientLimits, DEFAULT_LIMITS } from './limits.ts';
 import { checkOptions, oneOf, type OptionTable } from './options.ts';
+import { isInstance } from './show.ts';
 import { checkCodec, type Codec, StoredTexts } from './stored-text.ts';
 
 /** Who waits for a reply. */
@@ -169,6 +170,7 @@ export abstract class Provider {
 
   /** @internal */
   protected constructor(port: StorePort) {
+    if (!isInstance(port, StorePort)) throw new TypeError('a provider is made with SqliteProvider.open, SqliteProvider.inMemory or PostgresProvider.connect');
     this.#port = port;
   }
 
@@ -212,6 +214,9 @@ export interface ProviderOptions {
 /** @internal */
 export const PROVIDER_OPTIONS = { codec: checkCodec } satisfies OptionTable;
 
+/** Longest path of a file that any system has, in characters. */
+const PATH_MAX = 32_767;
+
 /** Options of {@link SqliteProvider.open}. */
 export interface SqliteOptions extends ProviderOptions {
   /**
@@ -242,12 +247,14 @@ export class SqliteProvider extends Provider {
    * @throws TypeError when an argument is wrong
    */
   static async open(path: string, options?: SqliteOptions): Promise<SqliteProvider> {
-    if (typeof path !== 'string' || path.length === 0 || path.includes('\0')) {
-      throw new TypeError('SqliteProvider.open: the path must be a string that is not empty');
+    if (typeof path !== 'string' || path.length === 0 || path.includes('\0') || !path.isWellFormed()) {
+      throw new TypeError('SqliteProvider.open: the path must be a string that is not empty, without NUL and lone surrogates');
     }
+    if (path.length > PATH_MAX) throw new TypeError(`SqliteProvider.open: the path must have at most ${PATH_MAX} characters, got ${path.length}`);
     if (path === ':memory:') throw new TypeError("SqliteProvider.open: use SqliteProvider.inMemory() instead of ':memory:'");
-    checkOptions(options, { ...PROVIDER_OPTIONS, durability: oneOf('full', 'normal') }, 'SqliteProvider.open');
-    return new SqliteProvider(new StorePort(await openSqlite(path, options?.durability ?? 'full'), options?.codec));
+    const table = { ...PROVIDER_OPTIONS, durability: oneOf('full', 'normal') };
+    const { durability = 'full', codec } = checkOptions(options, table, 'SqliteProvider.open') ?? {};
+    return new SqliteProvider(new StorePort(await openSqlite(path, durability), codec));
   }
 
   /**
@@ -256,7 +263,7 @@ export class SqliteProvider extends Provider {
    * @throws TypeError when an option is wrong
    */
   static async inMemory(options?: ProviderOptions): Promise<SqliteProvider> {
-    checkOptions(options, PROVIDER_OPTIONS, 'SqliteProvider.inMemory');
-    return new SqliteProvider(new StorePort(await openSqliteInMemory(), options?.codec));
+    const { codec } = checkOptions(options, PROVIDER_OPTIONS, 'SqliteProvider.inMemory') ?? {};
+    return new SqliteProvider(new StorePort(await openSqliteInMemory(), codec));
   }
 }

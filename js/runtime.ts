@@ -2,7 +2,7 @@
 
 import { performance } from 'node:perf_hooks';
 
-import { type ActivityDefinition, type ActivityFunction, defineActivity } from './activity.ts';
+import { type ActivityDefinition, type ActivityFunction, defineActivity, isActivity } from './activity.ts';
 import type { ActivityOptions } from './activity-options.ts';
 import { createRuntime, laneOf, type NativeMapSizes, type NativeRuntime, nativeError } from './binding.ts';
 import { Client } from './client.ts';
@@ -18,6 +18,7 @@ import { checkModules, loadModules, specifiersOf } from './modules.ts';
 import { bool, checkOptions, duration, finite, listOfNames, named, oneOf, type OptionTable, whole } from './options.ts';
 import {
   defineOrchestration,
+  isOrchestration,
   type OrchestrationDefinition,
   type OrchestrationFunction,
   type OrchestrationOptions,
@@ -181,13 +182,13 @@ export class Runtime {
   /** @throws TypeError when an argument is wrong */
   constructor(provider: Provider, options?: RuntimeOptions) {
     this.#port = Provider.portOf(provider, 'new Runtime');
-    checkOptions(options, OPTIONS, 'new Runtime');
-    if ((options?.threads ?? 0) > 0 && (options?.modules ?? []).length === 0) {
+    this.#options = checkOptions(options, OPTIONS, 'new Runtime') ?? {};
+    const { threads = 0, modules = [], limits } = this.#options;
+    if (threads > 0 && modules.length === 0) {
       throw new TypeError('new Runtime: threads need modules, from which they have what they run');
     }
-    this.#options = { ...options };
-    this.#port.limits = limitsOver(options?.limits, this.#port.limits);
-    this.#host = new MainHost(this.#registry, clientOf(provider, options?.limits), this.#port.texts, this.#options);
+    this.#port.limits = limitsOver(limits, this.#port.limits);
+    this.#host = new MainHost(this.#registry, clientOf(provider, limits), this.#port.texts, this.#options);
     this.#native = this.#createNative();
   }
 
@@ -238,17 +239,14 @@ export class Runtime {
    */
   register(...definitions: readonly (ActivityDefinition | OrchestrationDefinition)[]): this {
     for (const definition of definitions) {
-      switch (definition?.kind) {
-        case 'activity':
-          this.#registry.addActivity(definition);
-          this.#registerNative('activity', definition.name, '', '');
-          break;
-        case 'orchestration':
-          this.#registry.addOrchestration(definition);
-          this.#registerNative('orchestration', definition.name, definition.version, definition.fingerprint);
-          break;
-        default:
-          throw new TypeError('runtime.register takes what defineActivity and defineOrchestration returned');
+      if (isActivity(definition)) {
+        this.#registry.addActivity(definition);
+        this.#registerNative('activity', definition.name, '', '');
+      } else if (isOrchestration(definition)) {
+        this.#registry.addOrchestration(definition);
+        this.#registerNative('orchestration', definition.name, definition.version, definition.fingerprint);
+      } else {
+        throw new TypeError('runtime.register takes what defineActivity and defineOrchestration returned');
       }
     }
     return this;

@@ -7,6 +7,7 @@
 
 import { PayloadError } from './error-classes.ts';
 import { formatStep } from './rich-check.ts';
+import { property } from './show.ts';
 
 /**
  * A schema as standardschema.dev (version 1) describes it: a validator of Zod, Valibot, ArkType and others is one as it
@@ -72,8 +73,7 @@ const ISSUES_MAX = 100;
 export function checkSchema(value: unknown, path: string): void {
   // Some are functions.
   const isObject = (typeof value === 'object' && value !== null) || typeof value === 'function';
-  const standard = isObject ? (value as Partial<StandardSchema>)['~standard'] : undefined;
-  if (typeof standard?.validate === 'function') return;
+  if (isObject && typeof property(property(value, '~standard'), 'validate') === 'function') return;
   throw new TypeError(`${path} must be a Standard Schema (standardschema.dev), such as a schema of Zod, Valibot or ArkType`);
 }
 

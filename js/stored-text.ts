@@ -2,6 +2,7 @@
 
 import { PayloadError } from './error-classes.ts';
 import { toErrorPayload } from './payload.ts';
+import { property } from './show.ts';
 
 /** Changes the texts of values on their way to the store and back, for instance to encrypt them. */
 export interface Codec {
@@ -17,7 +18,7 @@ export interface Codec {
 /** @throws TypeError when `value` is no {@link Codec} */
 export function checkCodec(value: unknown, path: string): void {
   for (const method of ['encode', 'decode'] as const) {
-    const found = typeof value === 'object' && value !== null ? (value as Partial<Codec>)[method] : undefined;
+    const found = typeof value === 'object' && value !== null ? property(value, method) : undefined;
     if (typeof found !== 'function') throw new TypeError(`${path} must be an object with the functions encode and decode: there is no ${method}`);
   }
 }

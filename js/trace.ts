@@ -4,6 +4,7 @@
 // runtimes of the thread. The guard in instance.ts takes the entry away when the instance ends or is dropped.
 
 import type { EnginePort, TraceLevel } from './engine.ts';
+import { show } from './show.ts';
 
 /** Values to log beside a message; those that JSON cannot hold are logged as text. */
 export type TraceFields = Readonly<Record<string, unknown>>;
@@ -33,7 +34,7 @@ export function trace(
     prefixes.set(instance, prefix);
   }
   const own = fields === undefined ? '{}' : fieldsText(fields);
-  port.trace(level, String(message), own === '{}' ? `${prefix}}` : `${prefix},${own.slice(1)}`);
+  port.trace(level, lineText(message), own === '{}' ? `${prefix}}` : `${prefix},${own.slice(1)}`);
 }
 
 export function forgetTrace(instance: object): void {
@@ -45,6 +46,24 @@ export function traceCount(): number {
   return prefixes.size;
 }
 
+/** The text of a line, whatever was handed over for one. */
+export function lineText(message: unknown): string {
+  try {
+    return String(message);
+  } catch {
+    return show(message);
+  }
+}
+
+/** Fields that can be handed on: plain properties, and what could not be read of them told in its place. */
+export function readFields(fields: TraceFields | undefined): TraceFields {
+  try {
+    return { ...fields };
+  } catch {
+    return { fields: 'cannot be read' };
+  }
+}
+
 /** The JSON text of an object of fields, whatever is in it. */
 export function fieldsText(fields: TraceFields): string {
   try {
@@ -52,14 +71,22 @@ export function fieldsText(fields: TraceFields): string {
   } catch {
     // A cycle, or a getter that throws: each field by itself, so that the others are still there.
     const kept: Record<string, unknown> = {};
-    for (const key of Object.keys(fields)) {
+    for (const key of keysOf(fields)) {
       try {
         kept[key] = JSON.parse(JSON.stringify(fields[key], loggable) ?? 'null');
       } catch (error) {
-        kept[key] = `cannot be logged: ${String(error)}`;
+        kept[key] = `cannot be logged: ${lineText(error)}`;
       }
     }
     return JSON.stringify(kept);
+  }
+}
+
+function keysOf(fields: object): string[] {
+  try {
+    return Object.keys(fields);
+  } catch {
+    return [];
   }
 }
 

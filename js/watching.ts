@@ -5,6 +5,7 @@ import type { CustomStatus, InstanceState } from './instance-status.ts';
 import { type OptionTable, whole } from './options.ts';
 import { fromPayload } from './payload.ts';
 import { type PendingReply, shownToCaller, type StorePort } from './providers.ts';
+import { isInstance } from './show.ts';
 
 /** A change of an instance's custom status. */
 export interface StatusChange extends CustomStatus {
@@ -22,7 +23,7 @@ export interface StatusChangesOptions {
 
 export const STATUS_CHANGES_OPTIONS: OptionTable = {
   signal(value, path) {
-    if (!(value instanceof AbortSignal)) throw new TypeError(`${path} must be an AbortSignal`);
+    if (!isInstance(value, AbortSignal)) throw new TypeError(`${path} must be an AbortSignal`);
   },
   lastVersion: whole(0),
 };

@@ -154,7 +154,7 @@ describe('a channel with a capacity', () => {
       'ctx.channel: the capacity must be a whole number >= 0, or Infinity; got -1',
       'ctx.channel: the capacity must be a whole number >= 0, or Infinity; got 1.5',
       'ctx.channel: the capacity must be a whole number >= 0, or Infinity; got NaN',
-      'ctx.channel: the capacity must be a whole number >= 0, or Infinity; got the string 3',
+      'ctx.channel: the capacity must be a whole number >= 0, or Infinity; got a string',
       'ctx.channel: the capacity must be a whole number >= 0, or Infinity; got null',
     ]);
   });
@@ -372,7 +372,7 @@ describe('forEach', () => {
       }
       return messages;
     })).toEqual([
-      'channel.forEach takes a function*, not the string x',
+      'channel.forEach takes a function*, not a string',
       'body',
       'channel.forEach takes a function*, but the function returned the number 5',
     ]);

@@ -1,0 +1,53 @@
+// A value of the user's that may be anything: looked at without harm, and told in a message without what is in it.
+
+/** Longest text that is shown of one. */
+const TEXT_MAX = 60;
+
+/** What it is, for a message. A short text is shown; a number, too; of the rest only what sort of thing it is. */
+export function show(value: unknown): string {
+  switch (typeof value) {
+    case 'string':
+      return `'${value.length > TEXT_MAX ? `${value.slice(0, TEXT_MAX)}…` : value}'`;
+    case 'object':
+      if (value === null) return 'null';
+      return isList(value) ? 'an array' : 'an object';
+    case 'function':
+    case 'symbol':
+    case 'bigint':
+      return `a ${typeof value}`;
+    default:
+      return String(value);
+  }
+}
+
+/** Whether it is an array; a proxy that was revoked is none. */
+export function isList(value: unknown): value is unknown[] {
+  try {
+    return Array.isArray(value);
+  } catch {
+    return false;
+  }
+}
+
+/** An object that may hold options. */
+export function isRecord(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !isList(value);
+}
+
+/** `value instanceof type`; a proxy that does not tell its prototype is none. */
+export function isInstance<T>(value: unknown, type: abstract new (...args: never[]) => T): value is T {
+  try {
+    return value instanceof type;
+  } catch {
+    return false;
+  }
+}
+
+/** A property of it, `undefined` when it has none, or throws when it is asked. */
+export function property(value: unknown, key: PropertyKey): unknown {
+  try {
+    return (value as Record<PropertyKey, unknown> | null | undefined)?.[key];
+  } catch {
+    return undefined;
+  }
+}
