@@ -67,6 +67,8 @@ export class PostgresProvider extends Provider {
    * Connect to a store. Its schema and tables are made, or brought to this version, under a lock.
    *
    * @param url - as libpq takes it: `postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=/path`
+   *   A user or password that holds more than letters and digits goes through `encodeURIComponent`. An error comes within 5 s, unless
+   *   `connect_timeout` (for each host, in seconds) gives it longer
    * @throws ProviderError when the server cannot be reached (`retryable`), or refuses the user or the schema; it shows no password
    * @throws SchemaVersionError when a newer Perdure made the tables; nothing is touched then
    * @throws TypeError when an argument is wrong

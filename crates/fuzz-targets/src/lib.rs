@@ -4,6 +4,7 @@
 //! Owns one function for each target and the inputs that fuzzing begins with. libFuzzer calls these functions (`fuzz/`), and so do the
 //! tests here, over mutations of the same inputs, where there is no nightly compiler.
 
+pub mod histories;
 pub mod history;
 pub mod message;
 pub mod options;
@@ -15,7 +16,7 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "history",
         run: history::run,
-        seeds: history::seeds,
+        seeds: histories::seeds,
     },
     Target {
         name: "message",

@@ -6,9 +6,10 @@ use std::path::Path;
 
 use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{
-    Acquire, Filter, InboxPosition, InstanceKey, ListRequest, NewWorker, Provider, ProviderError,
-    ProviderErrorKind as Kind, TaskRequest, WorkerId,
+    Acquire, Filter, InboxPosition, InstanceKey, ListRequest, Provider, ProviderError, ProviderErrorKind as Kind,
+    TaskRequest, WorkerId,
 };
+use perdure_provider_contract::new_worker;
 use perdure_provider_sqlite::SqliteProvider;
 use rusqlite::Connection;
 
@@ -64,14 +65,6 @@ fn readable<T>(what: &str, result: Result<T, ProviderError>) {
 /// All that a worker and a client read.
 async fn read_all(store: &SqliteProvider, what: &str) {
     let (worker, key) = (WorkerId("w".into()), InstanceKey(1));
-    let new = NewWorker {
-        id: worker.clone(),
-        name: "w".into(),
-        host: "h".into(),
-        pid: 1,
-        process_start: "1".into(),
-        lease_ms: 1_000,
-    };
     readable(what, store.statuses(vec!["a".into()]).await);
     let filter = Filter {
         tags: [("team".to_owned(), "a".to_owned())].into(),
@@ -93,7 +86,7 @@ async fn read_all(store: &SqliteProvider, what: &str) {
     );
     readable(what, store.read_messages(key, None, 10).await);
     readable(what, store.workers().await);
-    readable(what, store.register_worker(new).await);
+    readable(what, store.register_worker(new_worker("w")).await);
     readable(what, store.take_over_expired_workers("{}").await);
     let tasks = TaskRequest {
         worker: worker.clone(),

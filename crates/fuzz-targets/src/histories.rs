@@ -1,0 +1,169 @@
+//! Histories that fuzzing begins with: of code that did everything.
+
+use perdure_engine::{
+    ActivityOptions, ChildFailure, Event, EventId, EventRecord, ExecutionId, InstanceStart, Mailbox, ParentLink,
+    Refusal, RetryPolicy,
+};
+
+use crate::rows;
+
+fn text(value: &str) -> Option<String> {
+    Some(value.to_owned())
+}
+
+fn start_of(id: &str) -> InstanceStart {
+    InstanceStart {
+        id: id.into(),
+        name: "other".into(),
+        version: "1.0.0".into(),
+        input: text("1"),
+        tags: text(r#"{"team":"a"}"#),
+        priority: -1,
+    }
+}
+
+/// Each as an input.
+#[must_use]
+pub fn seeds() -> Vec<Vec<u8>> {
+    let began = |parent| Event::ExecutionStarted {
+        name: "order".into(),
+        version: "1.0.0".into(),
+        input: text(r#"{"total":12}"#),
+        seed: 7,
+        parent,
+        custom_status: text("\"new\""),
+    };
+    let child_of = ParentLink {
+        instance: "parent".into(),
+        execution: ExecutionId(1),
+        scheduled: EventId(2),
+    };
+    let options = ActivityOptions {
+        retry: RetryPolicy {
+            max_attempts: 9,
+            non_retryable: vec!["TypeError".into()],
+            ..RetryPolicy::default()
+        },
+        timeout_ms: Some(1_000),
+        total_timeout_ms: Some(60_000),
+        heartbeat_timeout_ms: Some(500),
+        queue: text("slow"),
+        priority: 3,
+        inline: false,
+    };
+    let go = || Mailbox::Event("go".into());
+    let scheduled = |place| EventId(place);
+    histories([
+        vec![
+            began(None),
+            Event::ExecutionBegan,
+            Event::ActivityScheduled {
+                name: "charge".into(),
+                input: text("1"),
+                options,
+            },
+            Event::TimerCreated { fire_at_ms: 5_000 },
+            Event::PatchApplied { patch: "p".into() },
+            Event::ActivityAttemptFailed {
+                scheduled: scheduled(3),
+                attempt: 1,
+                error: text("{}"),
+                retry_at_ms: 9_000,
+            },
+            Event::TimerFired { timer: scheduled(4) },
+            Event::ActivityCompleted {
+                scheduled: scheduled(3),
+                output: text("2"),
+            },
+            Event::ExecutionCompleted { output: text("3") },
+        ],
+        vec![
+            began(Some(child_of)),
+            Event::ChildScheduled(start_of("child")),
+            Event::ChildScheduled(start_of("other child")),
+            Event::InstanceStarted(start_of("detached")),
+            Event::MessageSent {
+                instance: "a".into(),
+                mailbox: go(),
+                payload: None,
+            },
+            Event::MessageSent {
+                instance: "a".into(),
+                mailbox: Mailbox::Queue("jobs".into()),
+                payload: text("4"),
+            },
+            Event::ChildCompleted {
+                scheduled: scheduled(2),
+                output: text("5"),
+            },
+            Event::ChildFailed {
+                scheduled: scheduled(3),
+                failure: ChildFailure::Terminated,
+                error: None,
+            },
+            Event::OperationConfirmed {
+                scheduled: scheduled(4),
+            },
+            Event::OperationRefused {
+                scheduled: scheduled(5),
+                refusal: Refusal::MailboxFull { max: 10 },
+            },
+            Event::OperationCancelled {
+                scheduled: scheduled(6),
+            },
+            Event::ExecutionContinuedAsNew {
+                input: text("6"),
+                version: "2.0.0".into(),
+            },
+        ],
+        vec![
+            began(None),
+            Event::MessageReceived {
+                mailbox: go(),
+                payload: text("7"),
+            },
+            Event::MessageReceived {
+                mailbox: Mailbox::Queue("jobs".into()),
+                payload: None,
+            },
+            Event::ActivityScheduled {
+                name: "inline".into(),
+                input: None,
+                options: ActivityOptions {
+                    inline: true,
+                    ..ActivityOptions::default()
+                },
+            },
+            Event::ActivityFailed {
+                scheduled: scheduled(4),
+                attempt: 3,
+                error: text("{}"),
+            },
+            Event::CancelRequested { reason: text("\"no\"") },
+            Event::ExecutionCancelled { error: text("{}") },
+        ],
+        vec![began(None), Event::ExecutionFailed { error: text("{}") }],
+        vec![began(None), Event::ExecutionTerminated { reason: None }],
+    ])
+}
+
+fn histories<const N: usize>(histories: [Vec<Event>; N]) -> Vec<Vec<u8>> {
+    let rows = |events: Vec<Event>| {
+        let ids = (1..).map(EventId);
+        let records = ids.zip(events).map(|(id, event)| EventRecord::new(id, 1_000, event));
+        rows::write(&records.map(columns).collect::<Vec<_>>())
+    };
+    histories.into_iter().map(rows).collect()
+}
+
+fn columns(record: EventRecord) -> [Option<String>; 7] {
+    [
+        Some(record.kind.to_string()),
+        Some(record.event_id.to_string()),
+        Some(record.time_ms.to_string()),
+        record.ref_id.map(|id| id.to_string()),
+        record.name,
+        record.payload,
+        record.meta,
+    ]
+}
