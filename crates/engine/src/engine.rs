@@ -254,7 +254,7 @@ impl Engine {
     /// A deterministic number in 0..1.
     pub fn random(&mut self) -> f64 {
         if is_planted(Bug::OtherRandomNumbers) {
-            self.random = Random::new(self.history_length());
+            self.random = Random::new(u64::from(self.turn.replayed));
         }
         self.random.unit()
     }
