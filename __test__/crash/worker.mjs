@@ -1,32 +1,17 @@
 // A worker process that tests start, watch and kill: see support/worker.ts. Plain Node and the built package.
 
-import { openSync, writeSync } from 'node:fs';
-import { Client, PostgresProvider, Runtime, SqliteProvider } from 'perdure';
+import { Client, Runtime } from 'perdure';
+
+import { openLog, openStore, pause, say } from '../support/worker-parts.mjs';
 
 const { store, log, name, runtime: runtimeOptions = {}, stepMs = 0, holds = false, harms = false } = JSON.parse(process.argv[2]);
 
-const effects = openSync(log, 'a');
+const write = openLog(log);
 
-/** Bytes of a line of the effect log: a fraction of a page. */
-const LINE = 256;
-
-/**
- * One write per line, to a file that is open for appending. All lines are of one length, so none crosses a page: that is
- * where Linux looks whether a process that writes was killed, and leaves half of what it had to write.
- */
 function effect(event, ctx, step) {
   const { instanceId: id, attempt, idempotencyKey: key } = ctx;
-  const line = JSON.stringify({ event, worker: name, id, step, attempt, key, at: Date.now() });
-  if (Buffer.byteLength(line) >= LINE) throw new Error('the line is too long');
-  writeSync(effects, `${line.padEnd(LINE - 1)}\n`);
+  write({ event, worker: name, id, step, attempt, key, at: Date.now() });
 }
-
-function say(message) {
-  // The parent may be gone, or this process about to be.
-  if (process.connected) process.send(message, () => {});
-}
-
-const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 let afterFailure;
 const failed = new Promise((resolve) => {
@@ -210,13 +195,7 @@ async function wait(client, { ids }) {
   await Promise.all(ends);
 }
 
-async function open() {
-  if (store.kind === 'sqlite') return SqliteProvider.open(store.path);
-  const { url, schema, poolSize = 4, notify = true } = store;
-  return PostgresProvider.connect(url, { schema, poolSize, notify });
-}
-
-const provider = await open();
+const provider = await openStore(store);
 const client = new Client(provider);
 const runtime = new Runtime(provider, { logLevel: 'warn', workerName: name, ...runtimeOptions });
 register(runtime);

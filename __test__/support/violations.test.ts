@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 
-import { type EventRow, type InstanceRow, rowViolations, type StoreRows } from './invariants.ts';
+import { type EventRow, type InstanceRow, rowViolations, type StoreRows } from './violations.ts';
 
 // The checks of a store's rows can fail: one small store, and what is said when something in it is not as it should be.
 

@@ -1,0 +1,22 @@
+// The effect log: what activities did, written by the activities themselves (see effects.mjs).
+
+import { readFileSync } from 'node:fs';
+
+/** One line of it: an attempt of an activity began or returned. */
+export interface Effect {
+  readonly event: 'begin' | 'end';
+  /** Name of the process. */
+  readonly worker: string;
+  readonly id: string;
+  /** The step within the instance. */
+  readonly step: number;
+  readonly attempt: number;
+  readonly key: string;
+  /** ms since 1970, by the clock that the store's times come from. */
+  readonly at: number;
+}
+
+export function readEffects(log: string): Effect[] {
+  const lines = readFileSync(log, 'utf8').split('\n').filter(Boolean);
+  return lines.map((line) => JSON.parse(line) as Effect);
+}
