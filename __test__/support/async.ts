@@ -1,3 +1,6 @@
+/** How often it is asked whether something has come about, ms. */
+const POLL_MS = 10;
+
 /** A promise with its resolvers beside it. */
 export interface Deferred<T> {
   readonly promise: Promise<T>;
@@ -57,4 +60,26 @@ export function aborted(signal: AbortSignal): Promise<unknown> {
 /** Goes on after the event loop has come round once. */
 export function nextTick(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Asks again and again until the answer is yes, for at most so long. */
+export async function eventually(withinMs: number, what: string, check: () => boolean | Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + withinMs;
+  while (!(await check())) {
+    if (Date.now() > deadline) throw new Error(`it did not come to this within ${withinMs} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+/** A promise, or an error when it takes too long. */
+export async function within<T>(ms: number, what: string, promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`it did not come to this within ${ms} ms: ${what}`)), ms);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }

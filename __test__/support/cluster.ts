@@ -1,7 +1,7 @@
 // A Postgres server of a test's own: one that may be stopped, restarted and filled up.
 
 import { execFile, spawnSync } from 'node:child_process';
-import { appendFileSync, chownSync, existsSync, readdirSync, rmSync } from 'node:fs';
+import { appendFileSync, chownSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -46,19 +46,20 @@ export type StopMode = 'fast' | 'immediate';
 export class Cluster {
   readonly url: string;
   readonly #folder: string;
+  /** Of its first process, which all others come from. */
+  #pid = 0;
 
   private constructor(folder: string, url: string) {
     this.#folder = folder;
     this.url = url;
   }
 
-  /** A new server with some settings. Whoever asks calls {@link remove}. */
-  static async create(settings: Readonly<Record<string, string | number>> = {}): Promise<Cluster> {
-    const folder = temporaryFolder();
+  /** A new server with some settings, in an empty folder. Whoever asks calls {@link remove}. */
+  static async create(settings: Readonly<Record<string, string | number>> = {}, folder = temporaryFolder()): Promise<Cluster> {
     if (user?.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid);
     const port = await freePort();
     const cluster = new Cluster(folder, `postgres://postgres@127.0.0.1:${port}/postgres`);
-    await cluster.#do('initdb', '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync');
+    await cluster.#do('initdb', '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync', '--wal-segsize=1');
     const all = { port, listen_addresses: '127.0.0.1', unix_socket_directories: '', shared_buffers: '32MB', ...settings };
     const lines = Object.entries(all).map(([name, value]) => `${name} = '${value}'\n`);
     appendFileSync(join(folder, 'data', 'postgresql.conf'), lines.join(''));
@@ -68,11 +69,45 @@ export class Cluster {
 
   /** Resolves when it takes connections. */
   async start(): Promise<void> {
-    await this.#do('pg_ctl', 'start', '-w', '-l', join(this.#folder, 'log'));
+    const log = join(this.#folder, 'log');
+    try {
+      await this.#do('pg_ctl', 'start', '-w', '-l', log);
+    } catch (error) {
+      throw new Error(`the server does not start:\n${readFileSync(log, 'utf8').slice(-2_000)}`, { cause: error });
+    }
+    this.#pid = Number.parseInt(readFileSync(join(this.#folder, 'data', 'postmaster.pid'), 'utf8'), 10);
   }
 
   async stop(mode: StopMode): Promise<void> {
     await this.#do('pg_ctl', 'stop', '-w', '-m', mode);
+  }
+
+  /** Start it after {@link kill}. */
+  async startAgain(): Promise<void> {
+    // Its number is still taken while nobody has taken note of its end, and no machine that went down would know it.
+    rmSync(join(this.#folder, 'data', 'postmaster.pid'), { force: true });
+    await this.start();
+  }
+
+  /** Start it unless it runs: it may have given up by itself. */
+  async revive(): Promise<void> {
+    const runs = await this.#do('pg_ctl', 'status').then(
+      () => true,
+      () => false,
+    );
+    if (!runs) await this.start();
+  }
+
+  /** SIGKILL to all its processes, as if the machine had gone down: without a word to its files. */
+  kill(): void {
+    const { stdout } = spawnSync('ps', ['-o', 'pid=', '--ppid', String(this.#pid)], { encoding: 'utf8' });
+    for (const pid of [this.#pid, ...stdout.split('\n').filter(Boolean).map(Number)]) {
+      try {
+        process.kill(pid, 'SIGKILL');
+      } catch (error) {
+        if ((error as { code?: string }).code !== 'ESRCH') throw error;
+      }
+    }
   }
 
   /** Stop it and take its files away. */

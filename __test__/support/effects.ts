@@ -2,9 +2,9 @@
 
 import { readFileSync } from 'node:fs';
 
-/** One line of it: an attempt of an activity began or returned. */
+/** One line of it: an attempt of an activity began or returned; or a worker found that it had lost its lease, which has no other fields than those two. */
 export interface Effect {
-  readonly event: 'begin' | 'end';
+  readonly event: 'begin' | 'end' | 'lost';
   /** Name of the process. */
   readonly worker: string;
   readonly id: string;

@@ -1,7 +1,7 @@
 // The kinds of store that the end to end tests run on. Another kind joins here and nowhere else.
 
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client as PgClient } from 'pg';
@@ -98,6 +98,8 @@ export const STORES: readonly StoreKind[] = [sqliteFile, sqliteInMemory, postgre
 export const SHARED_STORES: readonly StoreKind[] = STORES.filter((kind) => kind.isShared);
 
 /** A folder of its own; whoever asks takes it away. */
-export function temporaryFolder(): string {
-  return mkdtempSync(join(tmpdir(), 'perdure-test-'));
+export function temporaryFolder(mode = 0o700): string {
+  const folder = mkdtempSync(join(tmpdir(), 'perdure-test-'));
+  chmodSync(folder, mode);
+  return folder;
 }

@@ -21,7 +21,7 @@ export class Proxy {
       }
       client.on('data', (data: Buffer) => {
         if (this.#awaited !== undefined && data.includes(this.#awaited.bytes)) {
-          this.#held = [];
+          this.block();
           this.#awaited.came.resolve();
           this.#awaited = undefined;
         }
@@ -42,6 +42,11 @@ export class Proxy {
     // What is held is to be read.
     url.searchParams.set('sslmode', 'disable');
     return { proxy, url: url.href };
+  }
+
+  /** Nothing arrives any more. */
+  block(): void {
+    this.#held ??= [];
   }
 
   /** Nothing arrives any more from the first message on that holds these bytes. Resolves when that was sent. */

@@ -102,6 +102,15 @@ export function rowViolations(rows: StoreRows): string[] {
   ];
 }
 
+/** When all instances have ended and all workers were shut down: what is left besides their rows and histories, as sentences. */
+export function leftViolations(rows: StoreRows): string[] {
+  const found = rows.instances.filter((instance) => !isEnded(instance)).map(({ id, status }) => `'${id}' is ${status} and has not ended`);
+  for (const table of ['messages', 'tasks', 'heartbeats', 'workers'] as const) {
+    if (rows[table].length > 0) found.push(`${rows[table].length} rows of ${table} are left: ${JSON.stringify(rows[table].slice(0, 3))}`);
+  }
+  return found;
+}
+
 const TERMINAL = new Set(['Completed', 'Failed', 'Cancelled', 'Terminated']);
 const STATUSES = new Set([...TERMINAL, 'Pending', 'Running', 'Suspended']);
 
@@ -153,7 +162,7 @@ class Store {
   }
 }
 
-function groupBy<K, V>(values: readonly V[], keyOf: (value: V) => K): Map<K, V[]> {
+export function groupBy<K, V>(values: readonly V[], keyOf: (value: V) => K): Map<K, V[]> {
   const groups = new Map<K, V[]>();
   for (const value of values) {
     const group = groups.get(keyOf(value));

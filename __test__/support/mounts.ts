@@ -1,0 +1,161 @@
+// File systems of a test's own, small ones that can be filled up and whose power can be cut. Linux lets only root mount.
+
+import { execFile, spawn, spawnSync } from 'node:child_process';
+import { closeSync, ftruncateSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
+
+import { eventually } from './async.ts';
+import { temporaryFolder } from './providers.ts';
+
+const run = promisify(execFile);
+
+/** `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH`: nothing is written from now on, not even what the journal has in memory. */
+const CUT = `open my $folder, "<", $ARGV[0] or die "$!\\n"; my $flags = pack "L", 2; $| = 1; print "ready\\n";
+  <STDIN>; ioctl $folder, 0x8004587d, $flags or die "$!\\n"; print "cut\\n"`;
+
+/** For how long others may keep a file system busy whose processes were ended, ms. */
+const BUSY_MS = 20_000;
+
+type Lines = AsyncIterator<string, undefined>;
+
+const BLOCK = Buffer.alloc(64 * 1024);
+
+function missingProgram(...programs: readonly string[]): string | undefined {
+  const missing = programs.find((program) => spawnSync('which', [program]).status !== 0);
+  return missing === undefined ? undefined : `the program '${missing}' is not here`;
+}
+
+const notRoot = process.platform !== 'linux' ? 'only Linux mounts them' : process.getuid?.() !== 0 ? 'only root mounts them' : undefined;
+
+/** A file system under a temporary folder. */
+export class Mount {
+  /** Where it is. Users of any id may come to it. */
+  readonly folder: string;
+  readonly #temporary: string;
+  readonly #mount: readonly string[];
+
+  private constructor(temporary: string, mount: readonly string[]) {
+    this.#temporary = temporary;
+    this.folder = join(temporary, 'mounted');
+    this.#mount = mount;
+    mkdirSync(this.folder);
+  }
+
+  /** One in memory. */
+  static async tmpfs(bytes: number): Promise<Mount> {
+    const mount = new Mount(reachable(), ['-t', 'tmpfs', '-o', `size=${bytes},mode=777`, 'tmpfs']);
+    await mount.#do();
+    return mount;
+  }
+
+  /** One of ext4 in a file. */
+  static async ext4(bytes: number): Promise<Mount> {
+    const temporary = reachable();
+    const image = join(temporary, 'image');
+    const file = openSync(image, 'w');
+    ftruncateSync(file, bytes);
+    closeSync(file);
+    await run('mkfs.ext4', ['-q', '-F', '-E', 'root_owner=0:0', image]);
+    const mount = new Mount(temporary, ['-o', 'loop', image]);
+    await mount.#do();
+    return mount;
+  }
+
+  async #do(): Promise<void> {
+    await run('mount', [...this.#mount, this.folder]);
+  }
+
+  subfolder(name: string): string {
+    const path = join(this.folder, name);
+    mkdirSync(path);
+    return path;
+  }
+
+  /** Write a file that takes all the room there is; its path. */
+  fill(): string {
+    const path = join(this.folder, 'filler');
+    const file = openSync(path, 'w');
+    try {
+      // The last bytes as well.
+      for (const size of [BLOCK.length, 4096, 1]) while (fits(file, size));
+    } finally {
+      closeSync(file);
+    }
+    return path;
+  }
+
+  /** What was written so far stays. */
+  async sync(): Promise<void> {
+    await run('sync', ['-f', this.folder]);
+  }
+
+  /** Makes ready to cut the power, which the returned function does at once: what was written and not synced is gone, and what is written then fails. */
+  async powerSwitch(): Promise<() => Promise<void>> {
+    const perl = spawn('perl', ['-e', CUT, this.folder], { stdio: 'pipe' });
+    const [lines, errors] = [perl.stdout, perl.stderr].map((stream) => createInterface(stream)[Symbol.asyncIterator]()) as unknown as [Lines, Lines];
+    const hear = async (line: string) => {
+      const { value } = await lines.next();
+      if (value !== line) throw new Error(`the power cannot be cut: ${(await errors.next()).value}`);
+    };
+    await hear('ready');
+    return async () => {
+      perl.stdin.write('\n');
+      await hear('cut');
+    };
+  }
+
+  /** The power is back; whoever has used it must have ended. */
+  async restorePower(): Promise<void> {
+    await this.#unmount();
+    await this.#do();
+  }
+
+  async remove(): Promise<void> {
+    await this.#unmount();
+    rmSync(this.#temporary, { recursive: true });
+  }
+
+  async #unmount(): Promise<void> {
+    const { folder } = this;
+    // A process that was killed may still be on its way out.
+    await eventually(BUSY_MS, `unmount ${folder}`, () => run('umount', [folder]).then(() => true, () => false));
+  }
+}
+
+function reachable(): string {
+  return temporaryFolder(0o755);
+}
+
+function fits(file: number, size: number): boolean {
+  try {
+    return writeSync(file, BLOCK, 0, size) > 0;
+  } catch (error) {
+    if ((error as { code?: string }).code !== 'ENOSPC') throw error;
+    return false;
+  }
+}
+
+/** Why there is no file system in memory here; `undefined`: there is. */
+export const noTmpfs = notRoot ?? (await refusalOf(() => Mount.tmpfs(65_536)));
+
+/** Why there is no power to cut here. */
+export const noPowerCut =
+  notRoot ??
+  missingProgram('perl', 'mkfs.ext4') ??
+  (await refusalOf(async () => {
+    const mount = await Mount.ext4(8 * 1024 * 1024);
+    await (await mount.powerSwitch())();
+    return mount;
+  }));
+
+async function refusalOf(make: () => Promise<Mount>): Promise<string | undefined> {
+  try {
+    await (await make()).remove();
+    return undefined;
+  } catch (error) {
+    const { stderr, message } = error as { stderr?: string; message: string };
+    return `this machine refuses (${(stderr || message).trim()})`;
+  }
+}

@@ -1,0 +1,8 @@
+import type { Provider } from 'perdure';
+
+import type { StoreAddress } from './providers.ts';
+
+export function openLog(path: string): (entry: object) => void;
+export function say(message: object): void;
+export function pause(ms: number): Promise<void>;
+export function openStore(store: StoreAddress): Promise<Provider>;
