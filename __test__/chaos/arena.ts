@@ -1,0 +1,235 @@
+// Where programs, workers and faults meet: one store, the processes on it, the logs, and what was done to them.
+
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import type { Absence } from '../crash/checker.ts';
+import { eventually, within } from '../support/async.ts';
+import { temporaryFolder } from '../support/providers.ts';
+import { readRows } from '../support/violations.ts';
+import type { ClientEntry } from './client-log.ts';
+import type { Dice } from './dice.ts';
+import type { Look } from './looks.ts';
+import type { Site } from './sites.ts';
+import { ChaosClient, ChaosWorker, type Counts } from './talk.ts';
+
+/** Of a line of a log, see worker-parts.mjs. */
+const LINE = 256;
+
+/** Short, so that many leases end in a round; long enough for a machine with other things to do. */
+export const LEASE_MS = 2_000;
+
+/** Programs that a client keeps going at once. */
+const STRANDS = 16;
+
+/** Part of every input. */
+export const NOTE = 'canary-payload';
+
+/** However slow the machine is: what has not come about by then never will, ms. */
+const DEADLINE_MS = 60_000;
+
+/** What is counted. */
+export const COUNTS = [
+  'programs',
+  'finished',
+  'instances',
+  'events',
+  'attempts',
+  'attempts run again',
+  'acknowledged calls',
+  'calls with unknown outcome',
+  'kills',
+  'client kills',
+  'zombies',
+  'restarts',
+  'crashes',
+  'connections broken',
+  'stalls',
+  'disks full',
+  'failed writes and syncs',
+  'power cuts',
+  'stale writes rejected',
+  'leases lost',
+  'takeovers',
+  'writes tried again',
+  'workers',
+  'clients',
+  'looks at the store',
+] as const;
+
+export type Count = (typeof COUNTS)[number];
+
+export interface Struck {
+  readonly fault: string;
+  readonly ms: number;
+}
+
+/** What happened in a round. */
+export type Tally = Partial<Record<Count, number>>;
+
+export class Arena {
+  readonly site: Site;
+  readonly seed: number;
+  readonly folder = temporaryFolder();
+  readonly effectLog = join(this.folder, 'effects');
+  readonly clientLog = join(this.folder, 'client');
+  readonly tally: Tally = {};
+  /** Faults that have struck, and how long that took with all that belongs to it. */
+  readonly struck: Struck[] = [];
+  readonly absences: Absence[] = [];
+  readonly looks: Look[] = [];
+  /** What should not have happened. */
+  readonly complaints: string[] = [];
+  /** By place; each has a way of its own to the store. */
+  readonly workers: ChaosWorker[] = [];
+  client!: ChaosClient;
+  readonly #all: (ChaosWorker | ChaosClient)[] = [];
+  /** Those that may end. */
+  readonly #expected = new Set<ChaosWorker | ChaosClient>();
+
+  constructor(site: Site, seed: number) {
+    this.site = site;
+    this.seed = seed;
+    for (const log of [this.effectLog, this.clientLog]) writeFileSync(log, '');
+  }
+
+  /** Start all processes. */
+  async open(places: number): Promise<void> {
+    // One after the other: the first makes the tables.
+    for (let place = 0; place < places; place += 1) await this.startWorker(place);
+    await this.startClient();
+  }
+
+  /** Start a worker in a place that is free; `through` is a program that runs it. */
+  async startWorker(place: number, through: readonly string[] = []): Promise<ChaosWorker> {
+    const name = `worker ${this.count('workers')}`;
+    const runtime = { lease: LEASE_MS, activityConcurrency: 8, queues: place % 2 === 1 ? ['default', 'far'] : ['default'] };
+    const worker = ChaosWorker.of({ store: this.site.addressOf(place), log: this.effectLog, name, runtime }, through);
+    this.#watch(worker);
+    this.workers[place] = worker;
+    await this.inTime(`${name} starts`, worker.said('ready'));
+    return worker;
+  }
+
+  async startClient(): Promise<void> {
+    const options = { store: this.site.address, log: this.clientLog, seed: this.seed, strands: STRANDS, note: NOTE };
+    this.client = ChaosClient.of(`client ${this.count('clients')}`, options);
+    this.#watch(this.client);
+    await this.inTime('the client starts', this.client.said('ready'));
+  }
+
+  #watch(process: ChaosWorker | ChaosClient): void {
+    this.#all.push(process);
+    void process.exited().then(({ code, signal }) => {
+      if (!this.#expected.has(process)) this.complaints.push(`${process.name} ended by itself (${code ?? signal}): ${process.stderr.slice(-2_000)}`);
+    });
+  }
+
+  /** SIGKILL. */
+  async kill(process: ChaosWorker | ChaosClient): Promise<void> {
+    this.#expected.add(process);
+    const from = Date.now();
+    await process.kill();
+    this.absent([process], from);
+  }
+
+  /** From a time until now others had a reason to run again what these had begun. */
+  absent(processes: readonly { readonly name: string }[], from: number): void {
+    const by = Date.now();
+    for (const { name } of processes) this.absences.push({ worker: name, from, by });
+  }
+
+  /** Ask a process to end in good order. */
+  async end(process: ChaosWorker): Promise<void> {
+    this.#expected.add(process);
+    process.tell({ type: 'shutdown' });
+    const { code, signal } = await this.inTime(`${process.name} shuts down`, process.exited());
+    if (code !== 0) this.complaints.push(`${process.name} did not end well (${code ?? signal}): ${process.stderr.slice(-2_000)}`);
+  }
+
+  /** The client is told to begin no more programs. */
+  async finish(): Promise<void> {
+    const { client } = this;
+    this.#expected.add(client);
+    client.tell({ type: 'enough' });
+    await this.inTime('all programs end', client.said('done'));
+    await this.inTime('the client ends', client.exited());
+  }
+
+  /** Work goes on: so many attempts begin or end from now on. */
+  async progress(effects: number): Promise<void> {
+    const wanted = lines(this.effectLog) + effects;
+    await eventually(DEADLINE_MS, `${effects} more lines in the effect log`, () => lines(this.effectLog) >= wanted);
+  }
+
+  /** Work is under way, somewhere at random. */
+  async moment(dice: Dice): Promise<void> {
+    await this.progress(dice.between(5, 60));
+  }
+
+  /** See that the rows agree with each other and with what was found before. */
+  look(): void {
+    const [effectsBefore, toldBefore] = [lines(this.effectLog), this.told];
+    const rows = readRows(this.site.address);
+    this.looks.push({ rows, effectsBefore, toldBefore, effectsAfter: lines(this.effectLog) });
+    this.count('looks at the store');
+  }
+
+  /** How many lines the client log has. */
+  get told(): number {
+    return lines(this.clientLog);
+  }
+
+  /** All that clients were told after so many lines counts for nothing: they were cut off together with the store, and there was nobody to tell. */
+  untold(from: number): void {
+    const all = readFileSync(this.clientLog, 'utf8').split('\n').filter(Boolean);
+    const kept = all.filter((line, i) => i < from || (JSON.parse(line) as ClientEntry).phase === 'asked');
+    writeFileSync(this.clientLog, kept.map((line) => `${line}\n`).join(''));
+  }
+
+  /** One more of something. */
+  count(what: Count, more = 1): number {
+    const now = (this.tally[what] ?? 0) + more;
+    this.tally[what] = now;
+    return now;
+  }
+
+  inTime<T>(what: string, promise: Promise<T>): Promise<T> {
+    return within(DEADLINE_MS, what, promise);
+  }
+
+  /** Until the answer is yes. */
+  until(what: string, check: () => boolean | Promise<boolean>): Promise<void> {
+    return eventually(DEADLINE_MS, what, check);
+  }
+
+  /** What all workers have counted. */
+  sum(what: Exclude<keyof Counts, 'isNatural'>): number {
+    return this.#workers.reduce((sum, { counts }) => sum + (counts?.[what] ?? 0), 0);
+  }
+
+  get #workers(): ChaosWorker[] {
+    return this.#all.filter((process) => process instanceof ChaosWorker);
+  }
+
+  /** What processes have written to stderr. */
+  get stderr(): string {
+    return this.#all.map((process) => process.stderr).join('\n');
+  }
+
+  /** Whether somebody has found the prototypes of objects and arrays changed. */
+  get isNatural(): boolean {
+    return this.#workers.every(({ counts }) => counts?.isNatural ?? true);
+  }
+
+  async close(): Promise<void> {
+    for (const process of this.#all) this.#expected.add(process);
+    await Promise.all(this.#all.map((process) => process.kill()));
+    await this.site.remove();
+    rmSync(this.folder, { recursive: true });
+  }
+}
+
+function lines(log: string): number {
+  return Math.floor(statSync(log).size / LINE);
+}

@@ -1,0 +1,89 @@
+// What can happen to the files of a store.
+
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { noPowerCut, noTmpfs } from '../../support/mounts.ts';
+import { pause } from '../../support/worker-parts.mjs';
+import type { Arena } from '../arena.ts';
+import { PostgresSite } from '../sites.ts';
+import type { Fault } from './fault.ts';
+
+function mountOf(arena: Arena) {
+  if (arena.site.mount === undefined) throw new Error('the store is on no file system of its own');
+  return arena.site.mount;
+}
+
+/** No room on the file system, until somebody has met that. */
+export const full: Fault = {
+  name: 'full',
+  what: 'disk full',
+  providers: ['sqlite', 'postgres'],
+  ground: 'tmpfs',
+  missing: noTmpfs,
+  async strike(arena, dice) {
+    const retries = arena.sum('commitRetries');
+    const filler = mountOf(arena).fill();
+    try {
+      await arena.until('a write fails for want of room', () => arena.sum('commitRetries') > retries);
+      await pause(dice.between(0, 1_000));
+    } finally {
+      rmSync(filler);
+    }
+    if (arena.site instanceof PostgresSite) await arena.site.cluster.revive();
+    arena.count('disks full');
+  },
+};
+
+/** The power fails: what was not synced is gone, and so are all processes. */
+export const power: Fault = {
+  name: 'power',
+  what: 'power cut',
+  providers: ['sqlite', 'postgres'],
+  ground: 'ext4',
+  missing: noPowerCut,
+  async strike(arena) {
+    const { site, workers, client } = arena;
+    const mount = mountOf(arena);
+    const cut = await mount.powerSwitch();
+    const told = arena.told;
+    await cut();
+    await Promise.all([...workers, client].map((process) => arena.kill(process)));
+    if (site instanceof PostgresSite) site.cluster.kill();
+    arena.untold(told);
+    await mount.restorePower();
+    if (site instanceof PostgresSite) await site.cluster.startAgain();
+    await arena.open(workers.length);
+    arena.count('power cuts');
+  },
+};
+
+const noStrace =
+  process.platform !== 'linux'
+    ? 'only Linux has strace'
+    : spawnSync('strace', ['-D', '-f', '--seccomp-bpf', '-e', 'trace=fdatasync', '-e', 'inject=fdatasync:error=EIO:when=1', '-o', '/dev/null', 'true']).status === 0
+      ? undefined
+      : "the program 'strace' is not here, or may not trace";
+
+/** The n-th write or sync of a worker fails. */
+export const eio: Fault = {
+  name: 'eio',
+  what: 'EIO on the n-th write or sync of a worker',
+  providers: ['sqlite'],
+  missing: noStrace,
+  async strike(arena, dice) {
+    const place = dice.between(0, arena.workers.length - 1);
+    const [call, n] = dice.oneIn(2) ? ['pwrite64', dice.between(30, 150)] : ['fsync,fdatasync', dice.between(5, 60)];
+    const log = join(arena.folder, `strace ${Date.now()}`);
+    await arena.kill(arena.workers[place]!);
+    // The tracer is the grandchild, so that the child is the worker itself.
+    const strace = ['strace', '-D', '-f', '--seccomp-bpf', '-e', `trace=${call}`, '-e', `inject=${call}:error=EIO:when=${n}`, '-o', log];
+    await arena.startWorker(place, strace);
+    await arena.until(`${call} ${n} fails`, () => existsSync(log) && readFileSync(log, 'latin1').includes('(INJECTED)'));
+    await arena.moment(dice);
+    await arena.kill(arena.workers[place]!);
+    await arena.startWorker(place);
+    arena.count('failed writes and syncs');
+  },
+};

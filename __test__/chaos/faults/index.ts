@@ -1,0 +1,10 @@
+import type { Fault } from './fault.ts';
+import { eio, full, power } from './files.ts';
+import { kill } from './kill.ts';
+import { crash, restart, stall, terminate } from './server.ts';
+import { stop } from './stop.ts';
+
+export type { Fault } from './fault.ts';
+
+/** All of them. Another one joins here and nowhere else. */
+export const FAULTS: readonly Fault[] = [kill, stop, restart, crash, terminate, stall, full, eio, power];

@@ -1,0 +1,19 @@
+import { readEffects } from '../../support/effects.ts';
+import { type Arena, LEASE_MS } from '../arena.ts';
+
+/**
+ * A worker has been cut off since a time: waits until its lease has ended and others have taken its work over, lets it come back, and waits
+ * until it knows.
+ */
+export async function takenOver(arena: Arena, victim: { readonly name: string }, from: number, back: () => Promise<void>): Promise<void> {
+  const [takeovers, lost] = [arena.sum('takeovers'), losses(arena, victim.name)];
+  await arena.until(`the lease of ${victim.name} ends`, () => Date.now() > from + LEASE_MS);
+  await arena.until(`the work of ${victim.name} is taken over`, () => arena.sum('takeovers') > takeovers);
+  await back();
+  await arena.until(`${victim.name} finds that it has lost its lease`, () => losses(arena, victim.name) > lost);
+  arena.absent([victim], from);
+}
+
+function losses(arena: Arena, name: string): number {
+  return readEffects(arena.effectLog).filter(({ event, worker }) => event === 'lost' && worker === name).length;
+}

@@ -1,0 +1,114 @@
+// What the store is found to hold again and again in a round, and what later looks and the logs must agree on.
+
+import type { Effect } from '../support/effects.ts';
+import { type EventRow, type InstanceRow, type StoreRows, groupBy } from '../support/violations.ts';
+import type { ClientEntry } from './client-log.ts';
+
+/** One look at the rows, and the lengths of the logs around it. */
+export interface Look {
+  readonly rows: StoreRows;
+  /** What was in the effect log before it. */
+  readonly effectsBefore: number;
+  /** What was in it after. */
+  readonly effectsAfter: number;
+  /** What was in the client log before it. */
+  readonly toldBefore: number;
+}
+
+const SCHEDULED = 'ActivityScheduled';
+const FINISHED = new Set(['ActivityCompleted', 'ActivityFailed']);
+
+/** How the idempotency key of an activity names the event that scheduled it. */
+function keyOf(id: string, execution: number, event: number): string {
+  return `${id}/${execution}/${event}`;
+}
+
+/** Events by the key of the activity that they are about. */
+class Activities {
+  readonly scheduled = new Set<string>();
+  /** When they were finished, ms. */
+  readonly finished = new Map<string, number>();
+
+  constructor(rows: StoreRows) {
+    const ids = new Map(rows.instances.map(({ key, id }) => [key, id]));
+    for (const { instance_key, execution, event_id, kind, ref_id, time } of rows.history) {
+      const id = ids.get(instance_key) ?? '';
+      if (kind === SCHEDULED) this.scheduled.add(keyOf(id, execution, event_id));
+      if (FINISHED.has(kind) && ref_id !== null) this.finished.set(keyOf(id, execution, ref_id), time);
+    }
+  }
+}
+
+function begins(effects: readonly Effect[]): Effect[] {
+  return effects.filter(({ event }) => event === 'begin');
+}
+
+/** Nothing leaves a process before the turn that caused it is durable: what had begun when the store was looked at is scheduled there. */
+export function begunTooSoon(looks: readonly Look[], effects: readonly Effect[]): string[] {
+  return looks.flatMap(({ rows, effectsBefore }) => {
+    const { scheduled } = new Activities(rows);
+    const begun = begins(effects.slice(0, effectsBefore));
+    return begun.filter(({ key }) => !scheduled.has(key)).map(({ key, worker }) => `${key} began in ${worker} and was not stored as scheduled`);
+  });
+}
+
+/** S5: what was finished when the store was looked at never begins later; nor does anything begin after the time at which it finished. */
+export function begunAgain(looks: readonly Look[], effects: readonly Effect[]): string[] {
+  const found = new Set<string>();
+  for (const { rows, effectsAfter } of looks) {
+    const { finished } = new Activities(rows);
+    for (const { key, worker } of begins(effects.slice(effectsAfter))) {
+      if (finished.has(key)) found.add(`${key} began again in ${worker} although the store said that it was finished`);
+    }
+    for (const { key, worker, at } of begins(effects)) {
+      const time = finished.get(key);
+      if (time !== undefined && at > time) found.add(`${key} began in ${worker} ${at - time} ms after it was recorded as finished`);
+    }
+  }
+  return [...found];
+}
+
+/** S3, S7, S8: from look to look histories grow and stay, what has ended stays as it is, and epochs rise. */
+export function changed(looks: readonly Look[]): string[] {
+  return looks.slice(1).flatMap((later, i) => {
+    const earlier = looks[i]!;
+    const now = new Map(later.rows.instances.map((instance) => [instance.key, instance]));
+    return [
+      ...earlier.rows.instances.flatMap((instance) => changedInstance(instance, now.get(instance.key))),
+      ...changedHistory(earlier.rows.history, later.rows.history),
+    ];
+  });
+}
+
+function changedInstance(before: InstanceRow, now: InstanceRow | undefined): string[] {
+  const { id } = before;
+  if (now === undefined) return [`'${id}' is gone`];
+  const found: string[] = [];
+  if (now.epoch < before.epoch) found.push(`the epoch of '${id}' went from ${before.epoch} to ${now.epoch}`);
+  if (now.execution < before.execution) found.push(`'${id}' went from execution ${before.execution} to ${now.execution}`);
+  const hasEnded = before.completed_at !== null;
+  if (hasEnded && (now.status !== before.status || now.next_event_id !== before.next_event_id)) {
+    found.push(`'${id}' was ${before.status} and is ${now.status}`);
+  }
+  return found;
+}
+
+function changedHistory(before: readonly EventRow[], now: readonly EventRow[]): string[] {
+  const keyOfEvent = ({ instance_key, execution, event_id }: EventRow) => keyOf(String(instance_key), execution, event_id);
+  const texts = new Map(now.map((event) => [keyOfEvent(event), JSON.stringify(event)]));
+  return before.filter((event) => texts.get(keyOfEvent(event)) !== JSON.stringify(event)).map((event) => `event ${keyOfEvent(event)} (${event.kind}) changed`);
+}
+
+/** S1, S7: what clients had been told when the store was looked at is so. */
+export function untrue(looks: readonly Look[], told: readonly ClientEntry[], idOf: (program: number) => string): string[] {
+  return looks.flatMap(({ rows, toldBefore }) => {
+    const instances = groupBy(rows.instances, ({ id }) => id);
+    return told.slice(0, toldBefore).flatMap(({ program, action, phase, what }) => {
+      if (phase !== 'acknowledged') return [];
+      const status = instances.get(idOf(program))?.[0]?.status;
+      if (action === 'start' && status === undefined) return [`the start of '${idOf(program)}' was acknowledged, and it is not there`];
+      if (action === 'end' && status !== what) return [`a client was told that '${idOf(program)}' is ${what}, and it is ${status}`];
+      return [];
+    });
+  });
+}

@@ -1,0 +1,60 @@
+// The command `npm run chaos`:
+//
+//   npm run chaos -- --provider sqlite|postgres [--minutes N] [--seed N] [--faults kill,stop,…] [--workers N]
+//
+// Everything that is up to chance comes from the seed, which is printed: `--minutes 0` with the seed of a round begins with that round. The
+// run as such is not repeated by it, since processes go their own ways. Ends with 0 when all has held, with 1 when something has not, and
+// with 2 when it cannot be done.
+
+import { randomInt } from 'node:crypto';
+import { parseArgs } from 'node:util';
+
+import { noCluster } from '../support/cluster.ts';
+import { FAULTS } from './faults/index.ts';
+import { describe, describeRound } from './report.ts';
+import { run, type RunOptions } from './run.ts';
+
+const WORKERS = 3;
+
+/** What a command line asks for. */
+function optionsOf(args: readonly string[]): RunOptions {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      provider: { type: 'string' },
+      minutes: { type: 'string', default: '1' },
+      seed: { type: 'string', default: String(randomInt(1_000_000)) },
+      faults: { type: 'string' },
+      workers: { type: 'string', default: String(WORKERS) },
+    },
+  });
+  const { provider } = values;
+  if (provider !== 'sqlite' && provider !== 'postgres') throw new TypeError('--provider is sqlite or postgres');
+  if (provider === 'postgres' && noCluster !== undefined) throw new TypeError(`there is no Postgres server to harm: ${noCluster}`);
+  const number = (name: 'minutes' | 'seed' | 'workers', least: number, isWhole: boolean) => {
+    const value = Number(values[name]);
+    if (!(value >= least) || (isWhole && !Number.isSafeInteger(value))) throw new TypeError(`--${name} is a ${isWhole ? 'whole ' : ''}number from ${least} on`);
+    return value;
+  };
+  const faults = values.faults?.split(',');
+  const unknown = faults?.find((name) => !FAULTS.some((fault) => fault.name === name));
+  if (unknown !== undefined) throw new TypeError(`there is no fault '${unknown}'; there are: ${FAULTS.map(({ name }) => name).join(', ')}`);
+  return {
+    provider,
+    faults,
+    minutes: number('minutes', 0, false),
+    seed: number('seed', 0, true),
+    // While one is away, another takes its work over.
+    workers: number('workers', 2, true),
+  };
+}
+
+try {
+  const options = optionsOf(process.argv.slice(2));
+  const report = await run({ ...options, onRound: (result) => console.log(describeRound(result)) });
+  console.log(`\n${describe(report)}`);
+  process.exitCode = report.failures.length === 0 ? 0 : 1;
+} catch (error) {
+  console.error(error instanceof TypeError ? error.message : error);
+  process.exitCode = 2;
+}

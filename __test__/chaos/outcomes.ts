@@ -1,0 +1,101 @@
+// What programs must have come to when all is over.
+
+import type { InstanceStatus } from 'perdure';
+
+import type { ClientEntry } from './client-log.ts';
+import { type Expected, instancesOf, lastStatus, valueOf } from './model.ts';
+import { PLANNED } from './interpreter.mjs';
+import type { Action, Root } from './programs.ts';
+
+/** What an instance came to. */
+export type Outcome = Pick<InstanceStatus, 'status' | 'output' | 'error' | 'customStatus' | 'executionId'>;
+
+/** Violations of one program, by what they mean. */
+export interface Verdict {
+  /** Something that a client was told is not so (S1). */
+  readonly lost: string[];
+  /** It has not ended. */
+  readonly stuck: string[];
+  /** It came to something else than the model says (S10, S11, S13, S21, S22). */
+  readonly wrong: string[];
+}
+
+/** What was sent to each mailbox of a program: messages by `seq attempt`, and whether the client was told that they are durable. */
+type Sent = ReadonlyMap<string, ReadonlyMap<string, { readonly seq: number; readonly isAcknowledged: boolean }>>;
+
+/** Judge a program by what clients asked for and were told. */
+export function judge(root: Root, entries: readonly ClientEntry[], outcomeOf: (id: string) => Outcome | undefined): Verdict {
+  const verdict: Verdict = { lost: [], stuck: [], wrong: [] };
+  const acknowledged = (action: ClientEntry['action']) => entries.some((entry) => entry.action === action && entry.phase === 'acknowledged');
+  if (!acknowledged('start')) verdict.stuck.push(`the start of '${root.id}' was never acknowledged`);
+  for (const { action, phase, what } of entries) {
+    // A message may have come before, by an attempt whose outcome was not known.
+    const isLate = phase === 'refused' && what === 'RUNTIME_STATE' && typeof action === 'number';
+    if (phase === 'refused' && !isLate) verdict.wrong.push(`${String(action)} of '${root.id}' was refused: ${what}`);
+  }
+  for (const expected of instancesOf(root)) {
+    const outcome = outcomeOf(expected.id);
+    if (outcome === undefined) verdict[expected.id === root.id ? 'lost' : 'wrong'].push(`'${expected.id}' is not there`);
+    else if (outcome.status === 'Running' || outcome.status === 'Pending') verdict.stuck.push(`'${expected.id}' is ${outcome.status}`);
+    else judgeOne(expected, outcome, expected.isDetached ? lettersTo(expected) : sentTo(root, entries), verdict);
+  }
+  return verdict;
+}
+
+function judgeOne(expected: Expected, outcome: Outcome, sent: Sent, verdict: Verdict): void {
+  const { id, program } = expected;
+  if (outcome.status !== program.ending) {
+    // Nothing else ends one of these: the client that was told so is wrong.
+    const isLost = program.ending === 'Cancelled' || program.ending === 'Terminated';
+    verdict[isLost ? 'lost' : 'wrong'].push(`'${id}' is ${outcome.status} and not ${program.ending}: ${outcome.error?.message}`);
+    return;
+  }
+  if (program.ending === 'Cancelled' || program.ending === 'Terminated') return;
+  const is = (what: string, found: unknown, wanted: unknown) => {
+    if (found !== wanted) verdict.wrong.push(`${what} of '${id}' is ${JSON.stringify(found)} and not ${JSON.stringify(wanted)}`);
+  };
+  is('the number of executions', outcome.executionId, program.segments.length);
+  is('the custom status', outcome.customStatus, lastStatus(id));
+  if (program.ending === 'Failed') return is('the error', outcome.error?.message, PLANNED);
+  is('the value', outcome.output.value, valueOf(program));
+  judgeMail(id, sent, outcome.output.seen as Record<string, [number, number][]>, verdict);
+}
+
+/** S1, S2, S11: of each mailbox, what was acknowledged came once, in order; what was not, once or not at all; and nothing else. */
+function judgeMail(id: string, sent: Sent, seen: Readonly<Record<string, [number, number][]>>, verdict: Verdict): void {
+  for (const [name, messages] of sent) {
+    const came = (seen[name] ?? []).map((message) => message.join(' '));
+    const last = Math.max(...[...messages.values()].map(({ seq }) => seq));
+    for (const message of came) if (!messages.has(message)) verdict.wrong.push(`'${id}' was given message ${message} of '${name}', which nobody sent`);
+    if (new Set(came).size !== came.length) verdict.wrong.push(`'${id}' was given a message of '${name}' twice: ${came.join(', ')}`);
+    for (const [message, { seq, isAcknowledged }] of messages) {
+      // After the last message nothing is read: a second one of it is dropped with the end of the instance.
+      const isDropped = seq === last && (seen[name] ?? []).some(([other]) => other === last);
+      if (isAcknowledged && !came.includes(message) && !isDropped) verdict.lost.push(`message ${message} of '${name}' to '${id}' was acknowledged and never came`);
+    }
+    const inOrder = [...messages].filter(([message, { isAcknowledged }]) => isAcknowledged && came.includes(message)).map(([message]) => came.indexOf(message));
+    if (inOrder.some((place, i) => i > 0 && place < inOrder[i - 1]!)) verdict.wrong.push(`'${id}' was given messages of '${name}' out of order: ${came.join(', ')}`);
+  }
+}
+
+function sentTo(root: Root, entries: readonly ClientEntry[]): Sent {
+  const sent = new Map<string, Map<string, { seq: number; isAcknowledged: boolean }>>();
+  for (const { action, attempt, phase } of entries) {
+    const of: Action | undefined = typeof action === 'number' ? root.actions[action] : undefined;
+    if (of?.do !== 'send' || phase === 'refused') continue;
+    const messages = sent.get(of.name) ?? new Map();
+    sent.set(of.name, messages.set(`${of.seq} ${attempt}`, { seq: of.seq, isAcknowledged: phase === 'acknowledged' }));
+  }
+  return sent;
+}
+
+/** What another instance sends came to it as sent. */
+function lettersTo({ program }: Expected): Sent {
+  const collects = program.segments.flat().filter((statement) => statement.do === 'collect');
+  return new Map(
+    collects.map(({ name, count }) => {
+      const seqs = Array.from({ length: count }, (_, i) => i + 1);
+      return [name, new Map(seqs.map((seq) => [`${seq} 1`, { seq, isAcknowledged: true }]))];
+    }),
+  );
+}

@@ -1,0 +1,42 @@
+// A run in numbers, as text.
+
+import { COUNTS } from './arena.ts';
+import type { RoundResult } from './round.ts';
+import type { Report } from './run.ts';
+
+/** How many of the sentences that tell what went wrong are shown. */
+const SHOWN = 20;
+
+const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`;
+
+/** One line. */
+export function describeRound({ options, tally, struck, violations, settledMs }: RoundResult): string {
+  const wrong = Object.values(violations).flat().length;
+  const held = wrong === 0 ? 'held' : `${wrong} VIOLATIONS`;
+  const { programs = 0 } = tally;
+  const faults = struck.map(({ fault, ms }) => `${fault} (${seconds(ms)})`).join(', ');
+  return `seed ${options.seed} on ${options.ground}: ${programs} programs; ${faults}; all over ${seconds(settledMs)} after the last fault; ${held}`;
+}
+
+export function describe({ options, rounds, tally, struck, skipped, violations, failures, ms }: Report): string {
+  const { programs = 0, finished = 0 } = tally;
+  const settled = rounds.map(({ settledMs }) => settledMs);
+  const rows: [string, string | number][] = [
+    ['rounds', rounds.length],
+    ...COUNTS.flatMap((name): [string, number][] => (tally[name] === undefined ? [] : [[name, tally[name]]])),
+    ['programs that ended', `${((100 * finished) / Math.max(programs, 1)).toFixed(1)} %`],
+    ['longest until all was over', seconds(Math.max(...settled))],
+    ['acknowledged work lost', violations.lost.length],
+    ['stuck', violations.stuck.length],
+    ['repeated finished steps', violations.repeated.length],
+    ['other violations', violations.other.length],
+  ];
+  return [
+    `Chaos on ${options.provider}, seeds ${options.seed} to ${options.seed + rounds.length - 1}, ${options.workers} workers, ${(ms / 60_000).toFixed(1)} min`,
+    ...rows.map(([name, value]) => `  ${name.padEnd(28)} ${String(value).padStart(8)}`),
+    `  faults: ${[...struck].map(([name, times]) => `${name} ${times}`).join(', ')}`,
+    ...skipped.map(({ fault, why }) => `  skipped: ${fault} (${why})`),
+    ...failures.slice(0, SHOWN).map((failure) => `  FAILED: ${failure}`),
+    ...(failures.length > SHOWN ? [`  and ${failures.length - SHOWN} more`] : []),
+  ].join('\n');
+}

@@ -1,0 +1,160 @@
+// One round: a new store, programs on it, faults one after the other, and the question whether all has held.
+
+import { Client } from 'perdure';
+
+import { repeatedWithoutReason } from '../crash/checker.ts';
+import { type Effect, readEffects } from '../support/effects.ts';
+import { isIntact } from '../support/rows.ts';
+import { groupBy, leftViolations, rowViolations } from '../support/violations.ts';
+import { openStore } from '../support/worker-parts.mjs';
+import { absencesOf } from './absences.ts';
+import { Arena, NOTE, type Struck, type Tally } from './arena.ts';
+import { type ClientEntry, readClientLog } from './client-log.ts';
+import { Dice } from './dice.ts';
+import type { Fault } from './faults/index.ts';
+import { begunAgain, begunTooSoon, changed, untrue } from './looks.ts';
+import { instancesOf } from './model.ts';
+import { judge, type Outcome } from './outcomes.ts';
+import { idOf, rootOf } from './programs.ts';
+import { type Ground, makeSite, PASSWORD, type ProviderName } from './sites.ts';
+
+export interface RoundOptions {
+  readonly provider: ProviderName;
+  readonly ground: Ground;
+  /** Decides the programs and what the faults do, and when. */
+  readonly seed: number;
+  /** In this order. */
+  readonly faults: readonly Fault[];
+  readonly workers: number;
+}
+
+/** What must be empty after a round, by what it is a sign of. */
+export interface Violations {
+  /** Something that a client was told is not so (S1, S2). */
+  readonly lost: readonly string[];
+  /** Programs that have not ended (S20, L1). */
+  readonly stuck: readonly string[];
+  /** Steps that began again although they were finished (S5). */
+  readonly repeated: readonly string[];
+  /** All else. */
+  readonly other: readonly string[];
+}
+
+export interface RoundResult {
+  readonly options: RoundOptions;
+  readonly tally: Tally;
+  readonly struck: readonly Struck[];
+  readonly violations: Violations;
+  /** From the last fault until all programs had ended, ms. */
+  readonly settledMs: number;
+}
+
+export async function playRound(options: RoundOptions): Promise<RoundResult> {
+  const site = await makeSite(options.provider, options.ground, options.workers);
+  const arena = new Arena(site, options.seed);
+  try {
+    const settledMs = await play(arena, options);
+    return { options, tally: arena.tally, struck: arena.struck, violations: await check(arena), settledMs };
+  } finally {
+    await arena.close();
+  }
+}
+
+/** Returns how long it took from the last fault until all programs had ended, ms. */
+async function play(arena: Arena, { faults, seed, workers }: RoundOptions): Promise<number> {
+  const dice = new Dice(seed, -1);
+  let lastFault = Date.now();
+  try {
+    await arena.open(workers);
+    for (const fault of faults) {
+      await arena.moment(dice);
+      const before = Date.now();
+      await fault.strike(arena, dice);
+      lastFault = Date.now();
+      arena.struck.push({ fault: fault.name, ms: lastFault - before });
+      arena.look();
+    }
+    await arena.moment(dice);
+    await arena.finish();
+    const settledMs = Date.now() - lastFault;
+    for (const worker of arena.workers) await arena.end(worker);
+    arena.look();
+    return settledMs;
+  } catch (error) {
+    // What has come to be is still worth a look.
+    arena.complaints.push((error as Error).stack ?? String(error));
+    return Date.now() - lastFault;
+  }
+}
+
+async function check(arena: Arena): Promise<Violations> {
+  const { looks, site } = arena;
+  const told = readClientLog(arena.clientLog);
+  const effects = readEffects(arena.effectLog);
+  const end = looks.at(-1)?.rows;
+  const violations = {
+    lost: untrue(looks, told, idOf),
+    stuck: [] as string[],
+    repeated: begunAgain(looks, effects),
+    other: [
+      ...arena.complaints,
+      ...looks.flatMap(({ rows }) => rowViolations(rows)),
+      ...changed(looks),
+      ...begunTooSoon(looks, effects),
+      ...repeatedWithoutReason(effects, absencesOf(effects, arena.absences)),
+      ...(end === undefined ? ['the store was never looked at'] : leftViolations(end)),
+    ],
+  };
+  if (!arena.isNatural) violations.other.push('the prototypes of objects or arrays changed');
+  for (const canary of [PASSWORD, NOTE]) if (arena.stderr.includes(canary)) violations.other.push(`an error or a log says '${canary}'`);
+  const programs = groupBy(told, ({ program }) => program);
+  arena.count('programs', programs.size);
+  try {
+    if (!isIntact(site.address)) violations.other.push('the file is not sound');
+    const outcomes = await outcomesOf(arena, [...programs.keys()]);
+    for (const [program, entries] of programs) {
+      const verdict = judge(rootOf(arena.seed, program), entries, (id) => outcomes.get(id));
+      violations.lost.push(...verdict.lost);
+      violations.stuck.push(...verdict.stuck);
+      violations.other.push(...verdict.wrong);
+      arena.count('finished', verdict.stuck.length === 0 ? 1 : 0);
+    }
+  } catch (error) {
+    violations.other.push(`the store cannot be read: ${String(error)}`);
+  }
+  countAll(arena, effects, told);
+  // Many looks find the same.
+  return Object.fromEntries(Object.entries(violations).map(([name, found]) => [name, [...new Set(found)]])) as unknown as Violations;
+}
+
+function countAll(arena: Arena, effects: readonly Effect[], told: readonly ClientEntry[]): void {
+  const end = arena.looks.at(-1)?.rows;
+  const begins = effects.filter(({ event }) => event === 'begin');
+  const asked = told.filter(({ action }) => action !== 'end');
+  arena.count('instances', end?.instances.length);
+  arena.count('events', end?.history.length);
+  arena.count('attempts', begins.length);
+  arena.count('attempts run again', begins.length - new Set(begins.map(({ key, attempt }) => `${key} ${attempt}`)).size);
+  arena.count('acknowledged calls', asked.filter(({ phase }) => phase === 'acknowledged').length);
+  arena.count('calls with unknown outcome', asked.filter(({ phase }) => phase === 'unknown').length);
+  arena.count('stale writes rejected', arena.sum('fenced'));
+  arena.count('leases lost', effects.filter(({ event }) => event === 'lost').length);
+  arena.count('takeovers', arena.sum('takeovers'));
+  arena.count('writes tried again', arena.sum('commitRetries'));
+}
+
+/** What instances of programs came to, as a client sees it that was not there before. */
+async function outcomesOf(arena: Arena, programs: readonly number[]): Promise<Map<string, Outcome>> {
+  const provider = await openStore(arena.site.address);
+  try {
+    const client = new Client(provider);
+    const found = new Map<string, Outcome>();
+    for (const { id } of programs.flatMap((program) => instancesOf(rootOf(arena.seed, program)))) {
+      const status = await client.getStatus(id);
+      if (status !== null) found.set(id, status);
+    }
+    return found;
+  } finally {
+    await provider.close();
+  }
+}

@@ -1,0 +1,97 @@
+// A run: rounds until the time is over, and what they add up to.
+
+import { COUNTS, type Tally } from './arena.ts';
+import { Dice } from './dice.ts';
+import { type Fault, FAULTS } from './faults/index.ts';
+import { playRound, type RoundOptions, type RoundResult, type Violations } from './round.ts';
+import type { Ground, ProviderName } from './sites.ts';
+
+export interface RunOptions {
+  readonly provider: ProviderName;
+  /** Of the first round; the next ones follow. */
+  readonly seed: number;
+  /** Names of faults; all, where this is not said. */
+  readonly faults?: readonly string[] | undefined;
+  readonly workers: number;
+  /** As many rounds as begin in this time; one on each ground at least, so that each fault strikes. */
+  readonly minutes: number;
+  /** Is told of each round. */
+  readonly onRound?: (result: RoundResult) => void;
+}
+
+export interface Report {
+  readonly options: RunOptions;
+  readonly rounds: readonly RoundResult[];
+  /** Sums over the rounds. */
+  readonly tally: Tally;
+  /** How often each fault has struck. */
+  readonly struck: ReadonlyMap<string, number>;
+  readonly skipped: readonly { readonly fault: string; readonly why: string }[];
+  readonly violations: Violations;
+  /** Why the run has failed: empty, when all has held. */
+  readonly failures: readonly string[];
+  readonly ms: number;
+}
+
+const GROUNDS: readonly Ground[] = ['disk', 'tmpfs', 'ext4'];
+
+/** Of a round. */
+const FAULTS_MIN = 4;
+
+/** Share of programs that must have ended. */
+const FINISHED_MIN = 0.95;
+
+export async function run(options: RunOptions): Promise<Report> {
+  const { provider, seed, workers, minutes, onRound } = options;
+  const wanted = FAULTS.filter(({ name, providers }) => providers.includes(provider) && (options.faults?.includes(name) ?? true));
+  const possible = wanted.filter(({ missing }) => missing === undefined);
+  const grounds = GROUNDS.filter((ground) => possible.some((fault) => (fault.ground ?? 'disk') === ground));
+  if (grounds.length === 0) throw new Error('none of these faults can be done here');
+  const begun = Date.now();
+  const rounds: RoundResult[] = [];
+  for (let i = 0; i < grounds.length || Date.now() < begun + minutes * 60_000; i += 1) {
+    const ground = grounds[(seed + i) % grounds.length] as Ground;
+    const round: RoundOptions = { provider, workers, seed: seed + i, ground, faults: planOf(possible, ground, seed + i) };
+    const result = await playRound(round);
+    rounds.push(result);
+    onRound?.(result);
+  }
+  const skipped = wanted.flatMap(({ name, missing }) => (missing === undefined ? [] : [{ fault: name, why: missing }]));
+  return summarize(options, rounds, skipped, possible.map(({ name }) => name), Date.now() - begun);
+}
+
+/** Those that need the ground, twice; then those that need none: each where there is no other, some of them elsewhere. */
+function planOf(possible: readonly Fault[], ground: Ground, seed: number): Fault[] {
+  const dice = new Dice(seed, -2);
+  const own = possible.filter((fault) => fault.ground === ground);
+  const common = possible.filter((fault) => fault.ground === undefined);
+  const planned = ground === 'disk' ? [...common] : [...own, ...own, ...dice.shuffled(common).slice(0, 2)];
+  while (planned.length < FAULTS_MIN) planned.push(dice.pick(planned));
+  return dice.shuffled(planned);
+}
+
+/** What rounds add up to, and whether that is enough; `planned` are the names of faults that were to strike. */
+export function summarize(
+  options: RunOptions,
+  rounds: readonly RoundResult[],
+  skipped: Report['skipped'],
+  planned: readonly string[],
+  ms: number,
+): Report {
+  const tally: Tally = {};
+  for (const name of COUNTS) {
+    const sum = rounds.reduce((total, round) => total + (round.tally[name] ?? 0), 0);
+    if (sum > 0) tally[name] = sum;
+  }
+  const all = rounds.flatMap(({ struck }) => struck.map(({ fault }) => fault));
+  const struck = new Map(planned.map((name) => [name, all.filter((other) => other === name).length]));
+  const found = (kind: keyof Violations) =>
+    rounds.flatMap((round) => round.violations[kind].map((violation) => `seed ${round.options.seed}: ${violation}`));
+  const violations: Violations = { lost: found('lost'), stuck: found('stuck'), repeated: found('repeated'), other: found('other') };
+  const { programs = 0, finished = 0, zombies = 0, stalls = 0 } = tally;
+  const failures = Object.values(violations).flat();
+  for (const [name, times] of struck) if (times === 0) failures.push(`the fault '${name}' was planned and never struck`);
+  if (programs === 0 || finished < FINISHED_MIN * programs) failures.push(`${finished} of ${programs} programs have ended`);
+  if (zombies + stalls > 0 && tally['stale writes rejected'] === undefined) failures.push('workers were stopped beyond their lease, and nothing stale was rejected');
+  return { options, rounds, tally, struck, skipped, violations, failures, ms };
+}
