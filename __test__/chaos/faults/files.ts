@@ -79,9 +79,11 @@ export const eio: Fault = {
     await arena.kill(arena.workers[place]!);
     // The tracer is the grandchild, so that the child is the worker itself.
     const strace = ['strace', '-D', '-f', '--seccomp-bpf', '-e', `trace=${call}`, '-e', `inject=${call}:error=EIO:when=${n}`, '-o', log];
-    await arena.startWorker(place, strace);
+    const worker = await arena.startWorker(place, strace);
     await arena.until(`${call} ${n} fails`, () => existsSync(log) && readFileSync(log, 'latin1').includes('(INJECTED)'));
+    // It goes on, and tells what it has counted.
     await arena.moment(dice);
+    await arena.inTime(`${worker.name} goes on`, worker.said('counts', worker.all('counts').length + 2));
     await arena.kill(arena.workers[place]!);
     await arena.startWorker(place);
     arena.count('failed writes and syncs');
