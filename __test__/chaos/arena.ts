@@ -95,9 +95,7 @@ export class Arena {
 
   /** Start all processes. */
   async open(places: number): Promise<void> {
-    // One after the other: the first makes the tables.
-    for (let place = 0; place < places; place += 1) await this.startWorker(place);
-    await this.startClient();
+    await Promise.all([...Array.from({ length: places }, (_, place) => this.startWorker(place)), this.startClient()]);
   }
 
   /** Start a worker in a place that is free; `through` is a program that runs it. */

@@ -121,7 +121,7 @@ describe('the outcome of a program', () => {
 });
 
 describe('a run', () => {
-  const options = { provider: 'sqlite', seed: 1, workers: 3, minutes: 0 } as const;
+  const options = { provider: 'sqlite', seed: 1, workers: 3, minutes: 0, isShort: true } as const;
   const round = (tally: RoundResult['tally'], struck: RoundResult['struck'] = [{ fault: 'kill', ms: 1 }]): RoundResult => ({
     options: { provider: 'sqlite', ground: 'disk', seed: 1, faults: [], workers: 3 },
     tally,

@@ -1,9 +1,9 @@
 // The command `npm run chaos`:
 //
-//   npm run chaos -- --provider sqlite|postgres [--minutes N] [--seed N] [--faults kill,stop,…] [--workers N]
+//   npm run chaos -- --provider sqlite|postgres [--minutes N] [--seed N] [--faults kill,stop,…] [--workers N] [--short]
 //
 // Everything that is up to chance comes from the seed, which is printed: `--minutes 0` with the seed of a round begins with that round. The
-// run as such is not repeated by it, since processes go their own ways. Ends with 0 when all has held, with 1 when something has not, and
+// run as such is not repeated by it, since processes go their own ways. `--short` plans rounds as the tests do. Ends with 0 when all has held, with 1 when something has not, and
 // with 2 when it cannot be done.
 
 import { randomInt } from 'node:crypto';
@@ -26,6 +26,7 @@ function optionsOf(args: readonly string[]): RunOptions {
       seed: { type: 'string', default: String(randomInt(1_000_000)) },
       faults: { type: 'string' },
       workers: { type: 'string', default: String(WORKERS) },
+      short: { type: 'boolean', default: false },
     },
   });
   const { provider } = values;
@@ -42,6 +43,7 @@ function optionsOf(args: readonly string[]): RunOptions {
   return {
     provider,
     faults,
+    isShort: values.short,
     minutes: number('minutes', 0, false),
     seed: number('seed', 0, true),
     // While one is away, another takes its work over.
