@@ -7,14 +7,12 @@ import type { Absence } from '../crash/checker.ts';
 import { eventually, within } from '../support/async.ts';
 import { temporaryFolder } from '../support/providers.ts';
 import { readRows } from '../support/violations.ts';
+import { LINE } from '../support/worker-parts.mjs';
 import type { ClientEntry } from './client-log.ts';
 import type { Dice } from './dice.ts';
 import type { Look } from './looks.ts';
 import type { Site } from './sites.ts';
 import { ChaosClient, ChaosWorker, type Counts } from './talk.ts';
-
-/** Of a line of a log, see worker-parts.mjs. */
-const LINE = 256;
 
 /** Short, so that many leases end in a round; long enough for a machine with other things to do. */
 export const LEASE_MS = 2_000;

@@ -12,7 +12,8 @@ import type { RoundResult } from './round.ts';
 
 // The checks of chaos can fail: what they say when something in a small run is not as it should be.
 
-const instance = (more: Partial<InstanceRow> = {}) => ({ key: 1, id: 'p1', status: 'Running', execution: 1, epoch: 1, completed_at: null, ...more }) as InstanceRow;
+const instance = (more: Partial<InstanceRow> = {}) =>
+  ({ key: 1, id: 'p1', status: 'Running', execution: 1, epoch: 1, completed_at: null, ...more }) as InstanceRow;
 const event = (event_id: number, kind: string, ref_id: number | null = null, time = 100): EventRow => ({
   instance_key: 1,
   execution: 1,

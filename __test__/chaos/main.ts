@@ -3,8 +3,8 @@
 //   npm run chaos -- --provider sqlite|postgres [--minutes N] [--seed N] [--faults kill,stop,…] [--workers N] [--short]
 //
 // Everything that is up to chance comes from the seed, which is printed: `--minutes 0` with the seed of a round begins with that round. The
-// run as such is not repeated by it, since processes go their own ways. `--short` plans rounds as the tests do. Ends with 0 when all has held, with 1 when something has not, and
-// with 2 when it cannot be done.
+// run as such is not repeated by it, since processes go their own ways. `--short` plans rounds as the tests do. Ends with 0 when all has held,
+// with 1 when something has not, and with 2 when it cannot be done.
 
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
@@ -12,6 +12,7 @@ import { parseArgs } from 'node:util';
 import { noCluster } from '../support/cluster.ts';
 import { FAULTS } from './faults/index.ts';
 import { describe, describeRound } from './report.ts';
+import type { RoundResult } from './round.ts';
 import { run, type RunOptions } from './run.ts';
 
 const WORKERS = 3;
@@ -51,9 +52,17 @@ function optionsOf(args: readonly string[]): RunOptions {
   };
 }
 
+// A round takes away what it has made, so it is not broken off; whoever asks a second time is heard at once.
+let isEnough = false;
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => (isEnough = true));
+
 try {
   const options = optionsOf(process.argv.slice(2));
-  const report = await run({ ...options, onRound: (result) => console.log(describeRound(result)) });
+  const onRound = (result: RoundResult) => {
+    console.log(describeRound(result));
+    return isEnough;
+  };
+  const report = await run({ ...options, onRound });
   console.log(`\n${describe(report)}`);
   process.exitCode = report.failures.length === 0 ? 0 : 1;
 } catch (error) {

@@ -71,10 +71,13 @@ function judgeMail(id: string, sent: Sent, seen: Readonly<Record<string, [number
     for (const [message, { seq, isAcknowledged }] of messages) {
       // After the last message nothing is read: a second one of it is dropped with the end of the instance.
       const isDropped = seq === last && (seen[name] ?? []).some(([other]) => other === last);
-      if (isAcknowledged && !came.includes(message) && !isDropped) verdict.lost.push(`message ${message} of '${name}' to '${id}' was acknowledged and never came`);
+      if (!isAcknowledged || came.includes(message) || isDropped) continue;
+      verdict.lost.push(`message ${message} of '${name}' to '${id}' was acknowledged and never came`);
     }
-    const inOrder = [...messages].filter(([message, { isAcknowledged }]) => isAcknowledged && came.includes(message)).map(([message]) => came.indexOf(message));
-    if (inOrder.some((place, i) => i > 0 && place < inOrder[i - 1]!)) verdict.wrong.push(`'${id}' was given messages of '${name}' out of order: ${came.join(', ')}`);
+    const acknowledged = [...messages].filter(([, { isAcknowledged }]) => isAcknowledged);
+    const places = acknowledged.map(([message]) => came.indexOf(message)).filter((place) => place >= 0);
+    const isOutOfOrder = places.some((place, i) => i > 0 && place < places[i - 1]!);
+    if (isOutOfOrder) verdict.wrong.push(`'${id}' was given messages of '${name}' out of order: ${came.join(', ')}`);
   }
 }
 

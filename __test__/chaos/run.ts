@@ -17,8 +17,8 @@ export interface RunOptions {
   readonly minutes: number;
   /** Each fault strikes once in a round on its ground, and no other does there. */
   readonly isShort: boolean;
-  /** Is told of each round. */
-  readonly onRound?: (result: RoundResult) => void;
+  /** Is told of each round; after one for which it says so, no other begins. */
+  readonly onRound?: (result: RoundResult) => boolean;
 }
 
 export interface Report {
@@ -56,7 +56,7 @@ export async function run(options: RunOptions): Promise<Report> {
     const round: RoundOptions = { provider, workers, seed: seed + i, ground, faults: planOf(possible, ground, seed + i, isShort) };
     const result = await playRound(round);
     rounds.push(result);
-    onRound?.(result);
+    if (onRound?.(result)) break;
   }
   const skipped = wanted.flatMap(({ name, missing }) => (missing === undefined ? [] : [{ fault: name, why: missing }]));
   return summarize(options, rounds, skipped, possible.map(({ name }) => name), Date.now() - begun);
@@ -95,6 +95,8 @@ export function summarize(
   const failures = Object.values(violations).flat();
   for (const [name, times] of struck) if (times === 0) failures.push(`the fault '${name}' was planned and never struck`);
   if (programs === 0 || finished < FINISHED_MIN * programs) failures.push(`${finished} of ${programs} programs have ended`);
-  if (zombies + stalls > 0 && tally['stale writes rejected'] === undefined) failures.push('workers were stopped beyond their lease, and nothing stale was rejected');
+  if (zombies + stalls > 0 && tally['stale writes rejected'] === undefined) {
+    failures.push('workers were stopped beyond their lease, and nothing stale was rejected');
+  }
   return { options, rounds, tally, struck, skipped, violations, failures, ms };
 }

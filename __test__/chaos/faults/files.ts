@@ -59,27 +59,29 @@ export const power: Fault = {
   },
 };
 
-const noStrace =
-  process.platform !== 'linux'
-    ? 'only Linux has strace'
-    : spawnSync('strace', ['-D', '-f', '--seccomp-bpf', '-e', 'trace=fdatasync', '-e', 'inject=fdatasync:error=EIO:when=1', '-o', '/dev/null', 'true']).status === 0
-      ? undefined
-      : "the program 'strace' is not here, or may not trace";
+/** The command that lets the n-th of some calls fail. The tracer is the grandchild, so that the child is the traced process itself. */
+function straceOf(calls: string, n: number, log: string): string[] {
+  return ['strace', '-D', '-f', '--seccomp-bpf', '-e', `trace=${calls}`, '-e', `inject=${calls}:error=EIO:when=${n}`, '-o', log];
+}
+
+function refusalOfStrace(): string | undefined {
+  if (process.platform !== 'linux') return 'only Linux has strace';
+  const [program = '', ...args] = [...straceOf('fsync', 1, '/dev/null'), 'true'];
+  return spawnSync(program, args).status === 0 ? undefined : "the program 'strace' is not here, or may not trace";
+}
 
 /** The n-th write or sync of a worker fails. */
 export const eio: Fault = {
   name: 'eio',
   what: 'EIO on the n-th write or sync of a worker',
   providers: ['sqlite'],
-  missing: noStrace,
+  missing: refusalOfStrace(),
   async strike(arena, dice) {
     const place = dice.between(0, arena.workers.length - 1);
-    const [call, n] = dice.oneIn(2) ? ['pwrite64', dice.between(30, 150)] : ['fsync,fdatasync', dice.between(5, 60)];
+    const [call, n] = dice.oneIn(2) ? (['pwrite64', dice.between(30, 150)] as const) : (['fsync,fdatasync', dice.between(5, 60)] as const);
     const log = join(arena.folder, `strace ${Date.now()}`);
     await arena.kill(arena.workers[place]!);
-    // The tracer is the grandchild, so that the child is the worker itself.
-    const strace = ['strace', '-D', '-f', '--seccomp-bpf', '-e', `trace=${call}`, '-e', `inject=${call}:error=EIO:when=${n}`, '-o', log];
-    const worker = await arena.startWorker(place, strace);
+    const worker = await arena.startWorker(place, straceOf(call, n, log));
     await arena.until(`${call} ${n} fails`, () => existsSync(log) && readFileSync(log, 'latin1').includes('(INJECTED)'));
     // It goes on, and tells what it has counted.
     await arena.moment(dice);
