@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use perdure_engine::{ActivityTask, Bug, EventId, ExecutionId, Payload, is_planted};
@@ -117,6 +118,10 @@ struct Entry {
     alarm: Option<AlarmId>,
 }
 
+/// What an attempt is of. Each execution of an instance counts its events from 1, and what was asked for in one may still run here when the
+/// next one asks for something.
+type Schedule = (InstanceKey, ExecutionId, EventId);
+
 /// The table of attempts. What it returns, its owner must carry out.
 pub(crate) struct Activities {
     alarms: Arc<Alarms<Alarm>>,
@@ -125,7 +130,7 @@ pub(crate) struct Activities {
     /// No attempt gets a slot any more.
     closed: bool,
     entries: FxHashMap<ActivityToken, Entry>,
-    by_schedule: BTreeMap<(InstanceKey, EventId), ActivityToken>,
+    by_schedule: BTreeMap<Schedule, ActivityToken>,
     /// Those that wait for a slot, by priority and then as they came.
     queue: BTreeSet<(Reverse<i32>, ActivityToken)>,
 }
@@ -146,7 +151,7 @@ impl Activities {
     /// Take an attempt in, to be admitted now or, when it is `delayed` until a time, by [`due`](Self::due). `false`: it is here
     /// already (its instance was loaded again).
     pub(crate) fn add(&mut self, token: ActivityToken, attempt: Attempt, delayed: Option<i64>) -> bool {
-        let schedule = (attempt.origin.key(), attempt.task.scheduled);
+        let schedule = schedule_of(&attempt);
         if self.by_schedule.contains_key(&schedule) {
             return false;
         }
@@ -253,8 +258,7 @@ impl Activities {
     /// An attempt is over; `None`: nobody waits for it any more.
     pub(crate) fn remove(&mut self, token: ActivityToken) -> Option<Attempt> {
         let entry = self.entries.remove(&token)?;
-        self.by_schedule
-            .remove(&(entry.attempt.origin.key(), entry.attempt.task.scheduled));
+        self.by_schedule.remove(&schedule_of(&entry.attempt));
         self.used -= usize::from(entry.place == Place::Admitted);
         if let Some(alarm) = entry.alarm {
             self.alarms.cancel(alarm);
@@ -266,8 +270,13 @@ impl Activities {
     }
 
     /// Give one schedule up. Its attempt, when a lane's thread has it, which must abort it.
-    pub(crate) fn cancel(&mut self, key: InstanceKey, scheduled: EventId) -> Option<(ActivityToken, LaneId)> {
-        let token = *self.by_schedule.get(&(key, scheduled))?;
+    pub(crate) fn cancel(
+        &mut self,
+        key: InstanceKey,
+        execution: ExecutionId,
+        scheduled: EventId,
+    ) -> Option<(ActivityToken, LaneId)> {
+        let token = *self.by_schedule.get(&(key, execution, scheduled))?;
         let begun = self.entries.get(&token).and_then(|entry| entry.begun);
         self.remove(token);
         begun.map(|lane| (token, lane))
@@ -276,51 +285,54 @@ impl Activities {
     /// Give up an attempt of the same schedule that is another's: left of an instance that this worker has lost and had again, or of a task,
     /// before it has heard of that. `Some`: it must be aborted.
     pub(crate) fn make_way(&mut self, attempt: &Attempt) -> Option<(ActivityToken, LaneId)> {
-        let (key, scheduled) = (attempt.origin.key(), attempt.task.scheduled);
-        let token = *self.by_schedule.get(&(key, scheduled))?;
+        let (key, execution, scheduled) = (attempt.origin.key(), attempt.origin.execution(), attempt.task.scheduled);
+        let token = *self.by_schedule.get(&(key, execution, scheduled))?;
         let is_its_own = matches!(&attempt.origin, Origin::Instance(instance) if self.is_of(token, instance));
         (!is_its_own && !is_planted(Bug::AttemptInTheWay))
-            .then(|| self.cancel(key, scheduled))
+            .then(|| self.cancel(key, execution, scheduled))
             .flatten()
     }
 
     /// Nobody waits any more for a task that runs here; by now an attempt of the instance itself may have taken its place. `Some`: it must be
     /// aborted.
     pub(crate) fn cancel_borrowed(&mut self, name: TaskName) -> Option<(ActivityToken, LaneId)> {
-        let (key, scheduled) = (name.key, name.scheduled);
-        let entry = self.entries.get(self.by_schedule.get(&(key, scheduled))?)?;
+        let TaskName {
+            key,
+            execution,
+            scheduled,
+            ..
+        } = name;
+        let entry = self.entries.get(self.by_schedule.get(&(key, execution, scheduled))?)?;
         let is_it = matches!(&entry.attempt.origin, Origin::Task(borrowed) if borrowed.task == name);
         (is_it || is_planted(Bug::WithdrawnTaskTakesAnother))
-            .then(|| self.cancel(key, scheduled))
+            .then(|| self.cancel(key, execution, scheduled))
             .flatten()
     }
 
     /// Whether an attempt of a schedule is here.
-    pub(crate) fn has(&self, key: InstanceKey, scheduled: EventId) -> bool {
-        self.by_schedule.contains_key(&(key, scheduled))
+    pub(crate) fn has(&self, key: InstanceKey, execution: ExecutionId, scheduled: EventId) -> bool {
+        self.by_schedule.contains_key(&(key, execution, scheduled))
     }
 
     /// Give all of an instance up. The attempts that must be aborted.
     pub(crate) fn cancel_all(&mut self, instance: &Instance) -> Vec<(ActivityToken, LaneId)> {
-        let key = instance.key();
-        let schedules: Vec<EventId> = self
+        let schedules: Vec<Schedule> = self
             .by_schedule
-            .range((key, EventId(0))..=(key, EventId(u64::MAX)))
+            .range(schedules_of(instance))
             .filter(|(_, token)| self.is_of(**token, instance))
-            .map(|((_, scheduled), _)| *scheduled)
+            .map(|(schedule, _)| *schedule)
             .collect();
         schedules
             .into_iter()
-            .filter_map(|scheduled| self.cancel(key, scheduled))
+            .filter_map(|(key, execution, scheduled)| self.cancel(key, execution, scheduled))
             .collect()
     }
 
     /// Whether an attempt of an instance has a slot.
     pub(crate) fn runs_any(&self, instance: &Instance) -> bool {
-        let key = instance.key();
         let mut of = self
             .by_schedule
-            .range((key, EventId(0))..=(key, EventId(u64::MAX)))
+            .range(schedules_of(instance))
             .filter_map(|(_, token)| self.entries.get(token).filter(|_| self.is_of(*token, instance)));
         of.any(|entry| entry.place == Place::Admitted)
     }
@@ -374,6 +386,16 @@ impl Activities {
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
+}
+
+fn schedule_of(attempt: &Attempt) -> Schedule {
+    (attempt.origin.key(), attempt.origin.execution(), attempt.task.scheduled)
+}
+
+/// All that an instance can ask for in the execution that it is in.
+fn schedules_of(instance: &Instance) -> RangeInclusive<Schedule> {
+    let (key, execution) = (instance.key(), instance.execution);
+    (key, execution, EventId(0))..=(key, execution, EventId(u64::MAX))
 }
 
 /// Its place among those that wait: tokens rise.
@@ -452,6 +474,43 @@ mod tests {
         assert!(activities.add(ActivityToken(3), attempt(&i, 2), None));
     }
 
+    fn borrowed(execution: u64, scheduled: u64) -> Attempt {
+        let task = TaskName {
+            key: InstanceKey(1),
+            execution: ExecutionId(execution),
+            scheduled: EventId(scheduled),
+            attempt: 1,
+        };
+        let origin = Origin::Task(Arc::new(Borrowed {
+            task,
+            instance_id: "i".into(),
+            orchestration: "main".into(),
+            heartbeats: parking_lot::Mutex::default(),
+        }));
+        Attempt {
+            origin,
+            ..attempt(&instance(1), scheduled)
+        }
+    }
+
+    /// An instance had an activity run by another worker, gave it up and continued as new, and its next execution asked for one with the
+    /// event of the same number. The other worker took that as well before it had seen that the first was given up, found that it had
+    /// "it" already, and forgot it: it was that worker's in the store for as long as that lived, and the instance waited for ever.
+    #[test]
+    fn what_two_executions_asked_for_with_the_same_event_is_not_the_same() {
+        let mut activities = activities(10);
+        let (former, next) = (ActivityToken(1), ActivityToken(2));
+        assert!(activities.add(former, borrowed(1, 2), None));
+        assert_eq!(activities.admit(), Some(former));
+        assert!(activities.begin(former, LaneId(0)).is_some());
+        assert!(activities.add(next, borrowed(2, 2), None));
+        assert_eq!(activities.admit(), Some(next));
+        let aborted = activities.cancel(InstanceKey(1), ExecutionId(1), EventId(2));
+        assert_eq!(aborted, Some((former, LaneId(0))));
+        assert!(activities.has(InstanceKey(1), ExecutionId(2), EventId(2)));
+        assert_eq!((activities.running(), activities.len()), (1, 1));
+    }
+
     #[test]
     fn a_delayed_one_waits_for_its_time_and_can_be_given_up_before() {
         let (mut activities, i) = (activities(10), instance(1));
@@ -461,7 +520,11 @@ mod tests {
         activities.due(ActivityToken(1));
         assert_eq!((activities.admit(), activities.admit()), (Some(ActivityToken(1)), None));
         assert!(activities.add(ActivityToken(2), attempt(&i, 3), Some(5)));
-        assert_eq!(activities.cancel(i.key(), EventId(3)), None, "it does not run");
+        assert_eq!(
+            activities.cancel(i.key(), ExecutionId::FIRST, EventId(3)),
+            None,
+            "it does not run"
+        );
         activities.due(ActivityToken(2));
         assert_eq!(activities.admit(), None);
     }
@@ -486,7 +549,7 @@ mod tests {
             assert!(activities.add(ActivityToken(token), attempt(&i, u64::from(token)), None));
             activities.admit();
             if token > 1 {
-                activities.cancel(i.key(), EventId(u64::from(token)));
+                activities.cancel(i.key(), ExecutionId::FIRST, EventId(u64::from(token)));
             }
         }
         assert_eq!(activities.len(), 1);

@@ -328,7 +328,7 @@ impl Session {
                     self.take_on(&mut activities, attempt, delayed);
                 }
                 Effect::AbortActivity { scheduled } => {
-                    if let Some((token, lane)) = activities.cancel(instance.key(), scheduled) {
+                    if let Some((token, lane)) = activities.cancel(instance.key(), instance.execution, scheduled) {
                         self.shared
                             .push(Class::First, Queued::Abort(token, AbortReason::Cancelled, lane));
                     }

@@ -125,7 +125,7 @@ pub(crate) fn end(turn: Turn) {
         // The engine names every open activity once it is past its history; those that run here already must not be started
         // again. One that has ended was taken in above, or is still there: both change under the lock of the core.
         let activities = session.activities.lock();
-        let runs = |effect: &Effect| matches!(effect, Effect::StartActivity { task, .. } if activities.has(instance.key(), task.scheduled));
+        let runs = |effect: &Effect| matches!(effect, Effect::StartActivity { task, .. } if activities.has(instance.key(), instance.execution, task.scheduled));
         output.effects.retain(|effect| !runs(effect));
         core.reloaded = false;
     }
