@@ -60,7 +60,7 @@ bugs! {
     AnswerBeforeCommit,
     /// Activities begin before the turn that scheduled them is written.
     EffectsBeforeCommit,
-    /// What happens while a turn runs wakes nobody.
+    /// What happens while a turn is written wakes nobody.
     LostWakeup,
     /// A notification that is lost is never made up for.
     NoSafetyPoll,

@@ -277,7 +277,7 @@ impl Session {
         if core.process.state() == State::Idle && !core.is_runnable(self.now_ms()) {
             return None;
         }
-        if is_planted(Bug::LostWakeup) && core.process.state() == State::Running {
+        if is_planted(Bug::LostWakeup) && core.process.state() == State::Blocked {
             return None;
         }
         if !core.process.notify() {

@@ -292,6 +292,7 @@ impl Sent {
             }
         };
         let outcomes = link.write(&batch);
+        link.write_again(&batch);
         link.back("commit", moment).await;
         drop(turn);
         done(outcomes);
@@ -299,6 +300,17 @@ impl Sent {
 }
 
 impl Link {
+    /// What was sent twice arrives twice: the turns that append events must be fenced off then.
+    fn write_again(&self, batch: &[Write]) {
+        let weather = *self.air.weather.lock();
+        let appends = |write: &&Write| matches!(write, Write::Turn(turn) if !turn.events.is_empty());
+        let turns: Vec<Write> = batch.iter().filter(appends).cloned().collect();
+        if !turns.is_empty() && self.air.chance(weather.repeating) {
+            self.air.fire("turn that was written twice");
+            drop(self.write(&Arc::new(turns)));
+        }
+    }
+
     fn write(&self, batch: &Arc<Vec<Write>>) -> Result<Vec<Outcome>, ProviderError> {
         let outcomes = (self.inner.write)(batch);
         match &outcomes {
