@@ -116,9 +116,9 @@ pub(crate) struct Plan {
     pub(crate) quiet_ms: u64,
 }
 
-/// After it has become quiet, something gets on within this time, or never, ms: the longest timer or attempt of any program, and twice the
-/// longest of lease, poll and backoff.
-pub(crate) const PATIENCE_MS: u64 = 20_000 + 2 * 16_000;
+/// After it has become quiet, something gets on within this time, or never, ms: the longest timer or attempt of any program, twice the longest
+/// of lease, poll and backoff (L1), and twice the time that a client waits before it asks again.
+pub(crate) const PATIENCE_MS: u64 = 20_000 + 2 * 16_000 + 2 * crate::client::LATE_MS;
 /// How long a run may take altogether, ms.
 pub(crate) const RUN_MS: u64 = 3_600_000;
 
