@@ -90,7 +90,7 @@ describe('the outcome of a program', () => {
   });
   const found = (came: Outcome | undefined) => {
     const { lost, stuck, wrong } = judge(root, entries, () => came);
-    return [...lost.map((text) => `lost: ${text}`), ...stuck.map((text) => `stuck: ${text}`), ...wrong.map((text) => `wrong: ${text}`)];
+    return [...lost.map((text) => `lost: ${text}`), ...stuck.map(({ text }) => `stuck: ${text}`), ...wrong.map((text) => `wrong: ${text}`)];
   };
 
   it('is right when each message came once, one of unknown outcome or not, the last one perhaps twice', () => {

@@ -15,7 +15,7 @@ export interface Verdict {
   /** Something that a client was told is not so (S1). */
   readonly lost: string[];
   /** It has not ended. */
-  readonly stuck: string[];
+  readonly stuck: { readonly id: string; readonly text: string }[];
   /** It came to something else than the model says (S10, S11, S13, S21, S22). */
   readonly wrong: string[];
 }
@@ -27,7 +27,7 @@ type Sent = ReadonlyMap<string, ReadonlyMap<string, { readonly seq: number; read
 export function judge(root: Root, entries: readonly ClientEntry[], outcomeOf: (id: string) => Outcome | undefined): Verdict {
   const verdict: Verdict = { lost: [], stuck: [], wrong: [] };
   const acknowledged = (action: ClientEntry['action']) => entries.some((entry) => entry.action === action && entry.phase === 'acknowledged');
-  if (!acknowledged('start')) verdict.stuck.push(`the start of '${root.id}' was never acknowledged`);
+  if (!acknowledged('start')) verdict.stuck.push({ id: root.id, text: `the start of '${root.id}' was never acknowledged` });
   for (const { action, phase, what } of entries) {
     // A message may have come before, by an attempt whose outcome was not known.
     const isLate = phase === 'refused' && what === 'RUNTIME_STATE' && typeof action === 'number';
@@ -36,7 +36,7 @@ export function judge(root: Root, entries: readonly ClientEntry[], outcomeOf: (i
   for (const expected of instancesOf(root)) {
     const outcome = outcomeOf(expected.id);
     if (outcome === undefined) verdict[expected.id === root.id ? 'lost' : 'wrong'].push(`'${expected.id}' is not there`);
-    else if (outcome.status === 'Running' || outcome.status === 'Pending') verdict.stuck.push(`'${expected.id}' is ${outcome.status}`);
+    else if (outcome.status === 'Running' || outcome.status === 'Pending') verdict.stuck.push({ id: expected.id, text: `'${expected.id}' is ${outcome.status}` });
     else judgeOne(expected, outcome, expected.isDetached ? lettersTo(expected) : sentTo(root, entries), verdict);
   }
   return verdict;

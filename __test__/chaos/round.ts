@@ -11,6 +11,7 @@ import { absencesOf } from './absences.ts';
 import { Arena, NOTE, type Struck, type Tally } from './arena.ts';
 import { type ClientEntry, readClientLog } from './client-log.ts';
 import { Dice } from './dice.ts';
+import { evidenceOf } from './evidence.ts';
 import type { Fault } from './faults/index.ts';
 import { begunAgain, begunTooSoon, changed, untrue } from './looks.ts';
 import { instancesOf } from './model.ts';
@@ -83,6 +84,11 @@ async function play(arena: Arena, { faults, seed, workers }: RoundOptions): Prom
   } catch (error) {
     // What has come to be is still worth a look.
     arena.complaints.push((error as Error).stack ?? String(error));
+    try {
+      arena.look();
+    } catch (again) {
+      arena.complaints.push(`the store cannot be looked at: ${String(again)}`);
+    }
     return Date.now() - lastFault;
   }
 }
@@ -115,7 +121,7 @@ async function check(arena: Arena): Promise<Violations> {
     for (const [program, entries] of programs) {
       const verdict = judge(rootOf(arena.seed, program), entries, (id) => outcomes.get(id));
       violations.lost.push(...verdict.lost);
-      violations.stuck.push(...verdict.stuck);
+      violations.stuck.push(...verdict.stuck.map(({ id, text }) => (end === undefined ? text : `${text}\n${evidenceOf(id, end, effects)}`)));
       violations.other.push(...verdict.wrong);
       arena.count('finished', verdict.stuck.length === 0 ? 1 : 0);
     }

@@ -24,6 +24,9 @@ export interface InstanceRow {
   readonly parent_event: number | null;
   readonly report: string | null;
   readonly completed_at: number | null;
+  /** What speaks against it, and how it is tried: not for a rule, but for whoever looks at one that does not go on. */
+  readonly suspicion?: number;
+  readonly on_trial?: number;
 }
 
 export interface EventRow {
@@ -72,7 +75,7 @@ export interface StoreRows {
 
 const QUERIES: Readonly<Record<keyof StoreRows, string>> = {
   instances: `SELECT key, id, execution, status, owner, epoch, next_event_id, turns, wake_at, unread, parent_id, parent_key, parent_execution,
-    parent_event, report, completed_at FROM instances`,
+    parent_event, report, completed_at, suspicion, on_trial FROM instances`,
   history: 'SELECT instance_key, execution, event_id, time, kind, ref_id, meta FROM history ORDER BY instance_key, execution, event_id',
   messages: 'SELECT instance_key, kind, execution, ref_id FROM messages',
   tasks: 'SELECT instance_key, execution, event_id, attempt, owner FROM tasks',

@@ -1,0 +1,26 @@
+// What there is to see of an instance that has not ended.
+
+import type { Effect } from '../support/effects.ts';
+import type { StoreRows } from '../support/violations.ts';
+
+/** Of the ends of long lists. */
+const SHOWN = 15;
+
+/** Its rows and its last events and attempts, its children, and who is there to wake it, as text. */
+export function evidenceOf(id: string, rows: StoreRows, effects: readonly Effect[]): string {
+  const instance = rows.instances.find((row) => row.id === id);
+  if (instance === undefined) return `'${id}' is not in the rows`;
+  const own = <R extends { readonly instance_key: number }>(table: readonly R[]) => table.filter(({ instance_key }) => instance_key === instance.key);
+  const lines = [
+    instance,
+    ...own(rows.messages).map((message) => ({ message })),
+    ...own(rows.tasks).map((task) => ({ task })),
+    ...rows.instances.filter(({ parent_key }) => parent_key === instance.key).map((child) => ({ child })),
+    ...own(rows.history)
+      .slice(-SHOWN)
+      .map(({ execution, event_id, kind, ref_id, time }) => `${execution}/${event_id} ${kind} ${ref_id ?? ''} at ${time}`),
+    ...effects.filter((effect) => effect.id === id).slice(-SHOWN),
+    { workers: rows.workers.map((worker) => worker.id) },
+  ];
+  return lines.map((line) => `      ${typeof line === 'string' ? line : JSON.stringify(line)}`).join('\n');
+}
