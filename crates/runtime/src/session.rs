@@ -268,6 +268,9 @@ impl Session {
         instance: &Arc<Instance>,
         completion: Option<Completion>,
     ) -> Option<Queued> {
+        if is_planted(Bug::LostWakeup) && core.process.state() == State::Blocked {
+            return None;
+        }
         if let Some(completion) = completion
             && !core.keep(completion)
         {
@@ -275,9 +278,6 @@ impl Session {
         }
         // A message that nobody waits for, or a timer that nobody waits for any more, wakes nobody.
         if core.process.state() == State::Idle && !core.is_runnable(self.now_ms()) {
-            return None;
-        }
-        if is_planted(Bug::LostWakeup) && core.process.state() == State::Blocked {
             return None;
         }
         if !core.process.notify() {

@@ -100,7 +100,7 @@ impl Store {
             watch,
             workers: Mutex::default(),
             provider,
-            clock: Arc::new(StoreClock::new(&*machine)),
+            clock: Arc::new(StoreClock::new(machine.clone())),
             machine,
             tokio,
         });

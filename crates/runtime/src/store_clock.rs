@@ -2,21 +2,35 @@
 //!
 //! Leases and due times are compared with the store's clock (P9). A timer must be due for the engine, too, when the store says that its
 //! instance is, and a machine whose clock is an hour off, or is set while it runs, must neither fire timers early nor late: what a turn
-//! takes for the time stays in its history. So the machine's clock is read once. Everything here goes by the time that has passed since,
-//! plus a difference to the store's clock, which each answer that tells the store's time narrows down: the answer was made between the
-//! question and now, and the difference moves no further than that demands. Where both are one clock it stays zero.
+//! takes for the time stays in its history. So everything here goes by the machine's clock without the jumps that it makes, plus a
+//! difference to the store's, which each answer that tells the store's time narrows down: the answer was made between the question and now,
+//! and the difference moves no further than that demands. Where both are one clock it stays zero.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use parking_lot::Mutex;
 use perdure_provider::Clock;
 use tokio::time::Instant;
 
+/// A clock that shows so much more or less than has passed since it was last looked at, ms, was set.
+const JUMP_MS: u64 = 1_000;
+
 /// The machine's clock, set to the store's.
 pub(crate) struct StoreClock {
+    machine: Arc<dyn Clock>,
     since: Instant,
-    /// What the machine's clock showed then, and how far the store's is ahead of that.
-    at_first_ms: i64,
+    last: Mutex<Look>,
     ahead_ms: AtomicI64,
+}
+
+/// A look at the machine's clock.
+struct Look {
+    showed_ms: i64,
+    /// Since the first look, by a clock that nobody sets.
+    passed_ms: i64,
+    /// How far the machine's clock was set forward so far.
+    set_by_ms: i64,
 }
 
 /// When a question was asked, before any difference.
@@ -24,17 +38,36 @@ pub(crate) struct StoreClock {
 pub(crate) struct Asked(i64);
 
 impl StoreClock {
-    pub(crate) fn new(machine: &dyn Clock) -> Self {
+    pub(crate) fn new(machine: Arc<dyn Clock>) -> Self {
+        let first = Look {
+            showed_ms: machine.now_ms(),
+            passed_ms: 0,
+            set_by_ms: 0,
+        };
         Self {
+            machine,
             since: Instant::now(),
-            at_first_ms: machine.now_ms(),
+            last: Mutex::new(first),
             ahead_ms: AtomicI64::new(0),
         }
     }
 
     fn machine_ms(&self) -> i64 {
-        let passed = i64::try_from(self.since.elapsed().as_millis()).unwrap_or(i64::MAX);
-        self.at_first_ms.saturating_add(passed)
+        let mut last = self.last.lock();
+        let passed_ms = i64::try_from(self.since.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let showed_ms = self.machine.now_ms();
+        let jump = showed_ms - last.showed_ms - (passed_ms - last.passed_ms);
+        let set_by_ms = if jump.unsigned_abs() < JUMP_MS {
+            last.set_by_ms
+        } else {
+            last.set_by_ms + jump
+        };
+        *last = Look {
+            showed_ms,
+            passed_ms,
+            set_by_ms,
+        };
+        showed_ms - set_by_ms
     }
 
     /// A question goes to the store now.
@@ -69,36 +102,44 @@ mod tests {
     use super::*;
 
     /// What is shown after an answer that told `store_ms` and took `took_ms`.
-    async fn shown(clock: &StoreClock, took_ms: u64, store_ms: i64) -> i64 {
+    async fn shown(clock: &StoreClock, machine: &ManualClock, took_ms: i64, store_ms: i64) -> i64 {
         let asked = clock.ask();
-        tokio::time::advance(Duration::from_millis(took_ms)).await;
+        machine.advance(took_ms);
+        tokio::time::advance(Duration::from_millis(took_ms.unsigned_abs())).await;
         clock.hear(asked, store_ms);
         clock.now_ms()
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_clock_for_both_is_left_alone() {
-        let clock = StoreClock::new(&ManualClock::new(1_000));
-        assert_eq!(shown(&clock, 10, 1_004).await, 1_010);
-        assert_eq!(shown(&clock, 0, 1_010).await, 1_010);
+        let machine = Arc::new(ManualClock::new(1_000));
+        let clock = StoreClock::new(machine.clone());
+        assert_eq!(shown(&clock, &machine, 10, 1_004).await, 1_010);
+        assert_eq!(shown(&clock, &machine, 0, 1_010).await, 1_010);
+        // Neither of the two clocks that a machine has is exact.
+        machine.advance(1);
+        assert_eq!(clock.now_ms(), 1_011);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_difference_is_followed_and_no_told_time_is_still_to_come() {
-        let clock = StoreClock::new(&ManualClock::new(1_000));
-        assert_eq!(shown(&clock, 10, 3_601_000).await, 3_601_000);
+        let machine = Arc::new(ManualClock::new(1_000));
+        let clock = StoreClock::new(machine.clone());
+        assert_eq!(shown(&clock, &machine, 10, 3_601_000).await, 3_601_000);
         // A slow answer tells less than is known.
-        assert_eq!(shown(&clock, 500, 3_601_400).await, 3_601_500);
+        assert_eq!(shown(&clock, &machine, 500, 3_601_400).await, 3_601_500);
         // The store was set back.
-        assert_eq!(shown(&clock, 10, 1_000_010).await, 1_000_020);
+        assert_eq!(shown(&clock, &machine, 10, 1_000_010).await, 1_000_020);
     }
 
     /// What a turn took for the time was an hour ahead then, and so was each timer that its instance created from there on.
     #[tokio::test(start_paused = true)]
     async fn a_machine_whose_clock_is_set_shows_the_same() {
-        let machine = ManualClock::new(1_000);
-        let clock = StoreClock::new(&machine);
+        let machine = Arc::new(ManualClock::new(1_000));
+        let clock = StoreClock::new(machine.clone());
         machine.advance(3_600_000);
+        assert_eq!(clock.now_ms(), 1_000);
+        machine.advance(-7_200_000);
         assert_eq!(clock.now_ms(), 1_000);
     }
 }
