@@ -285,7 +285,7 @@ impl Activities {
     /// Give up an attempt of the same schedule that is another's: left of an instance that this worker has lost and had again, or of a task,
     /// before it has heard of that. `Some`: it must be aborted.
     pub(crate) fn make_way(&mut self, attempt: &Attempt) -> Option<(ActivityToken, LaneId)> {
-        let (key, execution, scheduled) = (attempt.origin.key(), attempt.origin.execution(), attempt.task.scheduled);
+        let (key, execution, scheduled) = schedule_of(attempt);
         let token = *self.by_schedule.get(&(key, execution, scheduled))?;
         let is_its_own = matches!(&attempt.origin, Origin::Instance(instance) if self.is_of(token, instance));
         (!is_its_own && !is_planted(Bug::AttemptInTheWay))

@@ -26,3 +26,4 @@ mod world;
 
 pub use run::{Report, Run, run};
 pub use shrink::shrink;
+pub use witness::Figures;

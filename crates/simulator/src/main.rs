@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use perdure_simulator::{Report, Run, run, shrink};
+use perdure_simulator::{Figures, Report, Run, run, shrink};
 
 const HELP: &str = "Usage: perdure-simulator [--seeds A..B] [--seed N [--without a,b,c] [--log]] [--threads N]
 
@@ -76,12 +76,7 @@ struct Totals {
     fired: BTreeMap<&'static str, u64>,
     virtual_ms: u64,
     instances: u64,
-    turns: u64,
-    events: u64,
-    attempts: u64,
-    repeated: u64,
-    stale: u64,
-    unaware: u64,
+    figures: Figures,
     failed: Vec<u64>,
 }
 
@@ -92,12 +87,7 @@ impl Totals {
         }
         self.virtual_ms += report.virtual_ms;
         self.instances += report.instances;
-        self.turns += report.turns;
-        self.events += report.events;
-        self.attempts += report.attempts;
-        self.repeated += report.repeated;
-        self.stale += report.stale;
-        self.unaware += report.unaware;
+        self.figures += report.figures;
         if !report.violations.is_empty() {
             self.failed.push(seed);
         }
@@ -230,16 +220,15 @@ fn print(totals: &Totals, seeds: u64, seconds: f64) {
         "{seeds} seeds in {seconds:.1} s, {:.1} seeds a second, {hours:.1} simulated hours",
         seeds as f64 / seconds
     );
-    let Totals {
-        instances,
+    let instances = totals.instances;
+    let Figures {
         turns,
         events,
         attempts,
         repeated,
         stale,
         unaware,
-        ..
-    } = totals;
+    } = totals.figures;
     println!(
         "{instances} instances, {turns} turns, {events} events, {attempts} attempts ({repeated} again, {unaware} unaware), {stale} stale writes rejected"
     );

@@ -52,12 +52,7 @@ pub(crate) enum Fault {
     /// SIGKILL; the process begins anew after so many ms.
     Kill { slot: usize, down_ms: u64 },
     /// SIGKILL in the middle of a call of the store.
-    Crash {
-        slot: usize,
-        calls: u64,
-        moment: Moment,
-        down_ms: u64,
-    },
+    Crash { slot: usize, calls: u64, moment: Moment },
     /// SIGSTOP, and SIGCONT after so many ms.
     Stop { slot: usize, ms: u64 },
     /// The store is gone for so long.
@@ -150,7 +145,7 @@ impl Plan {
         plan
     }
 
-    /// The plan without some of its acts, and without those programs' starts and messages.
+    /// The plan without some of its acts.
     pub(crate) fn without(&self, acts: &BTreeSet<usize>) -> Self {
         let mut plan = self.clone();
         plan.acts = self
@@ -252,7 +247,6 @@ impl Plan {
                 slot,
                 calls: rng.u64(1..40),
                 moment: [Moment::Before, Moment::Between, Moment::After][rng.usize(..3)],
-                down_ms,
             },
             10..=12 => Fault::Stop {
                 slot,

@@ -44,18 +44,8 @@ pub struct Report {
     pub fired: BTreeMap<&'static str, u64>,
     /// Instances that there were.
     pub instances: u64,
-    /// Turns that were stored.
-    pub turns: u64,
-    /// Events in them.
-    pub events: u64,
-    /// Attempts of activities that began.
-    pub attempts: u64,
-    /// Attempts that began again because of a fault.
-    pub repeated: u64,
-    /// Writes that were fenced off.
-    pub stale: u64,
-    /// Attempts that began where nobody had heard that the instance was suspended or terminated from outside.
-    pub unaware: u64,
+    /// What came to pass, in figures.
+    pub figures: Figures,
 }
 
 /// Run a seed.
@@ -100,14 +90,6 @@ async fn live(plan: &Plan, keeps_log: bool) -> Report {
     if let Some(snapshot) = backend.snapshot() {
         checker::leftovers(&world.witness, &snapshot, &world.left_in_order);
     }
-    let Figures {
-        turns,
-        events,
-        attempts,
-        repeated,
-        stale,
-        unaware,
-    } = world.witness.figures();
     let report = Report {
         violations: world.witness.take_violations(),
         fingerprint: log.fingerprint(),
@@ -129,12 +111,7 @@ async fn live(plan: &Plan, keeps_log: bool) -> Report {
         virtual_ms,
         fired: world.air.fired.lock().clone(),
         instances: records.len() as u64,
-        turns,
-        events,
-        attempts,
-        repeated,
-        stale,
-        unaware,
+        figures: world.witness.figures(),
     };
     // The processes are not tidied up: nobody lives who could.
     std::mem::forget(world);

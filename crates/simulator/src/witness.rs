@@ -3,6 +3,7 @@
 //! It knows nothing of what any process believes: only what each write was and what the store answered, and which attempts began and ended.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::AddAssign;
 
 use parking_lot::Mutex;
 use perdure_engine::{EventId, ExecutionId, MessageBody, MessageSeq};
@@ -60,17 +61,30 @@ struct Known {
 
 /// What came to pass, in figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Figures {
-    pub(crate) turns: u64,
-    /// Events in turns. While this rises, something gets on.
-    pub(crate) events: u64,
-    pub(crate) attempts: u64,
-    /// Attempts that began more than once.
-    pub(crate) repeated: u64,
+pub struct Figures {
+    /// Turns that were stored.
+    pub turns: u64,
+    /// Events in them. While this rises, something gets on.
+    pub events: u64,
+    /// Attempts of activities that began.
+    pub attempts: u64,
+    /// Attempts that began more than once, because of a fault.
+    pub repeated: u64,
     /// Writes that were fenced off.
-    pub(crate) stale: u64,
+    pub stale: u64,
     /// Attempts that began where nobody had heard that the instance was suspended or terminated from outside.
-    pub(crate) unaware: u64,
+    pub unaware: u64,
+}
+
+impl AddAssign for Figures {
+    fn add_assign(&mut self, other: Self) {
+        self.turns += other.turns;
+        self.events += other.events;
+        self.attempts += other.attempts;
+        self.repeated += other.repeated;
+        self.stale += other.stale;
+        self.unaware += other.unaware;
+    }
 }
 
 /// See the module.

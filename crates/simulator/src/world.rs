@@ -504,9 +504,7 @@ impl<'a> World<'a> {
                     self.kill(pid, Some(down_ms));
                 }
             }
-            Fault::Crash {
-                slot, calls, moment, ..
-            } => {
+            Fault::Crash { slot, calls, moment } => {
                 if let Some(pid) = pid(slot) {
                     self.process(pid).link.crash_at(calls, moment);
                 }
