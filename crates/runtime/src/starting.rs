@@ -122,49 +122,49 @@ impl Session {
         self.shared.push(Class::New, Queued::Turn(instance));
     }
 
-    /// A start was answered. `Some`: the instance is this worker's from now on; what came of its first turn, if that was written with
-    /// it. `None`: it is not this worker's, or was terminated or suspended already.
+    /// A start was answered. Whether the instance is this worker's from now on, and not another's, lost with its thread, or terminated or
+    /// suspended already; and in either case what came of its first turn, if that was written with it.
     pub(crate) fn started(
         self: &Arc<Self>,
         instance: &Arc<Instance>,
         logs: Vec<LogRecord>,
         done: WriteDone,
         mut answer: Result<Outcome, ProviderError>,
-    ) -> Option<Option<Outcome>> {
-        let claimed = match &mut answer {
+    ) -> (bool, Option<Outcome>) {
+        let (claimed, turn) = match &mut answer {
             Ok(Outcome::Started {
                 key,
                 claimed: Some(epoch),
                 turn,
-            }) => Some((*key, *epoch, turn.take())),
-            _ => None,
+            }) => (Some((*key, *epoch)), turn.take().map(|turn| *turn)),
+            _ => (None, None),
         };
-        if let Some((key, epoch, _)) = claimed {
+        if let Some((key, epoch)) = claimed {
             instance.set_key(key);
             instance.lock().epoch = epoch;
             self.adopt(instance);
         }
         let is_taken_away = self.starting.lock().remove(instance);
+        if claimed.is_none() || is_taken_away {
+            self.forget(instance, AbortReason::Cancelled);
+            done(answer);
+            return (false, turn);
+        }
         // The thread that ran its first turn is gone, and its generator with it.
-        let is_lost = claimed.is_some() && instance.lock().process.state() == State::Complete && !self.has_ended();
-        if is_lost && !is_taken_away {
+        let is_lost = instance.lock().process.state() == State::Complete && !self.has_ended();
+        if is_lost {
             let epoch = instance.lock().epoch;
             self.forget(instance, AbortReason::LeaseLost);
             self.let_go(instance.key(), epoch);
             done(answer);
-            return None;
+            return (false, turn);
         }
-        let (Some((_, _, turn)), false) = (claimed, is_taken_away) else {
-            self.forget(instance, AbortReason::Cancelled);
-            done(answer);
-            return None;
-        };
         for record in logs {
             self.shared.push(Class::First, Queued::Log(record));
         }
         done(answer);
         self.tell_drained();
-        Some(turn.map(|turn| *turn))
+        (true, turn)
     }
 
     /// The first turn of a start ended in no way that can be stored: write the start alone, then suspend the instance.
@@ -175,7 +175,8 @@ impl Session {
             Write::Start(new),
             Patience::Limited,
             Box::new(move |answer| {
-                if this.started(&instance, logs, done, answer).is_some() {
+                let (is_here, _) = this.started(&instance, logs, done, answer);
+                if is_here {
                     this.suspend(&instance, report);
                 }
             }),

@@ -193,8 +193,19 @@ pub(crate) fn end(turn: Turn) {
         let (mut new, done, logs) = start.take();
         new.first_turn = Some(Box::new(commit));
         let done = Box::new(move |answer| {
-            if let Some(Some(committed)) = session.started(&instance, logs, done, answer) {
-                answered(&session, &instance, kept, Ok(committed));
+            match session.started(&instance, logs, done, answer) {
+                (true, Some(committed)) => answered(&session, &instance, kept, Ok(committed)),
+                // What it started and claimed is this worker's although it is not itself.
+                (
+                    false,
+                    Some(Outcome::Committed {
+                        others: Some(others), ..
+                    }),
+                ) => {
+                    others::written(&session, kept.claimed, *others);
+                    session.tell_drained();
+                }
+                _ => {}
             }
         });
         store.committer.submit(Write::Start(new), Patience::Limited, done);

@@ -210,6 +210,22 @@ async fn a_thread_may_go_while_the_start_of_its_instance_is_written() {
     completes(f, &["a", "b"], &["a", "b"]).await;
 }
 
+/// Seed 1051 of the simulator: the children were this worker's, which did not know of them, and nobody ran them.
+#[tokio::test(start_paused = true)]
+async fn what_the_first_turn_of_an_instance_started_runs_although_its_thread_has_gone_meanwhile() {
+    let mut f = Fixture::started(threads(1), &[Op::Child("child", "c"), Op::Activity("b")]).await;
+    f.script("child", &[Op::Activity("a")]);
+    f.memory.hold(Call::Commit);
+    let answer = f.ask_start("i", "main");
+    f.settle().await;
+    assert_eq!(f.seats(), [ONE]);
+    f.lose(ONE).await;
+    f.memory.let_go(Call::Commit);
+    f.settle().await;
+    answer.take().expect("it was answered").expect("it is started");
+    completes(f, &["a", "b"], &["a", "b"]).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_thread_may_go_in_the_first_turn_of_an_instance() {
     let mut f = Fixture::started(threads(1), &[Op::Activity("a"), Op::Activity("b")]).await;
