@@ -95,14 +95,18 @@ fn read(connection: &Connection, sql: &str, params: impl Params, messages: &mut 
     Ok(())
 }
 
-/// Up to `limit` messages for instances that the worker owns; the position is the last number that was read, because numbers rise over
-/// all instances in the order of commits.
+/// Up to `limit` messages for instances that the worker owns; the position is the last number that was looked at, because numbers rise over
+/// all instances in the order of commits. What came before it for an instance that the worker did not own then comes with that instance.
 pub(crate) fn of_worker(
     connection: &Connection,
     worker: &WorkerId,
     since: &InboxPosition,
     limit: usize,
 ) -> Result<Inbox, Failure> {
+    let moment = connection
+        .is_autocommit()
+        .then(|| connection.unchecked_transaction())
+        .transpose()?;
     let mut after: i64 = since.0.parse().unwrap_or(0);
     let crowded = connection
         .prepare_cached("SELECT 1 FROM messages WHERE seq > ?1 LIMIT 1 OFFSET ?2")?
@@ -120,8 +124,14 @@ pub(crate) fn of_worker(
         };
         messages.push((InstanceKey(row.get(6)?), message));
     }
+    drop(rows);
+    let more = messages.len() == limit;
+    if !more {
+        after = after.max(integer(last(connection)?.0));
+    }
+    moment.map(|transaction| transaction.finish()).transpose()?;
     Ok(Inbox {
-        more: messages.len() == limit,
+        more,
         messages,
         position: InboxPosition(after.to_string()),
     })
