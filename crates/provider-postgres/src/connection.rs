@@ -52,6 +52,7 @@ pub(crate) struct Connections {
     own_transactions: AtomicU64,
     /// Keys for instances that are not given yet.
     keys: Mutex<Range<i64>>,
+    keep_keys: bool,
     /// Texts of statements, by the address of what they were written as.
     texts: RwLock<HashMap<usize, Arc<str>>>,
 }
@@ -91,6 +92,7 @@ impl Connections {
             marks: Marks::default(),
             own_transactions: AtomicU64::new(0),
             keys: Mutex::new(0..0),
+            keep_keys: options.keep_keys,
             texts: RwLock::default(),
         })
     }
@@ -271,6 +273,9 @@ impl Connection {
                     *self.from.keys.lock() = first..first + KEYS_BLOCK;
                 }
             }
+        }
+        if !self.from.keep_keys {
+            *self.from.keys.lock() = 0..0;
         }
         Ok(keys)
     }

@@ -69,6 +69,9 @@ pub struct PostgresOptions {
     pub default_roots: Option<String>,
     /// The clock of the store in place of the server's, for tests (P9).
     pub clock: Option<Arc<dyn Clock>>,
+    /// Keep the rest of a block of keys for the next instances that this process starts. Without it keys rise in the order in which instances
+    /// were started, over all processes, at the price of a statement: for tests that compare what two stores do first of what is due at once.
+    pub keep_keys: bool,
 }
 
 impl Default for PostgresOptions {
@@ -80,6 +83,7 @@ impl Default for PostgresOptions {
             tls: None,
             default_roots: None,
             clock: None,
+            keep_keys: true,
         }
     }
 }

@@ -8,7 +8,10 @@ use tokio_postgres::types::Type;
 use crate::error::Failure;
 
 /// Migrations; the one at place n brings version n to version n + 1.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_first.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_first.sql"),
+    include_str!("migrations/0002_task_order.sql"),
+];
 
 /// Longest name that Postgres does not cut, bytes.
 const NAME_MAX: usize = 63;

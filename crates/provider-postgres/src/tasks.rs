@@ -28,7 +28,7 @@ const TAKE: &str = "WITH w AS MATERIALIZED (
   SELECT d.* FROM w, unnest($2::text[]) AS q (queue) CROSS JOIN unnest($3::text[]) AS n (name) CROSS JOIN LATERAL (
     SELECT t.instance_key, t.execution, t.event_id, t.priority, t.due_at FROM {schema}.tasks t
     WHERE t.owner IS NULL AND t.queue = q.queue AND t.name = n.name AND t.due_at <= coalesce($1, {now})
-    ORDER BY t.priority DESC, t.due_at LIMIT $5 FOR UPDATE SKIP LOCKED) d
+    ORDER BY t.priority DESC, t.due_at, t.instance_key, t.event_id LIMIT $5 FOR UPDATE SKIP LOCKED) d
   ORDER BY d.priority DESC, d.due_at, d.instance_key, d.event_id LIMIT $5
 ), ranked AS MATERIALIZED (
   SELECT *, row_number() OVER () AS place FROM due
