@@ -13,7 +13,7 @@ export const CRATE_ARROWS: Record<string, { uses: string[]; testsUse?: string[] 
   'provider-sqlite': { uses: ['provider', 'engine'], testsUse: ['provider-contract'] },
   'provider-postgres': { uses: ['provider', 'engine'], testsUse: ['provider-contract'] },
   'provider-contract': { uses: ['provider', 'engine'] },
-  simulator: { uses: ['runtime', 'provider', 'provider-memory', 'engine'] },
+  simulator: { uses: ['runtime', 'provider', 'provider-memory', 'provider-postgres', 'provider-sqlite', 'engine'] },
   'fuzz-targets': { uses: ['runtime', 'provider', 'provider-postgres', 'engine'] },
   provider: { uses: ['engine'] },
   engine: { uses: [] },

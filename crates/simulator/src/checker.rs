@@ -29,6 +29,27 @@ pub(crate) struct Record {
     pub(crate) waiting: usize,
 }
 
+impl Record {
+    /// All of it but the store's own number of the instance, a line for each thing.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let Self {
+            status,
+            histories,
+            waiting,
+        } = self;
+        let status = InstanceStatus {
+            key: InstanceKey(0),
+            ..status.clone()
+        };
+        let id = &status.id;
+        let mut lines = vec![format!("{status:?} with {waiting} messages")];
+        for (execution, history) in (1..).zip(histories) {
+            lines.extend(history.iter().map(|event| format!("{id} {execution} {event:?}")));
+        }
+        lines
+    }
+}
+
 /// How long it may take until an instance hears that it is cancelled, whatever happens meanwhile, ms.
 const HEARD_MS: i64 = 60_000;
 /// More events than any program here makes.
@@ -64,6 +85,8 @@ pub(crate) async fn read(provider: &dyn Provider, witness: &Witness) -> Vec<Reco
             waiting: waiting.messages.len(),
         });
     }
+    // Stores number instances as they like.
+    records.sort_by(|one, other| one.status.id.cmp(&other.status.id));
     records
 }
 
@@ -272,13 +295,16 @@ impl Checker<'_> {
             if !received.insert(number) {
                 self.wrong(format!("S11: {id} received {number} twice"));
             }
-            let Some(seq) = self.witness.seq_of(number) else {
+            let Some((key, seq)) = self.witness.message(number) else {
                 continue;
             };
+            if key != record.status.key {
+                self.wrong(format!("S11: {id} received {number}, which was not sent to it"));
+            }
             if newest.insert(mailbox, seq).is_some_and(|before| before > seq) {
                 self.wrong(format!("S11: {id} received {number} after a later one"));
             }
-            if !self.witness.is_consumed(seq) {
+            if !self.witness.is_consumed((key, seq)) {
                 self.wrong(format!("S11: {id} received {number}, which still waits"));
             }
         }

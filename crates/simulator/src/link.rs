@@ -442,8 +442,18 @@ impl Provider for Linked {
     }
 
     async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
+        let acquired = |acquired: &AcquiredTasks| {
+            let (log, name) = (&self.0.log, &self.0.name);
+            for task in &acquired.tasks {
+                let (of, task) = (&task.instance_id, task.task);
+                log.say(
+                    name,
+                    format_args!("takes task {} #{} of {of}", task.execution, task.scheduled),
+                );
+            }
+        };
         self.0
-            .call("acquire_tasks", self.0.inner.provider.acquire_tasks(request))
+            .seen("acquire_tasks", self.0.inner.provider.acquire_tasks(request), acquired)
             .await
     }
 
@@ -480,13 +490,22 @@ impl Provider for Linked {
     }
 
     async fn read_inbox(&self, worker: &WorkerId, since: &InboxPosition, limit: usize) -> Result<Inbox, ProviderError> {
+        let received = |inbox: &Inbox| {
+            let (log, name) = (&self.0.log, &self.0.name);
+            log.say(name, format_args!("receives {} messages", inbox.messages.len()));
+        };
         let mut inbox = self
             .0
-            .call("read_inbox", self.0.inner.provider.read_inbox(worker, since, limit))
+            .seen(
+                "read_inbox",
+                self.0.inner.provider.read_inbox(worker, since, limit),
+                received,
+            )
             .await?;
         let weather = *self.0.air.weather.lock();
         let mut state = self.0.state.lock();
-        if !state.seen.is_empty() && self.0.air.chance(weather.repeating) {
+        // Drawn whatever the store has said: it may say some things twice by itself, and stores differ in that.
+        if self.0.air.chance(weather.repeating) && !state.seen.is_empty() {
             self.0.air.fire("message that came twice");
             inbox.messages.splice(0..0, state.seen.iter().cloned());
         }

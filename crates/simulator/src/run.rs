@@ -6,8 +6,10 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use crate::backend::{Backend, InMemory};
-use crate::checker;
+use crate::checker::{self, Record};
+use crate::differential::compare;
 use crate::log::Log;
+use crate::outside::{Outside, Place};
 use crate::plan::Plan;
 use crate::witness::Figures;
 use crate::world::World;
@@ -21,6 +23,9 @@ pub struct Run {
     pub without: BTreeSet<usize>,
     /// Whether the log can be read; otherwise there is only its fingerprint.
     pub keeps_log: bool,
+    /// Stores that it runs on, one after the other, which must leave the same behind. None: a store in memory, all of which can be seen and
+    /// which tells others exactly what has changed.
+    pub places: Vec<Place>,
 }
 
 /// What came of a run.
@@ -32,6 +37,8 @@ pub struct Report {
     pub fingerprint: u64,
     /// Lines of the log.
     pub lines: u64,
+    /// What the store keeps in the end: a line for each instance and each event, without the store's own numbers.
+    pub stored: Vec<String>,
     /// The log, if it was kept.
     pub log: Vec<String>,
     /// Acts of the plan, as they were to come.
@@ -53,7 +60,15 @@ pub struct Report {
 /// What panics is a violation, too.
 #[must_use]
 pub fn run(run: &Run) -> Report {
-    let ran = std::panic::catch_unwind(|| run_planned(run));
+    if run.places.is_empty() {
+        return run_on(run, None);
+    }
+    let on = |place: &Place| (place.clone(), run_on(run, Some(place)));
+    compare(run.places.iter().map(on).collect())
+}
+
+fn run_on(run: &Run, place: Option<&Place>) -> Report {
+    let ran = std::panic::catch_unwind(|| run_planned(run, place));
     ran.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
@@ -64,7 +79,7 @@ pub fn run(run: &Run) -> Report {
     })
 }
 
-fn run_planned(run: &Run) -> Report {
+fn run_planned(run: &Run, place: Option<&Place>) -> Report {
     let plan = Plan::of(run.seed).without(&run.without);
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder
@@ -72,17 +87,21 @@ fn run_planned(run: &Run) -> Report {
         .start_paused(true)
         .build()
         .expect("a runtime without drivers can be made");
-    let report = runtime.block_on(live(&plan, run.keeps_log));
+    let report = runtime.block_on(async {
+        match place {
+            None => live(&plan, run.keeps_log, &InMemory::new()).await,
+            Some(place) => live(&plan, run.keeps_log, &Outside::new(place)).await,
+        }
+    });
     // Processes that are dead left tasks behind that wait for ever.
     runtime.shutdown_background();
     report
 }
 
-async fn live(plan: &Plan, keeps_log: bool) -> Report {
+async fn live(plan: &Plan, keeps_log: bool, backend: &dyn Backend) -> Report {
     let begin = Instant::now();
-    let backend = InMemory::new();
     let log = Arc::new(Log::new(keeps_log));
-    let mut world = World::new(plan, &backend, Arc::clone(&log));
+    let mut world = World::new(plan, backend, Arc::clone(&log));
     world.run().await;
     let virtual_ms = begin.elapsed().as_millis() as u64;
     let records = checker::read(&*backend.connect().provider, &world.witness).await;
@@ -94,6 +113,7 @@ async fn live(plan: &Plan, keeps_log: bool) -> Report {
         violations: world.witness.take_violations(),
         fingerprint: log.fingerprint(),
         lines: log.count(),
+        stored: records.iter().flat_map(Record::lines).collect(),
         log: log.take_lines(),
         acts: plan
             .acts

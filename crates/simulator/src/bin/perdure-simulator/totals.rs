@@ -1,0 +1,58 @@
+//! What came of all runs together.
+
+use std::collections::BTreeMap;
+
+use perdure_simulator::{Figures, Report};
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Totals {
+    fired: BTreeMap<&'static str, u64>,
+    virtual_ms: u64,
+    instances: u64,
+    figures: Figures,
+    pub(crate) failed: Vec<u64>,
+}
+
+impl Totals {
+    pub(crate) fn add(&mut self, seed: u64, report: &Report) {
+        for (fault, times) in &report.fired {
+            *self.fired.entry(fault).or_default() += times;
+        }
+        self.virtual_ms += report.virtual_ms;
+        self.instances += report.instances;
+        self.figures += report.figures;
+        if !report.violations.is_empty() {
+            self.failed.push(seed);
+        }
+    }
+
+    /// Print all of it for so many seeds, which took so long.
+    pub(crate) fn print(&self, seeds: u64, seconds: f64) {
+        let hours = self.virtual_ms as f64 / 3_600_000.0;
+        println!(
+            "{seeds} seeds in {seconds:.1} s, {:.1} seeds a second, {hours:.1} simulated hours",
+            seeds as f64 / seconds
+        );
+        let instances = self.instances;
+        let Figures {
+            turns,
+            events,
+            attempts,
+            repeated,
+            stale,
+            unaware,
+        } = self.figures;
+        println!(
+            "{instances} instances, {turns} turns, {events} events, {attempts} attempts ({repeated} again, {unaware} unaware), {stale} stale writes rejected"
+        );
+        for (fault, times) in &self.fired {
+            println!("{times:>9} x {fault}");
+        }
+        println!(
+            "{} passed, {} failed",
+            seeds - self.failed.len() as u64,
+            self.failed.len()
+        );
+    }
+}

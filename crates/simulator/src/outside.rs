@@ -1,0 +1,361 @@
+//! Stores that a run cannot hold in its hand: SQLite and Postgres, with threads and time of their own.
+//!
+//! The world stands still while such a store does something, so that a run on it is as determined by its seed as one in memory. What a store
+//! would tell other processes by itself comes when the operating system has it; here it comes from the stand-in, in order, after each call
+//! that may have changed something, to everyone but the one that made it. The store in memory is run in the same way where it is compared.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
+use perdure_provider::{
+    Acquire, Acquired, AcquiredTasks, Change, ChangeListener, Clock, CommitDone, GiveBack, GivenBack, Inbox,
+    InboxPosition, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Outcome, Provider,
+    ProviderError, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ResumeUnfit, StoreStats,
+    TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
+};
+use perdure_provider_memory::{MemoryStore, Snapshot};
+use perdure_provider_postgres::{PostgresOptions, PostgresProvider};
+use perdure_provider_sqlite::{Durability, SqliteOptions, SqliteProvider};
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+
+use crate::backend::{Backend, Connection};
+use crate::machine::VirtualClock;
+
+/// A store to run on, made for the run and gone after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In memory.
+    Memory,
+    /// A SQLite file in the folder for temporary files.
+    Sqlite,
+    /// A schema in the database of a URL, libpq's.
+    Postgres(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The URL may hold a password.
+        f.write_str(match self {
+            Self::Memory => "memory",
+            Self::Sqlite => "sqlite",
+            Self::Postgres(_) => "postgres",
+        })
+    }
+}
+
+/// How many there were, in this process.
+static STORES: AtomicU64 = AtomicU64::new(0);
+
+/// Connects another process.
+type Connect = Box<dyn Fn() -> Arc<dyn Provider>>;
+
+/// See the module.
+pub(crate) struct Outside {
+    place: Place,
+    /// Of the folder or the schema.
+    name: String,
+    connect: Connect,
+    world: Arc<World>,
+    connected: Mutex<Vec<Arc<dyn Provider>>>,
+}
+
+/// What all stand-ins of a store share.
+struct World {
+    /// Where the store does what it does.
+    runtime: Runtime,
+    /// The run's time as the store is shown it.
+    shown: Arc<Shown>,
+    clock: Arc<VirtualClock>,
+    /// Who hears of changes, by the number of the stand-in.
+    listeners: Mutex<Vec<(usize, ChangeListener)>>,
+}
+
+/// What the clock of a run showed when a store was last asked for something: its own threads cannot look at that clock.
+struct Shown(AtomicI64);
+
+impl Clock for Shown {
+    fn now_ms(&self) -> i64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+impl World {
+    /// Let the store do something; nothing else happens meanwhile.
+    fn wait<T: Send>(&self, work: impl Future<Output = T> + Send) -> T {
+        self.shown.0.store(self.clock.now_ms(), Ordering::Release);
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(|| self.runtime.block_on(work));
+            worker.join().expect("a store does not panic")
+        })
+    }
+
+    fn changed(&self, by: usize) {
+        for (_, listener) in self.listeners.lock().iter().filter(|(number, _)| *number != by) {
+            listener(&Change::anything());
+        }
+    }
+}
+
+impl Outside {
+    pub(crate) fn new(place: &Place) -> Self {
+        let clock = VirtualClock::new(0);
+        let shown = Arc::new(Shown(AtomicI64::new(clock.now_ms())));
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("threads can be started");
+        let world = Arc::new(World {
+            runtime,
+            shown: Arc::clone(&shown),
+            clock,
+            listeners: Mutex::default(),
+        });
+        let number = STORES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("perdure-simulator-{}-{number}", std::process::id());
+        Self {
+            place: place.clone(),
+            connect: connect(place, name.clone(), shown, Arc::clone(&world)),
+            name,
+            world,
+            connected: Mutex::default(),
+        }
+    }
+}
+
+fn connect(place: &Place, name: String, clock: Arc<Shown>, world: Arc<World>) -> Connect {
+    match place.clone() {
+        Place::Memory => {
+            let store = MemoryStore::new(clock);
+            Box::new(move || world.wait(async { store.connect() }))
+        }
+        Place::Sqlite => {
+            let folder = std::env::temp_dir().join(name);
+            std::fs::create_dir(&folder).expect("the folder can be made");
+            Box::new(move || {
+                let options = SqliteOptions {
+                    durability: Durability::Normal,
+                    clock: Arc::clone(&clock) as _,
+                };
+                let opened = SqliteProvider::open(folder.join("run.db"), options);
+                Arc::new(opened.expect("the file can be opened"))
+            })
+        }
+        Place::Postgres(url) => Box::new(move || {
+            let options = PostgresOptions {
+                schema: name.clone(),
+                pool_size: 1,
+                notify: false,
+                clock: Some(Arc::clone(&clock) as _),
+                keep_keys: false,
+                ..PostgresOptions::default()
+            };
+            let connected = world.wait(PostgresProvider::connect(&url, options));
+            Arc::new(connected.expect("the server can be reached"))
+        }),
+    }
+}
+
+async fn drop_schema(url: &str, name: &str) {
+    let connected = tokio_postgres::connect(url, tokio_postgres::NoTls).await;
+    let (client, connection) = connected.expect("the server can be reached");
+    let connection = tokio::spawn(connection);
+    let statement = format!("DROP SCHEMA IF EXISTS \"{name}\" CASCADE");
+    let dropped = client.batch_execute(&statement).await;
+    dropped.expect("the schema can be dropped");
+    drop(client);
+    connection
+        .await
+        .expect("it was not aborted")
+        .expect("it ends in good order");
+}
+
+impl Backend for Outside {
+    fn connect(&self) -> Connection {
+        let provider = (self.connect)();
+        let mut connected = self.connected.lock();
+        let stand_in = Arc::new(StandIn {
+            number: connected.len(),
+            inner: Arc::clone(&provider),
+            world: Arc::clone(&self.world),
+        });
+        connected.push(provider);
+        let writer = Arc::clone(&stand_in);
+        Connection {
+            provider: stand_in,
+            write: Box::new(move |batch| writer.write(batch)),
+        }
+    }
+
+    fn snapshot(&self) -> Option<Snapshot> {
+        None
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        // Processes that died are never tidied up, but threads and connections are.
+        for provider in self.connected.get_mut().drain(..) {
+            self.world.wait(provider.close());
+        }
+        match &self.place {
+            Place::Memory => {}
+            Place::Sqlite => {
+                let folder = std::env::temp_dir().join(&self.name);
+                std::fs::remove_dir_all(folder).expect("the folder can be removed");
+            }
+            Place::Postgres(url) => self.world.wait(drop_schema(url, &self.name)),
+        }
+    }
+}
+
+/// What a process has of such a store.
+struct StandIn {
+    number: usize,
+    inner: Arc<dyn Provider>,
+    world: Arc<World>,
+}
+
+impl StandIn {
+    fn write(&self, batch: &Arc<Vec<Write>>) -> Result<Vec<Outcome>, ProviderError> {
+        let (tell, told) = oneshot::channel();
+        self.changing(async move {
+            let done = move |result| drop(tell.send(result));
+            self.inner.commit(Arc::clone(batch), Box::new(done));
+            told.await.expect("every batch is answered")
+        })
+    }
+
+    /// Ask for something that changes nothing.
+    fn ask<T: Send>(&self, work: impl Future<Output = T> + Send) -> T {
+        self.world.wait(work)
+    }
+
+    /// Ask for something that others are to hear of.
+    fn changing<T: Send>(&self, work: impl Future<Output = T> + Send) -> T {
+        let answer = self.world.wait(work);
+        self.world.changed(self.number);
+        answer
+    }
+}
+
+#[async_trait]
+impl Provider for StandIn {
+    fn info(&self) -> ProviderInfo {
+        self.inner.info()
+    }
+
+    fn commit(&self, batch: Arc<Vec<Write>>, done: CommitDone) {
+        let outcomes = self.write(&batch);
+        drop(batch);
+        tokio::spawn(async move { done(outcomes) });
+    }
+
+    fn on_foreign_change(&self, listener: ChangeListener) {
+        self.world.listeners.lock().push((self.number, listener));
+    }
+
+    async fn register_worker(&self, worker: NewWorker) -> Result<i64, ProviderError> {
+        self.changing(self.inner.register_worker(worker))
+    }
+
+    async fn renew_worker(&self, worker: &WorkerId, lease_ms: u64) -> Result<Option<i64>, ProviderError> {
+        self.ask(self.inner.renew_worker(worker, lease_ms))
+    }
+
+    async fn workers(&self) -> Result<Vec<Worker>, ProviderError> {
+        self.ask(self.inner.workers())
+    }
+
+    async fn release_worker(&self, worker: &WorkerId) -> Result<u64, ProviderError> {
+        self.changing(self.inner.release_worker(worker))
+    }
+
+    async fn take_over_worker(&self, worker: &WorkerId, report: &str) -> Result<TakenOver, ProviderError> {
+        self.changing(self.inner.take_over_worker(worker, report))
+    }
+
+    async fn take_over_expired_workers(&self, report: &str) -> Result<TakenOver, ProviderError> {
+        self.changing(self.inner.take_over_expired_workers(report))
+    }
+
+    async fn give_back(&self, request: GiveBack) -> Result<GivenBack, ProviderError> {
+        self.changing(self.inner.give_back(request))
+    }
+
+    async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
+        self.ask(self.inner.acquire(request))
+    }
+
+    async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
+        self.ask(self.inner.acquire_tasks(request))
+    }
+
+    async fn know_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
+        self.ask(self.inner.know_activities(names))
+    }
+
+    async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError> {
+        self.ask(self.inner.tasks_of(worker))
+    }
+
+    async fn resume_unfit(&self, request: ResumeUnfit) -> Result<Vec<Unfit>, ProviderError> {
+        self.changing(self.inner.resume_unfit(request))
+    }
+
+    async fn read_history(
+        &self,
+        key: InstanceKey,
+        execution: ExecutionId,
+        from: EventId,
+        limit: usize,
+    ) -> Result<Vec<EventRecord>, ProviderError> {
+        self.ask(self.inner.read_history(key, execution, from, limit))
+    }
+
+    async fn read_inbox(&self, worker: &WorkerId, since: &InboxPosition, limit: usize) -> Result<Inbox, ProviderError> {
+        self.ask(self.inner.read_inbox(worker, since, limit))
+    }
+
+    async fn read_messages(
+        &self,
+        key: InstanceKey,
+        mailboxes: Option<Vec<Mailbox>>,
+        limit: usize,
+    ) -> Result<MessagePage, ProviderError> {
+        self.ask(self.inner.read_messages(key, mailboxes, limit))
+    }
+
+    async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {
+        self.ask(self.inner.statuses(ids))
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage, ProviderError> {
+        self.ask(self.inner.list(request))
+    }
+
+    async fn prune(&self, request: PruneRequest) -> Result<Pruned, ProviderError> {
+        self.changing(self.inner.prune(request))
+    }
+
+    async fn prune_executions(&self, request: PruneExecutions) -> Result<PrunedExecutions, ProviderError> {
+        self.ask(self.inner.prune_executions(request))
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<bool, ProviderError> {
+        self.ask(self.inner.sweep(limit))
+    }
+
+    async fn stats(&self) -> Result<StoreStats, ProviderError> {
+        self.ask(self.inner.stats())
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+}
