@@ -25,7 +25,8 @@ export const ONLY_USED_BY: Record<string, string[]> = {
   'napi*': ['node'],
   rusqlite: ['provider-sqlite'],
   'libsqlite3-sys': ['provider-sqlite'],
-  'tokio-postgres*': ['provider-postgres'],
+  // The simulator drops the schemas that it has run on.
+  'tokio-postgres*': ['provider-postgres', 'simulator'],
   'deadpool*': ['provider-postgres'],
   'rustls*': ['provider-postgres'],
   'crossbeam*': ['scheduler'],
