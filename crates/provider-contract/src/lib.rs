@@ -27,6 +27,7 @@ pub mod messages;
 pub mod others;
 pub mod payloads;
 pub mod release;
+pub mod revocation;
 pub mod starts;
 pub mod stats;
 pub mod statuses;
@@ -184,6 +185,13 @@ macro_rules! suite {
                 a_message_that_was_not_seen_does_not_delay_an_earlier_time,
                 fences_off_the_former_owner,
                 lets_go_what_is_its_own,
+            }
+            revocation {
+                is_told_until_the_owner_lets_go,
+                of_an_earlier_epoch_is_told_to_who_has_it_again,
+                of_an_instance_without_owner_is_no_news,
+                is_forgotten_with_the_worker,
+                wakes_the_owner_elsewhere,
             }
             starts {
                 a_started_instance_is_pending_and_due,
@@ -345,6 +353,7 @@ mod tests {
             ("others", include_str!("others.rs")),
             ("payloads", include_str!("payloads.rs")),
             ("release", include_str!("release.rs")),
+            ("revocation", include_str!("revocation.rs")),
             ("starts", include_str!("starts.rs")),
             ("stats", include_str!("stats.rs")),
             ("statuses", include_str!("statuses.rs")),

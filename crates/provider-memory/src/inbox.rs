@@ -3,6 +3,7 @@
 use perdure_engine::{Mailbox, Message, MessageBody, MessageSeq};
 use perdure_provider::{Inbox, InboxPosition, InstanceKey, MessagePage, WorkerId};
 
+use crate::revocation;
 use crate::tables::Tables;
 
 /// Up to `limit` messages that wait for an instance, of these mailboxes or of any, and all that are no mail.
@@ -60,6 +61,7 @@ pub(crate) fn of_worker(tables: &Tables, worker: &WorkerId, since: &InboxPositio
         more: messages.len() == limit,
         messages,
         position: InboxPosition(position.to_string()),
+        revoked: revocation::of_worker(tables, worker),
     }
 }
 

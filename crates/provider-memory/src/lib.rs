@@ -22,6 +22,7 @@ mod indexes;
 mod listing;
 mod outgoing;
 mod provider;
+mod revocation;
 mod rows;
 mod snapshot;
 mod stats;

@@ -1,7 +1,9 @@
 //! All of a store at one moment, for whoever checks what it came to.
 
+use std::sync::Arc;
+
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq};
-use perdure_provider::{InstanceKey, Worker};
+use perdure_provider::{InstanceKey, Revoked, Worker, WorkerId};
 
 use crate::rows::{InstanceRow, TaskRow};
 use crate::tables::Tables;
@@ -23,6 +25,8 @@ pub struct Snapshot {
     pub tasks: Vec<TaskRow>,
     /// Registered workers with their leases.
     pub workers: Vec<Worker>,
+    /// What was taken from workers that have not let go of it yet.
+    pub revocations: Vec<(WorkerId, Revoked)>,
     /// Names of activities that anybody ever could run.
     pub activities: Vec<String>,
     /// Deleted instances that were not swept yet.
@@ -80,6 +84,13 @@ impl Snapshot {
             scheduled: *scheduled,
             details: details.clone(),
         });
+        let revocations = tables.revocations.iter().map(|((worker, key), epoch)| {
+            let revoked = Revoked {
+                key: *key,
+                epoch: *epoch,
+            };
+            (WorkerId(Arc::clone(worker)), revoked)
+        });
         Self {
             now_ms,
             instances: tables.instances().cloned().collect(),
@@ -88,6 +99,7 @@ impl Snapshot {
             heartbeats: heartbeats.collect(),
             tasks: tables.tasks.iter().map(|(_, row)| row.clone()).collect(),
             workers: tables.workers.iter().map(|(_, row)| row.clone()).collect(),
+            revocations: revocations.collect(),
             activities: tables.activities.iter().cloned().collect(),
             deleted: tables.deleted.iter().map(|(key, ())| *key).collect(),
             last_seq: tables.last_seq(),

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq};
-use perdure_provider::{InstanceKey, Worker, WorkerId};
+use perdure_provider::{Epoch, InstanceKey, Worker, WorkerId};
 
 use crate::indexes::Indexes;
 use crate::rows::{InstanceRow, TaskRow};
@@ -28,6 +28,8 @@ pub(crate) struct Tables {
     pub(crate) heartbeats: Table<OfEvent, String>,
     pub(crate) tasks: Table<OfEvent, TaskRow>,
     pub(crate) workers: Table<Arc<str>, Worker>,
+    /// What was taken from workers that have not let go of it yet, with the epoch in which they had it (P15).
+    pub(crate) revocations: Table<(Arc<str>, InstanceKey), Epoch>,
     /// Instances that are gone and whose history is still to be swept away.
     pub(crate) deleted: Table<InstanceKey, ()>,
     /// Names of activities that a worker of this store can run, or could.
@@ -52,7 +54,7 @@ impl Tables {
     }
 
     fn all(&mut self) -> impl Iterator<Item = &mut dyn Journal> {
-        let tables: [&mut dyn Journal; 8] = [
+        let tables: [&mut dyn Journal; 9] = [
             &mut self.instances,
             &mut self.history,
             &mut self.messages,
@@ -60,6 +62,7 @@ impl Tables {
             &mut self.heartbeats,
             &mut self.tasks,
             &mut self.workers,
+            &mut self.revocations,
             &mut self.deleted,
         ];
         tables.into_iter().chain(self.indexes.tables())

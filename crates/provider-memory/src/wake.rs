@@ -71,13 +71,25 @@ impl Waker {
             (Outcome::Committed { .. }, Write::Turn(turn)) => self.add_turn(change, turn, outcome),
             (Outcome::Delivered { owner, .. }, _) => self.receives(change, owner.as_ref()),
             (Outcome::Told { receivers }, _) => self.all_receive(change, receivers),
-            // The owner of an instance that is ended or held from elsewhere is fenced off from its next commit on.
-            (Outcome::Terminated { receivers, stopped, .. }, _) => {
+            (
+                Outcome::Terminated {
+                    owner,
+                    receivers,
+                    stopped,
+                    ..
+                },
+                _,
+            ) => {
                 change.statuses = true;
                 change.tasks |= !stopped.is_empty();
                 self.all_receive(change, receivers);
+                self.loses(change, owner.as_ref());
             }
-            (Outcome::Suspended { .. } | Outcome::Deleted, _) => change.statuses = true,
+            (Outcome::Suspended { owner, .. }, _) => {
+                change.statuses = true;
+                self.loses(change, owner.as_ref());
+            }
+            (Outcome::Deleted, _) => change.statuses = true,
             (Outcome::Noted, Write::LetGo(_)) => change.work = true,
             (Outcome::Resumed, _) => {
                 change.work = true;
@@ -107,6 +119,13 @@ impl Waker {
     fn all_receive(&self, change: &mut Change, receivers: &[Option<WorkerId>]) {
         for receiver in receivers {
             self.receives(change, receiver.as_ref());
+        }
+    }
+
+    /// The owner finds in its inbox that the instance was taken from it (P15).
+    fn loses(&self, change: &mut Change, owner: Option<&WorkerId>) {
+        if owner.is_some() {
+            self.receives(change, owner);
         }
     }
 

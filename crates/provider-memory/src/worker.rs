@@ -6,7 +6,7 @@ use perdure_engine::{Bug, is_planted};
 use perdure_provider::{NewWorker, TakenOver, Worker, WorkerId};
 
 use crate::tables::Tables;
-use crate::{suspicion, tasks};
+use crate::{revocation, suspicion, tasks};
 
 /// End of a lease that starts now.
 fn lease_until(tables: &Tables, lease_ms: u64) -> i64 {
@@ -62,6 +62,7 @@ pub(crate) fn release(tables: &mut Tables, worker: &WorkerId) -> u64 {
         tables.edit(*key, |row| row.disown(Some(now_ms)));
     }
     tasks::release(tables, worker, &[]);
+    revocation::forget_all(tables, worker);
     owned.len() as u64
 }
 

@@ -13,6 +13,7 @@ use tokio_postgres::Row;
 use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
+use crate::revocation;
 use crate::rows::{integer, message, number};
 use crate::text::encode;
 
@@ -41,8 +42,10 @@ const OF_MAILBOX: &str = messages_where!(
 macro_rules! inbox_where {
     ($from:literal, $which:literal) => {
         concat!(
-            "SELECT m.*, s.now, s.started FROM (
-               SELECT pg_current_snapshot()::text AS now, extract(epoch FROM pg_postmaster_start_time())::text AS started) s
+            "SELECT m.*, s.now, s.started, s.revoked FROM (
+               SELECT pg_current_snapshot()::text AS now, extract(epoch FROM pg_postmaster_start_time())::text AS started,
+                 (SELECT string_agg(instance_key || ' ' || epoch, ',' ORDER BY instance_key)
+                  FROM {schema}.revocations WHERE worker = $1) AS revoked) s
              LEFT JOIN LATERAL (
                SELECT m.seq, m.kind, m.name, m.payload, m.execution, m.ref_id, m.instance_key, m.xid::text
                FROM ",
@@ -125,10 +128,10 @@ pub(crate) async fn of_worker(
             messages.push((InstanceKey(key), read(row)?));
         }
     }
-    let now: &str = rows
+    let first = rows
         .first()
-        .ok_or_else(|| Failure::internal("an inbox without a snapshot"))?
-        .try_get(8)?;
+        .ok_or_else(|| Failure::internal("an inbox without a snapshot"))?;
+    let (now, revoked): (&str, Option<&str>) = (first.try_get(8)?, first.try_get(10)?);
     let until = match &sweep {
         Some(Sweep {
             rest: Some((until, ..)),
@@ -148,6 +151,7 @@ pub(crate) async fn of_worker(
         messages,
         position: InboxPosition(position),
         more,
+        revoked: revocation::read(revoked)?,
     })
 }
 

@@ -22,6 +22,7 @@ mod marks;
 mod options;
 mod params;
 mod provider;
+mod revocation;
 mod rows;
 mod schema;
 mod session;

@@ -11,6 +11,7 @@ use crate::error::Failure;
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_first.sql"),
     include_str!("migrations/0002_task_order.sql"),
+    include_str!("migrations/0003_revocations.sql"),
 ];
 
 /// Longest name that Postgres does not cut, bytes.

@@ -93,15 +93,24 @@ impl Waker {
                 }
             }
             Outcome::Delivered { owner, .. } => self.receives(change, owner.as_ref()),
-            // The owner of an instance that is ended or held from elsewhere is fenced off from its next commit on.
-            Outcome::Terminated { receivers, stopped, .. } => {
+            Outcome::Terminated {
+                owner,
+                receivers,
+                stopped,
+                ..
+            } => {
                 change.statuses = true;
                 change.tasks |= !stopped.is_empty();
                 for receiver in receivers {
                     self.receives(change, receiver.as_ref());
                 }
+                self.loses(change, owner.as_ref());
             }
-            Outcome::Suspended { .. } | Outcome::Deleted => change.statuses = true,
+            Outcome::Suspended { owner, .. } => {
+                change.statuses = true;
+                self.loses(change, owner.as_ref());
+            }
+            Outcome::Deleted => change.statuses = true,
             Outcome::Noted if matches!(write, Write::LetGo(_)) => change.work = true,
             Outcome::Resumed => {
                 change.work = true;
@@ -140,6 +149,13 @@ impl Waker {
             }
         }
         change.tasks |= turn.to_others.as_ref().is_some_and(|others| !others.offers.is_empty());
+    }
+
+    /// The owner finds in its inbox that the instance was taken from it (P15).
+    fn loses(&self, change: &mut Change, owner: Option<&WorkerId>) {
+        if owner.is_some() {
+            self.receives(change, owner);
+        }
     }
 
     fn receives(&self, change: &mut Change, owner: Option<&WorkerId>) {

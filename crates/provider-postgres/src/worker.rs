@@ -8,8 +8,8 @@ use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{integer, text, worker as id};
 use crate::session::Session;
-use crate::suspicion;
 use crate::text::encode;
+use crate::{revocation, suspicion};
 
 /// Once more with the same id is the same registration: the caller may not have heard of the first.
 pub(crate) async fn register(session: &Session<'_>, worker: &NewWorker) -> Result<i64, Failure> {
@@ -68,6 +68,7 @@ pub(crate) async fn release(session: &Session<'_>, worker: &WorkerId) -> Result<
     session
         .query("UPDATE {schema}.tasks SET owner = NULL WHERE owner = $1", &[worker])
         .await?;
+    revocation::forget_all(session, worker).await?;
     Ok(released.len() as u64)
 }
 

@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use crate::error::Failure;
 use crate::options::INBOX_SCAN_MAX;
+use crate::revocation;
 use crate::rows::{integer, message, number};
 
 const OF_INSTANCE: &str =
@@ -129,9 +130,11 @@ pub(crate) fn of_worker(
     if !more {
         after = after.max(integer(last(connection)?.0));
     }
+    let revoked = revocation::of_worker(connection, worker)?;
     moment.map(|transaction| transaction.finish()).transpose()?;
     Ok(Inbox {
         more,
+        revoked,
         messages,
         position: InboxPosition(after.to_string()),
     })

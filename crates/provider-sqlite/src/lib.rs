@@ -22,6 +22,7 @@ mod options;
 mod provider;
 mod queue;
 mod readers;
+mod revocation;
 mod rows;
 mod schema;
 mod session;

@@ -7,7 +7,7 @@ use rusqlite::{Connection, Row, params};
 
 use crate::error::Failure;
 use crate::session::Session;
-use crate::suspicion;
+use crate::{revocation, suspicion};
 
 /// End of a lease that starts now.
 fn lease_until(session: &Session<'_>, lease_ms: u64) -> i64 {
@@ -55,6 +55,7 @@ pub(crate) fn release(session: &mut Session<'_>, worker: &WorkerId) -> Result<u6
         params![&*worker.0, session.now_ms()],
     )?;
     session.execute("UPDATE tasks SET owner = NULL WHERE owner = ?1", params![&*worker.0])?;
+    revocation::forget_all(session, worker)?;
     Ok(released as u64)
 }
 

@@ -198,6 +198,17 @@ pub struct Inbox {
     pub position: InboxPosition,
     /// The limit left some behind.
     pub more: bool,
+    /// Instances that were taken from the worker, in order of their keys (P15).
+    pub revoked: Vec<Revoked>,
+}
+
+/// An instance that a termination or a suspension has taken from its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revoked {
+    /// The instance.
+    pub key: InstanceKey,
+    /// The epoch in which the worker had it: one in which it has acquired it since is another.
+    pub epoch: Epoch,
 }
 
 /// An instance that now belongs to a worker.

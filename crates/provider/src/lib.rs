@@ -1,6 +1,6 @@
 //! What Perdure needs of a store: `trait Provider` and its types. It knows nothing of any SQL.
 //!
-//! Invariants that every provider keeps (checked by `perdure-provider-contract`, cited as P1 to P14):
+//! Invariants that every provider keeps (checked by `perdure-provider-contract`, cited as P1 to P15):
 //!
 //! - **P1** A batch of [`Write`]s is one transaction, or several; each write in it is atomic by itself, and outcomes come in order.
 //! - **P2** A [`TurnCommit`] is fenced by owner, epoch and next event id: a part that does not match changes nothing and is
@@ -27,6 +27,8 @@
 //!   what was on [`Trial`], and evidence against one that was tried alone; a turn that holds up its worker's thread is evidence, too. With
 //!   too much of it the instance is suspended in the commit that adds it; nothing of the instance is read for that. What is given back in
 //!   good order loses and gains nothing; a turn that appends events clears it, and so does a resume.
+//! - **P15** A worker from which a termination or a suspension takes an instance is told so with its [`Inbox`], each time until it lets go of
+//!   the instance or is gone, whatever becomes of the instance meanwhile.
 
 mod change;
 mod check;
@@ -49,7 +51,7 @@ pub use error::{ProviderError, ProviderErrorKind};
 pub use housekeeping::{OVERDUE_MS, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, StoreStats};
 pub use instance::{
     Acquire, Acquired, AcquiredInstance, Epoch, Inbox, InboxPosition, InstanceKey, InstanceStatus, MessagePage,
-    ResumeUnfit, Status, Unfit,
+    ResumeUnfit, Revoked, Status, Unfit,
 };
 pub use kept_message::{KeptMessage, kept_mailbox};
 pub use listing::{Candidate, Filter, LIST_BYTES_MAX, ListPage, ListRequest, Place};

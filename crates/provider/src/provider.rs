@@ -96,7 +96,7 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Up to `limit` messages that wait for instances which the worker owns, those that became visible since a position was returned; some
     /// may come a second time. Of one whose row cannot be read there is the number: [`read_messages`](Self::read_messages) of its
-    /// instance says what is wrong, and it hides no other.
+    /// instance says what is wrong, and it hides no other. What was taken from the worker is told with them (P15).
     async fn read_inbox(&self, worker: &WorkerId, since: &InboxPosition, limit: usize) -> Result<Inbox, ProviderError>;
 
     /// Up to `limit` messages that wait for one instance in these of its mailboxes, or in any, the oldest first; and all that are no mail.

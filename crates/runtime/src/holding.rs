@@ -20,7 +20,11 @@ impl Store {
         });
         let this = Arc::clone(self);
         self.write(write, move |outcome| match outcome {
-            Ok(Outcome::Suspended { key, epoch, .. }) => {
+            Ok(Outcome::Suspended { key, epoch, owner }) => {
+                if owner.is_some() {
+                    // What it has to let go of is in its inbox.
+                    this.told(&[owner]);
+                }
                 this.taken_away(key, epoch);
                 reply(Ok(()));
             }

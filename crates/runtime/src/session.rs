@@ -13,7 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 use perdure_engine::{AttemptResult, Bug, Completion, Effect, EventId, is_planted};
 use perdure_provider::{
     AcquiredInstance, AfterTurn, Clock, Epoch, InstanceKey, LetGo, MessagePage, NewInstance, NextExecution, Outcome,
-    ProviderError, Status, Suspicion, TurnCommit, WorkerId, Write,
+    ProviderError, Revoked, Status, Suspicion, TurnCommit, WorkerId, Write,
 };
 use perdure_scheduler::{Class, LaneId, State};
 use rustc_hash::FxHashMap;
@@ -450,6 +450,12 @@ impl Session {
             taken.insert(key, until);
         }
         self.forget_taken(key, until, reason);
+    }
+
+    /// A client of another process has terminated or suspended an instance, or one of this process, which has told that by itself.
+    pub(crate) fn revoked(self: &Arc<Self>, Revoked { key, epoch }: Revoked) {
+        self.take_away(key, epoch, AbortReason::Cancelled);
+        self.let_go(key, epoch);
     }
 
     /// Forget an instance that was taken away, unless it is this worker's again.

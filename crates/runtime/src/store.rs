@@ -268,10 +268,12 @@ impl Store {
         self.write(write, move |outcome| match outcome {
             Ok(Outcome::Terminated {
                 key,
-                receivers,
+                owner,
+                mut receivers,
                 stopped,
-                ..
             }) => {
+                // What it has to let go of is in its inbox.
+                receivers.extend(owner.is_some().then_some(owner));
                 this.told(&receivers);
                 if !stopped.is_empty() {
                     this.look_at_tasks();

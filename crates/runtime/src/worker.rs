@@ -170,6 +170,9 @@ async fn inbox(session: Arc<Session>) {
                     Err(_) => session.reread(key),
                 }
             }
+            for revoked in inbox.revoked {
+                session.revoked(revoked);
+            }
             position = inbox.position;
             if !inbox.more {
                 break;

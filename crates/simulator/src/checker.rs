@@ -530,6 +530,14 @@ pub(crate) fn leftovers(witness: &Witness, snapshot: &Snapshot, left: &BTreeSet<
             worker.id
         ));
     }
+    for (worker, revoked) in &snapshot.revocations {
+        if snapshot.workers.iter().all(|row| row.id != *worker) {
+            let key = revoked.key.0;
+            witness.accuse(format!(
+                "S20: {worker} is gone and still to hear that it has lost instance {key}"
+            ));
+        }
+    }
     for row in &snapshot.instances {
         if let Some(owner) = row.owner.as_ref().filter(|owner| has_left(owner)) {
             witness.accuse(format!(

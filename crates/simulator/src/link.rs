@@ -443,14 +443,8 @@ impl Provider for Linked {
 
     async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
         let acquired = |acquired: &AcquiredTasks| {
-            let (log, name) = (&self.0.log, &self.0.name);
-            for task in &acquired.tasks {
-                let (of, task) = (&task.instance_id, task.task);
-                log.say(
-                    name,
-                    format_args!("takes task {} #{} of {of}", task.execution, task.scheduled),
-                );
-            }
+            let Link { witness, log, name, .. } = &*self.0;
+            acquired.tasks.iter().for_each(|task| witness.takes(log, name, task));
         };
         self.0
             .seen("acquire_tasks", self.0.inner.provider.acquire_tasks(request), acquired)
@@ -502,6 +496,7 @@ impl Provider for Linked {
                 received,
             )
             .await?;
+        self.0.witness.hears(&self.0.name, &inbox.revoked);
         let weather = *self.0.air.weather.lock();
         let mut state = self.0.state.lock();
         // Drawn whatever the store has said: it may say some things twice by itself, and stores differ in that.

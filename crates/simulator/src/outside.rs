@@ -61,6 +61,7 @@ pub(crate) struct Outside {
     name: String,
     connect: Connect,
     world: Arc<World>,
+    alone: bool,
     connected: Mutex<Vec<Arc<dyn Provider>>>,
 }
 
@@ -102,7 +103,9 @@ impl World {
 }
 
 impl Outside {
-    pub(crate) fn new(place: &Place) -> Self {
+    /// `alone`: each write is a batch of its own. Within a batch stores may take writes in another order, where that makes no difference but
+    /// to what is next.
+    pub(crate) fn new(place: &Place, alone: bool) -> Self {
         let clock = VirtualClock::new(0);
         let shown = Arc::new(Shown(AtomicI64::new(clock.now_ms())));
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -123,6 +126,7 @@ impl Outside {
             connect: connect(place, name.clone(), shown, Arc::clone(&world)),
             name,
             world,
+            alone,
             connected: Mutex::default(),
         }
     }
@@ -183,6 +187,7 @@ impl Backend for Outside {
             number: connected.len(),
             inner: Arc::clone(&provider),
             world: Arc::clone(&self.world),
+            alone: self.alone,
         });
         connected.push(provider);
         let writer = Arc::clone(&stand_in);
@@ -219,10 +224,23 @@ struct StandIn {
     number: usize,
     inner: Arc<dyn Provider>,
     world: Arc<World>,
+    alone: bool,
 }
 
 impl StandIn {
     fn write(&self, batch: &Arc<Vec<Write>>) -> Result<Vec<Outcome>, ProviderError> {
+        if !self.alone {
+            return self.write_batch(batch);
+        }
+        let mut outcomes = Vec::with_capacity(batch.len());
+        for write in &**batch {
+            // A store that is well refuses no write: what fails fails on the way to it.
+            outcomes.extend(self.write_batch(&Arc::new(vec![write.clone()]))?);
+        }
+        Ok(outcomes)
+    }
+
+    fn write_batch(&self, batch: &Arc<Vec<Write>>) -> Result<Vec<Outcome>, ProviderError> {
         let (tell, told) = oneshot::channel();
         self.changing(async move {
             let done = move |result| drop(tell.send(result));

@@ -90,7 +90,7 @@ fn run_planned(run: &Run, place: Option<&Place>) -> Report {
     let report = runtime.block_on(async {
         match place {
             None => live(&plan, run.keeps_log, &InMemory::new()).await,
-            Some(place) => live(&plan, run.keeps_log, &Outside::new(place)).await,
+            Some(place) => live(&plan, run.keeps_log, &Outside::new(place, run.places.len() > 1)).await,
         }
     });
     // Processes that are dead left tasks behind that wait for ever.

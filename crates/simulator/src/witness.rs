@@ -4,15 +4,22 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::AddAssign;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use perdure_engine::{EventId, ExecutionId, MessageBody, MessageSeq};
 use perdure_provider::{
-    Acquired, AfterTurn, Epoch, GivenBack, InstanceKey, NewInstance, Outcome, TurnCommit, WorkerId, Write,
+    Acquired, AfterTurn, Epoch, GivenBack, InstanceKey, NewInstance, Outcome, Revoked, Task, TurnCommit, WorkerId,
+    Write,
 };
+
+use tokio::time::Instant;
 
 use crate::checker::is_completion;
 use crate::log::Log;
+
+/// How long an owner may go without hearing that an instance was taken from it, whatever happens meanwhile.
+const UNAWARE_MAX: Duration = Duration::from_secs(60);
 
 /// One activity of one execution.
 pub(crate) type Step = (InstanceKey, ExecutionId, EventId);
@@ -46,15 +53,18 @@ struct Known {
     keys: BTreeMap<String, InstanceKey>,
     /// Steps whose completion is recorded.
     completed: BTreeSet<Step>,
-    /// Attempts that began: by whom last, and how disturbed that process was then.
+    /// Attempts that began: by whom last, and how disturbed that process was then, or was when it took the attempt from a queue: what came to
+    /// it in between may have cost it that without its knowing.
     begun: BTreeMap<(Step, u32), (String, u64)>,
+    /// Attempts that were taken from queues and have not begun.
+    taken: BTreeMap<(Step, u32), (String, u64)>,
     /// Attempts that an instance's suspension or an end took back.
     disturbed_instances: BTreeMap<InstanceKey, u64>,
     disturbances: BTreeMap<String, u64>,
     /// Processes of workers.
     processes: HashMap<WorkerId, String>,
-    /// Processes that owned an instance when it was suspended or terminated from outside, and may not have heard of that.
-    unaware: BTreeSet<(InstanceKey, String)>,
+    /// Processes that owned an instance when it was suspended or terminated from outside, and have not heard of that, and since when.
+    unaware: BTreeMap<(InstanceKey, String), Instant>,
     /// What clients sent, by what it says.
     messages: BTreeMap<i64, Waiting>,
     consumed: BTreeSet<Waiting>,
@@ -251,6 +261,14 @@ impl Witness {
         }
     }
 
+    /// A process is told what was taken from it.
+    pub(crate) fn hears(&self, process: &str, revoked: &[Revoked]) {
+        let mut known = self.0.lock();
+        for Revoked { key, .. } in revoked {
+            known.unaware.remove(&(*key, process.to_owned()));
+        }
+    }
+
     /// Suspended by what speaks against it.
     pub(crate) fn convicted(&self, id: &str) {
         let mut known = self.0.lock();
@@ -298,8 +316,16 @@ impl Witness {
             .owner
             .as_ref()
             .and_then(|owner| known.processes.get(owner));
-        if owner.is_none_or(|owner| owner != process) && known.unaware.contains(&(key, process.to_owned())) {
+        if owner.is_none_or(|owner| owner != process)
+            && let Some(since) = known.unaware.get(&(key, process.to_owned()))
+        {
             known.figures.unaware += 1;
+            if since.elapsed() > UNAWARE_MAX {
+                let ago = since.elapsed().as_secs();
+                known.violations.push(format!(
+                    "P15: attempt {attempt} of {instance} {execution} #{scheduled} began in {process}, from which the instance was taken {ago} s ago"
+                ));
+            }
             return;
         }
         if known.completed.contains(&step) {
@@ -307,26 +333,49 @@ impl Witness {
                 "S5: {instance} {execution} #{scheduled} began again in {process} after its completion was recorded"
             ));
         }
-        let disturbed = |known: &Known, process: &str| {
-            let of_process = known.disturbances.get(process).copied().unwrap_or(0);
-            of_process + known.disturbed_instances.get(&key).copied().unwrap_or(0)
-        };
         if let Some((by, since)) = known.begun.get(&(step, attempt)) {
             known.figures.repeated += 1;
-            let is_unaware = known.unaware.contains(&(key, by.clone()));
-            if disturbed(known, by) == *since && !is_unaware {
+            let is_unaware = known.unaware.contains_key(&(key, by.clone()));
+            if known.disturbed(by, key) == *since && !is_unaware {
                 let violation = format!(
                     "S6: attempt {attempt} of {instance} {execution} #{scheduled} began in {process} although nothing had happened to {by}"
                 );
                 known.violations.push(violation);
             }
         }
-        let disturbed = disturbed(known, process);
-        known.begun.insert((step, attempt), (process.to_owned(), disturbed));
+        let disturbed = known.disturbed(process, key);
+        let taken = known.taken.remove(&(step, attempt));
+        let since = taken
+            .filter(|(by, _)| by == process)
+            .map_or(disturbed, |(_, since)| since);
+        known.begun.insert((step, attempt), (process.to_owned(), since));
+    }
+
+    /// A process takes an attempt from a queue.
+    pub(crate) fn takes(&self, log: &Log, process: &str, Task { task, instance_id, .. }: &Task) {
+        log.say(
+            process,
+            format_args!(
+                "takes attempt {} of {instance_id} {} #{}",
+                task.attempt, task.execution, task.scheduled
+            ),
+        );
+        let mut known = self.0.lock();
+        let disturbed = known.disturbed(process, task.key);
+        let step = (task.key, task.execution, task.scheduled);
+        known
+            .taken
+            .insert((step, task.attempt), (process.to_owned(), disturbed));
     }
 }
 
 impl Known {
+    /// How much has happened that gives attempts of an instance in a process a reason to begin again elsewhere.
+    fn disturbed(&self, process: &str, key: InstanceKey) -> u64 {
+        let of_process = self.disturbances.get(process).copied().unwrap_or(0);
+        of_process + self.disturbed_instances.get(&key).copied().unwrap_or(0)
+    }
+
     fn disown(&mut self, key: InstanceKey) {
         if let Some(seen) = self.instances.get_mut(&key) {
             seen.owner = None;
@@ -349,7 +398,7 @@ impl Known {
         let owner = seen.owner.take();
         seen.standing = standing;
         if let Some(process) = owner.and_then(|owner| self.processes.get(&owner)) {
-            self.unaware.insert((key, process.clone()));
+            self.unaware.insert((key, process.clone()), Instant::now());
         }
     }
 

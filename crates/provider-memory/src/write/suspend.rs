@@ -2,6 +2,7 @@
 
 use perdure_provider::{Outcome, Status, Suspend};
 
+use crate::revocation;
 use crate::tables::Tables;
 
 pub(super) fn suspend(tables: &mut Tables, suspension: &Suspend) -> Outcome {
@@ -21,6 +22,7 @@ pub(super) fn suspend(tables: &mut Tables, suspension: &Suspend) -> Outcome {
             row.report = Some(suspension.report.clone());
             row.updated_at_ms = suspension.time_ms;
         });
+        revocation::note(tables, owner.as_ref(), key, epoch);
     }
     Outcome::Suspended { key, epoch, owner }
 }

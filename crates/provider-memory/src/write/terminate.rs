@@ -4,8 +4,8 @@ use perdure_engine::{Event, EventRecord};
 use perdure_provider::{Outcome, Status, Terminate};
 
 use super::{others, task};
-use crate::history;
 use crate::tables::{Tables, of_instance};
+use crate::{history, revocation};
 
 pub(super) fn terminate(tables: &mut Tables, termination: &Terminate) -> Outcome {
     let Some(row) = tables.find(&termination.id) else {
@@ -14,7 +14,7 @@ pub(super) fn terminate(tables: &mut Tables, termination: &Terminate) -> Outcome
     if row.status.is_terminal() {
         return Outcome::Ended { status: row.status };
     }
-    let (key, owner, parent) = (row.key, row.owner.clone(), row.parent);
+    let (key, epoch, owner, parent) = (row.key, row.epoch, row.owner.clone(), row.parent);
     let (execution, event_id) = (row.execution, row.next_event_id);
     let reason = || termination.reason.clone();
     let event = Event::ExecutionTerminated { reason: reason() };
@@ -31,6 +31,7 @@ pub(super) fn terminate(tables: &mut Tables, termination: &Terminate) -> Outcome
         row.updated_at_ms = termination.time_ms;
         row.completed_at_ms = Some(termination.time_ms);
     });
+    revocation::note(tables, owner.as_ref(), key, epoch);
     tables.remove_messages(key);
     tables.heartbeats.remove_range(of_instance(key));
     let mut receivers = Vec::new();

@@ -4,6 +4,7 @@ use perdure_provider::{LetGo, Outcome};
 
 use crate::error::Failure;
 use crate::params::P;
+use crate::revocation;
 use crate::rows::integer;
 use crate::session::Session;
 
@@ -20,5 +21,6 @@ pub(super) async fn let_go(session: &Session<'_>, let_go: &LetGo) -> Result<Outc
             ],
         )
         .await?;
+    revocation::forget(session, let_go).await?;
     Ok(gone.map_or(Outcome::Fenced, |_| Outcome::Noted))
 }

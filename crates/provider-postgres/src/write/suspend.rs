@@ -5,6 +5,7 @@ use perdure_provider::{Outcome, Status, Suspend};
 use super::find;
 use crate::error::Failure;
 use crate::params::P;
+use crate::revocation;
 use crate::session::Session;
 use crate::text::encode;
 
@@ -25,6 +26,7 @@ pub(super) async fn suspend(session: &Session<'_>, suspension: &Suspend) -> Resu
                 &[P::Int(instance.key.0), P::Text(&encode(&suspension.report)), P::Int(suspension.time_ms)],
             )
             .await?;
+        revocation::note(session, instance.owner.as_ref(), instance.key, instance.epoch).await?;
     }
     Ok(Outcome::Suspended {
         key: instance.key,

@@ -9,6 +9,7 @@ use super::others::{add, settlement};
 use super::{find, task, turn};
 use crate::error::Failure;
 use crate::params::P;
+use crate::revocation;
 use crate::session::Session;
 
 const END: &str = "WITH e AS (
@@ -45,6 +46,7 @@ pub(super) async fn terminate(session: &Session<'_>, termination: &Terminate) ->
     params.extend(events.params());
     // The owner is cleared (P7) and the next event id moves on: what the former owner still sends is fenced off twice.
     let ended = session.query_one(END, &params).await?;
+    revocation::note(session, instance.owner.as_ref(), instance.key, instance.epoch).await?;
     let parent = turn::parent(&ended, 0)?;
     let told = parent.map(|parent| parent.told(settlement(Status::Terminated, termination.reason.clone())));
     let cancel = MessageBody::Cancel { reason: None };

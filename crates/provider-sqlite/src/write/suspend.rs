@@ -5,6 +5,7 @@ use rusqlite::params;
 
 use super::find;
 use crate::error::Failure;
+use crate::revocation;
 use crate::session::Session;
 
 pub(super) fn suspend(session: &mut Session<'_>, suspension: &Suspend) -> Result<Outcome, Failure> {
@@ -22,6 +23,7 @@ pub(super) fn suspend(session: &mut Session<'_>, suspension: &Suspend) -> Result
             "UPDATE instances SET status = 'Suspended', owner = NULL, wake_at = NULL, report = ?2, updated_at = ?3 WHERE key = ?1",
             params![instance.key.0, suspension.report, suspension.time_ms],
         )?;
+        revocation::note(session, instance.owner.as_ref(), instance.key, instance.epoch)?;
     }
     Ok(Outcome::Suspended {
         key: instance.key,

@@ -6,6 +6,7 @@ use rusqlite::params;
 
 use super::{find, others, task};
 use crate::error::Failure;
+use crate::revocation;
 use crate::rows::integer;
 use crate::session::Session;
 
@@ -30,6 +31,7 @@ pub(super) fn terminate(session: &mut Session<'_>, termination: &Terminate) -> R
          WHERE key = ?1",
         params![instance.key.0, termination.time_ms],
     )?;
+    revocation::note(session, instance.owner.as_ref(), instance.key, instance.epoch)?;
     session.execute("DELETE FROM messages WHERE instance_key = ?1", params![instance.key.0])?;
     session.execute(
         "DELETE FROM heartbeats WHERE instance_key = ?1",

@@ -1,0 +1,66 @@
+//! What terminations and suspensions take from the owners of instances (P15). The inbox reads it with its messages.
+
+use perdure_provider::{Epoch, InstanceKey, LetGo, Revoked, WorkerId};
+
+use crate::error::Failure;
+use crate::params::P;
+use crate::rows::integer;
+use crate::session::Session;
+
+/// Note that an instance is taken from its owner, if it has one. The row of the instance is locked, as it is where the owner is
+/// [removed](crate::worker::release): either that finds the note, or this finds no owner.
+pub(crate) async fn note(
+    session: &Session<'_>,
+    owner: Option<&WorkerId>,
+    key: InstanceKey,
+    epoch: Epoch,
+) -> Result<(), Failure> {
+    if let Some(owner) = owner {
+        session
+            .query(
+                "INSERT INTO {schema}.revocations (worker, instance_key, epoch) VALUES ($1, $2, $3)
+                 ON CONFLICT (worker, instance_key) DO UPDATE SET epoch = excluded.epoch",
+                &[P::Text(&owner.0), P::Int(key.0), P::Int(integer(epoch.0))],
+            )
+            .await?;
+    }
+    Ok(())
+}
+
+/// What the inbox has read of them: `key epoch` for each, with a comma between.
+pub(crate) fn read(noted: Option<&str>) -> Result<Vec<Revoked>, Failure> {
+    let revoked = |text: &str| {
+        let (key, epoch) = text.split_once(' ')?;
+        Some(Revoked {
+            key: InstanceKey(key.parse().ok()?),
+            epoch: Epoch(epoch.parse().ok()?),
+        })
+    };
+    let noted = noted.into_iter().flat_map(|noted| noted.split(','));
+    noted
+        .map(|text| revoked(text).ok_or_else(|| Failure::internal("a revocation that is none")))
+        .collect()
+}
+
+/// The worker knows.
+pub(crate) async fn forget(session: &Session<'_>, let_go: &LetGo) -> Result<(), Failure> {
+    session
+        .query(
+            "DELETE FROM {schema}.revocations WHERE worker = $1 AND instance_key = $2 AND epoch <= $3",
+            &[
+                P::Text(&let_go.worker.0),
+                P::Int(let_go.key.0),
+                P::Int(integer(let_go.epoch.0)),
+            ],
+        )
+        .await?;
+    Ok(())
+}
+
+/// The worker is gone.
+pub(crate) async fn forget_all(session: &Session<'_>, worker: P<'_>) -> Result<(), Failure> {
+    session
+        .query("DELETE FROM {schema}.revocations WHERE worker = $1", &[worker])
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! What terminations and suspensions take from the owners of instances (P15).
+
+use perdure_provider::{Epoch, InstanceKey, LetGo, Revoked, WorkerId};
+use rusqlite::{Connection, params};
+
+use crate::error::Failure;
+use crate::rows::{integer, number};
+use crate::session::Session;
+
+/// Note that an instance is taken from its owner, if it has one.
+pub(crate) fn note(
+    session: &Session<'_>,
+    owner: Option<&WorkerId>,
+    key: InstanceKey,
+    epoch: Epoch,
+) -> Result<(), Failure> {
+    if let Some(owner) = owner {
+        session.execute(
+            "INSERT INTO revocations (worker, instance_key, epoch) VALUES (?1, ?2, ?3)
+             ON CONFLICT (worker, instance_key) DO UPDATE SET epoch = excluded.epoch",
+            params![&*owner.0, key.0, integer(epoch.0)],
+        )?;
+    }
+    Ok(())
+}
+
+pub(crate) fn of_worker(connection: &Connection, worker: &WorkerId) -> Result<Vec<Revoked>, Failure> {
+    let mut statement = connection
+        .prepare_cached("SELECT instance_key, epoch FROM revocations WHERE worker = ?1 ORDER BY instance_key")?;
+    let revoked = statement.query_map(params![&*worker.0], |row| {
+        Ok(Revoked {
+            key: InstanceKey(row.get(0)?),
+            epoch: Epoch(number(row, 1)?),
+        })
+    })?;
+    Ok(revoked.collect::<rusqlite::Result<_>>()?)
+}
+
+/// The worker knows.
+pub(crate) fn forget(session: &Session<'_>, let_go: &LetGo) -> Result<(), Failure> {
+    session.execute(
+        "DELETE FROM revocations WHERE worker = ?1 AND instance_key = ?2 AND epoch <= ?3",
+        params![&*let_go.worker.0, let_go.key.0, integer(let_go.epoch.0)],
+    )?;
+    Ok(())
+}
+
+/// The worker is gone.
+pub(crate) fn forget_all(session: &Session<'_>, worker: &WorkerId) -> Result<(), Failure> {
+    session.execute("DELETE FROM revocations WHERE worker = ?1", params![&*worker.0])?;
+    Ok(())
+}
