@@ -327,6 +327,8 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
             match kept.after {
                 AfterTurn::Hold => go_on(session, instance, core, kept),
                 AfterTurn::Release { .. } => {
+                    // It starts nothing here. But what it gave up is told so by nobody else: an instance that is kept is not forgotten.
+                    session.carry_out(instance, &core.heartbeats, std::mem::take(&mut kept.effects));
                     drop(core);
                     released(session, instance);
                     if let Some(at) = wake_at_ms {

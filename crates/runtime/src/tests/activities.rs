@@ -55,6 +55,26 @@ async fn giving_one_up_aborts_it_and_frees_its_slot() {
     f.assert_empty();
 }
 
+/// With nothing left to wait for but a message, the turn that gave it up released the instance, whose generator was kept: the activity
+/// was never told to stop, and one that waits for that had its slot for ever.
+#[tokio::test(start_paused = true)]
+async fn giving_one_up_aborts_it_also_when_only_a_message_is_waited_for_then() {
+    let script = &[Op::Spawn("a"), Op::Event("go"), Op::Cancel, Op::Event("more")];
+    let mut f = Fixture::started(slots(1), script).await;
+    f.start("i").await;
+    f.event("i", "go").await;
+    assert_eq!(
+        (f.memory.get("i").owner, f.generators()),
+        (None, 1),
+        "released, and kept"
+    );
+    assert_eq!(f.aborted, [AbortReason::Cancelled]);
+    assert_eq!(f.metrics().open_activities, 0);
+    f.event("i", "more").await;
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_that_waits_for_a_slot_is_given_up_without_a_trace() {
     let mut f = Fixture::started(slots(1), &[Op::Activity("a")]).await;
