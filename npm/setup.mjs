@@ -30,7 +30,7 @@ onChange('js/native/.stamp', nativeInputs(), rust, () => npm(['run', '--silent',
 must(npm(['run', '--silent', 'build:js']));
 
 const words = process.argv.slice(2);
-if (['test:rust', 'test:js', 'typecheck', 'chaos:run'].some((script) => words.includes(script))) {
+if (['test:rust', 'test:js', 'typecheck', 'chaos:run', 'soak:run'].some((script) => words.includes(script))) {
   // Readers of stored rows and a server to test on; one of them may have to be compiled, and nobody else waits for that.
   onChange('node_modules/.perdure-test-stamp', ['package-lock.json'], process.version, () =>
     npm(['rebuild', '--loglevel=error']),

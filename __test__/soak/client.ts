@@ -1,0 +1,48 @@
+// The client process of a soak: puts load on a store when it is told to, and tells what it holds when it is asked.
+
+import { Client } from 'perdure';
+
+import { openStore, say } from '../support/worker-parts.mjs';
+import type { Gauges } from './gauge.ts';
+import { fillPool, gaugesOfProcess } from './gauges.mjs';
+import { Load } from './load.ts';
+import type { ClientOptions, Told } from './talk.ts';
+
+const options = JSON.parse(process.argv[2] ?? '') as ClientOptions;
+
+const provider = await openStore(options.store);
+const client = new Client(provider);
+let load: Load | undefined;
+let loads = 0;
+
+async function gauges(): Promise<Gauges> {
+  const { instances, messages, tasks } = await client.stats();
+  return {
+    ...gaugesOfProcess(),
+    'programs under way': load?.programs.underWay ?? 0,
+    'instances stored': Object.values(instances).reduce((sum, count) => sum + count, 0),
+    'messages stored': messages,
+    'tasks stored': tasks.waiting + tasks.running,
+  };
+}
+
+process.on('message', async (told: Told) => {
+  switch (told.do) {
+    case 'tell':
+      return say({ type: 'gauges', gauges: await gauges() });
+    case 'begin':
+      loads += 1;
+      load = new Load(client, options, String(loads), load?.programs.next ?? 0, told.beside);
+      return;
+    case 'rest':
+      return say({ type: 'rested', figures: await load?.rest() });
+    case 'shutdown':
+      await provider.close();
+      process.disconnect();
+  }
+});
+// Nobody is left to tell it anything.
+process.on('disconnect', () => process.exit());
+
+await fillPool(client);
+say({ type: 'ready' });

@@ -1,0 +1,63 @@
+// Instances that go on from execution to execution until they are cancelled: written to, and watched.
+
+import type { Client } from 'perdure';
+
+import { type Crew, PATIENCE_MS } from './crew.ts';
+
+/** How many there are at once. */
+const STRANDS = 16;
+
+/** Letters that each is sent before it is cancelled. */
+const LETTERS = 12;
+
+/** From letter to letter, ms: the n-th strand waits n times as long, so that some fall asleep. */
+const PAUSE_MS = 500;
+
+/** Changes of the status after which a watch that is not followed to its end is left. */
+const WATCHED = 5;
+
+export class Cycles {
+  /** Executions that they have shown. */
+  count = 0;
+  readonly #client: Client;
+  readonly #crew: Crew;
+  readonly #name: string;
+
+  constructor(client: Client, crew: Crew, name: string) {
+    this.#client = client;
+    this.#crew = crew;
+    this.#name = name;
+  }
+
+  async run(): Promise<void> {
+    await Promise.all(Array.from({ length: STRANDS }, (_, strand) => this.#strand(strand)));
+  }
+
+  async #strand(strand: number): Promise<void> {
+    const { stop } = this.#crew;
+    for (let n = 1; !stop.isSet; n += 1) {
+      const id = `cycle ${this.#name}.${strand}.${n}`;
+      await this.#client.startOrchestration(id, 'cycle', 1);
+      this.#crew.add(`the watch of '${id}'`, this.#watch(id, strand % 2 === 0));
+      for (let letter = 1; letter <= LETTERS && !stop.isSet; letter += 1) {
+        await stop.pause(PAUSE_MS * (strand + 1));
+        await this.#client.enqueueEvent(id, 'mail', letter);
+      }
+      await this.#client.cancelInstance(id);
+      const { status, error } = await this.#client.waitForOrchestration(id, PATIENCE_MS);
+      if (status !== 'Cancelled') this.#crew.wrong.push(`'${id}' is ${status}: ${error?.message}`);
+    }
+  }
+
+  /** The status tells of executions in their order. */
+  async #watch(id: string, toTheEnd: boolean): Promise<void> {
+    let [seen, changes] = [0, 0];
+    for await (const { customStatus } of this.#client.statusChanges(id)) {
+      if (customStatus <= seen) this.#crew.wrong.push(`'${id}' showed ${customStatus} after ${seen}`);
+      this.count += customStatus - seen;
+      seen = customStatus;
+      changes += 1;
+      if (!toTheEnd && changes === WATCHED) return;
+    }
+  }
+}

@@ -1,0 +1,52 @@
+// The command `npm run soak`:
+//
+//   npm run soak -- --provider sqlite|postgres [--minutes N] [--seed N] [--processes N] [--threads N] [--rate N]
+//
+// The load is decided by the seed, which is printed. Ends with 0 when all is flat and right, with 1 when something is not, and with 2 when it
+// cannot be done.
+
+import { randomInt } from 'node:crypto';
+import { parseArgs } from 'node:util';
+
+import { describe } from './report.ts';
+import { soak, type SoakOptions } from './soak.ts';
+
+function optionsOf(args: readonly string[]): SoakOptions {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      provider: { type: 'string' },
+      minutes: { type: 'string', default: '10' },
+      seed: { type: 'string', default: String(randomInt(1_000_000)) },
+      processes: { type: 'string', default: '2' },
+      threads: { type: 'string', default: '2' },
+      rate: { type: 'string', default: '10' },
+    },
+  });
+  const { provider } = values;
+  if (provider !== 'sqlite' && provider !== 'postgres') throw new TypeError('--provider is sqlite or postgres');
+  const number = (name: 'minutes' | 'seed' | 'processes' | 'threads' | 'rate', least: number, isWhole = true) => {
+    const value = Number(values[name]);
+    if (!(value >= least) || (isWhole && !Number.isSafeInteger(value))) throw new TypeError(`--${name} is a ${isWhole ? 'whole ' : ''}number from ${least} on`);
+    return value;
+  };
+  return {
+    provider,
+    minutes: number('minutes', 0.1, false),
+    seed: number('seed', 0),
+    processes: number('processes', 1),
+    threads: number('threads', 0),
+    rate: number('rate', 1),
+    isShort: false,
+    onStage: (stage) => console.log(stage),
+  };
+}
+
+try {
+  const report = await soak(optionsOf(process.argv.slice(2)));
+  console.log(`\n${describe(report)}`);
+  process.exitCode = report.failures.length === 0 ? 0 : 1;
+} catch (error) {
+  console.error(error instanceof TypeError ? error.message : error);
+  process.exitCode = 2;
+}

@@ -1,0 +1,86 @@
+// The store of a soak, and what is under it.
+
+import { randomUUID } from 'node:crypto';
+import { existsSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { Client as PgClient } from 'pg';
+
+import { postgresAt, POSTGRES_URL, type StoreAddress, type StoreSite, temporaryFolder } from '../support/providers.ts';
+import type { Gauges } from './gauge.ts';
+
+export interface Site {
+  readonly address: StoreAddress;
+  gauges(): Promise<Gauges>;
+  /** What is left of those who have used it and are gone, as sentences. */
+  left(): Promise<string[]>;
+  remove(): Promise<void>;
+}
+
+/** A SQLite file. */
+export class SqliteSite implements Site {
+  readonly #folder = temporaryFolder();
+  readonly #path = join(this.#folder, 'store.db');
+  readonly address: StoreAddress = { kind: 'sqlite', path: this.#path };
+
+  async gauges(): Promise<Gauges> {
+    return { 'store size': sizeOf(this.#path), 'log size': sizeOf(this.#log) };
+  }
+
+  /** Whoever is last copies the log into the file. */
+  async left(): Promise<string[]> {
+    return existsSync(this.#log) ? [`a log of ${sizeOf(this.#log)} bytes is left beside the store`] : [];
+  }
+
+  async remove(): Promise<void> {
+    rmSync(this.#folder, { recursive: true });
+  }
+
+  get #log(): string {
+    return `${this.#path}-wal`;
+  }
+}
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+/** A schema on the server that the tests use. Its connections bear a name of their own, since others use that server too. */
+export class PostgresSite implements Site {
+  readonly #name = `perdure-soak-${randomUUID()}`;
+  readonly #site: StoreSite;
+  readonly #observer = new PgClient({ connectionString: POSTGRES_URL });
+
+  private constructor() {
+    const url = new URL(POSTGRES_URL);
+    url.searchParams.set('application_name', this.#name);
+    this.#site = postgresAt(url.href).create();
+  }
+
+  static async create(): Promise<PostgresSite> {
+    const site = new PostgresSite();
+    await site.#observer.connect();
+    return site;
+  }
+
+  get address(): StoreAddress & { kind: 'postgres' } {
+    return this.#site.address as StoreAddress & { kind: 'postgres' };
+  }
+
+  async gauges(): Promise<Gauges> {
+    const sql = `SELECT (SELECT count(*) FROM pg_stat_activity WHERE application_name = $1) AS connections,
+      (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = $2 AND c.relkind = 'r') AS bytes`;
+    const { rows } = await this.#observer.query(sql, [this.#name, this.address.schema]);
+    return { connections: Number(rows[0].connections), 'store size': Number(rows[0].bytes) };
+  }
+
+  async left(): Promise<string[]> {
+    const { connections } = await this.gauges();
+    return connections === 0 ? [] : [`${connections} connections are left`];
+  }
+
+  async remove(): Promise<void> {
+    await this.#observer.end();
+    await this.#site.remove();
+  }
+}

@@ -1,0 +1,195 @@
+// A soak: a steady mixed load on worker processes, and what these hold from its beginning to its end.
+
+import { eventually, within } from '../support/async.ts';
+import { pause } from '../support/worker-parts.mjs';
+import { PATIENCE_MS } from './crew.ts';
+import { failuresOf } from './flatness.ts';
+import { type Gauge, type Gauges, limitOf } from './gauge.ts';
+import { Series } from './series.ts';
+import { PostgresSite, type Site, SqliteSite } from './site.ts';
+import { type Figures, SoakProcess, type Trouble, TROUBLES } from './talk.ts';
+
+export interface SoakOptions {
+  readonly provider: 'sqlite' | 'postgres';
+  /** Of the steady load, which is measured. */
+  readonly minutes: number;
+  /** Decides the programs. */
+  readonly seed: number;
+  readonly processes: number;
+  /** Worker threads of each. */
+  readonly threads: number;
+  /** Programs that begin in a second. */
+  readonly rate: number;
+  /** What is only exact when it is measured for minutes is left out. */
+  readonly isShort: boolean;
+  readonly onStage?: (stage: string) => void;
+}
+
+/** What one gauge showed when nothing was going on: before the steady load and after it. */
+export interface Rest {
+  readonly of: string;
+  readonly gauge: Gauge;
+  readonly before: number;
+  readonly after: number;
+}
+
+export interface SoakReport {
+  readonly options: SoakOptions;
+  readonly steady: Figures;
+  readonly series: readonly Series[];
+  readonly rests: readonly Rest[];
+  /** Short instances beside each trouble. */
+  readonly beside: readonly (readonly [Trouble, Figures])[];
+  /** Why it is not flat, or not right. */
+  readonly failures: readonly string[];
+}
+
+/** How long the load runs before anything is measured, and beside each trouble, ms. */
+const STAGES_MS = { long: { warmUp: 60_000, beside: 20_000 }, short: { warmUp: 5_000, beside: 0 } };
+
+/** How often it is measured. */
+const SAMPLE_MS = { long: 5_000, short: 1_000 };
+
+type Sample = ReadonlyMap<string, Gauges>;
+
+export async function soak(options: SoakOptions): Promise<SoakReport> {
+  const site = options.provider === 'sqlite' ? new SqliteSite() : await PostgresSite.create();
+  const arena = new Arena(site, options);
+  try {
+    return await arena.run();
+  } finally {
+    await arena.remove();
+  }
+}
+
+/** A store and the processes on it. */
+class Arena {
+  readonly #site: Site;
+  readonly #options: SoakOptions;
+  readonly #workers: readonly SoakProcess[];
+  readonly #client: SoakProcess;
+  readonly #failures: string[] = [];
+
+  constructor(site: Site, options: SoakOptions) {
+    const { processes, threads, seed, rate } = options;
+    this.#site = site;
+    this.#options = options;
+    const last = processes - 1;
+    this.#workers = Array.from({ length: processes }, (_, place) => {
+      // One of them alone serves the second queue.
+      const queues = place === last ? ['default', 'far'] : ['default'];
+      return SoakProcess.worker({ store: site.address, name: `worker ${place + 1}`, runtime: { threads, queues } });
+    });
+    this.#client = SoakProcess.client({ store: site.address, seed, rate });
+  }
+
+  get #processes(): readonly SoakProcess[] {
+    return [...this.#workers, this.#client];
+  }
+
+  async run(): Promise<SoakReport> {
+    const { isShort, minutes, onStage } = this.#options;
+    const { warmUp, beside: besideMs } = STAGES_MS[isShort ? 'short' : 'long'];
+    await this.#inTime('the processes start', Promise.all(this.#processes.map((process) => process.said('ready'))));
+    onStage?.('warming up');
+    await this.#stage(warmUp);
+    const before = await this.#rested();
+    onStage?.(`steady load, ${minutes} min`);
+    const series = new Map<string, Series>();
+    const steady = await this.#stage(minutes * 60_000, undefined, series);
+    const after = await this.#rested();
+    const beside: [Trouble, Figures][] = [];
+    for (const trouble of isShort ? [] : TROUBLES) {
+      onStage?.(`beside ${trouble} ones`);
+      beside.push([trouble, await this.#stage(besideMs, trouble)]);
+      await this.#rested();
+    }
+    await this.#end();
+    const rests = restsOf(before, after);
+    this.#failures.push(...failuresOf([...series.values()], rests, isShort));
+    return { options: this.#options, steady, series: [...series.values()], rests, beside, failures: this.#failures };
+  }
+
+  /** So long of load, measured or not. */
+  async #stage(ms: number, beside?: Trouble, series?: Map<string, Series>): Promise<Figures> {
+    this.#client.tell({ do: 'begin', beside });
+    const end = performance.now() + ms;
+    if (series === undefined) await pause(ms);
+    else while (performance.now() < end) await this.#measure(series);
+    const figures = await this.#inTime('the load comes to rest', this.#client.rest());
+    this.#failures.push(...figures.wrong);
+    return figures;
+  }
+
+  async #measure(series: Map<string, Series>): Promise<void> {
+    await pause(SAMPLE_MS[this.#options.isShort ? 'short' : 'long']);
+    for (const [of, gauges] of await this.#sample()) {
+      for (const [gauge, value] of entriesOf(gauges)) {
+        const key = `${of} ${gauge}`;
+        const one = series.get(key) ?? new Series(of, gauge);
+        series.set(key, one);
+        one.add(performance.now(), value);
+      }
+    }
+  }
+
+  async #sample(): Promise<Sample> {
+    const told = this.#processes.map(async (process) => [process.name, await process.gauges()] as const);
+    return new Map([...(await this.#inTime('the processes tell', Promise.all(told))), ['store', await this.#site.gauges()]]);
+  }
+
+  /** What all show when nothing is going on, as soon as that is so. */
+  async #rested(): Promise<Sample> {
+    let sample = await this.#sample();
+    try {
+      await eventually(PATIENCE_MS, 'nothing is left in memory or to do', async () => {
+        if (leftIn(sample).length > 0) sample = await this.#sample();
+        return leftIn(sample).length === 0;
+      });
+    } catch (error) {
+      this.#failures.push(`${(error as Error).message} (${leftIn(sample).join(', ')})`);
+    }
+    return sample;
+  }
+
+  async #end(): Promise<void> {
+    for (const process of this.#processes) {
+      process.tell({ do: 'shutdown' });
+      const { code, signal } = await this.#inTime(`${process.name} shuts down`, process.exited());
+      if (code !== 0) this.#failures.push(`${process.name} did not end well (${code ?? signal})`);
+      // What does not fit its history is suspended, and that is told.
+      const reported = process.all('reported').filter(({ what }) => !what.includes("'poisoned "));
+      this.#failures.push(...reported.map(({ what }) => `${process.name} reported: ${what}`));
+      if (process.stderr !== '') this.#failures.push(`${process.name} said: ${process.stderr.slice(-2_000)}`);
+    }
+    // A server notices a little later that somebody has gone.
+    await eventually(PATIENCE_MS, 'nothing is left of those who have gone', async () => (await this.#site.left()).length === 0);
+  }
+
+  #inTime<T>(what: string, promise: Promise<T>): Promise<T> {
+    return within(2 * PATIENCE_MS, what, promise);
+  }
+
+  async remove(): Promise<void> {
+    await Promise.all(this.#processes.map((process) => process.kill()));
+    await this.#site.remove();
+  }
+}
+
+function entriesOf(gauges: Gauges): [Gauge, number][] {
+  return Object.entries(gauges) as [Gauge, number][];
+}
+
+/** What should be nothing at rest, and is not. */
+function leftIn(sample: Sample): string[] {
+  return [...sample].flatMap(([of, gauges]) => {
+    const left = entriesOf(gauges).filter(([gauge, value]) => limitOf(gauge).atRest === 'nothing' && value > 0);
+    return left.map(([gauge, value]) => `${of}: ${gauge} ${value}`);
+  });
+}
+
+function restsOf(before: Sample, after: Sample): Rest[] {
+  return [...after].flatMap(([of, gauges]) =>
+    entriesOf(gauges).map(([gauge, value]) => ({ of, gauge, before: before.get(of)?.[gauge] ?? 0, after: value })),
+  );
+}

@@ -1,0 +1,51 @@
+// Instances that others might suffer from.
+
+import type { Client } from 'perdure';
+
+import { eventually } from '../support/async.ts';
+import { type Crew, PATIENCE_MS } from './crew.ts';
+import type { Trouble } from './talk.ts';
+
+const EVERY_MS = 500;
+
+export class Troubles {
+  readonly #client: Client;
+  readonly #crew: Crew;
+  readonly #name: string;
+  readonly #kind: Trouble;
+
+  constructor(client: Client, crew: Crew, name: string, kind: Trouble) {
+    this.#client = client;
+    this.#crew = crew;
+    this.#name = name;
+    this.#kind = kind;
+  }
+
+  async run(): Promise<void> {
+    const ids: string[] = [];
+    await this.#crew.stop.everyMs(EVERY_MS, () => {
+      const id = `${this.#kind} ${this.#name}.${ids.length}`;
+      ids.push(id);
+      this.#crew.add(id, this.#one(id));
+    });
+    // Those that do not end by themselves. Whoever runs an activity hears at once that it is given up; one that is suspended runs none.
+    for (const id of ids) await (this.#kind === 'poisoned' ? this.#client.terminateInstance(id) : this.#client.cancelInstance(id));
+  }
+
+  async #one(id: string): Promise<void> {
+    await this.#client.startOrchestration(id, this.#kind);
+    if (this.#kind === 'poisoned') await this.#runAgain(id);
+  }
+
+  /** Suspended by hand and let go it is replayed, which suspends it for good. */
+  async #runAgain(id: string): Promise<void> {
+    const client = this.#client;
+    await eventually(PATIENCE_MS, `'${id}' waits`, async () => (await client.getHistory(id)).some(({ kind }) => kind === 'ActivityCompleted'));
+    await client.suspend(id);
+    await client.resume(id);
+    await eventually(PATIENCE_MS, `'${id}' is found not to fit`, async () => {
+      const found = await client.getStatus(id);
+      return found?.status === 'Suspended' || found?.status === 'Terminated';
+    });
+  }
+}
