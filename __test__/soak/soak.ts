@@ -1,5 +1,6 @@
 // A soak: a steady mixed load on worker processes, and what these hold from its beginning to its end.
 
+import { rootOf } from '../chaos/programs.ts';
 import { eventually, within } from '../support/async.ts';
 import { pause } from '../support/worker-parts.mjs';
 import { PATIENCE_MS } from './crew.ts';
@@ -157,8 +158,7 @@ class Arena {
       process.tell({ do: 'shutdown' });
       const { code, signal } = await this.#inTime(`${process.name} shuts down`, process.exited());
       if (code !== 0) this.#failures.push(`${process.name} did not end well (${code ?? signal})`);
-      // What does not fit its history is suspended, and that is told.
-      const reported = process.all('reported').filter(({ what }) => !what.includes("'poisoned "));
+      const reported = process.all('reported').filter(({ what }) => !isToBeTold(what, this.#options.seed));
       this.#failures.push(...reported.map(({ what }) => `${process.name} reported: ${what}`));
       if (process.stderr !== '') this.#failures.push(`${process.name} said: ${process.stderr.slice(-2_000)}`);
     }
@@ -174,6 +174,12 @@ class Arena {
     await Promise.all(this.#processes.map((process) => process.kill()));
     await this.#site.remove();
   }
+}
+
+/** That an instance does not fit its history, or that a turn came to nothing since a client of another process had terminated its instance. */
+function isToBeTold(what: string, seed: number): boolean {
+  const [, program] = /^a turn of instance 'p(\d+)' was not stored/.exec(what) ?? [];
+  return what.includes("'poisoned ") || (program !== undefined && rootOf(seed, Number(program)).ending === 'Terminated');
 }
 
 function entriesOf(gauges: Gauges): [Gauge, number][] {
