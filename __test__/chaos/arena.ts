@@ -152,6 +152,14 @@ export class Arena {
     await this.inTime('the client ends', client.exited());
   }
 
+  /** Nobody waits for anything: no worker runs an activity any more, not even one that was given up (S22). */
+  async rest(): Promise<void> {
+    for (const worker of this.workers) {
+      const told = worker.all('counts').length;
+      await this.until(`${worker.name} ends all activities`, () => worker.all('counts').slice(told).at(-1)?.openActivities === 0);
+    }
+  }
+
   /** Work goes on: so many attempts begin or end from now on. */
   async progress(effects: number): Promise<void> {
     const wanted = lines(this.effectLog) + effects;
@@ -200,7 +208,7 @@ export class Arena {
   }
 
   /** What all workers have counted. */
-  sum(what: Exclude<keyof Counts, 'isNatural'>): number {
+  sum(what: Exclude<keyof Counts, 'isNatural' | 'openActivities'>): number {
     return this.#workers.reduce((sum, { counts }) => sum + (counts?.[what] ?? 0), 0);
   }
 

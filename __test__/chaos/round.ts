@@ -78,6 +78,7 @@ async function play(arena: Arena, { faults, seed, workers }: RoundOptions): Prom
     await arena.moment(dice);
     await arena.finish();
     const settledMs = Date.now() - lastFault;
+    await arena.rest();
     for (const worker of arena.workers) await arena.end(worker);
     arena.look();
     return settledMs;

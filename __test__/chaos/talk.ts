@@ -20,6 +20,8 @@ export interface Counts {
   readonly takeovers: number;
   /** Writes that failed and were tried again. */
   readonly commitRetries: number;
+  /** Attempts of activities that it has now. */
+  readonly openActivities: number;
   /** Whether the prototypes of objects and arrays are as they were. */
   readonly isNatural: boolean;
 }

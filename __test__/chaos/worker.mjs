@@ -26,8 +26,8 @@ runtime.on('warning', ({ message }) => {
 });
 
 function tell() {
-  const { fenced, takeovers, commitRetries } = runtime.metrics();
-  say({ type: 'counts', fenced, takeovers, commitRetries, isNatural: JSON.stringify(prototypes()) === natural });
+  const { fenced, takeovers, commitRetries, openActivities } = runtime.metrics();
+  say({ type: 'counts', fenced, takeovers, commitRetries, openActivities, isNatural: JSON.stringify(prototypes()) === natural });
 }
 
 process.on('message', async () => {

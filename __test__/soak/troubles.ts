@@ -28,13 +28,18 @@ export class Troubles {
       ids.push(id);
       this.#crew.add(id, this.#one(id));
     });
-    // Those that do not end by themselves. Whoever runs an activity hears at once that it is given up; one that is suspended runs none.
-    for (const id of ids) await (this.#kind === 'poisoned' ? this.#client.terminateInstance(id) : this.#client.cancelInstance(id));
+    for (const id of ids) await this.#end(id);
   }
 
   async #one(id: string): Promise<void> {
     await this.#client.startOrchestration(id, this.#kind);
     if (this.#kind === 'poisoned') await this.#runAgain(id);
+  }
+
+  /** Those that do not end by themselves: whoever runs an activity hears at once of a cancellation, and one that is suspended runs none. */
+  async #end(id: string): Promise<void> {
+    if (this.#kind === 'stuck') await this.#client.cancelInstance(id);
+    if (this.#kind === 'poisoned') await this.#client.terminateInstance(id);
   }
 
   /** Suspended by hand and let go it is replayed, which suspends it for good. */
