@@ -38,9 +38,14 @@ function optionsOf(args: readonly string[]): SoakOptions {
     threads: number('threads', 0),
     rate: number('rate', 1),
     isShort: false,
+    isEnough: () => isEnough,
     onStage: (stage) => console.log(stage),
   };
 }
+
+// A soak takes away what it has made, so it is not broken off.
+let isEnough = false;
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => (isEnough = true));
 
 try {
   const report = await soak(optionsOf(process.argv.slice(2)));

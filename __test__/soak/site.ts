@@ -44,11 +44,17 @@ function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
+/** How often a server looks for tables to vacuum, by default. */
+const VACUUM_MS = 60_000;
+
 /** A schema on the server that the tests use. Its connections bear a name of their own, since others use that server too. */
 export class PostgresSite implements Site {
   readonly #name = `perdure-soak-${randomUUID()}`;
   readonly #site: StoreSite;
   readonly #observer = new PgClient({ connectionString: POSTGRES_URL });
+
+  /** When its tables were vacuumed last. */
+  #vacuumed = performance.now();
 
   private constructor() {
     const url = new URL(POSTGRES_URL);
@@ -67,11 +73,22 @@ export class PostgresSite implements Site {
   }
 
   async gauges(): Promise<Gauges> {
+    await this.#vacuum();
     const sql = `SELECT (SELECT count(*) FROM pg_stat_activity WHERE application_name = $1) AS connections,
       (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = $2 AND c.relkind = 'r') AS bytes`;
     const { rows } = await this.#observer.query(sql, [this.#name, this.address.schema]);
     return { connections: Number(rows[0].connections), 'store size': Number(rows[0].bytes) };
+  }
+
+  /** What a server does by itself, where that is not switched off: else the rows that are deleted would take room for ever. */
+  async #vacuum(): Promise<void> {
+    if (performance.now() < this.#vacuumed + VACUUM_MS) return;
+    this.#vacuumed = performance.now();
+    const [autovacuum] = (await this.#observer.query('SHOW autovacuum')).rows;
+    if (autovacuum.autovacuum === 'on') return;
+    const { rows } = await this.#observer.query('SELECT format(\'%I.%I\', schemaname, tablename) AS name FROM pg_tables WHERE schemaname = $1', [this.address.schema]);
+    for (const { name } of rows) await this.#observer.query(`VACUUM ${name}`);
   }
 
   async left(): Promise<string[]> {

@@ -24,6 +24,8 @@ export interface SoakOptions {
   /** What is only exact when it is measured for minutes is left out. */
   readonly isShort: boolean;
   readonly onStage?: (stage: string) => void;
+  /** Whether it is to end before its time. */
+  readonly isEnough?: () => boolean;
 }
 
 /** What one gauge showed when nothing was going on: before the steady load and after it. */
@@ -101,6 +103,7 @@ class Arena {
     const after = await this.#rested();
     const beside: [Trouble, Figures][] = [];
     for (const trouble of isShort ? [] : TROUBLES) {
+      if (this.#isEnough) break;
       onStage?.(`beside ${trouble} ones`);
       beside.push([trouble, await this.#stage(besideMs, trouble)]);
       await this.#rested();
@@ -111,12 +114,16 @@ class Arena {
     return { options: this.#options, steady, series: [...series.values()], rests, beside, failures: this.#failures };
   }
 
+  get #isEnough(): boolean {
+    return this.#options.isEnough?.() ?? false;
+  }
+
   /** So long of load, measured or not. */
   async #stage(ms: number, beside?: Trouble, series?: Map<string, Series>): Promise<Figures> {
     this.#client.tell({ do: 'begin', beside });
     const end = performance.now() + ms;
     if (series === undefined) await pause(ms);
-    else while (performance.now() < end) await this.#measure(series);
+    else while (performance.now() < end && !this.#isEnough) await this.#measure(series);
     const figures = await this.#inTime('the load comes to rest', this.#client.rest());
     this.#failures.push(...figures.wrong);
     return figures;
