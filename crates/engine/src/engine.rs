@@ -439,20 +439,28 @@ impl Engine {
     ///
     /// [`Fault`] when history went on differently here, or a limit is reached; the engine is broken from then on (E4).
     pub fn next(&mut self, awaited: Awaited, now_ms: i64) -> Result<Step, Fault> {
+        match self.next_recorded(awaited)? {
+            Some(step) => Ok(step),
+            None => Ok(self.live_next(now_ms)?),
+        }
+    }
+
+    /// As [`next`](Self::next), of what history holds alone; `None`: the code has been through all of it. Whoever only replays an execution
+    /// stops there, before anything that is due would be delivered.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] as of `next`.
+    pub fn next_recorded(&mut self, awaited: Awaited) -> Result<Option<Step>, Fault> {
         self.awaited = awaited;
         self.has_waited = true;
         self.turn.stopped = Stopped::Waiting;
         match &self.phase {
-            Phase::Broken(fault) => return Err(fault.as_ref().clone()),
-            Phase::Ended(_) | Phase::Continued(_) | Phase::Terminated => return Ok(Step::Wait),
-            Phase::Replaying(_) => {
-                if let Some(step) = self.replay_next()? {
-                    return Ok(step);
-                }
-            }
-            Phase::Live => {}
+            Phase::Broken(fault) => Err(fault.as_ref().clone()),
+            Phase::Ended(_) | Phase::Continued(_) | Phase::Terminated => Ok(Some(Step::Wait)),
+            Phase::Replaying(_) => Ok(self.replay_next()?),
+            Phase::Live => Ok(None),
         }
-        Ok(self.live_next(now_ms)?)
     }
 
     /// The code returned or threw.

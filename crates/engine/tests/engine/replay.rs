@@ -4,7 +4,9 @@
 //! wait that it reached, and not a command further. Here is how that looks.
 
 use expect_test::{Expect, expect};
-use perdure_engine::Budget;
+use perdure_engine::{
+    Awaited, Budget, Command, Engine, Event, EventId, EventRecord, ExecutionId, Mailbox, Start, Step,
+};
 
 use crate::support::script::Script;
 use crate::support::world::Way;
@@ -360,4 +362,53 @@ fn a_cancel_while_replaying() {
             return none
     "#]],
     );
+}
+
+/// A replay alone stops where history does: a timer that is due, and what was sent and is durable, wait for a live engine.
+#[test]
+fn what_is_recorded_alone() {
+    let sent = || Event::MessageSent {
+        instance: "other".into(),
+        mailbox: Mailbox::Event("go".into()),
+        payload: None,
+    };
+    let started = Event::ExecutionStarted {
+        name: "alone".into(),
+        version: "1.0.0".into(),
+        input: None,
+        seed: 1,
+        parent: None,
+        custom_status: None,
+    };
+    let events = [started, Event::TimerCreated { fire_at_ms: 0 }, sent()];
+    let history = (1..)
+        .zip(events)
+        .map(|(id, event)| EventRecord::new(EventId(id), 0, event));
+    let mut engine = Engine::new(Start {
+        execution: ExecutionId::FIRST,
+        history: history.collect(),
+        complete: true,
+        fresh: false,
+        budget: Budget::default(),
+    })
+    .expect("it is a history");
+    let timer = engine.issue(Command::CreateTimer { delay_ms: 0 }).expect("it fits");
+    let message = engine
+        .issue(Command::SendMessage {
+            instance: "other".into(),
+            mailbox: Mailbox::Event("go".into()),
+            payload: None,
+        })
+        .expect("it fits");
+    let awaited = Awaited {
+        mailboxes: Vec::new(),
+        timers: vec![timer, message],
+    };
+    for _ in 0..2 {
+        assert_eq!(engine.next_recorded(awaited.clone()).expect("it fits"), None);
+    }
+    assert!(matches!(
+        engine.next(awaited, 0).expect("it fits"),
+        Step::Deliver { .. }
+    ));
 }
