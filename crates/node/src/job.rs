@@ -2,11 +2,10 @@
 
 use napi_derive::napi;
 use perdure_engine::{ChildFailure, Delivery, Mailbox, Refusal};
-use perdure_runtime::{ActivityJob, Delivered, Facts, Job, RuntimeError};
+use perdure_runtime::{ActivityJob, Delivered, Facts, Job};
 use serde_json::{Map, Value};
 
 use crate::answer::Numbers;
-use crate::errors::thrown;
 
 /// What is needed to make a generator.
 #[napi(object, object_from_js = false, use_nullable = true)]
@@ -127,15 +126,6 @@ pub(crate) fn description(facts: Facts) -> Description {
         parent_id: facts.parent_id,
         custom_status: facts.custom_status,
         time_ms: facts.time_ms as f64,
-    }
-}
-
-/// The mailbox that `e` or `q` and a name stand for.
-pub(crate) fn mailbox(text: String) -> napi::Result<Mailbox> {
-    match text.as_bytes().first() {
-        Some(b'e') => Ok(Mailbox::Event(text[1..].to_owned())),
-        Some(b'q') => Ok(Mailbox::Queue(text[1..].to_owned())),
-        _ => Err(thrown(&RuntimeError::Argument(format!("'{text}' names no mailbox")))),
     }
 }
 

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use napi::bindgen_prelude::{Float64Array, Function};
 use napi_derive::napi;
-use perdure_engine::{ActivityOptions, Awaited, Command, EventId, InstanceStart, Outcome};
+use perdure_engine::{Command, InstanceStart, Outcome};
 use perdure_runtime::{ActivityToken, Failure, LaneId, Level, Runtime, Token};
 
 use crate::answer::{NUMBERS, Numbers};
+use crate::calls;
 use crate::errors::{argument, thrown};
 use crate::host::ThisThread;
-use crate::job::{Description, delivery, description, job, mailbox};
+use crate::job::{Description, delivery, description, job};
 use crate::process;
 
 /// A lane of a runtime.
@@ -73,35 +74,19 @@ impl NativeLane {
         input: Option<String>,
         options: Option<String>,
     ) -> napi::Result<f64> {
-        let options = match options {
-            None => ActivityOptions::default(),
-            Some(text) => {
-                serde_json::from_str(&text).map_err(|e| argument(format!("options of activity '{name}': {e}")))?
-            }
-        };
-        self.issue(instance, Command::ScheduleActivity { name, input, options })
+        self.issue(instance, calls::schedule_activity(name, input, options.as_deref())?)
     }
 
     /// Create a timer that is due after a delay.
     #[napi]
     pub fn create_timer(&self, instance: u32, delay_ms: f64) -> napi::Result<f64> {
-        self.issue(
-            instance,
-            Command::CreateTimer {
-                delay_ms: delay_ms.ceil() as i64,
-            },
-        )
+        self.issue(instance, calls::create_timer(delay_ms))
     }
 
     /// Create a timer that is due at a time.
     #[napi]
     pub fn create_timer_at(&self, instance: u32, at_ms: f64) -> napi::Result<f64> {
-        self.issue(
-            instance,
-            Command::CreateTimerAt {
-                fire_at_ms: at_ms.ceil() as i64,
-            },
-        )
+        self.issue(instance, calls::create_timer_at(at_ms))
     }
 
     /// Start another instance: a child, or one that goes its own way. Without a version, the one that a client's start would give it.
@@ -129,12 +114,7 @@ impl NativeLane {
             tags,
             priority,
         };
-        let command = if is_child {
-            Command::StartChild(start)
-        } else {
-            Command::StartInstance(start)
-        };
-        self.issue(instance, command)
+        self.issue(instance, calls::start_instance(is_child, start))
     }
 
     /// Send a message to a mailbox of another instance.
@@ -143,27 +123,16 @@ impl NativeLane {
         &self,
         instance: u32,
         receiver: String,
-        mailbox_name: String,
+        mailbox: String,
         payload: Option<String>,
     ) -> napi::Result<f64> {
-        let command = Command::SendMessage {
-            instance: receiver,
-            mailbox: mailbox(mailbox_name)?,
-            payload,
-        };
-        self.issue(instance, command)
+        self.issue(instance, calls::send_message(receiver, mailbox, payload)?)
     }
 
     /// Give an operation up.
     #[napi]
     pub fn cancel_operation(&self, instance: u32, operation: f64) -> napi::Result<()> {
-        self.issue(
-            instance,
-            Command::CancelOperation {
-                scheduled: EventId(operation as u64),
-            },
-        )
-        .map(|_| ())
+        self.issue(instance, calls::cancel_operation(operation)).map(|_| ())
     }
 
     /// All fibers wait: what is next? `null`: the turn is over.
@@ -174,32 +143,15 @@ impl NativeLane {
         mailboxes: Option<Vec<String>>,
         timers: Option<Vec<f64>>,
     ) -> napi::Result<Option<String>> {
-        let mailboxes = mailboxes
-            .unwrap_or_default()
-            .into_iter()
-            .map(mailbox)
-            .collect::<napi::Result<_>>()?;
-        let timers = timers
-            .unwrap_or_default()
-            .into_iter()
-            .map(|id| EventId(id as u64))
-            .collect();
-        let delivered = self
-            .inner
-            .step(Token(instance), Awaited { mailboxes, timers })
-            .map_err(|e| thrown(&e))?;
+        let awaited = calls::awaited(mailboxes, timers)?;
+        let delivered = self.inner.step(Token(instance), awaited).map_err(|e| thrown(&e))?;
         Ok(delivered.map(|delivered| delivery(delivered, &self.numbers)))
     }
 
     /// The code has ended: completed (0), failed (1) or cancelled (2). The turn is over.
     #[napi]
     pub fn finish(&self, instance: u32, kind: u32, payload: Option<String>) -> napi::Result<()> {
-        let outcome = match kind {
-            0 => Outcome::Completed(payload),
-            1 => Outcome::Failed(payload),
-            2 => Outcome::Cancelled(payload),
-            other => return Err(argument(format!("there is no outcome {other}"))),
-        };
+        let outcome = calls::outcome(kind, payload)?;
         self.inner.finish(Token(instance), outcome).map_err(|e| thrown(&e))
     }
 

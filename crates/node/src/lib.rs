@@ -4,6 +4,7 @@
 //! reply is fetched from the store's port after its `wake` was called. No thread of Rust ever waits for JavaScript.
 
 mod answer;
+mod calls;
 mod errors;
 mod host;
 mod job;
@@ -13,6 +14,7 @@ mod options;
 mod port;
 mod postgres;
 mod process;
+mod replay;
 mod replies;
 mod runtime;
 mod store;

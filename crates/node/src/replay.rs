@@ -1,0 +1,301 @@
+//! `NativeReplay`: the engine of one execution that has a history and nothing else.
+//!
+//! Its calls are those of a turn on [`NativeLane`](crate::lane::NativeLane), so that the same driver makes them. No runtime and no store is behind
+//! it: what the code asks for is compared with history, and where that ends there is nothing more to hand over.
+
+use napi::bindgen_prelude::Float64Array;
+use napi_derive::napi;
+use perdure_engine::{
+    Awaited, Budget, Command, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Fault, InstanceStart,
+    Outcome, Start, Step,
+};
+use perdure_runtime::{Delivered, Facts, RuntimeError, mismatch_report};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::answer::{NUMBERS, Numbers};
+use crate::calls;
+use crate::errors::{argument, thrown};
+use crate::job::{Description, delivery, description};
+
+/// One event of an export, as `js/history.ts` writes it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ExportedEvent {
+    event_id: u64,
+    time_ms: i64,
+    kind: String,
+    ref_id: Option<u64>,
+    name: Option<String>,
+    payload: Option<String>,
+    meta: Option<Value>,
+}
+
+impl ExportedEvent {
+    fn into_record(self) -> Result<EventRecord, String> {
+        let kind = EventKind::parse(&self.kind)
+            .ok_or_else(|| format!("event {} is of the unknown kind '{}'", self.event_id, self.kind))?;
+        Ok(EventRecord {
+            event_id: EventId(self.event_id),
+            time_ms: self.time_ms,
+            kind,
+            ref_id: self.ref_id.map(EventId),
+            name: self.name,
+            payload: self.payload,
+            meta: self.meta.map(|meta| meta.to_string()),
+        })
+    }
+}
+
+/// The engine of one execution, for its replay. It takes the code through all of the history in one turn.
+#[napi]
+pub struct NativeReplay {
+    engine: Engine,
+    facts: Facts,
+    numbers: Numbers,
+}
+
+#[napi]
+impl NativeReplay {
+    /// `events` is JSON of all that was exported; `numbers` is where answers put theirs.
+    #[napi(constructor)]
+    pub fn new(instance_id: String, execution: f64, events: String, numbers: Float64Array) -> napi::Result<Self> {
+        let numbers = Numbers::new(numbers).ok_or_else(|| argument(format!("{NUMBERS} numbers are needed")))?;
+        let execution = ExecutionId(execution as u64);
+        let (engine, facts) = open(instance_id, execution, &events).map_err(argument)?;
+        Ok(Self { engine, facts, numbers })
+    }
+
+    /// What is needed to make the generator. Here and below `_instance` is there for the calls to be those of a lane, which has many.
+    #[napi]
+    pub fn describe(&self, _instance: u32) -> Description {
+        description(self.facts.clone())
+    }
+
+    /// See `NativeLane`.
+    #[napi]
+    pub fn schedule_activity(
+        &mut self,
+        _instance: u32,
+        name: String,
+        input: Option<String>,
+        options: Option<String>,
+    ) -> napi::Result<f64> {
+        self.issue(calls::schedule_activity(name, input, options.as_deref())?)
+    }
+
+    /// See `NativeLane`.
+    #[napi]
+    pub fn create_timer(&mut self, _instance: u32, delay_ms: f64) -> napi::Result<f64> {
+        self.issue(calls::create_timer(delay_ms))
+    }
+
+    /// See `NativeLane`.
+    #[napi]
+    pub fn create_timer_at(&mut self, _instance: u32, at_ms: f64) -> napi::Result<f64> {
+        self.issue(calls::create_timer_at(at_ms))
+    }
+
+    /// See `NativeLane`. Without a version none is looked for: it is not compared with the one that was recorded.
+    #[napi]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "positional arguments cross the boundary fastest"
+    )]
+    pub fn start_instance(
+        &mut self,
+        _instance: u32,
+        is_child: bool,
+        name: String,
+        id: String,
+        version: Option<String>,
+        input: Option<String>,
+        tags: Option<String>,
+        priority: i32,
+    ) -> napi::Result<f64> {
+        let start = InstanceStart {
+            version: version.unwrap_or_default(),
+            id,
+            name,
+            input,
+            tags,
+            priority,
+        };
+        self.issue(calls::start_instance(is_child, start))
+    }
+
+    /// See `NativeLane`.
+    #[napi]
+    pub fn send_message(
+        &mut self,
+        _instance: u32,
+        receiver: String,
+        mailbox: String,
+        payload: Option<String>,
+    ) -> napi::Result<f64> {
+        self.issue(calls::send_message(receiver, mailbox, payload)?)
+    }
+
+    /// See `NativeLane`.
+    #[napi]
+    pub fn cancel_operation(&mut self, _instance: u32, operation: f64) -> napi::Result<()> {
+        self.issue(calls::cancel_operation(operation)).map(|_| ())
+    }
+
+    /// What history hands over next; `null`: it ends here.
+    #[napi]
+    pub fn next(
+        &mut self,
+        _instance: u32,
+        mailboxes: Option<Vec<String>>,
+        timers: Option<Vec<f64>>,
+    ) -> napi::Result<Option<String>> {
+        let awaited: Awaited = calls::awaited(mailboxes, timers)?;
+        match self.engine.next_recorded(awaited).map_err(refused)? {
+            Some(Step::Deliver {
+                delivery: next,
+                time_ms,
+            }) => {
+                let delivered = Delivered {
+                    delivery: next,
+                    time_ms,
+                };
+                Ok(Some(delivery(delivered, &self.numbers)))
+            }
+            Some(Step::Wait) | None => Ok(None),
+            Some(Step::Budget | Step::NeedHistory) => {
+                unreachable!("the history is complete, and the budget without an end")
+            }
+        }
+    }
+
+    /// See `NativeLane`.
+    #[napi]
+    pub fn finish(&mut self, _instance: u32, kind: u32, payload: Option<String>) -> napi::Result<()> {
+        let outcome = calls::outcome(kind, payload)?;
+        self.engine.finish(outcome).map_err(refused)
+    }
+
+    /// See `NativeLane`.
+    #[napi]
+    pub fn continue_as_new(
+        &mut self,
+        _instance: u32,
+        input: Option<String>,
+        version: Option<String>,
+    ) -> napi::Result<()> {
+        let outcome = Outcome::ContinuedAsNew { input, version };
+        self.engine.finish(outcome).map_err(refused)
+    }
+
+    /// The mismatch that was found, as JSON of the error that an instance is suspended with; `null`: there was none.
+    #[napi]
+    pub fn mismatch(&self, source: String) -> Option<String> {
+        let Some(Fault::Mismatch(mismatch)) = self.engine.fault() else {
+            return None;
+        };
+        let mut message = mismatch.to_string();
+        if !source.is_empty() {
+            message.push('\n');
+            message.push_str(&source);
+        }
+        let details = json!({ "report": mismatch_report(mismatch, &source) });
+        Some(json!({ "code": "NONDETERMINISM", "message": message, "details": details }).to_string())
+    }
+
+    /// See `NativeLane`.
+    #[napi]
+    pub fn is_replaying(&self, _instance: u32) -> bool {
+        self.engine.is_replaying()
+    }
+
+    /// See `NativeLane`.
+    #[napi]
+    pub fn history_length(&self, _instance: u32) -> f64 {
+        self.engine.history_length() as f64
+    }
+
+    /// A replay is silent.
+    #[napi]
+    pub fn trace(&self, _instance: u32, _level: String, _message: String, _fields: Option<String>) {}
+
+    /// See `NativeLane`.
+    #[napi]
+    pub fn set_custom_status(&mut self, _instance: u32, text: Option<String>) {
+        self.engine.set_custom_status(text);
+    }
+
+    /// See `NativeLane`.
+    #[napi]
+    pub fn random(&mut self, _instance: u32) -> f64 {
+        self.engine.random()
+    }
+
+    /// See `NativeLane`.
+    #[napi]
+    pub fn random_uuid(&mut self, _instance: u32) -> String {
+        self.engine.random_uuid()
+    }
+
+    /// See `NativeLane`.
+    #[napi]
+    pub fn recorded_payload(&self, _instance: u32) -> Option<String> {
+        self.engine.recorded_payload()
+    }
+
+    /// See `NativeLane`.
+    #[napi]
+    pub fn is_cancelling(&self, _instance: u32) -> bool {
+        self.engine.is_cancelling()
+    }
+
+    /// See `NativeLane`.
+    #[napi]
+    pub fn patched(&mut self, _instance: u32, patch: String) -> bool {
+        self.engine.patched(&patch)
+    }
+
+    fn issue(&mut self, command: Command) -> napi::Result<f64> {
+        self.engine.issue(command).map(|id| id.0 as f64).map_err(refused)
+    }
+}
+
+/// The engine at the beginning of the execution, or what is wrong with its history.
+fn open(instance_id: String, execution: ExecutionId, events: &str) -> Result<(Engine, Facts), String> {
+    let events: Vec<ExportedEvent> = serde_json::from_str(events).map_err(|e| e.to_string())?;
+    let history = events.into_iter().map(ExportedEvent::into_record);
+    let history: Vec<EventRecord> = history.collect::<Result<_, _>>()?;
+    let first = history.first().cloned().map(EventRecord::into_event);
+    let start = Start {
+        execution,
+        history,
+        complete: true,
+        fresh: false,
+        budget: Budget {
+            replayed: u32::MAX,
+            ..Budget::default()
+        },
+    };
+    let engine = Engine::new(start).map_err(|e| e.to_string())?;
+    let parent_id = match first {
+        Some(Ok(Event::ExecutionStarted {
+            parent: Some(parent), ..
+        })) => Some(parent.instance),
+        _ => None,
+    };
+    let facts = Facts {
+        instance_id,
+        execution: execution.0,
+        name: engine.name().to_owned(),
+        version: engine.version().to_owned(),
+        input: engine.input().clone(),
+        parent_id,
+        custom_status: engine.custom_status().clone(),
+        time_ms: engine.time_ms(),
+    };
+    Ok((engine, facts))
+}
+
+fn refused(fault: Fault) -> napi::Error {
+    thrown(&RuntimeError::from(fault))
+}
