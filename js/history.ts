@@ -1,37 +1,42 @@
 // Histories as clients read them: as events, page by page, and as the JSON that a replay test keeps.
 
+import type { StatusData } from './instance-status.ts';
 import { fromPayload } from './payload.ts';
 import { type StorePort } from './providers.ts';
 import type { StoredTexts } from './stored-text.ts';
 
+/** Every kind of event, in the engine's order. */
+export const HISTORY_EVENT_KINDS = [
+  'ExecutionStarted',
+  'ExecutionBegan',
+  'ActivityScheduled',
+  'ActivityCompleted',
+  'ActivityAttemptFailed',
+  'ActivityFailed',
+  'TimerCreated',
+  'TimerFired',
+  'ChildScheduled',
+  'ChildCompleted',
+  'ChildFailed',
+  'InstanceStarted',
+  'EventSent',
+  'QueueSent',
+  'OperationConfirmed',
+  'OperationRefused',
+  'OperationCancelled',
+  'PatchApplied',
+  'EventReceived',
+  'QueueReceived',
+  'CancelRequested',
+  'ExecutionCompleted',
+  'ExecutionFailed',
+  'ExecutionCancelled',
+  'ExecutionContinuedAsNew',
+  'ExecutionTerminated',
+] as const;
+
 /** What happened. */
-export type HistoryEventKind =
-  | 'ExecutionStarted'
-  | 'ExecutionBegan'
-  | 'ActivityScheduled'
-  | 'ActivityCompleted'
-  | 'ActivityAttemptFailed'
-  | 'ActivityFailed'
-  | 'TimerCreated'
-  | 'TimerFired'
-  | 'ChildScheduled'
-  | 'ChildCompleted'
-  | 'ChildFailed'
-  | 'InstanceStarted'
-  | 'EventSent'
-  | 'QueueSent'
-  | 'OperationConfirmed'
-  | 'OperationRefused'
-  | 'OperationCancelled'
-  | 'PatchApplied'
-  | 'EventReceived'
-  | 'QueueReceived'
-  | 'CancelRequested'
-  | 'ExecutionCompleted'
-  | 'ExecutionFailed'
-  | 'ExecutionCancelled'
-  | 'ExecutionContinuedAsNew'
-  | 'ExecutionTerminated';
+export type HistoryEventKind = (typeof HISTORY_EVENT_KINDS)[number];
 
 /** One recorded event of an instance. */
 export interface HistoryEvent {
@@ -72,6 +77,8 @@ export interface HistoryExport {
   /** Version that this execution runs. */
   readonly version: string;
   readonly executionId: number;
+  /** Whether its code had run by then: an instance that waited for its first turn has a start and has done nothing. */
+  readonly hasBegun: boolean;
   /** In order, from 1 without gap; the last one says how the execution ended, if it has. */
   readonly events: readonly ExportedEvent[];
 }
@@ -113,6 +120,8 @@ export async function* historyEvents(port: StorePort, id: string, executionId: n
 }
 
 export async function exportHistory(port: StorePort, id: string, executionId: number | undefined): Promise<HistoryExport> {
+  // Before its history: what is Pending here may have begun by then, but not the other way round.
+  const status = JSON.parse((await port.request((store, request) => store.status(request, id))) ?? 'null') as StatusData | null;
   const events: ExportedEvent[] = [];
   let execution = 0;
   for await (const page of pages(port, id, executionId)) {
@@ -127,6 +136,7 @@ export async function exportHistory(port: StorePort, id: string, executionId: nu
     name: first?.name ?? '',
     version: typeof version === 'string' ? version : '',
     executionId: execution,
+    hasBegun: events.length > 1 || status?.status !== 'Pending',
     events,
   };
 }
