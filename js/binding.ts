@@ -197,16 +197,27 @@ export interface NativeLane {
   failActivity(activity: number, error: string, errorName: string, nonRetryable: boolean, retryAfterMs: number): boolean;
 }
 
-/** A lane as the addon has it: what it answers is the texts in one string, and the numbers in the array it was given. */
-interface RawLane extends Omit<NativeLane, 'nextJob' | 'next'> {
-  nextJob(looksAgain: boolean): string | null;
-  next(instance: number, mailboxes: string[] | null, timers: number[] | null): string | null;
+/** What the code of an instance calls in a turn. */
+type NativeTurn = Omit<NativeLane, 'attach' | 'nextJob' | 'pause' | 'heartbeat' | 'completeActivity' | 'failActivity'>;
+
+/** The engine of one execution that has a history and no store: the calls of a lane's turn, where `instance` says nothing. */
+interface NativeReplay extends Omit<NativeTurn, 'suspend'> {
+  /** JSON of the mismatch that was found, as the error of a suspension; `null` when there was none. */
+  mismatch(source: string): string | null;
 }
+
+/** As the addon has one: what is next is the texts in one string, and the numbers in the array it was given. */
+type Raw<T> = Omit<T, 'nextJob' | 'next'> & {
+  next(instance: number, mailboxes: string[] | null, timers: number[] | null): string | null;
+};
+
+type RawLane = Raw<NativeLane> & { nextJob(looksAgain: boolean): string | null };
 
 interface NativeModule {
   readonly Store: NativeStoreClass;
   readonly NativeRuntime: new (store: NativeStore, options: string) => NativeRuntime;
   readonly NativeLane: new (runtime: number, lane: number, numbers: Float64Array) => RawLane;
+  readonly NativeReplay: new (instanceId: string, executionId: number, events: string, numbers: Float64Array) => Raw<NativeReplay>;
 }
 
 const addon = native as unknown as NativeModule;
@@ -375,28 +386,52 @@ class DecodingLane extends addon.NativeLane implements NativeLane {
 
   // @ts-expect-error: the same call, decoded
   override next(instance: number, mailboxes: string[] | null, timers: number[] | null): Delivery | null {
-    const text = super.next(instance, mailboxes, timers);
-    if (text === null) return null;
-    const { numbers } = this;
-    const mailbox = numbers[LENGTHS] as number;
-    return {
-      kind: numbers[KIND] as Delivery['kind'],
-      timeMs: numbers[FACTS] as number,
-      operation: numbers[FACTS + 1] as number,
-      detail: numbers[FACTS + 2] as number,
-      mailbox: mailbox < 0 ? null : text.slice(0, mailbox),
-      value: (numbers[LENGTHS + 1] as number) < 0 ? null : mailbox < 0 ? text : text.slice(mailbox),
-    };
+    return deliveryOf(super.next(instance, mailboxes, timers), this.numbers);
   }
+}
+
+/** The same of an execution that is only replayed. */
+class DecodingReplay extends addon.NativeReplay implements NativeTurn {
+  /** Why the code is not to go on, if that is so. */
+  refusal: NativeErrorData | null = null;
+  private readonly numbers: Float64Array;
+
+  constructor(instanceId: string, executionId: number, events: string) {
+    const numbers = new Float64Array(NUMBERS);
+    super(instanceId, executionId, events, numbers);
+    this.numbers = numbers;
+  }
+
+  // @ts-expect-error: the same call, decoded
+  override next(instance: number, mailboxes: string[] | null, timers: number[] | null): Delivery | null {
+    return deliveryOf(super.next(instance, mailboxes, timers), this.numbers);
+  }
+
+  suspend(_: number, source: string, report: string | null): void {
+    this.refusal = JSON.parse(this.mismatch(source) ?? report ?? 'null') as NativeErrorData | null;
+  }
+}
+
+function deliveryOf(text: string | null, numbers: Float64Array): Delivery | null {
+  if (text === null) return null;
+  const mailbox = numbers[LENGTHS] as number;
+  return {
+    kind: numbers[KIND] as Delivery['kind'],
+    timeMs: numbers[FACTS] as number,
+    operation: numbers[FACTS + 1] as number,
+    detail: numbers[FACTS + 2] as number,
+    mailbox: mailbox < 0 ? null : text.slice(0, mailbox),
+    value: (numbers[LENGTHS + 1] as number) < 0 ? null : mailbox < 0 ? text : text.slice(mailbox),
+  };
 }
 
 /** The engine of one instance: the lane's calls with its token filled in, and texts as they were before the store's codec. */
 export class NativeEngine implements EnginePort {
-  private readonly lane: NativeLane;
+  private readonly lane: NativeTurn;
   private readonly token: number;
   private readonly texts: StoredTexts;
 
-  constructor(lane: NativeLane, token: number, texts: StoredTexts) {
+  constructor(lane: NativeTurn, token: number, texts: StoredTexts) {
     this.lane = lane;
     this.token = token;
     this.texts = texts;
@@ -575,6 +610,47 @@ export class NativeEngine implements EnginePort {
   /** See {@link NativeLane.recordedPayload}. */
   recordedPayload(): string | null {
     return this.lane.recordedPayload(this.token);
+  }
+}
+
+/** The engine of one execution that has a history and nothing else. It keeps what a store would have been told. */
+export class ReplayEngine extends NativeEngine {
+  /** What the code waited for when it last did, besides activities and children. */
+  awaited: { readonly mailboxes: readonly string[]; readonly operations: readonly number[] } = { mailboxes: [], operations: [] };
+  /** Text of the error that the code ended with, if it has. */
+  thrown: string | null = null;
+  private readonly replay: DecodingReplay;
+
+  private constructor(replay: DecodingReplay, texts: StoredTexts) {
+    super(replay, 0, texts);
+    this.replay = replay;
+  }
+
+  /**
+   * @param events - JSON of what an export holds
+   * @throws PerdureError when that is no history
+   */
+  static open(instanceId: string, executionId: number, events: string, texts: StoredTexts): ReplayEngine {
+    try {
+      return new ReplayEngine(new DecodingReplay(instanceId, executionId, events), texts);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  /** Why the code is not to go on, if that is so. */
+  get refusal(): NativeErrorData | null {
+    return this.replay.refusal;
+  }
+
+  override next(mailboxes: string[] | null, timers: number[] | null): Delivery | null {
+    this.awaited = { mailboxes: mailboxes ?? [], operations: timers ?? [] };
+    return super.next(mailboxes, timers);
+  }
+
+  override finish(kind: EndKind, payload: string | null): void {
+    super.finish(kind, payload);
+    if (kind !== COMPLETED) this.thrown = payload;
   }
 }
 

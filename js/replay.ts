@@ -1,0 +1,204 @@
+// The replay of one exported execution: the driver and the engine as ever, with a history in place of a store.
+//
+// No activity runs, nothing is written and nothing is sent: what the code asks for is compared with what is recorded, and
+// what is recorded is handed to it, up to the end of the history.
+
+import { recordedOptions } from './activity-options.ts';
+import { ReplayEngine } from './binding.ts';
+import { acquireGuard, releaseGuard, withoutGuard } from './determinism.ts';
+import { fromNative, type ErrorData, NondeterminismError, NotRegisteredError, PerdureError } from './errors.ts';
+import { HistoryError } from './exported.ts';
+import type { ExportedEvent, HistoryEventKind, HistoryExport } from './history.ts';
+import { Instance } from './instance.ts';
+import type { RuntimeLimits } from './limits.ts';
+import type { OrchestrationFunction } from './orchestration.ts';
+import type { StoredTexts } from './stored-text.ts';
+
+/** Where an execution stands at the end of its history. */
+export type ReplayOutcome =
+  /** It has not ended: see what is {@link ReplayedExecution.pending}. */
+  | 'waiting'
+  /** It waits for its first turn: there is nothing yet that code would have to fit. */
+  | 'notBegun'
+  | 'completed'
+  | 'failed'
+  | 'cancelled'
+  | 'terminated'
+  | 'continuedAsNew';
+
+/** Something that an execution waits for. `eventId` is the event that asked for it. */
+export type PendingWork =
+  | { readonly kind: 'activity'; readonly eventId: number; readonly name: string }
+  | { readonly kind: 'timer'; readonly eventId: number; readonly fireAt: Date }
+  /** `name` is that of its orchestration. */
+  | { readonly kind: 'child'; readonly eventId: number; readonly name: string; readonly instanceId: string }
+  /** A detached start whose confirmation is awaited. */
+  | { readonly kind: 'start'; readonly eventId: number; readonly name: string; readonly instanceId: string }
+  /** A message to another instance whose confirmation is awaited. */
+  | { readonly kind: 'message'; readonly eventId: number; readonly name: string; readonly instanceId: string }
+  /** An event of a name. */
+  | { readonly kind: 'event'; readonly name: string }
+  /** A message of a queue. */
+  | { readonly kind: 'queue'; readonly name: string };
+
+/** What became of one execution that was replayed. */
+export interface ReplayedExecution {
+  readonly executionId: number;
+  /** Name of its orchestration. */
+  readonly name: string;
+  readonly version: string;
+  /** How many events the code was taken through. */
+  readonly events: number;
+  readonly outcome: ReplayOutcome;
+  /** What the code waits for where the history ends, in the order in which it was asked for; mailboxes come last. Empty unless it is `'waiting'`. */
+  readonly pending: readonly PendingWork[];
+}
+
+/** What a replay needs to know. */
+export interface ReplayHost {
+  orchestrationFunction(name: string, version: string): OrchestrationFunction | undefined;
+  /** What there is, for the error where one is missing. */
+  readonly known: readonly string[];
+  readonly limits: Required<RuntimeLimits>;
+  readonly texts: StoredTexts;
+  readonly isGuarded: boolean;
+}
+
+const OUTCOMES: Partial<Record<HistoryEventKind, ReplayOutcome>> = {
+  ExecutionCompleted: 'completed',
+  ExecutionFailed: 'failed',
+  ExecutionCancelled: 'cancelled',
+  ExecutionTerminated: 'terminated',
+  ExecutionContinuedAsNew: 'continuedAsNew',
+};
+
+/**
+ * Take the code of an execution through its history.
+ *
+ * @param where - what the export is called in errors
+ * @throws NondeterminismError when the code does not fit
+ * @throws HistoryError, NotRegisteredError, PayloadError when it cannot be told
+ */
+export function replayExecution(exported: HistoryExport, host: ReplayHost, where: string): ReplayedExecution {
+  const { name, version, executionId, events } = exported;
+  const fn = functionOf(exported, host, where);
+  const engine = open(exported, host, where);
+  const outcome = exported.hasBegun ? (OUTCOMES[events.at(-1)?.kind as HistoryEventKind] ?? 'waiting') : 'notBegun';
+  if (exported.hasBegun) {
+    run(engine, host, fn);
+    if (engine.refusal !== null) throw fromNative({ ...engine.refusal, message: `${where}: ${engine.refusal.message}` });
+    if (outcome === 'failed' || outcome === 'cancelled') compareErrors(events, engine.thrown, host.texts, where);
+  }
+  const pending = outcome === 'waiting' ? pendingOf(events, engine.awaited) : [];
+  return { executionId, name, version, events: events.length, outcome, pending };
+}
+
+function functionOf({ name, version }: HistoryExport, host: ReplayHost, where: string): OrchestrationFunction {
+  const fn = host.orchestrationFunction(name, version);
+  if (fn !== undefined) return host.isGuarded ? fn : withoutGuard(fn);
+  throw new NotRegisteredError(`${where}: it is an execution of orchestration '${name}' ${version}, and there is only ${host.known.join(', ')}`, {
+    kind: 'orchestration',
+    missing: name,
+    version,
+  });
+}
+
+function open({ instanceId, executionId, events }: HistoryExport, { texts }: ReplayHost, where: string): ReplayEngine {
+  try {
+    return ReplayEngine.open(instanceId, executionId, JSON.stringify(events), texts);
+  } catch (cause) {
+    if (!(cause instanceof PerdureError)) throw cause;
+    throw new HistoryError(`${where}: the history cannot be replayed: ${cause.message}`, { path: 'events', cause });
+  }
+}
+
+function run(engine: ReplayEngine, { limits, isGuarded }: ReplayHost, fn: OrchestrationFunction): void {
+  // The options of activities are taken from history.
+  const host = { limits, sourceStacks: true, recordedOptions: (_: string, ...[called, defined]: Parameters<typeof recordedOptions>) => recordedOptions(defined, called) };
+  const instance = new Instance(engine, engine.describe(), fn, host);
+  if (isGuarded) acquireGuard();
+  try {
+    instance.turn();
+  } finally {
+    instance.release();
+    if (isGuarded) releaseGuard();
+  }
+}
+
+/**
+ * The engine compares outputs, and of errors only that there is one: what a stack holds changes with every edit. Here they have to be alike
+ * but for that.
+ */
+function compareErrors(events: readonly ExportedEvent[], thrown: string | null, texts: StoredTexts, where: string): void {
+  const last = events.at(-1);
+  const recorded = shortError(texts.read(last?.payload ?? null, 'error'));
+  const attempted = shortError(thrown);
+  if (recorded === attempted) return;
+  const what = last?.kind === 'ExecutionFailed' ? 'the orchestration throws' : 'the orchestration ends as cancelled';
+  const field = { name: 'error', recorded, attempted };
+  const hint = 'What it throws was another error when it first ran.';
+  const lines = [
+    `the code no longer fits its history, at event ${events.length}:`,
+    `  recorded:  ${what}`,
+    `  attempted: ${what}`,
+    `  error recorded:  ${recorded}`,
+    `  error attempted: ${attempted}`,
+    `  ${hint}`,
+  ];
+  const report = { eventId: events.length, recorded: what, attempted: what, field, hint };
+  throw new NondeterminismError(`${where}: ${lines.join('\n')}`, { report });
+}
+
+/** Names, codes and the first lines of the messages, over the causes: others may hold places in the code. */
+function shortError(text: string | null): string {
+  const chain: string[] = [];
+  for (let data = JSON.parse(text ?? 'null') as ErrorData | null | undefined; data; data = data.cause) {
+    const code = data.code === undefined ? '' : ` (${data.code})`;
+    chain.push(`${data.name}${code}: ${data.message.split('\n', 1)[0]}`);
+  }
+  return chain.join(', caused by ');
+}
+
+/** Kinds of events after which what they refer to is no longer open. */
+const SETTLES: ReadonlySet<HistoryEventKind> = new Set([
+  'ActivityCompleted',
+  'ActivityFailed',
+  'ChildCompleted',
+  'ChildFailed',
+  'OperationRefused',
+  'OperationCancelled',
+]);
+
+function pendingOf(events: readonly ExportedEvent[], awaited: ReplayEngine['awaited']): PendingWork[] {
+  const settled = new Set(events.filter(({ kind }) => SETTLES.has(kind)).map(({ refId }) => refId));
+  // A timer, a start or a message that nobody waits for is handed to nobody.
+  const onDemand = new Set(awaited.operations);
+  const isOpen = ({ kind, eventId }: Operation): boolean => (kind === 'activity' || kind === 'child' ? !settled.has(eventId) : onDemand.has(eventId));
+  const operations = events.map(operationOf).filter((operation) => operation !== undefined && isOpen(operation)) as Operation[];
+  return [...operations, ...awaited.mailboxes.map(mailboxOf)];
+}
+
+function mailboxOf(mailbox: string): PendingWork {
+  return { kind: mailbox.startsWith('e') ? 'event' : 'queue', name: mailbox.slice(1) };
+}
+
+type Operation = PendingWork & { readonly eventId: number };
+
+/** What an event has asked for. */
+function operationOf({ kind, eventId, name = '', meta }: ExportedEvent): Operation | undefined {
+  switch (kind) {
+    case 'ActivityScheduled':
+      return { kind: 'activity', eventId, name };
+    case 'ChildScheduled':
+      return { kind: 'child', eventId, name, instanceId: String(meta?.['id']) };
+    case 'TimerCreated':
+      return { kind: 'timer', eventId, fireAt: new Date(Number(meta?.['fireAtMs'])) };
+    case 'InstanceStarted':
+      return { kind: 'start', eventId, name, instanceId: String(meta?.['id']) };
+    case 'EventSent':
+    case 'QueueSent':
+      return { kind: 'message', eventId, name, instanceId: String(meta?.['instance']) };
+    default:
+      return undefined;
+  }
+}
