@@ -83,7 +83,7 @@ function exportOf(value: unknown, path: string): HistoryExport {
     const what = format === undefined ? 'is missing: this is not what client.exportHistory returns' : `is ${show(format)}, and this Perdure reads ${FORMAT}`;
     throw wrong(at(path, 'format'), what);
   }
-  for (const key of ['instanceId', 'name', 'version']) check(value, key, path, isText, 'a string');
+  for (const key of ['instanceId', 'name', 'version']) check(value, key, path, isText, TEXT);
   check(value, 'executionId', path, isCount, 'a whole number >= 1');
   check(value, 'hasBegun', path, (field) => typeof field === 'boolean', 'true or false');
   const events = property(value, 'events');
@@ -105,8 +105,8 @@ function checkEvent(event: unknown, i: number, path: string): void {
     throw wrong(at(path, 'kind'), `is ${show(kind)}, which is no kind of event that this Perdure knows${near === undefined ? '' : `; did you mean '${near}'?`}`);
   }
   check(event, 'refId', path, optional(isCount), 'the number of an event');
-  check(event, 'name', path, optional(isText), 'a string');
-  check(event, 'payload', path, optional(isText), 'a string');
+  check(event, 'name', path, optional(isText), TEXT);
+  check(event, 'payload', path, optional(isText), TEXT);
   check(event, 'meta', path, optional(isRecord), 'an object');
 }
 
@@ -128,8 +128,10 @@ function at(path: string, key: string): string {
   return path === '' ? key : `${path}.${key}`;
 }
 
+const TEXT = 'a string without lone surrogates';
+
 function isText(value: unknown): boolean {
-  return typeof value === 'string';
+  return typeof value === 'string' && value.isWellFormed();
 }
 
 function isCount(value: unknown): boolean {
