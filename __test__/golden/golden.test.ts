@@ -1,0 +1,143 @@
+// Histories that earlier releases wrote, replayed for ever; and what the programs write now, which is the same again.
+
+import { readFileSync } from 'node:fs';
+import type { ExportedEvent, HistoryExport } from 'perdure';
+import * as free from 'perdure/orchestration';
+import { replay, type ReplayOutcome } from 'perdure/testing';
+import { describe, expect, it, vi } from 'vitest';
+
+import { HISTORY_EVENT_KINDS } from '../../js/history.ts';
+import { OrchestrationContext } from '../../js/orchestration.ts';
+import { historyViolations } from '../support/history.ts';
+import '../support/leaks.ts';
+import { STORES } from '../support/providers.ts';
+import { type Fixture, fixtures } from './fixtures.ts';
+import { PROGRAMS } from './programs.ts';
+import { type Expected, perform, type Program } from './stage.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const kept = fixtures();
+
+/** What `historyViolations` calls it. */
+const STANDING = {
+  waiting: 'Running',
+  notBegun: 'Pending',
+  completed: 'Completed',
+  failed: 'Failed',
+  cancelled: 'Cancelled',
+  terminated: 'Terminated',
+  continuedAsNew: 'ContinuedAsNew',
+} as const satisfies Record<ReplayOutcome, string>;
+
+/** The newest file of an instance. */
+function newest(instanceId: string): Fixture | undefined {
+  return kept.findLast((fixture) => fixture.instanceId === instanceId);
+}
+
+function programOf(instanceId: string): { program: Program; expected: Expected } {
+  for (const program of PROGRAMS) {
+    const expected = program.instances[instanceId];
+    if (expected !== undefined) return { program, expected };
+  }
+  throw new Error(`no program has an instance '${instanceId}': programs are never changed`);
+}
+
+describe.each(kept)('$instanceId of $release', ({ instanceId, text, exports }) => {
+  it('fits the code, and stands where it stood', () => {
+    const { program, expected } = programOf(instanceId);
+    const replayed = replay(text, program.code);
+    expect(replayed.instanceId).toBe(instanceId);
+    expect(replayed.executions.map(({ outcome }) => outcome)).toEqual(expected.outcomes);
+    expect(replayed.executions.map(({ executionId, events }) => [executionId, events])).toEqual(exports.map(({ events }, i) => [i + 1, events.length]));
+    expect(replayed.executions.at(-1)?.pending).toEqual(
+      (expected.pending ?? []).map((work) => (work.kind === 'timer' ? { ...work, fireAt: expect.any(Date) } : work)),
+    );
+  });
+
+  it('keeps the rules of a history, and names nothing of the machine that wrote it', () => {
+    for (const [i, { events }] of exports.entries()) {
+      const history = events.map((event) => ({ ...event, time: new Date(event.timeMs) }));
+      expect(historyViolations(history, STANDING[programOf(instanceId).expected.outcomes[i] ?? 'waiting'])).toEqual([]);
+    }
+    expect(text).not.toMatch(/file:|node:|node_modules|programs\.ts| at \//);
+  });
+});
+
+describe('what is compared', () => {
+  const withOutput = kept.filter(({ exports }) => exports.at(-1)?.events.at(-1)?.kind === 'ExecutionCompleted');
+
+  it.each(withOutput)('another output of $instanceId of $release does not fit, and nothing before it', ({ instanceId, exports }) => {
+    const last = exports.at(-1) as HistoryExport;
+    const other = { ...(last.events.at(-1) as ExportedEvent), payload: '"something else"' };
+    const changed = [...exports.slice(0, -1), { ...last, events: [...last.events.slice(0, -1), other] }];
+    expect(() => replay(changed, programOf(instanceId).program.code)).toThrow(`execution ${last.executionId}: the code no longer fits its history, at event ${other.eventId}:`);
+  });
+});
+
+describe('the histories', () => {
+  const newestOnes = PROGRAMS.flatMap(({ instances }) => Object.keys(instances)).map((id) => [id, newest(id)] as const);
+
+  it('are there for each program', () => {
+    expect(newestOnes.filter(([, fixture]) => fixture === undefined).map(([id]) => id), 'npm run golden records what is missing').toEqual([]);
+  });
+
+  it('hold every kind of event that the engine can write', () => {
+    const source = readFileSync(new URL('../../crates/engine/src/record.rs', import.meta.url), 'utf8');
+    const kinds = /^kinds!\(\n([^)]*)\);/m.exec(source)?.[1]?.match(/\w+/g) ?? [];
+    expect(kinds).toEqual([...HISTORY_EVENT_KINDS]);
+    const found = new Set(newestOnes.flatMap(([, fixture]) => fixture?.exports ?? []).flatMap(({ events }) => events.map(({ kind }) => kind)));
+    // There is none that an export cannot hold.
+    expect(HISTORY_EVENT_KINDS.filter((kind) => !found.has(kind))).toEqual([]);
+  });
+
+  it('come from programs that use every operation of the context, and every free function', () => {
+    const source = readFileSync(new URL('programs.ts', import.meta.url), 'utf8');
+    const isUsed = (name: string) => new RegExp(`ctx\\.${name}\\b|'${name}'`).test(source);
+    const isUsedFreely = (name: string) => new RegExp(`free\\.${name}\\b|const \\{[^}]*\\b${name}\\b[^}]*\\} = free`).test(source);
+    const operations = Object.getOwnPropertyNames(OrchestrationContext.prototype).filter((name) => name !== 'constructor');
+    expect(operations.filter((name) => !isUsed(name))).toEqual([]);
+    expect(Object.keys(free).filter((name) => name !== 'CLOSED' && !isUsedFreely(name))).toEqual([]);
+  });
+});
+
+describe.each(STORES)('on $name', (kind) => {
+  it.each(PROGRAMS)('$name writes now what it wrote then', async (program) => {
+    const site = kind.create();
+    try {
+      await using provider = await site.open();
+      for (const [instanceId, exports] of await perform(program, provider)) {
+        const then = newest(instanceId)?.exports ?? [];
+        expect(comparable(exports, then), instanceId).toEqual(comparable(then, then));
+      }
+    } finally {
+      await site.remove();
+    }
+  });
+});
+
+/** An export without what is another one each time: when it happened, and what comes of the seed of chance. */
+function comparable(exports: readonly HistoryExport[], then: readonly HistoryExport[]): unknown[] {
+  return exports.map((exported, i) => {
+    const isLate = (other: HistoryExport | undefined) => other?.events[1]?.kind === 'ExecutionBegan';
+    // A first turn that came late is recorded, and it may come late on a machine that has much to do.
+    const events = isLate(exported) && !isLate(then[i]) ? withoutBeginning(exported.events) : exported.events;
+    return { ...exported, events: events.map(({ timeMs: _, ...event }) => JSON.parse(withoutChance(event)) as unknown) };
+  });
+}
+
+/** The events as they would be without the second one. */
+function withoutBeginning([first, , ...rest]: readonly ExportedEvent[]): ExportedEvent[] {
+  const moved = rest.map((event) => ({ ...event, eventId: event.eventId - 1, ...(event.refId === undefined || event.refId < 2 ? {} : { refId: event.refId - 1 }) }));
+  return [...(first === undefined ? [] : [first]), ...moved];
+}
+
+function withoutChance({ meta, ...event }: Omit<ExportedEvent, 'timeMs'>): string {
+  const { seed, fireAtMs, retryAtMs, ...rest } = meta ?? {};
+  const told = { seed: typeof seed, fireAtMs: typeof fireAtMs, retryAtMs: typeof retryAtMs };
+  return JSON.stringify({ ...event, meta: { ...rest, ...told } })
+    .replaceAll(/[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}/g, '<uuid>')
+    .replaceAll(/\b20\d\d-\d\d-\d\dT[\d:.]+Z/g, '<date>')
+    .replaceAll(/\b1\d{12}\b/g, '1')
+    .replaceAll(/\b\d\.\d{8,}(e-\d+)?/g, '0.5');
+}
