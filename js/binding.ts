@@ -408,7 +408,8 @@ class DecodingReplay extends addon.NativeReplay implements NativeTurn {
   }
 
   suspend(_: number, source: string, report: string | null): void {
-    this.refusal = JSON.parse(this.mismatch(source) ?? report ?? 'null') as NativeErrorData | null;
+    const text = this.mismatch(source) ?? report;
+    this.refusal = text === null ? { code: 'SUSPENDED', message: source } : (JSON.parse(text) as NativeErrorData);
   }
 }
 

@@ -308,8 +308,8 @@ export class Client {
   }
 
   /**
-   * The history of an execution as plain JSON, for a test that replays it with the code of tomorrow. Values are in it as they are
-   * stored, those of a store with a codec decoded: what is secret in a history is so in its export.
+   * The history of an execution as plain JSON, for a test that replays it with the code of tomorrow: `replay` of `perdure/testing`. Values
+   * are in it as they are stored, those of a store with a codec decoded: what is secret in a history is so in its export.
    *
    * @param executionId - from 1; without it the current or last one
    * @throws InstanceNotFoundError, TypeError as {@link getHistory}

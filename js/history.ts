@@ -77,7 +77,10 @@ export interface HistoryExport {
   /** Version that this execution runs. */
   readonly version: string;
   readonly executionId: number;
-  /** Whether its code had run by then: an instance that waited for its first turn has a start and has done nothing. */
+  /**
+   * Whether its code had run by then: an instance that is Pending has a start and has done nothing. It is true for an execution that followed
+   * another one, or was suspended, even if that was before its first turn.
+   */
   readonly hasBegun: boolean;
   /** In order, from 1 without gap; the last one says how the execution ended, if it has. */
   readonly events: readonly ExportedEvent[];
@@ -120,7 +123,7 @@ export async function* historyEvents(port: StorePort, id: string, executionId: n
 }
 
 export async function exportHistory(port: StorePort, id: string, executionId: number | undefined): Promise<HistoryExport> {
-  // Before its history: what is Pending here may have begun by then, but not the other way round.
+  // Asked before the history is read: an instance that is Pending now has one event now, whatever it does from here on.
   const status = JSON.parse((await port.request((store, request) => store.status(request, id))) ?? 'null') as StatusData | null;
   const events: ExportedEvent[] = [];
   let execution = 0;

@@ -6,12 +6,13 @@
 import { recordedOptions } from './activity-options.ts';
 import { ReplayEngine } from './binding.ts';
 import { acquireGuard, releaseGuard, withoutGuard } from './determinism.ts';
-import { fromNative, type ErrorData, NondeterminismError, NotRegisteredError, PerdureError } from './errors.ts';
+import { fromNative, NondeterminismError, NotRegisteredError, PerdureError } from './errors.ts';
 import { HistoryError } from './exported.ts';
 import type { ExportedEvent, HistoryEventKind, HistoryExport } from './history.ts';
 import { Instance } from './instance.ts';
 import type { RuntimeLimits } from './limits.ts';
-import type { OrchestrationFunction } from './orchestration.ts';
+import type { OrchestrationFunction, OrchestrationHost } from './orchestration.ts';
+import { fromErrorPayload } from './payload.ts';
 import type { StoredTexts } from './stored-text.ts';
 
 /** Where an execution stands at the end of its history. */
@@ -113,8 +114,12 @@ function open({ instanceId, executionId, events }: HistoryExport, { texts }: Rep
 }
 
 function run(engine: ReplayEngine, { limits, isGuarded }: ReplayHost, fn: OrchestrationFunction): void {
-  // The options of activities are taken from history.
-  const host = { limits, sourceStacks: true, recordedOptions: (_: string, ...[called, defined]: Parameters<typeof recordedOptions>) => recordedOptions(defined, called) };
+  const host: OrchestrationHost = {
+    // What an activity is registered with is not known here, and need not be: its options are taken from history.
+    recordedOptions: (_, called, defined) => recordedOptions(defined, called),
+    sourceStacks: true,
+    limits,
+  };
   const instance = new Instance(engine, engine.describe(), fn, host);
   if (isGuarded) acquireGuard();
   try {
@@ -152,9 +157,9 @@ function compareErrors(events: readonly ExportedEvent[], thrown: string | null, 
 /** Names, codes and the first lines of the messages, over the causes: others may hold places in the code. */
 function shortError(text: string | null): string {
   const chain: string[] = [];
-  for (let data = JSON.parse(text ?? 'null') as ErrorData | null | undefined; data; data = data.cause) {
-    const code = data.code === undefined ? '' : ` (${data.code})`;
-    chain.push(`${data.name}${code}: ${data.message.split('\n', 1)[0]}`);
+  for (let error: unknown = fromErrorPayload(text); error instanceof Error; error = error.cause) {
+    const { name, message, code } = error as Error & { code?: string | number };
+    chain.push(`${name}${code === undefined ? '' : ` (${code})`}: ${message.split('\n', 1)[0]}`);
   }
   return chain.join(', caused by ');
 }

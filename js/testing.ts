@@ -6,7 +6,7 @@
  */
 
 import { readFile, readdir, stat } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { exportsOf, HistoryError } from './exported.ts';
@@ -111,7 +111,7 @@ export async function replayFiles(path: string | URL, definitions: ReplayDefinit
   const errors: Error[] = [];
   for (const file of await filesAt(pathOf(path))) {
     try {
-      replayed.push({ file, ...replayWith(await readFile(file, 'utf8'), host, `${basename(file)}: `) });
+      replayed.push({ file, ...replayWith(await textOf(file), host, `${file}: `) });
     } catch (error) {
       errors.push(error as Error);
     }
@@ -170,8 +170,20 @@ async function filesAt(path: string): Promise<string[]> {
     // To have replayed nothing would look as if all of it fitted.
     if (files.length === 0) throw new HistoryError(`there is no .json file in ${path}`, { path: '' });
     return files.map((name) => join(path, name));
-  } catch (cause) {
-    if (cause instanceof HistoryError) throw cause;
-    throw new HistoryError(`${path} cannot be read: ${(cause as Error).message}`, { path: '', cause });
+  } catch (error) {
+    throw unreadable(path, error);
   }
+}
+
+async function textOf(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    throw unreadable(file, error);
+  }
+}
+
+function unreadable(path: string, cause: unknown): HistoryError {
+  if (cause instanceof HistoryError) return cause;
+  return new HistoryError(`${path} cannot be read: ${(cause as Error).message}`, { path: '', cause });
 }

@@ -6,8 +6,8 @@
 use napi::bindgen_prelude::Float64Array;
 use napi_derive::napi;
 use perdure_engine::{
-    Awaited, Budget, Command, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Fault, InstanceStart,
-    Outcome, Start, Step,
+    Budget, Command, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Fault, InstanceStart, Outcome, Start,
+    Step,
 };
 use perdure_runtime::{Delivered, Facts, RuntimeError, mismatch_report};
 use serde::Deserialize;
@@ -150,7 +150,7 @@ impl NativeReplay {
         mailboxes: Option<Vec<String>>,
         timers: Option<Vec<f64>>,
     ) -> napi::Result<Option<String>> {
-        let awaited: Awaited = calls::awaited(mailboxes, timers)?;
+        let awaited = calls::awaited(mailboxes, timers)?;
         match self.engine.next_recorded(awaited).map_err(refused)? {
             Some(Step::Deliver {
                 delivery: next,
