@@ -130,7 +130,7 @@ describe.each(SHARED_STORES)('on $name, from another provider', (kind) => {
     await running.promise;
     const elsewhere = new Client(await store.open());
     await elsewhere.suspend(id);
-    // The runtime has not heard of it, and what it hands in is not stored.
+    // Whether the runtime has heard of it by now or not: what it hands in is not stored.
     gates[0]?.resolve('too late');
     await store.settled();
     expect(await elsewhere.getStatus(id)).toMatchObject({ status: 'Suspended' });
@@ -138,6 +138,38 @@ describe.each(SHARED_STORES)('on $name, from another provider', (kind) => {
     gates[1]?.resolve('in time');
     expect((await elsewhere.waitForOrchestration(id, SOON)).output).toBe('in time');
     expect(attempts).toBe(2);
+  });
+});
+
+describe.each(SHARED_STORES)('on $name, from another provider', (kind) => {
+  const store = useStore(kind);
+
+  // It heard of that with its next commit, and this instance makes none: its activity kept the only slot for ever.
+  it.each(['suspend', 'terminateInstance'] as const)('%s stops what its runtime does for it', async (take) => {
+    const [id, other, name] = [store.id(), store.id(), store.id('hangs')];
+    const begun = new Counter();
+    const reasons: unknown[] = [];
+    await store.start(
+      (runtime) =>
+        runtime
+          .registerActivity(name, async ({ signal, instanceId }) => {
+            begun.add();
+            if (instanceId === id) reasons.push(await aborted(signal));
+            return 'ran';
+          })
+          .registerOrchestration(name, function* (ctx) {
+            return yield ctx.scheduleActivity(name);
+          }),
+      { activityConcurrency: 1 },
+    );
+    await store.client.startOrchestration(id, name);
+    await begun.reaches(1);
+    const elsewhere = new Client(await store.open());
+    await elsewhere.startOrchestration(other, name);
+    await elsewhere[take](id);
+    expect(await elsewhere.waitForOrchestration(other, SOON)).toMatchObject({ output: 'ran' });
+    expect(reasons).toEqual([expect.objectContaining({ name: 'CancelledError' })]);
+    if (take === 'suspend') await elsewhere.terminateInstance(id);
   });
 });
 

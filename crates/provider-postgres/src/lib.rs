@@ -1,7 +1,7 @@
 //! Perdure's store in a schema of a Postgres database: `perdure_provider::Provider` over `tokio-postgres`.
 //!
 //! Owns the tables (`migrations/`), the connections and what is said on them. It knows nothing of orchestrations or of napi. The
-//! invariants P1 to P14 that comments cite are those of `perdure_provider`.
+//! invariants P1 to P15 that comments cite are those of `perdure_provider`.
 //!
 //! - One task writes. Whatever waits becomes one transaction, and is answered when that is durable (`writer.rs`); its statements take
 //!   arrays and are sent together (`write/`). Other processes write at the same time: rows are locked in one order (`write/lock.rs`), and

@@ -1,7 +1,7 @@
 //! Perdure's store in a SQLite file or in memory: `perdure_provider::Provider` over `rusqlite`.
 //!
 //! Owns the tables (`migrations/`), the connections with their settings and the threads that use them. It knows nothing
-//! of orchestrations or of napi. The invariants P1 to P14 that comments cite are those of `perdure_provider`.
+//! of orchestrations or of napi. The invariants P1 to P15 that comments cite are those of `perdure_provider`.
 //!
 //! - One thread writes. Whatever waits becomes one `BEGIN IMMEDIATE` transaction, and is answered when that is durable
 //!   (`writer.rs`). One writer is all that SQLite allows, and it makes the order of messages (P5) and the fences (P2) plain.
