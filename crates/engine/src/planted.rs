@@ -76,6 +76,10 @@ bugs! {
     CancelForgotten,
     /// Details of heartbeats outlive their activity.
     HeartbeatsStay,
+    /// An instance whose turn holds up its thread stays where it is.
+    HeldUpForEver,
+    /// An owner does not hear what is taken from it.
+    RevocationUnheard,
 }
 
 #[cfg(feature = "planted")]

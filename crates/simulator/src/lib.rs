@@ -15,6 +15,7 @@ mod code;
 mod differential;
 mod fibers;
 mod link;
+mod liveness;
 mod log;
 mod machine;
 mod outside;

@@ -18,9 +18,6 @@ use tokio::time::Instant;
 use crate::checker::is_completion;
 use crate::log::Log;
 
-/// How long an owner may go without hearing that an instance was taken from it, whatever happens meanwhile.
-const UNAWARE_MAX: Duration = Duration::from_secs(60);
-
 /// One activity of one execution.
 pub(crate) type Step = (InstanceKey, ExecutionId, EventId);
 
@@ -31,8 +28,8 @@ pub(crate) type Waiting = (InstanceKey, MessageSeq);
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) id: String,
-    epoch: Epoch,
-    owner: Option<WorkerId>,
+    pub(crate) epoch: Epoch,
+    pub(crate) owner: Option<WorkerId>,
     pub(crate) execution: ExecutionId,
     next: EventId,
     pub(crate) standing: Standing,
@@ -181,6 +178,8 @@ impl Witness {
             }
             (Write::LetGo(let_go), outcome) => {
                 log.say(who, format_args!("let go {} {outcome:?}", let_go.key.0));
+                // It knows by a turn that was fenced off, or was told.
+                known.unaware.remove(&(let_go.key, who.to_owned()));
                 if *outcome != Outcome::Fenced {
                     known.disown(let_go.key);
                 }
@@ -249,6 +248,7 @@ impl Witness {
         }
         // It has lost its lease, or will find that it has.
         if let Some(process) = known.processes.get(worker) {
+            known.unaware.retain(|(_, unaware), _| unaware != process);
             *known.disturbances.entry(process.clone()).or_default() += 1;
         }
     }
@@ -259,6 +259,14 @@ impl Witness {
             known.disown(*key);
             known.disturb_instance(*key);
         }
+    }
+
+    /// What was taken from a process longer ago than that, and it has not been told.
+    pub(crate) fn unheard(&self, process: &str, longer: Duration) -> Vec<InstanceKey> {
+        let known = self.0.lock();
+        let unaware = known.unaware.iter();
+        let unheard = unaware.filter(|((_, unaware), since)| unaware == process && since.elapsed() > longer);
+        unheard.map(|((key, _), _)| *key).collect()
     }
 
     /// A process is told what was taken from it.
@@ -316,16 +324,8 @@ impl Witness {
             .owner
             .as_ref()
             .and_then(|owner| known.processes.get(owner));
-        if owner.is_none_or(|owner| owner != process)
-            && let Some(since) = known.unaware.get(&(key, process.to_owned()))
-        {
+        if owner.is_none_or(|owner| owner != process) && known.unaware.contains_key(&(key, process.to_owned())) {
             known.figures.unaware += 1;
-            if since.elapsed() > UNAWARE_MAX {
-                let ago = since.elapsed().as_secs();
-                known.violations.push(format!(
-                    "P15: attempt {attempt} of {instance} {execution} #{scheduled} began in {process}, from which the instance was taken {ago} s ago"
-                ));
-            }
             return;
         }
         if known.completed.contains(&step) {

@@ -14,10 +14,11 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Connection};
 use crate::client::{LATE_MS, Requests};
 use crate::code::{ACTIVITY, Edition, QUEUE, VERSION, name_of, work_of};
 use crate::link::{Air, Link, Linked, Pulse, sleep};
+use crate::liveness::Holds;
 use crate::log::Log;
 use crate::machine::{Living, VirtualClock, VirtualMachine};
 use crate::plan::{Act, Fault, PATIENCE_MS, Plan, RUN_MS};
@@ -111,12 +112,16 @@ pub(crate) struct World<'a> {
     pub(crate) requests: Requests,
     /// Turns that have held up their threads, by program.
     hogged: BTreeMap<usize, u32>,
-    is_quiet: bool,
+    pub(crate) is_quiet: bool,
+    /// Turns that hold up their threads in quiet times.
+    pub(crate) holds: Holds,
+    /// Looks at the store from outside.
+    pub(crate) onlooker: Connection,
     /// Since when nothing has got on, and how many events there were then.
     still: (Instant, u64),
     is_stuck: bool,
     /// When it became quiet.
-    quiet_since: Instant,
+    pub(crate) quiet_since: Instant,
     /// Everything has ended, and the processes are shut down.
     is_ending: bool,
     left: BTreeSet<Pid>,
@@ -154,6 +159,8 @@ impl<'a> World<'a> {
             requests: Requests::default(),
             hogged: BTreeMap::new(),
             is_quiet: false,
+            holds: Holds::new(),
+            onlooker: backend.connect(),
             still: (Instant::now(), 0),
             is_stuck: false,
             quiet_since: Instant::now(),
@@ -234,6 +241,16 @@ impl<'a> World<'a> {
             ready.map(|lane| (place, lane)).collect::<Vec<_>>()
         };
         self.processes.iter().enumerate().flat_map(lanes).collect()
+    }
+
+    /// Processes that run what they are given, but for one.
+    pub(crate) fn able(&self, but: Option<Pid>) -> Vec<Pid> {
+        let is_able = |process: &Process| {
+            process.pulse == Pulse::Running && process.is_started && !process.is_client && !process.is_leaving
+        };
+        let pids = (0..).zip(&self.processes);
+        let able = pids.filter(|(pid, process)| Some(*pid) != but && is_able(process));
+        able.map(|(pid, _)| pid).collect()
     }
 
     fn process(&mut self, pid: Pid) -> &mut Process {
@@ -576,6 +593,7 @@ impl<'a> World<'a> {
         if self.defers(pid, Due::Unblock(pid, lane)) {
             return;
         }
+        self.held_up(pid, lane);
         let process = &mut self.processes[pid as usize];
         if process.pulse != Pulse::Running || !process.lanes[lane.0].is_blocked {
             return;
@@ -685,6 +703,7 @@ impl<'a> World<'a> {
                 *self.hogged.entry(program).or_default() += 1;
                 process.lanes[lane.0].held = Some(Job::Turn(token));
                 let ms = self.plan.turn_deadline_ms * 2;
+                self.holds_up(pid, lane, token);
                 self.block(pid, lane, ms);
             }
             _ => process.turn(lane, token, &self.programs),
@@ -804,6 +823,8 @@ impl<'a> World<'a> {
             }
             return;
         }
+        self.look_at_what_is_due();
+        self.look_at_what_was_taken();
         let events = self.witness.figures().events;
         if events > self.still.1 {
             self.still = (Instant::now(), events);

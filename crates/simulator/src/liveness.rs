@@ -1,0 +1,114 @@
+//! What must come to pass in time once nothing goes wrong any more: L2, L4 and P15 of the providers. (L1 is the end of a run, L6 that of its processes.)
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use perdure_provider::{Epoch, Provider};
+use perdure_runtime::{LaneId, Token};
+
+use crate::process::Pid;
+use crate::program::Kind;
+use crate::witness::{Seen, Witness};
+use crate::world::World;
+
+/// How long work may be due while workers are idle, and the calls that take it, ms.
+const CLAIMED_MS: u64 = 1_000 + 50;
+/// How long an owner may go without hearing that an instance was taken from it: what makes up for a lost notification, and some calls.
+const HEARD: Duration = Duration::from_secs(5);
+/// What becomes quiet takes so long, besides a lease, until the workers are those that stay.
+const SETTLING: Duration = Duration::from_secs(5);
+
+/// Turns that hold up their threads in quiet times.
+pub(crate) type Holds = BTreeMap<(Pid, LaneId), Hold>;
+
+/// A turn that does.
+pub(crate) struct Hold {
+    instance: String,
+    epoch: Epoch,
+    /// Processes that could take the instance.
+    others: Vec<Pid>,
+}
+
+impl World<'_> {
+    fn is_settled(&self) -> bool {
+        self.is_quiet && self.quiet_since.elapsed() > Duration::from_millis(self.plan.lease_ms) + SETTLING
+    }
+
+    /// P15: each owner hears what was taken from it.
+    pub(crate) fn look_at_what_was_taken(&self) {
+        if !self.is_settled() {
+            return;
+        }
+        for process in self
+            .able(None)
+            .into_iter()
+            .map(|pid| &self.processes[pid as usize].name)
+        {
+            for key in self.witness.unheard(process, HEARD) {
+                self.witness.accuse(format!(
+                    "P15: {process} has not heard that it has lost instance {}",
+                    key.0
+                ));
+            }
+        }
+    }
+
+    /// L2: what is due does not stay so, while workers are there and nothing holds them up. Asked of the store itself.
+    pub(crate) fn look_at_what_is_due(&self) {
+        let programs = &self.plan.programs.all;
+        let is_fair = programs
+            .iter()
+            .all(|program| !matches!(program.kind, Kind::Poison | Kind::Hog));
+        if self.is_settled() && is_fair && !self.able(None).is_empty() {
+            let (store, witness) = (Arc::clone(&self.onlooker.provider), Arc::clone(&self.witness));
+            tokio::spawn(async move { claimed(&*store, &witness).await });
+        }
+    }
+
+    /// A turn is about to hold up its thread for longer than it may.
+    pub(crate) fn holds_up(&mut self, pid: Pid, lane: LaneId, token: Token) {
+        let facts = self.processes[pid as usize].runtime.describe(token);
+        let seen = facts.ok().and_then(|facts| self.witness.find(&facts.instance_id));
+        let others = self.able(Some(pid));
+        if let Some((_, Seen { id, epoch, .. })) = seen.filter(|_| self.is_quiet && !others.is_empty()) {
+            let hold = Hold {
+                instance: id,
+                epoch,
+                others,
+            };
+            self.holds.insert((pid, lane), hold);
+        }
+    }
+
+    /// L4: by now, well past the deadline, the instance was given back.
+    pub(crate) fn held_up(&mut self, pid: Pid, lane: LaneId) {
+        let Some(hold) = self.holds.remove(&(pid, lane)) else {
+            return;
+        };
+        let able = self.able(Some(pid));
+        let Some((_, seen)) = self.witness.find(&hold.instance) else {
+            return;
+        };
+        if seen.owner.is_some() && seen.epoch == hold.epoch && hold.others.iter().any(|other| able.contains(other)) {
+            let deadline_ms = self.plan.turn_deadline_ms;
+            self.witness.accuse(format!(
+                "L4: {} is still owned in epoch {} after a turn of {} ms; the deadline is {deadline_ms} ms",
+                hold.instance,
+                hold.epoch.0,
+                2 * deadline_ms
+            ));
+        }
+    }
+}
+
+async fn claimed(store: &dyn Provider, witness: &Witness) {
+    let stats = store.stats().await.expect("the store answers");
+    let due = stats.oldest_due_ms.filter(|_| stats.workers > 0);
+    if let Some(due_ms) = due.filter(|due_ms| *due_ms > CLAIMED_MS) {
+        witness.accuse(format!(
+            "L2: work has been due for {due_ms} ms, {} workers are there",
+            stats.workers
+        ));
+    }
+}
