@@ -67,7 +67,8 @@ const GOOD: StoreRows = {
   messages: [{ instance_key: 2, kind: 'Queue', execution: null, ref_id: null }],
   tasks: [{ instance_key: 2, execution: 1, event_id: 2, attempt: 1, owner: 'w' }],
   heartbeats: [{ instance_key: 5, execution: 1, scheduled: 2 }],
-  workers: [{ id: 'w' }],
+  workers: [{ id: 'w', name: 'worker' }],
+  revocations: [{ worker: 'w', instance_key: 7 }],
   deleted: [{ key: 7 }],
 };
 
@@ -115,6 +116,11 @@ it.each<[string, Change, RegExp]>([
   ['an unknown status', having('owned', { status: 'Lost' }), /'owned' has the status Lost/],
   ['an end without a time', having('ended', { completed_at: null }), /'ended' is Completed and completed_at is null/],
   ['a suspension without a reason', having('held', { report: null }), /'held' is Suspended and its report is null/],
+  [
+    'news for a worker that is gone',
+    { revocations: [{ worker: 'gone', instance_key: 7 }] },
+    /worker gone is to hear that it has lost instance 7, and is gone/,
+  ],
   ['an owner that is not registered', having('owned', { owner: 'gone' }), /'owned' is owned by gone, which is not registered/],
   ['an owner of what has ended', having('ended', { owner: 'w' }), /'ended' is Completed and owned by w/],
   ['a time of what is held', having('held', { wake_at: 1 }), /'held' is Suspended and due at 1/],

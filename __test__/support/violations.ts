@@ -68,7 +68,9 @@ export interface StoreRows {
   readonly messages: readonly MessageRow[];
   readonly tasks: readonly TaskRow[];
   readonly heartbeats: readonly HeartbeatRow[];
-  readonly workers: readonly { readonly id: string }[];
+  readonly workers: readonly { readonly id: string; readonly name: string }[];
+  /** What was taken from workers that have not let go of it. */
+  readonly revocations: readonly { readonly worker: string; readonly instance_key: number }[];
   /** Keys of instances whose history is still to be swept away. */
   readonly deleted: readonly { readonly key: number }[];
 }
@@ -80,7 +82,8 @@ const QUERIES: Readonly<Record<keyof StoreRows, string>> = {
   messages: 'SELECT instance_key, kind, execution, ref_id FROM messages',
   tasks: 'SELECT instance_key, execution, event_id, attempt, owner FROM tasks',
   heartbeats: 'SELECT instance_key, execution, scheduled FROM heartbeats',
-  workers: 'SELECT id FROM workers',
+  workers: 'SELECT id, name FROM workers',
+  revocations: 'SELECT worker, instance_key FROM revocations',
   deleted: 'SELECT key FROM deleted_instances',
 };
 
@@ -108,7 +111,7 @@ export function rowViolations(rows: StoreRows): string[] {
 /** When all instances have ended and all workers were shut down: what is left besides their rows and histories, as sentences. */
 export function leftViolations(rows: StoreRows): string[] {
   const found = rows.instances.filter((instance) => !isEnded(instance)).map(({ id, status }) => `'${id}' is ${status} and has not ended`);
-  for (const table of ['messages', 'tasks', 'heartbeats', 'workers'] as const) {
+  for (const table of ['messages', 'tasks', 'heartbeats', 'workers', 'revocations'] as const) {
     if (rows[table].length > 0) found.push(`${rows[table].length} rows of ${table} are left: ${JSON.stringify(rows[table].slice(0, 3))}`);
   }
   return found;
@@ -219,6 +222,9 @@ function orphans(store: Store): string[] {
     if (store.isTold(task.instance_key, task.execution, task.event_id)) {
       found.push(`event ${task.event_id} of instance ${task.instance_key} is offered although the end of its attempt waits`);
     }
+  }
+  for (const { worker, instance_key: key } of store.rows.revocations) {
+    if (!store.workers.has(worker)) found.push(`worker ${worker} is to hear that it has lost instance ${key}, and is gone`);
   }
   for (const beat of store.rows.heartbeats) needless('heartbeat', beat.instance_key, beat.execution, beat.scheduled);
   return found;

@@ -1,5 +1,11 @@
 import { readEffects } from '../../support/effects.ts';
+import { readRows } from '../../support/violations.ts';
 import { type Arena, LEASE_MS } from '../arena.ts';
+
+/** Waits until a worker is registered: one that has just lost its lease is about to start over, and there is nothing to take over from it then. */
+export async function registered(arena: Arena, victim: { readonly name: string }): Promise<void> {
+  await arena.until(`${victim.name} is registered`, () => readRows(arena.site.address).workers.some(({ name }) => name === victim.name));
+}
 
 /**
  * A worker has been cut off since a time: waits until its lease has ended and others have taken its work over, lets it come back, and waits

@@ -6,7 +6,7 @@ import type { Arena } from '../arena.ts';
 import type { Dice } from '../dice.ts';
 import { PostgresSite } from '../sites.ts';
 import type { Fault } from './fault.ts';
-import { takenOver } from './lease.ts';
+import { registered, takenOver } from './lease.ts';
 
 /** The server of a round. */
 function siteOf(arena: Arena): PostgresSite {
@@ -64,9 +64,11 @@ export const stall: Fault = {
   async strike(arena, dice) {
     const place = dice.between(0, arena.workers.length - 1);
     const { proxy } = siteOf(arena).way(place);
+    const victim = arena.workers[place]!;
+    await registered(arena, victim);
     const from = Date.now();
     proxy.block();
-    await takenOver(arena, arena.workers[place]!, from, async () => proxy.free());
+    await takenOver(arena, victim, from, async () => proxy.free());
     arena.count('stalls');
   },
 };

@@ -2,7 +2,7 @@ import { isLocked } from '../../support/rows.ts';
 import { pause } from '../../support/worker-parts.mjs';
 import type { Arena } from '../arena.ts';
 import type { Fault } from './fault.ts';
-import { takenOver } from './lease.ts';
+import { registered, takenOver } from './lease.ts';
 
 /** SIGSTOP to a worker until others have taken its work over, then SIGCONT: it believes for a moment that all is still its own. */
 export const stop: Fault = {
@@ -14,6 +14,7 @@ export const stop: Fault = {
     const { site } = arena;
     const place = dice.between(0, arena.workers.length - 1);
     const victim = arena.workers[place]!;
+    await registered(arena, victim);
     // In most cases it has something to write when it is stopped, which comes to the store when it has no right to that any more.
     const release = dice.oneIn(4) ? undefined : await site.holdWrites(place);
     if (release !== undefined) await pause(dice.between(20, 80));

@@ -6,6 +6,7 @@
 //! not do that for ever.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use perdure_provider::{GiveBack, InstanceKey};
 use perdure_scheduler::LaneId;
@@ -77,6 +78,8 @@ impl Session {
     /// Give an instance back with evidence against it.
     async fn accuse(self: &Arc<Self>, suspect: &Instance) {
         let epoch = suspect.lock().epoch;
+        // Before it is known what stays.
+        self.give_backs.fetch_add(1, Ordering::AcqRel);
         let kept: Vec<InstanceKey> = self.table.lock().owned().map(|instance| instance.key()).collect();
         let request = GiveBack {
             worker: self.worker.clone(),

@@ -6,7 +6,7 @@
 //! committer, whose provider may answer at once, with none.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -67,6 +67,8 @@ pub(crate) struct Session {
     /// The [cache](crate::cache) holds something again.
     pub(crate) cache_used: Notify,
     pub(crate) tasks_wanted: Notify,
+    /// How often something was given back, or is about to be: a task whose acquisition was not answered then may have gone along.
+    pub(crate) give_backs: AtomicU64,
     /// Tasks may wait in the store for a slot here.
     pub(crate) wants_room: AtomicBool,
     /// Names of activities that were offered because they are not registered here, and nobody has looked yet whether anybody has them.
@@ -110,6 +112,7 @@ impl Session {
             inbox_wanted: Notify::new(),
             cache_used: Notify::new(),
             tasks_wanted: Notify::new(),
+            give_backs: AtomicU64::new(0),
             wants_room: AtomicBool::new(false),
             strange: Mutex::default(),
             expected: Mutex::default(),

@@ -147,13 +147,12 @@ pub(crate) async fn run(session: Arc<Session>) {
                 names,
                 limit,
             };
+            let give_backs = session.give_backs.load(Ordering::Acquire);
             match session.shared.store.provider.acquire_tasks(request).await {
                 Ok(acquired) => {
                     delay = RETRY_DELAYS.0;
                     next_due_ms = acquired.next_due_ms;
-                    for task in acquired.tasks {
-                        session.borrow(task);
-                    }
+                    session.borrow_all(acquired.tasks, give_backs).await;
                 }
                 Err(error) if error.kind == ProviderErrorKind::Closed => return,
                 Err(error) => {
@@ -259,8 +258,26 @@ impl Session {
         }
     }
 
-    /// Run a task.
-    fn borrow(self: &Arc<Self>, task: Task) {
+    /// Run tasks that were acquired when so much had been given back. What was given back meanwhile may have taken some of them along, which are
+    /// others' then, and over perhaps.
+    async fn borrow_all(self: &Arc<Self>, mut tasks: Vec<Task>, mut give_backs: u64) {
+        loop {
+            tasks.retain(|task| !self.borrow(task, give_backs));
+            if tasks.is_empty() {
+                return;
+            }
+            give_backs = self.give_backs.load(Ordering::Acquire);
+            let provider = &self.shared.store.provider;
+            // Without an answer the store is closed, or the session has ended.
+            let Ok(own) = retrying(|| provider.tasks_of(&self.worker)).await else {
+                return;
+            };
+            tasks.retain(|task| own.contains(&task.task));
+        }
+    }
+
+    /// Run a task. `false`: something was given back since it was acquired.
+    fn borrow(self: &Arc<Self>, task: &Task, give_backs: u64) -> bool {
         let Task {
             task: name,
             instance_id,
@@ -270,11 +287,12 @@ impl Session {
             options,
             deadline_ms,
             last_heartbeat,
-        } = task;
+        } = task.clone();
         let Ok(options) = serde_json::from_str(options.as_deref().unwrap_or("{}")) else {
             // It stays where it is until somebody looks: whoever owns the instance cannot read its history either.
             let message = format!("the options of activity '{activity}' of instance '{instance_id}' cannot be read");
-            return self.shared.log(Level::Error, message);
+            self.shared.log(Level::Error, message);
+            return true;
         };
         let attempt = Attempt {
             origin: Origin::Task(Arc::new(Borrowed {
@@ -294,11 +312,15 @@ impl Session {
             last_heartbeat,
         };
         let mut activities = self.activities.lock();
-        if self.has_ended() {
-            return;
+        // Under the lock, under which it is looked what stays when something is given back: either that finds this one, or this finds that.
+        if self.give_backs.load(Ordering::Acquire) != give_backs {
+            return false;
         }
-        self.take_on(&mut activities, attempt, None);
-        self.admit(&mut activities);
+        if !self.has_ended() {
+            self.take_on(&mut activities, attempt, None);
+            self.admit(&mut activities);
+        }
+        true
     }
 
     /// An attempt of a task is over: tell its instance.
@@ -344,11 +366,16 @@ impl Session {
             return;
         };
         let kept: BTreeSet<TaskName> = kept.into_iter().collect();
+        let lost = running.into_iter().filter(|name| !kept.contains(name));
+        self.give_up_borrowed(lost, AbortReason::Cancelled);
+    }
+
+    /// Attempts of these tasks are not this worker's any more.
+    pub(crate) fn give_up_borrowed(self: &Arc<Self>, tasks: impl IntoIterator<Item = TaskName>, reason: AbortReason) {
         let mut activities = self.activities.lock();
-        for name in running.into_iter().filter(|name| !kept.contains(name)) {
+        for name in tasks {
             if let Some((token, lane)) = activities.cancel_borrowed(name) {
-                let abort = Queued::Abort(token, AbortReason::Cancelled, lane);
-                self.shared.push(Class::First, abort);
+                self.shared.push(Class::First, Queued::Abort(token, reason, lane));
             }
         }
         self.admit(&mut activities);

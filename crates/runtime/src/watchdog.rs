@@ -19,6 +19,7 @@
 //! that thread, hear of it when it comes by.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use perdure_engine::{Bug, is_planted};
 use perdure_provider::{Epoch, GiveBack, GivenBack, InstanceKey, TaskName};
@@ -121,10 +122,14 @@ impl Session {
         shared.log(Level::Warn, message);
     }
 
-    /// Whether another worker lives, on another thread.
+    /// Whether another worker lives, on another thread. A store that takes longer than a turn may is asked again.
     async fn others_can_go_on(&self) -> bool {
         let (store, now) = (&self.shared.store, self.now_ms());
-        let workers = store.provider.workers().await.unwrap_or_default();
+        let workers = tokio::select! {
+            biased;
+            workers = store.provider.workers() => workers.unwrap_or_default(),
+            () = crate::time::sleep(self.shared.options.turn_deadline) => return false,
+        };
         workers
             .iter()
             .any(|worker| worker.lease_until_ms > now && !store.has_worker(&worker.id))
@@ -135,6 +140,8 @@ impl Session {
         if lane == MAIN {
             self.leave_starts();
         }
+        // Before it is known what stays.
+        self.give_backs.fetch_add(1, Ordering::AcqRel);
         let Holding {
             instances: kept,
             tasks: kept_tasks,
@@ -145,8 +152,9 @@ impl Session {
             return;
         }
         let owned = self.table.lock().len();
-        let borrowed = self.activities.lock().borrowed().len();
-        if owned <= kept.len() && borrowed <= kept_tasks.len() {
+        let mut given_tasks = self.activities.lock().borrowed();
+        given_tasks.retain(|task| !kept_tasks.contains(task));
+        if owned <= kept.len() && given_tasks.is_empty() {
             return;
         }
         let request = GiveBack {
@@ -165,7 +173,8 @@ impl Session {
             }
         };
         self.given_back(given);
-        // That finds those that are no longer its own.
+        // Whoever looks for more may be waiting for an answer of the store.
+        self.give_up_borrowed(given_tasks, AbortReason::LeaseLost);
         self.tasks_wanted.notify_one();
     }
 

@@ -19,6 +19,9 @@ const HEARD: Duration = Duration::from_secs(5);
 /// What becomes quiet takes so long, besides a lease, until the workers are those that stay.
 const SETTLING: Duration = Duration::from_secs(5);
 
+/// A call that got stuck before it became quiet may be under way for so long, there and back.
+const STUCK: Duration = Duration::from_secs(25);
+
 /// Turns that hold up their threads in quiet times.
 pub(crate) type Holds = BTreeMap<(Pid, LaneId), Hold>;
 
@@ -71,7 +74,8 @@ impl World<'_> {
         let facts = self.processes[pid as usize].runtime.describe(token);
         let seen = facts.ok().and_then(|facts| self.witness.find(&facts.instance_id));
         let others = self.able(Some(pid));
-        if let Some((_, Seen { id, epoch, .. })) = seen.filter(|_| self.is_quiet && !others.is_empty()) {
+        let is_calm = self.is_quiet && self.quiet_since.elapsed() > STUCK && !others.is_empty();
+        if let Some((_, Seen { id, epoch, .. })) = seen.filter(|_| is_calm) {
             let hold = Hold {
                 instance: id,
                 epoch,
