@@ -55,10 +55,9 @@ pub(crate) async fn watch(session: Arc<Session>, lane: LaneId) {
             pulse.hold_up(beats);
             session.tell_held_up(lane);
         }
-        if looks >= LOOKS && session.others_can_go_on().await && pulse.is_held_up() {
-            if !is_planted(Bug::HeldUpForEver) {
-                session.give_back(lane).await;
-            }
+        let is_over = looks >= LOOKS && !is_planted(Bug::HeldUpForEver);
+        if is_over && session.others_can_go_on().await && pulse.is_held_up() {
+            session.give_back(lane).await;
         }
     }
 }

@@ -13,7 +13,8 @@ pub(crate) const HELP: &str =
   --without a,b    leave out these acts of its plan
   --log            print the programs, the plan, and what happens, line by line
   --on a,b         run on these stores and compare what each keeps: memory, sqlite, postgres (PERDURE_TEST_POSTGRES_URL)
-  --planted        plant each bug on purpose, and say after how many of the seeds 0..B it is found (feature planted)
+  --planted        plant each bug on purpose, and say after how many of the seeds it is found (feature planted)
+  --bug TEXT       plant only bugs with this in their description
   --threads N      seeds that run at once (as many as there are cores)
 
 Exit code: 0 all is well, 1 a seed has failed, 2 the arguments are wrong.";
@@ -26,6 +27,7 @@ pub(crate) struct Arguments {
     pub(crate) places: Vec<Place>,
     pub(crate) threads: usize,
     pub(crate) planted: bool,
+    pub(crate) bug: String,
 }
 
 /// Read the arguments; an error says which of them is wrong.
@@ -38,6 +40,7 @@ pub(crate) fn arguments() -> Result<Arguments, String> {
         places: Vec::new(),
         threads: cores,
         planted: false,
+        bug: String::new(),
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
@@ -69,6 +72,7 @@ pub(crate) fn arguments() -> Result<Arguments, String> {
                 parsed.without = places.collect::<Result<_, _>>()?;
             }
             "--on" => parsed.places = value.split(',').map(place).collect::<Result<_, _>>()?,
+            "--bug" => parsed.bug = value,
             "--threads" => parsed.threads = number(&value)?.max(1) as usize,
             _ => return Err(format!("{name} is unknown")),
         }

@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         places,
         threads,
         planted: plants,
+        bug,
     } = match arguments() {
         Ok(arguments) => arguments,
         Err(problem) => {
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
         }
     };
     if plants {
-        return planted(seeds.end);
+        return planted(seeds, &bug);
     }
     let of_seed = |seed| Run {
         seed,
