@@ -47,6 +47,7 @@ const PROBES: &[&str] = &[
     "SELECT instance_key FROM messages INDEXED BY messages_instance ORDER BY instance_key LIMIT 1",
     "SELECT name FROM messages INDEXED BY messages_mailbox ORDER BY instance_key, kind, name LIMIT 1",
     "SELECT * FROM workers ORDER BY id LIMIT 1",
+    "SELECT * FROM revocations ORDER BY worker, instance_key LIMIT 1",
     "SELECT * FROM activities ORDER BY name LIMIT 1",
     "SELECT * FROM tasks ORDER BY instance_key, execution, event_id LIMIT 1",
     "SELECT name FROM tasks INDEXED BY tasks_due WHERE owner IS NULL ORDER BY queue LIMIT 1",

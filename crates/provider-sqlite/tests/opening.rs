@@ -245,7 +245,7 @@ fn a_newer_schema_is_refused() {
         .unwrap();
     let kind = Kind::SchemaVersion {
         found: 99,
-        supported: 9,
+        supported: 10,
     };
     refused_untouched(&directory, &path, kind, &["newer Perdure", "version 99", "up to 10"]);
 }
