@@ -9,9 +9,9 @@ use perdure_engine::{
     Budget, Command, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Fault, InstanceStart, Outcome, Start,
     Step,
 };
-use perdure_runtime::{Delivered, Facts, RuntimeError, mismatch_report};
+use perdure_runtime::{Delivered, Facts, RuntimeError, mismatch_error};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::answer::{NUMBERS, Numbers};
 use crate::calls;
@@ -194,13 +194,7 @@ impl NativeReplay {
         let Some(Fault::Mismatch(mismatch)) = self.engine.fault() else {
             return None;
         };
-        let mut message = mismatch.to_string();
-        if !source.is_empty() {
-            message.push('\n');
-            message.push_str(&source);
-        }
-        let details = json!({ "report": mismatch_report(mismatch, &source) });
-        Some(json!({ "code": "NONDETERMINISM", "message": message, "details": details }).to_string())
+        Some(mismatch_error(mismatch, &source))
     }
 
     /// See `NativeLane`.

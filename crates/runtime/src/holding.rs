@@ -21,11 +21,7 @@ impl Store {
         let this = Arc::clone(self);
         self.write(write, move |outcome| match outcome {
             Ok(Outcome::Suspended { key, epoch, owner }) => {
-                if owner.is_some() {
-                    // What it has to let go of is in its inbox.
-                    this.told(&[owner]);
-                }
-                this.taken_away(key, epoch);
+                this.taken_away(key, epoch, owner.as_ref());
                 reply(Ok(()));
             }
             Ok(Outcome::NotFound) => reply(Err(RuntimeError::InstanceNotFound { id })),

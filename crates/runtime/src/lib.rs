@@ -60,7 +60,7 @@ pub use metrics::Metrics;
 pub use options::RuntimeOptions;
 pub use perdure_scheduler::{LaneId, LaneStats};
 pub use reading::{HistoryPage, HistoryRequest};
-pub use report::shown as mismatch_report;
+pub use report::{mismatch_error, shown as mismatch_report};
 pub use runtime::{Facts, Failure, MapSizes, Runtime};
 pub use store::{Conflict, DEFAULT_VERSION, Reply, StartRequest, Store};
 pub use turn::Delivered;

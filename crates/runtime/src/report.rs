@@ -106,6 +106,13 @@ impl Report {
     }
 }
 
+/// The error that an instance is suspended with whose code no longer fits its history, as JSON. `source`: the lines of user code that showed
+/// it, as in a stack; may be empty.
+#[must_use]
+pub fn mismatch_error(mismatch: &Mismatch, source: &str) -> String {
+    Report::of_mismatch(mismatch, source).into_text()
+}
+
 /// A mismatch as `NondeterminismError.report` shows it.
 #[must_use]
 pub fn shown(mismatch: &Mismatch, source: &str) -> Value {

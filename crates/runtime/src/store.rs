@@ -269,16 +269,14 @@ impl Store {
             Ok(Outcome::Terminated {
                 key,
                 owner,
-                mut receivers,
+                receivers,
                 stopped,
             }) => {
-                // What it has to let go of is in its inbox.
-                receivers.extend(owner.is_some().then_some(owner));
                 this.told(&receivers);
                 if !stopped.is_empty() {
                     this.look_at_tasks();
                 }
-                this.taken_away(key, NEVER_AGAIN);
+                this.taken_away(key, NEVER_AGAIN, owner.as_ref());
                 this.watch.look(&id);
                 reply(Ok(()));
             }
@@ -339,9 +337,12 @@ impl Store {
         }
     }
 
-    /// An instance is nobody's any more, until it is acquired in a later epoch.
-    pub(crate) fn taken_away(&self, key: InstanceKey, until: Epoch) {
+    /// An instance is nobody's any more, until it is acquired in a later epoch. Its owner finds in its inbox what it has to let go of.
+    pub(crate) fn taken_away(&self, key: InstanceKey, until: Epoch, owner: Option<&WorkerId>) {
         for worker in self.workers() {
+            if owner == Some(worker.worker()) {
+                worker.look_for_messages();
+            }
             worker.taken_away(key, until);
         }
     }

@@ -152,7 +152,7 @@ pub(crate) async fn run(session: Arc<Session>) {
                 Ok(acquired) => {
                     delay = RETRY_DELAYS.0;
                     next_due_ms = acquired.next_due_ms;
-                    session.borrow_all(acquired.tasks, give_backs).await;
+                    session.borrow(acquired.tasks, give_backs).await;
                 }
                 Err(error) if error.kind == ProviderErrorKind::Closed => return,
                 Err(error) => {
@@ -260,11 +260,23 @@ impl Session {
 
     /// Run tasks that were acquired when so much had been given back. What was given back meanwhile may have taken some of them along, which are
     /// others' then, and over perhaps.
-    async fn borrow_all(self: &Arc<Self>, mut tasks: Vec<Task>, mut give_backs: u64) {
-        loop {
-            tasks.retain(|task| !self.borrow(task, give_backs));
-            if tasks.is_empty() {
-                return;
+    async fn borrow(self: &Arc<Self>, tasks: Vec<Task>, mut give_backs: u64) {
+        let mut attempts: Vec<(TaskName, Attempt)> =
+            tasks.into_iter().filter_map(|task| self.attempt_of(task)).collect();
+        while !attempts.is_empty() {
+            {
+                let mut activities = self.activities.lock();
+                if self.has_ended() {
+                    return;
+                }
+                // Under the lock, under which it is looked what stays when something is given back: either that finds these, or this finds that.
+                if self.give_backs.load(Ordering::Acquire) == give_backs {
+                    for (_, attempt) in attempts {
+                        self.take_on(&mut activities, attempt, None);
+                        self.admit(&mut activities);
+                    }
+                    return;
+                }
             }
             give_backs = self.give_backs.load(Ordering::Acquire);
             let provider = &self.shared.store.provider;
@@ -272,12 +284,11 @@ impl Session {
             let Ok(own) = retrying(|| provider.tasks_of(&self.worker)).await else {
                 return;
             };
-            tasks.retain(|task| own.contains(&task.task));
+            attempts.retain(|(name, _)| own.contains(name));
         }
     }
 
-    /// Run a task. `false`: something was given back since it was acquired.
-    fn borrow(self: &Arc<Self>, task: &Task, give_backs: u64) -> bool {
+    fn attempt_of(&self, task: Task) -> Option<(TaskName, Attempt)> {
         let Task {
             task: name,
             instance_id,
@@ -287,12 +298,12 @@ impl Session {
             options,
             deadline_ms,
             last_heartbeat,
-        } = task.clone();
+        } = task;
         let Ok(options) = serde_json::from_str(options.as_deref().unwrap_or("{}")) else {
             // It stays where it is until somebody looks: whoever owns the instance cannot read its history either.
             let message = format!("the options of activity '{activity}' of instance '{instance_id}' cannot be read");
             self.shared.log(Level::Error, message);
-            return true;
+            return None;
         };
         let attempt = Attempt {
             origin: Origin::Task(Arc::new(Borrowed {
@@ -311,16 +322,7 @@ impl Session {
             number: name.attempt,
             last_heartbeat,
         };
-        let mut activities = self.activities.lock();
-        // Under the lock, under which it is looked what stays when something is given back: either that finds this one, or this finds that.
-        if self.give_backs.load(Ordering::Acquire) != give_backs {
-            return false;
-        }
-        if !self.has_ended() {
-            self.take_on(&mut activities, attempt, None);
-            self.admit(&mut activities);
-        }
-        true
+        Some((name, attempt))
     }
 
     /// An attempt of a task is over: tell its instance.

@@ -18,7 +18,6 @@ const CLAIMED_MS: u64 = 1_000 + 50;
 const HEARD: Duration = Duration::from_secs(5);
 /// What becomes quiet takes so long, besides a lease, until the workers are those that stay.
 const SETTLING: Duration = Duration::from_secs(5);
-
 /// A call that got stuck before it became quiet may be under way for so long, there and back.
 const STUCK: Duration = Duration::from_secs(25);
 
