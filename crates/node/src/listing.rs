@@ -1,7 +1,9 @@
 //! Filters, pages, histories and counts, as JSON.
 
 use perdure_engine::EventRecord;
-use perdure_provider::{Filter, InstanceKey, InstanceStatus, ListPage, Place, Status, StoreStats};
+use perdure_provider::{
+    Filter, Inspection, InstanceKey, InstanceStatus, ListPage, Place, ProviderInfo, Status, StoreStats, WorkerLoad,
+};
 use perdure_runtime::{HistoryPage, RuntimeError};
 use serde_json::{Map, Value, json};
 
@@ -104,6 +106,31 @@ pub(crate) fn stats_text(stats: &StoreStats) -> String {
         "tasks": { "waiting": stats.tasks_waiting, "running": stats.tasks_running },
         "workers": stats.workers,
         "due": { "instances": stats.due, "overdue": stats.overdue, "oldestMs": stats.oldest_due_ms.unwrap_or(0) },
+    })
+    .to_string()
+}
+
+pub(crate) fn inspection_text(info: &ProviderInfo, found: &Inspection) -> String {
+    let worker = |load: &WorkerLoad| {
+        json!({
+            "id": &*load.worker.id.0,
+            "name": load.worker.name,
+            "host": load.worker.host,
+            "pid": load.worker.pid,
+            "leaseUntil": load.worker.lease_until_ms,
+            "isAlive": load.worker.lease_until_ms > found.now_ms,
+            "instances": load.instances,
+            "tasks": load.tasks,
+        })
+    };
+    json!({
+        "kind": info.kind,
+        "location": info.location,
+        "clock": found.now_ms,
+        "schemaVersion": found.schema_version,
+        "bytes": found.bytes,
+        "settings": found.settings,
+        "workers": found.workers.iter().map(worker).collect::<Vec<_>>(),
     })
     .to_string()
 }

@@ -15,6 +15,7 @@ pub(crate) fn parse(text: &str) -> Result<PostgresOptions, RuntimeError> {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct PostgresSettings {
     schema: String,
+    migrate: bool,
     pool_size: usize,
     notify: bool,
     /// `null`: as the URL says.
@@ -44,6 +45,7 @@ impl From<PostgresSettings> for PostgresOptions {
     fn from(settings: PostgresSettings) -> Self {
         Self {
             schema: settings.schema,
+            migrate: settings.migrate,
             pool_size: settings.pool_size,
             notify: settings.notify,
             tls: settings.tls.map(|tls| Tls {

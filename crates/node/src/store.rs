@@ -40,6 +40,7 @@ fn filter_of(text: &str) -> napi::Result<Filter> {
 pub struct OpenSqlite {
     path: Option<String>,
     durability: Durability,
+    migrate: bool,
 }
 
 impl Task for OpenSqlite {
@@ -49,6 +50,7 @@ impl Task for OpenSqlite {
     fn compute(&mut self) -> napi::Result<Self::Output> {
         let options = SqliteOptions {
             durability: self.durability,
+            migrate: self.migrate,
             ..SqliteOptions::default()
         };
         Ok(match &self.path {
@@ -112,9 +114,9 @@ impl Store {
         Ok(Self::on(process::STORES.get(number)?))
     }
 
-    /// Open a SQLite file; `durability` is `full` or `normal`.
+    /// Open a SQLite file; `durability` is `full` or `normal`. Without `migrate` one that is not there or has an older schema is refused.
     #[napi(ts_return_type = "Promise<Store>")]
-    pub fn open_sqlite(path: String, durability: String) -> napi::Result<AsyncTask<OpenSqlite>> {
+    pub fn open_sqlite(path: String, durability: String, migrate: bool) -> napi::Result<AsyncTask<OpenSqlite>> {
         let durability = match durability.as_str() {
             "full" => Durability::Full,
             "normal" => Durability::Normal,
@@ -127,6 +129,7 @@ impl Store {
         Ok(AsyncTask::new(OpenSqlite {
             path: Some(path),
             durability,
+            migrate,
         }))
     }
 
@@ -136,6 +139,7 @@ impl Store {
         AsyncTask::new(OpenSqlite {
             path: None,
             durability: Durability::Normal,
+            migrate: true,
         })
     }
 
@@ -313,14 +317,16 @@ impl Store {
         self.inner.abandon((self.number, request as u64));
     }
 
-    /// A page of the history of an instance's execution. `key` is that of the page before, 0 for the first one; `execution` 0 is the current one.
+    /// A page of the history of an instance's execution. `key` is that of the page before, 0 for the first one; `execution` 0 is the current one,
+    /// `limit` the most events of the page, 0 for as many as there may be.
     #[napi]
-    pub fn history(&self, request: f64, id: String, key: f64, execution: f64, from: f64) {
+    pub fn history(&self, request: f64, id: String, key: f64, execution: f64, from: f64, limit: f64) {
         let page = HistoryRequest {
             id,
             key: (key > 0.0).then_some(InstanceKey(key as i64)),
             execution: (execution > 0.0).then_some(ExecutionId(execution as u64)),
             from: EventId(from as u64),
+            limit: if limit > 0.0 { limit as usize } else { usize::MAX },
         };
         self.inner
             .history(page, self.replies.to(request, |page| Some(history_text(&page))));
@@ -364,6 +370,13 @@ impl Store {
     pub fn stats(&self, request: f64) {
         let reply = self.replies.to(request, |stats| Some(listing::stats_text(&stats)));
         self.inner.stats(reply);
+    }
+
+    /// How the store is set up and who works on it.
+    #[napi]
+    pub fn inspect(&self, request: f64) {
+        let text = |(info, found)| Some(listing::inspection_text(&info, &found));
+        self.inner.inspect(self.replies.to(request, text));
     }
 
     /// Close the store, once no runtime uses it.

@@ -213,6 +213,7 @@ macro_rules! suite {
                 count_messages_that_wait,
                 count_workers_that_are_alive,
                 tell_of_what_is_due,
+                name_workers_and_what_they_have,
             }
             statuses {
                 come_in_the_order_of_the_ids,

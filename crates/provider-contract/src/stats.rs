@@ -98,3 +98,30 @@ pub async fn tell_of_what_is_due(store: &Store) {
     store.clock.advance(1);
     assert_eq!(due(stats(store).await), (2, 1, Some(OVERDUE_MS.unsigned_abs() + 1)));
 }
+
+/// Registered workers and what each of them has, also of one whose lease has ended.
+pub async fn name_workers_and_what_they_have(store: &Store) {
+    let store = store.first();
+    let inspect = async || store.provider.inspect().await.expect("the store answers");
+    assert_eq!(inspect().await.workers, []);
+    let (v, w) = (store.worker("v").await, store.worker("w").await);
+    store.owned("one", &v).await;
+    store.offered(&v, 3).await;
+    assert_eq!(store.tasks(&w, 1).await.tasks.len(), 1);
+    store.clock.advance(i64::try_from(LEASE_MS).expect("a lease is short"));
+
+    let found = inspect().await;
+    assert_eq!(found.now_ms, store.now_ms());
+    let loads: Vec<_> = (found.workers.iter())
+        .map(|load| (load.worker.id.clone(), load.instances, load.tasks))
+        .collect();
+    assert_eq!(loads, [(v.clone(), 2, 0), (w.clone(), 0, 1)]);
+    assert!(
+        found
+            .workers
+            .iter()
+            .all(|load| load.worker.lease_until_ms <= found.now_ms)
+    );
+    let registered: Vec<_> = found.workers.into_iter().map(|load| load.worker).collect();
+    assert_eq!(registered, store.provider.workers().await.expect("the store answers"));
+}

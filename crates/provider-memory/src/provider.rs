@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox, InboxPosition,
-    InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Outcome, Provider, ProviderError,
-    ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ResumeUnfit, StoreStats, TakenOver,
-    TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
+    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Outcome, Provider,
+    ProviderError, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ResumeUnfit, StoreStats,
+    TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
 };
 use tokio::runtime::Handle;
 
@@ -234,6 +234,14 @@ impl Provider for MemoryProvider {
 
     async fn stats(&self) -> Result<StoreStats, ProviderError> {
         self.call(|tables| stats::of_store(tables))
+    }
+
+    async fn inspect(&self) -> Result<Inspection, ProviderError> {
+        self.call(|tables| Inspection {
+            now_ms: tables.now_ms,
+            workers: worker::loads(tables),
+            ..Inspection::default()
+        })
     }
 
     async fn close(&self) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use perdure_engine::{Bug, is_planted};
-use perdure_provider::{NewWorker, TakenOver, Worker, WorkerId};
+use perdure_provider::{NewWorker, TakenOver, Worker, WorkerId, WorkerLoad};
 
 use crate::tables::Tables;
 use crate::{revocation, suspicion, tasks};
@@ -51,6 +51,18 @@ pub(crate) fn is_registered(tables: &Tables, worker: &WorkerId) -> bool {
 /// By id.
 pub(crate) fn all(tables: &Tables) -> Vec<Worker> {
     tables.workers.iter().map(|(_, row)| row.clone()).collect()
+}
+
+/// [`all`], with what each of them has.
+pub(crate) fn loads(tables: &Tables) -> Vec<WorkerLoad> {
+    let load = |worker: Worker| WorkerLoad {
+        instances: tables.owned_by(&worker.id).len() as u64,
+        tasks: (tables.tasks.iter())
+            .filter(|(_, row)| row.worker.as_ref() == Some(&worker.id))
+            .count() as u64,
+        worker,
+    };
+    all(tables).into_iter().map(load).collect()
 }
 
 /// Remove a worker; what it owned or ran is due at once, for others (P7, P12).

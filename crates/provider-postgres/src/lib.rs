@@ -17,6 +17,7 @@ mod deletion;
 mod error;
 mod history;
 mod inbox;
+mod inspection;
 mod listing;
 mod marks;
 mod options;

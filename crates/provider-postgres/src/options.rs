@@ -58,6 +58,8 @@ pub(crate) const KEYS_BLOCK: i64 = 10_000;
 pub struct PostgresOptions {
     /// Schema of its tables.
     pub schema: String,
+    /// Make the schema when it is not there, and bring an older one to this version's. Without it both are refused, and left as they are.
+    pub migrate: bool,
     /// Most connections at once, besides the one that listens.
     pub pool_size: usize,
     /// Listen for what other processes did. Without it the store is looked at once a second; that works behind a pooler which gives
@@ -78,6 +80,7 @@ impl Default for PostgresOptions {
     fn default() -> Self {
         Self {
             schema: DEFAULT_SCHEMA.to_owned(),
+            migrate: true,
             pool_size: DEFAULT_POOL_SIZE,
             notify: true,
             tls: None,

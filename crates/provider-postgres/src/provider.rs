@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox, InboxPosition,
-    InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Provider, ProviderError,
+    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Provider, ProviderError,
     ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ResumeUnfit, StoreStats,
     TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
 };
@@ -22,7 +22,9 @@ use crate::options::{BATCH_WRITES_MAX, PostgresOptions};
 use crate::session::{self, Session, Work, read_only, transaction};
 use crate::wake::Waker;
 use crate::writer::{self, Batch};
-use crate::{acquire, deletion, history, inbox, listing, schema, stats, status, suspicion, tasks, worker, write};
+use crate::{
+    acquire, deletion, history, inbox, inspection, listing, schema, stats, status, suspicion, tasks, worker, write,
+};
 
 /// Perdure's store in a schema of a Postgres database.
 pub struct PostgresProvider {
@@ -37,7 +39,8 @@ pub struct PostgresProvider {
 }
 
 impl PostgresProvider {
-    /// Connect to the store in a schema; it is made if it is not there, its database is not.
+    /// Connect to the store in a schema; it is made if it is not there (unless [`PostgresOptions::migrate`] forbids it),
+    /// its database is not.
     ///
     /// The URL is libpq's: `postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=/path`.
     ///
@@ -66,7 +69,7 @@ impl PostgresProvider {
             ended,
             runtime: Some(runtime),
         };
-        provider.run(migrate(Arc::clone(&connections))).await?;
+        provider.run(prepare(Arc::clone(&connections), options.migrate)).await?;
         let runtime = provider.runtime();
         runtime.spawn(Arc::clone(&waker).run());
         runtime.spawn(async move {
@@ -124,9 +127,13 @@ impl PostgresProvider {
     }
 }
 
-async fn migrate(connections: Arc<Connections>) -> Result<(), Failure> {
+async fn prepare(connections: Arc<Connections>, migrate: bool) -> Result<(), Failure> {
     let connection = connections.get().await?;
-    schema::migrate(connection.client(), &connections.schema).await?;
+    if migrate {
+        schema::migrate(connection.client(), &connections.schema).await?;
+    } else {
+        schema::check_newest(connection.client(), &connections.schema).await?;
+    }
     session::forget_old_marks(&connection).await
 }
 
@@ -398,6 +405,10 @@ impl Provider for PostgresProvider {
 
     async fn stats(&self) -> Result<StoreStats, ProviderError> {
         self.read(|connection| Box::pin(stats::of_store(connection))).await
+    }
+
+    async fn inspect(&self) -> Result<Inspection, ProviderError> {
+        self.read(|connection| Box::pin(inspection::of_store(connection))).await
     }
 
     async fn close(&self) {

@@ -68,6 +68,22 @@ pub(crate) async fn migrate(client: &Client, schema: &str) -> Result<(), Failure
     Ok(())
 }
 
+/// Refuse a schema that [`migrate`] would change.
+pub(crate) async fn check_newest(client: &Client, schema: &str) -> Result<(), Failure> {
+    let (found, supported) = (version(client, schema).await?, newest());
+    if found == 0 {
+        let detail = format!("it has no schema {schema} with a store.");
+        return Err(Failure::Found(Kind::CannotOpen, detail));
+    }
+    if found < supported {
+        let detail = format!(
+            "its schema has version {found} and was not to be brought to version {supported}, which this Perdure needs."
+        );
+        return Err(Failure::Found(Kind::SchemaVersion { found, supported }, detail));
+    }
+    Ok(())
+}
+
 async fn bring_forward(client: &Client, schema: &str) -> Result<(), Failure> {
     // A lock of the transaction: a pooler may give the next one another connection.
     let name = format!("perdure {schema}");
@@ -114,7 +130,7 @@ const VERSION: &str = "SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_name
   WHERE c.relname = 'schema_version' AND '\"' || replace(n.nspname, '\"', '\"\"') || '\"' = $1";
 
 /// The version of a schema; 0: there is none yet. An error for one that this Perdure does not know.
-async fn version(client: &Client, schema: &str) -> Result<u32, Failure> {
+pub(crate) async fn version(client: &Client, schema: &str) -> Result<u32, Failure> {
     if !finds(client, VERSION, schema).await? {
         return Ok(0);
     }

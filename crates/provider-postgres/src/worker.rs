@@ -1,12 +1,12 @@
 //! Workers: who may own instances, and what becomes of the instances of one that is gone.
 
-use perdure_provider::{NewWorker, TakenOver, Worker, WorkerId};
+use perdure_provider::{NewWorker, TakenOver, Worker, WorkerId, WorkerLoad};
 use tokio_postgres::Row;
 
 use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
-use crate::rows::{integer, text, worker as id};
+use crate::rows::{integer, number, text, worker as id};
 use crate::session::Session;
 use crate::text::encode;
 use crate::{revocation, suspicion};
@@ -129,6 +129,26 @@ pub(crate) async fn all(connection: &Connection) -> Result<Vec<Worker>, Failure>
         )
         .await?;
     rows.iter().map(worker).collect()
+}
+
+/// [`all`], with what each of them has.
+pub(crate) async fn loads(connection: &Connection) -> Result<Vec<WorkerLoad>, Failure> {
+    let rows = connection
+        .query(
+            "SELECT w.id, w.name, w.host, w.pid, w.process_start, w.lease_until,
+               (SELECT count(*) FROM {schema}.instances i WHERE i.owner = w.id), (SELECT count(*) FROM {schema}.tasks t WHERE t.owner = w.id)
+             FROM {schema}.workers w ORDER BY w.id",
+            &[],
+        )
+        .await?;
+    let load = |row: &Row| {
+        Ok(WorkerLoad {
+            worker: worker(row)?,
+            instances: number(row, 6)?,
+            tasks: number(row, 7)?,
+        })
+    };
+    rows.iter().map(load).collect()
 }
 
 fn worker(row: &Row) -> Result<Worker, Failure> {

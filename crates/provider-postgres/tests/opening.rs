@@ -62,6 +62,35 @@ async fn a_newer_schema_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
+async fn without_migrations_only_a_store_as_it_should_be_is_opened() {
+    let schema = Schema::new();
+    let look = || PostgresOptions {
+        migrate: false,
+        ..options(&schema)
+    };
+    let absent = refused(&url(), look()).await;
+    assert_eq!(absent.kind, Kind::CannotOpen);
+    assert!(absent.message.contains(&schema.0), "{absent}");
+    let other = other_program().await;
+    let count = format!("SELECT count(*) FROM pg_namespace WHERE nspname = '{}'", schema.0);
+    let made: i64 = other.query_one(&count, &[]).await.expect("it is asked").get(0);
+    assert_eq!(made, 0);
+
+    let made = PostgresProvider::connect(&url(), options(&schema)).await;
+    made.expect("it opens").close().await;
+    let store = PostgresProvider::connect(&url(), look()).await.expect("it opens");
+    store.close().await;
+    let set = format!("UPDATE \"{}\".schema_version SET version = 2", schema.0);
+    other.batch_execute(&set).await.expect("it is changed");
+    let older = refused(&url(), look()).await;
+    assert_eq!(older.kind, Kind::SchemaVersion { found: 2, supported: 3 });
+    assert!(
+        older.message.contains("version 2") && older.message.contains("version 3"),
+        "{older}"
+    );
+}
+
+#[tokio::test]
 async fn a_schema_of_something_else_is_left_as_it_is() {
     let schema = Schema::new();
     let other = other_program().await;

@@ -80,14 +80,18 @@ pub(crate) fn locate(path: &Path) -> Result<PathBuf, ProviderError> {
     }
 }
 
-/// The writer of a store in a file: made if it is not there, brought to this version's schema, and looked over.
-pub(crate) fn open_writer(path: &Path, durability: Durability) -> Result<WriterConnection, Failure> {
+/// The writer of a store in a file: made if it is not there, brought to this version's schema, and looked over. Without `migrate` the first
+/// two are refused.
+pub(crate) fn open_writer(path: &Path, durability: Durability, migrate: bool) -> Result<WriterConnection, Failure> {
     assert!(
         rusqlite::version_number() >= SQLITE_VERSION_MIN,
         "this build has SQLite {}",
         rusqlite::version()
     );
     check_magic(path)?;
+    if !migrate && !path.exists() {
+        return Err(Failure::Found(Kind::CannotOpen, "there is no such file.".into()));
+    }
     let log_exists = log_of(path).exists();
     retrying(|| {
         let (mut connection, patience) = connect(path)?;
@@ -100,7 +104,11 @@ pub(crate) fn open_writer(path: &Path, durability: Durability) -> Result<WriterC
         // Another application's file must stay as it is: nothing that writes comes before this line, and what is in its
         // log is not copied into it by the close that follows the error.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, log_exists)?;
-        schema::identify(&connection)?;
+        if migrate {
+            schema::identify(&connection)?;
+        } else {
+            schema::check_newest(&connection)?;
+        }
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
         set_durability(&connection, durability)?;
         set_common(&connection, WRITER_CACHE_KIB)?;
@@ -268,7 +276,9 @@ mod tests {
         let directory = Directory::new();
         for (durability, synchronous) in [(Durability::Full, 2), (Durability::Normal, 1)] {
             let path = directory.join(format!("{durability:?}.db"));
-            let writer = open_writer(&path, durability).expect("the store opens").connection;
+            let writer = open_writer(&path, durability, true)
+                .expect("the store opens")
+                .connection;
             let read = |pragma| read_pragma::<i64>(&writer, pragma).expect("the setting is read");
             assert_eq!(
                 read_pragma::<String>(&writer, "journal_mode").expect("the setting is read"),
@@ -295,7 +305,7 @@ mod tests {
     fn readers_cannot_write() {
         let directory = Directory::new();
         let path = directory.join("store.db");
-        let _writer = open_writer(&path, Durability::Full).expect("the store opens");
+        let _writer = open_writer(&path, Durability::Full, true).expect("the store opens");
         let reader = open_reader(&path).expect("a reader opens");
         assert_eq!(
             reader.query_row("SELECT count(*) FROM workers", [], |row| row.get(0)),
@@ -308,7 +318,7 @@ mod tests {
     fn a_lock_that_lasts_is_busy() {
         let directory = Directory::new();
         let path = directory.join("store.db");
-        let open = || open_writer(&path, Durability::Full).expect("the store opens");
+        let open = || open_writer(&path, Durability::Full, true).expect("the store opens");
         let (one, two) = (open(), open());
         one.connection
             .execute_batch("BEGIN IMMEDIATE")

@@ -15,6 +15,7 @@ mod connection;
 mod deletion;
 mod error;
 mod inbox;
+mod inspection;
 mod job;
 mod listeners;
 mod listing;

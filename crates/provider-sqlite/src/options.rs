@@ -69,6 +69,8 @@ pub enum Durability {
 pub struct SqliteOptions {
     /// What a commit survives.
     pub durability: Durability,
+    /// Make the file when it is not there, and bring an older schema to this version's. Without it both are refused, and left as they are.
+    pub migrate: bool,
     /// The store's clock: leases and due times are compared with it alone (P9).
     pub clock: Arc<dyn Clock>,
 }
@@ -77,6 +79,7 @@ impl Default for SqliteOptions {
     fn default() -> Self {
         Self {
             durability: Durability::Full,
+            migrate: true,
             clock: Arc::new(SystemClock),
         }
     }

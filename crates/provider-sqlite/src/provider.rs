@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox, InboxPosition,
-    InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Provider, ProviderError,
+    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Provider, ProviderError,
     ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ResumeUnfit, StoreStats,
     TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
 };
@@ -27,7 +27,7 @@ use crate::readers::Readers;
 use crate::session::Session;
 use crate::threads::spawn;
 use crate::writer::{self, Shared};
-use crate::{acquire, deletion, inbox, listing, rows, stats, status, suspicion, tasks, worker, write};
+use crate::{acquire, deletion, inbox, inspection, listing, rows, stats, status, suspicion, tasks, worker, write};
 
 /// Perdure's store in a SQLite file or in memory.
 ///
@@ -50,7 +50,7 @@ pub struct SqliteStats {
 }
 
 impl SqliteProvider {
-    /// Open the store in a file; it is made if it is not there, its directory is not.
+    /// Open the store in a file; it is made if it is not there (unless [`SqliteOptions::migrate`] forbids it), its directory is not.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl SqliteProvider {
         let path = connection::locate(path.as_ref())?;
         let location = path.display().to_string();
         let open = || {
-            let writer = connection::open_writer(&path, options.durability)?;
+            let writer = connection::open_writer(&path, options.durability, options.migrate)?;
             Ok((writer, Some(Arc::new(Readers::open(&path)?))))
         };
         let (writer, readers) = open().map_err(|failure: Failure| failure.named(&location))?;
@@ -321,6 +321,13 @@ impl Provider for SqliteProvider {
     async fn stats(&self) -> Result<StoreStats, ProviderError> {
         let now_ms = self.shared.clock.now_ms();
         self.read(move |connection| stats::of_store(connection, now_ms)).await
+    }
+
+    /// On the writer's connection: the others have settings of their own.
+    async fn inspect(&self) -> Result<Inspection, ProviderError> {
+        let file = self.shared.file.clone();
+        self.write(move |session| inspection::of_store(session, file.as_deref()))
+            .await
     }
 
     async fn close(&self) {

@@ -89,6 +89,21 @@ pub(crate) fn identify(connection: &Connection) -> Result<u32, Failure> {
     }
 }
 
+/// Refuse a file that [`migrate`] would change.
+pub(crate) fn check_newest(connection: &Connection) -> Result<(), Failure> {
+    let (found, supported) = (identify(connection)?, newest());
+    if found == 0 {
+        return Err(Failure::Found(Kind::CannotOpen, "it holds no store yet.".into()));
+    }
+    if found < supported {
+        let detail = format!(
+            "its schema has version {found} and was not to be brought to version {supported}, which this Perdure needs."
+        );
+        return Err(Failure::Found(Kind::SchemaVersion { found, supported }, detail));
+    }
+    Ok(())
+}
+
 const fn newest() -> u32 {
     MIGRATIONS.len() as u32
 }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use perdure_provider::{NewWorker, TakenOver, Worker, WorkerId};
+use perdure_provider::{NewWorker, TakenOver, Worker, WorkerId, WorkerLoad};
 use rusqlite::{Connection, Row, params};
 
 use crate::error::Failure;
+use crate::rows::number;
 use crate::session::Session;
 use crate::{revocation, suspicion};
 
@@ -102,6 +103,28 @@ pub(crate) fn all(connection: &Connection) -> Result<Vec<Worker>, Failure> {
         })
     })?;
     Ok(workers.collect::<rusqlite::Result<_>>()?)
+}
+
+/// [`all`], with what each of them has.
+pub(crate) fn loads(connection: &Connection) -> Result<Vec<WorkerLoad>, Failure> {
+    let count = |sql: &str, worker: &Worker| -> Result<u64, Failure> {
+        let mut statement = connection.prepare_cached(sql)?;
+        Ok(statement.query_row(params![&*worker.id.0], |row| number(row, 0))?)
+    };
+    let load = |worker: Worker| {
+        Ok(WorkerLoad {
+            instances: count(
+                "SELECT count(*) FROM instances INDEXED BY instances_owner WHERE owner = ?1",
+                &worker,
+            )?,
+            tasks: count(
+                "SELECT count(*) FROM tasks INDEXED BY tasks_owner WHERE owner = ?1",
+                &worker,
+            )?,
+            worker,
+        })
+    };
+    all(connection)?.into_iter().map(load).collect()
 }
 
 fn id(row: &Row<'_>, column: usize) -> rusqlite::Result<WorkerId> {

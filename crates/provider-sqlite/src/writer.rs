@@ -254,7 +254,7 @@ mod tests {
         let path = directory.join("store.db");
         let WriterConnection {
             connection, patience, ..
-        } = open_writer(&path, Durability::Normal).expect("the store opens");
+        } = open_writer(&path, Durability::Normal, true).expect("the store opens");
         let reader = open_reader(&path).expect("a reader opens");
         reader
             .execute_batch("BEGIN; SELECT count(*) FROM workers")

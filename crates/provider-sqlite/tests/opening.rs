@@ -62,6 +62,50 @@ fn a_store_is_made_and_opened_again() {
     );
 }
 
+/// What a tool that only looks opens with: a slip in a path makes no file, and a store that workers of an older release use stays theirs.
+#[test]
+fn without_migrations_only_a_store_as_it_should_be_is_opened() {
+    let directory = Directory::new();
+    let look = |name: &str| {
+        let options = SqliteOptions {
+            migrate: false,
+            ..SqliteOptions::default()
+        };
+        SqliteProvider::open(directory.join(name), options).err()
+    };
+    let absent = look("absent.db").expect("it is refused");
+    assert_eq!(absent.kind, Kind::CannotOpen);
+    assert!(absent.message.contains("no such file"), "{absent}");
+    assert!(!directory.join("absent.db").exists());
+    fs::write(directory.join("empty.db"), "").unwrap();
+    let empty = look("empty.db").expect("it is refused");
+    assert!(
+        empty.kind == Kind::CannotOpen && empty.message.contains("no store yet"),
+        "{empty}"
+    );
+    assert_eq!(fs::read(directory.join("empty.db")).unwrap(), []);
+
+    open(&directory.join("store.db"), system_clock());
+    assert_eq!(look("store.db"), None);
+    let raw = Connection::open(directory.join("store.db")).unwrap();
+    raw.pragma_update(None, "user_version", 9).unwrap();
+    drop(raw);
+    let before = fs::read(directory.join("store.db")).unwrap();
+    let older = look("store.db").expect("it is refused");
+    assert_eq!(
+        older.kind,
+        Kind::SchemaVersion {
+            found: 9,
+            supported: 10
+        }
+    );
+    assert!(
+        older.message.contains("version 9") && older.message.contains("version 10"),
+        "{older}"
+    );
+    assert_eq!(fs::read(directory.join("store.db")).unwrap(), before);
+}
+
 #[test]
 fn an_empty_file_becomes_a_store() {
     let directory = Directory::new();

@@ -27,7 +27,7 @@ pub enum ProviderErrorKind {
     NotADatabase,
     /// The store is damaged.
     Corrupt,
-    /// The store's schema is newer than this version knows.
+    /// The store's schema is newer than this version knows, or older and not to be changed.
     SchemaVersion {
         /// Version found.
         found: u32,

@@ -35,6 +35,7 @@ mod check;
 mod clock;
 mod error;
 mod housekeeping;
+mod inspection;
 mod instance;
 mod kept_message;
 mod listing;
@@ -49,6 +50,7 @@ pub use check::BadWrite;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{ProviderError, ProviderErrorKind};
 pub use housekeeping::{OVERDUE_MS, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, StoreStats};
+pub use inspection::Inspection;
 pub use instance::{
     Acquire, Acquired, AcquiredInstance, Epoch, Inbox, InboxPosition, InstanceKey, InstanceStatus, MessagePage,
     ResumeUnfit, Revoked, Status, Unfit,
@@ -58,7 +60,7 @@ pub use listing::{Candidate, Filter, LIST_BYTES_MAX, ListPage, ListRequest, Plac
 pub use provider::{ChangeListener, CommitDone, Provider, ProviderInfo};
 pub use suspicion::{Convict, GiveBack, GivenBack, REST_MS, Suspicion, TakenOver, Trial, TrialStep};
 pub use task::{AcquiredTasks, Task, TaskDone, TaskName, TaskOffer, TaskRequest};
-pub use worker::{NewWorker, Worker, WorkerId};
+pub use worker::{NewWorker, Worker, WorkerId, WorkerLoad};
 pub use write::{
     AfterTurn, Heartbeat, LetGo, NewInstance, NewMessage, NextExecution, OnConflict, OtherMessage, OtherStart, Others,
     Outcome, Receivers, StatusChange, Suspend, Teller, Terminate, ToOthers, TurnCommit, Write,

@@ -6,9 +6,10 @@ use async_trait::async_trait;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 
 use crate::{
-    Acquire, Acquired, AcquiredTasks, Change, GiveBack, GivenBack, Inbox, InboxPosition, InstanceKey, InstanceStatus,
-    ListPage, ListRequest, MessagePage, NewWorker, Outcome, ProviderError, PruneExecutions, PruneRequest, Pruned,
-    PrunedExecutions, ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, Change, GiveBack, GivenBack, Inbox, InboxPosition, Inspection, InstanceKey,
+    InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Outcome, ProviderError, PruneExecutions,
+    PruneRequest, Pruned, PrunedExecutions, ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest, Unfit, Worker,
+    WorkerId, Write,
 };
 
 /// What is told when a batch is durable, or was not written. Called once, from a thread or a task of the provider and never within the call
@@ -126,6 +127,9 @@ pub trait Provider: Send + Sync + 'static {
 
     /// How much there is of what, all at one moment, without walking over what has ended or sleeps row by row.
     async fn stats(&self) -> Result<StoreStats, ProviderError>;
+
+    /// How it is set up and who works on it. It is for people: the rows of what is owned are counted one by one.
+    async fn inspect(&self) -> Result<Inspection, ProviderError>;
 
     /// Finish what was handed over, then close. Later calls answer [`Closed`](crate::ProviderErrorKind::Closed).
     async fn close(&self);

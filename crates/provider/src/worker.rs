@@ -30,6 +30,17 @@ pub struct NewWorker {
     pub lease_ms: u64,
 }
 
+/// A registered worker and what it has now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerLoad {
+    /// Which.
+    pub worker: Worker,
+    /// Instances that it owns.
+    pub instances: u64,
+    /// Attempts that it runs for others' instances.
+    pub tasks: u64,
+}
+
 /// A registered worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worker {

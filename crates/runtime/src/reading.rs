@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use perdure_engine::{EventId, EventRecord, ExecutionId};
-use perdure_provider::{Filter, InstanceKey, InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, Place};
+use perdure_provider::{
+    Filter, Inspection, InstanceKey, InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, Place, ProviderInfo,
+};
 
 use crate::error::RuntimeError;
 use crate::options::{HISTORY_PAGE, LIST_WALK};
@@ -20,6 +22,8 @@ pub struct HistoryRequest {
     pub execution: Option<ExecutionId>,
     /// The first event.
     pub from: EventId,
+    /// At most so many events, and never more than [`HISTORY_PAGE`].
+    pub limit: usize,
 }
 
 /// A page of a history.
@@ -88,7 +92,9 @@ impl Store {
             key,
             execution,
             from,
+            limit,
         } = request;
+        let limit = limit.min(HISTORY_PAGE);
         let status = self.find(id.clone()).await?;
         // Another instance that has the id by now has another history.
         let status = status
@@ -102,10 +108,7 @@ impl Store {
                 last: status.execution.0,
             });
         }
-        let events = self
-            .provider
-            .read_history(status.key, execution, from, HISTORY_PAGE)
-            .await?;
+        let events = self.provider.read_history(status.key, execution, from, limit).await?;
         if events.is_empty() && from == EventId::FIRST {
             let execution = execution.0;
             return Err(RuntimeError::ExecutionPruned { id, execution });
@@ -113,9 +116,22 @@ impl Store {
         Ok(HistoryPage {
             key: status.key,
             execution,
-            is_last: events.len() < HISTORY_PAGE,
+            is_last: events.len() < limit,
             events,
         })
+    }
+
+    /// How the store is set up and who works on it.
+    pub fn inspect(self: &Arc<Self>, reply: Reply<(ProviderInfo, Inspection)>) {
+        let this = Arc::clone(self);
+        self.tokio.spawn(async move {
+            let found = this.provider.inspect().await;
+            reply(
+                found
+                    .map(|found| (this.provider.info(), found))
+                    .map_err(RuntimeError::from),
+            );
+        });
     }
 
     async fn find(&self, id: String) -> Result<Option<InstanceStatus>, RuntimeError> {

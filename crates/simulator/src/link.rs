@@ -15,9 +15,9 @@ use parking_lot::Mutex;
 use perdure_engine::{Bug, EventId, EventRecord, ExecutionId, Mailbox, Message, MessageSeq, is_planted};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox, InboxPosition,
-    InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Outcome, Provider, ProviderError,
-    ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ResumeUnfit, StoreStats,
-    TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
+    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Outcome, Provider,
+    ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
+    ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -548,6 +548,10 @@ impl Provider for Linked {
 
     async fn stats(&self) -> Result<StoreStats, ProviderError> {
         self.0.call("stats", self.0.inner.provider.stats()).await
+    }
+
+    async fn inspect(&self) -> Result<Inspection, ProviderError> {
+        self.0.call("inspect", self.0.inner.provider.inspect()).await
     }
 
     async fn close(&self) {

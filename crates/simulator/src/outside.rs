@@ -13,9 +13,9 @@ use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, Change, ChangeListener, Clock, CommitDone, GiveBack, GivenBack, Inbox,
-    InboxPosition, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Outcome, Provider,
-    ProviderError, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ResumeUnfit, StoreStats,
-    TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
+    InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Outcome,
+    Provider, ProviderError, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ResumeUnfit,
+    StoreStats, TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
 };
 use perdure_provider_memory::{MemoryStore, Snapshot};
 use perdure_provider_postgres::{PostgresOptions, PostgresProvider};
@@ -143,6 +143,7 @@ fn connect(place: &Place, name: String, clock: Arc<Shown>, world: Arc<World>) ->
             std::fs::create_dir(&folder).expect("the folder can be made");
             Box::new(move || {
                 let options = SqliteOptions {
+                    migrate: true,
                     durability: Durability::Normal,
                     clock: Arc::clone(&clock) as _,
                 };
@@ -371,6 +372,10 @@ impl Provider for StandIn {
 
     async fn stats(&self) -> Result<StoreStats, ProviderError> {
         self.ask(self.inner.stats())
+    }
+
+    async fn inspect(&self) -> Result<Inspection, ProviderError> {
+        self.ask(self.inner.inspect())
     }
 
     async fn close(&self) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox, InboxPosition,
-    InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Provider, ProviderError,
+    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Provider, ProviderError,
     ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ResumeUnfit, StoreStats,
     TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
 };
@@ -181,6 +181,10 @@ impl Provider for Memory {
 
     async fn stats(&self) -> Result<StoreStats, ProviderError> {
         self.provider.stats().await
+    }
+
+    async fn inspect(&self) -> Result<Inspection, ProviderError> {
+        self.provider.inspect().await
     }
 
     async fn close(&self) {

@@ -124,6 +124,7 @@ async fn a_history_is_read_page_by_page_and_of_one_instance() {
         key: None,
         execution: None,
         from: EventId::FIRST,
+        limit: usize::MAX,
     };
     let first = Answer::default();
     f.store.history(request.clone(), first.reply());
@@ -135,6 +136,7 @@ async fn a_history_is_read_page_by_page_and_of_one_instance() {
         key: Some(page.key),
         execution: Some(page.execution),
         from: EventId(HISTORY_PAGE as u64 + 1),
+        limit: usize::MAX,
         ..request
     };
     f.store.history(next.clone(), rest.reply());
