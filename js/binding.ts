@@ -46,18 +46,19 @@ export interface NativeStore {
   waitForEnd(request: number, id: string): void;
   waitForStatusChange(request: number, id: string, afterVersion: number): void;
   abandon(request: number): void;
-  /** A page from event `from` on. `key` is that of the page before, 0 for the first; `executionId` 0 stands for the current one. */
-  history(request: number, id: string, key: number, executionId: number, from: number): void;
+  /** A page from event `from` on. `key` is that of the page before, 0 for the first; `executionId` 0 stands for the current one, `limit` 0 for as many as a page may have. */
+  history(request: number, id: string, key: number, executionId: number, from: number, limit: number): void;
   list(request: number, filter: string, cursor: string | null, limit: number): void;
   delete(request: number, id: string): void;
   prune(request: number, filter: string, limit: number | null): void;
   pruneExecutions(request: number, filter: string, keep: number): void;
   stats(request: number): void;
+  inspect(request: number): void;
   close(request: number): void;
 }
 
 interface NativeStoreClass {
-  openSqlite(path: string, durability: string): Promise<NativeStore>;
+  openSqlite(path: string, durability: string, migrate: boolean): Promise<NativeStore>;
   sqliteInMemory(): Promise<NativeStore>;
   connectPostgres(url: string, options: string): Promise<NativeStore>;
   join(number: number): NativeStore;
@@ -66,6 +67,7 @@ interface NativeStoreClass {
 /** How a Postgres store is reached, complete and checked. */
 export interface NativePostgresOptions {
   readonly schema: string;
+  readonly migrate: boolean;
   readonly poolSize: number;
   readonly notify: boolean;
   /** `null`: as the URL says. */
@@ -223,9 +225,9 @@ interface NativeModule {
 const addon = native as unknown as NativeModule;
 
 /** @throws ProviderError, SchemaVersionError */
-export async function openSqlite(path: string, durability: string): Promise<NativeStore> {
+export async function openSqlite(path: string, durability: string, migrate: boolean): Promise<NativeStore> {
   try {
-    return await addon.Store.openSqlite(path, durability);
+    return await addon.Store.openSqlite(path, durability, migrate);
   } catch (error) {
     throw nativeError(error);
   }

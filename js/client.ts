@@ -2,10 +2,11 @@
 
 import { randomBytes } from 'node:crypto';
 
+import { descriptionOf, type InspectionData, type StoreDescription, type WorkerInfo, workersOf } from './description.ts';
 import { type Duration, parseDuration } from './duration.ts';
 import { TimeoutError } from './errors.ts';
 import { InstanceHandle } from './handle.ts';
-import { exportHistory, type HistoryEvent, historyEvents, type HistoryExport } from './history.ts';
+import { exportHistory, type HistoryEvent, historyEvents, type HistoryExport, historyPage, HISTORY_PAGE_OPTIONS, type HistoryPage, type HistoryPageOptions } from './history.ts';
 import { type CustomStatus, type InstanceStatus, type StatusData, statusOf } from './instance-status.ts';
 import { checkClientLimits, type ClientLimits, limitsOver } from './limits.ts';
 import { filterText, InstanceList, LIST_OPTIONS, type ListOptions, PRUNE_EXECUTIONS_OPTIONS, PRUNE_OPTIONS, type PruneExecutionsOptions, type PruneOptions } from './listing.ts';
@@ -308,6 +309,23 @@ export class Client {
   }
 
   /**
+   * Some events of an execution of an instance, from anywhere in its history on.
+   *
+   * @returns the events, and from where to go on
+   * @throws InstanceNotFoundError as {@link getHistory}
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * const { events, next } = await client.historyPage('order-1', { from: 2_001, limit: 500 });
+   * ```
+   */
+  async historyPage(id: string, options?: HistoryPageOptions): Promise<HistoryPage> {
+    checkName(id, 'instance id');
+    return historyPage(this.#port, id, checkOptions(options, HISTORY_PAGE_OPTIONS, 'client.historyPage') ?? {});
+  }
+
+  /**
    * The history of an execution as plain JSON, for a test that replays it with the code of tomorrow: `replay` of `perdure/testing`. Values
    * are in it as they are stored, those of a store with a codec decoded: what is secret in a history is so in its export.
    *
@@ -409,6 +427,35 @@ export class Client {
   async stats(): Promise<StoreStats> {
     const reply = await this.#port.request((store, request) => store.stats(request));
     return JSON.parse(reply as string) as StoreStats;
+  }
+
+  /**
+   * How the store is set up: its kind and place, without secrets, the version of its tables, its size and settings.
+   *
+   * @example
+   * ```ts
+   * const { location, schemaVersion, settings } = await client.describeStore();
+   * ```
+   */
+  async describeStore(): Promise<StoreDescription> {
+    return descriptionOf(await this.#inspect());
+  }
+
+  /**
+   * The started runtimes of all processes, in order of their ids, and what each of them has. It counts what is owned one by one: for
+   * people rather than for programs that ask all the time.
+   *
+   * @example
+   * ```ts
+   * for (const { name, isAlive, instances } of await client.workers()) console.log(name, isAlive, instances);
+   * ```
+   */
+  async workers(): Promise<WorkerInfo[]> {
+    return workersOf(await this.#inspect());
+  }
+
+  async #inspect(): Promise<InspectionData> {
+    return JSON.parse((await this.#port.request((store, request) => store.inspect(request))) as string) as InspectionData;
   }
 
   async #start(id: string, name: string, input: unknown, options: StartOptions | undefined): Promise<void> {

@@ -232,7 +232,7 @@ export class ProviderError extends PerdureError {
   }
 }
 
-/** The store was written by a newer Perdure: nothing was touched. */
+/** The store was written by a newer Perdure, or by an older one and is not to be changed (`migrate: false`): nothing was touched. */
 export class SchemaVersionError extends PerdureError {
   /** The schema version of the store. */
   readonly found: number;

@@ -1,6 +1,7 @@
 // Histories as clients read them: as events, page by page, and as the JSON that a replay test keeps.
 
 import type { StatusData } from './instance-status.ts';
+import { type OptionTable, whole } from './options.ts';
 import { fromPayload } from './payload.ts';
 import { type StorePort } from './providers.ts';
 import type { StoredTexts } from './stored-text.ts';
@@ -51,6 +52,25 @@ export interface HistoryEvent {
   /** The value that goes with it; an error as plain data. */
   readonly payload?: any;
   readonly meta?: any;
+}
+
+/** Options of {@link Client.historyPage}. */
+export interface HistoryPageOptions {
+  /** From 1. Default: the current or last one. */
+  executionId?: number;
+  /** The first event, by its number. Default: 1. */
+  from?: number;
+  /** At most so many: 1 to 2 000. Default: 2 000. */
+  limit?: number;
+}
+
+/** A page of the history of an execution. */
+export interface HistoryPage {
+  readonly executionId: number;
+  /** In order. */
+  readonly events: readonly HistoryEvent[];
+  /** The event to go on with, `historyPage(id, { executionId, from: next })`; `null`: there were no others. */
+  readonly next: number | null;
 }
 
 /** One event of a {@link HistoryExport}. */
@@ -108,7 +128,7 @@ interface PageData {
 async function* pages(port: StorePort, id: string, executionId: number | undefined): AsyncGenerator<PageData, void> {
   let at = { key: 0, executionId: executionId ?? 0, from: 1 };
   for (;;) {
-    const reply = await port.request((store, request) => store.history(request, id, at.key, at.executionId, at.from));
+    const reply = await port.request((store, request) => store.history(request, id, at.key, at.executionId, at.from, 0));
     const page = JSON.parse(reply as string) as PageData;
     yield page;
     if (page.isLast) return;
@@ -120,6 +140,19 @@ export async function* historyEvents(port: StorePort, id: string, executionId: n
   for await (const { events } of pages(port, id, executionId)) {
     for (const event of events) yield eventOf(event, port.texts);
   }
+}
+
+/** What a store reads at once. */
+const PAGE_MAX = 2_000;
+
+export const HISTORY_PAGE_OPTIONS: OptionTable = { executionId: whole(1), from: whole(1), limit: whole(1, PAGE_MAX) };
+
+export async function historyPage(port: StorePort, id: string, options: HistoryPageOptions): Promise<HistoryPage> {
+  const { executionId = 0, from = 1, limit = PAGE_MAX } = options;
+  const reply = await port.request((store, request) => store.history(request, id, 0, executionId, from, limit));
+  const page = JSON.parse(reply as string) as PageData;
+  const events = page.events.map((event) => eventOf(event, port.texts));
+  return { executionId: page.executionId, events, next: page.isLast ? null : from + events.length };
 }
 
 export async function exportHistory(port: StorePort, id: string, executionId: number | undefined): Promise<HistoryExport> {

@@ -6,6 +6,7 @@ export type { ActivityOptions, InlineOptions, RetryOptions } from './activity-op
 export { type Channel, CLOSED, type Closed } from './channel.ts';
 export { Client, type ClientOptions, type StartOptions, type TypedStartOptions } from './client.ts';
 export type { Branch, BranchValue, BranchValues, CombineOptions, RaceResult, SelectResult } from './combinators.ts';
+export type { StoreDescription, WorkerInfo } from './description.ts';
 export type { Duration } from './duration.ts';
 export {
   ActivityError,
@@ -28,7 +29,7 @@ export {
 } from './errors.ts';
 export type { Future } from './future.ts';
 export type { InstanceHandle } from './handle.ts';
-export type { ExportedEvent, HistoryEvent, HistoryEventKind, HistoryExport } from './history.ts';
+export type { ExportedEvent, HistoryEvent, HistoryEventKind, HistoryExport, HistoryPage, HistoryPageOptions } from './history.ts';
 export type { CustomStatus, EndedState, InstanceState, InstanceStatus } from './instance-status.ts';
 export type { ClientLimits, RuntimeLimits } from './limits.ts';
 export type { InstanceFilter, InstanceList, InstancePage, ListOptions, PruneExecutionsOptions, PruneOptions } from './listing.ts';

@@ -11,6 +11,11 @@ import { isList } from './show.ts';
 export interface PostgresOptions extends ProviderOptions {
   /** Schema of the tables, 1 to 63 bytes; it is made when it is not there. Default: `'perdure'`. */
   schema?: string;
+  /**
+   * `false`: a schema that is not there is not made, and one of an older Perdure is refused with a `SchemaVersionError` rather than brought
+   * to this version: for tools that look at a store which others run. Default: `true`.
+   */
+  migrate?: boolean;
   /** Most connections at once, besides the one that listens: 1 to 1 000. Default: 10. */
   poolSize?: number;
   /**
@@ -43,6 +48,7 @@ const POOL_SIZE_MAX = 1_000;
 const OPTIONS = {
   ...PROVIDER_OPTIONS,
   schema: checkSchema,
+  migrate: bool,
   poolSize: whole(1, POOL_SIZE_MAX),
   notify: bool,
   tls: checkTls,
@@ -69,14 +75,15 @@ export class PostgresProvider extends Provider {
    * @param url - as libpq takes it: `postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=/path`
    *   A user or password that holds more than letters and digits goes through `encodeURIComponent`. An error comes within 5 s, unless
    *   `connect_timeout` (for each host, in seconds) gives it longer
-   * @throws ProviderError when the server cannot be reached (`retryable`), or refuses the user or the schema; it shows no password
-   * @throws SchemaVersionError when a newer Perdure made the tables; nothing is touched then
+   * @throws ProviderError when the server cannot be reached (`retryable`), or refuses the user or the schema, or when
+   *   that is not there and not to be made; it shows no password
+   * @throws SchemaVersionError when a newer Perdure made the tables, or an older one and `migrate` is `false`; nothing is touched then
    * @throws TypeError when an argument is wrong
    */
   static async connect(url: string, options?: PostgresOptions): Promise<PostgresProvider> {
     if (typeof url !== 'string' || url.length === 0) throw new TypeError('PostgresProvider.connect: the URL must be a string that is not empty');
-    const { schema = 'perdure', poolSize = 10, notify = true, tls, codec } = checkOptions(options, OPTIONS, 'PostgresProvider.connect') ?? {};
-    const settings: NativePostgresOptions = { schema, poolSize, notify, ...tlsSettings(url, tls) };
+    const { schema = 'perdure', migrate = true, poolSize = 10, notify = true, tls, codec } = checkOptions(options, OPTIONS, 'PostgresProvider.connect') ?? {};
+    const settings: NativePostgresOptions = { schema, migrate, poolSize, notify, ...tlsSettings(url, tls) };
     return new PostgresProvider(new StorePort(await connectPostgres(url, settings), codec));
   }
 }

@@ -4,7 +4,7 @@ import { attachReplies, type NativeReply, type NativeStore, nativeError, openSql
 import { TIMER_MAX_MS } from './duration.ts';
 import { RuntimeStateError } from './errors.ts';
 import { type ClientLimits, DEFAULT_LIMITS } from './limits.ts';
-import { checkOptions, oneOf, type OptionTable } from './options.ts';
+import { bool, checkOptions, oneOf, type OptionTable } from './options.ts';
 import { isInstance } from './show.ts';
 import { checkCodec, type Codec, StoredTexts } from './stored-text.ts';
 
@@ -224,6 +224,11 @@ export interface SqliteOptions extends ProviderOptions {
    * commits before a power loss may be lost.
    */
   durability?: 'full' | 'normal';
+  /**
+   * `false`: a file that is not there is not made, and a schema of an older Perdure is refused with a `SchemaVersionError` rather than
+   * brought to this version: for tools that look at a store which others run. Default: `true`.
+   */
+  migrate?: boolean;
 }
 
 /**
@@ -242,8 +247,8 @@ export class SqliteProvider extends Provider {
   /**
    * Open a file, which is made when it does not exist yet; its directory must exist. Migrations are applied.
    *
-   * @throws ProviderError when the file cannot be opened, is corrupt or is no database
-   * @throws SchemaVersionError when a newer Perdure wrote it; nothing is touched then
+   * @throws ProviderError when the file cannot be opened, is corrupt or is no database, or is not there and not to be made
+   * @throws SchemaVersionError when a newer Perdure wrote it, or an older one and `migrate` is `false`; nothing is touched then
    * @throws TypeError when an argument is wrong
    */
   static async open(path: string, options?: SqliteOptions): Promise<SqliteProvider> {
@@ -252,9 +257,9 @@ export class SqliteProvider extends Provider {
     }
     if (path.length > PATH_MAX) throw new TypeError(`SqliteProvider.open: the path must have at most ${PATH_MAX} characters, got ${path.length}`);
     if (path === ':memory:') throw new TypeError("SqliteProvider.open: use SqliteProvider.inMemory() instead of ':memory:'");
-    const table = { ...PROVIDER_OPTIONS, durability: oneOf('full', 'normal') };
-    const { durability = 'full', codec } = checkOptions(options, table, 'SqliteProvider.open') ?? {};
-    return new SqliteProvider(new StorePort(await openSqlite(path, durability), codec));
+    const table = { ...PROVIDER_OPTIONS, durability: oneOf('full', 'normal'), migrate: bool };
+    const { durability = 'full', migrate = true, codec } = checkOptions(options, table, 'SqliteProvider.open') ?? {};
+    return new SqliteProvider(new StorePort(await openSqlite(path, durability, migrate), codec));
   }
 
   /**
