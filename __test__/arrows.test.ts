@@ -68,6 +68,8 @@ describe('the files of js/', () => {
     told('scheduler.ts', "export * from './runtime.ts';", /the driver knows neither/);
     told('future.ts', "let client: import('./client.ts').Client;", /the driver knows neither/);
     told('client.ts', "import { Runtime } from './index.ts';", /only lists the public names/);
+    told('client.ts', "import { run } from './cli/program.ts';", /nothing of the command line/);
+    told('cli/commands/list.ts', "import { openSqlite } from '../../binding.ts';", /the command line is a client/);
     told('client.ts', "import x from 'left-pad';", /not a dependency/);
     told('client.ts', "import x from '../__test__/x.ts';", /outside of js/);
     expect(plant({ 'a.ts': "import { b } from './b.js';", 'b.ts': "import { type A } from './a.ts';" })).toEqual([

@@ -162,9 +162,7 @@ export class Site {
     for (const { line, code } of page.blocks.filter(({ kind }) => kind === 'console')) {
       for (const [i, text] of code.entries()) {
         if (!text.startsWith('$ ')) continue;
-        const [command, ...args] = text.slice(2).split(' ');
-        if (command !== 'node') throw new Error(`${page.name}:${line + 1 + i}: only node is run here, not ${command}`);
-        const { output, end } = await this.#node(page, args);
+        const { output, end } = await this.#node(page, argumentsOf(text.slice(2), `${page.name}:${line + 1 + i}`));
         const next = code.findIndex((other, at) => at > i && other.startsWith('$ '));
         // A shell says so too.
         const printed = end === 'SIGKILL' ? `${output}Killed\n` : output;
@@ -195,6 +193,14 @@ export class Site {
   #path(page: Page, ...rest: readonly string[]): string {
     return join(this.#folder, page.name.replace('/', '-').replace('.md', ''), ...rest).replaceAll('\\', '/');
   }
+}
+
+/** What Node is given for a command of a page: `node file.mjs`, or `npx perdure` with its arguments, some of them between single quotes. */
+function argumentsOf(command: string, at: string): string[] {
+  const words = [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
+  if (words[0] === 'node') return words.slice(1);
+  if (words[0] === 'npx' && words[1] === 'perdure') return [join(root, 'dist/cli/main.js'), ...words.slice(2)];
+  throw new Error(`${at}: only node and npx perdure are run here, not ${command}`);
 }
 
 /** Whether a text is what the page says, where `…` stands for anything on its line. */

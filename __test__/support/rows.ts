@@ -7,7 +7,7 @@ import type { StoreAddress } from './providers.ts';
 
 export type Row = Record<string, string | number | null>;
 
-const [program, locked] = ['./rows.mjs', './locked.mjs'].map((name) => fileURLToPath(new URL(name, import.meta.url))) as [string, string];
+const [program, locked, older] = ['./rows.mjs', './locked.mjs', './older.mjs'].map((name) => fileURLToPath(new URL(name, import.meta.url))) as [string, string, string];
 
 /**
  * What queries answer, all of one moment. Tables are named without their schema. A SQLite file is read in a process of its own: there are
@@ -35,4 +35,9 @@ export function isIntact(address: StoreAddress): boolean {
 export function isLocked(address: StoreAddress): boolean {
   if (address.kind !== 'sqlite') return false;
   return JSON.parse(execFileSync(process.execPath, [locked, address.path], { encoding: 'utf8' })) as boolean;
+}
+
+/** Make an empty store of the version before the newest, as an older Perdure has left it. Returns both versions. */
+export function makeOlderStore(address: StoreAddress): [older: number, newest: number] {
+  return JSON.parse(execFileSync(process.execPath, [older, JSON.stringify(address)], { encoding: 'utf8' })) as [number, number];
 }

@@ -1,0 +1,139 @@
+// What is said of arguments that are wrong, of stores that are not there or of another release, and by the shell's completion.
+
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { PostgresProvider, SqliteProvider } from 'perdure';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+
+import { SHARED_STORES, temporaryFolder } from '../support/providers.ts';
+import { makeOlderStore } from '../support/rows.ts';
+import { launch, MAIN, perdure, storeFlags, valuesOf } from './perdure.ts';
+
+const folder = temporaryFolder();
+afterAll(() => rmSync(folder, { recursive: true }));
+
+// Each command is a process, on a machine that does many things at once.
+vi.setConfig({ testTimeout: 30_000 });
+
+const db = join(folder, 'arguments.db');
+
+beforeAll(async () => (await SqliteProvider.open(db)).close());
+
+describe('wrong arguments end a command before anything is done, and are told what they are', () => {
+  it.each([
+    [['lst'], "unknown command 'lst'\n(Did you mean list?)"],
+    [['list', '--stauts', 'Running'], '(Did you mean --status?)'],
+    [['list', '--status', 'Runing'], 'Did you mean Running?'],
+    [['list', '--limit', '0'], 'a whole number >= 1'],
+    [['list', '--tag', 'team'], 'name=value'],
+    [['list', '--after', 'tomorrow'], "or how long ago it was, such as '24h'"],
+    [['list', '--cursor', 'x'], 'cursor must be the cursor of a page'],
+    [['show'], "missing required argument 'id'"],
+    [['show', 'a', 'b'], 'too many arguments'],
+    [['start', 'order', '{bad'], "a text is written '\"…\"', a file @path, the standard input -"],
+    [['start', 'order', '@/no/such/file'], '/no/such/file cannot be read'],
+    [['start', 'order', '--on-conflict', 'replace'], 'Allowed choices are error, return, restartIfTerminal'],
+    [['start', 'order', '--wait', 'soon'], 'a duration such as'],
+    [['export', 'a', '--name', 'order'], 'name instances, or say which ones match'],
+    [['export'], 'name an instance'],
+  ])('%j', async (args, message) => {
+    const { code, out, err } = await perdure('--db', db, ...args);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toContain(message);
+    expect(err).toMatch(/^perdure: /);
+  });
+
+  it('as JSON, too', async () => {
+    const { code, err } = await perdure('--json', '--db', db, 'list', '--limit', 'x');
+    expect(code).toBe(2);
+    expect(JSON.parse(err)).toEqual({ error: { name: 'Error', message: expect.stringContaining('whole number') } });
+  });
+});
+
+describe('a store', () => {
+  it('has to be named', async () => {
+    expect(await perdure('list')).toMatchObject({ code: 2, err: expect.stringContaining('PERDURE_DB') });
+    expect(await launch(['list'], { env: { PERDURE_DB: db } }).ended).toMatchObject({ code: 0 });
+    expect(await perdure('--db', db, '--schema', 'x', 'list')).toMatchObject({ code: 2, err: expect.stringContaining('a SQLite file has none') });
+  });
+
+  it('that is not there is not made', async () => {
+    const absent = join(folder, 'absent.db');
+    for (const command of ['list', 'stats', 'doctor', 'workers', 'watch', 'prune']) {
+      const { code, out, err } = await perdure('--db', absent, command, ...(command === 'prune' ? ['--yes'] : []));
+      expect([command, code]).toEqual([command, command === 'doctor' ? 4 : 1]);
+      expect(out + err).toContain('there is no such file');
+    }
+    expect(await perdure('--db', absent, 'migrate', '--check')).toMatchObject({ code: 1 });
+    expect(existsSync(absent)).toBe(false);
+  });
+
+  it('shows no password, whatever is wrong with its address', async () => {
+    const addresses = ['postgres://ann:s3cret@127.0.0.1:1/shop', 'postgres://ann:s3cret@[bad/shop', 'postgres:/ann:s3cret@h/shop', 'postgresql//ann:s3cret@h/shop', 'mysql://ann:s3cret@h/shop'];
+    const commands = [['list'], ['list', '--json'], ['doctor'], ['nonsense']];
+    for (const address of addresses) {
+      const all = await Promise.all(commands.map((command) => launch(command, { env: { PERDURE_DB: address } }).ended));
+      for (const { code, out, err } of all) {
+        expect(code).toBeGreaterThan(0);
+        expect(out + err).not.toContain('s3cret');
+      }
+    }
+    const help = await launch(['--help'], { env: { PERDURE_DB: 'postgres://ann:s3cret@h/shop' } }).ended;
+    expect(help.code).toBe(0);
+    expect(help.out).not.toContain('s3cret');
+  });
+});
+
+describe.each(SHARED_STORES)('a store of an older Perdure, on $name', (kind) => {
+  it('is left to it, until it is migrated', async () => {
+    const site = kind.create();
+    const flags = storeFlags(site.address);
+    const [older, newest] = makeOlderStore(site.address);
+    const list = await perdure(...flags, 'list');
+    expect(list).toMatchObject({ code: 1, err: expect.stringContaining(`version ${older}`) });
+    const doctor = await perdure(...flags, 'doctor', '--json');
+    expect(doctor.code).toBe(4);
+    expect(valuesOf(doctor)).toEqual([expect.objectContaining({ subject: 'schema', state: 'unwell', advice: expect.stringContaining('perdure migrate') })]);
+    expect(await perdure(...flags, 'migrate', '--check')).toMatchObject({ code: 4, err: expect.stringContaining(`version ${newest}`) });
+    expect(await perdure(...flags, 'migrate', '--json')).toMatchObject({ code: 0, out: expect.stringContaining(`"from":${older}`) });
+    expect(await perdure(...flags, 'migrate', '--check')).toMatchObject({ code: 0, out: expect.stringContaining('already') });
+    expect(await perdure(...flags, 'list')).toMatchObject({ code: 0 });
+    const { address } = site;
+    const opened = address.kind === 'sqlite' ? SqliteProvider.open(address.path) : PostgresProvider.connect(address.url, { schema: address.schema });
+    await (await opened).close();
+    await site.remove();
+  });
+});
+
+describe('completion', () => {
+  it('has a script for each shell', async () => {
+    for (const shell of ['bash', 'zsh', 'fish', 'powershell']) {
+      const { code, out } = await perdure('completion', shell);
+      expect([shell, code]).toEqual([shell, 0]);
+      expect(out).toContain('perdure');
+    }
+  });
+
+  it('knows commands, flags and states', async () => {
+    const suggested = async (...words: string[]): Promise<string[]> =>
+      (await perdure('complete', '--', ...words)).out.split('\n').map((line) => line.split('\t')[0] as string);
+    expect(await suggested('su')).toContain('suspend');
+    expect(await suggested('list', '--pre')).toContain('--prefix');
+    expect(await suggested('list', '--status', 'S')).toContain('Suspended');
+  });
+
+  it('runs in bash', () => {
+    const script = execFileSync(process.execPath, [MAIN, 'completion', 'bash'], { encoding: 'utf8' });
+    expect(() => execFileSync('bash', ['-n'], { input: script })).not.toThrow();
+  });
+});
+
+it('each command is in the guide', async () => {
+  const { out } = await perdure('--help');
+  const commands = [...out.matchAll(/^ {2}([a-z]+)(?: \[options\])?(?: [<[].*?)? {2,}\S/gm)].map(([, name]) => name as string).filter((name) => name !== 'help');
+  expect(commands.length).toBeGreaterThan(15);
+  const page = readFileSync(fileURLToPath(new URL('../../docs/command-line.md', import.meta.url)), 'utf8');
+  for (const command of commands) expect(page).toContain(`perdure ${command}`);
+});

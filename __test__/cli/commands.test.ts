@@ -1,0 +1,278 @@
+// Each command on a real store, in a process of its own.
+
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { type Codec, NonRetryableError, type Runtime } from 'perdure';
+import { afterAll, describe, expect, it } from 'vitest';
+
+import { SHARED_STORES, temporaryFolder } from '../support/providers.ts';
+import { SOON, useStore } from '../support/store.ts';
+import { type Ended, launch, MAIN, perdure, storeFlags, valuesOf } from './perdure.ts';
+
+const folder = temporaryFolder();
+afterAll(() => rmSync(folder, { recursive: true }));
+
+describe.each(SHARED_STORES)('on $name', (kind) => {
+  const store = useStore(kind);
+  const on = (...args: string[]): Promise<Ended> => perdure(...storeFlags(store.address), ...args);
+
+  function register(runtime: Runtime): void {
+    runtime.registerActivity('charge', async (_, total: number) => {
+      if (total < 0) throw new NonRetryableError(`no ${total}`);
+      return { receipt: `r${total}` };
+    });
+    runtime.registerOrchestration('child', function* (_, n) { return n; });
+    runtime.registerOrchestration('order', function* (ctx, total: number) {
+      ctx.setCustomStatus({ step: 'charging' });
+      const { receipt } = yield ctx.scheduleActivity('charge', total);
+      yield ctx.scheduleSubOrchestration('child', 1, { id: `${ctx.instanceId}/child` });
+      ctx.setCustomStatus({ step: 'waiting' });
+      const answer = yield ctx.waitForEvent('delivered');
+      const more = yield ctx.dequeueEvent('notes');
+      return { receipt, answer, more };
+    });
+  }
+
+  /** An order that waits to be delivered. */
+  async function waiting(total = 1): Promise<string> {
+    const id = store.id('order');
+    await store.client.startOrchestration(id, 'order', total, { tags: { team: id } });
+    await store.client.waitForStatusChange(id, 1, undefined, SOON);
+    return id;
+  }
+
+  it('an instance is started, looked at, sent to, and waited for', async () => {
+    await store.start(register);
+    const id = store.id('order');
+    expect(await on('start', 'order', '7', '--id', id, '--tag', 'team=billing', '--tag', 'a=b=c')).toEqual({ code: 0, out: `${id}\n`, err: '' });
+    await store.client.waitForStatusChange(id, 1, undefined, SOON);
+
+    const [shown, plain, tree] = await Promise.all([on('show', id), on('show', id, '--json'), on('tree', id)]);
+    for (const text of [id, 'order', 'Running', 'team=billing', 'a=b=c', "step: 'waiting'"]) expect(shown.out).toContain(text);
+    expect(valuesOf(plain)).toEqual([
+      expect.objectContaining({ id, name: 'order', status: 'Running', input: 7, customStatus: { step: 'waiting' }, tags: { team: 'billing', a: 'b=c' }, open: [] }),
+    ]);
+    expect(tree.out.split('\n').map((line) => line.split('  ')[0])).toEqual([id, `└─ ${id}/child`, '']);
+
+    const watching = launch([...storeFlags(store.address), 'watch', id, '--interval', '20ms']);
+    await watching.wrote('ChildCompleted');
+    expect(await on('raise', id, 'delivered', '{"by":"ann"}')).toMatchObject({ code: 0, out: '' });
+    await watching.wrote('EventReceived');
+    const note = launch([...storeFlags(store.address), 'enqueue', id, 'notes', '-'], { input: '["from the standard input"]' });
+    expect(await note.ended).toMatchObject({ code: 0 });
+    const watched = await watching.ended;
+    expect(watched.code).toBe(0);
+    expect(watched.out.trimEnd().split('\n').at(-1)).toBe("Completed  { receipt: 'r7', answer: { by: 'ann' }, more: [ 'from the standard input' ] }");
+
+    const history = await on('history', id);
+    const kinds = (await store.client.getHistory(id)).map(({ kind: each }) => each);
+    expect(history.out.trimEnd().split('\n').slice(1).map((line) => line.trim().split(/ +/)[2])).toEqual(kinds);
+    const page = await on('history', id, '--from', '2', '--limit', '2', '--json');
+    expect(valuesOf(page).map(({ eventId }) => eventId)).toEqual([2, 3]);
+    expect(page.err).toContain('--from 4');
+    expect((await on('history', id, '--values')).out).toContain("value { by: 'ann' }");
+  });
+
+  it('a start may wait for the end, which its exit code tells', async () => {
+    await store.start(register);
+    const [well, failed, late, taken] = await Promise.all([
+      on('start', 'child', '3', '--wait', '--json'),
+      on('start', 'order', '-1', '--wait', '20s'),
+      on('start', 'order', '1', '--id', store.id('late'), '--wait', '1ms'),
+      (async () => on('start', 'order', '--id', await waiting()))(),
+    ]);
+    expect(well.code).toBe(0);
+    expect(valuesOf(well)).toEqual([expect.objectContaining({ status: 'Completed', output: 3 })]);
+    expect(failed).toMatchObject({ code: 4, err: expect.stringContaining("is Failed: activity 'charge' failed") });
+    expect(late).toMatchObject({ code: 5, err: expect.stringContaining('has not ended within 1 ms') });
+    expect(taken).toMatchObject({ code: 1, err: expect.stringContaining('exists already') });
+  });
+
+  it('lists are filtered, and go on where they ended', async () => {
+    await store.start(register);
+    const ids = [await waiting(), await waiting(), await waiting()];
+    const lines = (listed: Ended): string[] => listed.out.split('\n').slice(1).map((line) => line.split(' ')[0] as string).filter((id) => id !== '');
+    const mine = await on('list', '--prefix', ids[1] as string, '--status', 'running,pending');
+    expect(lines(mine)).toEqual([ids[1]]);
+    expect(lines(await on('list', '--tag', `team=${ids[2]}`))).toEqual([ids[2]]);
+    expect(lines(await on('list', '--parent', ids[0] as string))).toEqual([`${ids[0]}/child`]);
+    expect(await on('list', '--name', 'nobody')).toEqual({ code: 0, out: '', err: 'no instance matches\n' });
+    expect(lines(await on('list', '--after', '1h', '--before', '0ms', '--name', 'order', '--all'))).toEqual(expect.arrayContaining(ids));
+    const first = await on('list', '--name', 'order', '--limit', '1', '--json');
+    expect(valuesOf(first).map(({ id }) => id)).toEqual([ids[2]]);
+    const [, cursor] = /--cursor (\S+),/.exec(first.err) as unknown as [string, string];
+    expect(valuesOf(await on('list', '--name', 'order', '--limit', '2', '--cursor', cursor, '--json')).map(({ id }) => id)).toEqual([ids[1], ids[0]]);
+  });
+
+  it('instances are held, let go on, asked to end and ended', async () => {
+    const runtime = await store.start(register);
+    const [one, two, three] = [await waiting(), await waiting(), await waiting()] as [string, string, string];
+    expect(await on('suspend', one, two, '--reason', 'the bank is down')).toEqual({ code: 0, out: '', err: `${one}: suspended\n${two}: suspended\n` });
+    expect((await on('show', one)).out).toContain('held by client.suspend: the bank is down');
+    expect(await on('resume', one)).toMatchObject({ code: 0 });
+    expect(await on('cancel', one, '--reason', 'too late')).toMatchObject({ code: 0 });
+    expect(await store.client.waitForOrchestration(one, SOON)).toMatchObject({ status: 'Cancelled', error: { message: expect.stringContaining('too late') } });
+    expect(await on('terminate', two, three, '--reason', 'enough')).toMatchObject({ code: 0 });
+    expect(await store.client.getStatus(two)).toMatchObject({ status: 'Terminated', error: { message: expect.stringContaining('enough') } });
+    expect(await on('watch', three)).toMatchObject({ code: 4, err: expect.stringContaining('is Terminated') });
+    await runtime.shutdown();
+    const unknown = await Promise.all(['show', 'tree', 'history', 'watch', 'resume', 'export'].map((command) => on(command, 'nobody')));
+    for (const { code, err } of unknown) expect([code, err]).toEqual([3, expect.stringMatching(/nobody/)]);
+    expect(await on('raise', 'nobody', 'go', '--json')).toMatchObject({ code: 3, err: expect.stringMatching(/^\{"error":\{"name":"InstanceNotFoundError".*"code":"INSTANCE_NOT_FOUND"\}\}\n$/) });
+  });
+
+  it('histories are exported, and code is taken through them', async () => {
+    await store.start(register);
+    const ids = [await waiting(), await waiting()] as [string, string];
+    const directory = join(folder, store.id(kind.name));
+    expect(await on('export', ...ids, '--directory', directory)).toMatchObject({ code: 0, err: expect.stringContaining('2 histories in') });
+    expect(readdirSync(directory).sort()).toEqual(ids.map((id) => `${id}.1.json`).sort());
+    expect(JSON.parse((await on('export', ids[0])).out)).toEqual(JSON.parse(JSON.stringify(await store.client.exportHistory(ids[0]))));
+    const children = join(directory, 'children');
+    expect(await on('export', '--name', 'child', '--limit', '1', '--directory', children)).toMatchObject({ code: 0, err: expect.stringContaining('1 history in') });
+    expect(readdirSync(children)).toEqual([expect.stringMatching(/^order-\d+%2Fchild\.1\.json$/)]);
+
+    const code = (activity: string): string => {
+      const path = join(folder, `${activity}.mjs`);
+      writeFileSync(
+        path,
+        `import { defineOrchestration } from ${JSON.stringify(pathToFileURL(join(import.meta.dirname, '../../dist/index.js')).href)};
+         export const all = [
+           defineOrchestration('child', function* (_, n) { return n; }),
+           defineOrchestration('order', function* (ctx, total) {
+             yield ctx.scheduleActivity('${activity}', total);
+             yield ctx.scheduleSubOrchestration('child', 1, { id: ctx.instanceId + '/child' });
+             yield ctx.waitForEvent('delivered');
+           }),
+         ];`,
+      );
+      return path;
+    };
+    const fits = await perdure('replay', directory, code('charge'), '--json');
+    expect(fits.code).toBe(0);
+    expect(valuesOf(fits)).toHaveLength(3);
+    expect(valuesOf(fits)).toContainEqual(expect.objectContaining({ instanceId: ids[0], name: 'order', outcome: 'waiting' }));
+    const differs = await perdure('replay', directory, code('bill'));
+    expect(differs).toMatchObject({ code: 4, err: expect.stringContaining('2 histories do not fit') });
+    for (const text of ["recorded:  activity 'charge'", "attempted: activity 'bill'", `${ids[1]}.1.json`]) expect(differs.out).toContain(text);
+    expect(await perdure('replay', directory, join(folder, 'absent.mjs'))).toMatchObject({ code: 2, err: expect.stringContaining('absent.mjs cannot be loaded') });
+  });
+
+  it('what has ended is deleted, once somebody says so', async () => {
+    await store.start(register);
+    const ids = await Promise.all(
+      Array.from({ length: 3 }, async () => {
+        const id = store.id('pruned');
+        await store.client.startOrchestration(id, 'child');
+        await store.client.waitForOrchestration(id, SOON);
+        return id;
+      }),
+    );
+    const left = async (): Promise<number> => (await store.client.listInstances({ idPrefix: 'pruned' }).page()).items.length;
+    const which = ['prune', '--prefix', 'pruned', '--status', 'completed', '--completed-before', '0ms'];
+    expect(await on(...which)).toMatchObject({ code: 2, err: expect.stringContaining('--yes') });
+    expect(await on(...which, '--dry-run')).toMatchObject({ code: 0, out: '3 instances would be deleted\n' });
+    expect(await left()).toBe(3);
+    expect(await on('delete', ids[0] as string, '--yes')).toMatchObject({ code: 0 });
+    expect(await on(...which, '--yes', '--limit', '1', '--json')).toMatchObject({ code: 0, out: '{"deleted":1}\n' });
+    expect(await left()).toBe(1);
+    expect(await on(...which, '--yes')).toMatchObject({ code: 0, out: '1 instance deleted\n' });
+    expect(await on('prune', '--executions', '1', '--limit', '1', '--yes')).toMatchObject({ code: 2 });
+    expect(await on('prune', '--executions', '1', '--yes')).toMatchObject({ code: 0, out: '0 histories of former executions deleted\n' });
+  });
+
+  it('the doctor finds nothing, and then what is wrong', async () => {
+    const findings = async (): Promise<any[]> => valuesOf(await on('doctor', '--json'));
+    const sick = store.id('sick');
+    await store.start((runtime) => runtime.registerOrchestration('sick', function* (ctx) { yield ctx.waitForEvent('go'); }), { workerName: 'ada' });
+    await store.client.startOrchestration(sick, 'sick');
+    await store.settled();
+    const [worker] = valuesOf(await on('workers', '--json'));
+    expect(worker).toMatchObject({ name: 'ada', pid: process.pid, isAlive: true });
+    expect((await on('workers')).out).toContain('ada');
+    const { instances, messages, tasks } = await store.client.stats();
+    expect(valuesOf(await on('stats', '--json'))).toEqual([expect.objectContaining({ instances, messages, tasks, workers: 1 })]);
+    expect((await on('stats')).out).toMatch(/Workers +1 worker/);
+    const well = await findings();
+    expect(well.map(({ subject }) => subject)).toEqual(expect.arrayContaining(['store', 'durability', 'clock', 'workers', 'overdue', 'suspended']));
+    expect(well.find(({ subject }) => subject === 'workers')).toMatchObject({ state: 'well', detail: expect.stringContaining('ada') });
+    await store.client.suspend(sick, 'a look');
+    const held = await findings();
+    expect(held.find(({ subject }) => subject === 'suspended')).toMatchObject({ state: 'doubtful', detail: expect.stringContaining('a look'), advice: expect.stringContaining('resume') });
+    await store.client.terminateInstance(sick);
+  });
+
+  it('the doctor tells why code does not fit', async () => {
+    const [id, name] = [store.id(), store.id('changed')];
+    const old = await store.start((runtime) => runtime.registerOrchestration(name, function* (ctx) { yield ctx.waitForEvent('go'); yield ctx.scheduleTimer(1); }));
+    await store.client.startOrchestration(id, name);
+    await old.shutdown();
+    await store.start((runtime) => runtime.registerOrchestration(name, function* (ctx) { yield ctx.scheduleActivity('other'); }));
+    await store.client.raiseEvent(id, 'go');
+    await store.suspended(id);
+    store.errors.splice(0);
+    const doctor = await on('doctor');
+    expect(doctor.code).toBe(4);
+    expect(doctor.out).toMatch(/✗ suspended {2}1 instance of changed-\d+ 1\.0\.0: .*no longer fits/);
+    expect(doctor.err).toMatch(/problem/);
+    expect((await on('show', id)).out).toContain("attempted: activity 'other' is scheduled");
+    await store.client.terminateInstance(id);
+  });
+
+  it('of a value of a user nothing steers the terminal', async () => {
+    const evil = '\u001b[2J\u0007\u202eevil';
+    const id = store.id(`id${evil}`);
+    await store.start((runtime) =>
+      runtime.registerOrchestration(`orchestration${evil}`, function* (ctx, input) {
+        ctx.setCustomStatus(input);
+        throw new RangeError(`error${evil}`);
+      }),
+    );
+    await store.client.startOrchestration(id, `orchestration${evil}`, { [evil]: evil }, { tags: { [evil]: evil } });
+    await store.client.waitForOrchestration(id, SOON);
+    const commands = [['list', '--prefix', 'id'], ['list', '--json'], ['show', id], ['tree', id], ['history', id], ['export', id], ['history', id, '--values'], ['watch', id], ['delete', id, '--yes']];
+    for (const command of commands) {
+      const { out, err } = await on(...command);
+      expect(out + err, command.join(' ')).toContain('evil');
+      expect((out + err).replaceAll('\n', ''), command.join(' ')).not.toMatch(/[\u0000-\u001f\u202e]/);
+    }
+  });
+});
+
+it('a store with a codec is read with it', async () => {
+  const db = join(folder, 'codec.db');
+  const module = join(folder, 'codec.mjs');
+  writeFileSync(module, `export const codec = { encode: (text) => Buffer.from(text).toString('base64'), decode: (text) => Buffer.from(text, 'base64').toString() };`);
+  const { codec } = (await import(pathToFileURL(module).href)) as { codec: Codec };
+  expect(codec.decode(codec.encode('a'))).toBe('a');
+  expect(await perdure('--db', db, 'migrate')).toMatchObject({ code: 0, out: expect.stringContaining('was made') });
+  expect(await perdure('--db', db, '--codec', module, 'start', 'order', '{"secret":1}', '--id', 'a')).toMatchObject({ code: 0 });
+  expect(readFileSync(db).includes('secret')).toBe(false);
+  expect(valuesOf(await perdure('--db', db, '--codec', module, 'show', 'a', '--json'))).toEqual([expect.objectContaining({ input: { secret: 1 } })]);
+  expect((await launch(['show', 'a'], { env: { PERDURE_DB: db, PERDURE_CODEC: module } }).ended).out).toContain('{ secret: 1 }');
+  const other = join(folder, 'no-codec.mjs');
+  writeFileSync(other, 'export const codec = 1;');
+  expect(await perdure('--db', db, '--codec', other, 'list')).toMatchObject({ code: 2, err: expect.stringContaining('exports no codec') });
+});
+
+it('a watch of the whole store goes on until it is told to end', async () => {
+  const db = join(folder, 'watched.db');
+  await perdure('--db', db, 'migrate');
+  const watching = launch(['--db', db, 'watch', '--interval', '10ms', '--json']);
+  await watching.wrote('\n{');
+  await perdure('--db', db, 'start', 'nobody registers this');
+  await watching.wrote('"Pending":1');
+  watching.kill();
+  expect((await watching.ended).code).toBeNull();
+});
+
+it('whoever reads no further ends a command without a word', async () => {
+  const db = join(folder, 'long.db');
+  await perdure('--db', db, 'migrate');
+  const input = JSON.stringify('x'.repeat(1_000_000));
+  expect(await launch(['--db', db, 'start', 'nobody registers this', '-', '--id', 'long'], { input }).ended).toMatchObject({ code: 0 });
+  const text = execFileSync('sh', ['-c', `"${process.execPath}" "${MAIN}" --db "${db}" export long 2>&1 | head -c 5`], { encoding: 'utf8' });
+  expect(text).toBe('{\n  "');
+});

@@ -1,0 +1,62 @@
+// The command line as its users have it: a process of its own, and what it writes.
+
+import { spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+import type { StoreAddress } from '../support/providers.ts';
+
+export const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
+
+/** How a command ended. */
+export interface Ended {
+  readonly code: number | null;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** A command that runs. */
+export interface Running {
+  readonly ended: Promise<Ended>;
+  /** Resolves when the output so far holds this; never where it ends without. */
+  wrote(text: string): Promise<void>;
+  kill(): void;
+}
+
+/** Run a command line; no variable of this process says which store it is. */
+export function launch(args: readonly string[], { input = '', env = {} }: { input?: string; env?: Record<string, string> } = {}): Running {
+  const { PERDURE_DB: _, PERDURE_SCHEMA: __, NO_COLOR: ___, FORCE_COLOR: ____, ...others } = process.env;
+  const child = spawn(process.execPath, [MAIN, ...args], { env: { ...others, ...env } });
+  let [out, err] = ['', ''];
+  const waiting: { text: string; resolve: () => void }[] = [];
+  const look = (): void => waiting.filter(({ text }) => out.includes(text)).forEach(({ resolve }) => resolve());
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    out += text;
+    look();
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (err += text));
+  child.stdin.end(input);
+  const ended = new Promise<Ended>((resolve) => child.on('close', (code) => resolve({ code, out, err })));
+  const wrote = (text: string): Promise<void> =>
+    new Promise((resolve) => {
+      waiting.push({ text, resolve });
+      look();
+    });
+  return { ended, wrote, kill: () => child.kill('SIGTERM') };
+}
+
+export function perdure(...args: string[]): Promise<Ended> {
+  return launch(args).ended;
+}
+
+/** The flags that say which store it is. */
+export function storeFlags(address: StoreAddress): string[] {
+  return address.kind === 'sqlite' ? ['--db', address.path] : ['--db', address.url, '--schema', address.schema];
+}
+
+/** The values that `--json` wrote. */
+export function valuesOf({ out }: Ended): any[] {
+  return out
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as unknown);
+}

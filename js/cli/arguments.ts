@@ -1,0 +1,87 @@
+// Arguments of commands: what stands on a command line, made into what the client takes.
+
+import { readFile } from 'node:fs/promises';
+import { text } from 'node:stream/consumers';
+
+import { InvalidArgumentError } from 'commander';
+
+import { type Duration, parseDuration } from '../duration.ts';
+import { STATES } from '../instance-status.ts';
+import { nearest } from '../options.ts';
+import { show } from '../show.ts';
+import { usageError } from './exit.ts';
+
+/** A whole number of at least `min`. */
+export function wholeNumber(min: number): (text: string) => number {
+  return (digits) => {
+    const value = Number(digits);
+    if (/^-?\d+$/.test(digits) && Number.isSafeInteger(value) && value >= min) return value;
+    throw new InvalidArgumentError(`It must be a whole number >= ${min}.`);
+  };
+}
+
+/** A span of time, ms. */
+export function spanArgument(text: string): number {
+  try {
+    return parseDuration(/^\d+$/.test(text) ? Number(text) : (text as Duration), 'it');
+  } catch {
+    throw new InvalidArgumentError("It must be a duration such as '250ms', '1.5s', '5m', '24h', '7d'.");
+  }
+}
+
+/** A moment: a time as ISO text, or how long ago it was, such as `24h`. */
+export function timeArgument(text: string): Date {
+  try {
+    return new Date(Date.now() - parseDuration(text, 'it'));
+  } catch {
+    const time = new Date(text);
+    if (/^\d{4}-/.test(text) && !Number.isNaN(time.getTime())) return time;
+    throw new InvalidArgumentError("It must be a time such as '2026-01-31T12:00:00Z', or how long ago it was, such as '24h'.");
+  }
+}
+
+/** One or more words, separated by commas, in whatever case; given again, they add up. */
+export function wordsOf<T extends string>(words: readonly T[]): (text: string, before?: T[]) => T[] {
+  return (text, before = []) => {
+    const found = text.split(',').map((part) => {
+      const word = words.find((each) => each.toLowerCase() === part.trim().toLowerCase());
+      if (word !== undefined) return word;
+      const [near] = nearest(part, words);
+      throw new InvalidArgumentError(`'${part}' is none of ${words.join(', ')}.${near === undefined ? '' : ` Did you mean ${near}?`}`);
+    });
+    return [...before, ...found];
+  };
+}
+
+export const statesArgument = wordsOf(STATES);
+
+/** `name=value`; given again, they add up. */
+export function tagArgument(text: string, before: Record<string, string> = {}): Record<string, string> {
+  const at = text.indexOf('=');
+  if (at < 1) throw new InvalidArgumentError('It must be name=value.');
+  return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
+}
+
+/** A value: JSON, `@` and the path of a file that holds JSON, or `-` for JSON on the standard input; `undefined` where there is none. */
+export async function valueOf(argument: string | undefined): Promise<unknown> {
+  if (argument === undefined) return undefined;
+  const [where, json] = await textOf(argument);
+  try {
+    return JSON.parse(json);
+  } catch (error) {
+    const hint = json === argument ? `; a text is written '"…"', a file @path, the standard input -` : '';
+    throw usageError(`${where} is no JSON: ${(error as Error).message}${hint}`);
+  }
+}
+
+/** Where the JSON of a value stands, and the JSON. */
+async function textOf(argument: string): Promise<[where: string, json: string]> {
+  if (argument === '-') return ['the standard input', await text(process.stdin)];
+  if (!argument.startsWith('@')) return [show(argument), argument];
+  const path = argument.slice(1);
+  try {
+    return [path, await readFile(path, 'utf8')];
+  } catch (error) {
+    throw usageError(`${path} cannot be read: ${(error as Error).message}`);
+  }
+}

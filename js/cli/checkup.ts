@@ -1,0 +1,163 @@
+// What the doctor looks at: one finding for each thing.
+
+import type { Client } from '../client.ts';
+import type { StoreDescription, WorkerInfo } from '../description.ts';
+import { PerdureError, SchemaVersionError } from '../errors.ts';
+import type { InstanceStatus } from '../instance-status.ts';
+import type { StoreStats } from '../stats.ts';
+import { Exit } from './exit.ts';
+import { agoText, bytesText, countText, printable, spanText } from './text.ts';
+
+/** What was found of one thing. */
+export interface Finding {
+  readonly subject: string;
+  readonly state: 'well' | 'doubtful' | 'unwell';
+  readonly detail: string;
+  /** What to do about it. */
+  readonly advice?: string;
+}
+
+/** From here on the clocks of the store and of this machine are too far apart: leases and timers are by the store's. */
+const CLOCKS_APART_MS = 5_000;
+/** So many suspended instances are looked at for why. */
+const SUSPENDED_MAX = 1_000;
+/** So many of one sort are named. */
+const NAMED = 3;
+
+/** Everything about a store that could be opened. */
+export async function lookAt(client: Client): Promise<Finding[]> {
+  const asked = Date.now();
+  const store = await client.describeStore();
+  const answered = Date.now();
+  const stats = await client.stats();
+  const workers = await client.workers();
+  return [
+    ofPlace(store),
+    ...(store.kind === 'postgres' ? ofPostgres(store) : ofSqlite(store)),
+    ofClock(store, asked, answered),
+    ofWorkers(workers, stats),
+    ofDue(workers, stats),
+    ...(await ofSuspended(client, stats)),
+  ];
+}
+
+/** Of one that could not be. */
+export function lookAtFailure(error: unknown): Finding {
+  // What is wrong with the arguments is no finding.
+  if (error instanceof Exit || !(error instanceof PerdureError)) throw error;
+  if (error instanceof SchemaVersionError) {
+    const advice = error.found < error.supported ? 'run `perdure migrate`, once no older Perdure uses it' : 'use the newest Perdure that uses this store';
+    return { subject: 'schema', state: 'unwell', detail: error.message, advice };
+  }
+  return { subject: 'store', state: 'unwell', detail: error.message };
+}
+
+function ofPlace({ kind, location, schemaVersion, bytes }: StoreDescription): Finding {
+  return { subject: 'store', state: 'well', detail: `${kind} at ${printable(location)}, schema version ${schemaVersion}, ${bytesText(bytes)}` };
+}
+
+function ofSqlite({ settings }: StoreDescription): Finding[] {
+  const { sqlite_version: version, journal_mode: journal, synchronous } = settings;
+  const detail = `SQLite ${version}, journal_mode ${journal}, synchronous ${synchronous} unless a runtime opens it with durability 'normal'`;
+  const isSafe = journal === 'wal' || journal === 'memory';
+  const free = Number(settings['free_bytes'] ?? 0);
+  const findings: Finding[] = [{ subject: 'durability', state: isSafe ? 'well' : 'unwell', detail }];
+  if (free > FREE_BYTES_MANY) {
+    findings.push({ subject: 'space', state: 'doubtful', detail: `${bytesText(free)} of the file are unused`, advice: 'VACUUM gives them back, while no runtime is started' });
+  }
+  return findings;
+}
+
+/** What is unused of a file is told from here on. */
+const FREE_BYTES_MANY = 256 * 1_024 * 1_024;
+
+/** Settings of a server without which a commit is less than it says, and what is lost then. */
+const POSTGRES_RISKS: readonly (readonly [setting: string, wanted: (value: string) => boolean, state: 'doubtful' | 'unwell', risk: string])[] = [
+  ['fsync', (value) => value === 'on', 'unwell', 'a crash of the server may damage the whole database'],
+  ['full_page_writes', (value) => value === 'on', 'unwell', 'a crash of the server may damage pages'],
+  ['synchronous_commit', (value) => value !== 'off', 'unwell', 'a crash of the server may take back what clients were told is durable'],
+  ['autovacuum', (value) => value === 'on', 'doubtful', 'tables and indexes grow until somebody vacuums them'],
+];
+
+function ofPostgres({ settings }: StoreDescription): Finding[] {
+  const findings = POSTGRES_RISKS.flatMap(([setting, isWanted, state, risk]): Finding[] => {
+    const value = settings[setting];
+    return value === undefined || isWanted(value) ? [] : [{ subject: 'durability', state, detail: `${setting} is ${value}: ${risk}`, advice: `set ${setting} on the server` }];
+  });
+  const { server_version: version, synchronous_commit: commit, fsync } = settings;
+  const well: Finding = { subject: 'durability', state: 'well', detail: `Postgres ${version}, synchronous_commit ${commit}, fsync ${fsync}` };
+  return findings.some(({ state }) => state === 'unwell') ? findings : [well, ...findings];
+}
+
+/** The store's clock was read some time between question and answer. */
+function ofClock({ clock }: StoreDescription, asked: number, answered: number): Finding {
+  const at = clock.getTime();
+  const apart = at < asked ? at - asked : Math.max(0, at - answered);
+  if (Math.abs(apart) < CLOCKS_APART_MS) return { subject: 'clock', state: 'well', detail: 'the store and this machine agree' };
+  const detail = `the store's clock is ${spanText(Math.abs(apart))} ${apart < 0 ? 'behind' : 'ahead of'} this machine's`;
+  return { subject: 'clock', state: 'doubtful', detail, advice: 'leases and timers go by the store: let both follow a time server' };
+}
+
+function ofWorkers(workers: readonly WorkerInfo[], stats: StoreStats): Finding {
+  const dead = workers.filter(({ isAlive }) => !isAlive);
+  const alive = workers.filter(({ isAlive }) => isAlive);
+  const named = (some: readonly WorkerInfo[]): string => some.slice(0, NAMED).map(({ name, pid }) => `${printable(name)} (pid ${pid})`).join(', ');
+  if (dead.length > 0) {
+    const held = dead.reduce((sum, { instances }) => sum + instances, 0);
+    const since = dead.map(({ leaseUntil }) => agoText(leaseUntil))[0];
+    const detail = `the lease of ${named(dead)} ended ${since}, and nobody has taken over its ${countText(held, 'instance')}`;
+    return { subject: 'workers', state: 'unwell', detail, advice: 'start a runtime: it takes over what is left' };
+  }
+  if (alive.length === 0) {
+    const open = stats.instances.Pending + stats.instances.Running;
+    if (open === 0) return { subject: 'workers', state: 'well', detail: 'no runtime is started, and nothing waits for one' };
+    const detail = `no runtime is started, and ${countText(open, 'instance')} ${open === 1 ? 'has' : 'have'} not ended`;
+    return { subject: 'workers', state: 'doubtful', detail, advice: 'start one: nothing goes on without' };
+  }
+  const first = alive.reduce((soonest, { leaseUntil }) => (leaseUntil < soonest ? leaseUntil : soonest), (alive[0] as WorkerInfo).leaseUntil);
+  return { subject: 'workers', state: 'well', detail: `${countText(alive.length, 'runtime')}: ${named(alive)}; the first lease ends ${agoText(first)} unless it is renewed` };
+}
+
+function ofDue(workers: readonly WorkerInfo[], { due, tasks }: StoreStats): Finding {
+  if (due.overdue > 0) {
+    const detail = `${countText(due.overdue, 'instance')} could go on and nobody takes ${due.overdue === 1 ? 'it' : 'them'}, the first since ${spanText(due.oldestMs)}`;
+    const advice = workers.some(({ isAlive }) => isAlive)
+      ? 'no runtime has registered their orchestrations in that version, or all are too busy: see `perdure list --status Pending,Running`'
+      : 'start a runtime that has registered their orchestrations';
+    return { subject: 'overdue', state: 'unwell', detail, advice };
+  }
+  return { subject: 'overdue', state: 'well', detail: `nothing; ${countText(due.instances, 'instance')} due now, ${countText(tasks.waiting, 'task')} waiting` };
+}
+
+async function ofSuspended(client: Client, { instances }: StoreStats): Promise<Finding[]> {
+  if (instances.Suspended === 0) return [{ subject: 'suspended', state: 'well', detail: 'no instance is' }];
+  const sorts = new Map<string, InstanceStatus[]>();
+  for await (const instance of client.listInstances({ status: 'Suspended', limit: SUSPENDED_MAX })) {
+    const { name, version, error } = instance;
+    const sort = `${name} ${version}: ${(error?.message ?? '').split('\n').slice(0, 1).join('').replaceAll(instance.id, '…')}`;
+    sorts.set(sort, [...(sorts.get(sort) ?? []), instance]);
+  }
+  return [...sorts].map(([sort, some]) => {
+    const code = (some[0]?.error as { code?: string } | undefined)?.code;
+    // Whom a client holds it is for that client to let go.
+    const isHeld = code === 'SUSPENDED';
+    const ids = some.slice(0, NAMED).map(({ id }) => printable(id)).join(', ');
+    const detail = `${countText(some.length, 'instance')} of ${printable(sort)} (${ids}${some.length > NAMED ? ', …' : ''})`;
+    return { subject: 'suspended', state: isHeld ? 'doubtful' : 'unwell', detail, advice: adviceFor(code) };
+  });
+}
+
+function adviceFor(code: string | undefined): string {
+  switch (code) {
+    case 'NONDETERMINISM':
+      return 'the code does not fit the history: `perdure show` has the report; other code under the same name and version resumes it, `perdure export` and `replay` tell whether it fits';
+    case 'LIMIT':
+      return 'it grew over a limit: raise the limit of the runtime, or let the orchestration continue as new, then `perdure resume`';
+    case 'PAYLOAD':
+      return 'a value cannot be read, such as without its codec: `perdure resume` once it can';
+    case 'SUSPENDED':
+      return '`perdure resume` lets it go on';
+    default:
+      return '`perdure show` has the reason; `perdure resume` lets it go on once that is mended';
+  }
+}

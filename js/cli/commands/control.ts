@@ -1,0 +1,64 @@
+// `perdure cancel`, `terminate`, `suspend` and `resume`
+
+import type { Client } from '../../client.ts';
+import type { Cli } from '../cli.ts';
+import { printable } from '../text.ts';
+
+interface Flags {
+  readonly reason?: string;
+}
+
+/** What is done to one instance after the other, in the order given. */
+interface Control {
+  readonly name: string;
+  readonly description: string;
+  readonly done: string;
+  readonly takesReason: boolean;
+  act(client: Client, id: string, reason: string | undefined): Promise<void>;
+}
+
+const CONTROLS: readonly Control[] = [
+  {
+    name: 'cancel',
+    description: 'ask instances to end: their code may clean up first',
+    done: 'asked to cancel',
+    takesReason: true,
+    act: (client, id, reason) => client.cancelInstance(id, reason),
+  },
+  {
+    name: 'terminate',
+    description: 'end instances at once: none of their code runs any more',
+    done: 'terminated',
+    takesReason: true,
+    act: (client, id, reason) => client.terminateInstance(id, reason),
+  },
+  {
+    name: 'suspend',
+    description: 'hold instances: none of their code runs until they are resumed',
+    done: 'suspended',
+    takesReason: true,
+    act: (client, id, reason) => client.suspend(id, reason),
+  },
+  {
+    name: 'resume',
+    description: 'let suspended instances go on',
+    done: 'resumed',
+    takesReason: false,
+    act: (client, id) => client.resume(id),
+  },
+];
+
+export function control(cli: Cli): void {
+  for (const { name, description, done, takesReason, act } of CONTROLS) {
+    const command = cli.command(name, description).argument('<id...>', 'the instances');
+    if (takesReason) command.option('-r, --reason <text>', 'why: it is kept with the instance');
+    command.action(
+      cli.onStore(async ({ client, terminal }, ids: string[], { reason }: Flags) => {
+        for (const id of ids) {
+          await act(client, id, reason);
+          terminal.note(`${printable(id)}: ${done}`);
+        }
+      }),
+    );
+  }
+}

@@ -1,0 +1,100 @@
+// `perdure history`
+
+import type { HistoryEvent } from '../../history.ts';
+import { wholeNumber } from '../arguments.ts';
+import type { Cli } from '../cli.ts';
+import { given } from '../filter.ts';
+import type { Column } from '../table.ts';
+import type { Terminal } from '../terminal.ts';
+import { printable, spanText, timeText, valueLine } from '../text.ts';
+
+interface Flags {
+  readonly execution?: number;
+  readonly from: number;
+  readonly limit: number;
+  readonly values?: true;
+}
+
+/** Longest text of a value in its line. */
+const VALUE_MAX = 160;
+
+/** Events that are shown at once. */
+const PAGE = 500;
+
+export function history(cli: Cli): void {
+  cli
+    .command('history', 'show what is recorded of an instance, event by event')
+    .argument('<id>', 'the instance')
+    .option('-e, --execution <number>', 'which execution, from 1 (default: the current or last one)', wholeNumber(1))
+    .option('--from <event>', 'begin with this event', wholeNumber(1), 1)
+    .option('-n, --limit <count>', 'at most so many events', wholeNumber(1), 1_000)
+    .option('--values', 'values whole, over several lines')
+    .action(
+      cli.onStore(async ({ client, terminal }, id: string, { execution, from, limit, values }: Flags) => {
+        let next: number | null = from;
+        let executionId = execution;
+        let begin: Date | undefined;
+        for (let left = limit; left > 0 && next !== null; ) {
+          const page = await client.historyPage(id, { ...given({ executionId }), from: next, limit: Math.min(left, PAGE) });
+          executionId = page.executionId;
+          begin ??= page.events[0]?.time;
+          writeEvents(terminal, page.events, begin, values === true);
+          await terminal.drain();
+          left -= page.events.length;
+          ({ next } = page);
+        }
+        if (next !== null) terminal.note(`there may be more: --from ${next}`);
+      }),
+    );
+}
+
+function writeEvents(terminal: Terminal, events: readonly HistoryEvent[], begin: Date | undefined, isWhole: boolean): void {
+  if (events.length === 0) return;
+  if (terminal.isJson) for (const event of events) terminal.data(event);
+  else if (isWhole) for (const event of events) writeWhole(terminal, event);
+  else terminal.table(columns(terminal, begin as Date), events);
+}
+
+function columns(terminal: Terminal, begin: Date): Column<HistoryEvent>[] {
+  return [
+    { title: '#', text: ({ eventId }) => `${eventId}`, align: 'right' },
+    { title: 'AFTER', text: ({ time }) => spanText(time.getTime() - begin.getTime()), align: 'right' },
+    { title: 'EVENT', text: ({ kind }) => kind, dress: (text, event) => terminal.style(styleOf(event), text) },
+    { title: 'OF', text: ({ refId }) => (refId === undefined ? '' : `#${refId}`), align: 'right' },
+    { title: 'NAME', text: ({ name }) => printable(name ?? ''), mayShrink: true },
+    { title: 'ABOUT', text: (event) => detailsOf(event), mayShrink: true },
+  ];
+}
+
+function writeWhole(terminal: Terminal, event: HistoryEvent): void {
+  const { eventId, kind, refId, name, time, payload, meta } = event;
+  const of = refId === undefined ? '' : ` of #${refId}`;
+  terminal.line(`${terminal.style('bold', `#${eventId}`)} ${terminal.style(styleOf(event), kind)}${of} ${printable(name ?? '')}`.trimEnd());
+  terminal.line(`  ${terminal.style('dim', timeText(time))}`);
+  for (const [what, value] of [['value', payload], ['meta', meta]] as const) {
+    if (value !== undefined) terminal.line(`  ${terminal.style('dim', what)} ${terminal.value(value).replaceAll('\n', '\n  ')}`);
+  }
+}
+
+/** What an event is about, in a line: errors by their messages, times as how long it is until then. */
+export function detailsOf({ kind, time, payload, meta }: HistoryEvent): string {
+  const parts: string[] = [];
+  const until = (ms: unknown): string => spanText(Number(ms) - time.getTime());
+  if (kind === 'ActivityAttemptFailed') parts.push(`attempt ${Number(meta?.attempt)}, again in ${until(meta?.retryAtMs)}`);
+  if (kind === 'TimerCreated') parts.push(`for ${until(meta?.fireAtMs)}`);
+  if (meta?.id !== undefined) parts.push(`as ${printable(String(meta.id))}`);
+  if (meta?.instance !== undefined) parts.push(`to ${printable(String(meta.instance))}`);
+  if (isError(kind) && typeof payload?.message === 'string') parts.push(printable(`${payload.name}: ${payload.message}`));
+  else if (payload !== undefined) parts.push(valueLine(payload, VALUE_MAX));
+  return parts.join('; ');
+}
+
+function isError(kind: HistoryEvent['kind']): boolean {
+  return kind.endsWith('Failed') || kind.endsWith('Cancelled') || kind.endsWith('Refused');
+}
+
+export function styleOf({ kind }: HistoryEvent): 'red' | 'green' | 'yellow' | 'reset' {
+  if (kind === 'OperationCancelled' || kind === 'CancelRequested') return 'yellow';
+  if (isError(kind) || kind === 'ExecutionTerminated') return 'red';
+  return kind.endsWith('Completed') || kind.endsWith('Fired') || kind.endsWith('Received') ? 'green' : 'reset';
+}

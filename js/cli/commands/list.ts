@@ -1,0 +1,76 @@
+// `perdure list`
+
+import type { InstanceStatus } from '../../instance-status.ts';
+import { wholeNumber } from '../arguments.ts';
+import type { Cli } from '../cli.ts';
+import { type FilterFlags, filterFlags, filterOf } from '../filter.ts';
+import type { Column } from '../table.ts';
+import type { Terminal } from '../terminal.ts';
+import { agoText, printable, spanText, valueLine } from '../text.ts';
+
+interface Flags extends FilterFlags {
+  readonly limit: number;
+  readonly cursor?: string;
+  readonly all?: true;
+}
+
+/** Longest text of the last column, before the terminal's width counts. */
+const ABOUT_MAX = 120;
+
+export function list(cli: Cli): void {
+  filterFlags(cli.command('list', 'list instances, the newest first'))
+    .option('-n, --limit <count>', 'at most so many', wholeNumber(1), 50)
+    .option('--cursor <cursor>', 'go on where a list ended')
+    .option('-a, --all', 'all of them, whatever the limit')
+    .action(
+      cli.onStore(async ({ client, terminal }, flags: Flags) => {
+        let { cursor } = flags;
+        for (let left = flags.all === true ? Infinity : flags.limit; left > 0; ) {
+          const limit = Math.min(left, PAGE);
+          const page = await client.listInstances({ ...filterOf(flags), limit, ...(cursor === undefined ? {} : { cursor }) }).page();
+          if (page.items.length === 0 && cursor === undefined && !terminal.isJson) terminal.note('no instance matches');
+          else write(terminal, page.items);
+          await terminal.drain();
+          left -= page.items.length;
+          if (page.cursor === null) return;
+          cursor = page.cursor;
+        }
+        terminal.note(`there may be more: --cursor ${cursor}, or --all`);
+      }),
+    );
+}
+
+/** Instances that are read and shown at once: the columns of a table are as wide as they need it. */
+const PAGE = 500;
+
+function write(terminal: Terminal, instances: readonly InstanceStatus[]): void {
+  if (terminal.isJson) for (const instance of instances) terminal.data(instance);
+  else if (instances.length > 0) terminal.table(columns(terminal), instances);
+}
+
+function columns(terminal: Terminal): Column<InstanceStatus>[] {
+  return [
+    { title: 'ID', text: ({ id }) => printable(id), mayShrink: true },
+    { title: 'ORCHESTRATION', text: orchestrationText, mayShrink: true },
+    { title: 'STATUS', text: ({ status }) => status, dress: (text, { status }) => terminal.state(status, text) },
+    { title: 'STARTED', text: ({ createdAt }) => agoText(createdAt) },
+    { title: 'TOOK', text: tookText },
+    { title: 'ABOUT', text: aboutText, mayShrink: true },
+  ];
+}
+
+export function orchestrationText({ name, version }: InstanceStatus): string {
+  return printable(version === '1.0.0' ? name : `${name} ${version}`);
+}
+
+/** How long it took; so far, where it has not ended. */
+export function tookText({ createdAt, completedAt }: InstanceStatus): string {
+  const end = completedAt ?? new Date();
+  return `${spanText(end.getTime() - createdAt.getTime())}${completedAt === undefined ? '…' : ''}`;
+}
+
+/** Why it is as it is, or what it says of itself. */
+export function aboutText({ error, customStatus }: InstanceStatus): string {
+  if (error !== undefined) return printable(error.message.split('\n', 1)[0] ?? '').slice(0, ABOUT_MAX);
+  return customStatus === undefined || customStatus === null ? '' : valueLine(customStatus, ABOUT_MAX);
+}

@@ -1,0 +1,39 @@
+// `perdure migrate`
+
+import { ProviderError, SchemaVersionError } from '../../errors.ts';
+import type { Cli, GlobalFlags } from '../cli.ts';
+import { EXIT, Exit } from '../exit.ts';
+import { printable } from '../text.ts';
+
+interface Flags {
+  readonly check?: true;
+}
+
+export function migrate(cli: Cli): void {
+  cli
+    .command('migrate', 'make the store, or bring its tables to the version of this Perdure, which runtimes do by themselves too')
+    .option('--check', 'change nothing: fail when there is something to do')
+    .action(
+      cli.on(async ({ terminal, flags }, { check }: Flags) => {
+        const { withStore } = await import('../store.ts');
+        const from = await versionOf(flags, check === true);
+        const { location, schemaVersion } = await withStore(flags, (client) => client.describeStore(), check !== true);
+        if (terminal.isJson) terminal.data({ location, schemaVersion, from });
+        else if (from === schemaVersion) terminal.line(`${printable(location)} has version ${schemaVersion} already`);
+        else terminal.line(`${printable(location)} ${from === null ? 'was made, with version' : `was brought from version ${from} to`} ${schemaVersion}`);
+      }),
+    );
+}
+
+/** The version that the tables have now; `null` where there is no store yet, or it cannot be told, which the next opening says. */
+async function versionOf(flags: GlobalFlags, mustBeNewest: boolean): Promise<number | null> {
+  const { withStore } = await import('../store.ts');
+  try {
+    return await withStore(flags, async (client) => (await client.describeStore()).schemaVersion);
+  } catch (error) {
+    if (error instanceof SchemaVersionError && error.found < error.supported && mustBeNewest) throw new Exit(EXIT.unwell, error.message);
+    if (error instanceof SchemaVersionError) return error.found;
+    if (error instanceof ProviderError && !mustBeNewest) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,119 @@
+// `perdure prune` and `perdure delete`
+
+import { createInterface } from 'node:readline/promises';
+
+import type { Client } from '../../client.ts';
+import { ENDED_STATES, type EndedState } from '../../instance-status.ts';
+import type { PruneOptions } from '../../listing.ts';
+import { timeArgument, wholeNumber, wordsOf } from '../arguments.ts';
+import type { Cli } from '../cli.ts';
+import { usageError } from '../exit.ts';
+import { given } from '../filter.ts';
+import type { Terminal } from '../terminal.ts';
+import { countText, printable } from '../text.ts';
+
+interface Flags {
+  readonly status?: EndedState[];
+  readonly name?: string;
+  readonly prefix?: string;
+  readonly completedBefore?: Date;
+  readonly limit?: number;
+  readonly executions?: number;
+  readonly dryRun?: true;
+  readonly yes?: true;
+}
+
+/** Instances that are deleted between two signs of progress. */
+const STEP = 1_000;
+
+export function prune(cli: Cli): void {
+  cli
+    .command('prune', 'delete instances that have ended, with their histories, the longest ended first')
+    .option('-s, --status <status>', `only those: ${ENDED_STATES.join(', ')}; several with commas`, wordsOf(ENDED_STATES))
+    .option('--name <name>', 'only those of this orchestration')
+    .option('-p, --prefix <text>', 'only those whose id begins with this')
+    .option('--completed-before <time>', "only those that ended before this: '2026-01-31T12:00:00Z', or '30d' for that long ago", timeArgument)
+    .option('-n, --limit <count>', 'at most so many', wholeNumber(1))
+    .option('--executions <keep>', 'delete no instance, but the histories of former executions, all but the last so many of each', wholeNumber(1))
+    .option('--dry-run', 'delete nothing: say how many those are')
+    .option('-y, --yes', 'ask nothing')
+    .action(
+      cli.onStore(async ({ client, terminal }, flags: Flags) => {
+        const { status, name, prefix: idPrefix, completedBefore, limit, executions: keep } = flags;
+        if (keep !== undefined) {
+          if (flags.dryRun === true || limit !== undefined || completedBefore !== undefined) {
+            throw usageError('--executions goes with --status, --name and --prefix alone');
+          }
+          await confirm(terminal, flags, `delete the histories of former executions, but the last ${keep} of each instance?`);
+          const { deleted } = await client.pruneExecutions({ keep, ...given({ status, name, idPrefix }) });
+          told(terminal, deleted, 'history of a former execution', 'histories of former executions');
+          return;
+        }
+        const options = given({ status, name, idPrefix, completedBefore }) as PruneOptions;
+        if (flags.dryRun === true) {
+          const count = await matching(client, terminal, options, limit ?? Infinity);
+          if (terminal.isJson) terminal.data({ wouldDelete: count });
+          else terminal.line(`${countText(count, 'instance')} would be deleted`);
+          return;
+        }
+        const which = Object.keys(options).length === 0 ? 'everything that has ended' : 'what matches';
+        await confirm(terminal, flags, `delete ${which}${limit === undefined ? '' : `, ${limit} at most`}?`);
+        told(terminal, await deleteAll(client, terminal, options, limit ?? Infinity), 'instance');
+      }),
+    );
+  cli
+    .command('delete', 'delete the instances named, once they have ended')
+    .argument('<id...>', 'the instances')
+    .option('-y, --yes', 'ask nothing')
+    .action(
+      cli.onStore(async ({ client, terminal }, ids: string[], flags: Flags) => {
+        await confirm(terminal, flags, `delete ${ids.length === 1 ? printable(ids[0] as string) : countText(ids.length, 'instance')}?`);
+        for (const id of ids) {
+          await client.deleteInstance(id);
+          terminal.note(`${printable(id)}: deleted`);
+        }
+      }),
+    );
+}
+
+async function deleteAll(client: Client, terminal: Terminal, options: PruneOptions, limit: number): Promise<number> {
+  let all = 0;
+  while (all < limit) {
+    const step = Math.min(STEP, limit - all);
+    const { deleted } = await client.prune({ ...options, limit: step });
+    all += deleted;
+    if (deleted < step) break;
+    terminal.progress(`${all} deleted`);
+  }
+  return all;
+}
+
+async function matching(client: Client, terminal: Terminal, options: PruneOptions, limit: number): Promise<number> {
+  const { completedBefore, status = ENDED_STATES, ...filter } = options;
+  let count = 0;
+  for await (const { completedAt } of client.listInstances({ ...filter, status })) {
+    if (completedBefore !== undefined && !(completedAt !== undefined && completedAt < (completedBefore as Date))) continue;
+    count += 1;
+    if (count % STEP === 0) terminal.progress(`${count} so far`);
+    if (count >= limit) break;
+  }
+  return count;
+}
+
+function told(terminal: Terminal, deleted: number, one: string, many?: string): void {
+  if (terminal.isJson) terminal.data({ deleted });
+  else terminal.line(`${countText(deleted, one, many)} deleted`);
+}
+
+/** What is deleted does not come back: whoever is there is asked, and a program says so itself. */
+async function confirm(terminal: Terminal, { yes }: Flags, question: string): Promise<void> {
+  if (yes === true) return;
+  if (!terminal.isInteractive) throw usageError('nobody can be asked here: say --yes');
+  const asking = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const answer = await asking.question(`${question} [y/N] `);
+    if (!/^y(es)?$/i.test(answer.trim())) throw usageError('nothing was deleted');
+  } finally {
+    asking.close();
+  }
+}

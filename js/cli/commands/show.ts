@@ -1,0 +1,73 @@
+// `perdure show`
+
+import type { Client } from '../../client.ts';
+import { InstanceNotFoundError } from '../../errors.ts';
+import type { InstanceStatus } from '../../instance-status.ts';
+import type { Cli } from '../cli.ts';
+import { type OpenWork, openWork } from '../open-work.ts';
+import type { Terminal } from '../terminal.ts';
+import { agoText, printable, printableLines, timeText, valueLine } from '../text.ts';
+import { orchestrationText, tookText } from './list.ts';
+
+/** Longest input that is shown in the one line that it has. */
+const INPUT_MAX = 200;
+
+export function show(cli: Cli): void {
+  cli
+    .command('show', 'show an instance: its status, what it waits for, what came of it')
+    .argument('<id>', 'the instance')
+    .action(
+      cli.onStore(async ({ client, terminal }, id: string) => {
+        const instance = await statusOf(client, id);
+        const [first] = (await client.historyPage(id, { executionId: instance.executionId, limit: 1 })).events;
+        const open = instance.status === 'Running' || instance.status === 'Suspended' ? await openWork(client, instance) : [];
+        if (terminal.isJson) terminal.data({ ...instance, input: first?.payload, open });
+        else write(terminal, instance, first?.payload, open);
+      }),
+    );
+}
+
+/** @throws InstanceNotFoundError when there is none of that id */
+export async function statusOf(client: Client, id: string): Promise<InstanceStatus> {
+  const instance = await client.getStatus(id);
+  if (instance === null) throw new InstanceNotFoundError(`there is no instance '${printable(id)}'`, { instanceId: id });
+  return instance;
+}
+
+function write(terminal: Terminal, instance: InstanceStatus, input: unknown, open: readonly OpenWork[]): void {
+  const { id, status, executionId, customStatus, createdAt, completedAt, updatedAt, parentId, tags, error } = instance;
+  terminal.fields([
+    ['Instance', terminal.style('bold', printable(id))],
+    ['Orchestration', orchestrationText(instance)],
+    ['Status', `${terminal.state(status)}${status === 'Pending' ? ': no runtime has begun it' : ''}`],
+    ['Execution', executionId === 1 ? undefined : `${executionId}`],
+    ['Parent', parentId === undefined ? undefined : printable(parentId)],
+    ['Tags', Object.keys(tags).length === 0 ? undefined : Object.entries(tags).map(([name, value]) => printable(`${name}=${value}`)).join(' ')],
+    ['Started', `${timeText(createdAt)} (${agoText(createdAt)})`],
+    ['Updated', completedAt === undefined ? `${timeText(updatedAt)} (${agoText(updatedAt)})` : undefined],
+    ['Ended', completedAt === undefined ? undefined : `${timeText(completedAt)} (after ${tookText(instance)})`],
+    ['Input', input === undefined ? undefined : valueLine(input, INPUT_MAX)],
+    ['Custom status', customStatus === undefined || customStatus === null ? undefined : terminal.value(customStatus)],
+    ['Output', status === 'Completed' ? terminal.value(instance.output) : undefined],
+    ['Error', error === undefined ? undefined : terminal.style('red', errorLines(error))],
+    ['Open', open.length === 0 ? undefined : open.map(openText).join('\n')],
+  ]);
+}
+
+/** An error with its causes, without stacks. */
+function errorLines(error: Error): string {
+  const lines: string[] = [];
+  for (let at: unknown = error; at instanceof Error && lines.length < 10; at = at.cause) {
+    const { code } = at as Error & { code?: unknown };
+    const named = typeof code === 'string' ? `${at.name} (${code})` : at.name;
+    lines.push(`${lines.length === 0 ? '' : 'caused by '}${printable(named)}: ${printableLines(at.message)}`);
+  }
+  return lines.join('\n');
+}
+
+function openText({ kind, name, instanceId, since, attempt, due }: OpenWork): string {
+  const what = kind === 'timer' ? 'timer' : `${kind} '${printable(name ?? '')}'${instanceId === undefined ? '' : ` as ${printable(instanceId)}`}`;
+  const tries = attempt === undefined || attempt === 1 ? '' : `, attempt ${attempt}`;
+  const when = due === undefined ? `since ${agoText(since).replace(' ago', '')}` : `due ${agoText(due)}`;
+  return `${what}${tries}, ${when}`;
+}

@@ -1,0 +1,108 @@
+// `perdure watch`
+
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import type { Client } from '../../client.ts';
+import { ENDED_STATES, type InstanceStatus } from '../../instance-status.ts';
+import { spanArgument } from '../arguments.ts';
+import type { Cli } from '../cli.ts';
+import { EXIT, Exit } from '../exit.ts';
+import type { Terminal } from '../terminal.ts';
+import { printable, timeText, valueLine } from '../text.ts';
+import { detailsOf, styleOf } from './history.ts';
+import { statusOf } from './show.ts';
+import { writeStats } from './stats.ts';
+
+interface Flags {
+  readonly interval: number;
+}
+
+/** Longest text of a status in its line. */
+const VALUE_MAX = 200;
+
+export function watch(cli: Cli): void {
+  cli
+    .command('watch', 'follow an instance until it ends, or how much the store holds')
+    .argument('[id]', 'the instance')
+    .option('-i, --interval <duration>', 'how often to look', spanArgument, 500)
+    .action(
+      cli.onStore(async ({ client, terminal }, id: string | undefined, { interval }: Flags) => {
+        if (id === undefined) await watchStore(client, terminal, interval);
+        else await watchInstance(client, terminal, id, interval);
+      }),
+    );
+}
+
+/** Until the process is told to end. */
+async function watchStore(client: Client, terminal: Terminal, interval: number): Promise<void> {
+  for (;;) {
+    const stats = await client.stats();
+    terminal.clear();
+    writeStats(terminal, stats, await client.workers());
+    await sleep(interval);
+  }
+}
+
+async function watchInstance(client: Client, terminal: Terminal, id: string, interval: number): Promise<void> {
+  const seen = new Watched(terminal);
+  for (;;) {
+    // The status first: what it tells is in the history that is read then.
+    const instance = await statusOf(client, id);
+    await seen.follow(client, instance);
+    if ((ENDED_STATES as readonly string[]).includes(instance.status)) return endWith(terminal, instance);
+    await sleep(interval);
+  }
+}
+
+/** Ends a command as an instance has ended. */
+export function endWith(terminal: Terminal, instance: InstanceStatus): void {
+  const { id, status, error, output } = instance;
+  if (terminal.isJson) terminal.data(instance);
+  else terminal.line(`${terminal.state(status)}${status === 'Completed' ? `  ${valueLine(output, VALUE_MAX)}` : ''}`);
+  if (status !== 'Completed') throw new Exit(EXIT.unwell, `instance '${printable(id)}' is ${status}: ${printable(error?.message ?? '')}`);
+}
+
+/** What was told of an instance already. */
+class Watched {
+  private readonly terminal: Terminal;
+  private executionId = 1;
+  private nextEvent = 1;
+  private statusVersion = 0;
+  private state: string | undefined;
+
+  constructor(terminal: Terminal) {
+    this.terminal = terminal;
+  }
+
+  /** Tells of everything that is new. */
+  async follow(client: Client, instance: InstanceStatus): Promise<void> {
+    const { terminal } = this;
+    const { id, status, executionId, customStatus, customStatusVersion } = instance;
+    // From an execution that is over it goes on with the one that is current now: those in between may be many.
+    if (executionId !== this.executionId) {
+      this.executionId = executionId;
+      this.nextEvent = 1;
+      if (!terminal.isJson) terminal.line(terminal.style('dim', `execution ${executionId}`));
+    }
+    for (let next: number | null = this.nextEvent; next !== null; ) {
+      const page: Awaited<ReturnType<Client['historyPage']>> = await client.historyPage(id, { executionId, from: next });
+      for (const event of page.events) {
+        if (terminal.isJson) terminal.data({ event: { executionId, ...event } });
+        else terminal.line(`${terminal.style('dim', timeText(event.time))}  ${terminal.style(styleOf(event), event.kind)}  ${[printable(event.name ?? ''), detailsOf(event)].filter((text) => text !== '').join('  ')}`.trimEnd());
+      }
+      this.nextEvent += page.events.length;
+      await terminal.drain();
+      ({ next } = page);
+    }
+    if (customStatusVersion !== this.statusVersion) {
+      this.statusVersion = customStatusVersion;
+      if (terminal.isJson) terminal.data({ customStatus, customStatusVersion });
+      else terminal.line(`${terminal.style('cyan', 'custom status')}  ${valueLine(customStatus, VALUE_MAX)}`);
+    }
+    if (this.state !== undefined && this.state !== status && !(ENDED_STATES as readonly string[]).includes(status)) {
+      if (terminal.isJson) terminal.data({ status, error: instance.error });
+      else terminal.line(`${terminal.state(status)}${instance.error === undefined ? '' : `  ${printable(instance.error.message)}`}`);
+    }
+    this.state = status;
+  }
+}

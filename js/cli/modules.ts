@@ -1,0 +1,29 @@
+// Modules of a user's that a command is told of by their paths.
+
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+import { isOrchestration, type OrchestrationDefinition } from '../orchestration.ts';
+import { isList } from '../show.ts';
+import { usageError } from './exit.ts';
+
+/** What a module exports, by name. */
+export async function exportsOfModule(path: string): Promise<Record<string, unknown>> {
+  try {
+    return (await import(pathToFileURL(resolve(path)).href)) as Record<string, unknown>;
+  } catch (error) {
+    throw usageError(`${path} cannot be loaded: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+/** The orchestrations that modules export, by whichever names and in lists. */
+export async function orchestrationsOf(paths: readonly string[]): Promise<OrchestrationDefinition[]> {
+  const found = new Set<OrchestrationDefinition>();
+  for (const path of paths) {
+    const exported = Object.values(await exportsOfModule(path)).flatMap((value) => (isList(value) ? value : [value]));
+    const definitions = exported.filter((value) => isOrchestration(value));
+    if (definitions.length === 0) throw usageError(`${path} exports no orchestration: what defineOrchestration returned`);
+    for (const definition of definitions) found.add(definition);
+  }
+  return [...found];
+}

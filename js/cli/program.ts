@@ -1,0 +1,86 @@
+// The command line as a whole: its commands, its flags, and what it ends with.
+
+import { readFileSync } from 'node:fs';
+
+import { Command, CommanderError, Option } from 'commander';
+
+import { Cli } from './cli.ts';
+import { completion } from './commands/completion.ts';
+import { control } from './commands/control.ts';
+import { doctor } from './commands/doctor.ts';
+import { exporting } from './commands/export.ts';
+import { history } from './commands/history.ts';
+import { list } from './commands/list.ts';
+import { messages } from './commands/messages.ts';
+import { migrate } from './commands/migrate.ts';
+import { prune } from './commands/prune.ts';
+import { replaying } from './commands/replay.ts';
+import { show } from './commands/show.ts';
+import { start } from './commands/start.ts';
+import { stats } from './commands/stats.ts';
+import { tree } from './commands/tree.ts';
+import { watch } from './commands/watch.ts';
+import { workers } from './commands/workers.ts';
+import { errorData, errorText, exitCodeOf, withoutPassword } from './exit.ts';
+import { type Stream, Terminal } from './terminal.ts';
+
+/** Where a command line is run. */
+export interface Surroundings {
+  readonly stdout: Stream;
+  readonly stderr: Stream;
+  /** Whether somebody is there to answer a question. */
+  readonly isInteractive: boolean;
+}
+
+const EXIT_CODES = `
+Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 no such instance; 4 what was looked at is not well (a history
+that does not fit, a check of the doctor, an instance that ended otherwise than Completed); 5 out of time.
+
+The store is a SQLite file or a Postgres server, from --db or PERDURE_DB. Every command but migrate leaves its
+tables as they are.
+
+  perdure --db shop.db list --status Running
+  PERDURE_DB=postgres://app@db/shop perdure show order-1`;
+
+/** Run one command line, and say how it ended: see {@link EXIT}. */
+export async function run(args: readonly string[], { stdout, stderr, isInteractive }: Surroundings): Promise<number> {
+  const isJson = args.includes('--json');
+  const tell = (error: object, text: string): void => {
+    stderr.write(isJson ? `${JSON.stringify({ error })}\n` : text);
+  };
+  const program = new Command('perdure')
+    .description('Look after durable orchestrations, in whichever store they are.')
+    .version(version(), '-V, --version')
+    .addOption(new Option('--db <store>', 'path of a SQLite file, or URL of a Postgres server').env('PERDURE_DB'))
+    .addOption(new Option('--schema <name>', 'schema on the Postgres server (default: perdure)').env('PERDURE_SCHEMA'))
+    .addOption(new Option('--codec <module>', 'module that exports the codec of the store').env('PERDURE_CODEC'))
+    .option('--json', 'one JSON value in each line, for programs')
+    .addHelpText('after', EXIT_CODES)
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => stdout.write(text),
+      writeErr: (text) => stderr.write(text),
+      outputError: (text) => {
+        const message = withoutPassword(text.replace(/^error: /, ''));
+        tell({ name: 'Error', message: message.trim() }, `perdure: ${message}`);
+      },
+    })
+    .configureHelp({ showGlobalOptions: true })
+    .showSuggestionAfterError();
+  const cli = new Cli(program, (isJson) => new Terminal(stdout, stderr, isInteractive, isJson));
+  for (const add of [list, show, tree, history, watch, start, messages, control, exporting, replaying, prune, stats, workers, doctor, migrate]) add(cli);
+  completion(program);
+  try {
+    await program.parseAsync(args, { from: 'user' });
+    return 0;
+  } catch (error) {
+    // What commander throws it has said already.
+    if (!(error instanceof CommanderError)) tell(errorData(error), `perdure: ${errorText(error)}\n`);
+    return exitCodeOf(error);
+  }
+}
+
+function version(): string {
+  const manifest = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  return (JSON.parse(manifest) as { version: string }).version;
+}

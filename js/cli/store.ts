@@ -1,0 +1,56 @@
+// The store of a command: which one it is, and that it is closed again.
+
+import { Client } from '../client.ts';
+import { PostgresProvider } from '../postgres-provider.ts';
+import { type Provider, SqliteProvider } from '../providers.ts';
+import type { Codec } from '../stored-text.ts';
+import { usageError } from './exit.ts';
+import { exportsOfModule } from './modules.ts';
+
+/** What says which store it is. */
+export interface StoreOptions {
+  /** Path of a SQLite file, or URL of a Postgres server. */
+  readonly db?: string;
+  /** Schema on a Postgres server. */
+  readonly schema?: string;
+  /** Module with the codec of the store. */
+  readonly codec?: string;
+}
+
+/** Connections of a pool: a command asks for one thing after the other. */
+const POOL_SIZE = 2;
+
+/**
+ * Open the store. A command that only looks or sends changes nothing of how it is stored (`migrate`): a slip in a path makes no file, and
+ * workers of an older release keep their tables.
+ */
+export async function openStore({ db, schema, codec: module }: StoreOptions, migrate: boolean): Promise<Provider> {
+  if (db === undefined || db === '') throw usageError('say which store: --db with the path of a SQLite file or a postgres:// URL, or the same as PERDURE_DB');
+  const codec = module === undefined ? {} : { codec: await codecOf(module) };
+  if (/^postgres(ql)?:\/\//i.test(db)) {
+    return PostgresProvider.connect(db, { migrate, poolSize: POOL_SIZE, ...(schema === undefined ? {} : { schema }), ...codec });
+  }
+  // Whatever it is, it may hold a password: it is not shown.
+  if (/^[a-z][a-z+.-]*:\/\//i.test(db) || /^postgres/i.test(db) && db.includes('@')) {
+    throw usageError('--db takes the path of a SQLite file, or a URL that begins with postgres:// or postgresql://');
+  }
+  if (schema !== undefined) throw usageError('--schema is for a Postgres server; a SQLite file has none');
+  return SqliteProvider.open(db, { migrate, ...codec });
+}
+
+/** Do something with the client of a store, which is closed then. */
+export async function withStore<T>(options: StoreOptions, work: (client: Client) => Promise<T>, migrate = false): Promise<T> {
+  const provider = await openStore(options, migrate);
+  try {
+    return await work(new Client(provider));
+  } finally {
+    await provider.close();
+  }
+}
+
+async function codecOf(path: string): Promise<Codec> {
+  const { codec, default: whole } = (await exportsOfModule(path)) as { codec?: Codec; default?: Codec };
+  const found = codec ?? whole;
+  if (typeof found?.encode === 'function' && typeof found.decode === 'function') return found;
+  throw usageError(`${path} exports no codec: an object with encode and decode, as 'codec' or as its default`);
+}

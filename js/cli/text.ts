@@ -1,0 +1,113 @@
+// Values, times and sizes as text for a terminal. Nothing that comes from a store may steer the terminal: control characters are shown.
+
+import { inspect } from 'node:util';
+
+import { isList } from '../show.ts';
+
+/** Everything that a terminal does not just show: control characters, and those that change the direction of what follows. */
+const CONTROL = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/** Those of them that JSON and `inspect` leave as they are. */
+const LEFT = /[\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+function escaped(character: string): string {
+  const named = { '\n': '\\n', '\r': '\\r', '\t': '\\t' }[character];
+  return named ?? `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
+
+/** A text of a user's in one line. */
+export function printable(text: string): string {
+  return text.replace(CONTROL, escaped);
+}
+
+/** {@link printable} line by line. */
+export function printableLines(text: string): string {
+  return text.split('\n').map(printable).join('\n');
+}
+
+/** A value of a user's as JavaScript shows it, over several lines where it is long. */
+export function valueText(value: unknown, width: number, colors: boolean): string {
+  return inspect(value, { depth: 12, breakLength: width, colors, maxArrayLength: 200, maxStringLength: 10_000 }).replace(LEFT, escaped);
+}
+
+/** A value as JSON text that is as harmless to look at, and means the same. */
+export function jsonText(value: unknown, indent?: number): string {
+  return (JSON.stringify(value, null, indent) ?? 'null').replace(LEFT, escaped);
+}
+
+/** A value of a user's in one line of limited length. */
+export function valueLine(value: unknown, length: number): string {
+  const text = inspect(value, { depth: 4, breakLength: Infinity, compact: true, maxArrayLength: 20, maxStringLength: length });
+  return shortened(printable(text), length);
+}
+
+export function shortened(text: string, length: number): string {
+  return text.length > length ? `${text.slice(0, Math.max(length - 1, 0))}…` : text;
+}
+
+const SPANS: readonly (readonly [string, number])[] = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['m', 60_000],
+  ['s', 1_000],
+];
+
+/** A span of time by its two largest units: `3d 4h`, `2m 5s`, `1.2s`, `45ms`. */
+export function spanText(ms: number): string {
+  if (ms < 0) return `-${spanText(-ms)}`;
+  if (ms < 1_000) return `${Math.round(ms)}ms`;
+  if (ms < 60_000) return `${Number((ms / 1_000).toFixed(1))}s`;
+  const at = SPANS.findIndex(([, size]) => ms >= size);
+  const [unit, size] = SPANS[at] as readonly [string, number];
+  const [smaller, part] = SPANS[at + 1] ?? ['s', 1_000];
+  const rest = Math.floor((ms % size) / part);
+  return `${Math.floor(ms / size)}${unit}${rest === 0 ? '' : ` ${rest}${smaller}`}`;
+}
+
+/** How long ago something was, or how soon it will be. */
+export function agoText(time: Date, now = Date.now()): string {
+  const ms = now - time.getTime();
+  return ms < 0 ? `in ${spanText(-ms)}` : `${spanText(ms)} ago`;
+}
+
+/** A time in UTC, to the ms: `2026-01-31 12:00:00.000Z`. */
+export function timeText(time: Date): string {
+  return time.toISOString().replace('T', ' ');
+}
+
+const SIZES = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+/** A number of bytes in the unit that reads best. */
+export function bytesText(bytes: number): string {
+  const at = bytes < 1 ? 0 : Math.min(Math.floor(Math.log2(bytes) / 10), SIZES.length - 1);
+  const amount = bytes / 1_024 ** at;
+  return `${at === 0 ? amount : amount.toFixed(1)} ${SIZES[at]}`;
+}
+
+export function countText(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+/**
+ * A value as JSON can hold it: a `Date` as its ISO text, bigints, URLs and regular expressions as texts, a `Map` as a list of its entries,
+ * a `Set` and a typed array as lists, an error as its name, message, code and cause; what closes a circle as `"[circular]"`.
+ */
+export function plainValue(value: unknown, above: readonly object[] = []): unknown {
+  if (typeof value === 'bigint') return value.toString();
+  if (typeof value !== 'object' || value === null) return value;
+  if (above.includes(value)) return '[circular]';
+  const inner = [...above, value];
+  const plain = (item: unknown): unknown => plainValue(item, inner);
+  if (isList(value)) return value.map(plain);
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? null : value.toISOString();
+  if (value instanceof Map) return [...value].map(plain);
+  if (value instanceof Set) return [...value].map(plain);
+  if (value instanceof URL || value instanceof RegExp) return String(value);
+  if (ArrayBuffer.isView(value) && !(value instanceof DataView)) return [...(value as Uint8Array)].map(plain);
+  if (value instanceof ArrayBuffer) return [...new Uint8Array(value)];
+  if (value instanceof Error) {
+    const { name, message, code, cause } = value as Error & { code?: unknown };
+    return { name, message, ...(code === undefined ? {} : { code: plain(code) }), ...(cause === undefined ? {} : { cause: plain(cause) }) };
+  }
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, plain(item)]));
+}
