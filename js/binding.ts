@@ -3,9 +3,10 @@
 // Nothing else knows that errors cross as JSON text and that calls name an instance by its token. A synchronous call
 // that fails throws an Error whose message is JSON of `{ code, message, details? }`; a reply that fails is the same text.
 
-import native from './native/index.cjs';
+import { createRequire } from 'node:module';
 
 import type { AbortReason, AttemptExtras } from './activity-context.ts';
+import { addonError } from './addon-error.ts';
 import { COMPLETED, type Delivery, type EndKind, type EnginePort, type TraceLevel } from './engine.ts';
 import { fromNative, type NativeErrorData, type PerdureError, ProviderError } from './errors.ts';
 import type { InstanceDescription } from './instance.ts';
@@ -222,7 +223,23 @@ interface NativeModule {
   readonly NativeReplay: new (instanceId: string, executionId: number, events: string, numbers: Float64Array) => Raw<NativeReplay>;
 }
 
-const addon = native as unknown as NativeModule;
+const addon = load();
+
+/** By `require`: an import that fails has no place where it could be said in words. */
+function load(): NativeModule {
+  const require = createRequire(import.meta.url);
+  try {
+    return require('./native/index.cjs') as NativeModule;
+  } catch (error) {
+    throw addonError(error, (specifier) => {
+      try {
+        return require.resolve(specifier) !== '';
+      } catch {
+        return false;
+      }
+    });
+  }
+}
 
 /** @throws ProviderError, SchemaVersionError */
 export async function openSqlite(path: string, durability: string, migrate: boolean): Promise<NativeStore> {

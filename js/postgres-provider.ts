@@ -1,7 +1,5 @@
 // The store on a Postgres server.
 
-import * as tls from 'node:tls';
-
 import { connectPostgres, type NativePostgresOptions } from './binding.ts';
 import { bool, checkOptions, nested, type OptionTable, text, whole } from './options.ts';
 import { Provider, PROVIDER_OPTIONS, type ProviderOptions, StorePort } from './providers.ts';
@@ -99,6 +97,8 @@ function tlsSettings(url: string, wanted: boolean | PostgresTlsOptions | undefin
 
 /** With the certificates of `NODE_EXTRA_CA_CERTS` where Node tells (from 22.15 on). */
 function believedByNode(): string {
+  // Not by an import: most programs never get here, and `node:tls` takes as long to load as all of Perdure.
+  const tls = process.getBuiltinModule('node:tls');
   const ask = (tls as { getCACertificates?: (type: 'default') => string[] }).getCACertificates;
   return (ask?.('default') ?? tls.rootCertificates).join('\n');
 }

@@ -1,7 +1,7 @@
 // Worker threads of a runtime: each has a lane, and one that ends is replaced.
 
 import { performance } from 'node:perf_hooks';
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
 
 import type { NativeRuntime } from './binding.ts';
 import type { TraceLevel } from './engine.ts';
@@ -88,6 +88,8 @@ export class Threads {
 
   /** `start`: who waits for it to take work, and hears of it when it does not. */
   private run(lane: number, delayMs: number, start?: { resolve(): void; reject(error: Error): void }): void {
+    // Not by an import: most programs have no threads of their own.
+    const { Worker } = process.getBuiltinModule('node:worker_threads');
     const worker = new Worker(new URL('./worker-thread.js', import.meta.url), { workerData: { ...this.data, lane }, name: `perdure ${lane}` });
     const began = performance.now();
     let cause: unknown;
