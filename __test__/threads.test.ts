@@ -3,6 +3,7 @@ import { threadId } from 'node:worker_threads';
 import { type Codec, Runtime, type RuntimeOptions, RuntimeStateError } from 'perdure';
 import { afterEach, describe, expect, it } from 'vitest';
 
+import { runtimeSizes } from '../dist/internal.js';
 import { Counter, rejection } from './support/async.ts';
 import { historyViolations } from './support/history.ts';
 import { expectInvariants } from './support/invariants.ts';
@@ -182,7 +183,7 @@ describe('threads', () => {
     // What the first rounds need is kept for the next ones.
     const [early, late] = [grown[9]!, grown[49]!];
     expect((late - early) / 800, 'bytes that a thread leaves behind').toBeLessThan(100_000);
-    expect(Runtime.sizesOf(runtime)).toMatchObject({ instances: 0, activities: 0 });
+    expect(runtimeSizes(runtime)).toMatchObject({ instances: 0, activities: 0 });
   }, 300_000);
 
   it('need modules, and modules have to define something', async () => {

@@ -1,8 +1,11 @@
-// For tests of this package only: what is kept where.
+// For tests and the benchmark of this package only: what is kept where, and the driver by itself.
 
+import type { NativeMapSizes } from './binding.ts';
 import { Runtime } from './runtime.ts';
 import { customStatusCount } from './status.ts';
 import { traceCount } from './trace.ts';
+
+export { Instance } from './instance.ts';
 
 /** Entries of the maps keyed by instance, over all runtimes of this thread. */
 export function keyedMapSizes(): { customStatus: number; trace: number } {
@@ -10,6 +13,6 @@ export function keyedMapSizes(): { customStatus: number; trace: number } {
 }
 
 /** What a runtime holds in memory, on this side and in the addon. */
-export function runtimeSizes(runtime: Runtime): ReturnType<typeof Runtime.sizesOf> {
+export function runtimeSizes(runtime: Runtime): { native: NativeMapSizes; instances: number; activities: number } {
   return Runtime.sizesOf(runtime);
 }

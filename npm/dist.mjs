@@ -1,28 +1,75 @@
-// What tsc leaves to do in dist/: takes away the output of sources that are gone, and brings the addon and its loader.
+// What tsc leaves to do in dist/, where it puts declarations: the code, and the addon with its loader.
+//
+// Most files of js/ become few, because Node takes longer to find and link sixty files than to run them: what several entries share
+// is in files of its own (`shared-….js`), so that no entry loads what it does not need. A file in a folder below js/ stays a file
+// in that folder: it may look for others beside itself.
 
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { rolldown } from 'rolldown';
 
 process.chdir(fileURLToPath(new URL('..', import.meta.url)));
-
-const OUTPUT = /\.(js|d\.ts)(\.map)?$/;
-for (const entry of readdirSync('dist', { recursive: true, withFileTypes: true })) {
-  const file = join(entry.parentPath, entry.name);
-  const source = join('js', relative('dist', file)).replace(OUTPUT, '.ts');
-  if (entry.isFile() && OUTPUT.test(entry.name) && !existsSync(source)) rmSync(file);
-}
 
 if (!existsSync('js/native/index.cjs')) {
   console.error('js/native has no addon yet: `npm run build` builds it and everything else.');
   process.exit(1);
 }
+const written = await bundle();
+const DECLARATION = /\.d\.ts(\.map)?$/;
+for (const entry of readdirSync('dist', { recursive: true, withFileTypes: true })) {
+  const file = join(entry.parentPath, entry.name);
+  const source = join('js', relative('dist', file)).replace(DECLARATION, '.ts');
+  const isGone = DECLARATION.test(file) ? !existsSync(source) : /\.js(\.map)?$/.test(file) && !written.has(file);
+  if (entry.isFile() && isGone) rmSync(file);
+}
 mkdirSync('dist/native', { recursive: true });
 for (const name of readdirSync('js/native').filter((name) => !name.startsWith('.'))) {
-  const from = join('js/native', name);
-  const to = join('dist/native', name);
-  if (existsSync(to) && readFileSync(to).equals(readFileSync(from))) continue;
-  // By rename: a process that has the old addon loaded keeps its own file, and none ever finds half of one.
-  copyFileSync(from, `${to}.new`);
+  put(join('dist/native', name), readFileSync(join('js/native', name)));
+}
+
+/** Writes what the package's entries and its worker threads run, and returns the files. */
+async function bundle() {
+  const entries = entriesOf(JSON.parse(readFileSync('package.json', 'utf8')));
+  const build = await rolldown({
+    input: Object.fromEntries(entries.map((name) => [name, `js/${name}.ts`])),
+    platform: 'node',
+    external: [/^[^./]/],
+    // What package.json says of side effects is for those who bundle the package.
+    treeshake: { moduleSideEffects: true },
+  });
+  const { output } = await build.generate({
+    dir: 'dist',
+    format: 'esm',
+    sourcemap: true,
+    sourcemapExcludeSources: true,
+    minify: false,
+    chunkFileNames: ({ name }) => (name.includes('/') ? '[name].js' : 'shared-[name].js'),
+    codeSplitting: { groups: [{ debugName: 'folders', name: (id) => inFolder(id, entries) }] },
+  });
+  await build.close();
+  for (const file of output) put(join('dist', file.fileName), Buffer.from(file.type === 'chunk' ? file.code : file.source));
+  return new Set(output.map(({ fileName }) => join('dist', fileName)));
+}
+
+/** Files of js/, without their end: those that package.json leads to, that of a worker thread, and what tests and the benchmark look into. */
+function entriesOf({ exports, bin = {} }) {
+  const targets = [...Object.values(exports).map((target) => target.default ?? target), ...Object.values(bin)];
+  const named = targets.map((target) => /^(?:\.\/)?dist\/(.+)\.js$/.exec(target)?.[1]).filter((name) => name !== undefined);
+  return [...new Set([...named, 'worker-thread', 'internal'])];
+}
+
+/** The name of a file in a folder below js/ that is no entry. */
+function inFolder(id, entries) {
+  const name = relative('js', id).split(sep).join('/').replace(/\.ts$/, '');
+  return name.includes('/') && !name.startsWith('..') && !entries.includes(name) ? name : null;
+}
+
+/** Puts a file in its place unless it is there. */
+function put(to, bytes) {
+  if (existsSync(to) && readFileSync(to).equals(bytes)) return;
+  mkdirSync(dirname(to), { recursive: true });
+  // By rename: a process that has the old file loaded keeps its own, and none ever finds half of one.
+  writeFileSync(`${to}.new`, bytes, { mode: to.endsWith('.node') ? 0o755 : 0o644 });
   renameSync(`${to}.new`, to);
 }
