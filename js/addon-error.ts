@@ -31,16 +31,16 @@ const REINSTALL = 'Delete node_modules and install again on the machine, or in t
 
 /** Why, and what to do. */
 function reasonOf(cause: unknown, platform: string, hasPackage: (platform: string) => boolean): [why: string, advice: string] {
-  if (codeOf(cause) === 'MODULE_NOT_FOUND') {
+  if ((cause as { code?: unknown }).code === 'MODULE_NOT_FOUND') {
     return [
       'its loader is not beside this code, so a bundler has probably taken the code out of its package.',
       "Leave `perdure` out of the bundle (esbuild: --external:perdure, Next.js: serverExternalPackages: ['perdure']) and have it in node_modules.",
     ];
   }
   if (!PLATFORMS.includes(platform)) return ['there is none for this platform.', `There is one for each of ${PLATFORMS.join(', ')}.`];
-  const refusal = causesOf(cause).find((error) => codeOf(error) !== 'MODULE_NOT_FOUND' && error !== cause);
   const name = `perdure-${platform}`;
-  if (refusal !== undefined) return [`it is there, and the system refuses it: ${messageOf(refusal)}`, adviceOn(messageOf(refusal))];
+  const refusal = messagesOf(cause).find((message) => !message.startsWith('Cannot find '));
+  if (refusal !== undefined) return [`it is there, and the system refuses it: ${refusal}`, adviceOn(refusal)];
   const others = PLATFORMS.filter(hasPackage).map((other) => `perdure-${other}`);
   if (others.length > 0) {
     const libc = platform.startsWith('linux') && others.some((other) => other.startsWith('perdure-linux'));
@@ -77,17 +77,9 @@ function hasGlibc(): boolean {
   return header?.glibcVersionRuntime !== undefined;
 }
 
-/** An error and its causes, outermost first. */
-function causesOf(error: unknown): unknown[] {
-  const found: unknown[] = [];
-  for (let at = error; at !== undefined && at !== null && !found.includes(at); at = (at as { cause?: unknown }).cause) found.push(at);
+/** Of an error and its causes, outermost first. The loader keeps no more of them than that. */
+function messagesOf(error: unknown): string[] {
+  const found: string[] = [];
+  for (let at = error; at instanceof Error; at = at.cause) found.push(at.message);
   return found;
-}
-
-function codeOf(error: unknown): unknown {
-  return (error as { code?: unknown } | null | undefined)?.code;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
