@@ -27,6 +27,7 @@ export {
   SubOrchestrationError,
   TimeoutError,
 } from './errors.ts';
+export type { NondeterminismReport, PerdureErrorOptions } from './error-classes.ts';
 export type { Future } from './future.ts';
 export type { InstanceHandle } from './handle.ts';
 export type { ExportedEvent, HistoryEvent, HistoryEventKind, HistoryExport, HistoryPage, HistoryPageOptions } from './history.ts';
