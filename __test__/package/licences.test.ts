@@ -1,0 +1,33 @@
+// What is compiled into the addon may be passed on, and THIRD-PARTY.md says whose it is.
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+
+import { bundledCrates, licenceOf, thirdParty } from '../../npm/licences.mjs';
+import { root } from '../support/process.ts';
+
+it('every crate in the addon has a licence that asks for no more than to be named', () => {
+  const crates = bundledCrates();
+  expect(crates.map(({ name }) => name)).toEqual(expect.arrayContaining(['libsqlite3-sys', 'rustls', 'tokio', 'windows-sys']));
+  // What only builds or tests is not in it, and neither are our own.
+  expect(crates.map(({ name }) => name).filter((name) => /^perdure|^(syn|napi-build|proptest|loom)$/.test(name))).toEqual([]);
+  expect(crates.filter(({ license }) => licenceOf(license) === undefined)).toEqual([]);
+}, 60_000);
+
+it.each([
+  ['MIT/Apache-2.0', 'MIT'],
+  ['Apache-2.0 OR ISC OR MIT', 'MIT'],
+  ['Apache-2.0 AND ISC', 'Apache-2.0 AND ISC'],
+  ['GPL-3.0-only', undefined],
+  ['MIT AND LGPL-2.1-or-later', undefined],
+  ['GPL-2.0-only OR Zlib', 'Zlib'],
+  ['MPL-2.0', undefined],
+  [null, undefined],
+])('%s is used as %s', (expression, licence) => {
+  expect(licenceOf(expression)).toBe(licence);
+});
+
+it('THIRD-PARTY.md is what the lock file leads to', () => {
+  expect(readFileSync(join(root, 'THIRD-PARTY.md'), 'utf8') === thirdParty(), 'npm run licences writes it').toBe(true);
+}, 60_000);
