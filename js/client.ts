@@ -1,7 +1,5 @@
 // The client: starts instances, asks for them and sends to them, from any process that opens the store.
 
-import { randomBytes } from 'node:crypto';
-
 import { descriptionOf, type InspectionData, type StoreDescription, type WorkerInfo, workersOf } from './description.ts';
 import { type Duration, parseDuration } from './duration.ts';
 import { TimeoutError } from './errors.ts';
@@ -497,7 +495,7 @@ function checkExecution(id: unknown, executionId: unknown, where: string): void 
 
 /** A UUID whose beginning is the time, so that ids made later sort later (RFC 9562, version 7). */
 function uuidv7(): string {
-  const bytes = randomBytes(16);
+  const bytes = process.getBuiltinModule('node:crypto').randomBytes(16);
   bytes.writeUIntBE(Date.now(), 0, 6);
   bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x70, 6);
   bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8);
