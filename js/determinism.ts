@@ -16,7 +16,6 @@
 // Code that took a function out of its object before the install (`const { now } = Date`) keeps the original: lane.ts
 // does so on purpose.
 
-import crypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 import timers from 'node:timers';
 
@@ -104,6 +103,7 @@ function points(): Point[] {
     { target: Math, key: 'random', guard: guardRandom },
   ];
   // The module's function and the method of the global are not the same.
+  const crypto = process.getBuiltinModule('node:crypto');
   for (const target of [crypto, ownerOf(globalThis.crypto, 'randomUUID')]) found.push({ target, key: 'randomUUID', guard: guardRandomUuid });
   for (const [key, instead] of Object.entries(FORBIDDEN)) {
     // Once per function, which node:timers shares with the globals: what was equal stays equal.
