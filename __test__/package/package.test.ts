@@ -1,12 +1,13 @@
 // The package as it is published: what is in it, and that it works where it is installed.
 
 import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, relative, resolve, sep } from 'node:path';
 import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
+import { rolldown } from 'rolldown';
 import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 
@@ -157,6 +158,16 @@ describe.each(runtimes())('the installed package on $name', ({ command }) => {
     expect(JSON.parse(output)).toEqual({ isTime: true, threads: true });
   });
 
+  it('says in a bundle that it has to be left out', async () => {
+    writeFileSync(join(app, 'bundled.mjs'), "import { Runtime } from 'perdure';\nconsole.log(Runtime);\n");
+    const bundle = await rolldown({ input: join(app, 'bundled.mjs'), platform: 'node', logLevel: 'silent' });
+    await bundle.write({ file: join(app, 'bundle/out.mjs') });
+    await bundle.close();
+    const { status, stderr } = spawnSync(command, [join(app, 'bundle/out.mjs')], { encoding: 'utf8', timeout: 60_000 });
+    expect(status).toBe(1);
+    expect(stderr).toContain("serverExternalPackages: ['perdure']");
+  });
+
   it('loads every entry', () => {
     // What a peer of the package is for is there only where that peer is.
     const peers = Object.keys(published.peerDependencies ?? {});
@@ -221,7 +232,8 @@ describe('its types', () => {
 
 /** The first program of the README, and what it prints. */
 function firstProgram(): { code: string; output: string } {
-  const [program, text] = parsePage('README.md', readFileSync(join(root, 'README.md'), 'utf8')).blocks;
+  const { blocks } = parsePage('README.md', readFileSync(join(root, 'README.md'), 'utf8'));
+  const [program, text] = blocks.slice(blocks.findIndex(({ kind }) => kind === 'js'));
   return { code: `${program?.code.join('\n')}\n`, output: `${text?.code.join('\n')}\n` };
 }
 
