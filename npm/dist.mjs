@@ -1,11 +1,11 @@
 // What tsc leaves to do in dist/, where it puts declarations: the code, and the addon with its loader.
 //
-// Most files of js/ become few, because Node takes longer to find and link sixty files than to run them: what several entries share
-// is in files of its own (`shared-….js`), so that no entry loads what it does not need. A file in a folder below js/ stays a file
-// in that folder: it may look for others beside itself.
+// Most files of js/ become few, because Node takes longer to find and link seventy files than to run them: what `perdure/orchestration`
+// needs is one, what `perdure` needs besides is another, and what is for others alone is with them. A file in a folder below js/ stays a
+// file in that folder: it may look for others beside itself.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join, relative, sep } from 'node:path';
+import { dirname, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
 
@@ -35,6 +35,8 @@ async function bundle() {
     input: Object.fromEntries(entries.map((name) => [name, `js/${name}.ts`])),
     platform: 'node',
     external: [/^[^./]/],
+    // Of an entry that has code of its own others may take some: a test sees to it that nobody else notices.
+    preserveEntrySignatures: 'allow-extension',
     // What package.json says of side effects is for those who bundle the package.
     treeshake: { moduleSideEffects: true },
   });
@@ -45,7 +47,7 @@ async function bundle() {
     sourcemapExcludeSources: true,
     minify: false,
     chunkFileNames: ({ name }) => (name.includes('/') ? '[name].js' : 'shared-[name].js'),
-    codeSplitting: { groups: [{ debugName: 'folders', name: (id) => inFolder(id, entries) }] },
+    codeSplitting: { includeDependenciesRecursively: false, groups: [{ debugName: 'layout', name: (id, graph) => groupOf(id, entries, graph) }] },
   });
   await build.close();
   for (const file of output) put(join('dist', file.fileName), Buffer.from(file.type === 'chunk' ? file.code : file.source));
@@ -59,10 +61,20 @@ function entriesOf({ exports, bin = {} }) {
   return [...new Set([...named, 'worker-thread', 'internal'])];
 }
 
-/** The name of a file in a folder below js/ that is no entry. */
-function inFolder(id, entries) {
+/** Which file a module goes to, if that is not up to who needs it. */
+function groupOf(id, entries, graph) {
   const name = relative('js', id).split(sep).join('/').replace(/\.ts$/, '');
-  return name.includes('/') && !name.startsWith('..') && !entries.includes(name) ? name : null;
+  if (entries.includes(name) || name.startsWith('..')) return null;
+  if (name.includes('/')) return name;
+  if (reached('js/free.ts', graph).has(id)) return 'orchestration';
+  return reached('js/index.ts', graph).has(id) ? 'core' : null;
+}
+
+/** A file and all that it imports. */
+function reached(file, graph) {
+  const seen = new Set([resolve(file)]);
+  for (const id of seen) for (const imported of graph.getModuleInfo(id)?.importedIds ?? []) seen.add(imported);
+  return seen;
 }
 
 /** Puts a file in its place unless it is there. */

@@ -60,10 +60,7 @@ describe('the packages', () => {
   });
 
   it('lead from each line of the code to its source, which is there', () => {
-    for (const file of scripts()) {
-      const { sources } = JSON.parse(readFileSync(`${file}.map`, 'utf8')) as { sources: string[] };
-      for (const source of sources) expect(existsSync(resolve(file, '..', source)), `${file}: ${source}`).toBe(true);
-    }
+    for (const source of scripts().flatMap(sourcesOf)) expect(existsSync(source), source).toBe(true);
   });
 
   it('please publint', async () => {
@@ -86,16 +83,32 @@ describe('what an entry loads', () => {
   it('is what its source imports, and nothing of another entry', () => {
     const entries = Object.values(clone.exports).flatMap((target) => (typeof target === 'string' ? [] : [target.default]));
     expect(entries.length).toBeGreaterThan(0);
-    for (const entry of entries) {
+    for (const entry of [...entries, ...Object.values(clone.bin ?? {})]) {
       const source = entry.replace(/^\.\/dist\//, 'js/').replace(/\.js$/, '.ts');
       const imported = reached(join(root, source), (text) => importsOf('', text).filter(({ isType }) => !isType).map(({ to }) => to));
       const loaded = reached(join(installed, entry), (text) => [...text.matchAll(/^(?:import|export) (?:.* from )?"(\..*)";$/gm)].map(([, to = '']) => to));
-      const sources = [...loaded].flatMap((file) => {
-        const map = JSON.parse(readFileSync(`${file}.map`, 'utf8')) as { sources: string[] };
-        return map.sources.map((name) => relative(installed, resolve(file, '..', name)));
-      });
+      const sources = [...loaded].flatMap(sourcesOf).map((file) => relative(installed, file));
       const names = [...imported].map((file) => relative(root, file));
       expect(sources.filter((name) => !names.includes(name)), `${entry} loads`).toEqual([]);
+    }
+  });
+
+  it('has the names that its types have, and no other', () => {
+    const entries = Object.entries(published.exports).flatMap(([entry, target]) => (typeof target === 'string' ? [] : [{ entry, ...target }]));
+    const program = ts.createProgram({
+      rootNames: entries.map(({ types }) => join(installed, types)),
+      options: { module: ts.ModuleKind.NodeNext, moduleResolution: ts.ModuleResolutionKind.NodeNext, skipLibCheck: true },
+    });
+    const checker = program.getTypeChecker();
+    for (const { entry, types, default: file } of entries) {
+      const source = program.getSourceFile(join(installed, types));
+      const module = source && checker.getSymbolAtLocation(source);
+      const typed = checker.getExportsOfModule(module!).filter((symbol) => {
+        const target = symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
+        return (target.flags & ts.SymbolFlags.Value) !== 0 && !symbol.declarations?.some(ts.isTypeOnlyExportDeclaration);
+      });
+      const exported = /^export \{(.*)\};$/m.exec(readFileSync(join(installed, file), 'utf8'))?.[1]?.split(',').map((name) => name.replace(/.* as /, '').trim());
+      expect(exported?.filter((name) => name !== '').sort(), entry).toEqual(typed.map(({ name }) => name).sort());
     }
   });
 
@@ -156,6 +169,13 @@ describe.each(runtimes())('the installed package on $name', ({ command }) => {
       await provider.close();`,
     );
     expect(JSON.parse(output)).toEqual({ isTime: true, threads: true });
+  });
+
+  it('has commands that run', () => {
+    for (const name of Object.keys(published.bin ?? {})) {
+      const path = join(installed, published.bin?.[name] ?? '');
+      expect(execFileSync(command, [path, '--version'], { cwd: app, encoding: 'utf8', timeout: 60_000 }).trim(), name).toBe(published.version);
+    }
   });
 
   it('says in a bundle that it has to be left out', async () => {
@@ -235,6 +255,16 @@ function firstProgram(): { code: string; output: string } {
   const { blocks } = parsePage('README.md', readFileSync(join(root, 'README.md'), 'utf8'));
   const [program, text] = blocks.slice(blocks.findIndex(({ kind }) => kind === 'js'));
   return { code: `${program?.code.join('\n')}\n`, output: `${text?.code.join('\n')}\n` };
+}
+
+/** The files that a file of code was made of; none where it only passes on what others have. */
+function sourcesOf(file: string): string[] {
+  if (!existsSync(`${file}.map`)) {
+    expect(readFileSync(file, 'utf8').split('\n').filter((line) => !/^(import|export) .*;$|^$/.test(line)), file).toEqual([]);
+    return [];
+  }
+  const { sources } = JSON.parse(readFileSync(`${file}.map`, 'utf8')) as { sources: string[] };
+  return sources.map((source) => resolve(file, '..', source));
 }
 
 /** Files of code that are published. */
