@@ -5,7 +5,7 @@
 // file in that folder: it may look for others beside itself.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join, relative, resolve, sep } from 'node:path';
+import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
 
@@ -34,7 +34,7 @@ async function bundle() {
   const build = await rolldown({
     input: Object.fromEntries(entries.map((name) => [name, `js/${name}.ts`])),
     platform: 'node',
-    external: [/^[^./]/],
+    external: (id) => !id.startsWith('.') && !isAbsolute(id) && !id.startsWith('js/'),
     // Of an entry that has code of its own others may take some: a test sees to it that nobody else notices.
     preserveEntrySignatures: 'allow-extension',
     // What package.json says of side effects is for those who bundle the package.

@@ -149,7 +149,7 @@ describe.each(runtimes())('the installed package on $name', ({ command }) => {
     expect(run('program.cjs', `const { inspect } = require('node:util');\n${SHOW}${required}\n(async () => {\n${rest.join('\n')}\n})();\n`)).toBe(output);
   });
 
-  it('runs orchestrations on worker threads', () => {
+  it('runs with worker threads', () => {
     writeFileSync(
       join(app, 'work.mjs'),
       `import { threadId } from 'node:worker_threads';
