@@ -167,9 +167,8 @@ export class ActivityContext {
    * Say that the attempt is alive, and how far it has come. Synchronous, and cheap enough for a tight loop: the time of
    * `heartbeatTimeout` begins anew, and the latest details are stored at most once a second. They are handed to the next attempt
    * as {@link lastHeartbeat}: after a failure the latest ones, after a crash of the process the latest that were stored.
-   * Once the attempt is over it does nothing.
+   * Once the attempt is over it does nothing. `details` is any value that can be stored; without it, what was told before stays.
    *
-   * @param details - any value that can be stored; without it, what was told before stays
    * @throws PayloadError when the details cannot be stored
    *
    * @example

@@ -64,7 +64,7 @@ function free<Name extends MethodName>(name: Name): OrchestrationContext[Name] {
 export const scheduleActivity = free('scheduleActivity');
 
 /**
- * Run an activity by its definition. As {@link OrchestrationContext.call}.
+ * Run an activity by its definition. As {@link OrchestrationContext#call}.
  *
  * @example
  * ```ts

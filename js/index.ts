@@ -8,6 +8,7 @@ export { Client, type ClientOptions, type StartOptions, type TypedStartOptions }
 export type { Branch, BranchValue, BranchValues, CombineOptions, RaceResult, SelectResult } from './combinators.ts';
 export type { StoreDescription, WorkerInfo } from './description.ts';
 export type { Duration } from './duration.ts';
+export type { TraceLevel } from './engine.ts';
 export {
   ActivityError,
   CancelledError,
@@ -49,6 +50,7 @@ export {
 } from './orchestration.ts';
 export { type PostgresOptions, PostgresProvider, type PostgresTlsOptions } from './postgres-provider.ts';
 export { type Provider, type ProviderOptions, SqliteProvider, type SqliteOptions } from './providers.ts';
+export type { EndState } from './binding.ts';
 export type { InstanceEvent } from './lane.ts';
 export { Runtime, type RuntimeEvents, type RuntimeMetrics, type RuntimeOptions } from './runtime.ts';
 export type { SchemaInput, SchemaIssue, SchemaOutput, SchemaResult, StandardSchema } from './schema.ts';

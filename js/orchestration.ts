@@ -461,18 +461,27 @@ export class OrchestrationContext {
    * An event is consumed only by a future that a fiber is waiting on, the one that has waited longest first: one that
    * lost a race eats nothing, and can be waited for again.
    *
-   * @param schema - a Standard Schema (Zod, Valibot, ArkType …): the future gives what it makes of the event. An event that
-   *   it refuses is consumed, and the future fails with `PayloadError`. It runs again in every replay, so it must answer at
-   *   once (no promise) and always alike
    * @throws TypeError when the name is wrong
    *
    * @example
    * ```ts
    * const answer = yield ctx.race(ctx.waitForEvent('approve'), ctx.scheduleTimer('24h'));
-   * const { by } = yield* ctx.waitForEvent('approve', approvalSchema);
    * ```
    */
   waitForEvent<T = any>(name: string): Future<T>;
+  /**
+   * The same, checked.
+   *
+   * @param schema - a Standard Schema (Zod, Valibot, ArkType …): the future gives what it makes of the event. An event that
+   *   it refuses is consumed, and the future fails with `PayloadError`. It runs again in every replay, so it must answer at
+   *   once (no promise) and always alike
+   * @throws TypeError when the name is wrong, or the schema is none
+   *
+   * @example
+   * ```ts
+   * const { by } = yield* ctx.waitForEvent('approve', approvalSchema);
+   * ```
+   */
   waitForEvent<S extends StandardSchema>(name: string, schema: S): Future<SchemaOutput<S>>;
   waitForEvent(name: string, schema?: StandardSchema): Future<unknown> {
     this.#scheduler.assertRunning('waitForEvent');

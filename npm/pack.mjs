@@ -31,7 +31,7 @@ try {
     else console.log(packPlatform(platform, addon));
   }
   if (args.includes('--all') && missing.length > 0) {
-    console.error(`There is no addon for ${missing.join(', ')}: see RELEASING.md.`);
+    console.error(`There is no addon for ${missing.join(', ')}: see npm/RELEASING.md.`);
     process.exitCode = 1;
   }
   console.log(packRoot());

@@ -1,4 +1,4 @@
-// Everything before a release that one machine can check, step by step, to the end even if one fails. See RELEASING.md.
+// Everything before a release that one machine can check, step by step, to the end even if one fails. See npm/RELEASING.md.
 //
 //   node npm/release-check.mjs [step…]
 
