@@ -18,4 +18,5 @@ mod replay;
 mod replies;
 mod runtime;
 mod store;
+mod test_store;
 mod tokio_threads;

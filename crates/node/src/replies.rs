@@ -73,6 +73,10 @@ impl Replies {
         answer
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().answers.is_empty()
+    }
+
     fn rouse(state: &mut State) {
         if let Some(wake) = &state.wake
             && !state.woken

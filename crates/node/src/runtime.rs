@@ -19,7 +19,7 @@ use crate::store::Store;
 /// A runtime.
 #[napi]
 pub struct NativeRuntime {
-    inner: Arc<Runtime>,
+    pub(crate) inner: Arc<Runtime>,
     replies: Replies,
     number: u32,
     warns: bool,
@@ -82,7 +82,7 @@ impl NativeRuntime {
     pub fn start(&self, request: f64, wake: Function<'_, (), ()>) -> napi::Result<()> {
         let host = Arc::new(ThisThread::new(&wake, self.warns)?);
         let (inner, replies) = (Arc::clone(&self.inner), self.replies.clone());
-        crate::tokio_threads::handle()?.spawn(async move {
+        self.inner.tokio().spawn(async move {
             let result = inner
                 .start(host)
                 .await
@@ -99,7 +99,7 @@ impl NativeRuntime {
             Duration::try_from_secs_f64(timeout_ms / 1_000.0).map_err(|e| argument(format!("timeout: {e}")))?;
         let (inner, replies) = (Arc::clone(&self.inner), self.replies.clone());
         let begun = inner.begin_shutdown();
-        crate::tokio_threads::handle()?.spawn(async move {
+        self.inner.tokio().spawn(async move {
             let result = match begun {
                 Ok(()) => {
                     inner.finish_shutdown(timeout).await;

@@ -93,7 +93,7 @@ impl Store {
         Ok(Self::on(inner))
     }
 
-    fn on(inner: Arc<perdure_runtime::Store>) -> Self {
+    pub(crate) fn on(inner: Arc<perdure_runtime::Store>) -> Self {
         Self {
             number: process::STORES.number(&inner),
             inner,

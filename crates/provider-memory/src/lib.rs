@@ -39,4 +39,4 @@ mod write;
 pub use provider::MemoryProvider;
 pub use rows::{InstanceRow, Parent, TaskRow};
 pub use snapshot::{ExecutionRow, HeartbeatRow, MessageRow, Snapshot};
-pub use store::MemoryStore;
+pub use store::{BeforeAnswers, MemoryStore};

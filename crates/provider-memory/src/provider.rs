@@ -107,7 +107,11 @@ impl Provider for MemoryProvider {
         let result = self.write(&batch);
         // The caller may keep the batch in case it fails; it is the only holder again when it hears of it.
         drop(batch);
-        self.outgoing.push(move || done(result));
+        let store = Arc::clone(&self.store);
+        self.outgoing.push(move || {
+            store.answers();
+            done(result);
+        });
     }
 
     fn on_foreign_change(&self, listener: ChangeListener) {

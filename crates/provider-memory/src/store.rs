@@ -1,9 +1,9 @@
 //! The store itself, which several handles share as several processes share a database.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use perdure_engine::EventRecord;
+use perdure_engine::{EventId, EventRecord, ExecutionId};
 use perdure_provider::{Change, Clock, ProviderError};
 
 use crate::history;
@@ -19,7 +19,11 @@ pub struct MemoryStore {
     tables: Mutex<Tables>,
     /// Of the open handles, in the order in which they were opened.
     wakers: Mutex<Vec<Arc<Waker>>>,
+    before_answers: OnceLock<BeforeAnswers>,
 }
+
+/// Told that a batch was written, or was not, before whoever wrote it is.
+pub type BeforeAnswers = Box<dyn Fn() + Send + Sync>;
 
 impl MemoryStore {
     /// An empty store. Leases and due times are compared with this clock alone (P9).
@@ -29,6 +33,7 @@ impl MemoryStore {
             clock,
             tables: Mutex::default(),
             wakers: Mutex::default(),
+            before_answers: OnceLock::new(),
         })
     }
 
@@ -40,6 +45,27 @@ impl MemoryStore {
     #[must_use]
     pub fn connect(self: &Arc<Self>) -> Arc<MemoryProvider> {
         MemoryProvider::connect(self)
+    }
+
+    /// Call `listener` from now on before each answer to a batch, when nothing has come of what was written: there a process may die, whose
+    /// writes are kept. It is told once who is.
+    pub fn before_answers(&self, listener: BeforeAnswers) {
+        let is_first = self.before_answers.set(listener).is_ok();
+        debug_assert!(is_first, "one listener is enough for all that is written");
+    }
+
+    pub(crate) fn answers(&self) {
+        if let Some(listener) = self.before_answers.get() {
+            listener();
+        }
+    }
+
+    /// The current execution of an instance and its last event.
+    #[must_use]
+    pub fn last_event(&self, id: &str) -> Option<(ExecutionId, EventId)> {
+        let tables = self.tables.lock();
+        let row = tables.find(id)?;
+        Some((row.execution, EventId(row.next_event_id.0 - 1)))
     }
 
     /// Everything that is stored now.

@@ -58,6 +58,11 @@ impl<T> Alarms<T> {
         self.state.lock().at.remove(&id);
     }
 
+    /// When the next one is due, ms since 1970.
+    pub(crate) fn next_ms(&self) -> Option<i64> {
+        self.state.lock().at.first_key_value().map(|(id, _)| id.at_ms)
+    }
+
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.state.lock().at.len()

@@ -6,9 +6,15 @@ use std::fs;
 use std::sync::Arc;
 
 use perdure_provider::{Clock, SystemClock, Worker, WorkerId};
+use tokio::time::Instant;
 
 /// What runs a process.
 pub trait Machine: Clock {
+    /// Now, by a clock that nobody sets.
+    fn moment(&self) -> Instant {
+        Instant::now()
+    }
+
     /// A number that nobody can guess and that does not come again.
     fn random(&self) -> u128;
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use perdure_engine::{AttemptResult, Awaited, Command, EventId, Outcome, Payload};
 use perdure_scheduler::LaneId;
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use crate::activities::{AbortReason, ActivityToken, Origin};
@@ -309,6 +310,36 @@ impl Runtime {
             instances: session.as_ref().map_or(0, |s| s.table.lock().loaded()),
             turns: self.turns.len(),
             activities: session.as_ref().map_or(0, |s| s.activities.lock().len()),
+        }
+    }
+
+    /// Where its tasks run.
+    #[must_use]
+    pub fn tokio(&self) -> &Handle {
+        &self.shared.store.tokio
+    }
+
+    /// Whether its lanes have nothing to do.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.shared.lanes.len() == 0 && self.turns.len() == 0
+    }
+
+    /// When something is due that was not due so far, a timer or a wait between attempts, ms since 1970.
+    #[must_use]
+    pub fn next_due_ms(&self) -> Option<i64> {
+        let session = self.session()?;
+        let sleeping = *session.next_acquire_ms.lock();
+        let now_ms = session.now_ms();
+        let due = [session.alarms.next_ms(), sleeping].into_iter().flatten();
+        due.filter(|at_ms| *at_ms > now_ms).min()
+    }
+
+    /// Lose everything, as a process does that is killed: what is stored stays, what runs comes to nothing. As with a lost lease another worker
+    /// follows, which goes on from what is stored.
+    pub fn crash(&self) {
+        if let Some(session) = self.session() {
+            session.end(AbortReason::LeaseLost);
         }
     }
 

@@ -13,12 +13,14 @@ use parking_lot::Mutex;
 use perdure_provider::Clock;
 use tokio::time::Instant;
 
+use crate::machine::Machine;
+
 /// A clock that shows so much more or less than has passed since it was last looked at, ms, was set.
 const JUMP_MS: u64 = 1_000;
 
 /// The machine's clock, set to the store's.
 pub(crate) struct StoreClock {
-    machine: Arc<dyn Clock>,
+    machine: Arc<dyn Machine>,
     since: Instant,
     last: Mutex<Look>,
     ahead_ms: AtomicI64,
@@ -38,15 +40,15 @@ struct Look {
 pub(crate) struct Asked(i64);
 
 impl StoreClock {
-    pub(crate) fn new(machine: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(machine: Arc<dyn Machine>) -> Self {
         let first = Look {
             showed_ms: machine.now_ms(),
             passed_ms: 0,
             set_by_ms: 0,
         };
         Self {
+            since: machine.moment(),
             machine,
-            since: Instant::now(),
             last: Mutex::new(first),
             ahead_ms: AtomicI64::new(0),
         }
@@ -54,7 +56,7 @@ impl StoreClock {
 
     fn machine_ms(&self) -> i64 {
         let mut last = self.last.lock();
-        let passed_ms = i64::try_from(self.since.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let passed_ms = i64::try_from((self.machine.moment() - self.since).as_millis()).unwrap_or(i64::MAX);
         let showed_ms = self.machine.now_ms();
         let jump = showed_ms - last.showed_ms - (passed_ms - last.passed_ms);
         let set_by_ms = if jump.unsigned_abs() < JUMP_MS {
@@ -97,9 +99,28 @@ impl Clock for StoreClock {
 mod tests {
     use std::time::Duration;
 
-    use perdure_provider::ManualClock;
+    use perdure_provider::{ManualClock, Worker};
 
     use super::*;
+    use crate::machine::Process;
+
+    impl Machine for ManualClock {
+        fn random(&self) -> u128 {
+            0
+        }
+
+        fn process(&self) -> Process {
+            Process {
+                host: String::new(),
+                pid: 0,
+                start: String::new(),
+            }
+        }
+
+        fn knows_gone(&self, _: &Worker) -> bool {
+            false
+        }
+    }
 
     /// What is shown after an answer that told `store_ms` and took `took_ms`.
     async fn shown(clock: &StoreClock, machine: &ManualClock, took_ms: i64, store_ms: i64) -> i64 {
