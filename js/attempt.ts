@@ -2,12 +2,13 @@
 
 import { type ActivityFunction, isRefusal } from './activity.ts';
 import { type ActivityContext, type ActivityJob, callBelow, type HeartbeatSink, type TimeoutReason } from './activity-context.ts';
-import { TIMER_MAX_MS } from './duration.ts';
 import { NonRetryableError, RetryAfterError } from './errors.ts';
 import { fromPayload, toErrorPayload, toPayload } from './payload.ts';
+import type { Timer, Timers } from './timers.ts';
 
 /** Where an attempt reports to. */
 export interface ActivitySink extends HeartbeatSink {
+  readonly timers: Timers;
   completeActivity(activity: number, output: string | null): void;
   failActivity(activity: number, error: string, errorName: string, nonRetryable: boolean, retryAfterMs: number): void;
 }
@@ -29,7 +30,7 @@ export function runActivity(fn: ActivityFunction, job: ActivityJob, context: Act
     completeActivity(job.token, result, sink);
     return;
   }
-  const limits = AttemptLimits.of(job, (reason) => timeOut(job, context, sink, reason));
+  const limits = AttemptLimits.of(job, sink.timers, (reason) => timeOut(job, context, sink, reason));
   if (limits !== null) context.begin(limits);
   // Through a promise of our own: a thenable that throws or settles twice cannot do harm.
   Promise.resolve(result).then(
@@ -46,14 +47,13 @@ export function runActivity(fn: ActivityFunction, job: ActivityJob, context: Act
 
 /** The times after which an attempt fails that has not settled. Its slot is free from then on, and what it still returns is ignored. */
 export class AttemptLimits {
-  private readonly timer: NodeJS.Timeout | undefined;
-  private readonly silence: NodeJS.Timeout | undefined;
+  private readonly timer: Timer | undefined;
+  private readonly silence: Timer | undefined;
 
-  private constructor(job: ActivityJob, onTimeout: (reason: TimeoutReason) => void) {
+  private constructor(job: ActivityJob, timers: Timers, onTimeout: (reason: TimeoutReason) => void) {
     const { timeoutMs, extras } = job;
-    // Started runtimes keep the process alive; what outlives them must not. An attempt of more than 24 days ends with its process.
-    const limit = (ms: number, reason: TimeoutReason): NodeJS.Timeout =>
-      setTimeout(onTimeout, Math.min(ms, TIMER_MAX_MS), reason).unref();
+    // Started runtimes keep the process alive; what outlives them must not.
+    const limit = (ms: number, reason: TimeoutReason): Timer => timers.after(ms, () => onTimeout(reason), false);
     const totalLeftMs = extras?.totalLeftMs ?? Number.POSITIVE_INFINITY;
     if (timeoutMs >= 0 && timeoutMs < totalLeftMs) this.timer = limit(timeoutMs, 'timeout');
     else if (extras?.totalLeftMs !== undefined) this.timer = limit(totalLeftMs, 'totalTimeout');
@@ -61,8 +61,8 @@ export class AttemptLimits {
   }
 
   /** `null` when it may take as long as it likes. */
-  static of(job: ActivityJob, onTimeout: (reason: TimeoutReason) => void): AttemptLimits | null {
-    return job.timeoutMs < 0 && job.extras === null ? null : new AttemptLimits(job, onTimeout);
+  static of(job: ActivityJob, timers: Timers, onTimeout: (reason: TimeoutReason) => void): AttemptLimits | null {
+    return job.timeoutMs < 0 && job.extras === null ? null : new AttemptLimits(job, timers, onTimeout);
   }
 
   /** It has shown that it is alive. */
@@ -71,8 +71,8 @@ export class AttemptLimits {
   }
 
   clear(): void {
-    clearTimeout(this.timer);
-    clearTimeout(this.silence);
+    this.timer?.clear();
+    this.silence?.clear();
   }
 }
 

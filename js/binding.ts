@@ -65,6 +65,10 @@ interface NativeStoreClass {
   join(number: number): NativeStore;
 }
 
+export function createTestStore(nowMs: number, seed: number): NativeTestStore {
+  return new addon.TestStore(nowMs, seed);
+}
+
 /** How a Postgres store is reached, complete and checked. */
 export interface NativePostgresOptions {
   readonly schema: string;
@@ -216,8 +220,28 @@ type Raw<T> = Omit<T, 'nextJob' | 'next'> & {
 
 type RawLane = Raw<NativeLane> & { nextJob(looksAgain: boolean): string | null };
 
+/** A store in memory with a clock of its own, for tests. What it is asked to do is done within the call. */
+export interface NativeTestStore {
+  store(): NativeStore;
+  /** Ms since 1970. */
+  nowMs(): number;
+  /** Let everything go on that can without JavaScript. True: and nothing waits for JavaScript either. */
+  settle(store: NativeStore, runtime: NativeRuntime): boolean;
+  /** Set the clock forward. */
+  set(toMs: number): void;
+  /** When the next timer of a runtime is due, ms since 1970. */
+  nextDueMs(runtime: NativeRuntime): number | null;
+  crash(runtime: NativeRuntime): void;
+  /** Crash when an event of an instance is stored, before anything comes of it. */
+  crashAfter(runtime: NativeRuntime, instance: string, executionId: number, eventId: number): void;
+  isCrashPlanned(): boolean;
+  /** Drop what still waits. Time is over then. */
+  close(): void;
+}
+
 interface NativeModule {
   readonly Store: NativeStoreClass;
+  readonly TestStore: new (nowMs: number, seed: number) => NativeTestStore;
   readonly NativeRuntime: new (store: NativeStore, options: string) => NativeRuntime;
   readonly NativeLane: new (runtime: number, lane: number, numbers: Float64Array) => RawLane;
   readonly NativeReplay: new (instanceId: string, executionId: number, events: string, numbers: Float64Array) => Raw<NativeReplay>;

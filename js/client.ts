@@ -133,7 +133,7 @@ export class Client {
     checkName(id, 'instance id');
     const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, 'client.waitForOrchestration: timeout');
     const pending = this.#port.open((store, request) => store.waitForEnd(request, id));
-    const reply = await within(pending, timeoutMs, () => {
+    const reply = await within(pending, timeoutMs, this.#port.timers, () => {
       throw new TimeoutError(`instance '${id}' has not ended within ${timeoutMs} ms`, timeoutMs === undefined ? {} : { timeoutMs });
     });
     return this.#statusOf<T>(reply) as InstanceStatus<T>;
@@ -169,7 +169,7 @@ export class Client {
     if (pollInterval !== undefined) duration(1)(pollInterval, 'client.waitForStatusChange: pollInterval');
     const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, 'client.waitForStatusChange: timeout');
     const pending = this.#port.open((store, request) => store.waitForStatusChange(request, id, lastVersion));
-    const change = changeOf(await within(pending, timeoutMs, () => null), this.#port);
+    const change = changeOf(await within(pending, timeoutMs, this.#port.timers, () => null), this.#port);
     return change && { customStatus: change.customStatus, customStatusVersion: change.customStatusVersion };
   }
 

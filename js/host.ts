@@ -10,6 +10,7 @@ import { DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from './limits.ts';
 import { isLogged, type LogLevel } from './logger.ts';
 import type { OrchestrationFunction } from './orchestration.ts';
 import type { Registry } from './registry.ts';
+import type { Stage } from './stage.ts';
 import type { StoredTexts } from './stored-text.ts';
 import type { TraceFields } from './trace.ts';
 
@@ -30,6 +31,7 @@ const LOOKS_MAX = 4;
 export abstract class Host implements LaneHost {
   readonly client: Client;
   readonly texts: StoredTexts;
+  readonly stage: Stage | null;
   readonly limits: Required<RuntimeLimits>;
   readonly sourceStacks: boolean;
   readonly turnSliceMs: number;
@@ -40,10 +42,11 @@ export abstract class Host implements LaneHost {
   private readonly registry: Registry;
   private readonly logLevel: LogLevel;
 
-  constructor(registry: Registry, client: Client, texts: StoredTexts, options: HostOptions) {
+  constructor(registry: Registry, client: Client, texts: StoredTexts, options: HostOptions, stage: Stage | null = null) {
     this.registry = registry;
     this.client = client;
     this.texts = texts;
+    this.stage = stage;
     this.limits = limitsOver(options.limits, DEFAULT_LIMITS);
     this.turnSliceMs = options.turnSliceMs ?? 5;
     this.looksMax = (options.threads ?? 0) > 0 ? LOOKS_MAX : 0;

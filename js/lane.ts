@@ -19,7 +19,9 @@ import { NotRegisteredError, RuntimeStateError } from './errors.ts';
 import { Instance, type InstanceDescription, reportOf, type TurnEnd } from './instance.ts';
 import type { RuntimeLimits } from './limits.ts';
 import type { OrchestrationFunction, OrchestrationHost } from './orchestration.ts';
+import type { Stage } from './stage.ts';
 import type { StoredTexts } from './stored-text.ts';
+import { NODE_TIMERS, type Timers } from './timers.ts';
 
 /** An execution has ended here, or was suspended. */
 export interface InstanceEvent {
@@ -35,6 +37,8 @@ export interface InstanceEvent {
 export interface LaneHost extends ActivityHost, OrchestrationHost {
   /** What goes to the store goes through it. */
   readonly texts: StoredTexts;
+  /** What a test has in place of what a process has. */
+  readonly stage: Stage | null;
   /** Time after which a drain lets the event loop in, ms. */
   readonly turnSliceMs: number;
   /** How often a lane that ran dry looks again before it parks. */
@@ -57,6 +61,7 @@ const now = performance.now.bind(performance);
 export class Lane implements ActivitySink {
   readonly texts: StoredTexts;
   readonly limits: Required<RuntimeLimits>;
+  readonly timers: Timers;
   private readonly native: NativeLane;
   private readonly host: LaneHost;
   private readonly instances = new Map<number, Instance>();
@@ -78,6 +83,7 @@ export class Lane implements ActivitySink {
     this.host = host;
     this.texts = host.texts;
     this.limits = host.limits;
+    this.timers = host.stage?.timers ?? NODE_TIMERS;
   }
 
   /** The addon has jobs for a lane that was parked. */
@@ -232,7 +238,8 @@ export class Lane implements ActivitySink {
 
   private attempt(job: ActivityJob): void {
     const inline = job.extras?.inline;
-    const fn = inline === undefined ? this.host.activityFunction(job.name) : this.instances.get(inline)?.inlineFunction(job.operation);
+    const own = inline === undefined ? this.host.activityFunction(job.name) : this.instances.get(inline)?.inlineFunction(job.operation);
+    const fn = this.host.stage === null ? own : this.host.stage.played(job, own);
     if (fn === undefined) {
       if (inline === undefined) failActivity(job.token, this.unknownActivity(job.name), this, true);
       // Its instance has just left this worker, and its attempts with it: nobody hears of this.

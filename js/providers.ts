@@ -1,12 +1,14 @@
 // Providers: opened stores, and the one reply port of each.
 
-import { attachReplies, type NativeReply, type NativeStore, nativeError, openSqlite, openSqliteInMemory, replyError } from './binding.ts';
+import { attachReplies, laneOf, type NativeLane, type NativeReply, type NativeStore, nativeError, openSqlite, openSqliteInMemory, replyError } from './binding.ts';
 import { TIMER_MAX_MS } from './duration.ts';
 import { RuntimeStateError } from './errors.ts';
 import { type ClientLimits, DEFAULT_LIMITS } from './limits.ts';
 import { bool, checkOptions, oneOf, type OptionTable } from './options.ts';
 import { isInstance } from './show.ts';
+import type { Stage } from './stage.ts';
 import { checkCodec, type Codec, StoredTexts } from './stored-text.ts';
+import { NODE_TIMERS, type Timers } from './timers.ts';
 
 /** Who waits for a reply. */
 interface Waiting {
@@ -30,6 +32,8 @@ export class StorePort {
   readonly texts: StoredTexts;
   /** Of clients that were given none. */
   limits: Required<ClientLimits> = DEFAULT_LIMITS;
+  /** What a test has in place of what this process has. */
+  readonly stage: Stage | null;
   private readonly nextReply: () => NativeReply | null;
   private readonly waiting = new Map<number, Waiting>();
   private lastRequest = 0;
@@ -40,8 +44,9 @@ export class StorePort {
   private state: 'open' | 'closing' | 'closed' = 'open';
   private closing: Promise<void> | undefined;
 
-  constructor(store: NativeStore, codec: Codec | undefined) {
-    this.store = store;
+  constructor(store: NativeStore, codec: Codec | undefined, stage: Stage | null = null) {
+    this.store = stage === null ? store : stage.store(store);
+    this.stage = stage;
     this.texts = new StoredTexts(codec);
     this.nextReply = attachReplies(store, this.takeReplies);
   }
@@ -65,7 +70,30 @@ export class StorePort {
       this.forget(request);
       reject(nativeError(error));
     }
+    this.stage?.requested();
     return { reply, abandon: () => this.abandon(request) };
+  }
+
+  get timers(): Timers {
+    return this.stage?.timers ?? NODE_TIMERS;
+  }
+
+  /** The lane of this thread, of a runtime on the store. */
+  laneOf(runtime: number): NativeLane {
+    const lane = laneOf(runtime, 0);
+    return this.stage?.lane(lane) ?? lane;
+  }
+
+  /** Whether a request is still to be answered. */
+  isOpen(request: number): boolean {
+    return this.waiting.has(request);
+  }
+
+  /** Answer a request in the store's stead. */
+  refuse(request: number, error: Error): void {
+    const waiting = this.waiting.get(request);
+    this.abandon(request);
+    waiting?.reject(error);
   }
 
   /** Keep the process alive until `letGo` was called as often. */

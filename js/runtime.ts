@@ -4,7 +4,7 @@ import { performance } from 'node:perf_hooks';
 
 import { type ActivityDefinition, type ActivityFunction, defineActivity, isActivity } from './activity.ts';
 import type { ActivityOptions } from './activity-options.ts';
-import { createRuntime, laneOf, type NativeMapSizes, type NativeRuntime, nativeError } from './binding.ts';
+import { createRuntime, type NativeMapSizes, type NativeRuntime, nativeError } from './binding.ts';
 import { Client } from './client.ts';
 import { acquireGuard, releaseGuard } from './determinism.ts';
 import { type Duration, parseDuration } from './duration.ts';
@@ -27,6 +27,7 @@ import { Provider, type StorePort } from './providers.ts';
 import { Registry } from './registry.ts';
 import { acquireRejections, releaseRejections } from './rejections.ts';
 import type { SchemaOutput, StandardSchema } from './schema.ts';
+import type { Stage } from './stage.ts';
 import type { StoredTexts } from './stored-text.ts';
 import { type Listener, Threads } from './threads.ts';
 import type { TraceFields } from './trace.ts';
@@ -188,7 +189,7 @@ export class Runtime {
       throw new TypeError('new Runtime: threads need modules, from which they have what they run');
     }
     this.#port.limits = limitsOver(limits, this.#port.limits);
-    this.#host = new MainHost(this.#registry, clientOf(provider, limits), this.#port.texts, this.#options);
+    this.#host = new MainHost(this.#registry, clientOf(provider, limits), this.#port.texts, this.#options, this.#port.stage);
     this.#native = this.#createNative();
   }
 
@@ -327,6 +328,11 @@ export class Runtime {
     return { native: runtime.#native.mapSizes(), ...(runtime.#lane?.sizes ?? { instances: 0, activities: 0 }) };
   }
 
+  /** @internal */
+  static partsOf(runtime: Runtime): { native: NativeRuntime; registry: Registry } {
+    return { native: runtime.#native, registry: runtime.#registry };
+  }
+
   async #start(): Promise<void> {
     try {
       this.#port.runtimeStarted();
@@ -335,7 +341,7 @@ export class Runtime {
       throw error;
     }
     const native = this.#native;
-    const lane = new Lane(laneOf(native.number(), 0), this.#host);
+    const lane = new Lane(this.#port.laneOf(native.number()), this.#host);
     this.#lane = lane;
     try {
       await this.#loadModules();
@@ -467,8 +473,8 @@ class MainHost extends Host implements Listener {
     instance: new Set(),
   };
 
-  constructor(registry: Registry, client: Client, texts: StoredTexts, options: RuntimeOptions) {
-    super(registry, client, texts, options);
+  constructor(registry: Registry, client: Client, texts: StoredTexts, options: RuntimeOptions, stage: Stage | null) {
+    super(registry, client, texts, options, stage);
     this.logger = options.logger ?? consoleLogger;
   }
 

@@ -21,6 +21,9 @@ import { isInstance, isList, isRecord, show } from './show.ts';
 import { checkCodec, type Codec, StoredTexts } from './stored-text.ts';
 
 export { HistoryError } from './exported.ts';
+export { StuckError } from './stuck.ts';
+export type { ActivityCall, Hang } from './test-activities.ts';
+export { type ActivityName, TestRuntime, type TestRuntimeOptions } from './test-runtime.ts';
 export type { PendingWork, ReplayedExecution, ReplayOutcome } from './replay.ts';
 
 /** Code to replay, where it is not what `defineOrchestration` returned: what `runtime.registerOrchestration` is given. */

@@ -1,11 +1,11 @@
 // Waiting for an instance: with a timeout, or for one change of its custom status after the other.
 
-import { TIMER_MAX_MS } from './duration.ts';
 import type { CustomStatus, InstanceState } from './instance-status.ts';
 import { type OptionTable, whole } from './options.ts';
 import { fromPayload } from './payload.ts';
 import { type PendingReply, shownToCaller, type StorePort } from './providers.ts';
 import { isInstance } from './show.ts';
+import type { Timers } from './timers.ts';
 
 /** A change of an instance's custom status. */
 export interface StatusChange extends CustomStatus {
@@ -119,16 +119,10 @@ export class StatusChanges implements AsyncIterableIterator<StatusChange, void> 
 }
 
 /** The reply, or what `late` gives or throws when it does not come in time. */
-export function within<T>(pending: PendingReply, timeoutMs: number | undefined, late: () => T): Promise<string | null | T> {
+export function within<T>(pending: PendingReply, timeoutMs: number | undefined, timers: Timers, late: () => T): Promise<string | null | T> {
   if (timeoutMs === undefined) return shownToCaller(pending.reply);
   return shownToCaller(new Promise((resolve, reject) => {
-    const deadline = performance.now() + timeoutMs;
     const expire = (): void => {
-      const left = deadline - performance.now();
-      if (left > 0) {
-        timer = setTimeout(expire, Math.min(left, TIMER_MAX_MS));
-        return;
-      }
       pending.abandon();
       try {
         resolve(late());
@@ -136,14 +130,14 @@ export function within<T>(pending: PendingReply, timeoutMs: number | undefined, 
         reject(error);
       }
     };
-    let timer = setTimeout(expire, Math.min(timeoutMs, TIMER_MAX_MS));
+    const timer = timers.after(timeoutMs, expire, true);
     pending.reply.then(
       (reply) => {
-        clearTimeout(timer);
+        timer.clear();
         resolve(reply);
       },
       (error: unknown) => {
-        clearTimeout(timer);
+        timer.clear();
         reject(error);
       },
     );
