@@ -28,6 +28,11 @@ export class InstanceHandle<T = any> {
     this.id = id;
   }
 
+  /** @internal */
+  static clientOf(handle: InstanceHandle): Client {
+    return handle.#client;
+  }
+
   /**
    * Wait until the instance has ended, and give what it returned.
    *

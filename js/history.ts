@@ -191,6 +191,12 @@ function eventOf(data: EventData, texts: StoredTexts): HistoryEvent {
   };
 }
 
+/** An event of an export as one of a history. */
+export function readEvent({ timeMs, payload, ...event }: ExportedEvent, texts: StoredTexts): HistoryEvent {
+  const path = `payload of event ${event.eventId}`;
+  return { ...event, time: new Date(timeMs), ...(payload === undefined ? {} : { payload: fromPayload(texts.read(payload, path), path) }) };
+}
+
 function exportedOf(data: EventData, texts: StoredTexts): ExportedEvent {
   const { eventId, timeMs, kind, refId, name, payload, meta } = data;
   return {

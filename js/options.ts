@@ -171,6 +171,10 @@ export function bool(value: unknown, path: string): void {
   if (typeof value !== 'boolean') throw new TypeError(`${path} must be true or false, got ${show(value)}`);
 }
 
+export function func(value: unknown, path: string): void {
+  if (typeof value !== 'function') throw new TypeError(`${path} must be a function, got ${show(value)}`);
+}
+
 export function text(value: unknown, path: string): void {
   if (typeof value !== 'string') throw new TypeError(`${path} must be a string, got ${show(value)}`);
 }

@@ -13,6 +13,7 @@ import { Instance } from './instance.ts';
 import type { RuntimeLimits } from './limits.ts';
 import type { OrchestrationFunction, OrchestrationHost } from './orchestration.ts';
 import { fromErrorPayload } from './payload.ts';
+import { type EventListener, ReplaySteps } from './replay-steps.ts';
 import type { StoredTexts } from './stored-text.ts';
 
 /** Where an execution stands at the end of its history. */
@@ -63,6 +64,9 @@ export interface ReplayHost {
   readonly limits: Required<RuntimeLimits>;
   readonly texts: StoredTexts;
   readonly isGuarded: boolean;
+  /** The event after which it goes no further than to where the code waits. Default: the last one. */
+  readonly until?: number | undefined;
+  readonly onEvent?: EventListener | undefined;
 }
 
 const OUTCOMES: Partial<Record<HistoryEventKind, ReplayOutcome>> = {
@@ -84,14 +88,14 @@ export function replayExecution(exported: HistoryExport, host: ReplayHost, where
   const { name, version, executionId, events } = exported;
   const fn = functionOf(exported, host, where);
   const engine = open(exported, host, where);
-  const outcome = exported.hasBegun ? (OUTCOMES[events.at(-1)?.kind as HistoryEventKind] ?? 'waiting') : 'notBegun';
-  if (exported.hasBegun) {
-    run(engine, host, fn);
-    if (engine.refusal !== null) throw fromNative({ ...engine.refusal, message: `${where}: ${engine.refusal.message}` });
-    if (outcome === 'failed' || outcome === 'cancelled') compareErrors(events, engine.thrown, host.texts, where);
-  }
-  const pending = outcome === 'waiting' ? pendingOf(events, engine.awaited) : [];
-  return { executionId, name, version, events: events.length, outcome, pending };
+  if (!exported.hasBegun) return { executionId, name, version, events: events.length, outcome: 'notBegun', pending: [] };
+  const steps = run(engine, events, host, fn);
+  if (engine.refusal !== null) throw fromNative({ ...engine.refusal, message: `${where}: ${engine.refusal.message}` });
+  const passed = events.slice(0, steps.passed);
+  const outcome = OUTCOMES[passed.at(-1)?.kind as HistoryEventKind] ?? 'waiting';
+  if (outcome === 'failed' || outcome === 'cancelled') compareErrors(events, engine.thrown, host.texts, where);
+  const pending = outcome === 'waiting' ? pendingOf(passed, engine.awaited) : [];
+  return { executionId, name, version, events: passed.length, outcome, pending };
 }
 
 function functionOf({ name, version }: HistoryExport, host: ReplayHost, where: string): OrchestrationFunction {
@@ -113,14 +117,16 @@ function open({ instanceId, executionId, events }: HistoryExport, { texts }: Rep
   }
 }
 
-function run(engine: ReplayEngine, { limits, isGuarded }: ReplayHost, fn: OrchestrationFunction): void {
-  const host: OrchestrationHost = {
+function run(engine: ReplayEngine, events: readonly ExportedEvent[], host: ReplayHost, fn: OrchestrationFunction): ReplaySteps {
+  const { limits, isGuarded, texts, until = Number.POSITIVE_INFINITY, onEvent } = host;
+  const steps = new ReplaySteps(engine, events, texts, until, onEvent);
+  const orchestrationHost: OrchestrationHost = {
     // What an activity is registered with is not known here, and need not be: its options are taken from history.
     recordedOptions: (_, called, defined) => recordedOptions(defined, called),
     sourceStacks: true,
     limits,
   };
-  const instance = new Instance(engine, engine.describe(), fn, host);
+  const instance = new Instance(engine, engine.describe(), fn, orchestrationHost);
   if (isGuarded) acquireGuard();
   try {
     instance.turn();
@@ -128,6 +134,8 @@ function run(engine: ReplayEngine, { limits, isGuarded }: ReplayHost, fn: Orches
     instance.release();
     if (isGuarded) releaseGuard();
   }
+  steps.end();
+  return steps;
 }
 
 /**

@@ -1,0 +1,83 @@
+// The steps of a replay: each event as the code passes it, on the stack of the code, and the event after which it goes no further.
+
+import type { ReplayEngine } from './binding.ts';
+import { type ExportedEvent, type HistoryEvent, readEvent } from './history.ts';
+import type { StoredTexts } from './stored-text.ts';
+
+/** Told of an event that the code has come to. */
+export type EventListener = (event: HistoryEvent) => void;
+
+/** Calls in which the code passes events. */
+const PASSING = [
+  'scheduleActivity',
+  'createTimer',
+  'createTimerAt',
+  'startInstance',
+  'sendMessage',
+  'cancelOperation',
+  'patched',
+  'finish',
+  'continueAsNew',
+] as const;
+
+export class ReplaySteps {
+  /** How many events the code has passed. */
+  passed = 0;
+  private readonly engine: ReplayEngine;
+  private readonly events: readonly ExportedEvent[];
+  private readonly texts: StoredTexts;
+  private readonly listener: EventListener | undefined;
+  private thrown: { readonly error: unknown } | null = null;
+
+  /**
+   * Watch an engine.
+   *
+   * @param until - the code goes no further than to where it waits with this event behind it
+   */
+  constructor(engine: ReplayEngine, events: readonly ExportedEvent[], texts: StoredTexts, until: number, listener: EventListener | undefined) {
+    this.engine = engine;
+    this.events = events;
+    this.texts = texts;
+    this.listener = listener;
+    for (const name of PASSING) {
+      const call = engine[name].bind(engine) as (...args: unknown[]) => never;
+      engine[name] = (...args: unknown[]) => {
+        const result = call(...args);
+        this.look();
+        return result;
+      };
+    }
+    const next = engine.next.bind(engine);
+    engine.next = (mailboxes, timers) => {
+      if (this.passed >= until || this.thrown !== null) {
+        engine.awaited = { mailboxes: mailboxes ?? [], operations: timers ?? [] };
+        return null;
+      }
+      const delivery = next(mailboxes, timers);
+      this.look();
+      // What the listener stops the replay with comes before what the code would make of the delivery.
+      return this.thrown === null ? delivery : null;
+    };
+    this.look();
+  }
+
+  /** @throws what the listener has thrown */
+  end(): void {
+    if (this.thrown !== null) throw this.thrown.error;
+  }
+
+  /** What the listener throws is not for the code, which could catch it. */
+  private look(): void {
+    const length = Math.min(this.engine.historyLength(), this.events.length);
+    while (this.passed < length) {
+      const event = this.events[this.passed] as ExportedEvent;
+      this.passed += 1;
+      if (this.listener === undefined || this.thrown !== null) continue;
+      try {
+        this.listener(readEvent(event, this.texts));
+      } catch (error) {
+        this.thrown = { error };
+      }
+    }
+  }
+}
