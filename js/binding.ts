@@ -300,6 +300,8 @@ export interface NativeRuntimeOptions {
   readonly cachedInstancesMax: number;
   readonly leaseMs: number;
   readonly turnDeadlineMs: number;
+  /** An instance whose timer is due sooner stays where it is. Default 1 s. */
+  readonly holdTimerMs?: number;
   readonly workerName: string;
   readonly logLevel: TraceLevel;
   readonly historyEvents: number;

@@ -7,19 +7,22 @@ import type { InstanceStatus } from './instance-status.ts';
 import { show } from './show.ts';
 import { TestRuntime, type TestRuntimeOptions } from './test-runtime.ts';
 
+/** The `code` of the error. */
+const DIFFERENCE = 'CRASH_DIFFERENCE';
+
 /** What came of {@link crashEverywhere}. */
 export interface Crashed<T> {
   /** What the scenario returned, each time. */
   readonly result: T;
-  /** How often it was run with a crash: once for each event of each instance. */
+  /** How often it was run with a crash: once for each event, and for each attempt of an activity. */
   readonly crashes: number;
 }
 
-/** Where a worker crashed. */
+/** Where a worker crashes. */
 interface Place {
-  readonly instanceId: string;
-  readonly executionId: number;
-  readonly eventId: number;
+  /** How it is told. */
+  readonly what: string;
+  plan(test: TestRuntime): void;
 }
 
 /** What a run leaves behind: the same whether or not there was a crash. */
@@ -31,7 +34,7 @@ interface Outcome {
 
 /**
  * Run a scenario on a test runtime of its own, and again for each event that it has left in any history, with a crash of the worker as soon as
- * that event is stored. Each time it must return the same, or throw the same error, and all instances must end the same. How often an activity is called may
+ * that event is stored, and for each attempt of an activity, with a crash before its result is. Each time it must return the same, or throw the same error, and all instances must end the same. How often an activity is called may
  * differ: one that ran when its worker crashed is called again.
  *
  * The scenario registers what it needs, and gives its instances ids that are the same each time, as `test.start` does.
@@ -40,7 +43,7 @@ interface Outcome {
  * @param options - of each of the runtimes
  * @returns what it returned, and how many crashes it survived
  * @throws (rejects with) what the scenario throws without any crash
- * @throws (rejects with) a PerdureError with the code `'CRASH_DIFFERENCE'` that names the event and says what was different
+ * @throws (rejects with) a PerdureError with the code `'CRASH_DIFFERENCE'` that says where it crashed and what was different then
  *
  * @example
  * ```ts
@@ -71,24 +74,37 @@ async function run(
 ): Promise<{ outcome: Outcome; places: Place[] }> {
   const test = await TestRuntime.create(options);
   try {
-    if (place !== null) test.crashAfter(place.instanceId, place.eventId, place.executionId);
+    place?.plan(test);
     const end = await settle(scenario, test);
     // What is under way may have come further than without a crash, or less far.
     await test.settled();
     if (place !== null && test.isCrashPending) return { outcome: { end: { threw: notReached(place) }, instances: {} }, places: [] };
     const instances: Record<string, unknown> = {};
-    const places: Place[] = [];
-    for await (const status of test.client.listInstances()) {
-      instances[status.id] = endOf(status);
-      for (let executionId = 1; executionId <= status.executionId; executionId += 1) {
-        const events = await test.client.getHistory(status.id, executionId);
-        for (const { eventId } of events) places.push({ instanceId: status.id, executionId, eventId });
-      }
-    }
-    return { outcome: { end, instances }, places };
+    for await (const status of test.client.listInstances()) instances[status.id] = endOf(status);
+    return { outcome: { end, instances }, places: place === null ? await placesOf(test) : [] };
   } finally {
     await test.close();
   }
+}
+
+async function placesOf(test: TestRuntime): Promise<Place[]> {
+  const places: Place[] = [];
+  for await (const { id, executionId: last } of test.client.listInstances()) {
+    for (let executionId = 1; executionId <= last; executionId += 1) {
+      for (const { eventId, kind } of await test.client.getHistory(id, executionId)) {
+        const what = `after event ${eventId} (${kind}) of execution ${executionId} of instance '${id}'`;
+        places.push({ what, plan: (other) => other.crashAfter(id, eventId, executionId) });
+      }
+    }
+  }
+  const ended = new Map<string, number>();
+  for (const { activity, outcome } of test.calls()) {
+    if (outcome !== 'completed' && outcome !== 'failed') continue;
+    const nth = (ended.get(activity) ?? 0) + 1;
+    ended.set(activity, nth);
+    places.push({ what: `before the result of attempt ${nth} of activity '${activity}' is stored`, plan: (other) => other.crashBeforeResult(activity, nth) });
+  }
+  return places;
 }
 
 async function settle(scenario: (test: TestRuntime) => unknown, test: TestRuntime): Promise<Outcome['end']> {
@@ -103,8 +119,8 @@ function endOf({ name, version, status, executionId, output, error, customStatus
   return { name, version, status, executionId, output, error: error && `${error.name}: ${error.message}`, customStatus };
 }
 
-function notReached({ eventId, instanceId }: Place): Error {
-  return new PerdureError(`event ${eventId} of instance '${instanceId}' did not come when the scenario was run again`, 'CRASH_DIFFERENCE');
+function notReached({ what }: Place): Error {
+  return new PerdureError(`the scenario did not come to where it is to crash ${what}: it does not do the same each time`, DIFFERENCE);
 }
 
 /** What is not the same, in words; `null`: nothing. */
@@ -124,8 +140,6 @@ function shown(value: unknown): string {
   return value instanceof Error ? `${value.name}: ${value.message}` : inspect(value, { depth: 6, breakLength: Number.POSITIVE_INFINITY });
 }
 
-function differs({ instanceId, executionId, eventId }: Place, difference: string, { end }: Outcome): PerdureError {
-  const where = `event ${eventId} of execution ${executionId} of instance '${instanceId}'`;
-  const cause = 'threw' in end ? { cause: end.threw } : {};
-  return new PerdureError(`with a crash after ${where}, ${difference}`, 'CRASH_DIFFERENCE', cause);
+function differs({ what }: Place, difference: string, { end }: Outcome): PerdureError {
+  return new PerdureError(`with a crash ${what}, ${difference}`, DIFFERENCE, 'threw' in end ? { cause: end.threw } : {});
 }

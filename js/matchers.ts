@@ -15,7 +15,7 @@ export type ExpectedError = string | RegExp | (new (...args: any[]) => Error) | 
 interface State {
   readonly isNot: boolean;
   equals(a: unknown, b: unknown): boolean;
-  readonly utils: { printExpected(value: unknown): string; printReceived(value: unknown): string };
+  readonly utils: { stringify(value: unknown, depth: number, options: object): string };
 }
 
 interface Result {
@@ -87,7 +87,7 @@ export const matchers = {
     const subject = new Subject(received, 'toHaveCompleted');
     const standing = await subject.end();
     const pass = standing.state === 'Completed' && (expected.length === 0 || this.equals(standing.output, expected[0]));
-    const what = expected.length === 0 ? 'to have completed' : `to have completed with ${this.utils.printExpected(expected[0])}`;
+    const what = expected.length === 0 ? 'to have completed' : `to have completed with ${shown(this, expected[0])}`;
     return result(this, subject, pass, what, shownEnd(this, standing));
   },
 
@@ -96,7 +96,7 @@ export const matchers = {
     const standing = await subject.end();
     const [error] = expected;
     const pass = standing.state === 'Failed' && (error === undefined || chainOf(standing.error).some((one) => isLike(this, one, error)));
-    const what = error === undefined ? 'to have failed' : `to have failed with ${typeof error === 'function' ? (error as Function).name : this.utils.printExpected(error)}`;
+    const what = error === undefined ? 'to have failed' : `to have failed with ${typeof error === 'function' ? (error as Function).name : shown(this, error)}`;
     return result(this, subject, pass, what, shownEnd(this, standing));
   },
 
@@ -107,8 +107,8 @@ export const matchers = {
       step !== undefined && event !== undefined && (step === event.kind || step === stepOf(event));
     const differs = Array.from({ length: Math.max(steps.length, events.length) }, (_, i) => i).find((i) => !isAt(steps[i], events[i]));
     if (differs === undefined) return result(this, subject, true, 'to have this history', 'has');
-    const has = events[differs] === undefined ? 'nothing' : this.utils.printReceived(stepOf(events[differs]));
-    const step = steps[differs] === undefined ? 'nothing' : this.utils.printExpected(steps[differs]);
+    const has = events[differs] === undefined ? 'nothing' : shown(this, stepOf(events[differs]));
+    const step = steps[differs] === undefined ? 'nothing' : shown(this, steps[differs]);
     return result(this, subject, false, `to have ${step} as event ${differs + 1}`, `has ${has}`);
   },
 
@@ -119,8 +119,8 @@ export const matchers = {
     const kinds = typeof work === 'string' ? SCHEDULES : isActivity(work) ? SCHEDULES.slice(0, 1) : SCHEDULES.slice(1);
     const scheduled = (await subject.events()).filter((event) => kinds.includes(event.kind) && event.name === name);
     const pass = expected.length === 0 ? scheduled.length > 0 : scheduled.some(({ payload }) => this.equals(payload, expected[0]));
-    const what = expected.length === 0 ? `to have scheduled '${name}'` : `to have scheduled '${name}' with ${this.utils.printExpected(expected[0])}`;
-    const inputs = scheduled.map(({ payload }) => this.utils.printReceived(payload)).join(', ');
+    const what = expected.length === 0 ? `to have scheduled '${name}'` : `to have scheduled '${name}' with ${shown(this, expected[0])}`;
+    const inputs = scheduled.map(({ payload }) => shown(this, payload)).join(', ');
     return result(this, subject, pass, what, scheduled.length === 0 ? 'has not' : `has with ${inputs}`);
   },
 
@@ -136,10 +136,18 @@ export const matchers = {
   },
 };
 
+/** A value in one line; what stands for many, such as `expect.any(String)`, by its name. */
+function shown({ utils }: State, value: unknown): string {
+  return utils.stringify(value, SHOWN_DEPTH, { min: true });
+}
+
+/** So deep a value is shown. */
+const SHOWN_DEPTH = 6;
+
 const SCHEDULES = ['ActivityScheduled', 'ChildScheduled', 'InstanceStarted'];
 
-function shownEnd({ utils }: State, { state, output, error }: Standing): string {
-  if (state === 'Completed') return `is Completed with ${utils.printReceived(output)}`;
+function shownEnd(matcher: State, { state, output, error }: Standing): string {
+  if (state === 'Completed') return `is Completed with ${shown(matcher, output)}`;
   return error === undefined ? `is ${state}` : `is ${state} with ${chainOf(error).map(String).join(', caused by ')}`;
 }
 

@@ -109,6 +109,9 @@ export interface RuntimeOptions {
   limits?: RuntimeLimits;
 }
 
+// Taken now: a test's fake timers must not keep a runtime from its end.
+const later = setImmediate;
+
 /** Most worker threads of a runtime. */
 const THREADS_MAX = 256;
 
@@ -412,7 +415,7 @@ export class Runtime {
       await this.#threads?.stop();
       this.#threads = null;
       // What activities reject because they were told to stop shows before the event loop has come round.
-      await new Promise((resolve) => setImmediate(resolve));
+      await new Promise((resolve) => later(resolve));
       this.#stopped();
     }
   }
@@ -448,6 +451,7 @@ export class Runtime {
       historyEvents: this.#host.limits.historyEvents,
       pendingActivities: this.#host.limits.pendingActivities,
       mailboxMessages: this.#host.limits.mailboxMessages,
+      ...this.#port.stage?.runtime,
     });
     for (const { kind, name, version, fingerprint } of this.#registry.entries()) native.register(kind, name, version, fingerprint);
     this.#share(native);

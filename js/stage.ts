@@ -2,11 +2,13 @@
 
 import type { ActivityFunction } from './activity.ts';
 import type { ActivityJob } from './activity-context.ts';
-import type { NativeLane, NativeStore } from './binding.ts';
+import type { NativeLane, NativeRuntimeOptions, NativeStore } from './binding.ts';
 import type { Timers } from './timers.ts';
 
 export interface Stage {
   readonly timers: Timers;
+  /** Options of a runtime that are other than its user says. */
+  readonly runtime: Partial<NativeRuntimeOptions>;
   /** The store, as requests are made of it. */
   store(native: NativeStore): NativeStore;
   /** A request was made of the store. */

@@ -109,6 +109,8 @@ export class TestActivities {
   private readonly replaced = new Map<string, ActivityFunction>();
   private readonly failures = new Map<string, unknown[]>();
   private readonly hangs = new Map<string, Hang>();
+  /** Of which activity the result of how manieth attempt from now on is lost, with its worker. */
+  private fatal: { readonly name: string; left: number } | null = null;
   /** By the tokens of their jobs. */
   private readonly open = new Map<number, { readonly call: Recorded; readonly context: ActivityContext }>();
 
@@ -144,6 +146,25 @@ export class TestActivities {
     const fn = this.replaced.get(job.name) ?? own;
     // What is registered nowhere is for the lane to refuse.
     return fn && ((context, input) => this.call(job, context, input, fn));
+  }
+
+  /** Have the result of an attempt lost: the `nth` of an activity to end from now on. */
+  loseResult(name: string, nth: number): void {
+    this.fatal = { name, left: nth };
+  }
+
+  /** Whether that is still to come. */
+  get losesResult(): boolean {
+    return this.fatal !== null;
+  }
+
+  /** An attempt has ended. True: its result is to be lost. */
+  ended(token: number): boolean {
+    const { fatal } = this;
+    const isFatal = fatal !== null && this.open.get(token)?.call.activity === fatal.name && --fatal.left === 0;
+    if (isFatal) this.fatal = null;
+    this.over(token);
+    return isFatal;
   }
 
   /** Nobody waits for an attempt any more. */

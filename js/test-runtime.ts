@@ -78,9 +78,6 @@ const OPTIONS: OptionTable = {
 
 const BEGIN = '2030-01-01T00:00:00Z';
 
-/** Longer than any test lasts, by whatever clock: a worker that nobody watches loses no lease. 1 000 years. */
-const FOR_EVER_MS = 1_000 * 365 * 86_400_000;
-
 class TestProvider extends Provider {
   constructor(port: StorePort) {
     super(port);
@@ -141,11 +138,16 @@ export class TestRuntime {
       parseDuration(patience, 'patience'),
     );
     this.#activities = new TestActivities(() => this.#time.nowMs);
-    this.#stage = new TestStage(this.#time, this.#activities, (request) => this.#port.isOpen(request));
+    this.#stage = new TestStage(
+      this.#time,
+      this.#activities,
+      (request) => this.#port.isOpen(request),
+      () => this.#native.crash(this.#parts.native),
+    );
     this.#port = new StorePort(this.#store, codec, this.#stage);
     const provider = new TestProvider(this.#port);
     this.client = new Client(provider);
-    this.#runtime = new Runtime(provider, { ...others, logLevel, lease: FOR_EVER_MS, turnDeadline: FOR_EVER_MS, workerName: 'test' });
+    this.#runtime = new Runtime(provider, { ...others, logLevel, workerName: 'test' });
   }
 
   /**
@@ -252,7 +254,8 @@ export class TestRuntime {
   /**
    * {@link advance} to a time.
    *
-   * @throws TypeError also when it is over
+   * @throws TypeError when it is no time, or one that is over
+   * @throws StuckError, RuntimeStateError as {@link advance} does
    */
   async advanceTo(to: Date | string): Promise<void> {
     const atMs = timeOf(to, 'test.advanceTo: the time');
@@ -262,7 +265,12 @@ export class TestRuntime {
     return this.#advance(atMs);
   }
 
-  /** Let everything go on that can without the clock: all turns, and all activities that do not hang. Resolves when nothing is under way. */
+  /**
+   * Let everything go on that can without the clock: all turns, and all activities that do not hang. Resolves when nothing is under way.
+   *
+   * @throws StuckError when an activity is at work for longer than `patience`
+   * @throws RuntimeStateError when this is closed
+   */
   async settled(): Promise<void> {
     this.#checkOpen();
     return this.#time.rest();
@@ -371,9 +379,32 @@ export class TestRuntime {
     return this;
   }
 
+  /**
+   * Have the worker die, as with {@link crash}, when an attempt of an activity has ended, before its result is stored: it has done what it does, and
+   * will be called again.
+   *
+   * @param nth - which attempt of it, of those that end from now on. Default 1
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * test.crashBeforeResult(charge);
+   * const handle = await test.start(order, { item: 'tea' });
+   * await handle.result();
+   * expect(test.calls(charge)).toHaveLength(2);
+   * ```
+   */
+  crashBeforeResult(activity: ActivityName, nth = 1): this {
+    const name = nameOf(activity, 'test.crashBeforeResult');
+    whole(1)(nth, 'test.crashBeforeResult: nth');
+    this.#checkOpen();
+    this.#activities.loseResult(name, nth);
+    return this;
+  }
+
   /** Whether a crash that was asked for is still to come. */
   get isCrashPending(): boolean {
-    return this.#native.isCrashPlanned();
+    return this.#native.isCrashPlanned() || this.#activities.losesResult;
   }
 
   get #parts(): ReturnType<typeof Runtime.partsOf> {
@@ -407,7 +438,7 @@ export class TestRuntime {
     const atWork = this.#atWork();
     if (atWork.length > 0) {
       const who = atWork.map(({ activity, instanceId, attempt }) => `\n  attempt ${attempt} of activity '${activity}' of instance '${instanceId}' is at work`);
-      this.#time.giveUp(new StuckError(`the clock stands at ${at} while activities are at work; to have one take its time by this clock, use test.hang:${who.join('')}`));
+      this.#time.giveUp(new StuckError(`the clock stands at ${at} while activities are at work; one that is to take its time by this clock can be held with test.hang:${who.join('')}`));
       return;
     }
     const waits = this.#stage.waits();

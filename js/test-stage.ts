@@ -15,16 +15,23 @@ export interface Wait {
   readonly activity: ActivityContext | undefined;
 }
 
+/** Longer than any test lasts, by whatever clock: 1 000 years. */
+const FOR_EVER_MS = 1_000 * 365 * 86_400_000;
+
 export class TestStage implements Stage {
   readonly timers: TestTime;
+  /** A leap of the clock costs no lease, and an instance keeps its place for however long it sleeps. */
+  readonly runtime = { leaseMs: FOR_EVER_MS, turnDeadlineMs: FOR_EVER_MS, holdTimerMs: FOR_EVER_MS };
   private readonly activities: TestActivities;
   private readonly begun = new Map<number, Wait>();
   private readonly isOpen: (request: number) => boolean;
+  private readonly crash: () => void;
 
-  constructor(time: TestTime, activities: TestActivities, isOpen: (request: number) => boolean) {
+  constructor(time: TestTime, activities: TestActivities, isOpen: (request: number) => boolean, crash: () => void) {
     this.timers = time;
     this.activities = activities;
     this.isOpen = isOpen;
+    this.crash = crash;
   }
 
   /** Those that are not over. */
@@ -70,11 +77,11 @@ export class TestStage implements Stage {
         return job;
       },
       completeActivity: (activity: number, output: string | null) => {
-        this.over(activity);
+        this.ended(activity);
         return completeActivity(activity, output);
       },
       failActivity: (activity: number, ...error: [string, string, boolean, number]) => {
-        this.over(activity);
+        this.ended(activity);
         return failActivity(activity, ...error);
       },
       heartbeat: (activity: number, details: string) => {
@@ -88,8 +95,9 @@ export class TestStage implements Stage {
     return this.activities.played(job, fn);
   }
 
-  private over(activity: number): void {
-    this.activities.over(activity);
+  private ended(activity: number): void {
+    // The worker does not live to take the result.
+    if (this.activities.ended(activity)) this.crash();
     this.timers.stir();
   }
 }

@@ -25,11 +25,15 @@ export interface TimeHost {
   stuck(): void;
 }
 
-/** Where `advance` goes. */
-interface Goal {
-  readonly atMs: number;
+/** Somebody who waits for time itself. */
+interface Waiting {
   resolve(): void;
   reject(error: Error): void;
+}
+
+/** Where `advance` goes. */
+interface Goal extends Waiting {
+  readonly atMs: number;
 }
 
 /** A timer by this clock. */
@@ -52,7 +56,8 @@ export class TestTime implements Timers {
   private readonly due = new Set<Due>();
   private timers = 0;
   private goal: Goal | null = null;
-  private resting: (() => void)[] = [];
+  /** Who waits until all is at rest. */
+  private resting: Waiting[] = [];
   private isStirred = false;
   private isOver = false;
   private patience: NodeJS.Timeout | undefined;
@@ -114,17 +119,16 @@ export class TestTime implements Timers {
     return this.goal !== null;
   }
 
-  /** The way cannot be gone on. */
+  /** What `advance` and `rest` wait for does not come. */
   giveUp(error: Error): void {
-    const { goal } = this;
-    this.goal = null;
-    goal?.reject(error);
+    const waiting = this.takeWaiting();
+    for (const { reject } of waiting) reject(error);
   }
 
   /** Once all is at rest. */
   rest(): Promise<void> {
-    return new Promise((resolve) => {
-      this.resting.push(resolve);
+    return new Promise((resolve, reject) => {
+      this.resting.push({ resolve, reject });
       this.stir();
     });
   }
@@ -144,13 +148,13 @@ export class TestTime implements Timers {
     // What is under way comes through the event loop, before the next look.
     if (!this.host.settle()) this.stir();
     else if (!this.host.isBusy()) this.atRest();
-    else if (this.goal !== null) this.wait();
+    else if (this.goal !== null || this.resting.length > 0) this.wait();
   };
 
   private atRest(): void {
     const { goal, resting } = this;
     this.resting = [];
-    for (const resolve of resting) resolve();
+    for (const { resolve } of resting) resolve();
     // They come first, and may ask for something.
     if (resting.length > 0) return this.stir();
     const next = this.nextDueMs;
@@ -177,6 +181,13 @@ export class TestTime implements Timers {
   /** Until something stirs, or for as long as is reasonable. */
   private wait(): void {
     this.patience = start(() => this.host.stuck(), this.patienceMs);
+  }
+
+  private takeWaiting(): Waiting[] {
+    const waiting = this.goal === null ? this.resting : [...this.resting, this.goal];
+    this.goal = null;
+    this.resting = [];
+    return waiting;
   }
 
   private first(): Due | undefined {

@@ -7,7 +7,7 @@ const OURS = 'perdure-';
 
 /** What each crate may use of ours. A crate that is not here fails the test: decide where it stands. */
 export const CRATE_ARROWS: Record<string, { uses: string[]; testsUse?: string[] }> = {
-  node: { uses: ['runtime', 'provider', 'provider-sqlite', 'provider-postgres', 'engine'] },
+  node: { uses: ['runtime', 'provider', 'provider-memory', 'provider-sqlite', 'provider-postgres', 'engine'] },
   runtime: { uses: ['engine', 'provider', 'scheduler'], testsUse: ['provider-memory'] },
   'provider-memory': { uses: ['provider', 'engine'], testsUse: ['provider-contract'] },
   'provider-sqlite': { uses: ['provider', 'engine'], testsUse: ['provider-contract'] },

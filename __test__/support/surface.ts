@@ -3,7 +3,7 @@
 type AnyFunction = (...args: unknown[]) => unknown;
 
 /** Statics that are for other files of js/, and methods that are marked so. */
-const INTERNAL = new Set(['Provider.portOf', 'Runtime.sizesOf', 'ActivityContext.abort', 'ActivityContext.begin', 'ActivityContext.end', 'ActivityContext.leftRejected']);
+const INTERNAL = new Set(['Provider.portOf', 'Runtime.partsOf', 'Runtime.sizesOf', 'InstanceHandle.clientOf', 'ActivityContext.abort', 'ActivityContext.begin', 'ActivityContext.end', 'ActivityContext.leftRejected']);
 
 /** What every object, function or error has. */
 const ROOTS: readonly unknown[] = [null, Object.prototype, Function.prototype, Error.prototype];

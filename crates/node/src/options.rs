@@ -25,6 +25,10 @@ pub(crate) fn parse(text: &str) -> Result<RuntimeOptions, RuntimeError> {
         "turnDeadlineMs",
         usize::try_from(defaults.turn_deadline.as_millis()).unwrap_or(usize::MAX),
     )?;
+    let hold_timer_ms = count(
+        "holdTimerMs",
+        usize::try_from(defaults.hold_timer.as_millis()).unwrap_or(usize::MAX),
+    )?;
     let queues = match &json["queues"] {
         Value::Null => defaults.queues,
         value => serde_json::from_value(value.clone())
@@ -37,6 +41,7 @@ pub(crate) fn parse(text: &str) -> Result<RuntimeOptions, RuntimeError> {
         cached_instances_max: count("cachedInstancesMax", defaults.cached_instances_max)?,
         lease: Duration::from_millis(lease_ms as u64),
         turn_deadline: Duration::from_millis(turn_deadline_ms as u64),
+        hold_timer: Duration::from_millis(hold_timer_ms as u64),
         worker_name: json["workerName"].as_str().unwrap_or_default().to_owned(),
         mailbox_messages: count("mailboxMessages", usize::MAX)? as u64,
         budget: defaults.budget,

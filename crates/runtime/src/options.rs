@@ -17,6 +17,8 @@ pub struct RuntimeOptions {
     pub lease: Duration,
     /// How long a turn may hold the lane's thread before what waits behind it is others'.
     pub turn_deadline: Duration,
+    /// An instance whose timer is due sooner than this stays where it is; one that sleeps longer is released.
+    pub hold_timer: Duration,
     /// The user's name for the worker.
     pub worker_name: String,
     /// Queues whose activities it runs.
@@ -37,6 +39,7 @@ impl Default for RuntimeOptions {
             cached_instances_max: 10_000,
             lease: Duration::from_secs(15),
             turn_deadline: TURN_DEADLINE,
+            hold_timer: HOLD_TIMER,
             worker_name: String::new(),
             queues: vec![DEFAULT_QUEUE.to_owned()],
             mailbox_messages: 1_000_000,
@@ -46,6 +49,8 @@ impl Default for RuntimeOptions {
     }
 }
 
+/// How soon the timer of an instance is due that stays where it is, unless the options say otherwise.
+const HOLD_TIMER: Duration = Duration::from_secs(1);
 /// How long a turn may hold the lane's thread, unless the options say otherwise.
 const TURN_DEADLINE: Duration = Duration::from_secs(5);
 /// Looks at a lane's thread that a turn deadline is divided into.
@@ -90,8 +95,6 @@ pub(crate) const TRIM_MAX: usize = 16;
 pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Statuses read at once for those who wait for them.
 pub(crate) const STATUS_PAGE: usize = 500;
-/// An instance whose timer is due sooner than this stays where it is; one that sleeps longer is released.
-pub(crate) const HOLD_TIMER_MS: i64 = 1_000;
 /// From one write of an activity's heartbeats to its next, ms: in between the latest details are kept in memory.
 pub(crate) const HEARTBEAT_INTERVAL_MS: i64 = 1_000;
 /// How often a worker looks for due work and dead workers although nothing told it to.

@@ -18,7 +18,6 @@ use crate::error::RuntimeError;
 use crate::instance::{Core, Instance};
 use crate::job::{Level, Queued};
 use crate::maps::Turn;
-use crate::options::HOLD_TIMER_MS;
 use crate::others::{self, Claimed};
 use crate::report::Report;
 use crate::session::{Alarm, Session};
@@ -131,6 +130,8 @@ pub(crate) fn end(turn: Turn) {
     }
     let division = tasks::divide(&session, &mut core.lent, &mut output);
     let offered = core.lent.offered();
+    let hold_ms = i64::try_from(session.shared.options.hold_timer.as_millis()).unwrap_or(i64::MAX);
+    let hold_until_ms = now.saturating_add(hold_ms);
     let after = match output.waiting {
         Waiting::History { from } => {
             debug_assert!(output.is_empty(), "a replay stores nothing");
@@ -148,7 +149,7 @@ pub(crate) fn end(turn: Turn) {
         Waiting::Outside {
             open_activities,
             timer_at_ms,
-        } if open_activities == offered && timer_at_ms.is_none_or(|at| at > now + HOLD_TIMER_MS) && !is_runnable => {
+        } if open_activities == offered && timer_at_ms.is_none_or(|at| at > hold_until_ms) && !is_runnable => {
             AfterTurn::Release {
                 wake_at_ms: timer_at_ms,
             }

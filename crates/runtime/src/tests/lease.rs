@@ -162,3 +162,36 @@ async fn an_instance_goes_on_from_where_a_store_stands_that_lost_its_last_turns(
     assert_eq!(f.attempts, ["a", "b", "a", "b"]);
     f.assert_empty();
 }
+
+#[tokio::test(start_paused = true)]
+async fn after_a_crash_another_worker_goes_on_from_what_is_stored() {
+    let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a"), Op::Activity("b")]).await;
+    let worker = f.runtime_worker();
+    f.start("i").await;
+    f.complete("a").await;
+    f.runtime.crash();
+    f.settle().await;
+    assert_ne!(f.runtime_worker(), worker);
+    assert_eq!(f.aborted, [AbortReason::LeaseLost]);
+    assert_eq!(f.attempts, ["a", "b", "b"], "what is stored is not done again");
+    f.complete("b").await;
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_due_next_is_known_of_what_is_held_and_of_what_sleeps() {
+    let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Sleep(5_000), Op::Sleep(900)]).await;
+    assert_eq!(f.runtime.next_due_ms(), None);
+    f.start("i").await;
+    assert!(f.memory.get("i").owner.is_none(), "it sleeps");
+    let begin_ms = 1_000_000;
+    assert_eq!(f.runtime.next_due_ms(), Some(begin_ms + 5_000));
+    f.advance(5_000).await;
+    assert!(f.memory.get("i").owner.is_some(), "it is held");
+    assert_eq!(f.runtime.next_due_ms(), Some(begin_ms + 5_900));
+    assert!(f.runtime.is_idle());
+    f.advance(900).await;
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    assert_eq!(f.runtime.next_due_ms(), None);
+}

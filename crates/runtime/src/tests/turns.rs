@@ -76,6 +76,17 @@ async fn a_timer_that_is_due_soon_is_held() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_worker_may_hold_what_sleeps_for_long() {
+    let options = RuntimeOptions {
+        hold_timer: std::time::Duration::MAX,
+        ..RuntimeOptions::default()
+    };
+    let mut f = Fixture::started(options, &[Op::Sleep(86_400_000)]).await;
+    f.start("i").await;
+    assert!(f.memory.get("i").owner.is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_instance_with_a_long_timer_is_released_and_costs_no_memory() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Sleep(3_600_000)]).await;
     f.start("i").await;
