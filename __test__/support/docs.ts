@@ -106,7 +106,7 @@ export class Site {
     writeFileSync(join(folder, 'package.json'), '{ "type": "module" }\n');
     mkdirSync(join(folder, 'node_modules'));
     symlinkSync(root, join(folder, 'node_modules/perdure'), 'junction');
-    symlinkSync(join(root, 'node_modules/zod'), join(folder, 'node_modules/zod'), 'junction');
+    for (const name of ['vitest', 'zod']) symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name), 'junction');
     for (const page of pages) {
       mkdirSync(this.#path(page));
       writeFileSync(this.#path(page, 'page.ts'), programOf(page));
@@ -195,12 +195,13 @@ export class Site {
   }
 }
 
-/** What Node is given for a command of a page: `node file.mjs`, or `npx perdure` with its arguments, some of them between single quotes. */
+/** What Node is given for a command of a page: `node file.mjs`, or `npx perdure` or `npx vitest` with its arguments, some of them between single quotes. */
 function argumentsOf(command: string, at: string): string[] {
   const words = [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
   if (words[0] === 'node') return words.slice(1);
   if (words[0] === 'npx' && words[1] === 'perdure') return [join(root, 'dist/cli/main.js'), ...words.slice(2)];
-  throw new Error(`${at}: only node and npx perdure are run here, not ${command}`);
+  if (words[0] === 'npx' && words[1] === 'vitest') return [join(root, 'node_modules/vitest/vitest.mjs'), ...words.slice(2)];
+  throw new Error(`${at}: only node, npx perdure and npx vitest are run here, not ${command}`);
 }
 
 /** Whether a text is what the page says, where `…` stands for anything on its line. */
