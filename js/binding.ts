@@ -26,6 +26,8 @@ export interface NativeStore {
   number(): number;
   /** Called once, by {@link attachReplies}. */
   attach(wake: () => void, numbers: Float64Array): void;
+  /** Its last reply was taken. */
+  detach(): void;
   nextReply(): string | null;
   start(
     request: number,

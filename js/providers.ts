@@ -143,6 +143,7 @@ export class StorePort {
         reject(new RuntimeStateError('the provider was closed'));
       }
       clearInterval(this.keepAlive);
+      this.store.detach();
     }
   }
 

@@ -20,6 +20,7 @@ import {
 } from './orchestration.ts';
 import { Provider, StorePort } from './providers.ts';
 import { Runtime, type RuntimeEvents } from './runtime.ts';
+import type { SchemaOutput, StandardSchema } from './schema.ts';
 import { show } from './show.ts';
 import { checkCodec, type Codec } from './stored-text.ts';
 import { Explanation, StuckError } from './stuck.ts';
@@ -191,14 +192,30 @@ export class TestRuntime {
     return this;
   }
 
-  /** Register an activity, as `runtime.registerActivity` does. */
-  registerActivity<I = any, O = any>(name: string, fn: ActivityFunction<I, O>, options?: ActivityOptions): this {
-    return this.register(defineActivity(name, fn as ActivityFunction, options));
+  /**
+   * Register an activity, as `runtime.registerActivity` does.
+   *
+   * @throws RuntimeStateError, TypeError as that does
+   */
+  registerActivity<S extends StandardSchema, O = any>(name: string, fn: ActivityFunction<SchemaOutput<S>, O>, options: ActivityOptions & { input: S }): this;
+  registerActivity<I = any, O = any>(name: string, fn: ActivityFunction<I, O>, options?: ActivityOptions): this;
+  registerActivity(name: string, fn: ActivityFunction, options?: ActivityOptions): this {
+    return this.register(defineActivity(name, fn, options));
   }
 
-  /** Register an orchestration, as `runtime.registerOrchestration` does. */
-  registerOrchestration<I = any, O = any>(name: string, fn: OrchestrationFunction<I, O>, options?: OrchestrationOptions): this {
-    return this.register(defineOrchestration(name, fn as OrchestrationFunction, options));
+  /**
+   * Register an orchestration, as `runtime.registerOrchestration` does.
+   *
+   * @throws RuntimeStateError, TypeError as that does
+   */
+  registerOrchestration<S extends StandardSchema, O = any>(
+    name: string,
+    fn: OrchestrationFunction<SchemaOutput<S>, O>,
+    options: OrchestrationOptions & { input: S },
+  ): this;
+  registerOrchestration<I = any, O = any>(name: string, fn: OrchestrationFunction<I, O>, options?: OrchestrationOptions): this;
+  registerOrchestration(name: string, fn: OrchestrationFunction, options?: OrchestrationOptions): this {
+    return this.register(defineOrchestration(name, fn, options));
   }
 
   /**
@@ -289,12 +306,14 @@ export class TestRuntime {
    * test.activity('lookup', () => 42);
    * ```
    */
-  activity<I, O>(activity: ActivityName<I, O>, fn: ActivityFunction<I, O>): this {
+  activity<I, O>(activity: ActivityDefinition<I, O>, fn: ActivityFunction<I, NoInfer<O>>): this;
+  activity<I = any, O = any>(name: string, fn: ActivityFunction<I, O>): this;
+  activity(activity: ActivityName, fn: ActivityFunction): this {
     const name = nameOf(activity, 'test.activity');
     if (typeof fn !== 'function') throw new TypeError(`test.activity: what is called in place of '${name}' must be a function, got ${show(fn)}`);
-    this.#activities.replace(name, fn as ActivityFunction);
+    this.#activities.replace(name, fn);
     if (this.#parts.registry.activityFunction(name) === undefined) {
-      this.register(isActivity(activity) ? activity : defineActivity(name, fn as ActivityFunction));
+      this.register(isActivity(activity) ? activity : defineActivity(name, fn));
     }
     return this;
   }

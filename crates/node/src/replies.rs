@@ -45,6 +45,11 @@ impl Replies {
         Self::rouse(&mut state);
     }
 
+    /// Nobody asks for replies any more.
+    pub(crate) fn detach(&self) {
+        self.0.lock().wake = None;
+    }
+
     /// A reply that answers `request`; `text` makes the text of its result.
     pub(crate) fn to<T>(
         &self,

@@ -161,6 +161,12 @@ impl Store {
         Ok(())
     }
 
+    /// Wake this thread no more, nor keep what it would call.
+    #[napi]
+    pub fn detach(&self) {
+        self.replies.detach();
+    }
+
     /// The next reply: whether it succeeded (kind 1) or not (0), the request that it answers, and JSON text of the result or the error.
     /// `null` when there is none, then `wake` is called for the next one.
     #[napi]

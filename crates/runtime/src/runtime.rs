@@ -262,6 +262,8 @@ impl Runtime {
             }
         }
         *self.state.session.write() = None;
+        // Whoever it wakes would otherwise be kept for as long as the runtime is, which it may keep itself.
+        self.shared.let_go_of_host(MAIN);
         *self.state.phase.lock() = Phase::Stopped;
     }
 
@@ -322,7 +324,7 @@ impl Runtime {
     /// Whether its lanes have nothing to do.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.shared.lanes.len() == 0 && self.turns.len() == 0
+        self.shared.lanes.is_empty() && self.turns.len() == 0
     }
 
     /// When something is due that was not due so far, a timer or a wait between attempts, ms since 1970.

@@ -81,6 +81,12 @@ impl Shared {
         self.lanes.attach(lane, Box::new(wake));
     }
 
+    /// A lane's host is not to be woken any more, nor kept.
+    pub(crate) fn let_go_of_host(&self, lane: LaneId) {
+        self.lanes.silence(lane);
+        *self.threads[lane.0].host.lock() = None;
+    }
+
     /// Hand a job to a lane that may run it. From any thread.
     pub(crate) fn push(&self, class: Class, job: Queued) {
         self.lanes.push(self.place(&job), class, job);

@@ -68,6 +68,11 @@ impl<J> Lanes<J> {
         }
     }
 
+    /// Wake a lane's thread no more, until it is attached again. What waits for it stays.
+    pub fn silence(&self, id: LaneId) {
+        self.lane(id).attach(None);
+    }
+
     /// A lane's thread is gone: what was taken for it is for any lane again, and what only it may run is the caller's.
     #[must_use]
     pub fn detach(&self, id: LaneId) -> Vec<J> {

@@ -1,0 +1,75 @@
+// Types of `perdure/testing`.
+
+import { defineActivity, defineOrchestration, type HistoryEvent, type InstanceHandle } from 'perdure';
+import { type ActivityCall, crashEverywhere, type Hang, replay, TestRuntime } from 'perdure/testing';
+import { describe, expect, expectTypeOf, it } from 'vitest';
+
+import 'perdure/testing/vitest';
+
+interface Order {
+  total: number;
+}
+
+const charge = defineActivity('charge', async (_, order: Order) => ({ id: `r${order.total}` }));
+const order = defineOrchestration('order', function* (ctx, input: Order) {
+  return (yield* ctx.call(charge, input)).id;
+});
+
+describe('a test runtime', () => {
+  it('starts by definition, as a client does', async () => {
+    const test = await TestRuntime.create({ now: new Date(), clock: 'stands', patience: '2s' });
+    expectTypeOf(await test.start(order, { total: 1 })).toEqualTypeOf<InstanceHandle<string>>();
+    // @ts-expect-error: another input
+    await test.start(order, { total: '1' });
+    // @ts-expect-error: none
+    await test.start(order);
+    // @ts-expect-error: no such clock
+    await TestRuntime.create({ clock: 'runs' });
+  });
+
+  it('puts something in place of an activity that takes and gives the same', async () => {
+    const test = await TestRuntime.create();
+    test.activity(charge, (ctx, input) => {
+      expectTypeOf(input).toEqualTypeOf<Order>();
+      expectTypeOf(ctx.attempt).toEqualTypeOf<number>();
+      return { id: 'r' };
+    });
+    // @ts-expect-error: another output
+    test.activity(charge, () => 3);
+    test.activity('lookup', (_, input) => {
+      expectTypeOf(input).toBeAny();
+      return 3;
+    });
+    test.activity('lookup', (_, input: number) => input);
+  });
+
+  it('knows the types of calls and of what hangs', async () => {
+    const test = await TestRuntime.create();
+    expectTypeOf(test.calls(charge)).toEqualTypeOf<ActivityCall<Order, { id: string }>[]>();
+    expectTypeOf(test.calls()[0]?.input).toBeAny();
+    expectTypeOf(test.calls('charge')[0]?.output).toBeAny();
+    expectTypeOf(test.hang(charge)).toEqualTypeOf<Hang<{ id: string }>>();
+    test.hang('charge').return(3);
+    // @ts-expect-error: another output
+    test.hang(charge).return(3);
+  });
+});
+
+it('crashEverywhere gives what the scenario returns', async () => {
+  const { result } = await crashEverywhere(async (test) => (await test.start(order, { total: 1 })).result());
+  expectTypeOf(result).toEqualTypeOf<string>();
+});
+
+it('a replay tells of events', () => {
+  replay('', order, { onEvent: (event) => expectTypeOf(event).toEqualTypeOf<HistoryEvent>() });
+});
+
+it('matchers are awaited, and take what they compare with', async () => {
+  const handle = {} as InstanceHandle<string>;
+  expectTypeOf(expect(handle).toHaveCompleted('r1')).toEqualTypeOf<Promise<void>>();
+  await expect(handle).not.toHaveFailed(RangeError);
+  await expect(handle).toHaveScheduled(charge, expect.anything());
+  await expect(handle).toFit([order]);
+  // @ts-expect-error: no list
+  await expect(handle).toHaveHistory('ExecutionStarted');
+});
