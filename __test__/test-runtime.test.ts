@@ -1,10 +1,10 @@
 // `perdure/testing`: a runtime in a time of its own.
 
 import { readFileSync } from 'node:fs';
-import { setTimeout as realSleep } from 'node:timers/promises';
+import { readFile } from 'node:fs/promises';
 import { defineActivity, defineOrchestration, InstanceExistsError, NonRetryableError, NotRegisteredError, RuntimeStateError, TimeoutError } from 'perdure';
 import { StuckError, TestRuntime, type TestRuntimeOptions } from 'perdure/testing';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 
 import { deferred, rejection } from './support/async.ts';
 
@@ -31,7 +31,13 @@ async function create(options?: TestRuntimeOptions): Promise<TestRuntime> {
   return test;
 }
 
+/** Something that takes its time outside of any test's. */
+async function realWork(): Promise<void> {
+  for (let i = 0; i < 20; i += 1) await readFile(new URL(import.meta.url));
+}
+
 afterEach(async () => {
+  vi.useRealTimers();
   await Promise.all(tests.splice(0).map((test) => test.close()));
 });
 
@@ -55,8 +61,7 @@ describe('the clock', () => {
   it('stands while nobody waits for an instance, however long that takes', async () => {
     const test = (await create()).register(charge, order);
     const handle = await test.start(order, { item: 'tea' });
-    // Of real time.
-    await realSleep(20);
+    await realWork();
     expect(test.now()).toEqual(new Date(BEGIN));
     await handle.raiseEvent('packed', { by: 'ada' });
     expect(await handle.result()).toBe('paid tea, packed by ada');
@@ -129,7 +134,7 @@ describe('the clock', () => {
   it('does not go while an activity is at work', async () => {
     const test = (await create()).register(order);
     test.activity(charge, async () => {
-      await realSleep(20);
+      await realWork();
       return 'paid at last';
     });
     const handle = await test.start(order, { item: 'tea' });
@@ -380,6 +385,17 @@ describe('a crash', () => {
     expect(test.isCrashPending).toBe(false);
   });
 
+  it('may come from within an activity', async () => {
+    const test = (await create()).register(order);
+    test.activity(charge, () => {
+      if (test.calls(charge).length === 1) test.crash();
+      return 'paid';
+    });
+    const handle = await test.start(order, { item: 'tea' });
+    expect(await handle.result()).toBe('paid, late');
+    expect(test.calls(charge).map(({ attempt }) => attempt)).toEqual([1, 1]);
+  });
+
   it('may come ten times in a row', async () => {
     const test = (await create({ logLevel: 'silent' })).register(charge, order);
     const handle = await test.start(order, { item: 'tea' });
@@ -448,7 +464,15 @@ describe('a test runtime', () => {
     expect(await rejection(test.advance('soon'))).toBeInstanceOf(TypeError);
   });
 
-  it('is one of a hundred, each in its own time, without a thread', async () => {
+  it('does not mind fake timers', async () => {
+    vi.useFakeTimers();
+    const test = (await create({ patience: 10 })).register(charge, order);
+    const handle = await test.start(order, { item: 'tea' });
+    expect(await handle.result({ timeout: '40d' })).toBe('paid tea, late');
+    await test.close();
+  });
+
+  it.runIf(process.platform === 'linux')('is one of a hundred, each in its own time, without a thread', async () => {
     const threads = (): number => Number(/^Threads:\s+(\d+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]);
     const run = async (days: number): Promise<unknown> => {
       const test = await TestRuntime.create({ clock: days % 2 === 0 ? 'skips' : 'stands' });

@@ -17,46 +17,46 @@ const order = defineOrchestration('order', function* (ctx, input: Order) {
 
 describe('a test runtime', () => {
   it('starts by definition, as a client does', async () => {
-    const test = await TestRuntime.create({ now: new Date(), clock: 'stands', patience: '2s' });
-    expectTypeOf(await test.start(order, { total: 1 })).toEqualTypeOf<InstanceHandle<string>>();
+    const runtime = await TestRuntime.create({ now: new Date(), clock: 'stands', patience: '2s' });
+    expectTypeOf(await runtime.start(order, { total: 1 })).toEqualTypeOf<InstanceHandle<string>>();
     // @ts-expect-error: another input
-    await test.start(order, { total: '1' });
+    await runtime.start(order, { total: '1' });
     // @ts-expect-error: none
-    await test.start(order);
+    await runtime.start(order);
     // @ts-expect-error: no such clock
     await TestRuntime.create({ clock: 'runs' });
   });
 
   it('puts something in place of an activity that takes and gives the same', async () => {
-    const test = await TestRuntime.create();
-    test.activity(charge, (ctx, input) => {
+    const runtime = await TestRuntime.create();
+    runtime.activity(charge, (ctx, input) => {
       expectTypeOf(input).toEqualTypeOf<Order>();
       expectTypeOf(ctx.attempt).toEqualTypeOf<number>();
       return { id: 'r' };
     });
     // @ts-expect-error: another output
-    test.activity(charge, () => 3);
-    test.activity('lookup', (_, input) => {
+    runtime.activity(charge, () => 3);
+    runtime.activity('lookup', (_, input) => {
       expectTypeOf(input).toBeAny();
       return 3;
     });
-    test.activity('lookup', (_, input: number) => input);
+    runtime.activity('lookup', (_, input: number) => input);
   });
 
   it('knows the types of calls and of what hangs', async () => {
-    const test = await TestRuntime.create();
-    expectTypeOf(test.calls(charge)).toEqualTypeOf<ActivityCall<Order, { id: string }>[]>();
-    expectTypeOf(test.calls()[0]?.input).toBeAny();
-    expectTypeOf(test.calls('charge')[0]?.output).toBeAny();
-    expectTypeOf(test.hang(charge)).toEqualTypeOf<Hang<{ id: string }>>();
-    test.hang('charge').return(3);
+    const runtime = await TestRuntime.create();
+    expectTypeOf(runtime.calls(charge)).toEqualTypeOf<ActivityCall<Order, { id: string }>[]>();
+    expectTypeOf(runtime.calls()[0]?.input).toBeAny();
+    expectTypeOf(runtime.calls('charge')[0]?.output).toBeAny();
+    expectTypeOf(runtime.hang(charge)).toEqualTypeOf<Hang<{ id: string }>>();
+    runtime.hang('charge').return(3);
     // @ts-expect-error: another output
-    test.hang(charge).return(3);
+    runtime.hang(charge).return(3);
   });
 });
 
 it('crashEverywhere gives what the scenario returns', async () => {
-  const { result } = await crashEverywhere(async (test) => (await test.start(order, { total: 1 })).result());
+  const { result } = await crashEverywhere(async (runtime) => (await runtime.start(order, { total: 1 })).result());
   expectTypeOf(result).toEqualTypeOf<string>();
 });
 
