@@ -227,6 +227,20 @@ describe('a wait for what does not come', () => {
     expect(await rejection(test.client.waitForOrchestration('h'))).toMatchObject({ message: expect.stringContaining('the bank is down') });
   });
 
+  it('says so of an activity whose queue is not served, which it is when the runtime is told', async () => {
+    const run = async (options: TestRuntimeOptions): Promise<unknown> => {
+      const test = await create({ patience: 10, ...options });
+      test.registerActivity('render', () => 'done', { queue: 'gpu' });
+      test.registerOrchestration('o', function* (ctx) {
+        return yield ctx.scheduleActivity('render');
+      });
+      await test.client.startOrchestration('o', 'o');
+      return (await test.client.waitForOrchestration('o')).output;
+    };
+    expect(await rejection(run({}))).toMatchObject({ message: expect.stringContaining("activity 'render', which nobody has called: is its queue served?") });
+    expect(await run({ queues: ['default', 'gpu'] })).toBe('done');
+  });
+
   it('says when the next thing is due, where only the test moves the clock', async () => {
     const test = (await create({ clock: 'stands', patience: 10 })).register(charge, order);
     const handle = await test.start(order, { item: 'tea' });

@@ -78,6 +78,7 @@ export interface PerdureMatchers<R = Promise<void>> {
 
 /** A matcher's answer: what was found to be so, or not, in words that follow the name of what it looks at. */
 async function result(state: State, subject: Subject, pass: boolean, expected: string, received: string): Promise<Result> {
+  if (pass === !state.isNot) return { pass, message: () => '' };
   const history = await subject.shown();
   return { pass, message: () => `expected ${subject.name} ${state.isNot ? 'not ' : ''}${expected}, and it ${received}\n\n${history}` };
 }

@@ -115,7 +115,8 @@ const later = setImmediate;
 /** Most worker threads of a runtime. */
 const THREADS_MAX = 256;
 
-const OPTIONS: OptionTable = {
+/** @internal What checks each of them. */
+export const RUNTIME_OPTIONS = {
   threads: whole(0, THREADS_MAX),
   modules: checkModules,
   activityConcurrency: whole(1, 1_000_000),
@@ -130,7 +131,7 @@ const OPTIONS: OptionTable = {
   sourceStacks: bool,
   determinism: oneOf('on', 'off'),
   limits: checkRuntimeLimits,
-};
+} satisfies OptionTable;
 
 /** What `runtime.on` tells of. */
 export interface RuntimeEvents {
@@ -186,7 +187,7 @@ export class Runtime {
   /** @throws TypeError when an argument is wrong */
   constructor(provider: Provider, options?: RuntimeOptions) {
     this.#port = Provider.portOf(provider, 'new Runtime');
-    this.#options = checkOptions(options, OPTIONS, 'new Runtime') ?? {};
+    this.#options = checkOptions(options, RUNTIME_OPTIONS, 'new Runtime') ?? {};
     const { threads = 0, modules = [], limits } = this.#options;
     if (threads > 0 && modules.length === 0) {
       throw new TypeError('new Runtime: threads need modules, from which they have what they run');

@@ -24,6 +24,9 @@ export class StuckError extends PerdureError {
 
 Object.defineProperty(StuckError.prototype, 'name', { value: 'StuckError', writable: true, configurable: true });
 
+/** What is said of an attempt. */
+const STATES: Partial<Record<ActivityCall['outcome'], string>> = { hanging: ', which hangs', running: ', which is at work' };
+
 /** So many instances are told of. */
 const TOLD_MAX = 20;
 
@@ -76,8 +79,7 @@ export class Explanation {
     switch (work.kind) {
       case 'activity': {
         const call = this.calls.findLast(({ instanceId, activity }) => instanceId === id && activity === work.name);
-        const state = call?.outcome === 'hanging' ? ', which hangs' : call?.outcome === 'running' ? ', which is at work' : '';
-        return `activity '${work.name}'${state}`;
+        return `activity '${work.name}'${call === undefined ? ', which nobody has called: is its queue served?' : (STATES[call.outcome] ?? '')}`;
       }
       case 'timer':
         return `a timer that is due at ${work.fireAt.toISOString()}`;

@@ -90,7 +90,7 @@ export class Hang<O = any> {
       this.#hanging.add(hanging);
       context.signal.addEventListener('abort', () => {
         this.#hanging.delete(hanging);
-        reject(context.signal.reason);
+        reject(context.signal.reason as Error);
       });
     });
   }

@@ -7,9 +7,8 @@ import { Client, type TypedStartOptions } from './client.ts';
 import { type Duration, parseDuration } from './duration.ts';
 import { NotRegisteredError, RuntimeStateError } from './errors.ts';
 import type { InstanceHandle } from './handle.ts';
-import { checkRuntimeLimits, DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from './limits.ts';
-import { checkLogger, LOG_LEVELS, type Logger, type LogLevel } from './logger.ts';
-import { bool, checkName, checkOptions, duration, listOfNames, oneOf, type OptionTable, time as checkTime, timeOf, whole } from './options.ts';
+import { DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from './limits.ts';
+import { checkName, checkOptions, duration, oneOf, type OptionTable, time, timeOf, whole } from './options.ts';
 import {
   defineOrchestration,
   type InputArguments,
@@ -18,18 +17,23 @@ import {
   type OrchestrationFunction,
   type OrchestrationOptions,
 } from './orchestration.ts';
-import { Provider, StorePort } from './providers.ts';
-import { Runtime, type RuntimeEvents } from './runtime.ts';
+import { Provider, PROVIDER_OPTIONS, type ProviderOptions, StorePort } from './providers.ts';
+import { Runtime, RUNTIME_OPTIONS, type RuntimeEvents, type RuntimeOptions } from './runtime.ts';
 import type { SchemaOutput, StandardSchema } from './schema.ts';
 import { show } from './show.ts';
-import { checkCodec, type Codec } from './stored-text.ts';
 import { Explanation, StuckError } from './stuck.ts';
 import { type ActivityCall, type Hang, TestActivities } from './test-activities.ts';
 import { TestStage } from './test-stage.ts';
 import { TestTime } from './test-time.ts';
 
-/** Options of {@link TestRuntime.create}. What is not here is as in a {@link Runtime} of its defaults. */
-export interface TestRuntimeOptions {
+/** Options of a {@link Runtime} that make a difference in a test. */
+type Kept = 'activityConcurrency' | 'queues' | 'cachedInstancesMax' | 'sourceStacks' | 'determinism' | 'limits' | 'logger' | 'logLevel';
+
+/**
+ * Options of {@link TestRuntime.create}: its own, and some of a {@link Runtime} and of a provider, with the same meaning. With `cachedInstancesMax: 0` each
+ * turn begins with a replay, which finds code that does not do the same again. The default of `logLevel` is `'error'` here.
+ */
+export interface TestRuntimeOptions extends Pick<RuntimeOptions, Kept>, ProviderOptions {
   /** What the clock shows at first: a `Date` or ISO text. Default `'2030-01-01T00:00:00Z'`, so that each run is the same. */
   now?: Date | string;
   /**
@@ -41,41 +45,18 @@ export interface TestRuntimeOptions {
   seed?: number;
   /** How long a wait for what cannot come is left alone before it rejects, in real time. Default 1 s. */
   patience?: Duration;
-  /** As of a provider. */
-  codec?: Codec;
-  /** As of a runtime. */
-  activityConcurrency?: number;
-  /** As of a runtime. */
-  queues?: readonly string[];
-  /** As of a runtime. With 0 each turn begins with a replay, which finds code that does not do the same again. */
-  cachedInstancesMax?: number;
-  /** As of a runtime. */
-  limits?: RuntimeLimits;
-  /** As of a runtime. */
-  determinism?: 'on' | 'off';
-  /** As of a runtime. */
-  sourceStacks?: boolean;
-  /** As of a runtime. */
-  logger?: Logger;
-  /** As of a runtime. Default `'error'`. */
-  logLevel?: LogLevel;
 }
 
-const OPTIONS: OptionTable = {
-  now: checkTime,
+const { activityConcurrency, queues, cachedInstancesMax, sourceStacks, determinism, limits, logger, logLevel } = RUNTIME_OPTIONS;
+
+const OPTIONS = {
+  ...PROVIDER_OPTIONS,
+  ...{ activityConcurrency, queues, cachedInstancesMax, sourceStacks, determinism, limits, logger, logLevel },
+  now: time,
   clock: oneOf('skips', 'stands'),
   seed: whole(0),
   patience: duration(1),
-  codec: checkCodec,
-  activityConcurrency: whole(1, 1_000_000),
-  queues: listOfNames,
-  cachedInstancesMax: whole(0, 0xffff_ffff),
-  limits: checkRuntimeLimits,
-  determinism: oneOf('on', 'off'),
-  sourceStacks: bool,
-  logger: checkLogger,
-  logLevel: oneOf(...LOG_LEVELS),
-};
+} satisfies OptionTable;
 
 const BEGIN = '2030-01-01T00:00:00Z';
 

@@ -100,6 +100,28 @@ async fn a_batch_is_written_when_it_is_handed_over_and_answered_later() {
 }
 
 #[tokio::test]
+async fn what_was_written_can_be_seen_before_whoever_wrote_it_is_told() {
+    let store = store();
+    let provider = store.connect();
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (sees, of) = (Arc::clone(&seen), Arc::downgrade(&store));
+    store.before_answers(Box::new(move || {
+        let last = of.upgrade().and_then(|store| store.last_event("a"));
+        sees.lock().push(format!("{last:?}"));
+    }));
+    let answered = Arc::clone(&seen);
+    provider.commit(
+        Arc::new(vec![start("a")]),
+        Box::new(move |_| answered.lock().push("answered".to_owned())),
+    );
+    assert_eq!(*seen.lock(), Vec::<String>::new());
+    provider.close().await;
+    let first = Some((ExecutionId::FIRST, EventId::FIRST));
+    assert_eq!(*seen.lock(), [format!("{first:?}"), "answered".to_owned()]);
+    assert_eq!(store.last_event("b"), None);
+}
+
+#[tokio::test]
 async fn the_batch_is_its_callers_again_with_the_answer() {
     let provider = store().connect();
     let batch = Arc::new(vec![start("a")]);
