@@ -1,4 +1,4 @@
-// A scenario, once for each event of what it leaves behind, with a crash there.
+// A scenario, again and again, with a crash at another place each time.
 
 import { inspect, isDeepStrictEqual } from 'node:util';
 
@@ -34,8 +34,8 @@ interface Outcome {
 
 /**
  * Run a scenario on a test runtime of its own, and again for each event that it has left in any history, with a crash of the worker as soon as
- * that event is stored, and for each attempt of an activity, with a crash before its result is. Each time it must return the same, or throw the same error, and all instances must end the same. How often an activity is called may
- * differ: one that ran when its worker crashed is called again.
+ * that event is stored, and for each attempt of an activity, with a crash before its result is. Each time it must return the same, and all
+ * instances must stand the same in the end. How often an activity is called may differ: one that ran when its worker crashed is called again.
  *
  * The scenario registers what it needs, and gives its instances ids that are the same each time, as `test.start` does.
  *

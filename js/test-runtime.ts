@@ -438,7 +438,8 @@ export class TestRuntime {
     const atWork = this.#atWork();
     if (atWork.length > 0) {
       const who = atWork.map(({ activity, instanceId, attempt }) => `\n  attempt ${attempt} of activity '${activity}' of instance '${instanceId}' is at work`);
-      this.#time.giveUp(new StuckError(`the clock stands at ${at} while activities are at work; one that is to take its time by this clock can be held with test.hang:${who.join('')}`));
+      const hint = 'one that is to take its time by this clock can be held with test.hang';
+      this.#time.giveUp(new StuckError(`the clock stands at ${at} while activities are at work; ${hint}:${who.join('')}`));
       return;
     }
     const waits = this.#stage.waits();

@@ -1,7 +1,5 @@
 // Timers: how long something may take. A process has those of Node; a test has its own, which go by its clock.
 
-import { performance } from 'node:perf_hooks';
-
 import { TIMER_MAX_MS } from './duration.ts';
 
 /** Something that is to happen after a time. */
@@ -18,11 +16,6 @@ export interface Timers {
   after(ms: number, then: () => void, keepsAlive: boolean): Timer;
 }
 
-// Taken now: what user code, a determinism guard or a test's fake timers do to them later must not reach these.
-const now = performance.now.bind(performance);
-const start = setTimeout;
-const stop = clearTimeout;
-
 /** One that may last longer than those of Node, and is never early. */
 class NodeTimer implements Timer {
   private readonly ms: number;
@@ -35,26 +28,26 @@ class NodeTimer implements Timer {
     this.ms = ms;
     this.then = then;
     this.keepsAlive = keepsAlive;
-    this.deadline = now() + ms;
+    this.deadline = performance.now() + ms;
     this.timer = this.start(ms);
   }
 
   refresh(): void {
-    this.deadline = now() + this.ms;
+    this.deadline = performance.now() + this.ms;
     this.timer.refresh();
   }
 
   clear(): void {
-    stop(this.timer);
+    clearTimeout(this.timer);
   }
 
   private start(ms: number): NodeJS.Timeout {
-    const timer = start(this.expire, Math.min(ms, TIMER_MAX_MS));
+    const timer = setTimeout(this.expire, Math.min(ms, TIMER_MAX_MS));
     return this.keepsAlive ? timer : timer.unref();
   }
 
   private readonly expire = (): void => {
-    const left = this.deadline - now();
+    const left = this.deadline - performance.now();
     if (left > 0) this.timer = this.start(left);
     else this.then();
   };
