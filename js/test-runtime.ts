@@ -455,6 +455,8 @@ export class TestRuntime {
     const why = await new Explanation(this.client, host, this.#activities.calls)
       .of(waits.map(({ instanceId }) => instanceId))
       .catch((error: unknown) => `\n  what instances wait for cannot be told: ${String(error)}`);
+    // Somebody has set something going meanwhile.
+    if (this.#time.nextDueMs !== due || this.#atWork().length > 0) return;
     const error = (): StuckError => new StuckError(`nothing goes on at ${at}, ${what}:${why}`);
     for (const { request } of waits) this.#port.refuse(request, error());
   }
