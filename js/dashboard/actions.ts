@@ -1,0 +1,39 @@
+// The actions: each one call of the client.
+
+import type { Client } from '../client.ts';
+import type { ActionAnswer, ActionBodies, ChangingAction } from './answers.ts';
+import { statusOf } from './reads.ts';
+import { badRequest } from './refusal.ts';
+
+type Actions = { readonly [A in ChangingAction]: (client: Client, body: ActionBodies[A]) => Promise<ActionAnswer | void> };
+
+const ACTIONS: Actions = {
+  raise: (client, { id, name, data }) => client.raiseEvent(id, name, data),
+  enqueue: (client, { id, queue, data }) => client.enqueueEvent(id, queue, data),
+  cancel: (client, { id, reason }) => client.cancelInstance(id, reason),
+  terminate: (client, { id, reason }) => client.terminateInstance(id, reason),
+  suspend: (client, { id, reason }) => client.suspend(id, reason),
+  resume: (client, { id }) => client.resume(id),
+  start: startAgain,
+};
+
+export function isChanging(action: string): action is ChangingAction {
+  return Object.hasOwn(ACTIONS, action);
+}
+
+export async function act<A extends ChangingAction>(client: Client, action: A, body: ActionBodies[A]): Promise<ActionAnswer> {
+  return (await ACTIONS[action](client, body)) ?? { id: body.id };
+}
+
+/** The same orchestration with the input that an execution began with, in its version unless another is given, and with its tags. */
+async function startAgain(client: Client, { id, newId, executionId, version }: ActionBodies['start']): Promise<ActionAnswer> {
+  const status = await statusOf(client, id);
+  const { events: [first] } = await client.historyPage(id, { limit: 1, ...(executionId === undefined ? {} : { executionId }) });
+  if (first?.kind !== 'ExecutionStarted' || first.name === undefined) throw badRequest('the history of that execution is gone');
+  await client.startOrchestration(newId ?? id, first.name, first.payload, {
+    version: version ?? status.version,
+    tags: { ...status.tags },
+    onConflict: newId === undefined ? 'restartIfTerminal' : 'error',
+  });
+  return { id: newId ?? id };
+}

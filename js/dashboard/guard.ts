@@ -1,0 +1,148 @@
+// Who may ask: decided from what stands in the request and, where the server tells it, the address that it came from.
+//
+// G1  The host in the URL, and in the Host header if there is one, is of this machine or in `allowedHosts`: a page of somebody else cannot
+//     reach the dashboard under a name of its own (DNS rebinding).
+// G2  Without a token a request must come from this machine: by its host, by the address of its connection where that is known, and by what
+//     proxies say of it. A server that hands over no address and can be reached from outside needs a token, since a Host header can say anything.
+// G3  Where there is a token, everyone needs it, for everything but the files of the page, which hold no data.
+// G4  Another site cannot make a browser ask on its behalf: Origin and Sec-Fetch-Site must be of this one, and what changes something also
+//     needs a header and a content type that no form can send.
+// G5  Texts that are secret are compared by digest, in constant time.
+
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import { isIP } from 'node:net';
+
+import type { DashboardOptions } from './options.ts';
+import { Refusal } from './refusal.ts';
+
+/** What a server knows of who asks, besides the request. */
+export interface Caller {
+  /** IP address that the connection comes from. Without it the Host header decides whether a request is from this machine. */
+  remoteAddress?: string;
+}
+
+/** A header that pages of other sites cannot send along; every action needs it. */
+export const ACTION_HEADER = 'x-perdure-dashboard';
+
+/** How long a browser stays signed in, s. */
+const SIGNED_IN_S = 30 * 24 * 60 * 60;
+
+/** Headers by which a proxy tells whom it speaks for. */
+const FORWARDED = ['x-forwarded-for', 'x-real-ip', 'x-forwarded-host', 'forwarded'];
+
+export class Guard {
+  readonly #hosts: readonly string[];
+  readonly #token: Buffer | undefined;
+  readonly #isOpen: boolean;
+  /** What the cookie holds: made of the token, which nobody can get back from it. */
+  readonly #cookie: { name: string; value: string } | undefined;
+
+  constructor({ token, allowedHosts = [] }: DashboardOptions) {
+    this.#hosts = allowedHosts.map((host) => (isIP(host) === 6 ? `[${host.toLowerCase()}]` : host.toLowerCase()));
+    this.#isOpen = token === false;
+    if (typeof token !== 'string') return;
+    this.#token = digest(token);
+    const value = createHmac('sha256', token).update('perdure dashboard cookie').digest('base64url');
+    // Cookies know no ports: two dashboards of one machine have names of their own.
+    this.#cookie = { name: `perdure_${digest(value).toString('hex').slice(0, 12)}`, value };
+  }
+
+  /** G1, G2 and G4, for every request. */
+  checkOrigin(request: Request, url: URL, caller: Caller, isPage: boolean): void {
+    const named = request.headers.get('host');
+    const hosts = [url.host, ...(named === null ? [] : [hostOf(named)])];
+    for (const host of hosts) {
+      if (host === undefined || !(this.#isAllowed(host) || isLocalName(host))) {
+        throw new Refusal(403, 'HOST', 'this host name is not one of the dashboard\'s: name it in the option `allowedHosts`');
+      }
+    }
+    const isLocal = hosts.every((host) => host !== undefined && isLocalName(host)) && comesFromHere(request, caller);
+    if (!isLocal && this.#token === undefined && !this.#isOpen) {
+      throw new Refusal(403, 'TOKEN_NEEDED', 'without the option `token` the dashboard answers nobody but this machine');
+    }
+    const site = request.headers.get('sec-fetch-site');
+    const isForeign = site !== null && site !== 'same-origin' && site !== 'none';
+    // A link on another site may lead to the page.
+    const isVisit = isPage && request.headers.get('sec-fetch-mode') === 'navigate';
+    if (isForeign && !isVisit) throw new Refusal(403, 'CROSS_SITE', 'other sites may not ask');
+    const origin = request.headers.get('origin');
+    if (origin !== null && !(URL.canParse(origin) && hosts.includes(new URL(origin).host))) {
+      throw new Refusal(403, 'ORIGIN', 'pages of other origins may not ask');
+    }
+  }
+
+  /** The rest of G4. */
+  checkAction(request: Request): void {
+    if (request.headers.get(ACTION_HEADER) !== '1') throw new Refusal(403, 'ACTION_HEADER', `an action needs the header ${ACTION_HEADER}: 1`);
+    const [type = ''] = (request.headers.get('content-type') ?? '').split(';');
+    if (type.trim().toLowerCase() !== 'application/json') throw new Refusal(415, 'CONTENT_TYPE', 'an action is application/json');
+  }
+
+  /** G3: by header or cookie. */
+  checkToken(request: Request): void {
+    if (this.#token === undefined || this.#cookie === undefined) return;
+    const [, bearer] = /^bearer +(\S+)$/i.exec(request.headers.get('authorization') ?? '') ?? [];
+    if (bearer !== undefined && this.isToken(bearer)) return;
+    const { name, value } = this.#cookie;
+    const wanted = digest(value);
+    for (const part of (request.headers.get('cookie') ?? '').split(';')) {
+      const at = part.indexOf('=');
+      if (at >= 0 && part.slice(0, at).trim() === name && timingSafeEqual(digest(part.slice(at + 1).trim()), wanted)) return;
+    }
+    throw new Refusal(401, 'TOKEN', 'the token is missing or wrong', { 'www-authenticate': 'Bearer realm="perdure"' });
+  }
+
+  /** Whether this is the token; nothing is, where there is none. */
+  isToken(text: string): boolean {
+    return this.#token !== undefined && timingSafeEqual(digest(text), this.#token);
+  }
+
+  /** The `Set-Cookie` that signs a browser in. */
+  cookie(request: Request, url: URL, path: string): string {
+    const { name, value } = this.#cookie ?? { name: '', value: '' };
+    const isTls = url.protocol === 'https:' || request.headers.get('x-forwarded-proto') === 'https';
+    return `${name}=${value}; Path=${path}; Max-Age=${SIGNED_IN_S}; HttpOnly; SameSite=Strict${isTls ? '; Secure' : ''}`;
+  }
+
+  #isAllowed(host: string): boolean {
+    return this.#hosts.includes(host) || this.#hosts.includes(nameIn(host));
+  }
+}
+
+function comesFromHere(request: Request, { remoteAddress }: Caller): boolean {
+  if (remoteAddress !== undefined && !isLocalAddress(remoteAddress)) return false;
+  return FORWARDED.every((header) => {
+    const said = request.headers.get(header);
+    if (said === null) return true;
+    // `Forwarded` has a grammar of its own: whoever sends it needs a token.
+    return header !== 'forwarded' && said.split(',').every((one) => isLocalAddress(one.trim()) || isLocalName(one.trim().toLowerCase()));
+  });
+}
+
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}
+
+/** The host of a Host header, as a URL would have it; `undefined` when it is none. */
+function hostOf(header: string): string | undefined {
+  const text = `http://${header}`;
+  if (!URL.canParse(text)) return undefined;
+  const { host, pathname, search, username, hash } = new URL(text);
+  return pathname === '/' && !/[/?#@\\]/.test(header) && `${search}${username}${hash}` === '' ? host : undefined;
+}
+
+/** Without its port. */
+function nameIn(host: string): string {
+  return host.replace(/:\d+$/, '');
+}
+
+/** `localhost`, what ends with it, and loopback addresses: none of them leads to another machine. */
+export function isLocalName(host: string): boolean {
+  const name = nameIn(host);
+  return name === 'localhost' || name.endsWith('.localhost') || isLocalAddress(name.replace(/^\[|\]$/g, ''));
+}
+
+export function isLocalAddress(address: string): boolean {
+  const plain = address.toLowerCase().replace(/^::ffff:/, '');
+  return plain === '::1' || (isIP(plain) === 4 && plain.startsWith('127.'));
+}

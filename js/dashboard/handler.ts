@@ -1,0 +1,184 @@
+// The dashboard as one function from a request to its answer.
+
+import { Client } from '../client.ts';
+import { consoleLogger, type Logger } from '../logger.ts';
+import { isInstance, show } from '../show.ts';
+import { act, isChanging } from './actions.ts';
+import { assetAnswer, isAsset } from './assets.ts';
+import { type Caller, Guard } from './guard.ts';
+import { Live } from './live.ts';
+import { checkDashboardOptions, DASHBOARD_OPTIONS, type DashboardAction, type DashboardOptions } from './options.ts';
+import { bodyOf, jsonOf, Query, URL_MAX } from './query.ts';
+import { READS, type Site } from './reads.ts';
+import { answerOf, Refusal, refusalOf } from './refusal.ts';
+import { Sampler } from './sampler.ts';
+import { Shower } from './shower.ts';
+
+/** Answers the requests of a dashboard: what {@link dashboardHandler} makes. */
+export type DashboardHandler = (request: Request, caller?: Caller) => Promise<Response>;
+
+/** With each answer: nothing but what comes from here runs, nobody else frames it, reads it or guesses what it is. */
+const HEADERS: Readonly<Record<string, string>> = {
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-resource-policy': 'same-origin',
+  'cross-origin-opener-policy': 'same-origin',
+};
+
+/** Where the JSON is, below the path of the dashboard. */
+const API = 'api/v1/';
+
+/**
+ * The dashboard of a store as a web-standard handler: Hono and Next take it as it is, Node's `http`, Express and Fastify through
+ * {@link nodeListener}. It holds nothing but a client, and answers no request by throwing.
+ *
+ * Who may ask: without a `token`, only this machine. That is decided by the host in the URL and in the `Host` header, which must be
+ * `localhost`, `*.localhost` or a loopback address; by the `remoteAddress` of the second argument, where the server hands it over
+ * ({@link nodeListener} and {@link serveDashboard} do); and by what proxies say (`X-Forwarded-For`). A request by itself does not tell where it came
+ * from, and anything but a browser may send any `Host`: so a server that others can reach, and that hands over no address, needs a `token`.
+ *
+ * @throws TypeError when `client` is none, or an option is wrong
+ *
+ * @example
+ * ```ts
+ * const dashboard = dashboardHandler(client, { basePath: '/perdure' });
+ *
+ * app.all('/perdure/*', (c) => dashboard(c.req.raw));                       // Hono
+ * export { dashboard as GET, dashboard as POST };                           // Next, app/perdure/[[...path]]/route.ts
+ * app.use('/perdure', nodeListener(dashboard));                             // Express
+ * ```
+ */
+export function dashboardHandler(client: Client, options?: DashboardOptions): DashboardHandler {
+  if (!isInstance(client, Client)) throw new TypeError(`dashboardHandler takes a Client, got ${show(client)}`);
+  const checked = checkDashboardOptions(options, DASHBOARD_OPTIONS, 'dashboardHandler');
+  const dashboard = new Dashboard(client, checked);
+  return (request, caller) => dashboard.answer(request, caller);
+}
+
+class Dashboard {
+  readonly #site: Site;
+  readonly #guard: Guard;
+  readonly #live: Live;
+  readonly #logger: Logger;
+  /** Ends with a slash. */
+  readonly #base: string;
+
+  constructor(client: Client, options: DashboardOptions) {
+    const { basePath = '/', redact, runtime, logger = consoleLogger } = options;
+    this.#logger = logger;
+    this.#base = basePath.replace(/\/?$/, '/');
+    this.#site = { client, options, shower: new Shower(redact, logger) };
+    this.#guard = new Guard(options);
+    this.#live = new Live(this.#site, new Sampler(client, runtime));
+  }
+
+  async answer(request: Request, caller: Caller | undefined): Promise<Response> {
+    const response = await this.#answered(request, caller ?? {});
+    for (const [name, value] of Object.entries(HEADERS)) response.headers.set(name, value);
+    if (!response.headers.has('cache-control')) response.headers.set('cache-control', 'no-store');
+    return response;
+  }
+
+  async #answered(request: Request, caller: Caller): Promise<Response> {
+    try {
+      return await this.#route(request, caller);
+    } catch (error) {
+      const refusal = refusalOf(error) ?? new Refusal(500, 'INTERNAL', 'the server could not answer');
+      if (refusal.status >= 500) this.#logger.error({ error: error instanceof Error ? (error.stack ?? error.message) : String(error) }, 'a dashboard could not answer');
+      return Response.json(answerOf(refusal), { status: refusal.status, headers: refusal.headers });
+    }
+  }
+
+  async #route(request: Request, caller: Caller): Promise<Response> {
+    if (request.url.length > URL_MAX) throw new Refusal(414, 'URL', `the URL must have at most ${URL_MAX} characters`);
+    const url = new URL(request.url);
+    const isRoot = `${url.pathname}/` === this.#base;
+    const path = url.pathname.startsWith(this.#base) ? url.pathname.slice(this.#base.length) : undefined;
+    this.#guard.checkOrigin(request, url, caller, isRoot || path === '');
+    if (isRoot) {
+      only(request, 'GET', 'HEAD');
+      // What the page names is relative to it.
+      return redirect(308, `${this.#base}${url.search}`);
+    }
+    if (path === undefined) throw nothing();
+    if (isAsset(path)) {
+      only(request, 'GET', 'HEAD');
+      const token = path === '' ? url.searchParams.get('token') : null;
+      return token === null ? assetAnswer(path, request) : this.#signIn(token, request, url);
+    }
+    if (!path.startsWith(API)) throw nothing();
+    return this.#api(path.slice(API.length), request, url);
+  }
+
+  /** What came in the URL becomes a cookie, and is gone from it. */
+  #signIn(token: string, request: Request, url: URL): Response {
+    const response = redirect(303, this.#base);
+    // The page asks for the right one.
+    if (this.#guard.isToken(token)) response.headers.set('set-cookie', this.#guard.cookie(request, url, this.#base));
+    return response;
+  }
+
+  async #api(path: string, request: Request, url: URL): Promise<Response> {
+    if (path === 'session') return this.#session(request, url);
+    const read = Object.hasOwn(READS, path) ? READS[path] : undefined;
+    const query = new Query(url);
+    if (isChanging(path)) {
+      only(request, 'POST');
+      this.#guard.checkAction(request);
+      this.#guard.checkToken(request);
+      if (this.#site.options.readOnly === true) throw new Refusal(403, 'READ_ONLY', 'this dashboard is read-only');
+      query.only();
+      const body = bodyOf(path, await jsonOf(request));
+      await this.#authorize(request, path, body.id);
+      return Response.json(await act(this.#site.client, path, body));
+    }
+    if (read === undefined && path !== 'live') throw nothing();
+    only(request, 'GET', 'HEAD');
+    this.#guard.checkToken(request);
+    await this.#authorize(request, 'read', query.text('id'));
+    if (read !== undefined) return Response.json(await read(this.#site, query));
+    if (request.method === 'HEAD') return new Response(null, { headers: EVENTS });
+    return new Response(this.#live.open(query, request.signal), { headers: EVENTS });
+  }
+
+  /** Signs a browser in with a token that its user typed. */
+  async #session(request: Request, url: URL): Promise<Response> {
+    only(request, 'POST');
+    this.#guard.checkAction(request);
+    const body = (await jsonOf(request)) as { token?: unknown } | null;
+    if (typeof body?.token !== 'string' || !this.#guard.isToken(body.token)) throw new Refusal(401, 'TOKEN', 'the token is wrong');
+    return Response.json({}, { headers: { 'set-cookie': this.#guard.cookie(request, url, this.#base) } });
+  }
+
+  async #authorize(request: Request, action: DashboardAction, instanceId: string | undefined): Promise<void> {
+    const { authorize } = this.#site.options;
+    if (authorize === undefined) return;
+    let mayDo: unknown = false;
+    try {
+      mayDo = await authorize(request, action, instanceId);
+    } catch (error) {
+      this.#logger.error({ action, error: String(error) }, 'the authorize hook of a dashboard threw');
+    }
+    if (mayDo !== true) throw new Refusal(403, 'NOT_AUTHORIZED', `not allowed: ${action}`);
+  }
+}
+
+/** No proxy may keep or gather what is meant for now. */
+const EVENTS = { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-store, no-transform', 'x-accel-buffering': 'no' };
+
+function only(request: Request, ...methods: readonly string[]): void {
+  if (!methods.includes(request.method)) throw new Refusal(405, 'METHOD', `only ${methods.join(' and ')} here`, { allow: methods.join(', ') });
+}
+
+function nothing(): Refusal {
+  return new Refusal(404, 'NOT_FOUND', 'there is nothing here');
+}
+
+function redirect(status: number, location: string): Response {
+  return new Response(null, { status, headers: { location } });
+}
+

@@ -1,0 +1,6 @@
+/** The dashboard: what is in a store, and what happens in it, in a browser. */
+
+export type { Caller } from './guard.ts';
+export { type DashboardHandler, dashboardHandler } from './handler.ts';
+export type { DashboardAction, DashboardOptions, ValuePlace } from './options.ts';
+export { nodeListener, serveDashboard, type ServedDashboard, type ServeOptions } from './server.ts';

@@ -1,0 +1,171 @@
+// Streams of events (SSE): everything, or one instance. Each ends when whoever listens goes, and there are only so many.
+
+import { ENDED_STATES, type InstanceState } from '../instance-status.ts';
+import type { Query } from './query.ts';
+import { instanceOf, partOf, type Site } from './reads.ts';
+import { answerOf, badRequest, Refusal, refusalOf } from './refusal.ts';
+import type { Sampler } from './sampler.ts';
+
+/** Streams of one handler that are open at the same time. */
+export const STREAMS_MAX = 64;
+
+/** How often an instance is looked at; a change of its custom status is told at once. */
+const LOOK_MS = 1_000;
+
+/** Something is sent at least so often, so that whatever is in between does not take the stream for dead, ms. */
+const HEARTBEAT_MS = 15_000;
+
+/** Bytes that may wait for a listener that does not read; then its stream ends, and it may come again. */
+const WAITING_MAX = 4 * 1024 * 1024;
+
+export class Live {
+  readonly #site: Site;
+  readonly #sampler: Sampler;
+  #open = 0;
+
+  constructor(site: Site, sampler: Sampler) {
+    this.#site = site;
+    this.#sampler = sampler;
+  }
+
+  /** @throws Refusal when the query is wrong, or there are too many streams already */
+  open(query: Query, signal: AbortSignal): ReadableStream<Uint8Array> {
+    const run = this.#runOf(query);
+    if (this.#open >= STREAMS_MAX) throw new Refusal(429, 'STREAMS', `there are ${STREAMS_MAX} streams open already`, { 'retry-after': '5' });
+    this.#open += 1;
+    const ending = new AbortController();
+    const end = (): void => ending.abort();
+    if (signal.aborted) end();
+    signal.addEventListener('abort', end, { once: true });
+    let heartbeat: NodeJS.Timeout;
+    return new ReadableStream<Uint8Array>(
+      {
+        start: (controller) => {
+          const stream = new EventStream(controller, end);
+          stream.comment();
+          heartbeat = setInterval(() => stream.comment(), HEARTBEAT_MS);
+          ending.signal.addEventListener('abort', () => clearInterval(heartbeat), { once: true });
+          void run(stream, ending.signal)
+            .catch((error: unknown) => {
+              const refusal = refusalOf(error) ?? new Refusal(500, 'INTERNAL', 'the server could not go on');
+              stream.send('failed', answerOf(refusal));
+            })
+            .finally(() => {
+              end();
+              clearInterval(heartbeat);
+              signal.removeEventListener('abort', end);
+              this.#open -= 1;
+              stream.close();
+            });
+        },
+        cancel: end,
+      },
+      { highWaterMark: WAITING_MAX, size: (chunk) => chunk.byteLength },
+    );
+  }
+
+  #runOf(query: Query): (stream: EventStream, signal: AbortSignal) => Promise<void> {
+    query.only('id', 'execution', 'from');
+    if (query.text('id') === undefined) {
+      if (query.text('from') !== undefined) throw badRequest('the parameter from needs an id');
+      return (stream, signal) => this.#everything(stream, signal);
+    }
+    const part = query.part();
+    return (stream, signal) => this.#instance(part, stream, signal);
+  }
+
+  #everything(stream: EventStream, signal: AbortSignal): Promise<void> {
+    stream.send('past', this.#sampler.past);
+    return new Promise((resolve, reject) => {
+      const stop = this.#sampler.watch({ sample: (sample) => stream.send('sample', sample), failed });
+      function failed(error: unknown): void {
+        stop();
+        reject(error);
+      }
+      signal.addEventListener('abort', () => {
+        stop();
+        resolve();
+      });
+      if (signal.aborted) stop();
+    });
+  }
+
+  /** Each state of the instance that is seen, and what is added to the history of one of its executions. */
+  async #instance({ id, from, ...part }: ReturnType<Query['part']>, stream: EventStream, signal: AbortSignal): Promise<void> {
+    let next = from;
+    let seen = '';
+    let execution = part.executionId;
+    while (!signal.aborted) {
+      const instance = await instanceOf(this.#site, id);
+      const { executionId = instance.executionId } = part;
+      // Without a number it follows the instance into its next execution.
+      if (execution !== undefined && execution !== executionId) next = 1;
+      execution = executionId;
+      const mark = [instance.executionId, instance.status, instance.updatedAtMs, instance.customStatusVersion].join();
+      if (mark !== seen) {
+        seen = mark;
+        // The history first: what the status says has happened is there to be seen by then.
+        for (let isMore = true; isMore && !signal.aborted; ) {
+          const answer = await partOf(this.#site, { id, ...part, executionId, from: next });
+          if (answer.events.length > 0) stream.send('history', answer);
+          next += answer.events.length;
+          isMore = answer.next !== null && answer.events.length > 0;
+        }
+        stream.send('instance', instance);
+      }
+      if (hasEnded(instance.status)) return stream.send('end', {});
+      if (!signal.aborted) await this.#site.client.waitForStatusChange(id, instance.customStatusVersion, LOOK_MS, LOOK_MS);
+    }
+  }
+}
+
+function hasEnded(status: InstanceState): boolean {
+  return (ENDED_STATES as readonly string[]).includes(status);
+}
+
+/** What is sent: events whose data is one line of JSON. */
+class EventStream {
+  readonly #controller: ReadableStreamDefaultController<Uint8Array>;
+  readonly #end: () => void;
+  readonly #encoder = new TextEncoder();
+  #isOver = false;
+
+  constructor(controller: ReadableStreamDefaultController<Uint8Array>, end: () => void) {
+    this.#controller = controller;
+    this.#end = end;
+  }
+
+  send(event: string, data: unknown): void {
+    this.#write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+  }
+
+  comment(): void {
+    this.#write(':\n\n');
+  }
+
+  close(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    try {
+      this.#controller.close();
+    } catch {
+      // Whoever listened has gone.
+    }
+  }
+
+  #write(text: string): void {
+    if (this.#isOver) return;
+    try {
+      this.#controller.enqueue(this.#encoder.encode(text));
+    } catch {
+      // Whoever listened has gone.
+      this.#isOver = true;
+      this.#end();
+      return;
+    }
+    if ((this.#controller.desiredSize ?? 0) <= 0) {
+      this.close();
+      this.#end();
+    }
+  }
+}

@@ -1,0 +1,174 @@
+// What may be done with an instance. Each asks first, and says what it will do.
+
+import type { JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+
+import type { ActionBodies, ChangingAction, InstanceAnswer } from '../answers.ts';
+import { act, type Refused } from './api.ts';
+import { useAbout } from './app.tsx';
+import type { Mailboxes } from './instance.tsx';
+import { linkTo } from './route.ts';
+import { hasEnded } from './status.tsx';
+
+interface ActionsProps {
+  readonly instance: InstanceAnswer;
+  readonly execution: number | undefined;
+  readonly mailboxes: Mailboxes;
+  again(): void;
+}
+
+/** A dialog: its words, and the fields that it has. */
+interface Form {
+  readonly title: string;
+  readonly text: string;
+  readonly fields: readonly FieldOf[];
+  readonly isHarmful?: boolean;
+}
+
+interface FieldOf {
+  readonly name: string;
+  readonly label: string;
+  readonly kind: 'text' | 'json';
+  readonly isNeeded?: boolean;
+  /** What may be meant. */
+  readonly known?: readonly string[];
+  readonly note?: string;
+}
+
+const REASON: FieldOf = { name: 'reason', label: 'Reason', kind: 'text', note: 'Stored, and shown with the instance.' };
+const DATA: FieldOf = { name: 'data', label: 'Data', kind: 'json', note: 'JSON; empty for none.' };
+
+function formOf(action: ChangingAction, { id, version }: InstanceAnswer, execution: number | undefined, mailboxes: Mailboxes): Form {
+  switch (action) {
+    case 'raise':
+      return { title: 'Raise an event', text: 'The instance gets it when it waits for an event of this name.', fields: [{ name: 'name', label: 'Name', kind: 'text', isNeeded: true, known: mailboxes.events }, DATA] };
+    case 'enqueue':
+      return { title: 'Enqueue a message', text: 'It goes to exactly one dequeue of this queue, first in, first out.', fields: [{ name: 'queue', label: 'Queue', kind: 'text', isNeeded: true, known: mailboxes.queues }, DATA] };
+    case 'cancel':
+      return { title: 'Cancel it?', text: 'Its pending steps throw CancelledError, which it may catch to clean up. Its children are cancelled, too.', fields: [REASON], isHarmful: true };
+    case 'terminate':
+      return { title: 'Terminate it?', text: 'It ends at once. None of its code runs any more: nothing is cleaned up.', fields: [REASON], isHarmful: true };
+    case 'suspend':
+      return { title: 'Suspend it?', text: 'None of its code runs until it is resumed. Activities of it that run are aborted, and run again then.', fields: [REASON] };
+    case 'resume':
+      return { title: 'Resume it?', text: 'It goes on from what is stored.', fields: [] };
+    case 'start':
+      return {
+        title: 'Start it again?',
+        text: `The same orchestration begins anew, with its tags and the input of execution ${execution ?? 1}. Under the same id its histories so far are deleted.`,
+        fields: [
+          { name: 'newId', label: 'New id', kind: 'text', note: `Empty: under its own, ${id}, which is possible when it has ended.` },
+          { name: 'version', label: 'Version', kind: 'text', note: `Empty: ${version}.` },
+        ],
+        isHarmful: true,
+      };
+    default:
+      return action satisfies never;
+  }
+}
+
+const LABELS: Readonly<Record<ChangingAction, string>> = {
+  raise: 'Raise event',
+  enqueue: 'Enqueue',
+  cancel: 'Cancel',
+  terminate: 'Terminate',
+  suspend: 'Suspend',
+  resume: 'Resume',
+  start: 'Start again',
+};
+
+function possible({ status }: InstanceAnswer): readonly ChangingAction[] {
+  if (hasEnded(status)) return ['start'];
+  return ['raise', 'enqueue', status === 'Suspended' ? 'resume' : 'suspend', 'cancel', 'terminate', 'start'];
+}
+
+export function Actions({ instance, execution, mailboxes, again }: ActionsProps): JSX.Element | null {
+  const about = useAbout();
+  const [action, setAction] = useState<ChangingAction>();
+  const [done, setDone] = useState('');
+  if (about?.readOnly) return null;
+  const finished = (what: ChangingAction, id: string): void => {
+    setAction(undefined);
+    setDone(`${LABELS[what]}: done`);
+    if (id !== instance.id) location.hash = linkTo('instance', { id });
+    else if (what === 'start') again();
+  };
+  return (
+    <div class="actions" role="group" aria-label="Actions">
+      {possible(instance).map((one) => <button key={one} type="button" class={one === 'terminate' || one === 'cancel' ? 'harm' : ''} onClick={() => setAction(one)}>{LABELS[one]}…</button>)}
+      <span role="status" class="good">{done}</span>
+      {action === undefined ? null : <Ask action={action} form={formOf(action, instance, execution, mailboxes)} id={instance.id} execution={execution} onClose={() => setAction(undefined)} onDone={(id) => finished(action, id)} />}
+    </div>
+  );
+}
+
+interface AskProps {
+  readonly action: ChangingAction;
+  readonly form: Form;
+  readonly id: string;
+  readonly execution: number | undefined;
+  onClose(): void;
+  onDone(id: string): void;
+}
+
+function Ask({ action, form: { title, text, fields, isHarmful = false }, id, execution, onClose, onDone }: AskProps): JSX.Element {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [texts, setTexts] = useState<Readonly<Record<string, string>>>({});
+  const [problem, setProblem] = useState('');
+  const [isBusy, setBusy] = useState(false);
+  useEffect(() => {
+    const before = document.activeElement;
+    dialog.current?.showModal();
+    // Back to where one was.
+    return () => (before instanceof HTMLElement ? before.focus() : undefined);
+  }, []);
+  const submit = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      const body = { id, ...(action === 'start' && execution !== undefined ? { executionId: execution } : {}), ...valuesOf(fields, texts) };
+      onDone((await act(action, body as ActionBodies[typeof action])).id);
+    } catch (error) {
+      setProblem((error as Refused | SyntaxError).message);
+      setBusy(false);
+    }
+  };
+  return (
+    <dialog ref={dialog} aria-labelledby="ask" onClose={onClose}>
+      <form onSubmit={(event) => void submit(event)}>
+        <h2 id="ask">{title}</h2>
+        <p><code class="id">{id}</code></p>
+        <p>{text}</p>
+        {fields.map(({ name, label, kind, isNeeded = false, known = [], note }) => (
+          <label key={name} class="field">
+            <span>{label}</span>
+            {kind === 'json'
+              ? <textarea rows={5} spellcheck={false} value={texts[name] ?? ''} onInput={({ currentTarget: { value } }) => setTexts({ ...texts, [name]: value })} />
+              : <input type="text" required={isNeeded} maxLength={256} list={`known-${name}`} autocomplete="off" spellcheck={false} value={texts[name] ?? ''} onInput={({ currentTarget: { value } }) => setTexts({ ...texts, [name]: value })} />}
+            {known.length === 0 ? null : <datalist id={`known-${name}`}>{known.map((one) => <option key={one} value={one} />)}</datalist>}
+            {note === undefined ? null : <span class="faint">{note}</span>}
+          </label>
+        ))}
+        {problem === '' ? null : <p role="alert" class="problem">{problem}</p>}
+        <p class="tools">
+          <button type="button" onClick={() => dialog.current?.close()}>Leave it</button>
+          <button type="submit" class={isHarmful ? 'harm main' : 'main'} disabled={isBusy}>{LABELS[action]}</button>
+        </p>
+      </form>
+    </dialog>
+  );
+}
+
+/** @throws SyntaxError of JSON that is none */
+function valuesOf(fields: readonly FieldOf[], texts: Readonly<Record<string, string>>): Record<string, unknown> {
+  const given = fields.filter(({ name }) => (texts[name] ?? '') !== '');
+  return Object.fromEntries(given.map(({ name, kind, label }) => [name, kind === 'json' ? json(texts[name] ?? '', label) : texts[name]]));
+}
+
+function json(text: string, label: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (error) {
+    throw new SyntaxError(`${label} is no JSON: ${(error as Error).message}`);
+  }
+}

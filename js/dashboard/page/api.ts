@@ -1,0 +1,127 @@
+// Questions to the server, and its answers.
+
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+
+import type { ActionAnswer, ActionBodies, ChangingAction, ErrorAnswer } from '../answers.ts';
+
+/** An answer that is no. */
+export class Refused extends Error {
+  readonly status: number;
+  readonly code: string;
+
+  constructor(status: number, code: string, message: string) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+async function ask<T>(path: string, init: RequestInit): Promise<T> {
+  let response: Response;
+  try {
+    response = await fetch(path, { ...init, credentials: 'same-origin', redirect: 'error' });
+  } catch (error) {
+    if (init.signal?.aborted) throw error;
+    throw new Refused(0, 'UNREACHABLE', 'The server does not answer.');
+  }
+  const body = (await response.json().catch(() => null)) as (T & Partial<ErrorAnswer>) | null;
+  if (response.ok && body !== null) return body;
+  const { code = 'UNKNOWN', message = `The server answered ${response.status}.` } = body?.error ?? {};
+  if (response.status === 401) dispatchEvent(new Event('signedout'));
+  throw new Refused(response.status, code, message);
+}
+
+export function get<T>(path: string, signal?: AbortSignal): Promise<T> {
+  return ask(`api/v1/${path}`, signal === undefined ? {} : { signal });
+}
+
+function post<T>(path: string, body: unknown): Promise<T> {
+  const headers = { 'content-type': 'application/json', 'x-perdure-dashboard': '1' };
+  return ask(`api/v1/${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+}
+
+export function act<A extends ChangingAction>(action: A, body: ActionBodies[A]): Promise<ActionAnswer> {
+  return post(action, body);
+}
+
+export function signIn(token: string): Promise<unknown> {
+  return post('session', { token });
+}
+
+/** What an answer is while one waits for it: the last one stays until there is another. */
+export interface Asked<T> {
+  readonly answer: T | undefined;
+  readonly error: Refused | undefined;
+  readonly isLoading: boolean;
+  reload(): void;
+}
+
+/** Ask when the path changes, and when it is reloaded. */
+export function useAnswer<T>(path: string): Asked<T> {
+  const [state, setState] = useState<{ path?: string; answer?: T; error?: Refused; isLoading: boolean }>({ isLoading: true });
+  const asking = useRef<AbortController>();
+  const reload = useCallback(() => {
+    asking.current?.abort();
+    const { signal } = (asking.current = new AbortController());
+    setState((was) => ({ ...was, isLoading: true }));
+    get<T>(path, signal).then(
+      (answer) => signal.aborted || setState({ path, answer, isLoading: false }),
+      (error: Refused) => signal.aborted || setState({ path, error, isLoading: false }),
+    );
+  }, [path]);
+  useEffect(() => {
+    reload();
+    return () => asking.current?.abort();
+  }, [reload]);
+  return { answer: state.answer, error: state.path === path ? state.error : undefined, isLoading: state.isLoading, reload };
+}
+
+/** After a stream has ended unasked, ms. */
+const AGAIN_MS = 2_000;
+
+/** What is done with the events of a stream, by their names. */
+type Listeners = Readonly<Record<string, (data: never) => void>>;
+
+/**
+ * Listen to a stream until the function that is returned is called. When it breaks off it is opened again, at the path that is right then; while the
+ * page is hidden it is closed, because a browser has few connections to a server.
+ *
+ * @param onLost - called when it breaks off, and when it is there again
+ */
+export function listen(pathNow: () => string, listeners: Listeners, onLost: (isLost: boolean) => void): () => void {
+  let source: EventSource | undefined;
+  let timer: number | undefined;
+  let isOver = false;
+  const stop = (): void => {
+    window.clearTimeout(timer);
+    source?.close();
+    source = undefined;
+  };
+  const open = (): void => {
+    stop();
+    if (isOver || document.hidden) return;
+    const opened = (source = new EventSource(`api/v1/${pathNow()}`));
+    opened.onopen = () => onLost(false);
+    opened.onerror = () => {
+      if (opened !== source) return;
+      onLost(true);
+      stop();
+      timer = window.setTimeout(open, AGAIN_MS);
+    };
+    for (const [name, listener] of Object.entries(listeners)) {
+      opened.addEventListener(name, (event) => opened === source && listener(JSON.parse((event as MessageEvent<string>).data) as never));
+    }
+    opened.addEventListener('end', () => {
+      isOver = true;
+      stop();
+    });
+  };
+  const seen = (): void => (document.hidden ? stop() : source === undefined ? open() : undefined);
+  document.addEventListener('visibilitychange', seen);
+  open();
+  return () => {
+    isOver = true;
+    document.removeEventListener('visibilitychange', seen);
+    stop();
+  };
+}

@@ -1,0 +1,130 @@
+// The frame around every page, and who may see it.
+
+import { type ComponentChildren, createContext, type JSX } from 'preact';
+import { useContext, useEffect, useRef, useState } from 'preact/hooks';
+
+import type { AboutAnswer } from '../answers.ts';
+import { type Refused, signIn, useAnswer } from './api.ts';
+import { Instance } from './instance.tsx';
+import { Instances } from './instances.tsx';
+import { Overview } from './overview.tsx';
+import { linkTo, type Route, useRoute } from './route.ts';
+import { NEXT_THEME, setTheme, theme } from './theme.ts';
+
+const About = createContext<AboutAnswer | undefined>(undefined);
+
+/** What the server said of itself. */
+export function useAbout(): AboutAnswer | undefined {
+  return useContext(About);
+}
+
+export function App(): JSX.Element {
+  const route = useRoute();
+  const { answer: about, error, reload } = useAnswer<AboutAnswer>('about');
+  const [isSignedOut, setSignedOut] = useState(false);
+  useEffect(() => {
+    const signedOut = (): void => setSignedOut(true);
+    addEventListener('signedout', signedOut);
+    return () => removeEventListener('signedout', signedOut);
+  }, []);
+  const signedIn = (): void => {
+    setSignedOut(false);
+    reload();
+  };
+  useTitle(route);
+  return (
+    <About.Provider value={about}>
+      <a class="skip" href="#main" onClick={skip}>Skip to content</a>
+      <header class="top">
+        <a class="brand" href={linkTo('overview')}>Perdure</a>
+        <nav aria-label="Pages">
+          <NavLink page="overview" route={route}>Overview</NavLink>
+          <NavLink page="instances" route={route}>Instances</NavLink>
+        </nav>
+        <span class="store" title={storeText(about)}>{storeText(about)}</span>
+        {about?.readOnly ? <span class="chip">read-only</span> : null}
+        <ThemeSwitch />
+      </header>
+      <main id="main" tabIndex={-1}>
+        {isSignedOut ? <SignIn onDone={signedIn} /> : error !== undefined ? <Problem error={error} again={reload} /> : about === undefined ? <p class="empty">Loading…</p> : <Page route={route} />}
+      </main>
+    </About.Provider>
+  );
+}
+
+function Page({ route: { page, params } }: { route: Route }): JSX.Element {
+  switch (page) {
+    case 'overview':
+      return <Overview />;
+    case 'instances':
+      return <Instances params={params} />;
+    case 'instance': {
+      const id = params.get('id') ?? '';
+      const execution = Number(params.get('execution') ?? 0);
+      return <Instance key={`${execution} ${id}`} id={id} execution={execution > 0 ? execution : undefined} />;
+    }
+    default:
+      return page satisfies never;
+  }
+}
+
+function NavLink({ page, route, children }: { page: Route['page']; route: Route; children: ComponentChildren }): JSX.Element {
+  return <a href={linkTo(page)} aria-current={route.page === page ? 'page' : undefined}>{children}</a>;
+}
+
+/** The link's own # would be taken for a page. */
+function skip(event: Event): void {
+  event.preventDefault();
+  document.getElementById('main')?.focus();
+}
+
+function storeText(about: AboutAnswer | undefined): string {
+  const { kind, location } = about?.store ?? {};
+  return [kind, location].filter((part) => typeof part === 'string').join(' · ');
+}
+
+function useTitle({ page, params }: Route): void {
+  const title = page === 'instance' ? (params.get('id') ?? '') : page === 'instances' ? 'Instances' : 'Overview';
+  useEffect(() => {
+    document.title = `${title} · Perdure`;
+  }, [title]);
+}
+
+function ThemeSwitch(): JSX.Element {
+  const [is, setIs] = useState(theme());
+  const next = (): void => {
+    setTheme(NEXT_THEME[is]);
+    setIs(NEXT_THEME[is]);
+  };
+  return <button type="button" class="quiet" onClick={next} aria-label={`Colours: ${is}`}>{{ system: '◐', light: '☀', dark: '☾' }[is]}<span class="wide"> {is}</span></button>;
+}
+
+function SignIn({ onDone }: { onDone(): void }): JSX.Element {
+  const [token, setToken] = useState('');
+  const [error, setError] = useState<Refused>();
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current?.focus(), []);
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    signIn(token).then(onDone, setError);
+  };
+  return (
+    <form class="panel sign-in" onSubmit={submit}>
+      <h1>Sign in</h1>
+      <label for="token">Token of this dashboard</label>
+      <input id="token" ref={field} type="password" autocomplete="current-password" required value={token} onInput={(event) => setToken(event.currentTarget.value)} />
+      <p class="tools"><button type="submit" class="main">Sign in</button></p>
+      {error === undefined ? null : <p role="alert" class="problem">{error.message}</p>}
+    </form>
+  );
+}
+
+/** Where there should be something, and the server said no. */
+export function Problem({ error, again }: { error: Refused; again?: () => void }): JSX.Element {
+  return (
+    <div class="panel empty" role="alert">
+      <p class="problem">{error.message}</p>
+      {again === undefined ? null : <button type="button" onClick={again}>Try again</button>}
+    </div>
+  );
+}

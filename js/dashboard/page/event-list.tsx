@@ -1,0 +1,91 @@
+// The events, of which only those are in the page that can be seen: a list box, because one of them is chosen.
+
+import type { JSX } from 'preact';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+
+import type { EventRow } from '../answers.ts';
+import { duration, words } from './format.ts';
+
+/** Height of a row, as the style sheet has it, px. */
+const ROW = 26;
+
+/** Rows above and below what is seen. */
+const BEYOND = 8;
+
+interface EventListProps {
+  readonly events: readonly EventRow[];
+  readonly version: number;
+  readonly selected: number | undefined;
+  onSelect(event: number): void;
+}
+
+export function EventList({ events, version, selected, onSelect }: EventListProps): JSX.Element {
+  const box = useRef<HTMLDivElement>(null);
+  const [[top, height], setView] = useState([0, 400]);
+  const look = (): void => {
+    const { scrollTop = 0, clientHeight = 400 } = box.current ?? {};
+    setView(([top, height]) => (top === scrollTop && height === clientHeight ? [top, height] : [scrollTop, clientHeight]));
+  };
+  useLayoutEffect(look, []);
+  // It follows what is added while its end is seen, and shows what was chosen elsewhere.
+  const wasAtEnd = useRef(false);
+  useLayoutEffect(() => {
+    const list = box.current;
+    if (list !== null && wasAtEnd.current && list.scrollTop > 0) list.scrollTop = list.scrollHeight;
+  }, [version]);
+  useEffect(() => {
+    const list = box.current;
+    if (list === null || selected === undefined) return;
+    const at = (selected - 1) * ROW;
+    if (at < list.scrollTop) list.scrollTop = at;
+    else if (at + ROW > list.scrollTop + list.clientHeight) list.scrollTop = at + ROW - list.clientHeight;
+    look();
+  }, [selected]);
+  const scrolled = (): void => {
+    const list = box.current;
+    if (list !== null) wasAtEnd.current = list.scrollTop + list.clientHeight >= list.scrollHeight - ROW;
+    look();
+  };
+  const first = Math.max(0, Math.floor(top / ROW) - BEYOND);
+  const last = Math.min(events.length, Math.ceil((top + height) / ROW) + BEYOND);
+  const begin = events[0]?.atMs ?? 0;
+  const page = Math.max(1, Math.floor(height / ROW) - 1);
+  const typed = (event: KeyboardEvent): void => {
+    const to = { ArrowDown: (selected ?? 0) + 1, ArrowUp: (selected ?? 2) - 1, PageDown: (selected ?? 0) + page, PageUp: (selected ?? 1) - page, Home: 1, End: events.length }[event.key];
+    if (to === undefined || events.length === 0) return;
+    event.preventDefault();
+    onSelect(Math.min(events.length, Math.max(1, to)));
+  };
+  return (
+    <div ref={box} class="events" role="listbox" tabIndex={0} aria-labelledby="history" aria-activedescendant={selected === undefined ? undefined : `event-${selected}`} onScroll={scrolled} onKeyDown={typed}>
+      {/* As high as all of them, so that the scroll bar tells where one is. */}
+      <div role="presentation" class="all" style={{ height: `${events.length * ROW}px` }}>
+        {events.slice(first, last).map(({ id, atMs, kind, name, value, attempt }) => (
+          <div
+            key={id}
+            id={`event-${id}`}
+            role="option"
+            class={`event ${toneOf(kind)}`}
+            aria-selected={id === selected}
+            aria-setsize={events.length}
+            aria-posinset={id}
+            style={{ top: `${(id - 1) * ROW}px` }}
+            onClick={() => onSelect(id)}
+          >
+            <span class="number">{id}</span>
+            <span class="at">+{duration(atMs - begin)}</span>
+            <span class="kind">{words(kind)}{attempt === undefined ? '' : ` (${attempt})`}</span>
+            <span class="what">{name}</span>
+            <span class="grow mono">{value?.text.slice(0, 120).replaceAll(/\s+/g, ' ')}</span>
+          </div>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+function toneOf(kind: string): string {
+  if (kind.endsWith('Failed') || kind === 'OperationRefused') return 'bad';
+  if (kind.endsWith('Completed') || kind === 'TimerFired') return 'good';
+  return kind.startsWith('Execution') ? 'strong' : '';
+}

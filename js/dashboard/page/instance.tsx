@@ -1,0 +1,136 @@
+// One instance: what it is, what may be done with it, and what has happened.
+
+import type { JSX } from 'preact';
+import { useCallback, useMemo, useState } from 'preact/hooks';
+
+import type { EventRow, InstanceAnswer, ReportAnswer } from '../answers.ts';
+import { Actions } from './actions.tsx';
+import { Problem } from './app.tsx';
+import { Children } from './children.tsx';
+import { EventDetails } from './event-details.tsx';
+import { EventList } from './event-list.tsx';
+import { ago, count, duration, time, words } from './format.ts';
+import { useHistory } from './history.ts';
+import { useNow } from './now.ts';
+import { linkTo, queryOf } from './route.ts';
+import { hasEnded, Status } from './status.tsx';
+import { Timeline } from './timeline.tsx';
+import { Value } from './value.tsx';
+
+export function Instance({ id, execution }: { id: string; execution: number | undefined }): JSX.Element {
+  const [run, setRun] = useState(0);
+  // After an action that may begin a history anew, everything is read anew.
+  const again = useCallback(() => setRun((run) => run + 1), []);
+  return <Watching key={run} id={id} asked={execution} again={again} />;
+}
+
+function Watching({ id, asked, again }: { id: string; asked: number | undefined; again(): void }): JSX.Element {
+  const { instance, execution, events, bars, version, isLive, error, more } = useHistory(id, asked);
+  const [selected, setSelected] = useState<number>();
+  const shown = selected === undefined ? undefined : events[selected - 1];
+  const mailboxes = useMemo(() => mailboxesOf(events), [events, version]);
+  if (instance === undefined) return error === undefined ? <p class="empty">Loading…</p> : <Problem error={error} again={again} />;
+  return (
+    <>
+      <div class="head">
+        <nav aria-label="Where this is"><a href={linkTo('instances')}>Instances</a>{instance.parentId === undefined ? null : <> / <a href={linkTo('instance', { id: instance.parentId })}>{instance.parentId}</a></>} /</nav>
+        <h1 class="id">{id}</h1>
+        <Status of={instance.status} />
+        {isLive && !hasEnded(instance.status) ? <span class="live">live</span> : null}
+      </div>
+      {error === undefined ? null : <Problem error={error} />}
+      <Actions instance={instance} execution={execution} mailboxes={mailboxes} again={again} />
+      <Facts instance={instance} />
+      {instance.report === undefined ? null : <Report report={instance.report} />}
+      <Values instance={instance} />
+      <section class="panel" aria-labelledby="timeline">
+        <Executions instance={instance} shown={execution} />
+        <Timeline bars={bars} version={version} isEnded={hasEnded(instance.status) || !bars.isOpen} selected={selected} onSelect={setSelected} />
+      </section>
+      <section class="panel" aria-labelledby="history">
+        <div class="head">
+          <h2 id="history">History</h2>
+          <span class="faint">{count(events.length)} events</span>
+          {more === undefined ? null : <button type="button" onClick={more}>Load more of them</button>}
+        </div>
+        <div class="split">
+          <EventList events={events} version={version} selected={selected} onSelect={setSelected} />
+          {shown === undefined ? <p class="empty details">Choose an event, or a bar of the timeline, to see its values.</p> : <EventDetails key={shown.id} event={shown} events={events} id={id} execution={execution ?? 1} onSelect={setSelected} />}
+        </div>
+      </section>
+      <Children id={id} />
+    </>
+  );
+}
+
+function Facts({ instance }: { instance: InstanceAnswer }): JSX.Element {
+  const now = useNow();
+  const { name, version, createdAtMs, updatedAtMs, completedAtMs, executionId, tags, status } = instance;
+  const until = hasEnded(status) ? (completedAtMs ?? updatedAtMs) : now;
+  return (
+    <dl class="facts panel">
+      <div><dt>Orchestration</dt><dd><a href={linkTo('instances', { name })}>{name}</a> <span class="faint">{version}</span></dd></div>
+      <div><dt>Started</dt><dd title={ago(createdAtMs, now)}>{time(createdAtMs)}</dd></div>
+      <div><dt>{hasEnded(status) ? 'Ended' : 'Last change'}</dt><dd title={ago(updatedAtMs, now)}>{time(completedAtMs ?? updatedAtMs)}</dd></div>
+      <div><dt>{hasEnded(status) ? 'Took' : 'For'}</dt><dd>{duration(Math.max(0, until - createdAtMs))}</dd></div>
+      <div><dt>Execution</dt><dd>{count(executionId)}</dd></div>
+      {Object.keys(tags).length === 0 ? null : <div><dt>Tags</dt><dd>{Object.entries(tags).map(([key, value]) => <a key={key} class="tag" href={linkTo('instances', { tag: `${key}:${value}` })}>{key}:{value}</a>)}</dd></div>}
+    </dl>
+  );
+}
+
+/** Custom status, output and error, as far as they are there. */
+function Values({ instance: { id, customStatus, customStatusVersion, output, error, report } }: { instance: InstanceAnswer }): JSX.Element | null {
+  const whole = (of: string): string => `value?${queryOf({ id, of })}`;
+  const hasError = error !== undefined && report === undefined;
+  if (customStatus === undefined && output === undefined && !hasError) return null;
+  return (
+    <div class="values">
+      {customStatus === undefined ? null : <section class="panel"><h2>Custom status <span class="faint">version {customStatusVersion}</span></h2><div aria-live="polite"><Value label="Custom status" shown={customStatus} whole={whole('customStatus')} /></div></section>}
+      {output === undefined ? null : <section class="panel"><h2>Output</h2><Value label="Output" shown={output} whole={whole('output')} /></section>}
+      {hasError ? <section class="panel wrong"><h2>Error</h2><Value label="Error" shown={error} whole={whole('error')} /></section> : null}
+    </div>
+  );
+}
+
+/** Why it is suspended. */
+function Report({ report: { code, message, fields } }: { report: ReportAnswer }): JSX.Element {
+  return (
+    <section class="panel wrong" aria-labelledby="report">
+      <h2 id="report">Suspended <span class="faint">{code}</span></h2>
+      <pre class="message" tabIndex={0} role="group" aria-label="Report of the suspension">{message}</pre>
+      {fields.length === 0 ? null : (
+        <dl class="fields-of">
+          {fields.map(({ name, value }) => <div key={name}><dt>{words(name)}</dt><dd><pre>{value.text}{value.isWhole ? '' : '…'}</pre></dd></div>)}
+        </dl>
+      )}
+    </section>
+  );
+}
+
+function Executions({ instance: { id, executionId }, shown }: { instance: InstanceAnswer; shown: number | undefined }): JSX.Element {
+  return (
+    <div class="head">
+      <h2 id="timeline">Timeline</h2>
+      {executionId === 1 ? null : (
+        <nav class="pager" aria-label="Executions of this instance">
+          {shown !== undefined && shown > 1 ? <a href={linkTo('instance', { id, execution: shown - 1 })}>← {shown - 1}</a> : null}
+          <span>execution {shown} of {executionId}</span>
+          {shown !== undefined && shown < executionId ? <a href={linkTo('instance', { id, execution: shown + 1 })}>{shown + 1} →</a> : null}
+          {shown !== undefined && shown < executionId ? <a href={linkTo('instance', { id })}>latest</a> : null}
+        </nav>
+      )}
+    </div>
+  );
+}
+
+/** Names that messages of this instance had before, for who is about to send another one. */
+export interface Mailboxes {
+  readonly events: readonly string[];
+  readonly queues: readonly string[];
+}
+
+function mailboxesOf(events: readonly EventRow[]): Mailboxes {
+  const names = (kind: EventRow['kind']): string[] => [...new Set(events.filter((event) => event.kind === kind).map(({ name }) => name ?? ''))];
+  return { events: names('EventReceived'), queues: names('QueueReceived') };
+}

@@ -1,0 +1,178 @@
+// The list: filters, and pages that hold whatever is started or deleted meanwhile.
+
+import type { JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+
+import type { InstanceRow, InstancesAnswer } from '../answers.ts';
+import { useAnswer } from './api.ts';
+import { Problem } from './app.tsx';
+import { ago, count, duration, time } from './format.ts';
+import { useNow } from './now.ts';
+import { linkTo, queryOf } from './route.ts';
+import { hasEnded, STATES, Status } from './status.tsx';
+
+/** Rows of a page. */
+const ROWS = 50;
+
+/** After the last key that was typed, ms. */
+const TYPED_MS = 250;
+
+/** The first page is asked for again and again, while it is seen. */
+const REFRESH_MS = 4_000;
+
+/** What the filter has besides states; empty where it has not. */
+const TEXTS = ['idPrefix', 'name', 'version', 'tag', 'parentId', 'createdAfter', 'createdBefore'] as const;
+
+type Texts = Record<(typeof TEXTS)[number], string>;
+
+interface Filter extends Texts {
+  readonly status: readonly string[];
+}
+
+function filterOf(params: URLSearchParams): Filter {
+  const texts = Object.fromEntries(TEXTS.map((name) => [name, params.get(name) ?? ''])) as Texts;
+  return { ...texts, status: params.getAll('status') };
+}
+
+export function Instances({ params }: { params: URLSearchParams }): JSX.Element {
+  const filter = filterOf(params);
+  // Cursors of the pages that led here, the first of which is empty.
+  const cursors = params.getAll('page');
+  const cursor = cursors.at(-1) ?? '';
+  const { status, createdAfter, createdBefore, ...others } = filter;
+  const path = `instances?${queryOf({ ...others, status, createdAfter: isoOf(createdAfter), createdBefore: isoOf(createdBefore), cursor, limit: ROWS })}`;
+  const { answer, error, isLoading, reload } = useAnswer<InstancesAnswer>(path);
+  const go = (page: Filter & { page?: readonly string[] }): void => {
+    location.hash = linkTo('instances', { ...page });
+  };
+  useRefresh(cursor === '', reload);
+  const next = answer?.cursor;
+  return (
+    <>
+      <div class="head">
+        <h1>Instances</h1>
+        <button type="button" onClick={reload}>Refresh</button>
+      </div>
+      <Filters filter={filter} onChange={go} />
+      {error !== undefined ? <Problem error={error} again={reload} /> : answer === undefined ? <p class="empty">Loading…</p> : <Rows rows={answer.items} isFiltered={queryOf({ ...filter }) !== ''} />}
+      <nav class="pager" aria-label="Pages of the list">
+        <button type="button" disabled={cursors.length === 0} onClick={() => go({ ...filter, page: cursors.slice(0, -1) })}>← Newer</button>
+        <span role="status">{isLoading && answer === undefined ? '' : `Page ${cursors.length + 1}, ${count(answer?.items.length ?? 0)} instances`}</span>
+        <button type="button" disabled={next == null} onClick={() => go({ ...filter, page: [...cursors, next ?? ''] })}>Older →</button>
+      </nav>
+    </>
+  );
+}
+
+function useRefresh(isOn: boolean, reload: () => void): void {
+  useEffect(() => {
+    if (!isOn) return undefined;
+    const timer = window.setInterval(() => document.hidden || reload(), REFRESH_MS);
+    return () => window.clearInterval(timer);
+  }, [isOn, reload]);
+}
+
+/** What a field for a time holds has no zone: it is the reader's. */
+function isoOf(local: string): string {
+  const at = new Date(local);
+  return local === '' || Number.isNaN(at.getTime()) ? '' : at.toISOString();
+}
+
+function Filters({ filter, onChange }: { filter: Filter; onChange(filter: Filter): void }): JSX.Element {
+  const search = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    const typed = (event: KeyboardEvent): void => {
+      if (event.key !== '/' || event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement) return;
+      event.preventDefault();
+      search.current?.focus();
+    };
+    addEventListener('keydown', typed);
+    return () => removeEventListener('keydown', typed);
+  }, []);
+  const toggle = (state: string): void => {
+    onChange({ ...filter, status: filter.status.includes(state) ? filter.status.filter((one) => one !== state) : [...filter.status, state] });
+  };
+  const more = ['version', 'parentId', 'createdAfter', 'createdBefore'] as const;
+  return (
+    <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
+      <div class="fields">
+        <Field label="Id begins with" name="idPrefix" filter={filter} onChange={onChange} field={search} hint="/" />
+        <Field label="Orchestration" name="name" filter={filter} onChange={onChange} />
+        <Field label="Tag" name="tag" filter={filter} onChange={onChange} placeholder="name:value" />
+        <details open={more.some((name) => filter[name] !== '')}>
+          <summary>More</summary>
+          <div class="fields">
+            <Field label="Version" name="version" filter={filter} onChange={onChange} />
+            <Field label="Children of" name="parentId" filter={filter} onChange={onChange} />
+            <Field label="Started after" name="createdAfter" type="datetime-local" filter={filter} onChange={onChange} />
+            <Field label="Started before" name="createdBefore" type="datetime-local" filter={filter} onChange={onChange} />
+          </div>
+        </details>
+      </div>
+      <fieldset class="chips">
+        <legend>State</legend>
+        {STATES.map((state) => (
+          <label key={state} class={`chip ${state.toLowerCase()}`}><input type="checkbox" checked={filter.status.includes(state)} onChange={() => toggle(state)} />{state}</label>
+        ))}
+        {queryOf({ ...filter }) === '' ? null : <a class="quiet" href={linkTo('instances')}>Clear</a>}
+      </fieldset>
+    </form>
+  );
+}
+
+interface FieldProps {
+  readonly label: string;
+  readonly name: keyof Texts;
+  readonly filter: Filter;
+  onChange(filter: Filter): void;
+  readonly field?: { current: HTMLInputElement | null };
+  readonly type?: string;
+  readonly placeholder?: string;
+  readonly hint?: string;
+}
+
+function Field({ label, name, filter, onChange, field, type = 'text', placeholder, hint }: FieldProps): JSX.Element {
+  const [text, setText] = useState(filter[name]);
+  const timer = useRef<number>();
+  // It may change from elsewhere: by a link, or by going back.
+  useEffect(() => setText(filter[name]), [filter[name]]);
+  useEffect(() => () => window.clearTimeout(timer.current), []);
+  const typed = (value: string): void => {
+    setText(value);
+    window.clearTimeout(timer.current);
+    // Half a tag is none yet.
+    if (name === 'tag' && value !== '' && !value.includes(':')) return;
+    timer.current = window.setTimeout(() => onChange({ ...filter, [name]: value }), TYPED_MS);
+  };
+  return (
+    <label class="field">
+      <span>{label}{hint === undefined ? null : <kbd aria-hidden="true">{hint}</kbd>}</span>
+      <input ref={field} type={type} value={text} placeholder={placeholder} spellcheck={false} autocomplete="off" maxLength={256} aria-keyshortcuts={hint} onInput={(event) => typed(event.currentTarget.value)} />
+    </label>
+  );
+}
+
+function Rows({ rows, isFiltered }: { rows: readonly InstanceRow[]; isFiltered: boolean }): JSX.Element {
+  const now = useNow();
+  if (rows.length === 0) return <p class="panel empty">{isFiltered ? 'No instance matches all of these conditions.' : 'There are no instances yet. Those that a client starts appear here.'}</p>;
+  return (
+    <div class="scroll panel flush" tabIndex={0} role="group" aria-label="List of instances">
+      <table class="rows">
+        <thead><tr><th scope="col">State</th><th scope="col">Id</th><th scope="col">Orchestration</th><th scope="col">Custom status, or error</th><th scope="col">Tags</th><th scope="col">Started</th><th scope="col" class="right">Took</th></tr></thead>
+        <tbody>
+          {rows.map(({ id, name, version, status, customStatus, error, tags, createdAtMs, completedAtMs, updatedAtMs }) => (
+            <tr key={id}>
+              <td><Status of={status} /></td>
+              <th scope="row" class="id"><a href={linkTo('instance', { id })}>{id}</a></th>
+              <td>{name} <span class="faint">{version}</span></td>
+              <td class="grow mono" title={error ?? customStatus?.text}>{error === undefined ? customStatus?.text : <span class="bad">{error}</span>}</td>
+              <td>{Object.entries(tags).map(([key, value]) => <span key={key} class="tag">{key}:{value}</span>)}</td>
+              <td title={time(createdAtMs)}>{ago(createdAtMs, now)}</td>
+              <td class="right">{hasEnded(status) ? duration((completedAtMs ?? updatedAtMs) - createdAtMs) : ''}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

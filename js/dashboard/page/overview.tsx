@@ -1,0 +1,172 @@
+// Everything at a glance: how much, how fast, what waits, who works.
+
+import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+
+import type { ErrorAnswer, InstancesAnswer, PastAnswer, RuntimeAnswer, Sample, Tick, WorkerAnswer } from '../answers.ts';
+import { listen, Refused, useAnswer } from './api.ts';
+import { Problem } from './app.tsx';
+import { ago, count, duration, time, words } from './format.ts';
+import { useNow } from './now.ts';
+import { Rates } from './rates.tsx';
+import { linkTo, queryOf } from './route.ts';
+import { STATES, Status } from './status.tsx';
+
+/** Looks that are kept for the rates. */
+const TICKS_MAX = 150;
+
+interface Seen {
+  readonly sample?: Sample;
+  readonly ticks: readonly Tick[];
+  readonly isLost: boolean;
+  readonly error?: Refused;
+}
+
+function useSamples(): Seen {
+  const [seen, setSeen] = useState<Seen>({ ticks: [], isLost: false });
+  useEffect(
+    () =>
+      listen(
+        () => 'live',
+        {
+          past: (ticks: PastAnswer) => setSeen(({ error: _, ...was }) => ({ ...was, ticks })),
+          sample: (sample: Sample) => setSeen(({ ticks, isLost }) => ({ sample, ticks: [...ticks, sample.tick].slice(-TICKS_MAX), isLost })),
+          failed: ({ error }: ErrorAnswer) => setSeen((was) => ({ ...was, error: new Refused(0, error.code, error.message) })),
+        },
+        (isLost) => setSeen((was) => ({ ...was, isLost })),
+      ),
+    [],
+  );
+  return seen;
+}
+
+export function Overview(): JSX.Element {
+  const { sample, ticks, isLost, error } = useSamples();
+  return (
+    <>
+      <div class="head">
+        <h1>Overview</h1>
+        <span class={`live ${isLost ? 'lost' : ''}`} role="status">{isLost ? 'connection lost' : 'live'}</span>
+      </div>
+      {error === undefined ? null : <Problem error={error} />}
+      {sample === undefined ? error === undefined ? <p class="empty">Loading…</p> : null : <Counts sample={sample} />}
+      <Rates ticks={ticks} />
+      <Troubled />
+      {sample === undefined ? null : <Workers workers={sample.workers} />}
+      {sample?.runtime ? <Lanes runtime={sample.runtime} /> : null}
+    </>
+  );
+}
+
+function Counts({ sample: { stats } }: { sample: Sample }): JSX.Element {
+  const { instances, due, tasks, messages } = stats;
+  const isEmpty = STATES.every((state) => instances[state] === 0);
+  return (
+    <>
+      {isEmpty ? <p class="panel empty">There are no instances yet. Those that a client starts appear here.</p> : null}
+      <ul class="tiles" aria-label="Instances by state">
+        {STATES.map((state) => (
+          <li key={state}>
+            <a class="tile" href={linkTo('instances', { status: state })}>
+              <Status of={state} />
+              <span class="number">{count(instances[state])}</span>
+            </a>
+          </li>
+        ))}
+      </ul>
+      <section class="panel" aria-labelledby="waiting">
+        <h2 id="waiting">Waiting work</h2>
+        <dl class="facts">
+          <Fact name="Oldest that waits for a worker" value={due.instances === 0 ? 'none' : duration(due.oldestMs)} isBad={due.overdue > 0} />
+          <Fact name="Instances due" value={count(due.instances)} />
+          <Fact name="Due for more than 10 s" value={count(due.overdue)} isBad={due.overdue > 0} />
+          <Fact name="Tasks that wait" value={count(tasks.waiting)} />
+          <Fact name="Tasks that run" value={count(tasks.running)} />
+          <Fact name="Unread messages" value={count(messages)} />
+        </dl>
+        {due.overdue > 0 ? <p class="note">Either no worker has registered what these run, or all that have are too busy.</p> : null}
+      </section>
+    </>
+  );
+}
+
+function Fact({ name, value, isBad = false }: { name: string; value: string; isBad?: boolean }): JSX.Element {
+  return <div><dt>{name}</dt><dd class={isBad ? 'bad' : ''}>{value}</dd></div>;
+}
+
+/** What somebody should look at. */
+function Troubled(): JSX.Element | null {
+  const { answer } = useAnswer<InstancesAnswer>(`instances?${queryOf({ status: ['Suspended', 'Failed'], limit: 5 })}`);
+  const now = useNow();
+  if (answer === undefined || answer.items.length === 0) return null;
+  return (
+    <section class="panel" aria-labelledby="troubled">
+      <h2 id="troubled">Last started of those that failed or are suspended</h2>
+      <ul class="lines">
+        {answer.items.map(({ id, name, status, error, updatedAtMs }) => (
+          <li key={id}>
+            <Status of={status} />
+            <a class="id" href={linkTo('instance', { id })}>{id}</a>
+            <span class="faint">{name}</span>
+            <span class="grow" title={error}>{error}</span>
+            <span class="faint" title={time(updatedAtMs)}>{ago(updatedAtMs, now)}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Workers({ workers }: { workers: readonly WorkerAnswer[] }): JSX.Element {
+  const now = useNow();
+  return (
+    <section class="panel" aria-labelledby="workers">
+      <h2 id="workers">Workers</h2>
+      {workers.length === 0 ? <p class="empty">No runtime is started on this store.</p> : (
+        <div class="scroll" tabIndex={0} role="group" aria-labelledby="workers">
+          <table>
+            <thead><tr><th scope="col">Worker</th><th scope="col">Host</th><th scope="col" class="right">Process</th><th scope="col" class="right">Instances</th><th scope="col" class="right">Tasks</th><th scope="col">Lease</th></tr></thead>
+            <tbody>
+              {workers.map(({ id, name, host, pid, instances, tasks, leaseUntilMs, isAlive }) => (
+                <tr key={id}>
+                  <td title={id}>{name}</td>
+                  <td>{host}</td>
+                  <td class="right">{pid}</td>
+                  <td class="right">{count(instances)}</td>
+                  <td class="right">{count(tasks)}</td>
+                  <td title={time(leaseUntilMs)}>{isAlive ? <span class="good">alive</span> : <span class="bad">gone for {duration(Math.max(0, now - leaseUntilMs))}</span>}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  );
+}
+
+/** The lanes and counters of the runtime that the dashboard was given. */
+function Lanes({ runtime: { lanes, counters } }: { runtime: RuntimeAnswer }): JSX.Element {
+  const names = [...new Set(lanes.flatMap((lane) => Object.keys(lane)))].filter((name) => name !== 'busyShare');
+  return (
+    <section class="panel" aria-labelledby="lanes">
+      <h2 id="lanes">Lanes of this process</h2>
+      <div class="scroll" tabIndex={0} role="group" aria-labelledby="lanes">
+        <table>
+          <thead><tr><th scope="col">Lane</th><th scope="col">Busy</th>{names.map((name) => <th key={name} scope="col" class="right">{words(name)}</th>)}</tr></thead>
+          <tbody>
+            {lanes.map((lane, i) => (
+              <tr key={i}>
+                <td>{i === 0 ? 'main thread' : `thread ${i}`}</td>
+                <td><meter min={0} max={1} value={lane['busyShare'] ?? 0} aria-label={`How busy lane ${i} is`} /> {Math.round((lane['busyShare'] ?? 0) * 100)} %</td>
+                {names.map((name) => <td key={name} class="right">{count(lane[name] ?? 0)}</td>)}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <dl class="facts">{Object.entries(counters).map(([name, value]) => <Fact key={name} name={words(name)} value={count(value)} />)}</dl>
+    </section>
+  );
+}
+

@@ -1,0 +1,13 @@
+// The page begins here.
+
+import { render } from 'preact';
+
+import { App } from './app.tsx';
+import { applyTheme } from './theme.ts';
+
+applyTheme();
+const root = document.getElementById('page');
+if (root !== null) {
+  root.replaceChildren();
+  render(<App />, root);
+}

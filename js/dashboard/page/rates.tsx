@@ -1,0 +1,71 @@
+// How fast: lines over the last minutes, and the number now.
+
+import type { JSX } from 'preact';
+
+import type { Tick } from '../answers.ts';
+import { rate } from './format.ts';
+
+const WIDTH = 240;
+const HEIGHT = 40;
+
+/** The rate now is that over so many looks. */
+const NOW = 5;
+
+type Counter = 'instances' | 'ended' | 'turns' | 'attempts';
+
+const LINES: readonly { of: Counter; name: string; note: string }[] = [
+  { of: 'instances', name: 'Started', note: 'instances per second; fewer where some are deleted meanwhile' },
+  { of: 'ended', name: 'Ended', note: 'instances per second; fewer where some are deleted meanwhile' },
+  { of: 'turns', name: 'Turns', note: 'per second, of this process' },
+  { of: 'attempts', name: 'Attempts', note: 'of activities per second, of this process' },
+];
+
+export function Rates({ ticks }: { ticks: readonly Tick[] }): JSX.Element {
+  const lines = LINES.filter(({ of }) => ticks.at(-1)?.[of] !== undefined);
+  return (
+    <section class="panel" aria-labelledby="rates">
+      <h2 id="rates">Rates</h2>
+      {ticks.length < 2 ? <p class="empty">A rate takes two looks at the store, which are two seconds apart.</p> : (
+        <ul class="rates">
+          {lines.map(({ of, name, note }) => {
+            const points = pointsOf(ticks, of);
+            const recent = ticks.slice(-NOW - 1);
+            const now = perSecond(recent[0], recent.at(-1), of);
+            const most = Math.max(...points.map(({ value }) => value));
+            return (
+              <li key={of}>
+                <span class="name" title={note}>{name} <span class="faint">/s</span></span>
+                <span class="number">{rate(now)}</span>
+                <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={`${name} per second: now ${rate(now)}, at most ${rate(most)} in the last minutes`}>
+                  <path d={pathOf(points, most)} />
+                </svg>
+              </li>
+            );
+          })}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+interface Point {
+  readonly atMs: number;
+  readonly value: number;
+}
+
+function pointsOf(ticks: readonly Tick[], of: Counter): Point[] {
+  return ticks.slice(1).map((tick, i) => ({ atMs: tick.atMs, value: perSecond(ticks[i], tick, of) }));
+}
+
+/** What was deleted meanwhile takes from it, and a runtime that was started anew counts from 0. */
+function perSecond(from: Tick | undefined, to: Tick | undefined, of: Counter): number {
+  const seconds = ((to?.atMs ?? 0) - (from?.atMs ?? 0)) / 1_000;
+  return seconds <= 0 ? 0 : Math.max(0, ((to?.[of] ?? 0) - (from?.[of] ?? 0)) / seconds);
+}
+
+function pathOf(points: readonly Point[], most: number): string {
+  const [first, last] = [points[0]?.atMs ?? 0, points.at(-1)?.atMs ?? 0];
+  const x = (atMs: number): number => (last === first ? WIDTH : ((atMs - first) / (last - first)) * WIDTH);
+  const y = (value: number): number => HEIGHT - 1 - (most === 0 ? 0 : (value / most) * (HEIGHT - 3));
+  return points.map(({ atMs, value }, i) => `${i === 0 ? 'M' : 'L'}${x(atMs).toFixed(1)} ${y(value).toFixed(1)}`).join('');
+}

@@ -1,0 +1,43 @@
+// Where one is: kept behind the # of the URL, so that the page is one file wherever it is mounted, and an id may be any text.
+
+import { useEffect, useState } from 'preact/hooks';
+
+export interface Route {
+  readonly page: 'overview' | 'instances' | 'instance';
+  readonly params: URLSearchParams;
+}
+
+export function routeOf(hash: string): Route {
+  const [path = '', query = ''] = hash.replace(/^#\/?/, '').split(/\?(.*)/s, 2);
+  const page = path === 'instances' || path === 'instance' ? path : 'overview';
+  return { page, params: new URLSearchParams(query) };
+}
+
+type Params = Readonly<Record<string, string | number | readonly string[] | undefined>>;
+
+/** What leads there, for `href`. */
+export function linkTo(page: Route['page'], params: Params = {}): string {
+  const query = queryOf(params);
+  return `#/${page === 'overview' ? '' : page}${query === '' ? '' : `?${query}`}`;
+}
+
+/** Parameters as they stand in a URL; those that are `undefined` or empty do not. */
+export function queryOf(params: Params): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(params)) {
+    for (const one of Array.isArray(value) ? (value as readonly string[]) : [value as string | number | undefined]) {
+      if (one !== undefined && one !== '') query.append(name, String(one));
+    }
+  }
+  return query.toString();
+}
+
+export function useRoute(): Route {
+  const [hash, setHash] = useState(location.hash);
+  useEffect(() => {
+    const changed = (): void => setHash(location.hash);
+    addEventListener('hashchange', changed);
+    return () => removeEventListener('hashchange', changed);
+  }, []);
+  return routeOf(hash);
+}

@@ -1,0 +1,15 @@
+// The state of an instance: a word and a mark, never a colour alone.
+
+import type { JSX } from 'preact';
+
+import type { InstanceState } from '../../instance-status.ts';
+
+export const STATES: readonly InstanceState[] = ['Pending', 'Running', 'Suspended', 'Completed', 'Failed', 'Cancelled', 'Terminated'];
+
+export function hasEnded(status: InstanceState): boolean {
+  return status !== 'Pending' && status !== 'Running' && status !== 'Suspended';
+}
+
+export function Status({ of }: { of: InstanceState }): JSX.Element {
+  return <span class={`status ${of.toLowerCase()}`}>{of}</span>;
+}

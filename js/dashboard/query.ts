@@ -1,0 +1,144 @@
+// What stands behind the `?` of a request and in the body of an action: checked, so that nothing wrong gets any further.
+
+import { LIST_OPTIONS, type ListOptions } from '../listing.ts';
+import { checkName, checkOptions, named, type OptionTable, text, whole } from '../options.ts';
+import { isRecord } from '../show.ts';
+import type { ActionBodies, ChangingAction } from './answers.ts';
+import { badRequest, Refusal } from './refusal.ts';
+
+/** Rows of a page of the list, at most. */
+const ROWS_MAX = 200;
+
+/** Events of a page of a history, at most. */
+const EVENTS_MAX = 1_000;
+
+/** Bytes of the body of an action, at most: the largest value that is stored by default, and as much again for how it is written. */
+export const BODY_MAX = 4 * 1024 * 1024;
+
+/** Longest URL, in characters. */
+export const URL_MAX = 8_192;
+
+/** @throws Refusal with what `check` has to say */
+function checked<T>(check: () => T): T {
+  try {
+    return check();
+  } catch (error) {
+    if (error instanceof TypeError) throw badRequest(error.message);
+    throw error;
+  }
+}
+
+/** The parameters of a URL, of which each that is read once must be there once at most. */
+export class Query {
+  readonly #params: URLSearchParams;
+
+  constructor(url: URL) {
+    this.#params = url.searchParams;
+  }
+
+  /** @throws Refusal when there is another parameter than these */
+  only(...names: readonly string[]): this {
+    for (const name of this.#params.keys()) {
+      if (!names.includes(name)) throw badRequest(`there is no parameter '${name.slice(0, 60)}' here; there are ${names.join(', ')}`);
+    }
+    return this;
+  }
+
+  text(name: string): string | undefined {
+    const [value, second] = this.#params.getAll(name);
+    if (second !== undefined) throw badRequest(`the parameter ${name} must be given once`);
+    return value;
+  }
+
+  /** The id of an instance. */
+  id(): string {
+    const id: unknown = this.text('id');
+    checked(() => checkName(id, 'id'));
+    return id as string;
+  }
+
+  number(name: string, min: number, max = Number.MAX_SAFE_INTEGER): number | undefined {
+    const value = this.text(name);
+    if (value === undefined) return undefined;
+    if (!/^\d{1,16}$/.test(value)) throw badRequest(`the parameter ${name} must be a whole number`);
+    return checked(() => {
+      whole(min, max)(Number(value), `the parameter ${name}`);
+      return Number(value);
+    });
+  }
+
+  filter(): ListOptions {
+    this.only('status', 'name', 'version', 'tag', 'parentId', 'idPrefix', 'createdAfter', 'createdBefore', 'cursor', 'limit');
+    const statuses = this.#params.getAll('status');
+    const tags = this.#params.getAll('tag').map((tag) => {
+      const at = tag.indexOf(':');
+      if (at < 0) throw badRequest('the parameter tag must be a name and a value: tag=team:billing');
+      return [tag.slice(0, at), tag.slice(at + 1)] as const;
+    });
+    const options: Record<string, unknown> = { limit: this.number('limit', 1, ROWS_MAX) ?? 50 };
+    if (statuses.length > 0) options['status'] = statuses;
+    if (tags.length > 0) options['tags'] = Object.fromEntries(tags);
+    for (const name of ['name', 'version', 'parentId', 'idPrefix', 'createdAfter', 'createdBefore', 'cursor']) {
+      const value = this.text(name);
+      if (value !== undefined) options[name] = value;
+    }
+    return checked(() => checkOptions(options as ListOptions, LIST_OPTIONS, 'the list'));
+  }
+
+  /** A part of a history. */
+  part(): { id: string; executionId?: number; from: number; limit: number } {
+    const executionId = this.number('execution', 1);
+    return {
+      id: this.id(),
+      ...(executionId === undefined ? {} : { executionId }),
+      from: this.number('from', 1) ?? 1,
+      limit: this.number('limit', 1, EVENTS_MAX) ?? EVENTS_MAX,
+    };
+  }
+}
+
+const REASON = { id: named, reason: text } satisfies OptionTable;
+
+const BODIES: Readonly<Record<ChangingAction, { table: OptionTable; needs: readonly string[] }>> = {
+  raise: { table: { id: named, name: named, data: () => {} }, needs: ['id', 'name'] },
+  enqueue: { table: { id: named, queue: named, data: () => {} }, needs: ['id', 'queue'] },
+  cancel: { table: REASON, needs: ['id'] },
+  terminate: { table: REASON, needs: ['id'] },
+  suspend: { table: REASON, needs: ['id'] },
+  resume: { table: { id: named }, needs: ['id'] },
+  start: { table: { id: named, newId: named, executionId: whole(1), version: named }, needs: ['id'] },
+};
+
+/** @throws Refusal when it is no body of that action */
+export function bodyOf<A extends ChangingAction>(action: A, body: unknown): ActionBodies[A] {
+  const { table, needs } = BODIES[action];
+  if (!isRecord(body)) throw badRequest('the body must be a JSON object');
+  return checked(() => {
+    const options = checkOptions(body as Record<string, unknown>, table, action);
+    for (const name of needs) if (options[name] === undefined) throw badRequest(`${action}: there is no ${name}`);
+    return options as unknown as ActionBodies[A];
+  });
+}
+
+/**
+ * The JSON of a body.
+ *
+ * @throws Refusal when it is too long or no JSON
+ */
+export async function jsonOf(request: Request): Promise<unknown> {
+  const tooLong = (): Refusal => new Refusal(413, 'BODY', `the body must have at most ${BODY_MAX} bytes`);
+  if (Number(request.headers.get('content-length') ?? 0) > BODY_MAX) throw tooLong();
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  try {
+    for await (const chunk of request.body ?? []) {
+      length += chunk.byteLength;
+      if (length > BODY_MAX) throw tooLong();
+      chunks.push(chunk);
+    }
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks)));
+  } catch (error) {
+    if (error instanceof Refusal) throw error;
+    throw badRequest('the body cannot be read as JSON');
+  }
+}

@@ -1,0 +1,76 @@
+// What can be read, by path.
+
+import type { Client } from '../client.ts';
+import type { InstanceStatus } from '../instance-status.ts';
+import type { AboutAnswer, HistoryAnswer, InstanceAnswer, InstancesAnswer, Shown } from './answers.ts';
+import type { DashboardOptions } from './options.ts';
+import type { Query } from './query.ts';
+import { badRequest, Refusal } from './refusal.ts';
+import { type Shower, SHOWN_MAX } from './shower.ts';
+
+/** What the routes have in common. */
+export interface Site {
+  readonly client: Client;
+  readonly shower: Shower;
+  readonly options: DashboardOptions;
+}
+
+type Read = (site: Site, query: Query) => Promise<unknown>;
+
+export const READS: Readonly<Record<string, Read>> = { about, instances, instance, history, value };
+
+async function about({ client, options }: Site, query: Query): Promise<AboutAnswer> {
+  query.only();
+  return { store: { ...(await client.describeStore()) }, readOnly: options.readOnly === true, hasRuntime: options.runtime !== undefined };
+}
+
+async function instances({ client, shower }: Site, query: Query): Promise<InstancesAnswer> {
+  const { items, cursor } = await client.listInstances(query.filter()).page();
+  return { items: items.map((item) => shower.row(item)), cursor };
+}
+
+async function instance(site: Site, query: Query): Promise<InstanceAnswer> {
+  return instanceOf(site, query.only('id').id());
+}
+
+/** @throws Refusal when there is none of that id */
+export async function statusOf(client: Client, id: string): Promise<InstanceStatus> {
+  const status = await client.getStatus(id);
+  if (status === null) throw new Refusal(404, 'INSTANCE_NOT_FOUND', `there is no instance '${id}'`);
+  return status;
+}
+
+/** @throws Refusal when there is none of that id */
+export async function instanceOf({ client, shower }: Site, id: string): Promise<InstanceAnswer> {
+  return shower.instance(await statusOf(client, id));
+}
+
+async function history(site: Site, query: Query): Promise<HistoryAnswer> {
+  return partOf(site, query.only('id', 'execution', 'from', 'limit').part());
+}
+
+export async function partOf({ client, shower }: Site, { id, ...part }: ReturnType<Query['part']>): Promise<HistoryAnswer> {
+  const { executionId, events, next } = await client.historyPage(id, part);
+  return { executionId, events: events.map((event) => shower.event(event, id)), next };
+}
+
+/** All of a value: of an event, or what an instance has now. */
+async function value({ client, shower }: Site, query: Query): Promise<Shown> {
+  const id = query.only('id', 'execution', 'event', 'of').id();
+  const executionId = query.number('execution', 1);
+  const eventId = query.number('event', 1);
+  const of = query.text('of');
+  if (eventId !== undefined && of === undefined) {
+    const { events: [event] } = await client.historyPage(id, { from: eventId, limit: 1, ...(executionId === undefined ? {} : { executionId }) });
+    const shown = event && shower.eventValue(event, id, SHOWN_MAX.whole);
+    if (shown === undefined) throw badRequest('there is no such event, or it has no value');
+    return shown;
+  }
+  if (eventId !== undefined || (of !== 'output' && of !== 'error' && of !== 'customStatus')) {
+    throw badRequest('the parameter event must be the number of an event, or the parameter of one of output, error, customStatus');
+  }
+  const status = await statusOf(client, id);
+  const shown = shower.value(status[of], { instanceId: id, orchestration: status.name, kind: of }, SHOWN_MAX.whole);
+  if (shown === undefined) throw badRequest(`the instance has no ${of}`);
+  return shown;
+}

@@ -1,0 +1,104 @@
+// Looks at everything, again and again while somebody watches: what the overview shows, and what its rates are made of.
+
+import { performance } from 'node:perf_hooks';
+
+import type { Client } from '../client.ts';
+import { ENDED_STATES } from '../instance-status.ts';
+import type { Runtime } from '../runtime.ts';
+import type { StoreStats } from '../stats.ts';
+import type { PastAnswer, RuntimeAnswer, Sample, Tick } from './answers.ts';
+
+/** Between two looks, ms. A store that takes long to count is looked at less often. */
+const LOOK_MS = 2_000;
+
+/** No more of the store's time than one part of so many goes into looks. */
+const SHARE = 20;
+
+/** Former looks that are kept, five minutes of them. */
+const TICKS_MAX = 150;
+
+/** Who wants to be told. */
+export interface Watcher {
+  sample(sample: Sample): void;
+  failed(error: unknown): void;
+}
+
+/** One for all who watch; it rests while there is nobody. */
+export class Sampler {
+  readonly #client: Client;
+  readonly #runtime: Runtime | undefined;
+  readonly #watchers = new Set<Watcher>();
+  readonly #past: Tick[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #isLooking = false;
+
+  constructor(client: Client, runtime: Runtime | undefined) {
+    this.#client = client;
+    this.#runtime = runtime;
+  }
+
+  /** The looks of the last minutes. */
+  get past(): PastAnswer {
+    const since = Date.now() - TICKS_MAX * LOOK_MS;
+    return this.#past.filter(({ atMs }) => atMs > since);
+  }
+
+  /** Be told of each look, the first at once, until the function that is returned is called. */
+  watch(watcher: Watcher): () => void {
+    this.#watchers.add(watcher);
+    if (!this.#isLooking) {
+      clearTimeout(this.#timer);
+      void this.#look();
+    }
+    return () => {
+      this.#watchers.delete(watcher);
+      if (this.#watchers.size === 0) clearTimeout(this.#timer);
+    };
+  }
+
+  async #look(): Promise<void> {
+    this.#isLooking = true;
+    const before = performance.now();
+    try {
+      const sample = await this.#sample();
+      this.#past.push(sample.tick);
+      if (this.#past.length > TICKS_MAX) this.#past.shift();
+      for (const watcher of this.#watchers) watcher.sample(sample);
+    } catch (error) {
+      for (const watcher of this.#watchers) watcher.failed(error);
+    } finally {
+      this.#isLooking = false;
+    }
+    if (this.#watchers.size === 0) return;
+    const took = performance.now() - before;
+    this.#timer = setTimeout(() => void this.#look(), Math.max(LOOK_MS, took * SHARE));
+  }
+
+  async #sample(): Promise<Sample> {
+    const [stats, workers] = await Promise.all([this.#client.stats(), this.#client.workers()]);
+    const runtime = this.#runtime === undefined ? null : answerOf(this.#runtime);
+    return {
+      tick: tickOf(stats, runtime),
+      stats,
+      workers: workers.map(({ leaseUntil, ...worker }) => ({ ...worker, leaseUntilMs: leaseUntil.getTime() })),
+      runtime,
+    };
+  }
+}
+
+function answerOf(runtime: Runtime): RuntimeAnswer {
+  const { lanes, ...counters } = runtime.metrics();
+  return { lanes, counters };
+}
+
+function tickOf({ instances }: StoreStats, runtime: RuntimeAnswer | null): Tick {
+  const count = (states: readonly (keyof typeof instances)[]): number => states.reduce((sum, state) => sum + instances[state], 0);
+  const { turns, attempts } = runtime?.counters ?? {};
+  return {
+    atMs: Date.now(),
+    instances: count(Object.keys(instances) as (keyof typeof instances)[]),
+    ended: count(ENDED_STATES),
+    ...(turns === undefined ? {} : { turns }),
+    ...(attempts === undefined ? {} : { attempts }),
+  };
+}

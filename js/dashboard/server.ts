@@ -1,0 +1,109 @@
+// The dashboard on Node's http: a listener for servers that exist, and a server of its own.
+
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { type AddressInfo, isIP } from 'node:net';
+import { hostname, networkInterfaces } from 'node:os';
+
+import { type ClientAddress, createRequestListener } from '@remix-run/node-fetch-server';
+
+import type { Client } from '../client.ts';
+import { type OptionTable, text, whole } from '../options.ts';
+import { property } from '../show.ts';
+import { isLocalAddress, isLocalName } from './guard.ts';
+import { type DashboardHandler, dashboardHandler } from './handler.ts';
+import { checkDashboardOptions, DASHBOARD_OPTIONS, type DashboardOptions } from './options.ts';
+
+/**
+ * The listener of Node's `http` for a handler; Express and Fastify (`reply.raw`) take it, too. It hands over where a connection comes from, gives the
+ * whole URL where a framework has cut off the path that it is mounted at, and takes a JSON body that was parsed before.
+ *
+ * @example
+ * ```ts
+ * createServer(nodeListener(dashboardHandler(client))).listen(8080, '127.0.0.1');
+ * ```
+ */
+export function nodeListener(handler: DashboardHandler): (request: IncomingMessage, response: ServerResponse) => void {
+  return (incoming, outgoing) => {
+    const whole = property(incoming, 'originalUrl');
+    if (typeof whole === 'string') incoming.url = whole;
+    const parsed = incoming.readableEnded ? property(incoming, 'body') : undefined;
+    createRequestListener(
+      (request: Request, { address }: ClientAddress) =>
+        handler(parsed === undefined ? request : new Request(request, { body: JSON.stringify(parsed) }), { remoteAddress: address }),
+      // The handler does not throw: what came was no request, such as one whose URL is none.
+      { onError: () => Response.json({ error: { code: 'BAD_REQUEST', message: 'this is no request' } }, { status: 400 }) },
+    )(incoming, outgoing);
+  };
+}
+
+/** Options of {@link serveDashboard}. */
+export interface ServeOptions extends DashboardOptions {
+  /** Address or name to listen on. Any but a loopback one needs a `token`. Default `'127.0.0.1'`. */
+  host?: string;
+  /** Port to listen on; 0 is any that is free. Default 0. */
+  port?: number;
+}
+
+const SERVE_OPTIONS = { ...DASHBOARD_OPTIONS, host: text, port: whole(0, 65_535) } satisfies OptionTable;
+
+/** A dashboard that is served. */
+export interface ServedDashboard extends AsyncDisposable {
+  /** Where its page is: `http://127.0.0.1:4321/`. Without the token. */
+  readonly url: string;
+  readonly host: string;
+  readonly port: number;
+  /** Ends it, with all connections. Closing it again does nothing. */
+  close(): Promise<void>;
+}
+
+/**
+ * Serve a dashboard by itself.
+ *
+ * @throws TypeError when `client` is none, an option is wrong, or the host is no loopback address and there is no token
+ * @throws Error of Node when it cannot listen there (`code` `'EADDRINUSE'`, …)
+ *
+ * @example
+ * ```ts
+ * await using dashboard = await serveDashboard(client, { port: 4700, readOnly: true });
+ * console.log(dashboard.url);
+ * ```
+ */
+export async function serveDashboard(client: Client, options?: ServeOptions): Promise<ServedDashboard> {
+  const { host = '127.0.0.1', port = 0, ...others } = checkDashboardOptions(options, SERVE_OPTIONS, 'serveDashboard');
+  const isLocal = isLocalAddress(host) || isLocalName(host.toLowerCase());
+  if (!isLocal && others.token === undefined) throw new TypeError(`serveDashboard: the host '${host}' can be reached from other machines, which needs a token`);
+  const allowedHosts = [...(others.allowedHosts ?? []), ...(isLocal ? [] : namesOf(host))];
+  const server = createServer(nodeListener(dashboardHandler(client, { ...others, ...(allowedHosts.length > 0 ? { allowedHosts } : {}) })));
+  await listen(server, host, port);
+  const address = server.address() as AddressInfo;
+  const name = isIP(address.address) === 6 ? `[${address.address}]` : address.address;
+  const path = (others.basePath ?? '/').replace(/\/?$/, '/');
+  let closing: Promise<void> | undefined;
+  const close = (): Promise<void> => (closing ??= end(server));
+  return { url: `http://${name}:${address.port}${path}`, host: address.address, port: address.port, close, [Symbol.asyncDispose]: close };
+}
+
+/** What a browser elsewhere may call it: where it listens on all addresses, each of them and the name of the machine. */
+function namesOf(host: string): string[] {
+  if (!['0.0.0.0', '::', ''].includes(host)) return [host];
+  const addresses = Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address));
+  // A link-local address has the name of an interface in it, which no URL has.
+  return [...addresses.filter((address) => isIP(address) > 0 && !address.includes('%')), hostname()];
+}
+
+function listen(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+function end(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}

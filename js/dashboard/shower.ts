@@ -1,0 +1,142 @@
+// Instances and events as the page gets them: each value redacted first, and as text then.
+
+import type { HistoryEvent, HistoryEventKind } from '../history.ts';
+import type { InstanceStatus } from '../instance-status.ts';
+import type { Logger } from '../logger.ts';
+import { property } from '../show.ts';
+import type { EventRow, InstanceAnswer, InstanceRow, ReportAnswer, Shown } from './answers.ts';
+import type { DashboardOptions, ValuePlace } from './options.ts';
+import { valueText } from './value-text.ts';
+
+/** How many characters are shown of a value, at most. */
+export const SHOWN_MAX = {
+  /** In a row of a list. */
+  row: 200,
+  /** On the page of its instance. */
+  page: 20_000,
+  /** When all of it was asked for. */
+  whole: 16 * 1024 * 1024,
+} as const;
+
+export class Shower {
+  readonly #redact: DashboardOptions['redact'];
+  readonly #logger: Logger;
+
+  constructor(redact: DashboardOptions['redact'], logger: Logger) {
+    this.#redact = redact;
+    this.#logger = logger;
+  }
+
+  /** A value as text, `undefined` when there is none. */
+  value(value: unknown, place: ValuePlace, max: number): Shown | undefined {
+    if (value === undefined) return undefined;
+    const shown = this.#redacted(value, place);
+    return shown === undefined ? undefined : valueText(shown, max);
+  }
+
+  row(instance: InstanceStatus): InstanceRow {
+    const { id, name, version, status, executionId, createdAt, updatedAt, completedAt, parentId, tags } = instance;
+    const place = { instanceId: id, orchestration: name } as const;
+    const customStatus = this.value(instance.customStatus, { ...place, kind: 'customStatus' }, SHOWN_MAX.row);
+    const error = instance.error === undefined ? undefined : messageOf(this.#redacted(instance.error, { ...place, kind: 'error' }));
+    return {
+      id,
+      name,
+      version,
+      status,
+      executionId,
+      createdAtMs: createdAt.getTime(),
+      updatedAtMs: updatedAt.getTime(),
+      ...(completedAt === undefined ? {} : { completedAtMs: completedAt.getTime() }),
+      ...(parentId === undefined ? {} : { parentId }),
+      ...(customStatus === undefined ? {} : { customStatus }),
+      ...(error === undefined ? {} : { error }),
+      tags,
+    };
+  }
+
+  instance(instance: InstanceStatus): InstanceAnswer {
+    const { error: _, ...row } = this.row(instance);
+    const place = { instanceId: instance.id, orchestration: instance.name } as const;
+    const customStatus = this.value(instance.customStatus, { ...place, kind: 'customStatus' }, SHOWN_MAX.page);
+    const output = this.value(instance.output, { ...place, kind: 'output' }, SHOWN_MAX.page);
+    const error = instance.error === undefined ? undefined : this.#redacted(instance.error, { ...place, kind: 'error' });
+    return {
+      ...row,
+      customStatusVersion: instance.customStatusVersion,
+      ...(customStatus === undefined ? {} : { customStatus }),
+      ...(output === undefined ? {} : { output }),
+      ...(error === undefined ? {} : { error: valueText(error, SHOWN_MAX.page) }),
+      ...(instance.status === 'Suspended' && error instanceof Error ? { report: report(error) } : {}),
+    };
+  }
+
+  event(event: HistoryEvent, instanceId: string, max: number = SHOWN_MAX.row): EventRow {
+    const { eventId, time, kind, refId, name } = event;
+    const value = this.eventValue(event, instanceId, max);
+    const meta = (event.meta ?? {}) as Record<string, unknown>;
+    const untilMs = meta['fireAtMs'] ?? meta['retryAtMs'];
+    const instance = meta['instance'] ?? meta['id'];
+    const note = meta['failure'] ?? meta['refusal'] ?? (kind === 'ActivityScheduled' ? meta['queue'] : meta['version']);
+    return {
+      id: eventId,
+      atMs: time.getTime(),
+      kind,
+      ...(refId === undefined ? {} : { ref: refId }),
+      ...(name === undefined ? {} : { name }),
+      ...(value === undefined ? {} : { value }),
+      ...(typeof meta['attempt'] === 'number' ? { attempt: meta['attempt'] } : {}),
+      ...(typeof untilMs === 'number' ? { untilMs } : {}),
+      ...(typeof instance === 'string' ? { instance } : {}),
+      ...(typeof note === 'string' ? { note } : {}),
+    };
+  }
+
+  eventValue({ eventId, kind, name, payload }: HistoryEvent, instanceId: string, max: number): Shown | undefined {
+    return this.value(payload, { instanceId, kind: VALUE_OF[kind] ?? 'message', eventId, ...(name === undefined ? {} : { name }) }, max);
+  }
+
+  #redacted(value: unknown, place: ValuePlace): unknown {
+    if (this.#redact === undefined) return value;
+    try {
+      return this.#redact(value, place);
+    } catch (error) {
+      this.#logger.error({ instanceId: place.instanceId, error: String(error) }, 'the redact hook of a dashboard threw');
+      return '(the redact hook threw)';
+    }
+  }
+}
+
+/** What the value of an event is, where it is no message. */
+const VALUE_OF: Partial<Record<HistoryEventKind, ValuePlace['kind']>> = {
+  ExecutionStarted: 'input',
+  ActivityScheduled: 'input',
+  ActivityCompleted: 'output',
+  ActivityAttemptFailed: 'error',
+  ActivityFailed: 'error',
+  ChildScheduled: 'input',
+  ChildCompleted: 'output',
+  ChildFailed: 'error',
+  InstanceStarted: 'input',
+  CancelRequested: 'reason',
+  ExecutionCompleted: 'output',
+  ExecutionFailed: 'error',
+  ExecutionCancelled: 'error',
+  ExecutionContinuedAsNew: 'input',
+  ExecutionTerminated: 'reason',
+};
+
+function messageOf(error: unknown): string | undefined {
+  if (error === undefined) return undefined;
+  const message = property(error, 'message');
+  const [line = ''] = (typeof message === 'string' ? message : valueText(error, SHOWN_MAX.row).text).split('\n');
+  return line.slice(0, SHOWN_MAX.row).toWellFormed();
+}
+
+function report(error: Error): ReportAnswer {
+  const code = property(error, 'code');
+  const fields = Object.entries(error)
+    .filter(([name, value]) => name !== 'code' && name !== 'message' && value !== undefined)
+    .map(([name, value]) => ({ name, value: typeof value === 'string' ? { text: value, isWhole: true } : valueText(value, SHOWN_MAX.page) }));
+  return { code: typeof code === 'string' ? code : error.name, message: error.message, fields };
+}

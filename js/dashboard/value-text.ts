@@ -1,0 +1,117 @@
+// Values as text that a person reads, no longer than it may be: what is cut off is not even looked at.
+
+import { inspect } from 'node:util';
+
+import { isRecord, property } from '../show.ts';
+import type { Shown } from './answers.ts';
+
+/** Values that are nested deeper are cut there. */
+const DEPTH_MAX = 200;
+
+/** How much of what is no JSON (a map, a date) is shown of each of its parts. */
+const PARTS_MAX = 1_000;
+
+/** JSON with an indent where it is JSON, what `util.inspect` says where it is more; cut after `max` characters. */
+export function valueText(value: unknown, max: number): Shown {
+  const text = new Text(max);
+  const error = errorText(value);
+  if (error !== undefined) text.add(error);
+  else write(value, '', [], text);
+  return text.shown;
+}
+
+/** A text that takes no more than so many characters. */
+class Text {
+  #parts: string[] = [];
+  #left: number;
+  #isWhole = true;
+
+  constructor(max: number) {
+    this.#left = max;
+  }
+
+  get isFull(): boolean {
+    return this.#left <= 0;
+  }
+
+  get left(): number {
+    return this.#left;
+  }
+
+  /** Something is left out. */
+  cut(): void {
+    this.#isWhole = false;
+  }
+
+  add(part: string): void {
+    if (part.length > this.#left) this.cut();
+    this.#parts.push(part.slice(0, Math.max(0, this.#left)));
+    this.#left -= part.length;
+  }
+
+  get shown(): Shown {
+    // A pair of surrogates that was cut in two would be a lone one.
+    return { text: this.#parts.join('').toWellFormed(), isWhole: this.#isWhole };
+  }
+}
+
+function write(value: unknown, indent: string, around: readonly object[], text: Text): void {
+  if (text.isFull) return text.cut();
+  if (typeof value === 'string') return text.add(JSON.stringify(value.length > text.left ? value.slice(0, text.left) : value));
+  if (typeof value !== 'object' || value === null) return text.add(typeof value === 'bigint' ? `${value}n` : Object.is(value, -0) ? '-0' : String(value));
+  if (around.includes(value)) return text.add('[circular]');
+  if (around.length >= DEPTH_MAX) {
+    text.cut();
+    return text.add('…');
+  }
+  const isList = Array.isArray(value);
+  const prototype = Object.getPrototypeOf(value) as unknown;
+  if (!isList && prototype !== Object.prototype && prototype !== null) return writeOther(value, indent, text);
+  const keys = isList ? undefined : Object.keys(value);
+  const count = keys?.length ?? (value as unknown[]).length;
+  const [open, close] = isList ? '[]' : '{}';
+  if (count === 0) return text.add(`${open}${close}`);
+  const inner = `${indent}  `;
+  const within = [...around, value];
+  text.add(`${open}\n`);
+  for (let i = 0; i < count; i += 1) {
+    if (text.isFull) return text.cut();
+    const key = keys?.[i];
+    text.add(key === undefined ? inner : `${inner}${JSON.stringify(key)}: `);
+    write(key === undefined ? (value as unknown[])[i] : (value as Record<string, unknown>)[key], inner, within, text);
+    text.add(i < count - 1 ? ',\n' : '\n');
+  }
+  text.add(`${indent}${close}`);
+}
+
+function writeOther(value: object, indent: string, text: Text): void {
+  const size = property(value, 'size') ?? property(value, 'length');
+  if (typeof size === 'number' && size > PARTS_MAX) text.cut();
+  const shown = inspect(value, { depth: 16, maxArrayLength: PARTS_MAX, maxStringLength: text.left, breakLength: 100 });
+  text.add(shown.replaceAll('\n', `\n${indent}`));
+}
+
+/** Of an error, or of the data of one in a history: its stack, what else it carries, and its causes. `undefined` when it is neither. */
+function errorText(value: unknown): string | undefined {
+  if (!isRecord(value)) return undefined;
+  const texts: string[] = [];
+  let error: unknown = value;
+  for (let i = 0; i < CAUSES_MAX && isRecord(error); i += 1) {
+    const { name, message, stack } = error as Partial<Error>;
+    if (typeof name !== 'string' || typeof message !== 'string') break;
+    const head = `${name}: ${message}`;
+    // A stack begins with name and message as they were when it was made.
+    texts.push(typeof stack === 'string' ? (stack.includes(message) ? stack : `${head}\n${stack}`) : head);
+    const fields = Object.entries({ ...error, ...(property(error, 'fields') as object | undefined) }).filter(([key]) => !ERROR_KEYS.has(key));
+    if (fields.length > 0) texts.push(inspect(Object.fromEntries(fields), { depth: 8, breakLength: 100, maxArrayLength: PARTS_MAX }));
+    error = property(error, 'cause');
+    if (error !== undefined) texts.push('caused by:');
+  }
+  if (texts.length === 0 || !(value instanceof Error || ERROR_DATA.every((key) => key in value))) return undefined;
+  return texts.join('\n');
+}
+
+const CAUSES_MAX = 32;
+const ERROR_KEYS = new Set(['name', 'message', 'stack', 'cause', 'type', 'fields', 'richFields']);
+/** What error data has at least, and hardly anything else has all of. */
+const ERROR_DATA = ['name', 'message', 'stack'];
