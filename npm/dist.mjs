@@ -1,4 +1,4 @@
-// What tsc leaves to do in dist/, where it puts declarations: the code, and the addon with its loader.
+// What tsc leaves to do in dist/, where it puts declarations: the code, the page of the dashboard, and the addon with its loader.
 //
 // Most files of js/ become few, because Node takes longer to find and link seventy files than to run them: what `perdure/orchestration`
 // needs is one, what `perdure` needs besides is another, and what is for others alone is with them. A file in a folder below js/ stays a
@@ -9,6 +9,8 @@ import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
 
+import { pageFiles } from './page.mjs';
+
 process.chdir(fileURLToPath(new URL('..', import.meta.url)));
 
 if (!existsSync('js/native/index.cjs')) {
@@ -16,6 +18,10 @@ if (!existsSync('js/native/index.cjs')) {
   process.exit(1);
 }
 const written = await bundle();
+for (const [file, bytes] of await pageFiles()) {
+  put(file, bytes);
+  written.add(file);
+}
 const DECLARATION = /\.d\.ts(\.map)?$/;
 for (const entry of readdirSync('dist', { recursive: true, withFileTypes: true })) {
   const file = join(entry.parentPath, entry.name);

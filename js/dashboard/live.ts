@@ -38,26 +38,29 @@ export class Live {
     if (signal.aborted) end();
     signal.addEventListener('abort', end, { once: true });
     let heartbeat: NodeJS.Timeout;
+    let stream: EventStream;
     return new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
-          const stream = new EventStream(controller, end);
+          stream = new EventStream(controller, end);
           stream.comment();
-          heartbeat = setInterval(() => stream.comment(), HEARTBEAT_MS);
+          const to = stream;
+          heartbeat = setInterval(() => to.comment(), HEARTBEAT_MS);
           ending.signal.addEventListener('abort', () => clearInterval(heartbeat), { once: true });
-          void run(stream, ending.signal)
+          void run(to, ending.signal)
             .catch((error: unknown) => {
               const refusal = refusalOf(error) ?? new Refusal(500, 'INTERNAL', 'the server could not go on');
-              stream.send('failed', answerOf(refusal));
+              to.send('failed', answerOf(refusal));
             })
             .finally(() => {
               end();
               clearInterval(heartbeat);
               signal.removeEventListener('abort', end);
               this.#open -= 1;
-              stream.close();
+              to.close();
             });
         },
+        pull: () => stream.taken(),
         cancel: end,
       },
       { highWaterMark: WAITING_MAX, size: (chunk) => chunk.byteLength },
@@ -108,6 +111,7 @@ export class Live {
         for (let isMore = true; isMore && !signal.aborted; ) {
           const answer = await partOf(this.#site, { id, ...part, executionId, from: next });
           if (answer.events.length > 0) stream.send('history', answer);
+          await stream.room(signal);
           next += answer.events.length;
           isMore = answer.next !== null && answer.events.length > 0;
         }
@@ -129,6 +133,7 @@ class EventStream {
   readonly #end: () => void;
   readonly #encoder = new TextEncoder();
   #isOver = false;
+  #taken = (): void => {};
 
   constructor(controller: ReadableStreamDefaultController<Uint8Array>, end: () => void) {
     this.#controller = controller;
@@ -141,6 +146,20 @@ class EventStream {
 
   comment(): void {
     this.#write(':\n\n');
+  }
+
+  /** Resolves when what waits is little enough to add a page to it. */
+  async room(signal: AbortSignal): Promise<void> {
+    if (signal.aborted || (this.#controller.desiredSize ?? 0) > WAITING_MAX / 2) return;
+    await new Promise<void>((resolve) => {
+      this.#taken = resolve;
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+  }
+
+  /** Something was read. */
+  taken(): void {
+    this.#taken();
   }
 
   close(): void {

@@ -70,7 +70,7 @@ async function value({ client, shower }: Site, query: Query): Promise<Shown> {
     throw badRequest('the parameter event must be the number of an event, or the parameter of one of output, error, customStatus');
   }
   const status = await statusOf(client, id);
-  const shown = shower.value(status[of], { instanceId: id, orchestration: status.name, kind: of }, SHOWN_MAX.whole);
+  const shown = of === 'error' ? shower.error(status, SHOWN_MAX.whole) : shower.value(status[of], { instanceId: id, orchestration: status.name, kind: of }, SHOWN_MAX.whole);
   if (shown === undefined) throw badRequest(`the instance has no ${of}`);
   return shown;
 }

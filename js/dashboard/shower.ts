@@ -60,15 +60,24 @@ export class Shower {
     const place = { instanceId: instance.id, orchestration: instance.name } as const;
     const customStatus = this.value(instance.customStatus, { ...place, kind: 'customStatus' }, SHOWN_MAX.page);
     const output = this.value(instance.output, { ...place, kind: 'output' }, SHOWN_MAX.page);
-    const error = instance.error === undefined ? undefined : this.#redacted(instance.error, { ...place, kind: 'error' });
+    const error = this.error(instance, SHOWN_MAX.page);
+    const why = instance.status === 'Suspended' ? this.#redacted(instance.error, { ...place, kind: 'error' }) : undefined;
     return {
       ...row,
       customStatusVersion: instance.customStatusVersion,
       ...(customStatus === undefined ? {} : { customStatus }),
       ...(output === undefined ? {} : { output }),
-      ...(error === undefined ? {} : { error: valueText(error, SHOWN_MAX.page) }),
-      ...(instance.status === 'Suspended' && error instanceof Error ? { report: report(error) } : {}),
+      ...(error === undefined ? {} : { error }),
+      ...(why instanceof Error ? { report: report(why) } : {}),
     };
+  }
+
+  error({ id, name, status, error }: InstanceStatus, max: number): Shown | undefined {
+    if (error === undefined) return undefined;
+    const shown = this.#redacted(error, { instanceId: id, orchestration: name, kind: 'error' });
+    // Nobody threw these two: the stack is that of whoever asked.
+    const isTold = shown === error && (status === 'Terminated' || status === 'Suspended');
+    return shown === undefined ? undefined : isTold ? { text: error.message, isWhole: true } : valueText(shown, max);
   }
 
   event(event: HistoryEvent, instanceId: string, max: number = SHOWN_MAX.row): EventRow {

@@ -59,7 +59,7 @@ export interface Asked<T> {
 /** Ask when the path changes, and when it is reloaded. */
 export function useAnswer<T>(path: string): Asked<T> {
   const [state, setState] = useState<{ path?: string; answer?: T; error?: Refused; isLoading: boolean }>({ isLoading: true });
-  const asking = useRef<AbortController>();
+  const asking = useRef<AbortController | undefined>(undefined);
   const reload = useCallback(() => {
     asking.current?.abort();
     const { signal } = (asking.current = new AbortController());

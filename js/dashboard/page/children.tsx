@@ -13,12 +13,13 @@ import { hasEnded, Status } from './status.tsx';
 /** Children that are shown at once. */
 const ROWS = 50;
 
-export function Children({ id }: { id: string }): JSX.Element | null {
-  const [isWanted, setWanted] = useState(false);
+/** @param isKnown - whether the history that is looked at has some; a former execution may have others */
+export function Children({ id, isKnown }: { id: string; isKnown: boolean }): JSX.Element {
+  const [isAsked, setAsked] = useState(false);
   return (
     <section class="panel" aria-labelledby="children">
-      <div class="head"><h2 id="children">Children</h2>{isWanted ? null : <button type="button" onClick={() => setWanted(true)}>Show the tree</button>}</div>
-      {isWanted ? <Branch id={id} isRoot /> : null}
+      <div class="head"><h2 id="children">Children</h2>{isKnown || isAsked ? null : <button type="button" onClick={() => setAsked(true)}>Look for some</button>}</div>
+      {isKnown || isAsked ? <Branch id={id} isRoot /> : null}
     </section>
   );
 }

@@ -60,7 +60,7 @@ export function EventList({ events, version, selected, onSelect }: EventListProp
     <div ref={box} class="events" role="listbox" tabIndex={0} aria-labelledby="history" aria-activedescendant={selected === undefined ? undefined : `event-${selected}`} onScroll={scrolled} onKeyDown={typed}>
       {/* As high as all of them, so that the scroll bar tells where one is. */}
       <div role="presentation" class="all" style={{ height: `${events.length * ROW}px` }}>
-        {events.slice(first, last).map(({ id, atMs, kind, name, value, attempt }) => (
+        {events.slice(first, last).map(({ id, atMs, kind, ref, name, value, attempt }) => (
           <div
             key={id}
             id={`event-${id}`}
@@ -75,7 +75,7 @@ export function EventList({ events, version, selected, onSelect }: EventListProp
             <span class="number">{id}</span>
             <span class="at">+{duration(atMs - begin)}</span>
             <span class="kind">{words(kind)}{attempt === undefined ? '' : ` (${attempt})`}</span>
-            <span class="what">{name}</span>
+            <span class="what">{name ?? (ref === undefined ? '' : events[ref - 1]?.name)}</span>
             <span class="grow mono">{value?.text.slice(0, 120).replaceAll(/\s+/g, ' ')}</span>
           </div>
         ))}

@@ -28,6 +28,7 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
   const { instance, execution, events, bars, version, isLive, error, more } = useHistory(id, asked);
   const [selected, setSelected] = useState<number>();
   const shown = selected === undefined ? undefined : events[selected - 1];
+  const hasChildren = useMemo(() => events.some(({ kind }) => kind === 'ChildScheduled'), [events, version]);
   const mailboxes = useMemo(() => mailboxesOf(events), [events, version]);
   if (instance === undefined) return error === undefined ? <p class="empty">Loading…</p> : <Problem error={error} again={again} />;
   return (
@@ -45,7 +46,7 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
       <Values instance={instance} />
       <section class="panel" aria-labelledby="timeline">
         <Executions instance={instance} shown={execution} />
-        <Timeline bars={bars} version={version} isEnded={hasEnded(instance.status) || !bars.isOpen} selected={selected} onSelect={setSelected} />
+        <Timeline bars={bars} version={version} isEnded={hasEnded(instance.status) || !bars.isOpen} selected={shown?.ref ?? selected} onSelect={setSelected} />
       </section>
       <section class="panel" aria-labelledby="history">
         <div class="head">
@@ -58,7 +59,7 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
           {shown === undefined ? <p class="empty details">Choose an event, or a bar of the timeline, to see its values.</p> : <EventDetails key={shown.id} event={shown} events={events} id={id} execution={execution ?? 1} onSelect={setSelected} />}
         </div>
       </section>
-      <Children id={id} />
+      <Children id={id} isKnown={hasChildren} />
     </>
   );
 }

@@ -126,14 +126,14 @@ interface FieldProps {
   readonly filter: Filter;
   onChange(filter: Filter): void;
   readonly field?: { current: HTMLInputElement | null };
-  readonly type?: string;
+  readonly type?: 'text' | 'datetime-local';
   readonly placeholder?: string;
   readonly hint?: string;
 }
 
 function Field({ label, name, filter, onChange, field, type = 'text', placeholder, hint }: FieldProps): JSX.Element {
   const [text, setText] = useState(filter[name]);
-  const timer = useRef<number>();
+  const timer = useRef<number | undefined>(undefined);
   // It may change from elsewhere: by a link, or by going back.
   useEffect(() => setText(filter[name]), [filter[name]]);
   useEffect(() => () => window.clearTimeout(timer.current), []);
@@ -147,7 +147,7 @@ function Field({ label, name, filter, onChange, field, type = 'text', placeholde
   return (
     <label class="field">
       <span>{label}{hint === undefined ? null : <kbd aria-hidden="true">{hint}</kbd>}</span>
-      <input ref={field} type={type} value={text} placeholder={placeholder} spellcheck={false} autocomplete="off" maxLength={256} aria-keyshortcuts={hint} onInput={(event) => typed(event.currentTarget.value)} />
+      <input ref={field ?? null} type={type as 'text'} value={text} placeholder={placeholder} spellcheck={false} autocomplete="off" maxLength={256} aria-keyshortcuts={hint} onInput={(event) => typed(event.currentTarget.value)} />
     </label>
   );
 }

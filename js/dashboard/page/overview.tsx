@@ -101,7 +101,7 @@ function Troubled(): JSX.Element | null {
   if (answer === undefined || answer.items.length === 0) return null;
   return (
     <section class="panel" aria-labelledby="troubled">
-      <h2 id="troubled">Last started of those that failed or are suspended</h2>
+      <h2 id="troubled">Failed or suspended, the newest</h2>
       <ul class="lines">
         {answer.items.map(({ id, name, status, error, updatedAtMs }) => (
           <li key={id}>

@@ -33,8 +33,8 @@ export function Value({ label, shown, whole }: ValueProps): JSX.Element {
         {!isWhole && whole !== undefined && all === undefined ? <button type="button" onClick={load} disabled={isLoading}>{isLoading ? 'Loading…' : 'Show whole'}</button> : null}
         {!isWhole && all !== undefined ? 'This is longer than a page can show.' : null}
         {error === undefined ? null : <span role="alert" class="problem">{error.message}</span>}
-        <Copy text={text} />
       </p>
+      <Copy text={text} />
     </div>
   );
 }
@@ -44,5 +44,5 @@ function Copy({ text }: { text: string }): JSX.Element | null {
   // There is none where the page came neither over TLS nor from this machine.
   if (navigator.clipboard === undefined) return null;
   const copy = (): void => void navigator.clipboard.writeText(text).then(() => setDone(true));
-  return <button type="button" class="quiet" onClick={copy}>{isDone ? 'Copied' : 'Copy'}</button>;
+  return <button type="button" class="quiet copy" onClick={copy}>{isDone ? 'Copied' : 'Copy'}</button>;
 }
