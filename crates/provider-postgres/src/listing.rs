@@ -28,19 +28,25 @@ macro_rules! matches {
 }
 pub(crate) use matches;
 
+/// The rows of a walk that hold, and where it ends: the last row that it may come by, and the one after that if there is one. Only of
+/// what holds the end of its history is looked up, and nothing more than a page needs.
 macro_rules! walk {
     ($which:literal) => {
         concat!(
-            "SELECT i.key, i.created_at, ",
+            "SELECT w.key, w.created_at, w.holds, w.tags,
+      coalesce(octet_length(w.custom_status), 0) + coalesce(h.size, octet_length(w.report), 0)::bigint, w.walked
+    FROM (SELECT i.*, ",
             matches!(),
-            ", i.tags, coalesce(octet_length(i.custom_status), 0) + coalesce(octet_length(h.payload), octet_length(i.report), 0)::bigint
-    FROM (SELECT * FROM {schema}.instances WHERE ",
+            " AS holds, row_number() OVER (ORDER BY i.created_at DESC, i.key DESC) AS walked
+      FROM (SELECT * FROM {schema}.instances WHERE ",
             $which,
             "(created_at, key) < ($9::bigint, $10::bigint) AND ($6 IS NULL OR created_at > $6)
-      ORDER BY created_at DESC, key DESC LIMIT $11) i
-    LEFT JOIN {schema}.history h ON i.completed_at IS NOT NULL
-      AND h.instance_key = i.key AND h.execution = i.execution AND h.event_id = i.next_event_id - 1
-    ORDER BY i.created_at DESC, i.key DESC"
+        ORDER BY created_at DESC, key DESC LIMIT $11::bigint + 1) i) w
+    LEFT JOIN LATERAL (SELECT octet_length(payload) AS size FROM {schema}.history
+      WHERE w.holds AND w.completed_at IS NOT NULL
+        AND instance_key = w.key AND execution = w.execution AND event_id = w.next_event_id - 1) h ON true
+    WHERE w.holds OR w.walked >= $11
+    ORDER BY w.created_at DESC, w.key DESC LIMIT $12::bigint"
         )
     };
 }
@@ -109,18 +115,21 @@ pub(crate) async fn list(connection: &Connection, request: &ListRequest) -> Resu
     } = request;
     let conditions = Conditions::of(filter);
     let mut last = request.first_place();
+    // What tags are asked of is not known before its row is here.
+    let rows_max = filter.tags.is_empty().then(|| integer(*limit as u64).saturating_add(1));
     let place = [
         P::Int(last.at_ms),
         P::Int(last.key.0),
-        P::Int(integer(*walk_max as u64).saturating_add(1)),
+        P::Int(integer(*walk_max as u64)),
+        P::MaybeInt(rows_max),
     ];
     let rows = connection
         .query(walk_of(filter), &[&conditions.params()[..], &place].concat())
         .await?;
     let mut keys = Vec::new();
     let (mut bytes, mut next) = (0, None);
-    for (walked, row) in rows.iter().enumerate() {
-        if keys.len() >= *limit || walked >= *walk_max || bytes > LIST_BYTES_MAX as u64 {
+    for row in &rows {
+        if keys.len() >= *limit || number(row, 5)? > *walk_max as u64 || bytes > LIST_BYTES_MAX as u64 {
             next = Some(last);
             break;
         }
