@@ -72,7 +72,7 @@ export interface DashboardOptions {
 }
 
 /** Path of letters that need no escape, so that it is the same however it is written. */
-const BASE_PATH = /^\/(?:[\w.~-]+\/?)*$/;
+const BASE_PATH = /^\/(?:[\w.~-]+(?:\/[\w.~-]+)*\/?)?$/;
 
 function basePath(value: unknown, path: string): void {
   if (typeof value !== 'string' || !BASE_PATH.test(value) || /(^|\/)\.{1,2}(\/|$)/.test(value)) {
@@ -94,10 +94,12 @@ function fn(value: unknown, path: string): void {
   if (typeof value !== 'function') throw new TypeError(`${path} must be a function, got ${show(value)}`);
 }
 
+const HOST = /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::\d{1,5})?$/i;
+
 function hosts(value: unknown, path: string): void {
   if (!isList(value)) throw new TypeError(`${path} must be a list of host names, got ${show(value)}`);
   for (const [i, host] of value.entries()) {
-    if (typeof host === 'string' && (isIP(host) > 0 || URL.canParse(`http://${host}`) && new URL(`http://${host}`).host === host.toLowerCase())) continue;
+    if (typeof host === 'string' && (isIP(host) > 0 || HOST.test(host))) continue;
     throw new TypeError(`${path}[${i}] must be the name of a host, such as 'ops.example.com' or 'ops.example.com:8080', got ${show(host)}`);
   }
 }

@@ -144,8 +144,8 @@ function messageOf(error: unknown): string | undefined {
 
 function report(error: Error): ReportAnswer {
   const code = property(error, 'code');
-  const fields = Object.entries(error)
-    .filter(([name, value]) => name !== 'code' && name !== 'message' && value !== undefined)
+  const fields = Object.entries({ ...error, ...(property(error, 'report') as object | undefined) })
+    .filter(([name, value]) => !['code', 'message', 'report', 'cause'].includes(name) && value !== undefined)
     .map(([name, value]) => ({ name, value: typeof value === 'string' ? { text: value, isWhole: true } : valueText(value, SHOWN_MAX.page) }));
   return { code: typeof code === 'string' ? code : error.name, message: error.message, fields };
 }

@@ -1,0 +1,288 @@
+// Who may ask a dashboard, and for what.
+
+import type { Logger } from 'perdure';
+import { dashboardHandler, type DashboardOptions, serveDashboard, type ValuePlace } from 'perdure/dashboard';
+import { describe, expect, it } from 'vitest';
+
+import { rejection } from '../support/async.ts';
+import { STORES } from '../support/providers.ts';
+import { useStore } from '../support/store.ts';
+import { ACTION, Asker, verdict } from './ask.ts';
+
+const TOKEN = 'a token that nobody guesses'.replaceAll(' ', '-');
+
+describe.each(STORES)('on $name', (kind) => {
+  const store = useStore(kind);
+  const asker = (options?: DashboardOptions, headers?: Record<string, string>) => new Asker(dashboardHandler(store.client, options), headers);
+  /** A logger that keeps its lines. */
+  const kept = () => {
+    const lines: string[] = [];
+    const keep = (_: unknown, message: string) => void lines.push(message);
+    return { lines, logger: { debug: keep, info: keep, warn: keep, error: keep } satisfies Logger };
+  };
+  const open = async (): Promise<string> => {
+    const id = store.id('open');
+    await store.client.startOrchestration(id, 'nobody registers it', { card: '4111', total: 12 });
+    return id;
+  };
+
+  it.each([
+    ['http://localhost/', '200'],
+    ['http://localhost:80/', '200'],
+    ['http://app.localhost:3000/', '200'],
+    ['http://127.0.0.1:4700/', '200'],
+    ['http://127.9.8.7/', '200'],
+    ['http://[::1]:4700/', '200'],
+    ['http://example.com/', '403 HOST'],
+    ['http://localhost.example.com/', '403 HOST'],
+    ['http://127.0.0.1.nip.io/', '403 HOST'],
+    ['http://192.168.1.4/', '403 HOST'],
+    ['http://0.0.0.0/', '403 HOST'],
+    ['http://[::2]/', '403 HOST'],
+  ])('without a token answers at %s: %s', async (url, expected) => {
+    expect(await verdict(asker().ask(`${url}api/v1/about`))).toBe(expected);
+    expect(await verdict(asker().ask(url))).toBe(expected);
+  });
+
+  it.each([['evil.example'], ['localhost@evil.example'], ['evil.example#localhost'], ['localhost/x'], [':::']])('refuses the Host header %s whatever the URL says', async (host) => {
+    expect(await verdict(asker({}, { host }).ask('api/v1/about'))).toBe('403 HOST');
+  });
+
+  it('without a token answers nobody of another address, by whatever name it is called', async () => {
+    const about = (caller: { remoteAddress: string }, headers = {}) => verdict(asker({}, headers).ask('api/v1/about', {}, caller));
+    expect(await about({ remoteAddress: '127.0.0.1' })).toBe('200');
+    expect(await about({ remoteAddress: '::ffff:127.0.0.1' })).toBe('200');
+    expect(await about({ remoteAddress: '::1' })).toBe('200');
+    expect(await about({ remoteAddress: '10.0.0.7' })).toBe('403 TOKEN_NEEDED');
+    expect(await about({ remoteAddress: '::ffff:10.0.0.7' })).toBe('403 TOKEN_NEEDED');
+    // A proxy on this machine says whom it speaks for.
+    expect(await about({ remoteAddress: '127.0.0.1' }, { 'x-forwarded-for': '10.0.0.7' })).toBe('403 TOKEN_NEEDED');
+    expect(await about({ remoteAddress: '127.0.0.1' }, { 'x-forwarded-for': '127.0.0.1, 10.0.0.7' })).toBe('403 TOKEN_NEEDED');
+    expect(await about({ remoteAddress: '127.0.0.1' }, { 'x-real-ip': '10.0.0.7' })).toBe('403 TOKEN_NEEDED');
+    expect(await about({ remoteAddress: '127.0.0.1' }, { 'x-forwarded-host': 'ops.example.com' })).toBe('403 TOKEN_NEEDED');
+    expect(await about({ remoteAddress: '127.0.0.1' }, { forwarded: 'for=10.0.0.7' })).toBe('403 TOKEN_NEEDED');
+    expect(await about({ remoteAddress: '127.0.0.1' }, { 'x-forwarded-for': '::1', 'x-forwarded-host': 'localhost:3000' })).toBe('200');
+  });
+
+  it('with a token answers everybody who shows it, at the hosts that are allowed', async () => {
+    const options = { token: TOKEN, allowedHosts: ['ops.example.com', 'other.example.com:8080', '10.0.0.7', 'fd00::7'] };
+    const about = (host: string, headers: Record<string, string> = { authorization: `Bearer ${TOKEN}` }) => verdict(asker(options, headers).ask(`http://${host}/api/v1/about`, {}, { remoteAddress: '10.0.0.9' }));
+    for (const host of ['ops.example.com', 'OPS.example.com:4700', 'other.example.com:8080', '10.0.0.7:4700', '[fd00::7]:4700', 'localhost']) expect(await about(host), host).toBe('200');
+    for (const host of ['example.com', 'other.example.com:8081', 'other.example.com', 'xops.example.com', '10.0.0.8']) expect(await about(host), host).toBe('403 HOST');
+    for (const authorization of ['', 'Bearer', `Bearer ${TOKEN}x`, `Bearer ${TOKEN.slice(1)}`, `Basic ${TOKEN}`, TOKEN, `Bearer ${TOKEN} x`]) {
+      expect(await about('ops.example.com', { authorization }), authorization).toBe('401 TOKEN');
+      // Also from this machine.
+      expect(await about('localhost', { authorization }), authorization).toBe('401 TOKEN');
+    }
+  });
+
+  it('takes the token once in the URL of the page, and makes a cookie of it from which nobody learns it', async () => {
+    const there = asker({ token: TOKEN, basePath: '/perdure' });
+    const answer = await there.ask(`perdure/?token=${TOKEN}`);
+    expect([answer.status, answer.headers.get('location')]).toEqual([303, '/perdure/']);
+    const cookie = answer.headers.get('set-cookie') ?? '';
+    expect(cookie).toMatch(/^perdure_[0-9a-f]{12}=[\w-]{43}; Path=\/perdure\/; Max-Age=\d+; HttpOnly; SameSite=Strict$/);
+    expect(cookie).not.toContain(TOKEN);
+    const [pair = ''] = cookie.split(';');
+    const signedIn = asker({ token: TOKEN, basePath: '/perdure' }, { cookie: `other=1; ${pair}; more=2` });
+    expect(await verdict(signedIn.ask('perdure/api/v1/about'))).toBe('200');
+    expect(await verdict(asker({ token: `${TOKEN}-new` }, { cookie: pair }).ask('api/v1/about'))).toBe('401 TOKEN');
+    expect(await verdict(asker({ token: TOKEN }, { cookie: `${pair}x` }).ask('api/v1/about'))).toBe('401 TOKEN');
+    const wrong = await there.ask('perdure/?token=wrong');
+    expect([wrong.status, wrong.headers.get('set-cookie')]).toEqual([303, null]);
+    expect((await there.ask(`https://localhost/perdure/?token=${TOKEN}`)).headers.get('set-cookie')).toMatch(/; Secure$/);
+    // The page itself holds nothing, and asks for the token.
+    expect((await there.ask('perdure/')).status).toBe(200);
+  });
+
+  it('signs in by a form of the page', async () => {
+    const there = asker({ token: TOKEN });
+    const right = await there.post('session', { token: TOKEN });
+    expect(right.headers.get('set-cookie')).toMatch(/^perdure_/);
+    for (const body of [{ token: 'wrong' }, { token: 7 }, {}, null, []]) expect(await verdict(there.post('session', body))).toBe('401 TOKEN');
+    // Where there is no token nobody signs in.
+    expect(await verdict(asker().post('session', { token: '' }))).toBe('401 TOKEN');
+  });
+
+  it('lets no other site ask: not by Origin, not by what browsers say of a request', async () => {
+    const about = (headers: Record<string, string>) => verdict(asker({}, headers).ask('api/v1/about'));
+    expect(await about({ origin: 'http://localhost:4700' })).toBe('200');
+    for (const origin of ['http://localhost:4701', 'http://evil.example', 'null', 'x', 'http://localhost:4700.evil.example']) expect(await about({ origin }), origin).toBe('403 ORIGIN');
+    expect(await about({ 'sec-fetch-site': 'same-origin' })).toBe('200');
+    expect(await about({ 'sec-fetch-site': 'none', 'sec-fetch-mode': 'navigate' })).toBe('200');
+    for (const site of ['cross-site', 'same-site', 'anything']) expect(await about({ 'sec-fetch-site': site, 'sec-fetch-mode': 'navigate' }), site).toBe('403 CROSS_SITE');
+    // A link to the page is one; a script of another site that loads it is none.
+    expect(await verdict(asker({}, { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' }).ask(''))).toBe('200');
+    expect(await verdict(asker({}, { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' }).ask(''))).toBe('403 CROSS_SITE');
+  });
+
+  it('takes an action only as its page sends it', async () => {
+    const id = await open();
+    const there = asker();
+    const body = JSON.stringify({ id });
+    const cancel = (init: RequestInit) => verdict(there.ask('api/v1/cancel', { method: 'POST', body, ...init }));
+    expect(await cancel({ headers: { 'x-perdure-dashboard': '1' } })).toBe('415 CONTENT_TYPE');
+    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data', 'application/json5']) expect(await cancel({ headers: { ...ACTION, 'content-type': type } })).toBe('415 CONTENT_TYPE');
+    expect(await cancel({ headers: { 'content-type': 'application/json' } })).toBe('403 ACTION_HEADER');
+    expect(await cancel({ headers: { ...ACTION, origin: 'http://evil.example' } })).toBe('403 ORIGIN');
+    expect(await cancel({ headers: { ...ACTION, 'sec-fetch-site': 'same-site' } })).toBe('403 CROSS_SITE');
+    for (const method of ['GET', 'HEAD', 'PUT', 'DELETE', 'PATCH', 'OPTIONS']) expect(await verdict(there.ask('api/v1/cancel', { method, headers: ACTION })), method).toMatch(/^405/);
+    expect((await store.client.getStatus(id))?.status).toBe('Pending');
+    expect(await cancel({ headers: { ...ACTION, 'content-type': 'application/json; charset=utf-8' } })).toBe('200');
+    // What only reads is not posted, and no preflight is answered.
+    for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) expect(await verdict(there.ask('api/v1/about', { method, headers: ACTION })), method).toBe('405 METHOD');
+    expect((await there.ask('api/v1/about', { method: 'HEAD' })).status).toBe(200);
+  });
+
+  it('refuses bodies that are too long, no JSON, or not of the action', async () => {
+    const id = await open();
+    const there = asker();
+    const raise = (body: string | Uint8Array<ArrayBuffer> | ReadableStream, more: RequestInit = {}) => verdict(there.ask('api/v1/raise', { method: 'POST', headers: ACTION, body, ...more }));
+    expect(await raise('{')).toBe('400 BAD_REQUEST');
+    expect(await raise('')).toBe('400 BAD_REQUEST');
+    expect(await raise(new Uint8Array([0x22, 0xff, 0x22]))).toBe('400 BAD_REQUEST');
+    for (const body of [null, [], 'text', 7, {}, { id }, { id, name: '' }, { id, name: 7 }, { id: 'x'.repeat(257), name: 'e' }, { id, name: 'e', more: 1 }, { id, name: 'a\0b' }, { id, name: '\ud800' }]) {
+      expect(await raise(JSON.stringify(body)), JSON.stringify(body)).toBe('400 BAD_REQUEST');
+    }
+    expect(await (await there.post('raise', { id, nmae: 'e' })).json()).toEqual({ error: { code: 'BAD_REQUEST', message: 'raise: unknown option `nmae`; did you mean `name`?' } });
+    const long = JSON.stringify({ id, name: 'e', data: 'x'.repeat(4 * 1024 * 1024) });
+    expect(await raise(long)).toBe('413 BODY');
+    // Also when it does not say so before.
+    const pieces = new ReadableStream({ pull: (to) => to.enqueue(new Uint8Array(64 * 1024).fill(0x20)) });
+    expect(await raise(pieces, { duplex: 'half' } as RequestInit)).toBe('413 BODY');
+    // One that the store does not take.
+    expect(await raise(JSON.stringify({ id, name: 'e', data: 'x'.repeat(3 * 1024 * 1024) }))).toBe('422 PAYLOAD');
+    expect(await verdict(there.ask(`api/v1/instance?id=${'x'.repeat(9_000)}`))).toBe('414 URL');
+  });
+
+  it('takes no action when it is read-only', async () => {
+    const id = await open();
+    for (const action of ['raise', 'enqueue', 'cancel', 'terminate', 'suspend', 'resume', 'start']) expect(await verdict(asker({ readOnly: true }).post(action, { id })), action).toBe('403 READ_ONLY');
+    expect((await store.client.getStatus(id))?.status).toBe('Pending');
+  });
+
+  it('asks the authorize hook before each answer, and takes nothing but true for yes', async () => {
+    const id = await open();
+    const asked: unknown[] = [];
+    const there = asker({
+      authorize: async (request, action, instanceId) => {
+        asked.push([action, instanceId, request.headers.get('x-user')]);
+        return action !== 'terminate';
+      },
+    }, { 'x-user': 'ada' });
+    await there.get('about');
+    await there.get(`instance?id=${id}`);
+    expect(await verdict(there.post('suspend', { id }, { headers: { ...ACTION } }))).toBe('200');
+    expect(await verdict(there.post('terminate', { id }))).toBe('403 NOT_AUTHORIZED');
+    expect(asked).toEqual([['read', undefined, 'ada'], ['read', id, 'ada'], ['suspend', id, 'ada'], ['terminate', id, 'ada']]);
+    expect((await store.client.getStatus(id))?.status).toBe('Suspended');
+    const { lines, logger } = kept();
+    for (const authorize of [() => false, () => undefined, () => 'yes', () => 1, () => Promise.reject(new Error('no')), () => { throw new Error('no'); }]) {
+      const closed = asker({ authorize: authorize as () => boolean, logger });
+      for (const path of ['about', 'instances', `instance?id=${id}`, `history?id=${id}`, `value?id=${id}&event=1`, 'live', `live?id=${id}`]) expect(await verdict(closed.ask(`api/v1/${path}`)), path).toBe('403 NOT_AUTHORIZED');
+      expect(await verdict(closed.post('resume', { id }))).toBe('403 NOT_AUTHORIZED');
+    }
+    expect(new Set(lines)).toEqual(new Set(['the authorize hook of a dashboard threw']));
+  });
+
+  it('without a token leaves everything to authorize, when that is said', async () => {
+    const there = asker({ token: false, authorize: (request) => request.headers.get('x-user') === 'ada', allowedHosts: ['ops.example.com'] }, { 'x-user': 'ada' });
+    expect(await verdict(there.ask('http://ops.example.com/api/v1/about', {}, { remoteAddress: '10.0.0.7' }))).toBe('200');
+    expect(await verdict(there.ask('http://evil.example/api/v1/about'))).toBe('403 HOST');
+  });
+
+  it('redacts each value before it leaves', async () => {
+    const id = store.id('secret');
+    await store.start((runtime) => {
+      runtime.registerActivity('charge', () => {
+        throw new Error('card 4111 was refused');
+      }, { retry: { maxAttempts: 1 } });
+      runtime.registerOrchestration('pays', function* (ctx, input) {
+        ctx.setCustomStatus({ card: input.card });
+        yield ctx.waitForEvent('go');
+        yield ctx.scheduleActivity('charge', { card: input.card });
+      });
+    });
+    await store.client.startOrchestration(id, 'pays', { card: '4111' });
+    await store.client.raiseEvent(id, 'go', 'with 4111');
+    await store.client.waitForOrchestration(id);
+    const places: ValuePlace[] = [];
+    const there = asker({
+      redact(_value, place) {
+        places.push(place);
+        return place.kind === 'error' ? new Error('an error') : '(hidden)';
+      },
+    });
+    const paths = ['instances', `instance?id=${id}`, `history?id=${id}`, `value?id=${id}&event=1`, `value?id=${id}&of=error`, `value?id=${id}&of=customStatus`];
+    for (const path of paths) expect(JSON.stringify(await there.get(path)), path).not.toContain('4111');
+    for await (const { data } of there.events(`live?id=${id}`)) expect(JSON.stringify(data)).not.toContain('4111');
+    expect(new Set(places.filter(({ instanceId }) => instanceId === id).map(({ kind }) => kind))).toEqual(new Set(['customStatus', 'error', 'input', 'message']));
+    expect(places).toContainEqual({ instanceId: id, kind: 'input', eventId: 3, name: 'charge' });
+    // A hook that throws shows nothing.
+    const { lines, logger } = kept();
+    const broken = asker({ redact: () => { throw new Error('4111'); }, logger });
+    for (const path of paths) expect(JSON.stringify(await broken.get(path)), path).not.toContain('4111');
+    expect(new Set(lines)).toEqual(new Set(['the redact hook of a dashboard threw']));
+    // And what is started again has its true input.
+    const again = store.id('again');
+    expect(await verdict(there.post('start', { id, newId: again }))).toBe('200');
+    expect((await store.client.getHistory(again))[0]?.payload).toEqual({ card: '4111' });
+  });
+
+  it('keeps to its base path', async () => {
+    const there = asker({ basePath: '/ops/perdure' });
+    const bare = await there.ask('ops/perdure?x=1');
+    expect([bare.status, bare.headers.get('location')]).toEqual([308, '/ops/perdure/?x=1']);
+    expect(await verdict(there.ask('ops/perdure/api/v1/about'))).toBe('200');
+    for (const path of ['', 'api/v1/about', 'ops/perdurex', 'ops', 'ops/perdure/api/v1/', 'ops/perdure/api/v2/about', 'ops/perdure/api/v1/toString', 'ops/perdure/assets/../../x']) expect(await verdict(there.ask(path)), path).toBe('404 NOT_FOUND');
+  });
+
+  it('has a limit to its streams, and each ends when whoever listens goes', async () => {
+    const there = asker();
+    const controllers = Array.from({ length: 64 }, () => new AbortController());
+    const streams = await Promise.all(controllers.map(({ signal }) => there.ask('api/v1/live', { signal })));
+    expect(streams.every(({ status }) => status === 200)).toBe(true);
+    const refused = await there.ask('api/v1/live');
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '5']);
+    // One by its signal, one by leaving the body.
+    const ended = streams[0]?.text();
+    controllers[0]?.abort();
+    await ended?.catch(() => {});
+    await streams[1]?.body?.cancel();
+    for (let i = 0; i < 2; i += 1) expect((await there.ask('api/v1/live', { signal: (controllers[i] = new AbortController()).signal })).status).toBe(200);
+    for (const controller of controllers) controller.abort();
+  });
+
+  it('tells what is wrong with an option, and what was meant', () => {
+    const made = (options: object) => () => dashboardHandler(store.client, options as DashboardOptions);
+    expect(made({ tokn: TOKEN })).toThrow(new TypeError('dashboardHandler: unknown option `tokn`; did you mean `token`?'));
+    expect(made({ readonly: true })).toThrow(/did you mean `readOnly`/);
+    expect(made({ token: 'short' })).toThrow(/token must be a string of 16 to 256 visible ASCII characters, or false$/);
+    expect(made({ token: true })).toThrow(TypeError);
+    expect(made({ token: false })).toThrow(/there is no authorize/);
+    expect(made({ allowedHosts: ['ops.example.com'] })).toThrow(/allowedHosts needs a token/);
+    for (const host of ['http://ops', 'ops/', '*', 'a b', '', 7]) expect(made({ token: TOKEN, allowedHosts: [host] }), String(host)).toThrow(/allowedHosts\[0\] must be the name of a host/);
+    for (const basePath of ['perdure', '/a//b', '/../x', '/a/..', '/%70', '/a?b', '', 7]) expect(made({ basePath }), String(basePath)).toThrow(/basePath must be a path/);
+    expect(made({ authorize: 'yes' })).toThrow(/authorize must be a function/);
+    expect(made({ redact: {} })).toThrow(/redact must be a function/);
+    expect(made({ runtime: {} })).toThrow(/runtime must be a Runtime/);
+    expect(made({ logger: {} })).toThrow(/logger must have the methods/);
+    expect(() => dashboardHandler({} as never)).toThrow(/takes a Client, got an object/);
+  });
+
+  it('serves loopback alone, unless there is a token', async () => {
+    for (const host of ['0.0.0.0', '::', '192.168.1.4', 'ops.example.com', '']) expect(await rejection(serveDashboard(store.client, { host })), host).toBeInstanceOf(TypeError);
+    expect((await rejection<Error>(serveDashboard(store.client, { prot: 1 } as object))).message).toMatch(/did you mean `port`/);
+    await using own = await serveDashboard(store.client);
+    expect(own.host).toBe('127.0.0.1');
+    expect((await fetch(own.url)).status).toBe(200);
+    expect(await rejection(serveDashboard(store.client, { port: own.port }))).toMatchObject({ code: 'EADDRINUSE' });
+    await using wide = await serveDashboard(store.client, { host: '0.0.0.0', token: TOKEN });
+    const address = `http://127.0.0.1:${wide.port}/api/v1/about`;
+    expect(await verdict(fetch(address))).toBe('401 TOKEN');
+    expect(await verdict(fetch(address, { headers: { authorization: `Bearer ${TOKEN}` } }))).toBe('200');
+    await own.close();
+    await own.close();
+    await rejection(fetch(own.url));
+  });
+});
