@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type AddressInfo, isIP } from 'node:net';
 import { hostname, networkInterfaces } from 'node:os';
 
-import { type ClientAddress, createRequestListener } from '@remix-run/node-fetch-server';
+import { type ClientAddress, createHeaders, createRequestListener, sendResponse } from '@remix-run/node-fetch-server';
 
 import type { Client } from '../client.ts';
 import { type OptionTable, text, whole } from '../options.ts';
@@ -23,17 +23,32 @@ import { checkDashboardOptions, DASHBOARD_OPTIONS, type DashboardOptions } from 
  * ```
  */
 export function nodeListener(handler: DashboardHandler): (request: IncomingMessage, response: ServerResponse) => void {
+  const listener = createRequestListener(
+    (request: Request, { address }: ClientAddress) => handler(request, { remoteAddress: address }),
+    // The handler does not throw: what came was no request, such as one whose URL is none.
+    { onError: () => Response.json({ error: { code: 'BAD_REQUEST', message: 'this is no request' } }, { status: 400 }) },
+  );
   return (incoming, outgoing) => {
     const whole = property(incoming, 'originalUrl');
     if (typeof whole === 'string') incoming.url = whole;
     const parsed = incoming.readableEnded ? property(incoming, 'body') : undefined;
-    createRequestListener(
-      (request: Request, { address }: ClientAddress) =>
-        handler(parsed === undefined ? request : new Request(request, { body: JSON.stringify(parsed) }), { remoteAddress: address }),
-      // The handler does not throw: what came was no request, such as one whose URL is none.
-      { onError: () => Response.json({ error: { code: 'BAD_REQUEST', message: 'this is no request' } }, { status: 400 }) },
-    )(incoming, outgoing);
+    if (parsed === undefined) listener(incoming, outgoing);
+    else void answerParsed(handler, incoming, outgoing, JSON.stringify(parsed));
   };
+}
+
+/** A request whose body somebody has read before: there is none left to come. */
+async function answerParsed(handler: DashboardHandler, incoming: IncomingMessage, outgoing: ServerResponse, body: string): Promise<void> {
+  const { remoteAddress } = incoming.socket;
+  const { method = 'POST' } = incoming;
+  const url = `${'encrypted' in incoming.socket ? 'https' : 'http'}://${incoming.headers.host ?? 'localhost'}${incoming.url}`;
+  try {
+    const request = new Request(url, { method, headers: createHeaders(incoming), ...(method === 'GET' || method === 'HEAD' ? {} : { body }) });
+    await sendResponse(outgoing, await handler(request, remoteAddress === undefined ? {} : { remoteAddress }));
+  } catch {
+    // No request, or whoever asked is gone.
+    if (!outgoing.headersSent) outgoing.writeHead(400).end();
+  }
 }
 
 /** Options of {@link serveDashboard}. */
