@@ -45,7 +45,7 @@ describe('the files of js/', () => {
   it('import each other as the architecture allows', () => {
     const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, object>;
     const imports = readdirSync(join(root, 'js'), { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+      .filter((entry) => entry.isFile() && /\.tsx?$/.test(entry.name))
       .map((entry) => join(entry.parentPath, entry.name))
       .flatMap((file) => importsOf(relative(join(root, 'js'), file).split(sep).join('/'), readFileSync(file, 'utf8')));
     expect(imports.length).toBeGreaterThan(0);
@@ -72,6 +72,12 @@ describe('the files of js/', () => {
     told('cli/commands/list.ts', "import { openSqlite } from '../../binding.ts';", /the command line is a client/);
     told('client.ts', "import x from 'left-pad';", /not a dependency/);
     told('client.ts', "import x from '../__test__/x.ts';", /outside of js/);
+    told('index.ts', "export * from './dashboard/index.ts';", /loads nothing of the dashboard/);
+    told('client.ts', "import type { Sample } from './dashboard/answers.ts';", /loads nothing of the dashboard/);
+    told('dashboard/assets.ts', "import { render } from './page/page.tsx';", /built apart/);
+    told('dashboard/page/app.tsx', "import { READS } from '../reads.ts';", /nothing but types/);
+    told('dashboard/page/app.tsx', "import 'node:fs';", /runs in a browser/);
+    told('dashboard/handler.ts', "import { render } from 'preact';", /not a dependency/);
     expect(plant({ 'a.ts': "import { b } from './b.js';", 'b.ts': "import { type A } from './a.ts';" })).toEqual([
       expect.stringMatching(/^cycle: a\.ts -> b\.ts -> a\.ts/),
     ]);

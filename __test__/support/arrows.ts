@@ -95,7 +95,15 @@ export const JS_RULES: { who: string[] | 'others'; except?: string[]; because: s
   { who: ['cli/*'], never: ['binding', 'runtime', 'lane'], because: 'the command line is a client' },
   { who: 'others', never: ['index'], because: 'index.ts only lists the public names' },
   { who: 'others', except: ['cli/*'], never: ['cli/*'], because: 'whoever imports the package loads nothing of the command line' },
+  { who: 'others', except: ['cli/*', 'dashboard/*'], never: ['dashboard/*'], because: 'whoever imports the package loads nothing of the dashboard' },
+  { who: 'others', except: ['dashboard/page/*'], never: ['dashboard/page/*'], because: 'the page is built apart from all else' },
 ];
+
+/** The sources of its page, which runs in browsers: of all else it knows no more than types. */
+const PAGE = 'dashboard/page/';
+
+/** What the build puts into the page, and no user installs. */
+const PAGE_PACKAGES = ['preact', 'preact/hooks'];
 
 /** Who alone may import the generated binding. */
 const BINDING = 'binding';
@@ -139,8 +147,10 @@ export function importViolations(imports: readonly Import[], packages: readonly 
   return [...imports.flatMap((arrow) => violationsOf(arrow, packages)), ...cycles(imports)];
 }
 
-function violationsOf({ from, to }: Import, packages: readonly string[]): string[] {
+function violationsOf({ from, to, isType }: Import, packages: readonly string[]): string[] {
+  const isPage = from.startsWith(PAGE);
   if (!to.startsWith('.')) {
+    if (isPage) return PAGE_PACKAGES.includes(to) ? [] : [`${from} -> ${to}: the page runs in a browser, with nothing but ${PAGE_PACKAGES.join(' and ')}`];
     return to.startsWith('node:') || packages.includes(packageOf(to))
       ? []
       : [`${from} -> ${to}: not a dependency in package.json`];
@@ -150,6 +160,7 @@ function violationsOf({ from, to }: Import, packages: readonly string[]): string
   if (target.startsWith('native/')) {
     return nameOf(from) === BINDING ? [] : [`${from} -> ${to}: only ${BINDING}.ts imports the generated binding`];
   }
+  if (isPage && !isType && !target.startsWith(PAGE)) return [`${from} -> ${target}: the page takes nothing but types from what does not run in a browser`];
   const [source, used] = [nameOf(from), nameOf(target)];
   return JS_RULES.filter(
     ({ who, except = [], only, never = [] }) =>
@@ -185,7 +196,7 @@ function resolve(from: string, to: string): string {
 }
 
 function nameOf(file: string): string {
-  return file.replace(/\.ts$/, '');
+  return file.replace(/\.tsx?$/, '');
 }
 
 /** The package of a specifier, which may name a part of it. */

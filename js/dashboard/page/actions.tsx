@@ -4,8 +4,8 @@ import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 
 import type { ActionBodies, ChangingAction, InstanceAnswer } from '../answers.ts';
+import { useAbout } from './about.ts';
 import { act, type Refused } from './api.ts';
-import { useAbout } from './app.tsx';
 import type { Mailboxes } from './instance.tsx';
 import { linkTo } from './route.ts';
 import { hasEnded } from './status.tsx';

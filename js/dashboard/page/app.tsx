@@ -1,22 +1,18 @@
 // The frame around every page, and who may see it.
 
-import { type ComponentChildren, createContext, type JSX } from 'preact';
-import { useContext, useEffect, useRef, useState } from 'preact/hooks';
+import type { ComponentChildren, JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
 
 import type { AboutAnswer } from '../answers.ts';
-import { type Refused, signIn, useAnswer } from './api.ts';
+import { About } from './about.ts';
+import { useAnswer } from './api.ts';
 import { Instance } from './instance.tsx';
 import { Instances } from './instances.tsx';
 import { Overview } from './overview.tsx';
+import { Problem } from './problem.tsx';
 import { linkTo, type Route, useRoute } from './route.ts';
+import { SignIn } from './sign-in.tsx';
 import { NEXT_THEME, setTheme, theme } from './theme.ts';
-
-const About = createContext<AboutAnswer | undefined>(undefined);
-
-/** What the server said of itself. */
-export function useAbout(): AboutAnswer | undefined {
-  return useContext(About);
-}
 
 export function App(): JSX.Element {
   const route = useRoute();
@@ -97,34 +93,4 @@ function ThemeSwitch(): JSX.Element {
     setIs(NEXT_THEME[is]);
   };
   return <button type="button" class="quiet" onClick={next} aria-label={`Colours: ${is}`}>{{ system: '◐', light: '☀', dark: '☾' }[is]}<span class="wide"> {is}</span></button>;
-}
-
-function SignIn({ onDone }: { onDone(): void }): JSX.Element {
-  const [token, setToken] = useState('');
-  const [error, setError] = useState<Refused>();
-  const field = useRef<HTMLInputElement>(null);
-  useEffect(() => field.current?.focus(), []);
-  const submit = (event: Event): void => {
-    event.preventDefault();
-    signIn(token).then(onDone, setError);
-  };
-  return (
-    <form class="panel sign-in" onSubmit={submit}>
-      <h1>Sign in</h1>
-      <label for="token">Token of this dashboard</label>
-      <input id="token" ref={field} type="password" autocomplete="current-password" required value={token} onInput={(event) => setToken(event.currentTarget.value)} />
-      <p class="tools"><button type="submit" class="main">Sign in</button></p>
-      {error === undefined ? null : <p role="alert" class="problem">{error.message}</p>}
-    </form>
-  );
-}
-
-/** Where there should be something, and the server said no. */
-export function Problem({ error, again }: { error: Refused; again?: () => void }): JSX.Element {
-  return (
-    <div class="panel empty" role="alert">
-      <p class="problem">{error.message}</p>
-      {again === undefined ? null : <button type="button" onClick={again}>Try again</button>}
-    </div>
-  );
 }

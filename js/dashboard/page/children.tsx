@@ -5,8 +5,8 @@ import { useState } from 'preact/hooks';
 
 import type { InstancesAnswer } from '../answers.ts';
 import { useAnswer } from './api.ts';
-import { Problem } from './app.tsx';
 import { duration } from './format.ts';
+import { Problem } from './problem.tsx';
 import { linkTo, queryOf } from './route.ts';
 import { hasEnded, Status } from './status.tsx';
 

@@ -5,13 +5,13 @@ import { useCallback, useMemo, useState } from 'preact/hooks';
 
 import type { EventRow, InstanceAnswer, ReportAnswer } from '../answers.ts';
 import { Actions } from './actions.tsx';
-import { Problem } from './app.tsx';
 import { Children } from './children.tsx';
 import { EventDetails } from './event-details.tsx';
 import { EventList } from './event-list.tsx';
 import { ago, count, duration, time, words } from './format.ts';
 import { useHistory } from './history.ts';
 import { useNow } from './now.ts';
+import { Problem } from './problem.tsx';
 import { linkTo, queryOf } from './route.ts';
 import { hasEnded, Status } from './status.tsx';
 import { Timeline } from './timeline.tsx';

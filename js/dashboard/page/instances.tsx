@@ -5,9 +5,9 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 
 import type { InstanceRow, InstancesAnswer } from '../answers.ts';
 import { useAnswer } from './api.ts';
-import { Problem } from './app.tsx';
 import { ago, count, duration, time } from './format.ts';
 import { useNow } from './now.ts';
+import { Problem } from './problem.tsx';
 import { linkTo, queryOf } from './route.ts';
 import { hasEnded, STATES, Status } from './status.tsx';
 

@@ -5,9 +5,9 @@ import { useEffect, useState } from 'preact/hooks';
 
 import type { ErrorAnswer, InstancesAnswer, PastAnswer, RuntimeAnswer, Sample, Tick, WorkerAnswer } from '../answers.ts';
 import { listen, Refused, useAnswer } from './api.ts';
-import { Problem } from './app.tsx';
 import { ago, count, duration, time, words } from './format.ts';
 import { useNow } from './now.ts';
+import { Problem } from './problem.tsx';
 import { Rates } from './rates.tsx';
 import { linkTo, queryOf } from './route.ts';
 import { STATES, Status } from './status.tsx';

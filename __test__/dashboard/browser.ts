@@ -1,0 +1,73 @@
+// A headless Chromium for the tests of the page.
+
+import { accessSync, constants } from 'node:fs';
+import { delimiter, join } from 'node:path';
+
+import axe, { type AxeResults } from 'axe-core';
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, onTestFinished } from 'vitest';
+
+const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
+
+/** @throws Error that says what to do, when there is none */
+function executable(): string {
+  const named = process.env['PERDURE_TEST_CHROMIUM'];
+  if (named) return named;
+  const found = (process.env['PATH'] ?? '').split(delimiter).flatMap((folder) => NAMES.map((name) => join(folder, name))).find(isProgram);
+  if (found === undefined) throw new Error('there is no Chromium to test the dashboard in: install one (apt-get install chromium), or name it in PERDURE_TEST_CHROMIUM');
+  return found;
+}
+
+function isProgram(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Start one outside of a test. */
+export function launch(): Promise<Browser> {
+  // Root has no sandbox, and a container little shared memory. Nothing but the dashboard is opened in it.
+  return chromium.launch({ executablePath: executable(), args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+}
+
+/** One browser for the tests of a file; each page that it opens is closed with its test, which fails when the page has reported an error. */
+export function useBrowser(): { open(url: string, options?: BrowserContextOptions): Promise<Page> } {
+  let browser: Browser | undefined;
+  beforeAll(async () => {
+    browser = await launch();
+  });
+  afterAll(() => browser?.close());
+  return {
+    async open(url, options = {}) {
+      const context = await (browser as Browser).newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: 'reduce', ...options });
+      const page = await context.newPage();
+      const errors: string[] = [];
+      page.on('pageerror', (error) => errors.push(String(error)));
+      page.on('console', (message) => {
+        // What is refused is told there, too; that is no error of the page.
+        if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) errors.push(message.text());
+      });
+      onTestFinished(async () => {
+        await context.close();
+        expect(errors).toEqual([]);
+      });
+      await page.goto(url);
+      return page;
+    },
+  };
+}
+
+/** What makes a page hard to use for somebody who does not see it, or sees it badly: each as a sentence. */
+export async function obstacles(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  const { violations } = (await page.evaluate('axe.run(document)')) as AxeResults;
+  return violations.flatMap(({ id, help, nodes }) => nodes.map(({ html }) => `${id}: ${help}: ${html}`));
+}
+
+/** By how much the page is wider than its window, px. */
+export function overflow(page: Page): Promise<number> {
+  return page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
+}

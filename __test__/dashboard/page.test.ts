@@ -1,0 +1,439 @@
+// The page, in a browser, on a real store.
+
+import { serveDashboard, type ServeOptions } from 'perdure/dashboard';
+import type { Page } from 'playwright-core';
+import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+
+import { SHARED_STORES } from '../support/providers.ts';
+import { SOON, useStore } from '../support/store.ts';
+import { obstacles, overflow, useBrowser } from './browser.ts';
+
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+
+const { open } = useBrowser();
+
+describe.each(SHARED_STORES)('on $name', (kind) => {
+  const store = useStore(kind);
+
+  async function served(options: ServeOptions = {}): Promise<string> {
+    const dashboard = await serveDashboard(store.client, options);
+    onTestFinished(() => dashboard.close());
+    return dashboard.url;
+  }
+
+  const orders = () =>
+    store.start((runtime) => {
+      runtime.registerActivity('charge', (ctx, order) => {
+        if (ctx.attempt === 1) throw new RangeError('the bank does not answer');
+        return order;
+      }, { retry: { initialInterval: 1 } });
+      runtime.registerActivity('ship', () => {
+        throw new TypeError('no such address');
+      }, { retry: { maxAttempts: 1 } });
+      runtime.registerOrchestration('packing', function* (_ctx, n) {
+        return n;
+      });
+      runtime.registerOrchestration('order', function* (ctx, order) {
+        yield ctx.scheduleActivity('charge', order);
+        if (!order.isAlone) yield ctx.scheduleSubOrchestration('packing', 7, { id: `${ctx.instanceId}/packing` });
+        ctx.setCustomStatus({ step: 'waiting' });
+        const { by } = yield ctx.waitForEvent('approve');
+        ctx.setCustomStatus({ step: 'approved', by });
+        yield ctx.waitForEvent('go');
+        if (order.bad) yield ctx.scheduleActivity('ship');
+        return { by };
+      }, { version: '1.2.0' });
+      runtime.registerOrchestration('long', function* (ctx, n) {
+        for (let i = 0; i < n; i += 1) yield ctx.scheduleActivity('noop', i);
+      });
+      runtime.registerActivity('noop', () => null);
+    });
+
+  /** An order that waits for its approval. */
+  async function waiting(input: object = { total: 12 }): Promise<string> {
+    const id = store.id('order');
+    await store.client.startOrchestration(id, 'order', input, { tags: { team: 'billing' } });
+    await store.client.waitForStatusChange(id, 0, '1s', SOON);
+    return id;
+  }
+
+  const at = (url: string, id: string): string => `${url}#/instance?id=${encodeURIComponent(id)}`;
+  const shown = (page: Page, text: string | RegExp) => page.getByText(text).first().waitFor();
+  const dialog = (page: Page) => page.getByRole('dialog');
+  const action = (page: Page, name: string) => page.getByRole('group', { name: 'Actions' }).getByRole('button', { name, exact: true }).click();
+
+  describe('the overview', () => {
+    it('says that there is nothing, and shows what comes', async () => {
+      const page = await open(await served());
+      await shown(page, 'There are no instances yet.');
+      await shown(page, 'No runtime is started on this store.');
+      await store.client.startOrchestration('first', 'nobody registers it');
+      await page.getByRole('link', { name: 'Pending 1' }).click();
+      await page.getByRole('link', { name: 'first' }).waitFor();
+      expect(new URL(page.url()).hash).toBe('#/instances?status=Pending');
+      await store.client.terminateInstance('first');
+      await store.client.deleteInstance('first');
+    });
+
+    it('shows counts, rates, workers, lanes, and what is in trouble', async () => {
+      const runtime = await orders();
+      const id = await waiting({ bad: true });
+      await store.client.raiseEvent(id, 'approve', { by: 'ada' });
+      await store.client.raiseEvent(id, 'go');
+      await store.client.waitForOrchestration(id, SOON);
+      const page = await open(await served({ runtime }));
+      await page.getByRole('link', { name: 'Failed 1' }).waitFor();
+      await page.getByRole('region', { name: 'Failed or suspended' }).getByRole('link', { name: id }).waitFor();
+      await shown(page, /activity 'ship' failed at its first attempt: no such address/);
+      await page.getByRole('region', { name: 'Workers' }).getByRole('cell', { name: 'alive' }).waitFor();
+      await page.getByRole('region', { name: 'Lanes of this process' }).getByRole('cell', { name: 'main thread' }).waitFor();
+      // Two looks later.
+      await page.getByRole('img', { name: /^Started per second: now/ }).waitFor();
+      await page.getByRole('img', { name: /^Attempts per second/ }).waitFor();
+    });
+  });
+
+  describe('the list', () => {
+    const name = 'listed';
+    // So many that there are three pages.
+    beforeAll(async () => {
+      for (let n = 0; n < 120; n += 1) await store.client.startOrchestration(`${name}/${String(n).padStart(3, '0')}`, name, n, { tags: { even: String(n % 2 === 0) } });
+    });
+    const ids = (page: Page) => page.getByRole('rowheader').allTextContents();
+
+    it('goes from page to page and back', async () => {
+      const page = await open(`${await served()}#/instances?name=${name}`);
+      await page.getByRole('link', { name: 'listed/119' }).waitFor();
+      expect(await ids(page)).toHaveLength(50);
+      await page.getByRole('button', { name: 'Older' }).click();
+      await page.getByRole('link', { name: 'listed/069' }).waitFor();
+      expect((await ids(page))[0]).toBe('listed/069');
+      await page.getByRole('button', { name: 'Older' }).click();
+      await page.getByRole('link', { name: 'listed/000' }).waitFor();
+      expect(await page.getByRole('button', { name: 'Older' }).isDisabled()).toBe(true);
+      await shown(page, 'Page 3, 20 instances');
+      await page.getByRole('button', { name: 'Newer' }).click();
+      await page.getByRole('link', { name: 'listed/069' }).waitFor();
+      // The browser's own way back leads to the page before that.
+      await page.goBack();
+      await page.getByRole('link', { name: 'listed/000' }).waitFor();
+    });
+
+    it('is searched by the beginning of an id, from the keyboard, and says when there is none', async () => {
+      const page = await open(`${await served()}#/instances`);
+      await page.getByRole('link', { name: 'listed/119' }).waitFor();
+      await page.keyboard.press('/');
+      await page.keyboard.type('listed/01');
+      await page.getByRole('link', { name: 'listed/119' }).waitFor({ state: 'detached' });
+      expect(await ids(page)).toEqual(Array.from({ length: 10 }, (_, n) => `listed/01${9 - n}`));
+      await page.keyboard.type('x');
+      await shown(page, 'No instance matches all of these conditions.');
+      await page.getByRole('link', { name: 'Clear' }).click();
+      await page.getByRole('link', { name: 'listed/119' }).waitFor();
+      expect(await page.getByLabel('Id begins with').inputValue()).toBe('');
+    });
+
+    it('is filtered by state and tag, which stand in the URL', async () => {
+      await store.client.terminateInstance('listed/004', 'a reason');
+      const url = await served();
+      const page = await open(`${url}#/instances?name=${name}`);
+      await page.getByLabel('Terminated').check();
+      await page.getByRole('link', { name: 'listed/119' }).waitFor({ state: 'detached' });
+      expect(await ids(page)).toEqual(['listed/004']);
+      await shown(page, 'cancelled: terminated: a reason');
+      await page.getByLabel('Tag').fill('even:false');
+      await shown(page, 'No instance matches all of these conditions.');
+      expect(new URLSearchParams(new URL(page.url()).hash.split('?')[1]).getAll('status')).toEqual(['Terminated']);
+      // Whoever is given the URL sees the same.
+      const other = await open(page.url());
+      await shown(other, 'No instance matches all of these conditions.');
+      expect(await other.getByLabel('Tag').inputValue()).toBe('even:false');
+      expect(await other.getByLabel('Terminated').isChecked()).toBe(true);
+    });
+
+    it('says what the server refuses, and asks again', async () => {
+      const page = await open(`${await served()}#/instances?version=${'x'.repeat(300)}`);
+      await page.getByRole('alert').getByText('must have at most 256 characters').waitFor();
+      await page.getByRole('alert').getByRole('button', { name: 'Try again' }).click();
+      await page.getByRole('alert').waitFor();
+    });
+  });
+
+  describe('an instance', () => {
+    it('is shown with its timeline, which keys walk through', async () => {
+      await orders();
+      const id = await waiting();
+      const page = await open(at(await served(), id));
+      const timeline = page.getByRole('application', { name: /^Timeline of 5 bars in 2 rows/ });
+      await timeline.waitFor();
+      await timeline.focus();
+      const told: string[] = [];
+      for (const key of ['ArrowRight', 'ArrowRight', 'ArrowRight', 'ArrowLeft', 'ArrowUp']) {
+        await page.keyboard.press(key);
+        told.push(((await page.locator('#bar').textContent()) ?? '').split(/[:(]/)[0] ?? '');
+      }
+      const packing = `child packing ${id}/packing`;
+      // Both attempts began with one event: it is the last one that is told.
+      expect(told).toEqual(['activity charge, attempt 2', packing, packing, 'activity charge, attempt 2', 'execution order']);
+      // What is told is painted, and what is chosen is in the list.
+      const painted = (): Promise<number> => page.evaluate(`(() => { const c = document.querySelector('.picture canvas'); return new Set(new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)).size; })()`);
+      expect(await painted()).toBeGreaterThan(5);
+      await page.getByRole('option', { selected: true }).getByText('execution started').waitFor();
+      await timeline.focus();
+      await page.keyboard.press('+');
+      expect(await page.getByRole('button', { name: 'All' }).isEnabled()).toBe(true);
+      await page.keyboard.press('0');
+      expect(await page.getByRole('button', { name: 'All' }).isDisabled()).toBe(true);
+    });
+
+    it('lets a bar be chosen by the mouse', async () => {
+      await orders();
+      const id = await waiting();
+      await store.client.raiseEvent(id, 'approve', { by: 'ada' });
+      await store.client.raiseEvent(id, 'go');
+      await store.client.waitForOrchestration(id, SOON);
+      const page = await open(at(await served(), id));
+      const canvas = page.locator('.picture canvas');
+      await page.getByRole('application', { name: /^Timeline of 7 bars/ }).waitFor();
+      const { width } = (await canvas.boundingBox()) ?? { width: 0 };
+      // The first row is the execution, from edge to edge.
+      await canvas.hover({ position: { x: width / 2, y: 32 } });
+      await shown(page, /^execution order: after/);
+      await canvas.click({ position: { x: width / 2, y: 32 } });
+      await page.getByRole('article', { name: 'Event 1', exact: true }).waitFor();
+    });
+
+    it('has a history, read by keys, with values that are text', async () => {
+      await orders();
+      const id = await waiting({ html: '<img src=x onerror="document.title=1"><b>bold</b>', long: 'y'.repeat(30_000) });
+      const page = await open(at(await served(), id));
+      const list = page.getByRole('listbox', { name: 'History' });
+      await list.getByRole('option').first().waitFor();
+      await list.focus();
+      await page.keyboard.press('Home');
+      await page.getByRole('article', { name: 'Event 1' }).getByText('<b>bold</b>').waitFor();
+      expect(await page.locator('img').count()).toBe(0);
+      expect(await page.title()).toBe(`${id} · Perdure`);
+      const value = page.getByRole('group', { name: 'Value of event 1' });
+      expect((await value.textContent())?.length).toBeLessThan(300);
+      await page.getByRole('button', { name: 'Show whole' }).click();
+      await page.getByText('y'.repeat(30_000)).waitFor();
+      await list.focus();
+      await page.keyboard.press('ArrowDown');
+      await page.keyboard.press('ArrowDown');
+      const failed = page.getByRole('article', { name: 'Event 3' });
+      await failed.getByText('RangeError: the bank does not answer').first().waitFor();
+      // From the attempt to what it is of, and to the other instance of another.
+      await failed.getByRole('button', { name: '#2 activity scheduled' }).click();
+      await page.getByRole('article', { name: 'Event 2' }).waitFor();
+      await list.focus();
+      await page.keyboard.press('End');
+      await page.keyboard.press('ArrowUp');
+      await page.getByRole('article').getByRole('link', { name: `${id}/packing` }).click();
+      await page.getByRole('heading', { name: `${id}/packing`, level: 1 }).waitFor();
+      // And up again, to the parent.
+      await page.getByRole('navigation', { name: 'Where this is' }).getByRole('link', { name: id, exact: true }).click();
+      await page.getByRole('region', { name: 'Children' }).getByRole('link', { name: `${id}/packing` }).waitFor();
+      await page.getByRole('button', { name: `Children of ${id}/packing` }).click();
+      await shown(page, 'no children');
+    });
+
+    it('is live: its status, its history and its end', async () => {
+      await orders();
+      const id = await waiting({ bad: true });
+      const page = await open(at(await served(), id));
+      await page.getByRole('group', { name: 'Custom status' }).getByText('"waiting"').waitFor();
+      await shown(page, '6 events');
+      await store.client.raiseEvent(id, 'approve', { by: 'ada' });
+      await page.getByRole('group', { name: 'Custom status' }).getByText('"approved"').waitFor();
+      await shown(page, '7 events');
+      await store.client.raiseEvent(id, 'go');
+      await page.getByRole('group', { name: 'Error' }).getByText('no such address').first().waitFor();
+      await shown(page, '11 events');
+      expect(await page.locator('.head .live').count()).toBe(0);
+    });
+
+    it('is acted on when that is confirmed, and only then', async () => {
+      await orders();
+      const id = await waiting({ isAlone: true });
+      const page = await open(at(await served(), id));
+      await action(page, 'Raise event…');
+      await dialog(page).getByLabel('Name').fill('approve');
+      await dialog(page).getByLabel('Data').fill('{"by": }');
+      await dialog(page).getByRole('button', { name: 'Raise event' }).click();
+      await dialog(page).getByRole('alert').getByText(/^Data is no JSON/).waitFor();
+      await dialog(page).getByLabel('Data').fill('{"by": "ada"}');
+      await page.keyboard.press('Tab');
+      await page.keyboard.press('Tab');
+      await page.keyboard.press('Enter');
+      await page.getByRole('group', { name: 'Custom status' }).getByText('"ada"').waitFor();
+      await dialog(page).waitFor({ state: 'detached' });
+
+      // One that is left does nothing, and leads back to where one was.
+      await action(page, 'Terminate…');
+      await page.keyboard.press('Escape');
+      await dialog(page).waitFor({ state: 'detached' });
+      expect(await page.evaluate('document.activeElement.textContent')).toBe('Terminate…');
+      expect((await store.client.getStatus(id))?.status).toBe('Running');
+
+      await action(page, 'Suspend…');
+      await dialog(page).getByLabel('Reason').fill('a question');
+      await dialog(page).getByRole('button', { name: 'Suspend' }).click();
+      const report = page.getByRole('region', { name: 'Suspended' });
+      await report.getByText('held by client.suspend: a question').waitFor();
+      await action(page, 'Resume…');
+      await dialog(page).getByRole('button', { name: 'Resume' }).click();
+      await report.waitFor({ state: 'detached' });
+
+      await action(page, 'Cancel…');
+      await dialog(page).getByRole('button', { name: 'Cancel' }).click();
+      await page.locator('.head').getByText('Cancelled').waitFor();
+      expect((await store.client.getStatus(id))?.status).toBe('Cancelled');
+
+      // Again, under its own id: everything is read anew.
+      await action(page, 'Start again…');
+      await dialog(page).getByRole('button', { name: 'Start again' }).click();
+      await page.locator('.head').getByText('Running').waitFor();
+      await action(page, 'Start again…');
+      await dialog(page).getByLabel('New id').fill(`${id}/2`);
+      await dialog(page).getByRole('button', { name: 'Start again' }).click();
+      await page.getByRole('heading', { name: `${id}/2`, level: 1 }).waitFor();
+      expect((await store.client.getHistory(`${id}/2`))[0]?.payload).toEqual({ isAlone: true });
+      // What the server refuses is said in the dialog.
+      await action(page, 'Start again…');
+      await dialog(page).getByRole('button', { name: 'Start again' }).click();
+      await dialog(page).getByRole('alert').getByText(/already/).waitFor();
+      await dialog(page).getByRole('button', { name: 'Leave it' }).click();
+      await action(page, 'Terminate…');
+      await dialog(page).getByLabel('Reason').fill('broken');
+      await dialog(page).getByRole('button', { name: 'Terminate' }).click();
+      await page.getByRole('group', { name: 'Error' }).getByText('terminated: broken').waitFor();
+    });
+
+    it('has no actions where the dashboard is read-only', async () => {
+      await orders();
+      const id = await waiting();
+      const page = await open(at(await served({ readOnly: true }), id));
+      await page.getByRole('heading', { name: id, level: 1 }).waitFor();
+      expect(await page.getByRole('group', { name: 'Actions' }).count()).toBe(0);
+      await shown(page, 'read-only');
+    });
+
+    it('goes on in its next execution, and former ones can be looked at', async () => {
+      const id = store.id('twice');
+      await store.start((runtime) =>
+        runtime.registerOrchestration('twice', function* (ctx, n) {
+          yield ctx.waitForEvent('go');
+          if (n < 2) yield ctx.continueAsNew(n + 1);
+        }),
+      );
+      await store.client.startOrchestration(id, 'twice', 1);
+      const page = await open(at(await served(), id));
+      await shown(page, '1 events');
+      await store.client.raiseEvent(id, 'go');
+      await shown(page, 'execution 2 of 2');
+      await page.getByRole('link', { name: '← 1' }).click();
+      await shown(page, 'execution 1 of 2');
+      await page.getByRole('option').getByText('execution continued as new').waitFor();
+    });
+
+    it('of a long history has no more in the page than can be seen', async () => {
+      await orders();
+      const id = store.id('long');
+      await store.client.startOrchestration(id, 'long', 2_000);
+      await store.client.waitForOrchestration(id, SOON);
+      const page = await open(at(await served(), id));
+      await shown(page, '4,002 events');
+      expect(await page.getByRole('option').count()).toBeLessThan(60);
+      await page.getByRole('listbox', { name: 'History' }).focus();
+      await page.keyboard.press('End');
+      await page.getByRole('option', { selected: true }).getByText('execution completed').waitFor();
+      expect(await page.getByRole('option').count()).toBeLessThan(60);
+    });
+
+    it('that is not there is said not to be', async () => {
+      const page = await open(at(await served(), 'nobody/../#?&"<b>'));
+      await page.getByRole('alert').getByText(/there is no instance 'nobody\/\.\.\/#\?&"<b>'/).waitFor();
+    });
+  });
+
+  it('is light or dark as the system is, or as somebody says, and stays so', async () => {
+    const url = await served();
+    const page = await open(url, { colorScheme: 'dark' });
+    const ground = (): Promise<string> => page.evaluate("getComputedStyle(document.body).backgroundColor");
+    await page.getByRole('heading', { name: 'Overview' }).waitFor();
+    expect(await ground()).toBe('rgb(20, 23, 26)');
+    await page.getByRole('button', { name: 'Colours: system' }).click();
+    expect(await ground()).toBe('rgb(246, 247, 248)');
+    await page.reload();
+    await page.getByRole('button', { name: 'Colours: light' }).click();
+    expect(await ground()).toBe('rgb(20, 23, 26)');
+    await page.getByRole('button', { name: 'Colours: dark' }).click();
+    await page.emulateMedia({ colorScheme: 'light' });
+    await page.locator('html[data-theme=light]').waitFor();
+    expect(await ground()).toBe('rgb(246, 247, 248)');
+  });
+
+  it('is easy to use for who does not see it, or sees little, in both colours and in a narrow window', async () => {
+    const runtime = await orders();
+    const id = await waiting();
+    const failed = await waiting({ bad: true });
+    await store.client.raiseEvent(failed, 'approve', { by: 'ada' });
+    await store.client.raiseEvent(failed, 'go');
+    await store.client.waitForOrchestration(failed, SOON);
+    const held = await waiting();
+    await store.client.suspend(held, 'a question');
+    const url = await served({ runtime });
+    for (const options of [{ colorScheme: 'light' }, { colorScheme: 'dark' }, { colorScheme: 'light', viewport: { width: 360, height: 740 } }] as const) {
+      const page = await open(url, options);
+      await page.getByRole('region', { name: 'Workers' }).waitFor();
+      expect(await obstacles(page)).toEqual([]);
+      expect(await overflow(page)).toBe(0);
+      await page.goto(`${url}#/instances`);
+      await page.getByRole('link', { name: id, exact: true }).waitFor();
+      expect(await obstacles(page)).toEqual([]);
+      expect(await overflow(page)).toBe(0);
+      for (const one of [failed, held, id]) {
+        await page.goto(at(url, one));
+        await page.getByRole('heading', { name: one, level: 1 }).waitFor();
+        await page.getByRole('option').first().click();
+        await page.getByRole('article').waitFor();
+        expect(await obstacles(page)).toEqual([]);
+        expect(await overflow(page)).toBe(0);
+      }
+      await action(page, 'Raise event…');
+      expect(await obstacles(page)).toEqual([]);
+      expect(await overflow(page)).toBe(0);
+    }
+  });
+
+  it('asks for the token, keeps it in a cookie that scripts do not see, and takes one from the URL', async () => {
+    const token = 'a-token-that-nobody-guesses';
+    const url = await served({ token });
+    const page = await open(url);
+    await page.getByLabel('Token of this dashboard').fill('wrong');
+    await page.keyboard.press('Enter');
+    await page.getByRole('alert').getByText('the token is wrong').waitFor();
+    expect(await obstacles(page)).toEqual([]);
+    await page.getByLabel('Token of this dashboard').fill(token);
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Overview' }).waitFor();
+    expect(await page.evaluate('document.cookie')).toBe('');
+    await page.reload();
+    await page.getByRole('heading', { name: 'Overview' }).waitFor();
+    const other = await open(`${url}?token=${token}`);
+    await other.getByRole('heading', { name: 'Overview' }).waitFor();
+    expect(other.url()).toBe(url);
+  });
+
+  it('says that the server is gone, and goes on when it is there again', async () => {
+    const first = await serveDashboard(store.client);
+    const page = await open(first.url);
+    await page.getByRole('status').getByText('live').waitFor();
+    await first.close();
+    await page.getByRole('status').getByText('connection lost').waitFor();
+    const again = await serveDashboard(store.client, { port: first.port });
+    onTestFinished(() => again.close());
+    await page.getByRole('status').getByText('live').waitFor();
+  });
+});

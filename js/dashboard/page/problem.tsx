@@ -1,0 +1,14 @@
+// Where there should be something, and the server said no.
+
+import type { JSX } from 'preact';
+
+import type { Refused } from './api.ts';
+
+export function Problem({ error, again }: { error: Refused; again?: () => void }): JSX.Element {
+  return (
+    <div class="panel empty" role="alert">
+      <p class="problem">{error.message}</p>
+      {again === undefined ? null : <button type="button" onClick={again}>Try again</button>}
+    </div>
+  );
+}
