@@ -106,7 +106,8 @@ export class Site {
     writeFileSync(join(folder, 'package.json'), '{ "type": "module" }\n');
     mkdirSync(join(folder, 'node_modules'));
     symlinkSync(root, join(folder, 'node_modules/perdure'), 'junction');
-    for (const name of ['vitest', 'zod']) symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name), 'junction');
+    // What readers of the pages have, besides.
+    for (const name of ['vitest', 'zod', 'express', 'fastify', 'hono', '@types']) symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name), 'junction');
     for (const page of pages) {
       mkdirSync(this.#path(page));
       writeFileSync(this.#path(page, 'page.ts'), programOf(page));

@@ -19,6 +19,8 @@ export interface Bar {
   toMs: number | undefined;
   /** The event that it began with; of a wait the one that ended it. */
   readonly event: number;
+  /** The event that ended it, where that is another one. */
+  endEvent?: number;
   /** Which attempt, from 1. */
   readonly attempt?: number;
 }
@@ -70,12 +72,12 @@ export class Bars {
 
   /** The next event of the history. */
   add(event: EventRow): void {
-    const { id, atMs, kind, ref, name = '' } = event;
+    const { id, atMs, kind, name = '' } = event;
     const before = this.#lastMs;
     // The clock of a machine may be set back; the picture goes on.
     this.#lastMs = Math.max(before, atMs);
     const end = ENDS[kind];
-    if (end !== undefined) return this.#endAll(end);
+    if (end !== undefined) return this.#endAll(id, end);
     switch (kind) {
       case 'ExecutionStarted':
         this.#lastMs = atMs;
@@ -92,12 +94,12 @@ export class Bars {
       case 'ActivityCompleted':
       case 'TimerFired':
       case 'ChildCompleted':
-        return this.#end(ref, 'ok');
+        return this.#end(event, 'ok');
       case 'ActivityFailed':
       case 'ChildFailed':
-        return this.#end(ref, 'failed');
+        return this.#end(event, 'failed');
       case 'OperationCancelled':
-        return this.#end(ref, 'cancelled');
+        return this.#end(event, 'cancelled');
       case 'EventReceived':
       case 'QueueReceived': {
         // Since when it was awaited is not recorded; since the last event before it was for certain.
@@ -130,12 +132,13 @@ export class Bars {
   }
 
   /** An attempt is over, and the next one begins when its delay is. */
-  #retry({ ref, attempt = 1, untilMs = this.#lastMs }: EventRow): void {
+  #retry({ id, ref, attempt = 1, untilMs = this.#lastMs }: EventRow): void {
     const open = this.#open.get(ref ?? 0);
     if (open === undefined) return;
     const { bar, row } = open;
     bar.state = 'failed';
     bar.toMs = this.#lastMs;
+    bar.endEvent = id;
     const until = Math.max(untilMs, this.#lastMs);
     const { label, event } = bar;
     this.#push({ kind: 'retry', state: 'ok', label: `waits to try ${label} again`, row, fromMs: this.#lastMs, toMs: until, event });
@@ -143,23 +146,25 @@ export class Bars {
     this.#push(open.bar);
   }
 
-  #end(ref: number | undefined, state: BarState): void {
-    const open = this.#open.get(ref ?? 0);
+  #end({ id, ref = 0 }: Pick<EventRow, 'id' | 'ref'>, state: BarState): void {
+    const open = this.#open.get(ref);
     if (open === undefined) return;
-    this.#open.delete(ref ?? 0);
+    this.#open.delete(ref);
     open.bar.state = state;
+    open.bar.endEvent = id;
     // An activity that was given up in its delay did not run again.
     open.bar.toMs = Math.max(this.#lastMs, open.bar.fromMs);
     this.#takenUntil[open.row] = this.#lastMs;
     this.#lowestFree = Math.min(this.#lowestFree, open.row);
   }
 
-  #endAll(state: BarState): void {
-    for (const ref of [...this.#open.keys()]) this.#end(ref, 'cancelled');
+  #endAll(id: number, state: BarState): void {
+    for (const ref of [...this.#open.keys()]) this.#end({ id, ref }, 'cancelled');
     const execution = this.rows[0]?.[0];
     if (execution === undefined) return;
     execution.state = state;
     execution.toMs = this.#lastMs;
+    execution.endEvent = id;
   }
 
   /** The uppermost row that has been free since then. */

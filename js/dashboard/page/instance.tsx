@@ -46,7 +46,7 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
       <Values instance={instance} />
       <section class="panel" aria-labelledby="timeline">
         <Executions instance={instance} shown={execution} />
-        <Timeline bars={bars} version={version} isEnded={hasEnded(instance.status) || !bars.isOpen} selected={shown?.ref ?? selected} onSelect={setSelected} />
+        <Timeline bars={bars} version={version} isEnded={hasEnded(instance.status) || !bars.isOpen} selected={selected} onSelect={setSelected} />
       </section>
       <section class="panel" aria-labelledby="history">
         <div class="head">

@@ -15,6 +15,9 @@ import { STATES, Status } from './status.tsx';
 /** Looks that are kept for the rates. */
 const TICKS_MAX = 150;
 
+/** What a machine is told apart by may be long. */
+const HOST_SHOWN = 24;
+
 interface Seen {
   readonly sample?: Sample;
   readonly ticks: readonly Tick[];
@@ -130,7 +133,7 @@ function Workers({ workers }: { workers: readonly WorkerAnswer[] }): JSX.Element
               {workers.map(({ id, name, host, pid, instances, tasks, leaseUntilMs, isAlive }) => (
                 <tr key={id}>
                   <td title={id}>{name}</td>
-                  <td>{host}</td>
+                  <td title={host}>{host.length > HOST_SHOWN ? `${host.slice(0, HOST_SHOWN)}…` : host}</td>
                   <td class="right">{pid}</td>
                   <td class="right">{count(instances)}</td>
                   <td class="right">{count(tasks)}</td>

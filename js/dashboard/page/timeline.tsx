@@ -218,14 +218,17 @@ function within({ fromMs, toMs }: View, whole: View): View {
   return { fromMs: from, toMs: from + span };
 }
 
-/** The bar that began with an event: the last attempt of an activity. */
+/** The bar that ended with an event, or began with it: of an activity the last attempt. */
 function barOf(bars: Bars, event: number | undefined): Bar | undefined {
   if (event === undefined) return undefined;
-  for (const row of bars.rows) {
-    const found = row.findLast((bar) => bar.event === event && bar.kind !== 'retry');
-    if (found !== undefined) return found;
-  }
-  return undefined;
+  const find = (is: (bar: Bar) => boolean): Bar | undefined => {
+    for (const row of bars.rows) {
+      const found = row.findLast(is);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  };
+  return find(({ endEvent }) => endEvent === event) ?? find((bar) => bar.event === event && bar.kind !== 'retry');
 }
 
 /** The bar of a row at a time, give or take some. */
@@ -286,7 +289,7 @@ function draw(canvas: HTMLCanvasElement, scene: Scene): void {
       if (bar.fromMs > view.toMs) break;
       const left = Math.max(x(bar.fromMs), -2);
       const right = Math.min(Math.max(x(bar.toMs ?? Math.max(nowMs, bar.fromMs)), left + WIDTH_MIN), width + 2);
-      const isMarked = bar === scene.hovered || (bar.event === scene.selected && bar.kind !== 'retry');
+      const isMarked = bar === scene.hovered || ((bar.event === scene.selected || bar.endEvent === scene.selected) && bar.kind !== 'retry');
       // What is all within a pixel that has been painted; failures are seen none the less.
       if (right <= drawn && !isMarked && bar.state !== 'failed') continue;
       drawn = Math.max(drawn, right);
