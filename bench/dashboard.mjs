@@ -3,16 +3,18 @@
 //   node bench/dashboard.mjs                                                      on an SQLite file
 //   node bench/dashboard.mjs --url postgres://postgres@127.0.0.1:5432/postgres    on a schema of its own there, which is dropped at the end
 //
-// Each line is the median and the longest of ten requests to the handler in this process, JSON made and read.
+// Each line is the median and the longest of ten requests to the handler in this process, JSON made and read. Then, with a Chromium (PERDURE_TEST_CHROMIUM or
+// the one on the PATH): what it takes from a click to what is asked for, and the longest time between two frames while the timeline is zoomed and the history scrolled.
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 
 import { Client, PostgresProvider, Runtime, SqliteProvider } from '../dist/index.js';
-import { dashboardHandler } from '../dist/dashboard/index.js';
+import { dashboardHandler, serveDashboard } from '../dist/dashboard/index.js';
 import pg from 'pg';
+import { chromium } from 'playwright-core';
 
 const { values: { url, instances: wanted } } = parseArgs({ options: { url: { type: 'string' }, instances: { type: 'string', default: '100000' } } });
 const schema = `perdure_bench_dashboard_${process.pid}`;
@@ -33,10 +35,14 @@ runtime.registerOrchestration('long', function* (ctx) {
   for (let n = 0; n < 4_999; n += 1) yield ctx.scheduleActivity('step', n);
   return 'done';
 });
+runtime.registerOrchestration('wide', function* (ctx) {
+  yield ctx.all(Array.from({ length: 4_999 }, (_, n) => ctx.scheduleActivity('step', n)));
+});
 await runtime.start();
 try {
   await seed(Number(wanted));
   await measure();
+  await browse();
 } finally {
   await runtime.shutdown();
   await provider.close();
@@ -51,12 +57,14 @@ try {
 
 async function seed(count) {
   await client.startOrchestration('long', 'long');
+  await client.startOrchestration('wide', 'wide');
   for (let i = 0; i < count; i += 500) {
     const ids = Array.from({ length: Math.min(500, count - i) }, (_, k) => `order-${i + k}`);
     await Promise.all(ids.map((id, k) => client.startOrchestration(id, 'short', i + k, { tags: { team: k % 2 ? 'a' : 'b' } })));
     await Promise.all(ids.map((id) => client.waitForOrchestration(id)));
   }
   await client.waitForOrchestration('long');
+  await client.waitForOrchestration('wide');
 }
 
 async function measure() {
@@ -97,6 +105,63 @@ async function measure() {
     times.sort((a, b) => a - b);
     console.log(`${name.padEnd(46)} ${times[5].toFixed(1).padStart(8)} ms   at most ${times[9].toFixed(1)} ms`);
   }
+}
+
+async function browse() {
+  const executablePath = process.env.PERDURE_TEST_CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path));
+  if (executablePath === undefined) return console.log('no Chromium: the page is not measured');
+  const { url, close } = await serveDashboard(client, { runtime });
+  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+  await page.goto(url);
+  await page.getByRole('heading', { name: 'Overview' }).waitFor();
+  const cases = [
+    ['browser: overview', '', '[aria-labelledby=workers] tbody'],
+    ['browser: list', 'instances', '.rows tbody'],
+    ['browser: a short instance', 'instance?id=order-7', '.event'],
+    ['browser: 10 000 events one after the other', 'instance?id=long', '.event'],
+    ['  until all of them are there', 'instance?id=long', '.head', '10,000 events'],
+    ['browser: 5 000 activities side by side', 'instance?id=wide', '.event'],
+    ['  until all of them are there', 'instance?id=wide', '.head', '10,000 events'],
+  ];
+  for (const [name, hash, selector, text = ''] of cases) {
+    const times = [];
+    for (let i = 0; i < 5; i += 1) {
+      await page.goto(`${url}#/${hash === 'instances' ? '' : 'instances'}`);
+      await page.getByRole('heading', { level: 1, name: hash === 'instances' ? 'Overview' : 'Instances' }).waitFor();
+      times.push(await page.evaluate(until(`#/${hash}`, selector, text)));
+    }
+    times.sort((a, b) => a - b);
+    const apart = hash.startsWith('instance?') ? `, frames at most ${(await frames(page)).toFixed(1)} ms apart` : '';
+    console.log(`${name.padEnd(46)} ${times[2].toFixed(1).padStart(8)} ms   at most ${times[4].toFixed(1)} ms${apart}`);
+  }
+  await browser.close();
+  await close();
+}
+
+/** What the page is to do: go there, and say after how many ms it has drawn what is looked for. */
+function until(hash, selector, text) {
+  return `new Promise((resolve) => {
+    const begin = performance.now();
+    location.hash = ${JSON.stringify(hash)};
+    (function look() {
+      const isThere = [...document.querySelectorAll(${JSON.stringify(selector)})].some((one) => one.textContent.includes(${JSON.stringify(text)}));
+      if (isThere) resolve(performance.now() - begin);
+      else requestAnimationFrame(look);
+    })();
+  })`;
+}
+
+/** The longest time between two frames while somebody zooms, and scrolls. */
+async function frames(page) {
+  await page.evaluate('window.gap = 0; (function frame(last) { requestAnimationFrame((now) => { if (last) window.gap = Math.max(window.gap, now - last); frame(now); }); })(0)');
+  await page.locator('.picture canvas').hover({ position: { x: 300, y: 40 } });
+  await page.keyboard.down('Control');
+  for (let i = 0; i < 20; i += 1) await page.mouse.wheel(0, i < 10 ? -200 : 200);
+  await page.keyboard.up('Control');
+  await page.locator('.events').hover();
+  for (let i = 0; i < 20; i += 1) await page.mouse.wheel(0, 700);
+  return page.evaluate('window.gap');
 }
 
 /** A stream, until an event of that name. */

@@ -12,6 +12,9 @@ export const STREAMS_MAX = 64;
 /** How often an instance is looked at; a change of its custom status is told at once. */
 const LOOK_MS = 1_000;
 
+/** Events that are sent first, so that the beginning of a long history is there at once. */
+const FIRST = 200;
+
 /** Something is sent at least so often, so that whatever is in between does not take the stream for dead, ms. */
 const HEARTBEAT_MS = 15_000;
 
@@ -107,15 +110,16 @@ export class Live {
       const mark = [instance.executionId, instance.status, instance.updatedAtMs, instance.customStatusVersion].join();
       if (mark !== seen) {
         seen = mark;
-        // The history first: what the status says has happened is there to be seen by then.
+        // A long history takes a moment, in which the instance can be seen already.
+        stream.send('instance', instance);
         for (let isMore = true; isMore && !signal.aborted; ) {
-          const answer = await partOf(this.#site, { id, ...part, executionId, from: next });
+          const limit = next === from ? FIRST : part.limit;
+          const answer = await partOf(this.#site, { id, executionId, from: next, limit });
           if (answer.events.length > 0) stream.send('history', answer);
           await stream.room(signal);
           next += answer.events.length;
           isMore = answer.next !== null && answer.events.length > 0;
         }
-        stream.send('instance', instance);
       }
       if (hasEnded(instance.status)) return stream.send('end', {});
       if (!signal.aborted) await this.#site.client.waitForStatusChange(id, instance.customStatusVersion, LOOK_MS, LOOK_MS);

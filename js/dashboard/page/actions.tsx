@@ -3,17 +3,16 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 
-import type { ActionBodies, ChangingAction, InstanceAnswer } from '../answers.ts';
+import type { ActionBodies, ChangingAction, EventRow, InstanceAnswer } from '../answers.ts';
 import { useAbout } from './about.ts';
 import { act, type Refused } from './api.ts';
-import type { Mailboxes } from './instance.tsx';
 import { linkTo } from './route.ts';
 import { hasEnded } from './status.tsx';
 
 interface ActionsProps {
   readonly instance: InstanceAnswer;
   readonly execution: number | undefined;
-  readonly mailboxes: Mailboxes;
+  readonly events: readonly EventRow[];
   again(): void;
 }
 
@@ -38,12 +37,12 @@ interface FieldOf {
 const REASON: FieldOf = { name: 'reason', label: 'Reason', kind: 'text', note: 'Stored, and shown with the instance.' };
 const DATA: FieldOf = { name: 'data', label: 'Data', kind: 'json', note: 'JSON; empty for none.' };
 
-function formOf(action: ChangingAction, { id, version }: InstanceAnswer, execution: number | undefined, mailboxes: Mailboxes): Form {
+function formOf(action: ChangingAction, { id, version }: InstanceAnswer, execution: number | undefined, events: readonly EventRow[]): Form {
   switch (action) {
     case 'raise':
-      return { title: 'Raise an event', text: 'The instance gets it when it waits for an event of this name.', fields: [{ name: 'name', label: 'Name', kind: 'text', isNeeded: true, known: mailboxes.events }, DATA] };
+      return { title: 'Raise an event', text: 'The instance gets it when it waits for an event of this name.', fields: [{ name: 'name', label: 'Name', kind: 'text', isNeeded: true, known: namesOf(events, 'EventReceived') }, DATA] };
     case 'enqueue':
-      return { title: 'Enqueue a message', text: 'It goes to exactly one dequeue of this queue, first in, first out.', fields: [{ name: 'queue', label: 'Queue', kind: 'text', isNeeded: true, known: mailboxes.queues }, DATA] };
+      return { title: 'Enqueue a message', text: 'It goes to exactly one dequeue of this queue, first in, first out.', fields: [{ name: 'queue', label: 'Queue', kind: 'text', isNeeded: true, known: namesOf(events, 'QueueReceived') }, DATA] };
     case 'cancel':
       return { title: 'Cancel it?', text: 'Its pending steps throw CancelledError, which it may catch to clean up. Its children are cancelled, too.', fields: [REASON], isHarmful: true };
     case 'terminate':
@@ -67,6 +66,11 @@ function formOf(action: ChangingAction, { id, version }: InstanceAnswer, executi
   }
 }
 
+/** Names that messages of this instance had before, for who is about to send another one. */
+function namesOf(events: readonly EventRow[], kind: EventRow['kind']): string[] {
+  return [...new Set(events.filter((event) => event.kind === kind).map(({ name }) => name ?? ''))];
+}
+
 const LABELS: Readonly<Record<ChangingAction, string>> = {
   raise: 'Raise event',
   enqueue: 'Enqueue',
@@ -82,7 +86,7 @@ function possible({ status }: InstanceAnswer): readonly ChangingAction[] {
   return ['raise', 'enqueue', status === 'Suspended' ? 'resume' : 'suspend', 'cancel', 'terminate', 'start'];
 }
 
-export function Actions({ instance, execution, mailboxes, again }: ActionsProps): JSX.Element | null {
+export function Actions({ instance, execution, events, again }: ActionsProps): JSX.Element | null {
   const about = useAbout();
   const [action, setAction] = useState<ChangingAction>();
   const [done, setDone] = useState('');
@@ -97,7 +101,7 @@ export function Actions({ instance, execution, mailboxes, again }: ActionsProps)
     <div class="actions" role="group" aria-label="Actions">
       {possible(instance).map((one) => <button key={one} type="button" class={one === 'terminate' || one === 'cancel' ? 'harm' : ''} onClick={() => setAction(one)}>{LABELS[one]}…</button>)}
       <span role="status" class="good">{done}</span>
-      {action === undefined ? null : <Ask action={action} form={formOf(action, instance, execution, mailboxes)} id={instance.id} execution={execution} onClose={() => setAction(undefined)} onDone={(id) => finished(action, id)} />}
+      {action === undefined ? null : <Ask action={action} form={formOf(action, instance, execution, events)} id={instance.id} execution={execution} onClose={() => setAction(undefined)} onDone={(id) => finished(action, id)} />}
     </div>
   );
 }

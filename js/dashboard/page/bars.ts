@@ -49,6 +49,7 @@ export class Bars {
   #lowestFree = 1;
   #lastMs = 0;
   count = 0;
+  hasChildren = false;
 
   /** Where the picture begins, ms since 1970. */
   get fromMs(): number {
@@ -90,6 +91,7 @@ export class Bars {
       case 'TimerCreated':
         return this.#begin('timer', event, 'timer');
       case 'ChildScheduled':
+        this.hasChildren = true;
         return this.#begin('child', event, `${name} ${event.instance ?? ''}`);
       case 'ActivityCompleted':
       case 'TimerFired':

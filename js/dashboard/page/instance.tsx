@@ -1,9 +1,9 @@
 // One instance: what it is, what may be done with it, and what has happened.
 
 import type { JSX } from 'preact';
-import { useCallback, useMemo, useState } from 'preact/hooks';
+import { useCallback, useState } from 'preact/hooks';
 
-import type { EventRow, InstanceAnswer, ReportAnswer } from '../answers.ts';
+import type { InstanceAnswer, ReportAnswer } from '../answers.ts';
 import { Actions } from './actions.tsx';
 import { Children } from './children.tsx';
 import { EventDetails } from './event-details.tsx';
@@ -28,8 +28,6 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
   const { instance, execution, events, bars, version, isLive, error, more } = useHistory(id, asked);
   const [selected, setSelected] = useState<number>();
   const shown = selected === undefined ? undefined : events[selected - 1];
-  const hasChildren = useMemo(() => events.some(({ kind }) => kind === 'ChildScheduled'), [events, version]);
-  const mailboxes = useMemo(() => mailboxesOf(events), [events, version]);
   if (instance === undefined) return error === undefined ? <p class="empty">Loading…</p> : <Problem error={error} again={again} />;
   return (
     <>
@@ -40,7 +38,7 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
         {isLive && !hasEnded(instance.status) ? <span class="live">live</span> : null}
       </div>
       {error === undefined ? null : <Problem error={error} />}
-      <Actions instance={instance} execution={execution} mailboxes={mailboxes} again={again} />
+      <Actions instance={instance} execution={execution} events={events} again={again} />
       <Facts instance={instance} />
       {instance.report === undefined ? null : <Report report={instance.report} />}
       <Values instance={instance} />
@@ -59,7 +57,7 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
           {shown === undefined ? <p class="empty details">Choose an event, or a bar of the timeline, to see its values.</p> : <EventDetails key={shown.id} event={shown} events={events} id={id} execution={execution ?? 1} onSelect={setSelected} />}
         </div>
       </section>
-      <Children id={id} isKnown={hasChildren} />
+      <Children id={id} isKnown={bars.hasChildren} />
     </>
   );
 }
@@ -123,15 +121,4 @@ function Executions({ instance: { id, executionId }, shown }: { instance: Instan
       )}
     </div>
   );
-}
-
-/** Names that messages of this instance had before, for who is about to send another one. */
-export interface Mailboxes {
-  readonly events: readonly string[];
-  readonly queues: readonly string[];
-}
-
-function mailboxesOf(events: readonly EventRow[]): Mailboxes {
-  const names = (kind: EventRow['kind']): string[] => [...new Set(events.filter((event) => event.kind === kind).map(({ name }) => name ?? ''))];
-  return { events: names('EventReceived'), queues: names('QueueReceived') };
 }

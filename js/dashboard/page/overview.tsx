@@ -54,7 +54,7 @@ export function Overview(): JSX.Element {
       {error === undefined ? null : <Problem error={error} />}
       {sample === undefined ? error === undefined ? <p class="empty">Loading…</p> : null : <Counts sample={sample} />}
       <Rates ticks={ticks} />
-      <Troubled />
+      {sample === undefined ? null : <Troubled instances={sample.stats.instances} />}
       {sample === undefined ? null : <Workers workers={sample.workers} />}
       {sample?.runtime ? <Lanes runtime={sample.runtime} /> : null}
     </>
@@ -97,9 +97,16 @@ function Fact({ name, value, isBad = false }: { name: string; value: string; isB
   return <div><dt>{name}</dt><dd class={isBad ? 'bad' : ''}>{value}</dd></div>;
 }
 
-/** What somebody should look at. */
-function Troubled(): JSX.Element | null {
-  const { answer } = useAnswer<InstancesAnswer>(`instances?${queryOf({ status: ['Suspended', 'Failed'], limit: 5 })}`);
+/** What somebody should look at: asked for when there is something, and again when there is more of it. */
+function Troubled({ instances }: { instances: Sample['stats']['instances'] }): JSX.Element | null {
+  const status = TROUBLED.filter((state) => instances[state] > 0);
+  return status.length === 0 ? null : <Newest key={status.map((state) => instances[state]).join()} status={status} />;
+}
+
+const TROUBLED = ['Suspended', 'Failed'] as const;
+
+function Newest({ status }: { status: readonly string[] }): JSX.Element | null {
+  const { answer } = useAnswer<InstancesAnswer>(`instances?${queryOf({ status, limit: 5 })}`);
   const now = useNow();
   if (answer === undefined || answer.items.length === 0) return null;
   return (

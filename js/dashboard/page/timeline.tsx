@@ -287,8 +287,8 @@ function draw(canvas: HTMLCanvasElement, scene: Scene): void {
     for (let i = firstAt(list, view.fromMs); i < list.length; i += 1) {
       const bar = list[i] as Bar;
       if (bar.fromMs > view.toMs) break;
-      const left = Math.max(x(bar.fromMs), -2);
-      const right = Math.min(Math.max(x(bar.toMs ?? Math.max(nowMs, bar.fromMs)), left + WIDTH_MIN), width + 2);
+      const left = Math.floor(Math.max(x(bar.fromMs), -2));
+      const right = Math.min(Math.max(Math.ceil(x(bar.toMs ?? Math.max(nowMs, bar.fromMs))), left + WIDTH_MIN), width + 2);
       const isMarked = bar === scene.hovered || ((bar.event === scene.selected || bar.endEvent === scene.selected) && bar.kind !== 'retry');
       // What is all within a pixel that has been painted; failures are seen none the less.
       if (right <= drawn && !isMarked && bar.state !== 'failed') continue;
