@@ -122,7 +122,7 @@ describe.each(STORES)('on $name', (kind) => {
 
     // A stream that comes to its end, and one that is left.
     const stream = await (await ask(`${BASE}/api/v1/live?id=${id}`)).text();
-    expect(stream).toMatch(/event: history\n[^]*event: instance\n[^]*"status":"Terminated"[^]*event: end\n/);
+    expect(stream).toMatch(/event: instance\n[^]*"status":"Terminated"[^]*event: history\n[^]*"ExecutionTerminated"[^]*event: end\n/);
     const leaving = new AbortController();
     const live = await ask(`${BASE}/api/v1/live`, { signal: leaving.signal });
     const reader = live.body?.getReader();

@@ -271,6 +271,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
 
       // One that is left does nothing, and leads back to where one was.
       await action(page, 'Terminate…');
+      await dialog(page).waitFor();
       await page.keyboard.press('Escape');
       await dialog(page).waitFor({ state: 'detached' });
       expect(await page.evaluate('document.activeElement.textContent')).toBe('Terminate…');
@@ -355,6 +356,13 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       const page = await open(at(await served(), 'nobody/../#?&"<b>'));
       await page.getByRole('alert').getByText(/there is no instance 'nobody\/\.\.\/#\?&"<b>'/).waitFor();
     });
+  });
+
+  it('says why an instance is not shown', async () => {
+    await store.client.startOrchestration('secret', 'nobody registers it');
+    const page = await open(at(await served({ authorize: (_request, _action, id) => id !== 'secret' }), 'secret'));
+    await page.getByRole('alert').getByText('not allowed: read').waitFor();
+    await store.client.terminateInstance('secret');
   });
 
   it('is light or dark as the system is, or as somebody says, and stays so', async () => {

@@ -25,13 +25,13 @@ export async function act<A extends ChangingAction>(client: Client, action: A, b
   return (await ACTIONS[action](client, body)) ?? { id: body.id };
 }
 
-/** The same orchestration with the input that an execution began with, in its version unless another is given, and with its tags. */
+/** The same orchestration with the input and the version that an execution began with, unless another version is given, and with the instance's tags. */
 async function startAgain(client: Client, { id, newId, executionId, version }: ActionBodies['start']): Promise<ActionAnswer> {
   const status = await statusOf(client, id);
   const { events: [first] } = await client.historyPage(id, { limit: 1, ...(executionId === undefined ? {} : { executionId }) });
   if (first?.kind !== 'ExecutionStarted' || first.name === undefined) throw badRequest('the history of that execution is gone');
   await client.startOrchestration(newId ?? id, first.name, first.payload, {
-    version: version ?? status.version,
+    version: version ?? (first.meta as { version?: string } | undefined)?.version ?? status.version,
     tags: { ...status.tags },
     onConflict: newId === undefined ? 'restartIfTerminal' : 'error',
   });

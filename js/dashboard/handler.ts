@@ -71,7 +71,7 @@ class Dashboard {
     const { basePath = '/', redact, runtime, logger = consoleLogger } = options;
     this.#logger = logger;
     this.#base = basePath.replace(/\/?$/, '/');
-    this.#site = { client, options, shower: new Shower(redact, logger) };
+    this.#site = { client, options, shower: new Shower(redact, logger), report: (refusal, error) => this.#report(refusal, error) };
     this.#guard = new Guard(options);
     this.#live = new Live(this.#site, new Sampler(client, runtime));
   }
@@ -88,9 +88,13 @@ class Dashboard {
       return await this.#route(request, caller);
     } catch (error) {
       const refusal = refusalOf(error) ?? new Refusal(500, 'INTERNAL', 'the server could not answer');
-      if (refusal.status >= 500) this.#logger.error({ error: error instanceof Error ? (error.stack ?? error.message) : String(error) }, 'a dashboard could not answer');
+      this.#report(refusal, error);
       return Response.json(answerOf(refusal), { status: refusal.status, headers: refusal.headers });
     }
+  }
+
+  #report({ status }: Refusal, error: unknown): void {
+    if (status >= 500) this.#logger.error({ error: error instanceof Error ? (error.stack ?? error.message) : String(error) }, 'a dashboard could not answer');
   }
 
   async #route(request: Request, caller: Caller): Promise<Response> {

@@ -7,7 +7,7 @@ import { answerOf, badRequest, Refusal, refusalOf } from './refusal.ts';
 import type { Sampler } from './sampler.ts';
 
 /** Streams of one handler that are open at the same time. */
-export const STREAMS_MAX = 64;
+const STREAMS_MAX = 64;
 
 /** How often an instance is looked at; a change of its custom status is told at once. */
 const LOOK_MS = 1_000;
@@ -49,10 +49,11 @@ export class Live {
           stream.comment();
           const to = stream;
           heartbeat = setInterval(() => to.comment(), HEARTBEAT_MS);
-          ending.signal.addEventListener('abort', () => clearInterval(heartbeat), { once: true });
+          ending.signal.addEventListener('abort', () => to.taken(), { once: true });
           void run(to, ending.signal)
             .catch((error: unknown) => {
               const refusal = refusalOf(error) ?? new Refusal(500, 'INTERNAL', 'the server could not go on');
+              this.#site.report(refusal, error);
               to.send('failed', answerOf(refusal));
             })
             .finally(() => {
@@ -154,14 +155,14 @@ class EventStream {
 
   /** Resolves when what waits is little enough to add a page to it. */
   async room(signal: AbortSignal): Promise<void> {
-    if (signal.aborted || (this.#controller.desiredSize ?? 0) > WAITING_MAX / 2) return;
-    await new Promise<void>((resolve) => {
-      this.#taken = resolve;
-      signal.addEventListener('abort', () => resolve(), { once: true });
-    });
+    while (!signal.aborted && (this.#controller.desiredSize ?? 0) <= WAITING_MAX / 2) {
+      await new Promise<void>((resolve) => {
+        this.#taken = resolve;
+      });
+    }
   }
 
-  /** Something was read. */
+  /** Something was read, or nobody reads any more. */
   taken(): void {
     this.#taken();
   }

@@ -7,11 +7,8 @@ import { bool, checkOptions, type OptionTable } from '../options.ts';
 import { Runtime } from '../runtime.ts';
 import { isInstance, isList, show } from '../show.ts';
 
-/** Everything that somebody may ask a dashboard for: to see, or one of the actions. */
-export const DASHBOARD_ACTIONS = ['read', 'raise', 'enqueue', 'cancel', 'terminate', 'suspend', 'resume', 'start'] as const;
-
 /** What somebody asks for: `'read'` is everything that changes nothing, `'start'` is to start an instance again. */
-export type DashboardAction = (typeof DASHBOARD_ACTIONS)[number];
+export type DashboardAction = 'read' | 'raise' | 'enqueue' | 'cancel' | 'terminate' | 'suspend' | 'resume' | 'start';
 
 /** Where a value stands that {@link DashboardOptions.redact} is asked about. */
 export interface ValuePlace {
@@ -94,6 +91,7 @@ function fn(value: unknown, path: string): void {
   if (typeof value !== 'function') throw new TypeError(`${path} must be a function, got ${show(value)}`);
 }
 
+/** A name and perhaps a port; the numbers of an IPv6 address are told apart before. */
 const HOST = /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::\d{1,5})?$/i;
 
 function hosts(value: unknown, path: string): void {

@@ -13,7 +13,7 @@ const ROWS_MAX = 200;
 const EVENTS_MAX = 1_000;
 
 /** Bytes of the body of an action, at most: the largest value that is stored by default, and as much again for how it is written. */
-export const BODY_MAX = 4 * 1024 * 1024;
+const BODY_MAX = 4 * 1024 * 1024;
 
 /** Longest URL, in characters. */
 export const URL_MAX = 8_192;

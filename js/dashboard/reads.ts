@@ -13,6 +13,8 @@ export interface Site {
   readonly client: Client;
   readonly shower: Shower;
   readonly options: DashboardOptions;
+  /** Log what is no refusal but a failure of ours. */
+  report(refusal: Refusal, error: unknown): void;
 }
 
 type Read = (site: Site, query: Query) => Promise<unknown>;

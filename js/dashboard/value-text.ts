@@ -8,8 +8,11 @@ import type { Shown } from './answers.ts';
 /** Values that are nested deeper are cut there. */
 const DEPTH_MAX = 200;
 
-/** How much of what is no JSON (a map, a date) is shown of each of its parts. */
-const PARTS_MAX = 1_000;
+/** A text that may not be longer than that is the beginning of a value: of what is no JSON (a map, a set) it looks at little. */
+const BRIEF = 1_000;
+
+/** What `util.inspect` says instead of what is nested deeper than it was told to look. */
+const DEEPER = /\[(?:Object|Array|Map|Set)\b/;
 
 /** JSON with an indent where it is JSON, what `util.inspect` says where it is more; cut after `max` characters. */
 export function valueText(value: unknown, max: number): Shown {
@@ -85,9 +88,10 @@ function write(value: unknown, indent: string, around: readonly object[], text: 
 }
 
 function writeOther(value: object, indent: string, text: Text): void {
+  const isBrief = text.left <= BRIEF;
   const size = property(value, 'size') ?? property(value, 'length');
-  if (typeof size === 'number' && size > PARTS_MAX) text.cut();
-  const shown = inspect(value, { depth: 16, maxArrayLength: PARTS_MAX, maxStringLength: text.left, breakLength: 100 });
+  const shown = inspect(value, { depth: isBrief ? 2 : Infinity, maxArrayLength: text.left, maxStringLength: text.left, breakLength: 100 });
+  if ((typeof size === 'number' && size > text.left) || (isBrief && DEEPER.test(shown))) text.cut();
   text.add(shown.replaceAll('\n', `\n${indent}`));
 }
 
@@ -103,7 +107,7 @@ function errorText(value: unknown): string | undefined {
     // A stack begins with name and message as they were when it was made.
     texts.push(typeof stack === 'string' ? (stack.includes(message) ? stack : `${head}\n${stack}`) : head);
     const fields = Object.entries({ ...error, ...(property(error, 'fields') as object | undefined) }).filter(([key]) => !ERROR_KEYS.has(key));
-    if (fields.length > 0) texts.push(inspect(Object.fromEntries(fields), { depth: 8, breakLength: 100, maxArrayLength: PARTS_MAX }));
+    if (fields.length > 0) texts.push(inspect(Object.fromEntries(fields), { depth: 8, breakLength: 100, maxArrayLength: BRIEF }));
     error = property(error, 'cause');
     if (error !== undefined) texts.push('caused by:');
   }

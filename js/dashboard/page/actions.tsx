@@ -1,7 +1,7 @@
 // What may be done with an instance. Each asks first, and says what it will do.
 
 import type { JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 import type { ActionBodies, ChangingAction, EventRow, InstanceAnswer } from '../answers.ts';
 import { useAbout } from './about.ts';
@@ -120,7 +120,7 @@ function Ask({ action, form: { title, text, fields, isHarmful = false }, id, exe
   const [texts, setTexts] = useState<Readonly<Record<string, string>>>({});
   const [problem, setProblem] = useState('');
   const [isBusy, setBusy] = useState(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement;
     dialog.current?.showModal();
     // Back to where one was.

@@ -3,7 +3,7 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 
 import type { ErrorAnswer, EventRow, HistoryAnswer, InstanceAnswer } from '../answers.ts';
-import { listen, Refused } from './api.ts';
+import { get, listen, Refused } from './api.ts';
 import { Bars } from './bars.ts';
 import { queryOf } from './route.ts';
 
@@ -68,7 +68,11 @@ export function useHistory(id: string, execution: number | undefined): Watched {
         },
         end: () => setLive(false),
       },
-      (isLost) => setLive(!isLost),
+      (isLost) => {
+        setLive(!isLost);
+        // A stream does not say why it was refused.
+        if (isLost) get<InstanceAnswer>(`instance?${queryOf({ id })}`).catch(setError);
+      },
     );
     return stop;
   }, [id, execution, most]);
