@@ -12,6 +12,7 @@ export type DashboardAction = 'read' | 'raise' | 'enqueue' | 'cancel' | 'termina
 
 /** Where a value stands that {@link DashboardOptions.redact} is asked about. */
 export interface ValuePlace {
+  /** Of the instance that it is a value of. */
   readonly instanceId: string;
   /** Name of the orchestration; not known where a single event is read. */
   readonly orchestration?: string;

@@ -65,7 +65,9 @@ const SERVE_OPTIONS = { ...DASHBOARD_OPTIONS, host: text, port: whole(0, 65_535)
 export interface ServedDashboard extends AsyncDisposable {
   /** Where its page is: `http://127.0.0.1:4321/`. Without the token. */
   readonly url: string;
+  /** Address that it listens on. */
   readonly host: string;
+  /** Port that it listens on. */
   readonly port: number;
   /** Ends it, with all connections. Closing it again does nothing. */
   close(): Promise<void>;
