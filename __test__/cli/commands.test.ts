@@ -268,6 +268,29 @@ it('a watch of the whole store goes on until it is told to end', async () => {
   expect((await watching.ended).code).toBeNull();
 });
 
+it('the dashboard is served until it is told to end', async () => {
+  const db = join(folder, 'dashboard.db');
+  await perdure('--db', db, 'migrate');
+  await perdure('--db', db, 'start', 'nobody registers this', '--id', 'a');
+  const local = launch(['--db', db, 'dashboard', '--port', '0', '--read-only', '--json']);
+  await local.wrote('}');
+  const { url } = JSON.parse(await local.line()) as { url: string };
+  expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/$/);
+  const page = await fetch(url);
+  expect([page.status, await page.text()]).toEqual([200, expect.stringContaining('<title>')]);
+  local.kill();
+  expect(await local.ended).toMatchObject({ code: 0, err: expect.stringContaining('changes nothing') });
+
+  const open = launch(['--db', db, 'dashboard', '--host', '0.0.0.0', '--port', '0']);
+  await open.wrote('\n');
+  const [, port, token] = /:(\d+)\/\?token=([\w-]{32})$/.exec(await open.line()) as unknown as [string, string, string];
+  const at = `http://127.0.0.1:${port}/api/v1/stats`;
+  expect((await fetch(at)).status).toBe(401);
+  expect((await fetch(at, { headers: { authorization: `Bearer ${token}` } })).status).not.toBe(401);
+  open.kill();
+  expect((await open.ended).code).toBe(0);
+});
+
 it('whoever reads no further ends a command without a word', async () => {
   const db = join(folder, 'long.db');
   await perdure('--db', db, 'migrate');

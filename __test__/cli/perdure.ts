@@ -19,6 +19,8 @@ export interface Running {
   readonly ended: Promise<Ended>;
   /** Resolves when the output so far holds this; never where it ends without. */
   wrote(text: string): Promise<void>;
+  /** The first line of the output, once there is one. */
+  line(): Promise<string>;
   kill(): void;
 }
 
@@ -41,7 +43,11 @@ export function launch(args: readonly string[], { input = '', env = {} }: { inpu
       waiting.push({ text, resolve });
       look();
     });
-  return { ended, wrote, kill: () => child.kill('SIGTERM') };
+  const line = async (): Promise<string> => {
+    await wrote('\n');
+    return out.split('\n', 1)[0] as string;
+  };
+  return { ended, wrote, line, kill: () => child.kill('SIGTERM') };
 }
 
 export function perdure(...args: string[]): Promise<Ended> {

@@ -7,6 +7,7 @@ import { Command, CommanderError, Option } from 'commander';
 import { Cli } from './cli.ts';
 import { completion } from './commands/completion.ts';
 import { control } from './commands/control.ts';
+import { dashboard } from './commands/dashboard.ts';
 import { doctor } from './commands/doctor.ts';
 import { exporting } from './commands/export.ts';
 import { history } from './commands/history.ts';
@@ -68,7 +69,7 @@ export async function run(args: readonly string[], { stdout, stderr, isInteracti
     .configureHelp({ showGlobalOptions: true })
     .showSuggestionAfterError();
   const cli = new Cli(program, (isJson) => new Terminal(stdout, stderr, isInteractive, isJson));
-  for (const add of [list, show, tree, history, watch, start, messages, control, exporting, replaying, prune, stats, workers, doctor, migrate]) add(cli);
+  for (const add of [list, show, tree, history, watch, start, messages, control, exporting, replaying, prune, stats, workers, doctor, dashboard, migrate]) add(cli);
   completion(program);
   try {
     await program.parseAsync(args, { from: 'user' });

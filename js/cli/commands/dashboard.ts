@@ -1,0 +1,47 @@
+// `perdure dashboard`
+
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+
+import { Option } from 'commander';
+
+import { wholeNumber } from '../arguments.ts';
+import type { Cli } from '../cli.ts';
+import { given } from '../filter.ts';
+
+interface Flags {
+  readonly host: string;
+  readonly port: number;
+  readonly token?: string;
+  readonly readOnly?: true;
+  readonly allowHost?: string[];
+}
+
+/** Where the page is unless it is said. */
+const PORT = 4_700;
+
+export function dashboard(cli: Cli): void {
+  cli
+    .command('dashboard', 'serve a page that shows what is in the store, until it is told to end')
+    .option('--host <address>', 'listen here; any but a loopback address needs a token, which is made if there is none', '127.0.0.1')
+    .option('--port <number>', 'and at this port; 0 for any that is free', wholeNumber(0), PORT)
+    .addOption(new Option('--token <token>', 'what whoever wants to see it must show').env('PERDURE_DASHBOARD_TOKEN'))
+    .option('--read-only', 'show, and change nothing')
+    .option('--allow-host <name>', 'a name of this machine that browsers elsewhere use; again for another', (name: string, before: string[] = []) => [...before, name])
+    .action(
+      cli.onStore(async ({ client, terminal }, { host, port, token, readOnly, allowHost: allowedHosts }: Flags) => {
+        const { isLocalAddress, isLocalName } = await import('../../dashboard/guard.ts');
+        const { serveDashboard } = await import('../../dashboard/server.ts');
+        const isLocal = isLocalAddress(host) || isLocalName(host.toLowerCase());
+        const made = token === undefined && !(isLocal && allowedHosts === undefined) ? randomBytes(24).toString('base64url') : undefined;
+        const served = await serveDashboard(client, { host, port, ...given({ token: token ?? made, readOnly, allowedHosts }) });
+        // One that was made is nowhere else; one that was given is its owner's to know.
+        const url = made === undefined ? served.url : `${served.url}?token=${made}`;
+        if (terminal.isJson) terminal.data({ url, readOnly: readOnly === true });
+        else terminal.line(url);
+        terminal.note(`${readOnly === true ? 'it changes nothing; ' : ''}end it with Ctrl-C`);
+        await Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
+        await served.close();
+      }),
+    );
+}
