@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use napi::bindgen_prelude::Function;
 use napi_derive::napi;
-use perdure_runtime::{LaneId, LaneStats, Runtime};
+use perdure_runtime::{BUCKETS_US, Durations, LaneId, LaneStats, Runtime};
 use serde_json::json;
 
 use crate::errors::{argument, thrown};
@@ -124,9 +124,22 @@ impl NativeRuntime {
         let m = self.inner.metrics();
         json!({
             "turns": m.turns,
+            "started": m.started,
             "ended": m.ended,
+            "completed": m.completed,
+            "failed": m.failed,
+            "cancelled": m.cancelled,
+            "continuedAsNew": m.continued_as_new,
+            "suspended": m.suspended,
             "fenced": m.fenced,
+            "replays": m.replays,
+            "replayedEvents": m.replayed_events,
+            "cacheHits": m.cache_hits,
             "attempts": m.attempts,
+            "attemptsCompleted": m.attempts_completed,
+            "attemptsFailed": m.attempts_failed,
+            "queueAge": histogram(&m.queue_age),
+            "stepLatency": histogram(&m.step_latency),
             "takeovers": m.takeovers,
             "ownedInstances": m.owned_instances,
             "cachedInstances": m.cached_instances,
@@ -137,6 +150,7 @@ impl NativeRuntime {
             "commitBatches": m.commit_batches,
             "commitWrites": m.commit_writes,
             "commitRetries": m.commit_retries,
+            "commitLatency": histogram(&m.commit_latency),
             "lanes": m.lanes.iter().map(lane).collect::<Vec<_>>(),
         })
         .to_string()
@@ -153,6 +167,16 @@ impl NativeRuntime {
             activities: count(sizes.activities),
         }
     }
+}
+
+/// As `DurationHistogram` of `js/metrics.ts`.
+fn histogram(durations: &Durations) -> serde_json::Value {
+    json!({
+        "boundsMs": BUCKETS_US.map(|us| us as f64 / 1_000.0),
+        "counts": durations.counts,
+        "count": durations.counts.iter().sum::<u64>(),
+        "sumMs": durations.sum_us as f64 / 1_000.0,
+    })
 }
 
 fn lane(stats: &LaneStats) -> serde_json::Value {

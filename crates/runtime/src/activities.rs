@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 
 use perdure_engine::{ActivityTask, Bug, EventId, ExecutionId, Payload, is_planted};
 use perdure_provider::{InstanceKey, TaskName};
 use perdure_scheduler::LaneId;
 use rustc_hash::FxHashMap;
+use tokio::time::Instant;
 
 use crate::alarms::{AlarmId, Alarms};
 use crate::instance::Instance;
@@ -112,6 +114,8 @@ enum Place {
 struct Entry {
     attempt: Attempt,
     place: Place,
+    /// When it could begin, once it can.
+    ready: Instant,
     /// The lane whose thread has it.
     begun: Option<LaneId>,
     /// While it waits: when it is to begin or, once it waits for a slot alone, when it is over without one.
@@ -171,6 +175,7 @@ impl Activities {
             Entry {
                 attempt,
                 place,
+                ready: Instant::now(),
                 begun: None,
                 alarm,
             },
@@ -185,6 +190,7 @@ impl Activities {
         match entry.place {
             Place::Delayed => {
                 entry.place = Place::Queued;
+                entry.ready = Instant::now();
                 let deadline_ms = entry.attempt.task.deadline_ms;
                 entry.alarm = deadline_ms.map(|at_ms| self.alarms.set(at_ms, Alarm::Attempt(token)));
                 self.queue.insert(waiting(token, &entry.attempt));
@@ -216,11 +222,17 @@ impl Activities {
         None
     }
 
-    /// The thread of a lane is given an attempt to run.
-    pub(crate) fn begin(&mut self, token: ActivityToken, lane: LaneId) -> Option<&Attempt> {
+    /// The thread of a lane is given an attempt to run, which could begin so long ago.
+    pub(crate) fn begin(&mut self, token: ActivityToken, lane: LaneId) -> Option<(&Attempt, Duration)> {
         let entry = self.entries.get_mut(&token)?;
         entry.begun = Some(lane);
-        Some(&entry.attempt)
+        Some((&entry.attempt, entry.ready.elapsed()))
+    }
+
+    /// An attempt is about to be over: who waits for it, and how long ago it could begin.
+    pub(crate) fn settling(&self, token: ActivityToken) -> Option<(Origin, Duration)> {
+        let entry = self.entries.get(&token)?;
+        Some((entry.attempt.origin.clone(), entry.ready.elapsed()))
     }
 
     /// Attempts that a lane's thread was given.

@@ -8,6 +8,7 @@ use perdure_provider::{Outcome, Provider, ProviderError, ProviderErrorKind, Writ
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
+use crate::metrics::{Durations, Histogram};
 use crate::options::{BATCH_BYTES_MAX, CLIENT_LOOK, CLIENT_PATIENCE, RETRY_DELAYS};
 
 /// Told what came of a write, from where the provider answers.
@@ -44,6 +45,7 @@ pub(crate) struct Committer {
     concurrent: usize,
     batch_max: usize,
     state: Mutex<State>,
+    latency: Histogram,
 }
 
 #[derive(Default)]
@@ -99,6 +101,7 @@ impl Committer {
             concurrent: info.concurrent_commits,
             batch_max: info.batch_max,
             state: Mutex::default(),
+            latency: Histogram::default(),
         })
     }
 
@@ -163,6 +166,11 @@ impl Committer {
         self.state.lock().stats
     }
 
+    /// How long batches took that were written.
+    pub(crate) fn latency(&self) -> Durations {
+        self.latency.read()
+    }
+
     fn pump(self: &Arc<Self>) {
         let mut is_mine = false;
         loop {
@@ -194,10 +202,14 @@ impl Committer {
         );
         let this = Arc::clone(self);
         let kept = Arc::clone(&batch);
+        let begun = Instant::now();
         self.provider.commit(
             batch,
             Box::new(move |result| match result {
-                Ok(outcomes) => this.written(items, outcomes),
+                Ok(outcomes) => {
+                    this.latency.note(begun.elapsed());
+                    this.written(items, outcomes);
+                }
                 Err(error) => {
                     let writes = Arc::try_unwrap(kept).unwrap_or_else(|shared| (*shared).clone());
                     for (item, write) in items.iter_mut().zip(writes) {

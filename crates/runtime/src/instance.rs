@@ -73,6 +73,8 @@ pub(crate) struct Core {
     pub(crate) lent: Lent,
     /// Its start, which is written with its first turn.
     pub(crate) start: Option<PendingStart>,
+    /// Nothing of it was ever committed.
+    pub(crate) is_new: bool,
     /// A client of this process started it.
     pub(crate) was_started_here: bool,
     /// What speaks against it.
@@ -132,6 +134,7 @@ impl Instance {
             heartbeats: Heartbeats::stored(heartbeats),
             lent: Lent::of(tasks),
             start: None,
+            is_new: fresh && execution == ExecutionId::FIRST,
             was_started_here: false,
             suspicion,
             on_trial: false,

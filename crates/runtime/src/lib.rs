@@ -57,7 +57,7 @@ pub use error::RuntimeError;
 pub use instance::Token;
 pub use job::{ActivityJob, Host, Job, Level, LogRecord};
 pub use machine::{Machine, Process, ThisMachine};
-pub use metrics::Metrics;
+pub use metrics::{BUCKETS_US, Durations, Metrics};
 pub use options::RuntimeOptions;
 pub use perdure_scheduler::{LaneId, LaneStats};
 pub use reading::{HistoryPage, HistoryRequest};

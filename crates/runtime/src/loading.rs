@@ -78,6 +78,8 @@ impl Session {
             };
             let mut core = instance.lock();
             let complete = page.len() < HISTORY_PAGE;
+            this.shared.metrics.replayed_events.add(page.len() as u64);
+            this.shared.metrics.replays.add(u64::from(core.engine.is_none()));
             let loaded = caught(|| match &mut core.engine {
                 Some(engine) => engine.extend_history(page, complete),
                 None => Engine::new(Start {

@@ -1,17 +1,83 @@
-//! Counters of a runtime.
+//! Counters of a runtime. They are written on hot paths: each is an atomic of its own, and nothing here takes a lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use perdure_provider::Status;
 use perdure_scheduler::LaneStats;
+
+/// Upper ends of the buckets of every [`Histogram`], µs; what took longer is in one more.
+pub const BUCKETS_US: [u64; 17] = [
+    100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
+    5_000_000, 10_000_000, 60_000_000,
+];
+
+/// How long something took, by how often.
+#[derive(Debug, Default)]
+pub(crate) struct Histogram {
+    counts: [AtomicU64; BUCKETS_US.len() + 1],
+    sum_us: AtomicU64,
+}
+
+/// What a histogram holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Durations {
+    /// How many there are in each bucket, in the order of [`BUCKETS_US`].
+    pub counts: Vec<u64>,
+    /// All of them together, µs.
+    pub sum_us: u64,
+}
+
+impl Histogram {
+    pub(crate) fn note(&self, took: Duration) {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let bucket = BUCKETS_US.partition_point(|end| *end < us);
+        self.counts[bucket].fetch_add(1, Ordering::Relaxed);
+        self.sum_us.fetch_add(us, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> Durations {
+        Durations {
+            counts: self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect(),
+            sum_us: self.sum_us.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 /// Counters since the runtime was made.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    turns: AtomicU64,
-    ended: AtomicU64,
-    fenced: AtomicU64,
-    attempts: AtomicU64,
-    takeovers: AtomicU64,
+    pub(crate) turns: Counter,
+    pub(crate) started: Counter,
+    pub(crate) completed: Counter,
+    pub(crate) failed: Counter,
+    pub(crate) cancelled: Counter,
+    pub(crate) continued_as_new: Counter,
+    pub(crate) suspended: Counter,
+    pub(crate) fenced: Counter,
+    pub(crate) replays: Counter,
+    pub(crate) replayed_events: Counter,
+    pub(crate) cache_hits: Counter,
+    pub(crate) attempts: Counter,
+    pub(crate) attempts_completed: Counter,
+    pub(crate) attempts_failed: Counter,
+    pub(crate) takeovers: Counter,
+    pub(crate) queue_age: Histogram,
+    pub(crate) step_latency: Histogram,
 }
 
 /// What a runtime has done and what it holds now.
@@ -19,14 +85,40 @@ pub(crate) struct Counters {
 pub struct Metrics {
     /// Turns committed.
     pub turns: u64,
+    /// Instances whose first turn was here.
+    pub started: u64,
     /// Instances that ended here.
     pub ended: u64,
+    /// Those of them that returned.
+    pub completed: u64,
+    /// Those of them that threw.
+    pub failed: u64,
+    /// Those of them that were cancelled.
+    pub cancelled: u64,
+    /// Executions that were followed by the next one of their instance.
+    pub continued_as_new: u64,
+    /// Instances suspended here.
+    pub suspended: u64,
     /// Turns that were fenced off.
     pub fenced: u64,
+    /// Instances that were made again from their history.
+    pub replays: u64,
+    /// Events that were read for that.
+    pub replayed_events: u64,
+    /// Released instances that came back and whose generator was still here.
+    pub cache_hits: u64,
     /// Attempts of activities started.
     pub attempts: u64,
+    /// Attempts that returned.
+    pub attempts_completed: u64,
+    /// Attempts that threw or ran out of time.
+    pub attempts_failed: u64,
     /// Dead workers whose instances this one released.
     pub takeovers: u64,
+    /// From when an attempt could begin until a thread began it: for want of a slot, or of a thread.
+    pub queue_age: Durations,
+    /// From when an attempt could begin, because its schedule was durable or its delay over, until its end was handed in.
+    pub step_latency: Durations,
     /// Instances owned now.
     pub owned_instances: u64,
     /// Generators held now.
@@ -47,39 +139,63 @@ pub struct Metrics {
     pub commit_writes: u64,
     /// Batches that failed and were tried again.
     pub commit_retries: u64,
+    /// From when a batch was handed to the store until it was durable.
+    pub commit_latency: Durations,
 }
 
 impl Counters {
-    pub(crate) fn turn(&self) {
-        self.turns.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn ended(&self) {
-        self.ended.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn fenced(&self) {
-        self.fenced.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn attempt(&self) {
-        self.attempts.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn takeover(&self) {
-        self.takeovers.fetch_add(1, Ordering::Relaxed);
+    /// An instance has ended, or was suspended.
+    pub(crate) fn ended(&self, status: Status) {
+        match status {
+            Status::Completed => self.completed.add(1),
+            Status::Failed => self.failed.add(1),
+            Status::Cancelled => self.cancelled.add(1),
+            Status::Suspended => self.suspended.add(1),
+            // What else becomes of an instance is no doing of a runtime.
+            Status::Pending | Status::Running | Status::Terminated => {}
+        }
     }
 
     /// The counters; what is held now is the caller's to fill in.
     pub(crate) fn read(&self) -> Metrics {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let [completed, failed, cancelled] = [&self.completed, &self.failed, &self.cancelled].map(Counter::get);
         Metrics {
-            turns: get(&self.turns),
-            ended: get(&self.ended),
-            fenced: get(&self.fenced),
-            attempts: get(&self.attempts),
-            takeovers: get(&self.takeovers),
+            turns: self.turns.get(),
+            started: self.started.get(),
+            ended: completed + failed + cancelled,
+            completed,
+            failed,
+            cancelled,
+            continued_as_new: self.continued_as_new.get(),
+            suspended: self.suspended.get(),
+            fenced: self.fenced.get(),
+            replays: self.replays.get(),
+            replayed_events: self.replayed_events.get(),
+            cache_hits: self.cache_hits.get(),
+            attempts: self.attempts.get(),
+            attempts_completed: self.attempts_completed.get(),
+            attempts_failed: self.attempts_failed.get(),
+            takeovers: self.takeovers.get(),
+            queue_age: self.queue_age.read(),
+            step_latency: self.step_latency.read(),
             ..Metrics::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_in_the_bucket_that_ends_with_it_or_above() {
+        let histogram = Histogram::default();
+        for us in [0, 100, 101, 60_000_000, 60_000_001] {
+            histogram.note(Duration::from_micros(us));
+        }
+        let Durations { counts, sum_us } = histogram.read();
+        assert_eq!(counts.len(), BUCKETS_US.len() + 1);
+        assert_eq!((counts[0], counts[1], counts[16], counts[17]), (2, 1, 1, 1));
+        assert_eq!((counts.iter().sum::<u64>(), sum_us), (5, 120_000_202));
     }
 }

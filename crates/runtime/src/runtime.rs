@@ -289,6 +289,7 @@ impl Runtime {
         metrics.commit_batches = commits.batches;
         metrics.commit_writes = commits.writes;
         metrics.commit_retries = commits.retries;
+        metrics.commit_latency = self.shared.store.committer.latency();
         metrics.queued_jobs = self.shared.lanes.len() as u64;
         metrics.lanes = self.shared.lanes.stats();
         metrics.turns_in_progress = self.turns.len() as u64;
@@ -373,7 +374,7 @@ impl Runtime {
                 }
                 Queued::Activity(token, _) => {
                     if let Some(job) = self.activity_job(token, lane) {
-                        self.shared.metrics.attempt();
+                        self.shared.metrics.attempts.add(1);
                         pulse.enter(Doing::Activity(token));
                         return Some(Job::Activity(job));
                     }
@@ -407,7 +408,8 @@ impl Runtime {
             return None;
         }
         let mut activities = session.activities.lock();
-        let attempt = activities.begin(token, lane)?;
+        let (attempt, waited) = activities.begin(token, lane)?;
+        self.shared.metrics.queue_age.note(waited);
         let task = &attempt.task;
         let origin = &attempt.origin;
         let owner = match origin {

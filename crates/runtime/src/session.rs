@@ -174,6 +174,7 @@ impl Session {
                 Some((instance, true)) => {
                     // In one go with what follows, or its engine could be set aside in between.
                     instance.lock().reuse(acquired);
+                    self.shared.metrics.cache_hits.add(1);
                     return self.own(table, instance);
                 }
                 Some((stale, false)) => Some(stale),
@@ -186,6 +187,10 @@ impl Session {
         };
         if let Some(stale) = stale {
             self.forget(&stale, AbortReason::LeaseLost);
+        }
+        if !acquired.fresh {
+            self.shared.metrics.replays.add(1);
+            self.shared.metrics.replayed_events.add(acquired.history.len() as u64);
         }
         match Instance::new(self.shared.next_token(), acquired, &self.shared.options) {
             Ok(instance) => {
@@ -352,7 +357,16 @@ impl Session {
 
     /// An attempt is over. Called on a lane's thread. `true`: the lane was parked and has work now.
     pub(crate) fn settle(self: &Arc<Self>, lane: LaneId, token: ActivityToken, result: AttemptResult) -> bool {
-        let origin = self.activities.lock().get(token).map(|attempt| attempt.origin.clone());
+        let settling = self.activities.lock().settling(token);
+        let origin = settling.map(|(origin, age)| {
+            let counters = &self.shared.metrics;
+            counters.step_latency.note(age);
+            match result {
+                AttemptResult::Completed(_) => counters.attempts_completed.add(1),
+                AttemptResult::Failed { .. } => counters.attempts_failed.add(1),
+            }
+            origin
+        });
         let mut drain = false;
         match origin {
             Some(Origin::Instance(instance)) => {

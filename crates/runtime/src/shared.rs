@@ -146,6 +146,7 @@ impl Shared {
 
     /// An instance has ended or was suspended, and that is durable.
     pub(crate) fn ended(&self, instance: &Instance, status: Status) {
+        self.metrics.ended(status);
         if self.reports_ends.load(Ordering::Relaxed) {
             let ended = EndedInstance {
                 instance_id: instance.id.clone(),
@@ -165,6 +166,7 @@ impl Shared {
             convict.id
         );
         self.log(Level::Error, message);
+        self.metrics.ended(Status::Suspended);
         self.store.watch.look(&convict.id);
         if self.reports_ends.load(Ordering::Relaxed) {
             let ended = EndedInstance {

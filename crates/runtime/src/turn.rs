@@ -325,6 +325,9 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
             }
             let mut core = instance.lock();
             core.committed(kept.next_event_id);
+            if std::mem::take(&mut core.is_new) {
+                session.shared.metrics.started.add(1);
+            }
             match kept.after {
                 AfterTurn::Hold => go_on(session, instance, core, kept),
                 AfterTurn::Release { .. } => {
@@ -338,9 +341,8 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
                 }
                 AfterTurn::End { status: end } => {
                     drop(core);
-                    session.shared.ended(instance, end);
                     // Before those who wait for the end can hear of it.
-                    session.shared.metrics.ended();
+                    session.shared.ended(instance, end);
                     // Before the instance is forgotten, which makes those look who were not told.
                     if let Some(status) = status.take() {
                         store.watch.changed(*status);
@@ -349,6 +351,7 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
                 }
                 AfterTurn::ContinueAsNew(next) => {
                     drop(core);
+                    session.shared.metrics.continued_as_new.add(1);
                     session.succeed(instance, *next);
                     if let Some(at) = wake_at_ms {
                         session.due_at(at);
@@ -356,7 +359,7 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
                 }
                 AfterTurn::Suspend { .. } => unreachable!("a suspension is committed by Session::suspend"),
             }
-            session.shared.metrics.turn();
+            session.shared.metrics.turns.add(1);
             match status {
                 Some(status) => store.watch.changed(*status),
                 None if changes_status => store.watch.look(&instance.id),
@@ -364,7 +367,7 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
             }
         }
         // It was terminated or suspended in this process, or the session is over.
-        Ok(Outcome::Fenced) if instance.lock().process.state() == State::Complete => session.shared.metrics.fenced(),
+        Ok(Outcome::Fenced) if instance.lock().process.state() == State::Complete => session.shared.metrics.fenced.add(1),
         Ok(Outcome::Fenced) => {
             session.shared.log(
                 Level::Warn,
@@ -373,7 +376,7 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
                     instance.id
                 ),
             );
-            session.shared.metrics.fenced();
+            session.shared.metrics.fenced.add(1);
             let epoch = instance.lock().epoch;
             session.forget(instance, AbortReason::LeaseLost);
             session.let_go(instance.key(), epoch);

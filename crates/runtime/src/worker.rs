@@ -289,7 +289,7 @@ fn taken_over(session: &Session, taken: TakenOver) {
         shared.convicted(convict);
     }
     for worker in taken.workers {
-        shared.metrics.takeover();
+        shared.metrics.takeovers.add(1);
         shared.log(Level::Info, format!("worker {worker} is gone; its instances go on"));
         session.due_at(0);
         session.tasks_wanted.notify_one();
