@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::random::mix;
-use crate::{Bug, EventId, is_planted};
+use crate::{Bug, EventId, TraceContext, is_planted};
 
 /// Options of one scheduled activity, as recorded with its schedule. The driver merges registration and call before.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -29,6 +29,9 @@ pub struct ActivityOptions {
     /// Its function is a closure of the orchestration: it runs only where that is in memory.
     #[serde(skip_serializing_if = "is_false")]
     pub inline: bool,
+    /// What it was scheduled in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: TraceContext,
 }
 
 /// The queue of activities that name none.

@@ -95,6 +95,7 @@ pub struct Engine {
     time_ms: i64,
     operations: Operations,
     custom_status: Payload,
+    trace: Option<Box<str>>,
     /// What the code was told of its patches. History decides: false becomes true where a replay finds the patch recorded.
     patches: BTreeMap<String, bool>,
     awaited: Awaited,
@@ -152,6 +153,7 @@ impl Engine {
                     seed,
                     parent,
                     custom_status,
+                    trace,
                 },
         }) = tape.pop()
         else {
@@ -178,6 +180,7 @@ impl Engine {
             time_ms,
             operations: Operations::default(),
             custom_status,
+            trace: trace.map(String::into_boxed_str),
             patches: BTreeMap::new(),
             awaited: Awaited::default(),
             inbox: Inbox::default(),
@@ -298,6 +301,12 @@ impl Engine {
     #[must_use]
     pub const fn custom_status(&self) -> &Payload {
         &self.custom_status
+    }
+
+    /// What the start of the instance was part of.
+    #[must_use]
+    pub fn trace(&self) -> Option<&str> {
+        self.trace.as_deref()
     }
 
     /// Set or reset the custom status. It is stored with the turn if it is another then, unless this is a replay.
@@ -503,6 +512,7 @@ impl Engine {
             seed: self.random.next_seed(),
             parent: self.parent.as_deref().cloned(),
             custom_status: self.custom_status.clone(),
+            trace: self.trace().map(str::to_owned),
         };
         (
             Event::ExecutionContinuedAsNew { input, version },

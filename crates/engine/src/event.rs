@@ -7,6 +7,9 @@ use crate::{ActivityOptions, ChildFailure, EventId, ExecutionId, InstanceStart, 
 /// A value as text, made and read by the driver alone; `None` is JavaScript's `undefined`.
 pub type Payload = Option<String>;
 
+/// What a start or a schedule was part of, for those who trace: text made and read by the driver alone. A replay does not look at it.
+pub type TraceContext = Option<String>;
+
 /// Where a child reports to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -80,6 +83,8 @@ pub enum Event {
         parent: Option<ParentLink>,
         /// The custom status that the execution before it left.
         custom_status: Payload,
+        /// What its start was part of.
+        trace: TraceContext,
     },
     /// Bookkeeping, event 2 if it is there: the first turn came notably later than the start (there was no worker), and the deterministic
     /// time begins with it.

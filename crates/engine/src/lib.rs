@@ -33,7 +33,7 @@ mod turn;
 pub use activity::{ActivityOptions, DEFAULT_QUEUE, RetryPolicy};
 pub use command::Command;
 pub use engine::{Budget, Engine, Start};
-pub use event::{Event, Mailbox, Message, MessageBody, ParentLink, Payload};
+pub use event::{Event, Mailbox, Message, MessageBody, ParentLink, Payload, TraceContext};
 pub use ids::{EventId, ExecutionId, MessageSeq};
 pub use limits::{CANCEL_GRACE, Fault, LimitReached, Limits};
 pub use mismatch::{FieldDifference, Mismatch};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Completion, EventId, Mailbox, Payload};
+use crate::{Completion, EventId, Mailbox, Payload, TraceContext};
 
 /// An instance that an execution starts: a child, which it hears of again, or a detached one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct InstanceStart {
     pub tags: Option<String>,
     /// Higher is acquired first.
     pub priority: i32,
+    /// What it was started in.
+    pub trace: TraceContext,
 }
 
 /// How a child ended that did not complete.

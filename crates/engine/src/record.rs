@@ -4,7 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ActivityOptions, ChildFailure, Event, EventId, InstanceStart, Mailbox, ParentLink, Payload, Refusal};
+use crate::{
+    ActivityOptions, ChildFailure, Event, EventId, InstanceStart, Mailbox, ParentLink, Payload, Refusal, TraceContext,
+};
 
 /// One history event as a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +111,8 @@ struct StartMeta {
     parent: Option<ParentLink>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     custom_status: Payload,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trace: TraceContext,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -120,6 +124,8 @@ struct InstanceStartMeta {
     tags: Option<String>,
     #[serde(default, skip_serializing_if = "crate::activity::is_zero")]
     priority: i32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trace: TraceContext,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -182,6 +188,7 @@ impl EventRecord {
                 seed,
                 parent,
                 custom_status,
+                trace,
             } => {
                 row.name = Some(name);
                 row.payload = input;
@@ -190,6 +197,7 @@ impl EventRecord {
                     seed: seed.to_string(),
                     parent,
                     custom_status,
+                    trace,
                 });
             }
             Event::ExecutionBegan => row.kind = EventKind::ExecutionBegan,
@@ -343,6 +351,7 @@ impl EventRecord {
             input,
             tags,
             priority,
+            trace,
         } = start;
         self.name = Some(name);
         self.payload = input;
@@ -351,6 +360,7 @@ impl EventRecord {
             version,
             tags,
             priority,
+            trace,
         });
     }
 
@@ -387,6 +397,7 @@ impl EventRecord {
                 input: payload,
                 tags: meta.tags,
                 priority: meta.priority,
+                trace: meta.trace,
             };
             return Ok(if kind == EventKind::ChildScheduled {
                 Event::ChildScheduled(start)
@@ -413,6 +424,7 @@ impl EventRecord {
                     seed,
                     parent: meta.parent,
                     custom_status: meta.custom_status,
+                    trace: meta.trace,
                 }
             }
             EventKind::ExecutionBegan => Event::ExecutionBegan,

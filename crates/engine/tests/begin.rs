@@ -15,6 +15,7 @@ fn started() -> EventRecord {
         seed: 1,
         parent: None,
         custom_status: None,
+        trace: None,
     };
     EventRecord::new(EventId::FIRST, STARTED_MS, event)
 }

@@ -48,6 +48,7 @@ fn sleeping(steps: u64) -> Engine {
         seed: 1,
         parent: None,
         custom_status: None,
+        trace: None,
     };
     let history = vec![EventRecord::new(EventId::FIRST, 0, start)];
     let start = Start {

@@ -19,6 +19,7 @@ fn start_of(id: &str) -> InstanceStart {
         input: text("1"),
         tags: text(r#"{"team":"a"}"#),
         priority: -1,
+        trace: None,
     }
 }
 
@@ -32,6 +33,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         seed: 7,
         parent,
         custom_status: text("\"new\""),
+        trace: text(r#"{"traceparent":"00-a-b-01"}"#),
     };
     let child_of = ParentLink {
         instance: "parent".into(),
@@ -50,6 +52,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         queue: text("slow"),
         priority: 3,
         inline: false,
+        trace: text("{}"),
     };
     let go = || Mailbox::Event("go".into());
     let scheduled = |place| EventId(place);

@@ -89,6 +89,7 @@ fn receiver() -> Engine {
             input: None,
             tags: None,
             priority: 0,
+            trace: None,
         }),
     ];
     let started = Event::ExecutionStarted {
@@ -98,6 +99,7 @@ fn receiver() -> Engine {
         seed: 1,
         parent: None,
         custom_status: None,
+        trace: None,
     };
     let mut engine = Engine::new(Start {
         execution: ExecutionId::FIRST,

@@ -87,28 +87,32 @@ fn options() -> impl Strategy<Value = ActivityOptions> {
         option::of(any::<u64>()).boxed(),
         option::of(any::<u64>()).boxed(),
     ];
-    (retry, times, payload(), any::<i32>(), any::<bool>()).prop_map(
-        |(retry, [timeout_ms, total_timeout_ms, heartbeat_timeout_ms], queue, priority, inline)| ActivityOptions {
-            retry,
-            timeout_ms,
-            total_timeout_ms,
-            heartbeat_timeout_ms,
-            queue,
-            priority,
-            inline,
+    (retry, times, payload(), any::<i32>(), any::<bool>(), payload()).prop_map(
+        |(retry, [timeout_ms, total_timeout_ms, heartbeat_timeout_ms], queue, priority, inline, trace)| {
+            ActivityOptions {
+                retry,
+                timeout_ms,
+                total_timeout_ms,
+                heartbeat_timeout_ms,
+                queue,
+                priority,
+                inline,
+                trace,
+            }
         },
     )
 }
 
 fn start() -> impl Strategy<Value = InstanceStart> {
-    (text(), text(), text(), payload(), payload(), any::<i32>()).prop_map(
-        |(id, name, version, input, tags, priority)| InstanceStart {
+    (text(), text(), text(), payload(), payload(), any::<i32>(), payload()).prop_map(
+        |(id, name, version, input, tags, priority, trace)| InstanceStart {
             id,
             name,
             version,
             input,
             tags,
             priority,
+            trace,
         },
     )
 }
@@ -136,16 +140,26 @@ fn started() -> impl Strategy<Value = Event> {
         execution,
         scheduled,
     });
-    (text(), text(), payload(), any::<u64>(), option::of(parent), payload()).prop_map(
-        |(name, version, input, seed, parent, custom_status)| Event::ExecutionStarted {
-            name,
-            version,
-            input,
-            seed,
-            parent,
-            custom_status,
-        },
+    (
+        text(),
+        text(),
+        payload(),
+        any::<u64>(),
+        option::of(parent),
+        payload(),
+        payload(),
     )
+        .prop_map(
+            |(name, version, input, seed, parent, custom_status, trace)| Event::ExecutionStarted {
+                name,
+                version,
+                input,
+                seed,
+                parent,
+                custom_status,
+                trace,
+            },
+        )
 }
 
 fn sent(mailbox: fn(String) -> Mailbox) -> impl Strategy<Value = Event> {

@@ -26,6 +26,8 @@ pub struct Description {
     pub custom_status: Option<String>,
     /// The deterministic time, ms since 1970.
     pub time_ms: f64,
+    /// What its start was part of, as it was handed over with that.
+    pub trace: Option<String>,
 }
 
 /// Sizes of the maps keyed by instance.
@@ -96,9 +98,11 @@ fn extras(job: &ActivityJob) -> Option<String> {
         heartbeat_timeout_ms,
         last_heartbeat,
         inline,
+        trace,
         ..
     } = job;
-    if total_timeout.is_none() && heartbeat_timeout_ms.is_none() && last_heartbeat.is_none() && inline.is_none() {
+    let has_times = total_timeout.is_some() || heartbeat_timeout_ms.is_some();
+    if !has_times && last_heartbeat.is_none() && inline.is_none() && trace.is_none() {
         return None;
     }
     let mut extras = Map::new();
@@ -112,6 +116,11 @@ fn extras(job: &ActivityJob) -> Option<String> {
     put("heartbeatTimeoutMs", heartbeat_timeout_ms.map(Value::from));
     put("lastHeartbeat", last_heartbeat.as_deref().map(Value::from));
     put("inline", inline.map(|token| token.0.into()));
+    if let Some(trace) = trace {
+        put("trace", Some(trace.as_str().into()));
+        put("owner", job.owner.map(|token| token.0.into()));
+        put("queue", job.queue.as_deref().map(Value::from));
+    }
     Some(Value::Object(extras).to_string())
 }
 
@@ -126,6 +135,7 @@ pub(crate) fn description(facts: Facts) -> Description {
         parent_id: facts.parent_id,
         custom_status: facts.custom_status,
         time_ms: facts.time_ms as f64,
+        trace: facts.trace,
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use napi::bindgen_prelude::{Float64Array, Function};
 use napi_derive::napi;
 use perdure_engine::{Command, InstanceStart, Outcome};
-use perdure_runtime::{ActivityToken, Failure, LaneId, Level, Runtime, Token};
+use perdure_runtime::{ActivityToken, Failure, LaneId, Level, Next, Runtime, Token};
 
 use crate::answer::{NUMBERS, Numbers};
 use crate::calls;
@@ -105,6 +105,7 @@ impl NativeLane {
         input: Option<String>,
         tags: Option<String>,
         priority: i32,
+        trace: Option<String>,
     ) -> napi::Result<f64> {
         let start = InstanceStart {
             version: version.unwrap_or_else(|| self.inner.version_to_start(&name)),
@@ -113,6 +114,7 @@ impl NativeLane {
             input,
             tags,
             priority,
+            trace,
         };
         self.issue(instance, calls::start_instance(is_child, start))
     }
@@ -135,7 +137,7 @@ impl NativeLane {
         self.issue(instance, calls::cancel_operation(operation)).map(|_| ())
     }
 
-    /// All fibers wait: what is next? `null`: the turn is over.
+    /// All fibers wait: what is next? `null`: the turn is over; the kind of the answer is 1 then when the instance is released with it, else 0.
     #[napi]
     pub fn next(
         &self,
@@ -144,8 +146,15 @@ impl NativeLane {
         timers: Option<Vec<f64>>,
     ) -> napi::Result<Option<String>> {
         let awaited = calls::awaited(mailboxes, timers)?;
-        let delivered = self.inner.step(Token(instance), awaited).map_err(|e| thrown(&e))?;
-        Ok(delivered.map(|delivered| delivery(delivered, &self.numbers)))
+        Ok(
+            match self.inner.step(Token(instance), awaited).map_err(|e| thrown(&e))? {
+                Next::Delivered(delivered) => Some(delivery(delivered, &self.numbers)),
+                Next::Over { sleeps } => {
+                    self.numbers.answer(u32::from(sleeps), [], []);
+                    None
+                }
+            },
+        )
     }
 
     /// The code has ended: completed (0), failed (1) or cancelled (2). The turn is over.

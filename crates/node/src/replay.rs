@@ -112,6 +112,7 @@ impl NativeReplay {
         input: Option<String>,
         tags: Option<String>,
         priority: i32,
+        trace: Option<String>,
     ) -> napi::Result<f64> {
         let start = InstanceStart {
             version: version.unwrap_or_default(),
@@ -120,6 +121,7 @@ impl NativeReplay {
             input,
             tags,
             priority,
+            trace,
         };
         self.issue(calls::start_instance(is_child, start))
     }
@@ -286,6 +288,7 @@ fn open(instance_id: String, execution: ExecutionId, events: &str) -> Result<(En
         parent_id,
         custom_status: engine.custom_status().clone(),
         time_ms: engine.time_ms(),
+        trace: engine.trace().map(str::to_owned),
     };
     Ok((engine, facts))
 }

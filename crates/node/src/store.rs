@@ -194,6 +194,7 @@ impl Store {
         tags: Option<String>,
         priority: i32,
         on_conflict: String,
+        trace: Option<String>,
     ) -> napi::Result<()> {
         let conflict = match on_conflict.as_str() {
             "error" => Conflict::Fail,
@@ -212,6 +213,7 @@ impl Store {
             input,
             tags,
             priority,
+            trace,
             conflict,
         };
         self.inner.start(start, self.replies.to(request, |()| None));

@@ -146,6 +146,7 @@ pub async fn every_kind_of_event_comes_back(store: &Store) {
         seed: u64::MAX - 1,
         parent: Some(parent),
         custom_status: payload(),
+        trace: None,
     };
     let start = || InstanceStart {
         id: "other".into(),
@@ -154,6 +155,7 @@ pub async fn every_kind_of_event_comes_back(store: &Store) {
         input: payload(),
         tags: payload(),
         priority: -7,
+        trace: None,
     };
     let events = vec![
         Event::ActivityScheduled {

@@ -386,6 +386,7 @@ pub(crate) fn started(input: Payload) -> EventRecord {
         seed: u64::MAX,
         parent: None,
         custom_status: None,
+        trace: None,
     };
     EventRecord::new(EventId::FIRST, START_MS, event)
 }

@@ -105,6 +105,7 @@ fn start(n: usize, worker: &WorkerId) -> Write {
         seed: 1,
         parent: None,
         custom_status: None,
+        trace: None,
     };
     Write::Start(Box::new(NewInstance {
         id: format!("chain-{n}"),

@@ -432,6 +432,7 @@ mod tests {
             seed: 0,
             parent: None,
             custom_status: None,
+            trace: None,
         };
         let acquired = AcquiredInstance {
             key: InstanceKey(1),

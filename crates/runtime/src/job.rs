@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use perdure_engine::{EventId, Payload};
+use perdure_engine::{EventId, Payload, TraceContext};
 use perdure_provider::Status;
 use perdure_scheduler::{LaneId, Place};
 
@@ -86,8 +86,14 @@ pub struct ActivityJob {
     pub heartbeat_timeout_ms: Option<u64>,
     /// What the activity told last of its progress, in an earlier attempt.
     pub last_heartbeat: Payload,
+    /// The instance that asked for it, when it is one of this worker.
+    pub owner: Option<Token>,
     /// The instance whose generator holds its function, when it is inline.
     pub inline: Option<Token>,
+    /// The queue that it was scheduled for; `None`: the default one.
+    pub queue: Option<String>,
+    /// What it was scheduled in.
+    pub trace: TraceContext,
     /// Id of the instance.
     pub instance_id: String,
     /// Its execution.

@@ -65,6 +65,7 @@ fn other_start(instance: &Instance, start: TurnStart, seed: u64, now: i64) -> pr
                 input,
                 tags,
                 priority,
+                trace,
             },
     } = start;
     let parent = is_child.then(|| ParentLink {
@@ -79,6 +80,7 @@ fn other_start(instance: &Instance, start: TurnStart, seed: u64, now: i64) -> pr
         seed,
         parent,
         custom_status: None,
+        trace,
     };
     provider::OtherStart {
         scheduled,

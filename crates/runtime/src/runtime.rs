@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use perdure_engine::{AttemptResult, Awaited, Command, EventId, Outcome, Payload};
+use perdure_engine::{AttemptResult, Awaited, Command, EventId, Outcome, Payload, TraceContext};
 use perdure_scheduler::LaneId;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -22,7 +22,7 @@ use crate::registry::Registered;
 use crate::session::Session;
 use crate::shared::{MAIN, Shared};
 use crate::store::Store;
-use crate::turn::{self, Delivered};
+use crate::turn::{self, Next};
 use crate::worker;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,8 @@ pub struct Facts {
     pub custom_status: Payload,
     /// Deterministic time at the start, ms since 1970.
     pub time_ms: i64,
+    /// What its start was part of.
+    pub trace: TraceContext,
 }
 
 /// Sizes of the maps that are keyed by instance or attempt; all 0 when nothing is loaded.
@@ -427,7 +429,10 @@ impl Runtime {
             total_timeout: total_timeout.map(|(total, deadline)| (total, deadline.saturating_sub(session.now_ms()))),
             heartbeat_timeout_ms: options.heartbeat_timeout_ms,
             last_heartbeat: attempt.last_heartbeat.clone(),
+            owner,
             inline: owner.filter(|_| options.inline),
+            queue: options.queue.clone(),
+            trace: options.trace.clone(),
             instance_id: origin.instance_id().to_owned(),
             execution: origin.execution().0,
             orchestration: origin.orchestration().to_owned(),
@@ -460,6 +465,7 @@ impl Runtime {
             parent_id: instance.parent_id.clone(),
             custom_status: engine.custom_status().clone(),
             time_ms: engine.time_ms(),
+            trace: engine.trace().map(str::to_owned),
         })
     }
 
@@ -479,20 +485,20 @@ impl Runtime {
         turn::issue(&self.turn(token)?, command)
     }
 
-    /// All fibers wait: what is next? `None`: the turn is over and on its way to the store.
+    /// All fibers wait: what is next?
     ///
     /// # Errors
     ///
     /// [`RuntimeError::Nondeterminism`] when history went on differently; [`RuntimeError::Limit`] when it would grow too much;
     /// [`RuntimeError::State`] outside a turn.
-    pub fn step(&self, token: Token, awaited: Awaited) -> Result<Option<Delivered>, RuntimeError> {
+    pub fn step(&self, token: Token, awaited: Awaited) -> Result<Next, RuntimeError> {
         let turn = self.turn(token)?;
-        let delivered = turn::step(&turn, awaited)?;
-        if delivered.is_none() {
-            self.turn_over(&turn);
-            turn::end(turn);
+        if let Some(delivered) = turn::step(&turn, awaited)? {
+            return Ok(Next::Delivered(delivered));
         }
-        Ok(delivered)
+        self.turn_over(&turn);
+        let sleeps = turn::end(turn);
+        Ok(Next::Over { sleeps })
     }
 
     /// The code has ended; the turn is over and on its way to the store.

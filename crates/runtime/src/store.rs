@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use perdure_engine::{Bug, Event, EventId, EventRecord, MessageBody, Payload, is_planted};
+use perdure_engine::{Bug, Event, EventId, EventRecord, MessageBody, Payload, TraceContext, is_planted};
 use perdure_provider::{
     Change, Clock, Epoch, InstanceKey, InstanceStatus, NewInstance, NewMessage, OnConflict, Outcome, Provider,
     ProviderError, ProviderErrorKind, Terminate, WorkerId, Write,
@@ -41,6 +41,8 @@ pub struct StartRequest {
     pub tags: Option<String>,
     /// Higher is acquired first.
     pub priority: i32,
+    /// What it is part of, for those who trace.
+    pub trace: TraceContext,
     /// What to do when the id is in use.
     pub conflict: Conflict,
 }
@@ -170,6 +172,7 @@ impl Store {
             input,
             tags,
             priority,
+            trace,
             conflict,
         } = request;
         let reply = if is_planted(Bug::AnswerBeforeCommit) {
@@ -187,6 +190,7 @@ impl Store {
             seed: new_seed(&*self.machine),
             parent: None,
             custom_status: None,
+            trace,
         };
         let first_event = EventRecord::new(EventId::FIRST, self.clock.now_ms(), started);
         let on_conflict = if conflict == Conflict::RestartIfTerminal {

@@ -32,6 +32,18 @@ pub struct Delivered {
     pub time_ms: i64,
 }
 
+/// How a turn goes on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    /// With this.
+    Delivered(Delivered),
+    /// It is over, and on its way to the store.
+    Over {
+        /// Whether the instance is released with it, and sleeps in the store from then on.
+        sleeps: bool,
+    },
+}
+
 const NO_TURN: RuntimeError =
     RuntimeError::State("the instance has no turn in progress: its methods work only while its code runs");
 
@@ -107,13 +119,13 @@ pub(crate) fn finish(turn: &Turn, end: End) -> Result<(), RuntimeError> {
         .map_err(RuntimeError::from)
 }
 
-/// All fibers wait, or the code has ended: commit what the turn did.
-pub(crate) fn end(turn: Turn) {
+/// All fibers wait, or the code has ended: commit what the turn did. `true`: the instance is released with it.
+pub(crate) fn end(turn: Turn) -> bool {
     let Turn { session, instance, .. } = turn;
     let now = session.now_ms();
     let mut core = instance.lock();
     core.take_in();
-    let Some(engine) = &mut core.engine else { return };
+    let Some(engine) = &mut core.engine else { return false };
     let mut output = engine.end_turn();
     let is_live = !engine.is_replaying();
     let next = engine
@@ -139,7 +151,7 @@ pub(crate) fn end(turn: Turn) {
                 drop(core);
                 session.load(instance, from);
             }
-            return;
+            return false;
         }
         Waiting::Ended(terminal) => match (status_of(terminal), next) {
             (Some(status), _) => AfterTurn::End { status },
@@ -159,8 +171,10 @@ pub(crate) fn end(turn: Turn) {
     if after == AfterTurn::Hold && output.is_empty() && division.offers.is_empty() && core.start.is_none() {
         let kept = Kept::of(&mut output, after);
         go_on(&session, &instance, core, kept);
-        return session.turn_done(&instance);
+        session.turn_done(&instance);
+        return false;
     }
+    let sleeps = matches!(after, AfterTurn::Release { .. });
     if core.process.block() {
         let mut kept = Kept::of(&mut output, after);
         if is_planted(Bug::EffectsBeforeCommit) {
@@ -187,9 +201,10 @@ pub(crate) fn end(turn: Turn) {
         let store = Arc::clone(&session.shared.store);
         let Some(start) = start else {
             let done = Box::new(move |answer| answered(&session, &instance, kept, answer));
-            return store
+            store
                 .committer
                 .submit(Write::Turn(Box::new(commit)), Patience::Endless, done);
+            return sleeps;
         };
         let (mut new, done, logs) = start.take();
         new.first_turn = Some(Box::new(commit));
@@ -211,6 +226,7 @@ pub(crate) fn end(turn: Turn) {
         });
         store.committer.submit(Write::Start(new), Patience::Limited, done);
     }
+    sleeps
 }
 
 /// The code does not fit its history, or cannot be run: suspend the instance and tell where in the code that showed.
@@ -367,7 +383,9 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
             }
         }
         // It was terminated or suspended in this process, or the session is over.
-        Ok(Outcome::Fenced) if instance.lock().process.state() == State::Complete => session.shared.metrics.fenced.add(1),
+        Ok(Outcome::Fenced) if instance.lock().process.state() == State::Complete => {
+            session.shared.metrics.fenced.add(1)
+        }
         Ok(Outcome::Fenced) => {
             session.shared.log(
                 Level::Warn,

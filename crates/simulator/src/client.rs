@@ -117,6 +117,7 @@ impl World<'_> {
                     input: Some("0".into()),
                     tags: None,
                     priority: 0,
+                    trace: None,
                     conflict: Conflict::Fail,
                 },
                 reply,

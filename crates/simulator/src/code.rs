@@ -353,6 +353,7 @@ fn start(program: usize, id: String) -> InstanceStart {
         input: Some("0".into()),
         tags: None,
         priority: 0,
+        trace: None,
     }
 }
 

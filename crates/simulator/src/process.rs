@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use perdure_engine::{Command, EventId, Payload};
-use perdure_runtime::{ActivityJob, ActivityToken, Job, LaneId, Level, Runtime, RuntimeError, Store, Token};
+use perdure_runtime::{ActivityJob, ActivityToken, Job, LaneId, Level, Next, Runtime, RuntimeError, Store, Token};
 
 use crate::code::{About, Code, Edition, program_of};
 use crate::fibers::{Calls, Stop};
@@ -149,7 +149,7 @@ fn drive(runtime: &Runtime, token: Token, seated: &Seated) -> Result<Turned, Sto
             runtime.finish(token, end).map_err(refused)?;
             return Ok(Turned::Ended);
         }
-        let Some(delivered) = runtime.step(token, code.awaited()).map_err(refused)? else {
+        let Next::Delivered(delivered) = runtime.step(token, code.awaited()).map_err(refused)? else {
             return Ok(Turned::Waits);
         };
         calls.time_ms.set(delivered.time_ms);

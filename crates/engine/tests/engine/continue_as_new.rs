@@ -88,6 +88,7 @@ fn the_next_execution_starts_from_what_the_last_one_left() {
             custom_status: Some(
                 "\"waiting\"",
             ),
+            trace: None,
         }
     "#]]
     .assert_debug_eq(&next[0]);

@@ -19,3 +19,4 @@ mod status;
 mod support;
 mod terminal;
 mod timers;
+mod trace;

@@ -767,6 +767,7 @@ fn a_history_that_contradicts_itself() {
         seed: 0,
         parent: None,
         custom_status: None,
+        trace: None,
     };
     let completed = |id| Event::ActivityCompleted {
         scheduled: EventId(id),

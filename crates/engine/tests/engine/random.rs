@@ -119,6 +119,7 @@ fn the_numbers_of_a_seed_stay() {
             seed,
             parent: None,
             custom_status: None,
+            trace: None,
         };
         let history = vec![EventRecord::new(EventId::FIRST, 0, event)];
         Engine::new(Start {

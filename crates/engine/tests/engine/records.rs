@@ -25,6 +25,7 @@ fn events() -> Vec<Event> {
         name: "order".into(),
         version: "1.2.0".into(),
         custom_status: input.clone(),
+        trace: input.clone(),
         input,
         seed,
         parent,
@@ -45,6 +46,7 @@ fn events() -> Vec<Event> {
         inline: true,
         queue: Some("gpu".into()),
         priority: -3,
+        trace: text("{\"traceparent\":\"00-a-b-01\"}"),
     };
     let scheduled = EventId(2);
     vec![
@@ -100,6 +102,7 @@ fn events() -> Vec<Event> {
             input: text("1"),
             tags: text("{\"a\":\"b\"}"),
             priority: i32::MIN,
+            trace: text("{}"),
         }),
         Event::ChildCompleted {
             scheduled,
@@ -127,6 +130,7 @@ fn events() -> Vec<Event> {
             input: None,
             tags: None,
             priority: 0,
+            trace: None,
         }),
         Event::MessageSent {
             instance: "audit".into(),

@@ -379,6 +379,7 @@ fn what_is_recorded_alone() {
         seed: 1,
         parent: None,
         custom_status: None,
+        trace: None,
     };
     let events = [started, Event::TimerCreated { fire_at_ms: 0 }, sent()];
     let history = (1..)

@@ -189,6 +189,7 @@ fn terminated_before_it_ran() {
         seed: 0,
         parent: None,
         custom_status: None,
+        trace: None,
     };
     let history = vec![
         EventRecord::new(EventId(1), START_MS, start),

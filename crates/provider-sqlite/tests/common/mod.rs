@@ -42,6 +42,7 @@ pub(crate) fn start(id: &str) -> Write {
         seed: 1,
         parent: None,
         custom_status: None,
+        trace: None,
     };
     Write::Start(Box::new(NewInstance {
         id: id.into(),

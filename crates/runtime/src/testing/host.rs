@@ -17,8 +17,8 @@ use tokio::runtime::Handle;
 use super::{Memory, PausedClock};
 use crate::shared::MAIN;
 use crate::{
-    AbortReason, ActivityJob, ActivityToken, Awaiting, Conflict, Failure, Host, Job, Metrics, Runtime, RuntimeError,
-    RuntimeOptions, StartRequest, Store, Token,
+    AbortReason, ActivityJob, ActivityToken, Awaiting, Conflict, Failure, Host, Job, Metrics, Next, Runtime,
+    RuntimeError, RuntimeOptions, StartRequest, Store, Token,
 };
 
 /// One thing that a script does.
@@ -275,6 +275,7 @@ impl Fixture {
             input: None,
             tags: None,
             priority: 0,
+            trace: None,
             conflict: Conflict::Fail,
         };
         self.store.start(request, answer.reply());
@@ -587,7 +588,7 @@ impl Fixture {
                 | Op::Event(_)
                 | Op::Child(..) => {}
             }
-            let Some(delivered) = runtime.step(token, awaited)? else {
+            let Next::Delivered(delivered) = runtime.step(token, awaited)? else {
                 return Ok(());
             };
             let is_awaited = match (&delivered.delivery, op) {
@@ -711,6 +712,7 @@ fn instance(name: &str, id: &str) -> InstanceStart {
         input: None,
         tags: None,
         priority: 0,
+        trace: None,
     }
 }
 

@@ -166,6 +166,7 @@ impl<'a> Code<'a> {
                     input: self.value(input),
                     tags: None,
                     priority: 0,
+                    trace: None,
                 };
                 let what = if *is_child { "child" } else { "start" };
                 let text = format!("{what} {name} {id} {}", shown(&start.input));

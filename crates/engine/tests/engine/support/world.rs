@@ -84,6 +84,7 @@ impl<'a> World<'a> {
             seed: 7,
             parent: None,
             custom_status: None,
+            trace: None,
         };
         Self {
             script,

@@ -1,0 +1,111 @@
+//! What a start was part of is recorded with it, goes on with the instance, and changes nothing.
+
+use perdure_engine::{
+    ActivityOptions, Awaited, Budget, Command, Engine, Event, EventId, EventRecord, ExecutionId, InstanceStart,
+    Outcome, Start, TraceContext,
+};
+
+const TRACE: &str = "{\"traceparent\":\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"}";
+
+fn started(trace: TraceContext) -> Event {
+    Event::ExecutionStarted {
+        name: "order".into(),
+        version: "1.0.0".into(),
+        input: None,
+        seed: 7,
+        parent: None,
+        custom_status: None,
+        trace,
+    }
+}
+
+fn engine(history: Vec<EventRecord>, fresh: bool) -> Engine {
+    let start = Start {
+        execution: ExecutionId::FIRST,
+        history,
+        complete: true,
+        fresh,
+        budget: Budget::default(),
+    };
+    Engine::new(start).expect("a sound history")
+}
+
+fn first(trace: TraceContext) -> EventRecord {
+    EventRecord::new(EventId::FIRST, 0, started(trace))
+}
+
+fn charge(trace: TraceContext) -> Command {
+    Command::ScheduleActivity {
+        name: "charge".into(),
+        input: None,
+        options: ActivityOptions {
+            trace,
+            ..ActivityOptions::default()
+        },
+    }
+}
+
+fn child(trace: TraceContext) -> Command {
+    Command::StartChild(InstanceStart {
+        id: "child".into(),
+        name: "order".into(),
+        version: "1.0.0".into(),
+        input: None,
+        tags: None,
+        priority: 0,
+        trace,
+    })
+}
+
+#[test]
+fn the_next_execution_has_it_too() {
+    for trace in [None, Some(TRACE.to_owned())] {
+        let mut engine = engine(vec![first(trace.clone())], true);
+        engine.begin_turn(0);
+        let end = Outcome::ContinuedAsNew {
+            input: None,
+            version: None,
+        };
+        engine.finish(end).expect("it has a live turn");
+        let Some(Event::ExecutionStarted { trace: next, .. }) = engine.next_execution() else {
+            panic!("it continued as new");
+        };
+        assert_eq!(*next, trace);
+    }
+}
+
+/// Whoever replays may trace, or not, or be elsewhere in another trace: the history is the same.
+#[test]
+fn a_replay_does_not_compare_it() {
+    let mut live = engine(vec![first(Some(TRACE.into()))], true);
+    live.begin_turn(0);
+    for command in [charge(Some(TRACE.into())), child(Some(TRACE.into()))] {
+        live.issue(command).expect("it is live");
+    }
+    let mut history = vec![first(Some(TRACE.into()))];
+    assert!(live.next(Awaited::default(), 0).is_ok());
+    history.extend(live.end_turn().events);
+    for trace in [None, Some("{}".to_owned())] {
+        let mut replay = engine(history.clone(), false);
+        assert_eq!(replay.trace(), Some(TRACE));
+        replay.begin_turn(0);
+        for command in [charge(trace.clone()), child(trace.clone())] {
+            replay.issue(command).expect("it is the same command");
+        }
+        assert!(replay.next(Awaited::default(), 0).is_ok());
+    }
+}
+
+/// Nothing is stored of it where nobody traces, and histories from before it can be read.
+#[test]
+fn without_one_no_byte_is_stored() {
+    let meta = first(None).meta.expect("a start has one");
+    assert_eq!(meta, r#"{"version":"1.0.0","seed":"7"}"#);
+    assert_eq!(first(None).into_event(), Ok(started(None)));
+    let plain = charge(None);
+    let mut live = engine(vec![first(None)], true);
+    live.begin_turn(0);
+    live.issue(plain).expect("it is live");
+    assert!(live.next(Awaited::default(), 0).is_ok());
+    assert_eq!(live.end_turn().events.pop().and_then(|row| row.meta), None);
+}
