@@ -36,6 +36,7 @@ export type { CustomStatus, EndedState, InstanceState, InstanceStatus } from './
 export type { ClientLimits, RuntimeLimits } from './limits.ts';
 export type { InstanceFilter, InstanceList, InstancePage, ListOptions, PruneExecutionsOptions, PruneOptions } from './listing.ts';
 export type { Logger, LogLevel } from './logger.ts';
+export type { DurationHistogram, LaneMetrics, RuntimeMetrics } from './metrics.ts';
 export {
   type ChildOptions,
   type ContinueAsNewOptions,
@@ -52,7 +53,7 @@ export { type PostgresOptions, PostgresProvider, type PostgresTlsOptions } from 
 export { type Provider, type ProviderOptions, SqliteProvider, type SqliteOptions } from './providers.ts';
 export type { EndState } from './binding.ts';
 export type { InstanceEvent } from './lane.ts';
-export { Runtime, type RuntimeEvents, type RuntimeMetrics, type RuntimeOptions } from './runtime.ts';
+export { Runtime, type RuntimeEvents, type RuntimeOptions } from './runtime.ts';
 export type { SchemaInput, SchemaIssue, SchemaOutput, SchemaResult, StandardSchema } from './schema.ts';
 export type { StoreStats } from './stats.ts';
 export type { Codec } from './stored-text.ts';

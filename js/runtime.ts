@@ -14,6 +14,7 @@ import { Host } from './host.ts';
 import { type InstanceEvent, Lane } from './lane.ts';
 import { checkRuntimeLimits, DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from './limits.ts';
 import { checkLogger, consoleLogger, LOG_LEVELS, type Logger, type LogLevel } from './logger.ts';
+import type { LaneMetrics, RuntimeMetrics } from './metrics.ts';
 import { checkModules, loadModules, specifiersOf } from './modules.ts';
 import { bool, checkOptions, duration, finite, listOfNames, named, oneOf, type OptionTable, whole } from './options.ts';
 import {
@@ -145,9 +146,6 @@ export interface RuntimeEvents {
   /** An instance has ended here or was suspended, and that is stored. */
   instance: (event: InstanceEvent) => void;
 }
-
-/** Counters and gauges by name. */
-export type RuntimeMetrics = Readonly<Record<string, any>>;
 
 type State = 'stopped' | 'starting' | 'started' | 'stopping';
 
@@ -294,15 +292,21 @@ export class Runtime {
     return this.shutdown();
   }
 
-  /** Counters and gauges since the last start. */
+  /**
+   * Counters, histograms and gauges since the last start. `perdure/prometheus` writes them as Prometheus reads them.
+   *
+   * @example
+   * ```ts
+   * const { started, ended, stepLatency } = runtime.metrics();
+   * console.log(`${started} started, ${ended} ended, ${stepLatency.sumMs / stepLatency.count} ms a step`);
+   * ```
+   */
   metrics(): RuntimeMetrics {
     try {
-      const metrics = JSON.parse(this.#native.metrics()) as { lanes: Record<string, number>[] };
+      const metrics = JSON.parse(this.#native.metrics()) as Omit<RuntimeMetrics, 'lanes'> & { lanes: Omit<LaneMetrics, 'busyShare'>[] };
       const busy = this.#threads?.busyShares();
-      for (const [lane, of] of metrics.lanes.entries()) {
-        of['busyShare'] = lane === 0 ? performance.eventLoopUtilization(this.#idle).utilization : (busy?.get(lane) ?? 0);
-      }
-      return metrics;
+      const busyShare = (lane: number): number => (lane === 0 ? performance.eventLoopUtilization(this.#idle).utilization : (busy?.get(lane) ?? 0));
+      return { ...metrics, lanes: metrics.lanes.map((lane, i) => ({ ...lane, busyShare: busyShare(i) })) };
     } catch (error) {
       throw nativeError(error);
     }
