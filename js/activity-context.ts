@@ -10,6 +10,7 @@ import { CancelledError, RuntimeStateError, TimeoutError } from './errors.ts';
 import { fromPayload, toPayload } from './payload.ts';
 import type { RuntimeLimits } from './limits.ts';
 import type { StoredTexts } from './stored-text.ts';
+import type { TraceContext } from './telemetry-hooks.ts';
 import { lineText, readFields, type TraceFields } from './trace.ts';
 
 /** Why the addon tells an attempt to stop. */
@@ -46,6 +47,12 @@ export interface AttemptExtras {
   readonly lastHeartbeat?: string;
   /** The instance whose code holds its function, when it is inline. */
   readonly inline?: number;
+  /** What it was scheduled in. */
+  readonly trace?: TraceContext;
+  /** Of one with a trace: the instance that scheduled it, when that is this worker's. */
+  readonly owner?: number;
+  /** Of one with a trace: its queue, when it is not the default one. */
+  readonly queue?: string;
 }
 
 /** What attempts need of their runtime. */

@@ -10,7 +10,8 @@ import type { Timer, Timers } from './timers.ts';
 export interface ActivitySink extends HeartbeatSink {
   readonly timers: Timers;
   completeActivity(activity: number, output: string | null): void;
-  failActivity(activity: number, error: string, errorName: string, nonRetryable: boolean, retryAfterMs: number): void;
+  /** `cause`: what was thrown. */
+  failActivity(activity: number, error: string, errorName: string, nonRetryable: boolean, retryAfterMs: number, cause: unknown): void;
 }
 
 /** Run one attempt. Never throws; reports to `sink`, at once if the function is not asynchronous. */
@@ -62,7 +63,9 @@ export class AttemptLimits {
 
   /** `null` when it may take as long as it likes. */
   static of(job: ActivityJob, timers: Timers, onTimeout: (reason: TimeoutReason) => void): AttemptLimits | null {
-    return job.timeoutMs < 0 && job.extras === null ? null : new AttemptLimits(job, timers, onTimeout);
+    const { timeoutMs, extras } = job;
+    const hasNone = timeoutMs < 0 && extras?.totalLeftMs === undefined && extras?.heartbeatTimeoutMs === undefined;
+    return hasNone ? null : new AttemptLimits(job, timers, onTimeout);
   }
 
   /** It has shown that it is alive. */
@@ -89,7 +92,7 @@ export function failActivity(token: number, error: unknown, sink: ActivitySink, 
   const retryAfterMs = error instanceof RetryAfterError ? error.retryAfterMs : -1;
   const payload = toErrorPayload(error);
   const { name } = JSON.parse(payload) as { name: string };
-  sink.failActivity(token, sink.texts.writeError(payload), name, nonRetryable, retryAfterMs);
+  sink.failActivity(token, sink.texts.writeError(payload), name, nonRetryable, retryAfterMs, error);
 }
 
 function completeActivity(token: number, output: unknown, sink: ActivitySink): void {

@@ -11,6 +11,7 @@ import { COMPLETED, type Delivery, type EndKind, type EnginePort, type TraceLeve
 import { fromNative, type NativeErrorData, type PerdureError, ProviderError } from './errors.ts';
 import type { InstanceDescription } from './instance.ts';
 import type { StoredTexts } from './stored-text.ts';
+import type { TraceContext } from './telemetry-hooks.ts';
 
 /** A reply to a request of a {@link NativeStore}. */
 export interface NativeReply {
@@ -38,6 +39,7 @@ export interface NativeStore {
     tags: string | null,
     priority: number,
     onConflict: string,
+    trace: TraceContext | null,
   ): void;
   /** `unreadMax`: how many messages may wait for the instance then. */
   send(request: number, id: string, kind: string, name: string, payload: string | null, unreadMax: number): void;
@@ -180,10 +182,13 @@ export interface NativeLane {
     input: string | null,
     tags: string | null,
     priority: number,
+    trace: TraceContext | null,
   ): number;
   sendMessage(instance: number, receiver: string, mailbox: string, payload: string | null): number;
   cancelOperation(instance: number, operation: number): void;
   next(instance: number, mailboxes: string[] | null, timers: number[] | null): Delivery | null;
+  /** Right after `next` returned `null`: whether the instance is released with its turn, and sleeps in the store. */
+  sleeps(): boolean;
   finish(instance: number, kind: number, payload: string | null): void;
   continueAsNew(instance: number, input: string | null, version: string | null): void;
   /** `report` is JSON of an error; without one it is the engine's own, or `source` says it. */
@@ -207,7 +212,7 @@ export interface NativeLane {
 }
 
 /** What the code of an instance calls in a turn. */
-type NativeTurn = Omit<NativeLane, 'attach' | 'nextJob' | 'pause' | 'heartbeat' | 'completeActivity' | 'failActivity'>;
+type NativeTurn = Omit<NativeLane, 'attach' | 'nextJob' | 'pause' | 'sleeps' | 'heartbeat' | 'completeActivity' | 'failActivity'>;
 
 /** The engine of one execution that has a history and no store: the calls of a lane's turn, where `instance` says nothing. */
 interface NativeReplay extends Omit<NativeTurn, 'suspend'> {
@@ -216,7 +221,7 @@ interface NativeReplay extends Omit<NativeTurn, 'suspend'> {
 }
 
 /** As the addon has one: what is next is the texts in one string, and the numbers in the array it was given. */
-type Raw<T> = Omit<T, 'nextJob' | 'next'> & {
+type Raw<T> = Omit<T, 'nextJob' | 'next' | 'sleeps'> & {
   next(instance: number, mailboxes: string[] | null, timers: number[] | null): string | null;
 };
 
@@ -435,6 +440,10 @@ class DecodingLane extends addon.NativeLane implements NativeLane {
   override next(instance: number, mailboxes: string[] | null, timers: number[] | null): Delivery | null {
     return deliveryOf(super.next(instance, mailboxes, timers), this.numbers);
   }
+
+  sleeps(): boolean {
+    return this.numbers[KIND] === 1;
+  }
 }
 
 /** The same of an execution that is only replayed. */
@@ -530,10 +539,11 @@ export class NativeEngine implements EnginePort {
     input: string | null,
     tags: string | null,
     priority: number,
+    trace: TraceContext | null = null,
   ): number {
     try {
       const stored = this.texts.rewrite(input, this, 'input');
-      return this.lane.startInstance(this.token, isChild, name, id, version, stored, tags, priority);
+      return this.lane.startInstance(this.token, isChild, name, id, version, stored, tags, priority, trace);
     } catch (error) {
       throw nativeError(error);
     }

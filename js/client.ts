@@ -1,5 +1,6 @@
 // The client: starts instances, asks for them and sends to them, from any process that opens the store.
 
+import type { NativeStore } from './binding.ts';
 import { descriptionOf, type InspectionData, type StoreDescription, type WorkerInfo, workersOf } from './description.ts';
 import { type Duration, parseDuration } from './duration.ts';
 import { TimeoutError } from './errors.ts';
@@ -14,12 +15,18 @@ import { toPayload } from './payload.ts';
 import { Provider, type StorePort } from './providers.ts';
 import { parse } from './schema.ts';
 import type { StoreStats } from './stats.ts';
+import { checkTelemetry, type ClientCall, type Telemetry, type TraceContext } from './telemetry-hooks.ts';
 import { changeOf, STATUS_CHANGES_OPTIONS, type StatusChange, StatusChanges, type StatusChangesOptions, within } from './watching.ts';
+
+/** A request that may be part of a trace. */
+type Issue = (store: NativeStore, request: number, trace: TraceContext | null) => void;
 
 /** Options of a {@link Client}. */
 export interface ClientOptions {
   /** How large things may grow. Default: the limits of the runtime that was made last with the same provider object and had some. */
   limits?: ClientLimits;
+  /** Who traces what it does: what `openTelemetry` of `perdure/telemetry` returned. Default: nobody. */
+  telemetry?: Telemetry;
 }
 
 /** Options of {@link Client.startOrchestration}. */
@@ -59,11 +66,14 @@ const TYPED_START_OPTIONS = { ...TYPED_OPTIONS, id: named };
 export class Client {
   readonly #port: StorePort;
   readonly #limits: ClientLimits | undefined;
+  readonly #telemetry: Telemetry | undefined;
 
   /** @throws TypeError when `provider` is none, or an option is wrong */
   constructor(provider: Provider, options?: ClientOptions) {
     this.#port = Provider.portOf(provider, 'new Client');
-    this.#limits = checkOptions(options, { limits: checkClientLimits }, 'new Client')?.limits;
+    const { limits, telemetry } = checkOptions(options, { limits: checkClientLimits, telemetry: checkTelemetry }, 'new Client') ?? {};
+    this.#limits = limits;
+    this.#telemetry = telemetry;
   }
 
   /**
@@ -117,7 +127,7 @@ export class Client {
   /** What is known of an instance, or `null` when there is none of that id. */
   async getStatus<T = any>(id: string): Promise<InstanceStatus<T> | null> {
     checkName(id, 'instance id');
-    const reply = await this.#port.request((store, request) => store.status(request, id));
+    const reply = await this.#asking('status', id, () => this.#port.request((store, request) => store.status(request, id)));
     return this.#statusOf<T>(reply);
   }
 
@@ -132,9 +142,11 @@ export class Client {
   async waitForOrchestration<T = any>(id: string, timeout?: Duration): Promise<InstanceStatus<T>> {
     checkName(id, 'instance id');
     const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, 'client.waitForOrchestration: timeout');
-    const pending = this.#port.open((store, request) => store.waitForEnd(request, id));
-    const reply = await within(pending, timeoutMs, this.#port.timers, () => {
-      throw new TimeoutError(`instance '${id}' has not ended within ${timeoutMs} ms`, timeoutMs === undefined ? {} : { timeoutMs });
+    const reply = await this.#asking('wait', id, () => {
+      const pending = this.#port.open((store, request) => store.waitForEnd(request, id));
+      return within(pending, timeoutMs, this.#port.timers, () => {
+        throw new TimeoutError(`instance '${id}' has not ended within ${timeoutMs} ms`, timeoutMs === undefined ? {} : { timeoutMs });
+      });
     });
     return this.#statusOf<T>(reply) as InstanceStatus<T>;
   }
@@ -206,7 +218,7 @@ export class Client {
     checkName(name, 'event name');
     const payload = this.#toStored(data, 'event');
     const { mailboxMessages } = this.#holding();
-    await this.#port.request((store, request) => store.send(request, id, 'event', name, payload, mailboxMessages));
+    await this.#telling('raise', id, (store, request) => store.send(request, id, 'event', name, payload, mailboxMessages), name);
   }
 
   /**
@@ -221,7 +233,7 @@ export class Client {
     checkName(queue, 'queue name');
     const payload = this.#toStored(data, 'event');
     const { mailboxMessages } = this.#holding();
-    await this.#port.request((store, request) => store.send(request, id, 'queue', queue, payload, mailboxMessages));
+    await this.#telling('enqueue', id, (store, request) => store.send(request, id, 'queue', queue, payload, mailboxMessages), queue);
   }
 
   /**
@@ -232,7 +244,7 @@ export class Client {
    */
   async cancelInstance(id: string, reason?: string): Promise<void> {
     const why = this.#reason(id, reason, 'client.cancelInstance');
-    await this.#port.request((store, request) => store.cancel(request, id, why));
+    await this.#telling('cancel', id, (store, request) => store.cancel(request, id, why));
   }
 
   /**
@@ -242,7 +254,7 @@ export class Client {
    */
   async terminateInstance(id: string, reason?: string): Promise<void> {
     const why = this.#reason(id, reason, 'client.terminateInstance');
-    await this.#port.request((store, request) => store.terminate(request, id, why));
+    await this.#telling('terminate', id, (store, request) => store.terminate(request, id, why));
   }
 
   /**
@@ -262,7 +274,7 @@ export class Client {
    */
   async suspend(id: string, reason?: string): Promise<void> {
     const why = this.#reason(id, reason, 'client.suspend');
-    await this.#port.request((store, request) => store.suspend(request, id, why));
+    await this.#telling('suspend', id, (store, request) => store.suspend(request, id, why));
   }
 
   /**
@@ -273,7 +285,7 @@ export class Client {
    */
   async resume(id: string): Promise<void> {
     checkName(id, 'instance id');
-    await this.#port.request((store, request) => store.resume(request, id));
+    await this.#telling('resume', id, (store, request) => store.resume(request, id));
   }
 
   /**
@@ -367,7 +379,7 @@ export class Client {
    */
   async deleteInstance(id: string): Promise<void> {
     checkName(id, 'instance id');
-    await this.#port.request((store, request) => store.delete(request, id));
+    await this.#asking('delete', id, () => this.#port.request((store, request) => store.delete(request, id)));
   }
 
   /**
@@ -460,9 +472,23 @@ export class Client {
     const payload = this.#toStored(input, 'input');
     const { version = null, tags, priority = 0, onConflict = 'error' } = options ?? {};
     const tagText = tags === undefined ? null : JSON.stringify(tags);
-    await this.#port.request((store, request) =>
-      store.start(request, id, name, version, payload, tagText, priority, onConflict),
-    );
+    const start: Issue = (store, request, trace) => store.start(request, id, name, version, payload, tagText, priority, onConflict, trace);
+    await this.#telling('start', id, start, name);
+  }
+
+  /** What instances go on because of. */
+  #telling(operation: string, instanceId: string, issue: Issue, target?: string): Promise<string | null> {
+    const call = { operation, instanceId, isProducer: true, ...(target === undefined ? {} : { target }) };
+    return this.#traced(call, (trace) => this.#port.request((store, request) => issue(store, request, trace)));
+  }
+
+  /** What the client learns, or does to what has ended. */
+  #asking<T>(operation: string, instanceId: string, ask: () => Promise<T>): Promise<T> {
+    return this.#traced({ operation, instanceId, isProducer: false }, ask);
+  }
+
+  #traced<T>(call: ClientCall, run: (trace: TraceContext | null) => Promise<T>): Promise<T> {
+    return this.#telemetry === undefined ? run(null) : this.#telemetry.call(call, run);
   }
 
   #statusOf<T>(reply: string | null): InstanceStatus<T> | null {

@@ -12,6 +12,7 @@ import type { OrchestrationFunction } from './orchestration.ts';
 import type { Registry } from './registry.ts';
 import type { Stage } from './stage.ts';
 import type { StoredTexts } from './stored-text.ts';
+import type { Telemetry } from './telemetry-hooks.ts';
 import type { TraceFields } from './trace.ts';
 
 /** Options of a runtime that each of its threads keeps to. */
@@ -38,14 +39,16 @@ export abstract class Host implements LaneHost {
   readonly looksMax: number;
   /** Whether orchestrations run under the determinism guard. */
   readonly isGuarded: boolean;
+  readonly telemetry: Telemetry | undefined;
   workerId = '';
   private readonly registry: Registry;
   private readonly logLevel: LogLevel;
 
-  constructor(registry: Registry, client: Client, texts: StoredTexts, options: HostOptions, stage: Stage | null = null) {
+  constructor(registry: Registry, client: Client, texts: StoredTexts, telemetry: Telemetry | undefined, options: HostOptions, stage: Stage | null = null) {
     this.registry = registry;
     this.client = client;
     this.texts = texts;
+    this.telemetry = telemetry;
     this.stage = stage;
     this.limits = limitsOver(options.limits, DEFAULT_LIMITS);
     this.turnSliceMs = options.turnSliceMs ?? 5;

@@ -57,5 +57,6 @@ export { Runtime, type RuntimeEvents, type RuntimeOptions } from './runtime.ts';
 export type { SchemaInput, SchemaIssue, SchemaOutput, SchemaResult, StandardSchema } from './schema.ts';
 export type { StoreStats } from './stats.ts';
 export type { Codec } from './stored-text.ts';
+export type { Telemetry } from './telemetry-hooks.ts';
 export type { TraceFields } from './trace.ts';
 export type { StatusChange, StatusChangesOptions } from './watching.ts';

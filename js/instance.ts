@@ -23,6 +23,7 @@ import { fromPayload, toErrorPayload, toPayload } from './payload.ts';
 import { FiberScheduler } from './scheduler.ts';
 import { sourceLines } from './source.ts';
 import { forgetCustomStatus, inheritCustomStatus } from './status.ts';
+import type { TraceContext } from './telemetry-hooks.ts';
 import { forgetTrace } from './trace.ts';
 
 /** An execution as the engine describes it. */
@@ -37,6 +38,8 @@ export interface InstanceDescription {
   readonly customStatus: string | null;
   /** The deterministic time at its start, ms since 1970. */
   readonly timeMs: number;
+  /** What its start was part of. */
+  readonly trace: TraceContext | null;
 }
 
 /** How a turn left the instance. */

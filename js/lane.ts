@@ -21,7 +21,10 @@ import type { RuntimeLimits } from './limits.ts';
 import type { OrchestrationFunction, OrchestrationHost } from './orchestration.ts';
 import type { Stage } from './stage.ts';
 import type { StoredTexts } from './stored-text.ts';
+import type { Telemetry } from './telemetry-hooks.ts';
 import { NODE_TIMERS, type Timers } from './timers.ts';
+import { runTraced } from './traced-attempt.ts';
+import { TracedEngine } from './traced-engine.ts';
 
 /** An execution has ended here, or was suspended. */
 export interface InstanceEvent {
@@ -43,6 +46,8 @@ export interface LaneHost extends ActivityHost, OrchestrationHost {
   readonly turnSliceMs: number;
   /** How often a lane that ran dry looks again before it parks. */
   readonly looksMax: number;
+  /** Who traces what runs here, if anybody. */
+  readonly telemetry: Telemetry | undefined;
   activityFunction(name: string): ActivityFunction | undefined;
   /** Names that `name` may be a slip for. */
   activitiesLike(name: string): string[];
@@ -65,6 +70,8 @@ export class Lane implements ActivitySink {
   private readonly native: NativeLane;
   private readonly host: LaneHost;
   private readonly instances = new Map<number, Instance>();
+  /** The engines of them, where they are traced. */
+  private readonly traced = new Map<number, TracedEngine>();
   /** Attempts that have not settled and were not told to stop. */
   private readonly activities = new Map<number, ActivityContext>();
   private isDraining = false;
@@ -103,8 +110,7 @@ export class Lane implements ActivitySink {
   /** Drop everything: the runtime is over. What still runs is told to stop. */
   close(): void {
     this.isClosed = true;
-    for (const instance of this.instances.values()) instance.release();
-    this.instances.clear();
+    for (const token of this.instances.keys()) this.drop(token);
     // Jobs that would have said so may still wait in the queue, which nobody drains any more.
     for (const context of this.activities.values()) context.abort('shutdown');
     this.activities.clear();
@@ -220,8 +226,7 @@ export class Lane implements ActivitySink {
         return;
       }
       case DROP:
-        this.instances.get(job.token)?.release();
-        this.instances.delete(job.token);
+        this.drop(job.token);
         return;
       case LOG:
         this.host.logText(job.level, job.message, job.fields, job.isInternal);
@@ -248,7 +253,11 @@ export class Lane implements ActivitySink {
     }
     const context = new ActivityContext(job, this.host, this);
     this.activities.set(job.token, context);
-    runActivity(fn, job, context, this);
+    const { telemetry } = this.host;
+    if (telemetry === undefined) return runActivity(fn, job, context, this);
+    const owner = job.extras?.owner;
+    const stretch = owner === undefined ? null : (this.traced.get(owner)?.stretch ?? null);
+    runTraced(fn, job, context, this, telemetry, stretch);
   }
 
   private turn(token: number): void {
@@ -256,20 +265,25 @@ export class Lane implements ActivitySink {
     if (instance === undefined) return;
     let end: TurnEnd;
     try {
-      end = instance.turn();
+      const traced = this.traced.get(token);
+      end = traced === undefined ? instance.turn() : traced.turn(() => instance.turn());
     } catch (error) {
       // Not user code, whose errors the fibers keep, and no mismatch: Perdure itself failed. The instance stays as it is
       // stored, for someone to look at.
-      this.forget(token, instance);
+      this.drop(token);
       this.host.report(nativeError(error), `the turn of instance '${instance.facts.instanceId}' failed`);
       this.giveUp(token, `internal error: ${error instanceof Error ? error.stack : String(error)}`);
       return;
     }
-    if (end !== 'waiting') this.forget(token, instance);
+    if (end !== 'waiting') this.drop(token);
   }
 
   private load(token: number): Instance | undefined {
-    const engine = new NativeEngine(this.native, token, this.texts);
+    const { telemetry } = this.host;
+    const engine =
+      telemetry === undefined
+        ? new NativeEngine(this.native, token, this.texts)
+        : new TracedEngine(this.native, token, this.texts, telemetry);
     let description: InstanceDescription;
     try {
       description = engine.describe();
@@ -288,12 +302,15 @@ export class Lane implements ActivitySink {
     }
     const instance = new Instance(engine, description, fn, this.host);
     this.instances.set(token, instance);
+    if (engine instanceof TracedEngine) this.traced.set(token, engine);
     return instance;
   }
 
-  private forget(token: number, instance: Instance): void {
-    instance.release();
+  private drop(token: number): void {
+    this.instances.get(token)?.release();
     this.instances.delete(token);
+    this.traced.get(token)?.release();
+    this.traced.delete(token);
   }
 
   private giveUp(token: number, why: string, report: string | null = null): void {

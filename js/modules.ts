@@ -1,4 +1,4 @@
-// Modules that every thread loads: what they define, and the codec of the store where there is one.
+// Modules that every thread loads: what they define, and the codec of the store and the telemetry of the runtime where there are any.
 
 import { isAbsolute } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -9,6 +9,7 @@ import { RuntimeStateError } from './errors.ts';
 import { defineOrchestration, isOrchestration, type OrchestrationDefinition, type OrchestrationFunction, type OrchestrationOptions } from './orchestration.ts';
 import { isInstance, isList, show } from './show.ts';
 import { type Codec, checkCodec } from './stored-text.ts';
+import { checkTelemetry, type Telemetry } from './telemetry-hooks.ts';
 
 /** What a default function of a module registers with: the same methods as a runtime. */
 export interface Registrar {
@@ -22,6 +23,8 @@ export interface Loaded {
   readonly definitions: readonly (ActivityDefinition | OrchestrationDefinition)[];
   /** The export `codec` of one of them. */
   readonly codec: Codec | undefined;
+  /** The export `telemetry` of one of them. */
+  readonly telemetry: Telemetry | undefined;
 }
 
 /** @throws TypeError when `value` is no list of URLs or absolute paths */
@@ -55,6 +58,7 @@ export function specifiersOf(modules: readonly (string | URL)[]): string[] {
 export async function loadModules(specifiers: readonly string[]): Promise<Loaded> {
   const definitions = new Set<ActivityDefinition | OrchestrationDefinition>();
   let codec: Codec | undefined;
+  let telemetry: Telemetry | undefined;
   for (const specifier of specifiers) {
     const before = definitions.size;
     let exports: Record<string, unknown>;
@@ -69,12 +73,17 @@ export async function loadModules(specifiers: readonly string[]): Promise<Loaded
     if (exports['codec'] !== undefined) {
       checkCodec(exports['codec'], `the export codec of '${specifier}'`);
       codec = exports['codec'] as Codec;
-    } else if (definitions.size === before) {
+    }
+    if (exports['telemetry'] !== undefined) {
+      checkTelemetry(exports['telemetry'], `the export telemetry of '${specifier}'`);
+      telemetry = exports['telemetry'] as Telemetry;
+    }
+    if (exports['codec'] === undefined && exports['telemetry'] === undefined && definitions.size === before) {
       const hint = 'export what defineActivity and defineOrchestration returned, or a default function that registers';
       throw new RuntimeStateError(`the module '${specifier}' defines nothing: ${hint}`);
     }
   }
-  return { definitions: [...definitions], codec };
+  return { definitions: [...definitions], codec, telemetry };
 }
 
 function isDefinition(value: unknown): value is ActivityDefinition | OrchestrationDefinition {

@@ -30,6 +30,7 @@ import { acquireRejections, releaseRejections } from './rejections.ts';
 import type { SchemaOutput, StandardSchema } from './schema.ts';
 import type { Stage } from './stage.ts';
 import type { StoredTexts } from './stored-text.ts';
+import { checkTelemetry, type Telemetry } from './telemetry-hooks.ts';
 import { type Listener, Threads } from './threads.ts';
 import type { TraceFields } from './trace.ts';
 
@@ -108,6 +109,16 @@ export interface RuntimeOptions {
    * ```
    */
   limits?: RuntimeLimits;
+  /**
+   * Who traces what runs here: what `openTelemetry` of `perdure/telemetry` returned. Where the runtime has worker threads, one of its modules exports
+   * it as `telemetry` too. Default: nobody.
+   *
+   * @example
+   * ```ts
+   * const runtime = new Runtime(provider, { telemetry: openTelemetry() });
+   * ```
+   */
+  telemetry?: Telemetry;
 }
 
 // Taken now: a test's fake timers must not keep a runtime from its end.
@@ -132,6 +143,7 @@ export const RUNTIME_OPTIONS = {
   sourceStacks: bool,
   determinism: oneOf('on', 'off'),
   limits: checkRuntimeLimits,
+  telemetry: checkTelemetry,
 } satisfies OptionTable;
 
 /** What `runtime.on` tells of. */
@@ -191,7 +203,7 @@ export class Runtime {
       throw new TypeError('new Runtime: threads need modules, from which they have what they run');
     }
     this.#port.limits = limitsOver(limits, this.#port.limits);
-    this.#host = new MainHost(this.#registry, clientOf(provider, limits), this.#port.texts, this.#options, this.#port.stage);
+    this.#host = new MainHost(this.#registry, clientOf(provider, this.#options), this.#port.texts, this.#options, this.#port.stage);
     this.#native = this.#createNative();
   }
 
@@ -387,7 +399,7 @@ export class Runtime {
 
   async #startThreads(native: NativeRuntime): Promise<void> {
     this.#idle = performance.eventLoopUtilization();
-    const { threads = 0, modules = [], limits, turnSliceMs, sourceStacks, determinism, logLevel } = this.#options;
+    const { threads = 0, modules = [], limits, turnSliceMs, sourceStacks, determinism, logLevel, telemetry } = this.#options;
     if (threads === 0) return;
     const data = {
       runtime: native.number(),
@@ -395,6 +407,7 @@ export class Runtime {
       workerId: this.#host.workerId,
       modules: specifiersOf(modules),
       hasCodec: this.#port.texts.hasCodec,
+      isTraced: telemetry !== undefined,
       options: { threads, limits, turnSliceMs, sourceStacks, determinism, logLevel },
     };
     this.#threads = new Threads(native, data, this.#host);
@@ -483,7 +496,7 @@ class MainHost extends Host implements Listener {
   };
 
   constructor(registry: Registry, client: Client, texts: StoredTexts, options: RuntimeOptions, stage: Stage | null) {
-    super(registry, client, texts, options, stage);
+    super(registry, client, texts, options.telemetry, options, stage);
     this.logger = options.logger ?? consoleLogger;
   }
 
@@ -543,7 +556,7 @@ class MainHost extends Host implements Listener {
 }
 
 /** The client that activities work with: its limits are the runtime's, where these were given. */
-function clientOf(provider: Provider, limits: RuntimeLimits | undefined): Client {
+function clientOf(provider: Provider, { limits, telemetry }: RuntimeOptions): Client {
   const { payloadBytes, mailboxMessages } = limitsOver(limits, DEFAULT_LIMITS);
-  return new Client(provider, { limits: { payloadBytes, mailboxMessages } });
+  return new Client(provider, { limits: { payloadBytes, mailboxMessages }, ...(telemetry === undefined ? {} : { telemetry }) });
 }

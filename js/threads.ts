@@ -18,6 +18,7 @@ export interface ThreadData {
   readonly workerId: string;
   readonly modules: readonly string[];
   readonly hasCodec: boolean;
+  readonly isTraced: boolean;
   readonly options: HostOptions;
 }
 

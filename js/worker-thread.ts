@@ -61,10 +61,14 @@ function textOf(value: unknown): unknown {
 }
 
 const data = workerData as ThreadData;
-const { definitions, codec } = await loadModules(data.modules);
+const { definitions, codec, telemetry } = await loadModules(data.modules);
 if (data.hasCodec && codec === undefined) {
   throw new RuntimeStateError("the provider has a codec, and worker threads need it too: one of the modules must export it as 'codec'");
 }
+if (data.isTraced && telemetry === undefined) {
+  throw new RuntimeStateError("the runtime has telemetry, and worker threads need it too: one of the modules must export it as 'telemetry'");
+}
+const tracing = data.isTraced && telemetry !== undefined ? { telemetry } : {};
 const registry = new Registry();
 for (const definition of definitions) {
   if (definition.kind === 'activity') registry.addActivity(definition);
@@ -73,8 +77,8 @@ for (const definition of definitions) {
 const port = new StorePort(joinStore(data.store), codec);
 port.limits = limitsOver(data.options.limits, port.limits);
 const { payloadBytes, mailboxMessages } = limitsOver(data.options.limits, DEFAULT_LIMITS);
-const client = new Client(new JoinedProvider(port), { limits: { payloadBytes, mailboxMessages } });
-const host = new ThreadHost(registry, client, port.texts, data.options);
+const client = new Client(new JoinedProvider(port), { limits: { payloadBytes, mailboxMessages }, ...tracing });
+const host = new ThreadHost(registry, client, port.texts, tracing.telemetry, data.options);
 host.workerId = data.workerId;
 if (host.isGuarded) acquireGuard();
 acquireRejections();
