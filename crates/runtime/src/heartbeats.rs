@@ -231,7 +231,8 @@ impl Session {
             // It has ended, or is another's by now: its next turn or the worker's next renewal shows that.
             Ok(_) => return,
             Err(error) if error.kind == ProviderErrorKind::Closed => return,
-            Err(error) => self.shared.log(
+            Err(error) => self.shared.log_about(
+                origin,
                 Level::Warn,
                 format!(
                     "a heartbeat of instance '{}' could not be stored: {error}",

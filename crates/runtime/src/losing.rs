@@ -95,7 +95,7 @@ impl Session {
             }
             Err(error) => {
                 let message = format!("instance '{}' is given back without evidence: {error}", suspect.id);
-                self.shared.log(Level::Warn, message);
+                self.shared.log_about(suspect, Level::Warn, message);
                 self.let_go(suspect.key(), epoch);
             }
         }

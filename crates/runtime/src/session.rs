@@ -577,7 +577,8 @@ impl Session {
             // What went wrong may have gone wrong because of that; another worker will see.
             return;
         }
-        self.shared.log(
+        self.shared.log_about(
+            &**instance,
             Level::Error,
             format!("instance '{}' is suspended: {}", instance.id, report.headline()),
         );
@@ -616,7 +617,8 @@ impl Session {
                 }
                 this.shared.store.watch.look(&instance.id);
             }
-            Err(error) => this.shared.log(
+            Err(error) => this.shared.log_about(
+                &*instance,
                 Level::Error,
                 format!(
                     "instance '{}' could not be suspended, it stays with worker {}: {error}",

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use parking_lot::Mutex;
 use perdure_provider::{Convict, Status};
 use perdure_scheduler::{Class, LaneId, Lanes, Place};
+use serde_json::json;
 
 use crate::activities::{ActivityToken, Attempt, Origin};
 use crate::instance::{Instance, Token};
@@ -25,6 +26,43 @@ pub(crate) const MAIN: LaneId = LaneId(0);
 struct Thread {
     pulse: Pulse,
     host: Mutex<Option<Arc<dyn Host>>>,
+}
+
+/// Which instance a line of the log is about.
+pub(crate) struct About<'a> {
+    instance_id: &'a str,
+    execution: u64,
+    orchestration: &'a str,
+}
+
+impl<'a> From<&'a Instance> for About<'a> {
+    fn from(instance: &'a Instance) -> Self {
+        Self {
+            instance_id: &instance.id,
+            execution: instance.execution.0,
+            orchestration: &instance.name,
+        }
+    }
+}
+
+impl<'a> From<&'a Origin> for About<'a> {
+    fn from(origin: &'a Origin) -> Self {
+        Self {
+            instance_id: origin.instance_id(),
+            execution: origin.execution().0,
+            orchestration: origin.orchestration(),
+        }
+    }
+}
+
+impl<'a> From<&'a Convict> for About<'a> {
+    fn from(convict: &'a Convict) -> Self {
+        Self {
+            instance_id: &convict.id,
+            execution: convict.execution,
+            orchestration: &convict.name,
+        }
+    }
 }
 
 pub(crate) struct Shared {
@@ -165,7 +203,7 @@ impl Shared {
             "instance '{}' is suspended: it has taken down or held up its workers again and again",
             convict.id
         );
-        self.log(Level::Error, message);
+        self.log_about(&convict, Level::Error, message);
         self.metrics.ended(Status::Suspended);
         self.store.watch.look(&convict.id);
         if self.reports_ends.load(Ordering::Relaxed) {
@@ -181,12 +219,27 @@ impl Shared {
     }
 
     pub(crate) fn log(&self, level: Level, message: String) {
+        self.log_with(level, message, None);
+    }
+
+    /// Say something about an instance, with what the lines of its own code carry.
+    pub(crate) fn log_about<'a>(&self, about: impl Into<About<'a>>, level: Level, message: String) {
+        let About {
+            instance_id,
+            execution,
+            orchestration,
+        } = about.into();
+        let fields = json!({ "instanceId": instance_id, "executionId": execution, "orchestrationName": orchestration });
+        self.log_with(level, message, Some(fields.to_string()));
+    }
+
+    fn log_with(&self, level: Level, message: String, fields: Option<String>) {
         self.push(
             Class::First,
             Queued::Log(LogRecord {
                 level,
                 message,
-                fields: None,
+                fields,
                 internal: true,
             }),
         );

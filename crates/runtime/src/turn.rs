@@ -387,7 +387,8 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
             session.shared.metrics.fenced.add(1)
         }
         Ok(Outcome::Fenced) => {
-            session.shared.log(
+            session.shared.log_about(
+                &**instance,
                 Level::Warn,
                 format!(
                     "a turn of instance '{}' was not stored: it belongs to another worker by now",
