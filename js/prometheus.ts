@@ -23,6 +23,7 @@ export interface MetricsResponse {
 /** The media type of the text. */
 export const PROMETHEUS_CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
+/** Names and values are ours, none of which needs an escape: ids and names of users are not among them, because there is no end of those. */
 type Labels = Readonly<Record<string, string>>;
 type Kind = 'counter' | 'gauge';
 
@@ -142,7 +143,7 @@ export async function metricsResponse(client: Client, runtimes: Runtime | readon
 }
 
 function family(lines: string[], name: string, kind: Kind | 'histogram', help: string): void {
-  lines.push(`# HELP perdure_${name} ${help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}`, `# TYPE perdure_${name} ${kind}`);
+  lines.push(`# HELP perdure_${name} ${help}`, `# TYPE perdure_${name} ${kind}`);
 }
 
 function histogram(lines: string[], name: string, labels: Labels, { boundsMs, counts, count, sumMs }: DurationHistogram): void {
@@ -157,10 +158,6 @@ function histogram(lines: string[], name: string, labels: Labels, { boundsMs, co
 }
 
 function sample(lines: string[], name: string, labels: Labels, value: number): void {
-  const pairs = Object.entries(labels).map(([key, text]) => `${key}="${escaped(text)}"`);
+  const pairs = Object.entries(labels).map(([key, text]) => `${key}="${text}"`);
   lines.push(`perdure_${name}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${value}`);
-}
-
-function escaped(text: string): string {
-  return text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
 }
