@@ -116,13 +116,13 @@ describe.each(STORES)('on $name', (kind) => {
     it('say in the metrics what each of them does', async () => {
       const runtime = await threaded(2);
       await run('digs', { holes: 100, rounds: 1_000_000 });
-      const { lanes } = runtime.metrics() as { lanes: Record<string, number>[] };
+      const { lanes } = runtime.metrics();
       expect(lanes).toHaveLength(3);
       for (const lane of lanes) {
         expect(Object.keys(lane).sort()).toEqual(['busyShare', 'parks', 'pinnedJobs', 'steals', 'takenJobs']);
-        expect(lane['busyShare']).toBeGreaterThan(0);
-        expect(lane['busyShare']).toBeLessThanOrEqual(1);
-        expect(lane['parks']).toBeGreaterThan(0);
+        expect(lane.busyShare).toBeGreaterThan(0);
+        expect(lane.busyShare).toBeLessThanOrEqual(1);
+        expect(lane.parks).toBeGreaterThan(0);
       }
       await runtime.shutdown();
       await runtime.start();

@@ -210,7 +210,7 @@ export class Script {
   readonly instance: Instance;
 
   constructor(fn: OrchestrationFunction, input?: unknown, host: OrchestrationHost = HOST) {
-    const description = { instanceId: 'i', executionId: 1, name: 'test', version: '1.0.0', parentId: null, customStatus: null, timeMs: 1_000 };
+    const description = { instanceId: 'i', executionId: 1, name: 'test', version: '1.0.0', parentId: null, customStatus: null, timeMs: 1_000, trace: null };
     this.instance = new Instance(this.engine, { ...description, input: toPayload(input, 'input') }, fn, host);
   }
 
