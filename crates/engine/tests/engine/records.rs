@@ -216,10 +216,10 @@ fn every_kind_comes_back_as_it_went() {
     }
     expect![[r#"
         ExecutionStarted ref None name Some("order") payload None meta {"version":"1.2.0","seed":"0"}
-        ExecutionStarted ref None name Some("order") payload Some("{\"total\":12}") meta {"version":"1.2.0","seed":"18446744073709551615","parent":{"instance":"parent \"1\"","execution":3,"scheduled":44},"customStatus":"{\"total\":12}"}
+        ExecutionStarted ref None name Some("order") payload Some("{\"total\":12}") meta {"version":"1.2.0","seed":"18446744073709551615","parent":{"instance":"parent \"1\"","execution":3,"scheduled":44},"customStatus":"{\"total\":12}","trace":"{\"total\":12}"}
         ExecutionBegan ref None name None payload None meta -
         ActivityScheduled ref None name Some("charge") payload None meta -
-        ActivityScheduled ref None name Some("") payload Some("\0😀") meta {"retry":{"maxAttempts":4294967295,"initialIntervalMs":0.1,"backoff":1.5,"maxIntervalMs":null,"jitter":0.0,"nonRetryable":["TypeError",""]},"timeoutMs":18446744073709551615,"totalTimeoutMs":18446744073709551615,"heartbeatTimeoutMs":0,"queue":"gpu","priority":-3,"inline":true}
+        ActivityScheduled ref None name Some("") payload Some("\0😀") meta {"retry":{"maxAttempts":4294967295,"initialIntervalMs":0.1,"backoff":1.5,"maxIntervalMs":null,"jitter":0.0,"nonRetryable":["TypeError",""]},"timeoutMs":18446744073709551615,"totalTimeoutMs":18446744073709551615,"heartbeatTimeoutMs":0,"queue":"gpu","priority":-3,"inline":true,"trace":"{\"traceparent\":\"00-a-b-01\"}"}
         ActivityCompleted ref Some(EventId(2)) name None payload Some("null") meta -
         ActivityCompleted ref Some(EventId(2)) name None payload None meta -
         ActivityAttemptFailed ref Some(EventId(2)) name None payload Some("{}") meta {"attempt":1,"retryAtMs":9223372036854775807}
@@ -228,7 +228,7 @@ fn every_kind_comes_back_as_it_went() {
         TimerCreated ref None name None payload None meta {"fireAtMs":1700000000000}
         TimerCreated ref None name None payload None meta {"fireAtMs":-9223372036854775808}
         TimerFired ref Some(EventId(18446744073709551615)) name None payload None meta -
-        ChildScheduled ref None name Some("order") payload Some("1") meta {"id":"order/1","version":"1.2.0","tags":"{\"a\":\"b\"}","priority":-2147483648}
+        ChildScheduled ref None name Some("order") payload Some("1") meta {"id":"order/1","version":"1.2.0","tags":"{\"a\":\"b\"}","priority":-2147483648,"trace":"{}"}
         ChildCompleted ref Some(EventId(2)) name None payload Some("1") meta -
         ChildFailed ref Some(EventId(2)) name None payload Some("{}") meta {"failure":"Failed"}
         ChildFailed ref Some(EventId(2)) name None payload None meta {"failure":"Cancelled"}
@@ -441,10 +441,10 @@ fn every_kind_with_every_column_absent_or_garbage() {
         its meta is not what the kind needs: expected value
         its meta is not what the kind needs: invalid length 0, expected struct AttemptMeta with 2 elements
         its meta is not what the kind needs: invalid length 0, expected struct ChildFailedMeta with 1 element
-        its meta is not what the kind needs: invalid length 0, expected struct InstanceStartMeta with 4 elements
+        its meta is not what the kind needs: invalid length 0, expected struct InstanceStartMeta with 5 elements
         its meta is not what the kind needs: invalid length 0, expected struct RefusedMeta with 1 element
         its meta is not what the kind needs: invalid length 0, expected struct SentMeta with 1 element
-        its meta is not what the kind needs: invalid length 0, expected struct StartMeta with 4 elements
+        its meta is not what the kind needs: invalid length 0, expected struct StartMeta with 5 elements
         its meta is not what the kind needs: invalid length 0, expected struct TimerMeta with 1 element
         its meta is not what the kind needs: invalid length 0, expected struct VersionMeta with 1 element
         its meta is not what the kind needs: invalid type: integer `12`, expected a string
@@ -470,9 +470,9 @@ fn every_kind_with_every_column_absent_or_garbage() {
         its meta is not what the kind needs: missing field `refusal`
         its meta is not what the kind needs: missing field `version`
         its meta is not what the kind needs: number out of range
-        its meta is not what the kind needs: unknown field `attempt`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `priority`, `inline`
-        its meta is not what the kind needs: unknown field `fireAtMs`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `priority`, `inline`
-        its meta is not what the kind needs: unknown field `version`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `priority`, `inline`
+        its meta is not what the kind needs: unknown field `attempt`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `priority`, `inline`, `trace`
+        its meta is not what the kind needs: unknown field `fireAtMs`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `priority`, `inline`, `trace`
+        its meta is not what the kind needs: unknown field `version`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `priority`, `inline`, `trace`
         its seed is no number"#]]
     .assert_eq(&problems.join("\n"));
     let deep = format!(
