@@ -1,0 +1,48 @@
+// Logs with pino, as its users have it: lines of orchestrations and activities, and those of the runtime itself.
+
+import pino from 'pino';
+import { LimitError } from 'perdure';
+import { describe, expect, it } from 'vitest';
+
+import { STORES } from '../support/providers.ts';
+import { SOON, useStore } from '../support/store.ts';
+
+/** Of pino. */
+const LEVELS = { debug: 20, info: 30, error: 50 };
+
+describe.each(STORES)('on $name', (kind) => {
+  const store = useStore(kind);
+
+  it('pino receives every line, with what it belongs to', async () => {
+    const lines: Record<string, unknown>[] = [];
+    const logger = pino({ level: 'debug', base: { service: 'shop' } }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+    await store.start(
+      (runtime) =>
+        runtime
+          .registerActivity('charge', (ctx, total) => {
+            ctx.traceInfo('charging', { total });
+            if (ctx.attempt === 1) throw new RangeError('the bank is down');
+          })
+          .registerOrchestration('order', function* (ctx, total) {
+            ctx.traceDebug('begun');
+            yield ctx.scheduleActivity('charge', total, { retry: { initialInterval: 1 } });
+            for (;;) yield ctx.scheduleActivity('charge', total, { retry: { initialInterval: 1 } });
+          }),
+      { logger, logLevel: 'debug', limits: { historyEvents: 20 }, workerName: 'till' },
+    );
+    const id = store.id('order');
+    await store.client.startOrchestration(id, 'order', 12);
+    await store.suspended(id);
+    // The line comes to the main thread as the report of the suspension does, before it.
+    expect(store.errors.splice(0)).toHaveLength(1);
+    const of = { service: 'shop', instanceId: id, executionId: 1, orchestrationName: 'order' };
+    const own = lines.filter((line) => line['instanceId'] === id);
+    expect(own[0]).toMatchObject({ level: LEVELS.debug, msg: 'begun', ...of });
+    expect(own[1]).toMatchObject({ level: LEVELS.info, msg: 'charging', ...of, activityName: 'charge', attempt: 1, total: 12 });
+    expect(own[2]).toMatchObject({ level: LEVELS.info, msg: 'charging', ...of, activityName: 'charge', attempt: 2, total: 12 });
+    expect(own.at(-1)).toMatchObject({ level: LEVELS.error, msg: expect.stringContaining(`instance '${id}' is suspended: `), ...of });
+    expect((await store.client.getStatus(id))?.error).toBeInstanceOf(LimitError);
+    await store.client.terminateInstance(id);
+    await store.client.waitForOrchestration(id, SOON);
+  });
+});
