@@ -22,6 +22,9 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 /** How long a program of a page may run, ms. */
 const RUN_MAX_MS = 60_000;
 
+/** What pages use besides Perdure and Node: packages, or scopes of them. */
+const OTHERS = ['vitest', 'zod', 'express', 'fastify', 'hono', 'pino', '@opentelemetry', '@types'];
+
 /** What ends a block's part of the program's output. No page prints it. */
 const END = '\x1e';
 
@@ -106,8 +109,7 @@ export class Site {
     writeFileSync(join(folder, 'package.json'), '{ "type": "module" }\n');
     mkdirSync(join(folder, 'node_modules'));
     symlinkSync(root, join(folder, 'node_modules/perdure'), 'junction');
-    // What readers of the pages have, besides.
-    for (const name of ['vitest', 'zod', 'express', 'fastify', 'hono', '@types']) symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name), 'junction');
+    for (const name of OTHERS) symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name), 'junction');
     for (const page of pages) {
       mkdirSync(this.#path(page));
       writeFileSync(this.#path(page, 'page.ts'), programOf(page));
