@@ -51,6 +51,8 @@ export const TRACE_CONTEXT_BYTES_MAX = 1_024;
 /** What is left out of a context that is too long, in this order. */
 const EXPENDABLE = ['baggage', 'tracestate'] as const;
 
+const OPTIONS = { tracerProvider: has('getTracer'), propagator: has('inject', 'extract') };
+
 /**
  * Trace runtimes and clients by OpenTelemetry. What is traced with it may be shared by all of a process. A process sets its SDK up as usual, and first.
  *
@@ -65,7 +67,7 @@ const EXPENDABLE = ['baggage', 'tracestate'] as const;
  * ```
  */
 export function openTelemetry(options?: OpenTelemetryOptions): Telemetry {
-  const { tracerProvider, propagator } = checkOptions(options, { tracerProvider: has('getTracer'), propagator: has('inject', 'extract') }, 'openTelemetry') ?? {};
+  const { tracerProvider, propagator } = checkOptions(options, OPTIONS, 'openTelemetry') ?? {};
   if (propagator === undefined && propagation.fields().length === 0) {
     throw new TypeError('openTelemetry: propagator must be given, for none is registered: call register() of the tracer provider first, or start the SDK');
   }
@@ -80,16 +82,27 @@ function has(...methods: readonly string[]): (value: unknown, path: string) => v
   };
 }
 
+/** One that was given, or the registered one behind the API. */
+interface Propagator {
+  inject(context: Context, carrier: Carrier, setter: typeof SETTER): void;
+  extract(context: Context, carrier: Carrier, getter: typeof GETTER): Context;
+}
+
+type Carrier = Record<string, string>;
+
+const SETTER = { set: (carrier: Carrier, key: string, value: string): void => void (carrier[key] = value) };
+const GETTER = { get: (carrier: Carrier, key: string): string | undefined => carrier[key], keys: (carrier: Carrier): string[] => Object.keys(carrier) };
+
 /** Contexts as text, and back. */
 class Carriers {
-  private readonly propagator: { inject(context: Context, carrier: Record<string, string>, setter: typeof SETTER): void; extract(context: Context, carrier: Record<string, string>, getter: typeof GETTER): Context };
+  private readonly propagator: Propagator;
 
-  constructor(propagator: Carriers['propagator']) {
+  constructor(propagator: Propagator) {
     this.propagator = propagator;
   }
 
   write(context: Context): TraceContext | null {
-    const carrier: Record<string, string> = {};
+    const carrier: Carrier = {};
     this.propagator.inject(context, carrier, SETTER);
     let text = JSON.stringify(carrier);
     for (const name of EXPENDABLE) {
@@ -104,15 +117,13 @@ class Carriers {
   read(text: TraceContext | null): Context {
     if (text === null) return ROOT_CONTEXT;
     try {
-      return this.propagator.extract(ROOT_CONTEXT, JSON.parse(text) as Record<string, string>, GETTER);
+      return this.propagator.extract(ROOT_CONTEXT, JSON.parse(text) as Carrier, GETTER);
     } catch {
       return ROOT_CONTEXT;
     }
   }
 }
 
-const SETTER = { set: (carrier: Record<string, string>, key: string, value: string): void => void (carrier[key] = value) };
-const GETTER = { get: (carrier: Record<string, string>, key: string): string | undefined => carrier[key], keys: (carrier: object): string[] => Object.keys(carrier) };
 
 class Traces implements Telemetry {
   private readonly tracer: Tracer;
