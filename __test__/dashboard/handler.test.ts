@@ -49,6 +49,19 @@ describe.each(STORES)('on $name', (kind) => {
     expect(about).toMatchObject({ store: { kind: expect.stringMatching(/sqlite|postgres/), location: expect.any(String) }, readOnly: true, hasRuntime: false });
   });
 
+  it('answers a scrape, as it answers everything else: to those who may see it', async () => {
+    const runtime = await store.start(() => {});
+    const [plain, whole] = [await asker().ask('metrics'), await asker({ runtime }).ask('metrics')];
+    expect(plain.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
+    expect(plain.headers.get('content-security-policy')).toContain("default-src 'none'");
+    expect(await plain.text()).toMatch(/^# HELP perdure_\w+ /);
+    expect(await whole.text()).toContain('perdure_turns_total');
+    expect(await verdict(asker({ token: 'a-token-of-sixteen' }).ask('metrics'))).toMatch(/^401/);
+    expect(await verdict(asker({ authorize: () => false }).ask('metrics'))).toBe('403 NOT_AUTHORIZED');
+    expect(await verdict(asker().ask('metrics', { method: 'DELETE' }))).toBe('405 METHOD');
+    expect((await asker({ token: 'a-token-of-sixteen' }).ask('metrics', { headers: { authorization: 'Bearer a-token-of-sixteen' } })).status).toBe(200);
+  });
+
   it('serves the page, with its files under names of their content', async () => {
     const there = asker();
     const page = await there.ask('');

@@ -36,7 +36,7 @@ export interface WorkerAnswer {
   readonly tasks: number;
 }
 
-/** The counters of `runtime.metrics()`, if there is a runtime: numbers by name, and those of each lane. */
+/** The counters of `runtime.metrics()`, if there is a runtime: numbers by name, of histograms the mean in ms, and those of each lane. */
 export interface RuntimeAnswer {
   readonly counters: Readonly<Record<string, number>>;
   readonly lanes: readonly Readonly<Record<string, number>>[];

@@ -2,6 +2,7 @@
 
 import { Client } from '../client.ts';
 import { consoleLogger, type Logger } from '../logger.ts';
+import { metricsResponse } from '../prometheus.ts';
 import { isInstance, show } from '../show.ts';
 import { act, isChanging } from './actions.ts';
 import { assetAnswer, isAsset } from './assets.ts';
@@ -28,6 +29,9 @@ const HEADERS: Readonly<Record<string, string>> = {
   'cross-origin-resource-policy': 'same-origin',
   'cross-origin-opener-policy': 'same-origin',
 };
+
+/** Where the text for Prometheus is, below the path of the dashboard. */
+const METRICS = 'metrics';
 
 /** Where the JSON is, below the path of the dashboard. */
 const API = 'api/v1/';
@@ -114,8 +118,20 @@ class Dashboard {
       const token = path === '' ? url.searchParams.get('token') : null;
       return token === null ? assetAnswer(path, request) : this.#signIn(token, request, url);
     }
+    if (path === METRICS) return this.#metrics(request, url);
     if (!path.startsWith(API)) throw nothing();
     return this.#api(path.slice(API.length), request, url);
+  }
+
+  /** For a scraper: it shows the token, where there is one, as `Authorization: Bearer`. */
+  async #metrics(request: Request, url: URL): Promise<Response> {
+    only(request, 'GET', 'HEAD');
+    this.#guard.checkToken(request);
+    new Query(url).only();
+    await this.#authorize(request, 'read', undefined);
+    const { client, options } = this.#site;
+    const { status, headers, body } = await metricsResponse(client, options.runtime ?? []);
+    return new Response(body, { status, headers });
   }
 
   /** What came in the URL becomes a cookie, and is gone from it. */

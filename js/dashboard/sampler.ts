@@ -4,6 +4,7 @@ import { performance } from 'node:perf_hooks';
 
 import type { Client } from '../client.ts';
 import { ENDED_STATES } from '../instance-status.ts';
+import type { DurationHistogram } from '../metrics.ts';
 import type { Runtime } from '../runtime.ts';
 import type { StoreStats } from '../stats.ts';
 import type { PastAnswer, RuntimeAnswer, Sample, Tick } from './answers.ts';
@@ -87,8 +88,14 @@ export class Sampler {
 }
 
 function answerOf(runtime: Runtime): RuntimeAnswer {
-  const { lanes, ...counters } = runtime.metrics();
-  return { lanes, counters };
+  const { lanes, ...others } = runtime.metrics();
+  const counters = Object.entries(others).map(([name, of]): [string, number] => (typeof of === 'number' ? [name, of] : [`${name}MeanMs`, meanMs(of)]));
+  return { lanes: lanes.map((lane) => ({ ...lane })), counters: Object.fromEntries(counters) };
+}
+
+/** To a tenth of a ms. */
+function meanMs({ count, sumMs }: DurationHistogram): number {
+  return count === 0 ? 0 : Math.round((10 * sumMs) / count) / 10;
 }
 
 function tickOf({ instances }: StoreStats, runtime: RuntimeAnswer | null): Tick {
