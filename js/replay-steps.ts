@@ -26,6 +26,7 @@ export class ReplaySteps {
   private readonly engine: ReplayEngine;
   private readonly events: readonly ExportedEvent[];
   private readonly texts: StoredTexts;
+  private readonly until: number;
   private readonly listener: EventListener | undefined;
   private thrown: { readonly error: unknown } | null = null;
 
@@ -38,6 +39,7 @@ export class ReplaySteps {
     this.engine = engine;
     this.events = events;
     this.texts = texts;
+    this.until = until;
     this.listener = listener;
     for (const name of PASSING) {
       const call = engine[name].bind(engine) as (...args: unknown[]) => never;
@@ -63,12 +65,18 @@ export class ReplaySteps {
 
   /** @throws what the listener has thrown */
   end(): void {
+    // A termination comes from outside: it is behind the code wherever that stands.
+    const isTerminated = this.events.at(-1)?.kind === 'ExecutionTerminated' && this.engine.refusal === null;
+    if (isTerminated && this.passed < this.until) this.pass(this.events.length);
     if (this.thrown !== null) throw this.thrown.error;
   }
 
   /** What the listener throws is not for the code, which could catch it. */
   private look(): void {
-    const length = Math.min(this.engine.historyLength(), this.events.length);
+    this.pass(Math.min(this.engine.historyLength(), this.events.length));
+  }
+
+  private pass(length: number): void {
     while (this.passed < length) {
       const event = this.events[this.passed] as ExportedEvent;
       this.passed += 1;
