@@ -124,19 +124,31 @@ export function replay(
  * ```
  */
 export async function replayFiles(path: string | URL, definitions: ReplayDefinitions, options?: ReplayOptions): Promise<ReplayedFile[]> {
-  const host = hostOf(definitions, checkOptions(options, OPTIONS, 'replayFiles') ?? {}, 'replayFiles');
   const replayed: ReplayedFile[] = [];
   const errors: Error[] = [];
-  for (const file of await filesAt(pathOf(path))) {
-    try {
-      replayed.push({ file, ...replayAll(exportsOf(await textOf(file), `${file}: `), host, `${file}: `) });
-    } catch (error) {
-      errors.push(error as Error);
-    }
+  for await (const one of replayEach(path, definitions, options)) {
+    if (one instanceof Error) errors.push(one);
+    else replayed.push(one);
   }
   if (errors.length > 1) throw new AggregateError(errors, `${errors.length} histories cannot be replayed:\n${errors.map(({ message }) => message).join('\n')}`);
   if (errors.length === 1) throw errors[0];
   return replayed;
+}
+
+/**
+ * {@link replayFiles}, one after the other: each file that was replayed, or why it could not be.
+ *
+ * @internal
+ */
+export async function* replayEach(path: string | URL, definitions: ReplayDefinitions, options?: ReplayOptions): AsyncGenerator<ReplayedFile | Error, void> {
+  const host = hostOf(definitions, checkOptions(options, OPTIONS, 'replayFiles') ?? {}, 'replayFiles');
+  for (const file of await filesAt(pathOf(path))) {
+    try {
+      yield { file, ...replayAll(exportsOf(await textOf(file), `${file}: `), host, `${file}: `) };
+    } catch (error) {
+      yield error as Error;
+    }
+  }
 }
 
 function replayAll(exports: readonly HistoryExport[], host: ReplayHost, file: string): ReplayedInstance {

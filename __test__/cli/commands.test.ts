@@ -69,6 +69,11 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const history = await on('history', id);
     const kinds = (await store.client.getHistory(id)).map(({ kind: each }) => each);
     expect(history.out.trimEnd().split('\n').slice(1).map((line) => line.trim().split(/ +/)[2])).toEqual(kinds);
+    const timeline = await on('timeline', id);
+    const lines = timeline.out.trimEnd().split('\n');
+    expect(lines.map((line) => line.split('  ')[0])).toEqual(['order', 'charge', `child ${id}/child`, 'delivered awaited', 'notes awaited']);
+    for (const line of lines) expect(line).toMatch(/[▏▎▍▌▋▊▉█]$/);
+    expect(valuesOf(await on('timeline', id, '--json')).map(({ kind: each }) => each)).toEqual(expect.arrayContaining(['execution', 'activity', 'child', 'wait']));
     const page = await on('history', id, '--from', '2', '--limit', '2', '--json');
     expect(valuesOf(page).map(({ eventId }) => eventId)).toEqual([2, 3]);
     expect(page.err).toContain('--from 4');
@@ -232,7 +237,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     );
     await store.client.startOrchestration(id, `orchestration${evil}`, { [evil]: evil }, { tags: { [evil]: evil } });
     await store.client.waitForOrchestration(id, SOON);
-    const commands = [['list', '--prefix', 'id'], ['list', '--json'], ['show', id], ['tree', id], ['history', id], ['export', id], ['history', id, '--values'], ['watch', id], ['delete', id, '--yes']];
+    const commands = [['list', '--prefix', 'id'], ['list', '--json'], ['show', id], ['tree', id], ['timeline', id], ['history', id], ['export', id], ['history', id, '--values'], ['watch', id], ['delete', id, '--yes']];
     for (const command of commands) {
       const { out, err } = await on(...command);
       expect(out + err, command.join(' ')).toContain('evil');

@@ -6,6 +6,9 @@ import stringWidth from 'string-width';
 import { describe, expect, it } from 'vitest';
 
 import type { Column } from '../../js/cli/table.ts';
+import { waterfall } from '../../js/cli/waterfall.ts';
+import { Bars } from '../../js/dashboard/bars.ts';
+import type { HistoryEventKind } from '../../js/history.ts';
 import { type Stream, Terminal } from '../../js/cli/terminal.ts';
 import { agoText, bytesText, plainValue, spanText } from '../../js/cli/text.ts';
 
@@ -41,6 +44,32 @@ describe('a table', () => {
     on.line(on.style('red', 'plain'));
     expect(out()).toBe(`${'ID'.padEnd(300)}    N  ABOUT\n${'x'.repeat(300)}  300  about ${'x'.repeat(300)}\nplain\n`);
   });
+});
+
+it('a timeline is no wider than the terminal, and shows what is short, open and late', () => {
+  const bars = new Bars();
+  const at = (id: number, atMs: number, kind: HistoryEventKind, more: object = {}): void => bars.add({ id, atMs, kind, ...more });
+  at(1, 0, 'ExecutionStarted', { name: 'order' });
+  at(2, 0, 'ActivityScheduled', { name: 'charge' });
+  at(3, 10, 'ActivityAttemptFailed', { ref: 2, attempt: 1, untilMs: 500 });
+  at(4, 1_000, 'ActivityCompleted', { ref: 2 });
+  at(5, 1_000, 'TimerCreated', { untilMs: 9_000 });
+  at(6, 1_000, 'ActivityScheduled', { name: '日本語の注文'.repeat(20) });
+  at(7, 1_010, 'ActivityAttemptFailed', { ref: 6, attempt: 1, untilMs: 60_000 });
+  const { on } = terminal({ columns: 80 });
+  const lines = waterfall(on, bars, 4_000).map((line) => stripVTControlCharacters(line));
+  for (const line of lines) {
+    expect(stringWidth(line)).toBeLessThanOrEqual(80);
+    expect(line).toMatch(/[▏▎▍▌▋▊▉█]$/);
+  }
+  expect(lines.map((line) => line.replace(/日.*?(?= {2})/, 'long').split(/ {2,}/).slice(0, 2))).toEqual([
+    ['order', '4s…'],
+    ['charge', '10ms'],
+    ['charge #2', '500ms'],
+    ['timer', '3s…'],
+    ['long', '10ms'],
+    ['long', 'in 56s'],
+  ]);
 });
 
 it('progress is written over, and only where somebody looks', () => {

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 
 import type { EventRow } from '../../js/dashboard/answers.ts';
-import { Bars, firstAt } from '../../js/dashboard/page/bars.ts';
+import { Bars, firstAt } from '../../js/dashboard/bars.ts';
 
 /** A history, written as `at kind` with what else there is; the events are numbered. */
 function barsOf(...events: readonly (readonly [atMs: number, kind: EventRow['kind'], more?: Partial<EventRow>])[]): Bars {

@@ -19,6 +19,7 @@ import { replaying } from './commands/replay.ts';
 import { show } from './commands/show.ts';
 import { start } from './commands/start.ts';
 import { stats } from './commands/stats.ts';
+import { timeline } from './commands/timeline.ts';
 import { tree } from './commands/tree.ts';
 import { watch } from './commands/watch.ts';
 import { workers } from './commands/workers.ts';
@@ -69,7 +70,7 @@ export async function run(args: readonly string[], { stdout, stderr, isInteracti
     .configureHelp({ showGlobalOptions: true })
     .showSuggestionAfterError();
   const cli = new Cli(program, (isJson) => new Terminal(stdout, stderr, isInteractive, isJson));
-  for (const add of [list, show, tree, history, watch, start, messages, control, exporting, replaying, prune, stats, workers, doctor, dashboard, migrate]) add(cli);
+  for (const add of [list, show, tree, history, timeline, watch, start, messages, control, exporting, replaying, prune, stats, workers, doctor, dashboard, migrate]) add(cli);
   completion(program);
   try {
     await program.parseAsync(args, { from: 'user' });

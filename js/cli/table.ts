@@ -53,7 +53,8 @@ function shrink<T>(columns: readonly Column<T>[], widths: number[], width: numbe
   }
 }
 
-function cut(text: string, width: number): string {
+/** A text that is no wider than that. */
+export function cut(text: string, width: number): string {
   if (stringWidth(text) <= width) return text;
   let short = '';
   let used = 0;

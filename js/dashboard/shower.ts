@@ -5,6 +5,7 @@ import type { InstanceStatus } from '../instance-status.ts';
 import type { Logger } from '../logger.ts';
 import { property } from '../show.ts';
 import type { EventRow, InstanceAnswer, InstanceRow, ReportAnswer, Shown } from './answers.ts';
+import { factsOf } from './event-facts.ts';
 import type { DashboardOptions, ValuePlace } from './options.ts';
 import { valueText } from './value-text.ts';
 
@@ -81,24 +82,8 @@ export class Shower {
   }
 
   event(event: HistoryEvent, instanceId: string, max: number = SHOWN_MAX.row): EventRow {
-    const { eventId, time, kind, refId, name } = event;
     const value = this.eventValue(event, instanceId, max);
-    const meta = (event.meta ?? {}) as Record<string, unknown>;
-    const untilMs = meta['fireAtMs'] ?? meta['retryAtMs'];
-    const instance = meta['instance'] ?? meta['id'];
-    const note = meta['failure'] ?? meta['refusal'] ?? (kind === 'ActivityScheduled' ? meta['queue'] : meta['version']);
-    return {
-      id: eventId,
-      atMs: time.getTime(),
-      kind,
-      ...(refId === undefined ? {} : { ref: refId }),
-      ...(name === undefined ? {} : { name }),
-      ...(value === undefined ? {} : { value }),
-      ...(typeof meta['attempt'] === 'number' ? { attempt: meta['attempt'] } : {}),
-      ...(typeof untilMs === 'number' ? { untilMs } : {}),
-      ...(typeof instance === 'string' ? { instance } : {}),
-      ...(typeof note === 'string' ? { note } : {}),
-    };
+    return { ...factsOf(event), ...(value === undefined ? {} : { value }) };
   }
 
   eventValue({ eventId, kind, name, payload }: HistoryEvent, instanceId: string, max: number): Shown | undefined {

@@ -1,7 +1,7 @@
 // `perdure replay`
 
 import type { Cli } from '../cli.ts';
-import { EXIT, Exit, withoutPassword } from '../exit.ts';
+import { errorData, EXIT, Exit } from '../exit.ts';
 import type { Column } from '../table.ts';
 import { countText, printable, printableLines } from '../text.ts';
 
@@ -32,23 +32,22 @@ export function replaying(cli: Cli): void {
     .option('--no-determinism', 'without the guard against clocks and randomness')
     .action(
       cli.on(async ({ terminal }, path: string, modules: string[], { determinism }: { determinism: boolean }) => {
-        const { replayFiles } = await import('../../testing.ts');
+        const { replayEach } = await import('../../replays.ts');
         const { orchestrationsOf } = await import('../modules.ts');
-        const definitions = await orchestrationsOf(modules);
-        let files;
-        try {
-          files = await replayFiles(path, definitions, { determinism: determinism ? 'on' : 'off' });
-        } catch (error) {
-          const errors = error instanceof AggregateError ? (error.errors as Error[]) : [error as Error];
-          for (const each of errors) {
-            if (terminal.isJson) terminal.data({ error: { ...each, name: each.name, message: withoutPassword(each.message) } });
-            else terminal.line(`${terminal.style('red', '✗')} ${printableLines(each.message)}\n`);
-          }
-          throw new Exit(EXIT.unwell, `${countText(errors.length, 'history does', 'histories do')} not fit`);
+        const rows: Row[] = [];
+        const errors: Error[] = [];
+        for await (const one of replayEach(path, await orchestrationsOf(modules), { determinism: determinism ? 'on' : 'off' })) {
+          if (one instanceof Error) errors.push(one);
+          else rows.push(...one.executions.map((execution) => ({ file: one.file, instanceId: one.instanceId, ...execution })));
+          terminal.progress(`${countText(rows.length + errors.length, 'history', 'histories')}`);
         }
-        const rows = files.flatMap(({ file, instanceId, executions }) => executions.map((execution) => ({ file, instanceId, ...execution })));
         if (terminal.isJson) for (const row of rows) terminal.data(row);
-        else terminal.table(COLUMNS, rows);
+        else if (rows.length > 0) terminal.table(COLUMNS, rows);
+        for (const error of errors) {
+          if (terminal.isJson) terminal.data({ error: { ...error, ...errorData(error) } });
+          else terminal.line(`${terminal.style('red', '✗')} ${printableLines(error.message)}\n`);
+        }
+        if (errors.length > 0) throw new Exit(EXIT.unwell, `${countText(errors.length, 'history does', 'histories do')} not fit`);
         terminal.note(`${countText(rows.length, 'history fits', 'histories fit')}`);
       }),
     );

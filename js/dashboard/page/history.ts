@@ -4,7 +4,7 @@ import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 
 import type { ErrorAnswer, EventRow, HistoryAnswer, InstanceAnswer } from '../answers.ts';
 import { get, listen, Refused } from './api.ts';
-import { Bars } from './bars.ts';
+import { Bars } from '../bars.ts';
 import { queryOf } from './route.ts';
 
 /** Events that are kept by a page, unless somebody asks for more of them. */

@@ -4,7 +4,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 
-import { type Bar, type Bars, firstAt } from './bars.ts';
+import { type Bar, type Bars, firstAt } from '../bars.ts';
 import { duration, time } from './format.ts';
 
 /** Heights, px. */

@@ -4,7 +4,7 @@
 // overlaps in time is in different rows, and what begins when another thing has ended takes the uppermost row that is free. Code that does one thing
 // after the other is one row; `all` over three branches is three.
 
-import type { EventRow } from '../answers.ts';
+import type { EventRow } from './answers.ts';
 
 export type BarKind = 'execution' | 'activity' | 'retry' | 'timer' | 'wait' | 'child' | 'other';
 export type BarState = 'ok' | 'failed' | 'cancelled' | 'open';

@@ -1,0 +1,39 @@
+// `perdure timeline`
+
+import { Bars } from '../../dashboard/bars.ts';
+import { factsOf } from '../../dashboard/event-facts.ts';
+import { wholeNumber } from '../arguments.ts';
+import type { Cli } from '../cli.ts';
+import { given } from '../filter.ts';
+import { waterfall } from '../waterfall.ts';
+
+interface Flags {
+  readonly execution?: number;
+  readonly limit: number;
+}
+
+export function timeline(cli: Cli): void {
+  cli
+    .command('timeline', 'draw what went on from when to when: attempts, timers, waits, children')
+    .argument('<id>', 'the instance')
+    .option('-e, --execution <number>', 'which execution, from 1 (default: the current or last one)', wholeNumber(1))
+    .option('-n, --limit <count>', 'at most so many events', wholeNumber(1), 1_000)
+    .action(
+      cli.onStore(async ({ client, terminal }, id: string, { execution, limit }: Flags) => {
+        const bars = new Bars();
+        let next: number | null = 1;
+        for (let left = limit; left > 0 && next !== null; ) {
+          const page: Awaited<ReturnType<typeof client.historyPage>> = await client.historyPage(id, { ...given({ executionId: execution }), from: next, limit: Math.min(left, PAGE) });
+          for (const event of page.events) bars.add(factsOf(event));
+          left -= page.events.length;
+          ({ next } = page);
+        }
+        if (terminal.isJson) for (const bar of bars.rows.flat()) terminal.data(bar);
+        else for (const line of waterfall(terminal, bars, Date.now())) terminal.line(line);
+        if (next !== null) terminal.note('this is not all of it: --limit says how many events are drawn');
+      }),
+    );
+}
+
+/** Events that are read at once. */
+const PAGE = 2_000;

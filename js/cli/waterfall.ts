@@ -1,0 +1,63 @@
+// A history as a picture of characters: each thing that went on is a line, with a bar from when to when.
+
+import stringWidth from 'string-width';
+
+import type { Bar, Bars } from '../dashboard/bars.ts';
+import { cut } from './table.ts';
+import type { Style, Terminal } from './terminal.ts';
+import { printable, spanText } from './text.ts';
+
+/** Widest that names are, and the picture where there is no terminal. */
+const NAME_MAX = 32;
+const WIDTH = 100;
+/** Narrowest that the picture is made. */
+const PICTURE_MIN = 20;
+
+/** Blocks of a line: an eighth of a character, two eighths, and so on. */
+const EIGHTHS = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
+
+/** Lines of all bars, in the order in which they began. Attempts are lines of their own; the wait before the next one is a dotted line. */
+export function waterfall(terminal: Terminal, bars: Bars, nowMs: number): string[] {
+  const all = bars.rows.flat().filter(({ kind }) => kind !== 'retry');
+  all.sort((one, other) => one.fromMs - other.fromMs || one.event - other.event);
+  const endMs = bars.isOpen ? Math.max(nowMs, bars.lastMs) : bars.lastMs;
+  const names = all.map(nameOf);
+  const nameWidth = Math.max(...names.map((name) => stringWidth(name)));
+  const took = all.map((bar) => tookOf(bar, endMs));
+  const tookWidth = Math.max(...took.map((text) => text.length));
+  const width = Math.max(PICTURE_MIN, Math.min(terminal.width, WIDTH) - nameWidth - tookWidth - 4);
+  return all.map((bar, at) => {
+    const name = (names[at] as string) + ' '.repeat(nameWidth - stringWidth(names[at] as string));
+    const picture = pictureOf(bar, bars.fromMs, Math.max(endMs, bars.fromMs + 1), width);
+    return `${name}  ${terminal.style('dim', (took[at] as string).padStart(tookWidth))}  ${terminal.style(styleOf(bar), picture)}`.trimEnd();
+  });
+}
+
+function nameOf({ kind, label, attempt = 1 }: Bar): string {
+  const what = kind === 'wait' ? `${label} awaited` : label;
+  return cut(printable(what), NAME_MAX) + (attempt === 1 ? '' : ` #${attempt}`);
+}
+
+/** How long it took; so far, where it goes on, and when it is due, where it is to begin. */
+function tookOf({ fromMs, toMs }: Bar, endMs: number): string {
+  if (toMs !== undefined) return spanText(toMs - fromMs);
+  return fromMs > endMs ? `in ${spanText(fromMs - endMs)}` : `${spanText(endMs - fromMs)}…`;
+}
+
+/** Spaces up to its beginning, then blocks; at least a sliver, so that everything is seen. */
+function pictureOf({ fromMs, toMs = Infinity }: Bar, beginMs: number, endMs: number, width: number): string {
+  const eighths = (ms: number): number => Math.round((Math.min(ms, endMs) - beginMs) / (endMs - beginMs) * width * 8);
+  const from = Math.min(Math.floor(eighths(fromMs) / 8), width - 1);
+  const length = Math.max(1, eighths(toMs) - from * 8);
+  const rest = length % 8;
+  return ' '.repeat(from) + '█'.repeat(Math.floor(length / 8)) + (rest === 0 ? '' : (EIGHTHS[rest - 1] as string));
+}
+
+function styleOf({ kind, state }: Bar): Style {
+  if (state === 'failed') return 'red';
+  if (state === 'cancelled') return 'dim';
+  if (kind === 'activity') return 'green';
+  if (kind === 'timer') return 'magenta';
+  if (kind === 'wait') return 'yellow';
+  return kind === 'child' ? 'blue' : 'reset';
+}

@@ -1,0 +1,22 @@
+// What is told of an event besides its value, in the same fields for each kind.
+
+import type { HistoryEvent } from '../history.ts';
+import type { EventRow } from './answers.ts';
+
+export function factsOf({ eventId, time, kind, refId, name, meta: of }: HistoryEvent): Omit<EventRow, 'value'> {
+  const meta = (of ?? {}) as Record<string, unknown>;
+  const untilMs = meta['fireAtMs'] ?? meta['retryAtMs'];
+  const instance = meta['instance'] ?? meta['id'];
+  const note = meta['failure'] ?? meta['refusal'] ?? (kind === 'ActivityScheduled' ? meta['queue'] : meta['version']);
+  return {
+    id: eventId,
+    atMs: time.getTime(),
+    kind,
+    ...(refId === undefined ? {} : { ref: refId }),
+    ...(name === undefined ? {} : { name }),
+    ...(typeof meta['attempt'] === 'number' ? { attempt: meta['attempt'] } : {}),
+    ...(typeof untilMs === 'number' ? { untilMs } : {}),
+    ...(typeof instance === 'string' ? { instance } : {}),
+    ...(typeof note === 'string' ? { note } : {}),
+  };
+}
