@@ -230,12 +230,12 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const evil = '\u001b[2J\u0007\u202eevil';
     const id = store.id(`id${evil}`);
     await store.start((runtime) =>
-      runtime.registerOrchestration(`orchestration${evil}`, function* (ctx, input) {
+      runtime.registerOrchestration(`o${evil}`, function* (ctx, input) {
         ctx.setCustomStatus(input);
         throw new RangeError(`error${evil}`);
       }),
     );
-    await store.client.startOrchestration(id, `orchestration${evil}`, { [evil]: evil }, { tags: { [evil]: evil } });
+    await store.client.startOrchestration(id, `o${evil}`, { [evil]: evil }, { tags: { [evil]: evil } });
     await store.client.waitForOrchestration(id, SOON);
     const commands = [['list', '--prefix', 'id'], ['list', '--json'], ['show', id], ['tree', id], ['timeline', id], ['history', id], ['export', id], ['history', id, '--values'], ['watch', id], ['delete', id, '--yes']];
     for (const command of commands) {
