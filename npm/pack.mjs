@@ -17,7 +17,7 @@ const args = process.argv.slice(2);
 const folder = resolve(args.find((arg) => !arg.startsWith('--')) ?? join(root, 'target/packages'));
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const platforms = readdirSync(join(root, 'npm'), { withFileTypes: true })
-  .filter((entry) => entry.isDirectory())
+  .filter((entry) => entry.isDirectory() && existsSync(join(root, 'npm', entry.name, 'package.json')))
   .map(({ name }) => name);
 
 rmSync(folder, { recursive: true, force: true });

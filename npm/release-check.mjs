@@ -3,7 +3,7 @@
 //   node npm/release-check.mjs [step…]
 
 import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -35,7 +35,7 @@ function facts() {
   const wrong = [];
   const cargo = /^\[workspace\.package\]\nversion = "(.+)"$/m.exec(read('Cargo.toml'))?.[1];
   if (cargo !== version) wrong.push(`Cargo.toml says version ${cargo}, package.json ${version}`);
-  for (const { name } of readdirSync('npm', { withFileTypes: true }).filter((entry) => entry.isDirectory())) {
+  for (const { name } of readdirSync('npm', { withFileTypes: true }).filter((entry) => existsSync(join('npm', entry.name, 'package.json')))) {
     const platform = JSON.parse(read(join('npm', name, 'package.json')));
     if (platform.version !== version) wrong.push(`npm/${name} has version ${platform.version}: npx napi version`);
   }

@@ -289,7 +289,7 @@ it('the dashboard is served until it is told to end', async () => {
   const open = launch(['--db', db, 'dashboard', '--host', '0.0.0.0', '--port', '0']);
   await open.wrote('\n');
   const [, port, token] = /:(\d+)\/\?token=([\w-]{32})$/.exec(await open.line()) as unknown as [string, string, string];
-  const at = `http://127.0.0.1:${port}/api/v1/stats`;
+  const at = `http://127.0.0.1:${port}/api/v1/about`;
   expect((await fetch(at)).status).toBe(401);
   expect((await fetch(at, { headers: { authorization: `Bearer ${token}` } })).status).not.toBe(401);
   open.kill();

@@ -80,6 +80,8 @@ function setUp(activities: Record<string, ActivityFunction>, orchestration?: Orc
     looksMax: 4,
     workerId: 'w',
     client: null as never,
+    stage: null,
+    telemetry: undefined,
     sourceStacks: false,
     texts: new StoredTexts(),
     limits: DEFAULT_LIMITS,
@@ -185,7 +187,7 @@ describe('a lane', () => {
 
     /** What is said of an attempt that never settles, after so long. */
     async function after(ms: number, more: { timeoutMs?: number; extras?: AttemptExtras }) {
-      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
       const { native, lane } = setUp({ slow: () => new Promise(() => {}) });
       native.activity('slow', null, more);
       lane.wake();
@@ -214,7 +216,7 @@ describe('a lane', () => {
     });
 
     test('a heartbeat has that of silence begin anew, until the attempt is over', async () => {
-      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
       let context: ActivityContext | undefined;
       const { native, lane } = setUp({ slow: (ctx) => ((context = ctx), new Promise(() => {})) });
       native.activity('slow', null, { extras: { heartbeatTimeoutMs: 100, lastHeartbeat: '{"row":1}' } });
@@ -234,7 +236,7 @@ describe('a lane', () => {
     });
 
     test('none is left of an attempt that has settled or was told to stop', async () => {
-      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
       const { native, lane } = setUp({ quick: async () => 1, slow: () => new Promise(() => {}) });
       const more = { timeoutMs: 50, extras: { heartbeatTimeoutMs: 30 } };
       native.activity('quick', null, more);
@@ -254,7 +256,7 @@ describe('a lane', () => {
   });
 
   test('fails an attempt whose time is up, and takes no notice of what it does later', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
     let context: ActivityContext | undefined;
     const { native, lane } = setUp({
       slow: (ctx) => {
