@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -124,7 +124,7 @@ it('has a package for each platform, of the version of this one', () => {
     version: string;
     napi: { targets: string[] };
   };
-  const platforms = readdirSync(join(root, 'npm'), { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  const platforms = readdirSync(join(root, 'npm'), { withFileTypes: true }).filter(({ name }) => existsSync(join(root, 'npm', name, 'package.json')));
   expect(platforms.map(({ name }) => name).sort()).toEqual([...PLATFORMS].sort());
   expect(platforms).toHaveLength(napi.targets.length);
   for (const { name } of platforms) {

@@ -137,8 +137,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await store.client.terminateInstance('listed/004', 'a reason');
       const url = await served();
       const page = await open(`${url}#/instances?name=${name}`);
+      await page.getByRole('link', { name: 'listed/119' }).waitFor();
       await page.getByLabel('Terminated').check();
       await page.getByRole('link', { name: 'listed/119' }).waitFor({ state: 'detached' });
+      await page.getByRole('link', { name: 'listed/004' }).waitFor();
       expect(await ids(page)).toEqual(['listed/004']);
       await shown(page, 'cancelled: terminated: a reason');
       await page.getByLabel('Tag').fill('even:false');
