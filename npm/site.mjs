@@ -33,6 +33,8 @@ const app = await Application.bootstrap({
   disableGit: true,
   githubPages: false,
   highlightLanguages: ['typescript', 'javascript', 'json', 'sh', 'console', 'sql', 'yaml', 'html'],
+  // There is no grammar for it.
+  ignoredHighlightLanguages: ['promql'],
   navigation: { includeGroups: true },
   groupOrder: ['Guide', 'Modules', '*'],
   treatWarningsAsErrors: true,
@@ -55,7 +57,8 @@ process.exitCode = project === undefined || app.logger.hasErrors() || app.logger
 
 /** What the users of an entry import, by its file. */
 function entryOf(name) {
-  const [entry] = Object.entries(manifest.exports).find(([, target]) => target.default === `./dist/${name}.js`) ?? [name];
+  const files = [`./dist/${name}.js`, `./dist/${name}/index.js`];
+  const [entry] = Object.entries(manifest.exports).find(([, target]) => files.includes(target.default)) ?? [name];
   return entry.replace(/^\./, 'perdure');
 }
 
