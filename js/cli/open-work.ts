@@ -19,18 +19,10 @@ export interface OpenWork {
   readonly due?: Date;
 }
 
-/** So many events are read for it; of a longer history it tells what is open of the last ones. */
-const EVENTS_MAX = 20_000;
-
-/** In the order in which it was asked for. */
+/** In the order in which it was asked for: all of the history is read, and what is open of it kept. */
 export async function openWork(client: Client, { id, executionId }: InstanceStatus): Promise<OpenWork[]> {
   const open = new Map<number, OpenWork>();
-  let events = 0;
-  for await (const event of client.historyEvents(id, executionId)) {
-    follow(open, event);
-    events += 1;
-    if (events >= EVENTS_MAX) break;
-  }
+  for await (const event of client.historyEvents(id, executionId)) follow(open, event);
   return [...open.values()];
 }
 

@@ -115,7 +115,7 @@ function comesFromHere(request: Request, { remoteAddress }: Caller): boolean {
     const said = request.headers.get(header);
     if (said === null) return true;
     // `Forwarded` has a grammar of its own: whoever sends it needs a token.
-    return header !== 'forwarded' && said.split(',').every((one) => isLocalAddress(one.trim()) || isLocalName(one.trim().toLowerCase()));
+    return header !== 'forwarded' && said.split(',').every((one) => isLocalHost(one.trim()));
   });
 }
 
@@ -137,12 +137,17 @@ function nameIn(host: string): string {
 }
 
 /** `localhost`, what ends with it, and loopback addresses: none of them leads to another machine. */
-export function isLocalName(host: string): boolean {
+function isLocalName(host: string): boolean {
   const name = nameIn(host);
   return name === 'localhost' || name.endsWith('.localhost') || isLocalAddress(name.replace(/^\[|\]$/g, ''));
 }
 
-export function isLocalAddress(address: string): boolean {
+/** An address or a name, in whichever case, that does not lead to another machine. */
+export function isLocalHost(host: string): boolean {
+  return isLocalAddress(host) || isLocalName(host.toLowerCase());
+}
+
+function isLocalAddress(address: string): boolean {
   const plain = address.toLowerCase().replace(/^::ffff:/, '');
   return plain === '::1' || (isIP(plain) === 4 && plain.startsWith('127.'));
 }

@@ -9,7 +9,7 @@ import { type ClientAddress, createHeaders, createRequestListener, sendResponse 
 import type { Client } from '../client.ts';
 import { type OptionTable, text, whole } from '../options.ts';
 import { property } from '../show.ts';
-import { isLocalAddress, isLocalName } from './guard.ts';
+import { isLocalHost } from './guard.ts';
 import { type DashboardHandler, dashboardHandler } from './handler.ts';
 import { checkDashboardOptions, DASHBOARD_OPTIONS, type DashboardOptions } from './options.ts';
 
@@ -87,7 +87,7 @@ export interface ServedDashboard extends AsyncDisposable {
  */
 export async function serveDashboard(client: Client, options?: ServeOptions): Promise<ServedDashboard> {
   const { host = '127.0.0.1', port = 0, ...others } = checkDashboardOptions(options, SERVE_OPTIONS, 'serveDashboard');
-  const isLocal = isLocalAddress(host) || isLocalName(host.toLowerCase());
+  const isLocal = isLocalHost(host);
   if (!isLocal && others.token === undefined) throw new TypeError(`serveDashboard: the host '${host}' can be reached from other machines, which needs a token`);
   const allowedHosts = [...(others.allowedHosts ?? []), ...(isLocal ? [] : namesOf(host))];
   const server = createServer(nodeListener(dashboardHandler(client, { ...others, ...(allowedHosts.length > 0 ? { allowedHosts } : {}) })));

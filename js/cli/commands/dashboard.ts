@@ -30,10 +30,10 @@ export function dashboard(cli: Cli): void {
     .option('--allow-host <name>', 'a name of this machine that browsers elsewhere use; again for another', (name: string, before: string[] = []) => [...before, name])
     .action(
       cli.onStore(async ({ client, terminal }, { host, port, token, readOnly, allowHost: allowedHosts }: Flags) => {
-        const { isLocalAddress, isLocalName } = await import('../../dashboard/guard.ts');
+        const { isLocalHost } = await import('../../dashboard/guard.ts');
         const { serveDashboard } = await import('../../dashboard/server.ts');
-        const isLocal = isLocalAddress(host) || isLocalName(host.toLowerCase());
-        const made = token === undefined && !(isLocal && allowedHosts === undefined) ? randomBytes(24).toString('base64url') : undefined;
+        const needsToken = !isLocalHost(host) || allowedHosts !== undefined;
+        const made = needsToken && token === undefined ? randomBytes(24).toString('base64url') : undefined;
         const served = await serveDashboard(client, { host, port, ...given({ token: token ?? made, readOnly, allowedHosts }) });
         // One that was made is nowhere else; one that was given is its owner's to know.
         const url = made === undefined ? served.url : `${served.url}?token=${made}`;

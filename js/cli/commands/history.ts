@@ -3,7 +3,7 @@
 import type { HistoryEvent } from '../../history.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
-import { given } from '../filter.ts';
+import { historyPages } from '../history-pages.ts';
 import type { Column } from '../table.ts';
 import type { Terminal } from '../terminal.ts';
 import { printable, spanText, timeText, valueLine } from '../text.ts';
@@ -18,9 +18,6 @@ interface Flags {
 /** Longest text of a value in its line. */
 const VALUE_MAX = 160;
 
-/** Events that are shown at once. */
-const PAGE = 500;
-
 export function history(cli: Cli): void {
   cli
     .command('history', 'show what is recorded of an instance, event by event')
@@ -31,16 +28,12 @@ export function history(cli: Cli): void {
     .option('--values', 'values whole, over several lines')
     .action(
       cli.onStore(async ({ client, terminal }, id: string, { execution, from, limit, values }: Flags) => {
-        let next: number | null = from;
-        let executionId = execution;
+        let next: number | null = null;
         let begin: Date | undefined;
-        for (let left = limit; left > 0 && next !== null; ) {
-          const page = await client.historyPage(id, { ...given({ executionId }), from: next, limit: Math.min(left, PAGE) });
-          executionId = page.executionId;
+        for await (const page of historyPages(client, id, execution, from, limit)) {
           begin ??= page.events[0]?.time;
           writeEvents(terminal, page.events, begin, values === true);
           await terminal.drain();
-          left -= page.events.length;
           ({ next } = page);
         }
         if (next !== null) terminal.note(`there may be more: --from ${next}`);

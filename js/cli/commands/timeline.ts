@@ -4,7 +4,7 @@ import { Bars } from '../../dashboard/bars.ts';
 import { factsOf } from '../../dashboard/event-facts.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
-import { given } from '../filter.ts';
+import { historyPages } from '../history-pages.ts';
 import { waterfall } from '../waterfall.ts';
 
 interface Flags {
@@ -21,11 +21,9 @@ export function timeline(cli: Cli): void {
     .action(
       cli.onStore(async ({ client, terminal }, id: string, { execution, limit }: Flags) => {
         const bars = new Bars();
-        let next: number | null = 1;
-        for (let left = limit; left > 0 && next !== null; ) {
-          const page: Awaited<ReturnType<typeof client.historyPage>> = await client.historyPage(id, { ...given({ executionId: execution }), from: next, limit: Math.min(left, PAGE) });
+        let next: number | null = null;
+        for await (const page of historyPages(client, id, execution, 1, limit)) {
           for (const event of page.events) bars.add(factsOf(event));
-          left -= page.events.length;
           ({ next } = page);
         }
         if (terminal.isJson) for (const bar of bars.rows.flat()) terminal.data(bar);
@@ -34,6 +32,3 @@ export function timeline(cli: Cli): void {
       }),
     );
 }
-
-/** Events that are read at once. */
-const PAGE = 2_000;

@@ -7,6 +7,7 @@ import { ENDED_STATES, type InstanceStatus } from '../../instance-status.ts';
 import { spanArgument } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
 import { EXIT, Exit } from '../exit.ts';
+import { historyPages } from '../history-pages.ts';
 import type { Terminal } from '../terminal.ts';
 import { printable, timeText, valueLine } from '../text.ts';
 import { detailsOf, styleOf } from './history.ts';
@@ -84,15 +85,13 @@ class Watched {
       this.nextEvent = 1;
       if (!terminal.isJson) terminal.line(terminal.style('dim', `execution ${executionId}`));
     }
-    for (let next: number | null = this.nextEvent; next !== null; ) {
-      const page: Awaited<ReturnType<Client['historyPage']>> = await client.historyPage(id, { executionId, from: next });
+    for await (const page of historyPages(client, id, executionId, this.nextEvent)) {
       for (const event of page.events) {
         if (terminal.isJson) terminal.data({ event: { executionId, ...event } });
         else terminal.line(`${terminal.style('dim', timeText(event.time))}  ${terminal.style(styleOf(event), event.kind)}  ${[printable(event.name ?? ''), detailsOf(event)].filter((text) => text !== '').join('  ')}`.trimEnd());
       }
       this.nextEvent += page.events.length;
       await terminal.drain();
-      ({ next } = page);
     }
     if (customStatusVersion !== this.statusVersion) {
       this.statusVersion = customStatusVersion;
