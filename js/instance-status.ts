@@ -16,6 +16,11 @@ export type EndedState = (typeof ENDED_STATES)[number];
 /** Where an instance stands. The last four are terminal but for Suspended, from which it can be resumed. */
 export type InstanceState = 'Pending' | 'Running' | 'Completed' | 'Failed' | 'Cancelled' | 'Terminated' | 'Suspended';
 
+/** Whether an instance never changes again. */
+export function hasEnded(status: InstanceState): status is EndedState {
+  return (ENDED_STATES as readonly InstanceState[]).includes(status);
+}
+
 /** What is known of an instance. */
 export interface InstanceStatus<T = any> {
   readonly id: string;

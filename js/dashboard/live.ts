@@ -1,6 +1,6 @@
 // Streams of events (SSE): everything, or one instance. Each ends when whoever listens goes, and there are only so many.
 
-import { ENDED_STATES, type InstanceState } from '../instance-status.ts';
+import { hasEnded } from '../instance-status.ts';
 import type { Query } from './query.ts';
 import { instanceOf, partOf, type Site } from './reads.ts';
 import { answerOf, badRequest, Refusal, refusalOf } from './refusal.ts';
@@ -126,10 +126,6 @@ export class Live {
       if (!signal.aborted) await this.#site.client.waitForStatusChange(id, instance.customStatusVersion, LOOK_MS, LOOK_MS);
     }
   }
-}
-
-function hasEnded(status: InstanceState): boolean {
-  return (ENDED_STATES as readonly string[]).includes(status);
 }
 
 /** What is sent: events whose data is one line of JSON. */

@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import type { Client } from '../../client.ts';
-import { ENDED_STATES, type InstanceStatus } from '../../instance-status.ts';
+import { hasEnded, type InstanceStatus } from '../../instance-status.ts';
 import { spanArgument } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
 import { EXIT, Exit } from '../exit.ts';
@@ -50,7 +50,7 @@ async function watchInstance(client: Client, terminal: Terminal, id: string, int
     // The status first: what it tells is in the history that is read then.
     const instance = await statusOf(client, id);
     await seen.follow(client, instance);
-    if ((ENDED_STATES as readonly string[]).includes(instance.status)) return endWith(terminal, instance);
+    if (hasEnded(instance.status)) return endWith(terminal, instance);
     await sleep(interval);
   }
 }
@@ -98,7 +98,7 @@ class Watched {
       if (terminal.isJson) terminal.data({ customStatus, customStatusVersion });
       else terminal.line(`${terminal.style('cyan', 'custom status')}  ${valueLine(customStatus, VALUE_MAX)}`);
     }
-    if (this.state !== undefined && this.state !== status && !(ENDED_STATES as readonly string[]).includes(status)) {
+    if (this.state !== undefined && this.state !== status && !hasEnded(status)) {
       if (terminal.isJson) terminal.data({ status, error: instance.error });
       else terminal.line(`${terminal.state(status)}${instance.error === undefined ? '' : `  ${printable(instance.error.message)}`}`);
     }
