@@ -15,6 +15,7 @@ describe('options', () => {
     };
     expect(wrong({ retry: { maxAttemps: 3 } })).toBe("TypeError: activity 'a': retry: unknown option `maxAttemps`; did you mean `maxAttempts`?");
     expect(wrong({ retyr: 3 })).toBe("TypeError: activity 'a': unknown option `retyr`; did you mean `retry`?");
+    expect(wrong({ total: 3 })).toBe("TypeError: activity 'a': unknown option `total`; did you mean `totalTimeout`?");
     expect(wrong({ zzz: 3 })).toBe("TypeError: activity 'a': unknown option `zzz`; the options are retry, timeout, totalTimeout, heartbeatTimeout, queue, priority");
     expect(wrong({ retry: { maxAttempts: 0 } })).toMatch(/retry\.maxAttempts must be a whole number from 1 to 4294967295, got 0/);
     expect(wrong({ retry: { jitter: 2 } })).toMatch(/retry\.jitter must be a number from 0 to 1, got 2/);

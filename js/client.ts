@@ -14,6 +14,7 @@ import { INSTANCE_OPTIONS, type InputArguments, type InstanceOptions, isOrchestr
 import { toPayload } from './payload.ts';
 import { Provider, type StorePort } from './providers.ts';
 import { parse } from './schema.ts';
+import { show } from './show.ts';
 import type { StoreStats } from './stats.ts';
 import { checkTelemetry, type ClientCall, type Telemetry, type TraceContext } from './telemetry-hooks.ts';
 import { changeOf, STATUS_CHANGES_OPTIONS, type StatusChange, StatusChanges, type StatusChangesOptions, within } from './watching.ts';
@@ -108,7 +109,7 @@ export class Client {
     definition: OrchestrationDefinition<I, O>,
     ...args: InputArguments<I, TypedStartOptions>
   ): Promise<InstanceHandle<O>> {
-    if (!isOrchestration(definition)) throw new TypeError('client.start takes what defineOrchestration returned');
+    if (!isOrchestration(definition)) throw new TypeError(`client.start takes what defineOrchestration returned, not ${show(definition)}`);
     const [input, given] = args;
     const options = checkOptions(given, TYPED_START_OPTIONS, 'client.start');
     // What the schema makes of it is for the orchestration: it is stored as it was handed over.

@@ -100,7 +100,7 @@ function registrar(definitions: Set<ActivityDefinition | OrchestrationDefinition
     },
     register(...more) {
       for (const definition of more) {
-        if (!isDefinition(definition)) throw new TypeError('register takes what defineActivity and defineOrchestration returned');
+        if (!isDefinition(definition)) throw new TypeError(`register takes what defineActivity and defineOrchestration returned, not ${show(definition)}`);
         definitions.add(definition);
       }
       return this;

@@ -67,10 +67,13 @@ export function nearest(name: string, known: Iterable<string>): string[] {
   const far = Math.max(2, Math.floor(name.length / 3)) + 1;
   return [...known]
     .map((candidate) => ({ candidate, distance: editDistance(lower, candidate.toLowerCase()) }))
-    .filter(({ candidate, distance }) => distance < far && distance < candidate.length)
+    .filter(({ candidate, distance }) => (distance < far && distance < candidate.length) || (name.length >= PART_MIN && candidate.toLowerCase().includes(lower)))
     .sort((a, b) => a.distance - b.distance)
     .map(({ candidate }) => candidate);
 }
+
+/** From so many characters on, a part of a name may be meant as the whole: `name` for `workerName`. */
+const PART_MIN = 4;
 
 /** Insertions, deletions, substitutions and swaps of neighbours that lead from one text to the other (optimal string alignment). */
 function editDistance(a: string, b: string): number {

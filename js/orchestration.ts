@@ -293,7 +293,8 @@ export class OrchestrationContext {
   call<I, O>(activity: ActivityDefinition<I, O>, ...args: InputArguments<I, ActivityOptions>): Future<O> {
     this.#scheduler.assertRunning('call');
     if (!isActivity(activity)) {
-      throw new TypeError(`ctx.call takes what defineActivity returned, not ${describeValue(activity)}`);
+      const hint = isOrchestration(activity) ? ', which ctx.callOrchestration takes' : '';
+      throw new TypeError(`ctx.call takes what defineActivity returned, not ${describeValue(activity)}${hint}`);
     }
     if (activity.input !== undefined) parseSync(activity.input, args[0], 'input', `activity '${activity.name}'`);
     return this.#activity<O>(activity.name, args[0], args[1], this.#host.sourceStacks ? captureSource() : undefined, activity.options);
@@ -365,7 +366,8 @@ export class OrchestrationContext {
   callOrchestration<I, O>(orchestration: OrchestrationDefinition<I, O>, ...args: InputArguments<I, ChildOptions>): Future<O> {
     this.#scheduler.assertRunning('callOrchestration');
     if (!isOrchestration(orchestration)) {
-      throw new TypeError(`ctx.callOrchestration takes what defineOrchestration returned, not ${describeValue(orchestration)}`);
+      const hint = isActivity(orchestration) ? ', which ctx.call takes' : '';
+      throw new TypeError(`ctx.callOrchestration takes what defineOrchestration returned, not ${describeValue(orchestration)}${hint}`);
     }
     const { name, version, input: schema } = orchestration;
     const [input, options] = args;

@@ -28,6 +28,7 @@ import { Provider, type StorePort } from './providers.ts';
 import { Registry } from './registry.ts';
 import { acquireRejections, releaseRejections } from './rejections.ts';
 import type { SchemaOutput, StandardSchema } from './schema.ts';
+import { show } from './show.ts';
 import type { Stage } from './stage.ts';
 import type { StoredTexts } from './stored-text.ts';
 import { checkTelemetry, type Telemetry } from './telemetry-hooks.ts';
@@ -261,7 +262,7 @@ export class Runtime {
         this.#registry.addOrchestration(definition);
         this.#registerNative('orchestration', definition.name, definition.version, definition.fingerprint);
       } else {
-        throw new TypeError('runtime.register takes what defineActivity and defineOrchestration returned');
+        throw new TypeError(`runtime.register takes what defineActivity and defineOrchestration returned, not ${show(definition)}`);
       }
     }
     return this;

@@ -10,7 +10,7 @@ export function show(value: unknown): string {
       return `'${value.length > TEXT_MAX ? `${value.slice(0, TEXT_MAX)}…` : value}'`;
     case 'object':
       if (value === null) return 'null';
-      return isList(value) ? 'an array' : 'an object';
+      return isList(value) ? 'an array' : (definition(value) ?? 'an object');
     case 'function':
     case 'symbol':
     case 'bigint':
@@ -18,6 +18,13 @@ export function show(value: unknown): string {
     default:
       return String(value);
   }
+}
+
+/** What `defineActivity` or `defineOrchestration` returned, by its name. */
+function definition(value: object): string | undefined {
+  const [kind, name] = [property(value, 'kind'), property(value, 'name')];
+  const isOne = (kind === 'activity' || kind === 'orchestration') && typeof property(value, 'fn') === 'function';
+  return isOne && typeof name === 'string' ? `the ${kind} ${show(name)}` : undefined;
 }
 
 /** Whether it is an array; a proxy that was revoked is none. */

@@ -207,7 +207,7 @@ export class TestRuntime {
    * @throws InstanceExistsError, PayloadError, TypeError as `client.start` does
    */
   async start<I, O>(definition: OrchestrationDefinition<I, O>, ...args: InputArguments<I, TypedStartOptions>): Promise<InstanceHandle<O>> {
-    if (!isOrchestration(definition)) throw new TypeError('test.start takes what defineOrchestration returned');
+    if (!isOrchestration(definition)) throw new TypeError(`test.start takes what defineOrchestration returned, not ${show(definition)}`);
     const { name, version } = definition;
     if (this.#parts.registry.orchestrationFunction(name, version) === undefined) {
       throw new NotRegisteredError(`test.start: orchestration '${name}' ${version} is not registered; call test.register with it first`, {
