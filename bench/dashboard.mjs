@@ -70,7 +70,7 @@ async function seed(count) {
 async function measure() {
   const handler = dashboardHandler(client, { runtime });
   const get = async (path) => {
-    const response = await handler(new Request(`http://localhost/${path}`));
+    const response = await handler(new Request(`http://localhost/${path}`), { remoteAddress: '127.0.0.1' });
     if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
     return path === '' ? response.text() : response.json();
   };

@@ -7,6 +7,9 @@ export const HOME = 'http://localhost:4700/';
 /** The headers without which no action is taken on. */
 export const ACTION = { 'content-type': 'application/json', 'x-perdure-dashboard': '1' };
 
+/** Where a request comes from, unless a test says otherwise. */
+export const HERE: Caller = { remoteAddress: '127.0.0.1' };
+
 export class Asker {
   readonly handler: DashboardHandler;
   readonly #headers: Readonly<Record<string, string>>;
@@ -16,7 +19,7 @@ export class Asker {
     this.#headers = headers;
   }
 
-  ask(path: string, init: RequestInit = {}, caller?: Caller): Promise<Response> {
+  ask(path: string, init: RequestInit = {}, caller = HERE): Promise<Response> {
     return this.handler(new Request(new URL(path, HOME), { ...init, headers: { ...this.#headers, ...(init.headers as Record<string, string>) } }), caller);
   }
 

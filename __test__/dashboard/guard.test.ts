@@ -49,12 +49,14 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   it('without a token answers nobody of another address, by whatever name it is called', async () => {
-    const about = (caller: { remoteAddress: string }, headers = {}) => verdict(asker({}, headers).ask('api/v1/about', {}, caller));
+    const about = (caller: { remoteAddress?: string }, headers = {}) => verdict(asker({}, headers).ask('api/v1/about', {}, caller));
     expect(await about({ remoteAddress: '127.0.0.1' })).toBe('200');
     expect(await about({ remoteAddress: '::ffff:127.0.0.1' })).toBe('200');
     expect(await about({ remoteAddress: '::1' })).toBe('200');
     expect(await about({ remoteAddress: '10.0.0.7' })).toBe('403 TOKEN_NEEDED');
     expect(await about({ remoteAddress: '::ffff:10.0.0.7' })).toBe('403 TOKEN_NEEDED');
+    // Whose address is not known may be anybody, whatever the Host header says.
+    expect(await about({})).toBe('403 TOKEN_NEEDED');
     // A proxy on this machine says whom it speaks for.
     expect(await about({ remoteAddress: '127.0.0.1' }, { 'x-forwarded-for': '10.0.0.7' })).toBe('403 TOKEN_NEEDED');
     expect(await about({ remoteAddress: '127.0.0.1' }, { 'x-forwarded-for': '127.0.0.1, 10.0.0.7' })).toBe('403 TOKEN_NEEDED');

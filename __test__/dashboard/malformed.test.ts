@@ -10,7 +10,7 @@ import { describe, expect, it } from 'vitest';
 
 import { STORES } from '../support/providers.ts';
 import { useStore } from '../support/store.ts';
-import { ACTION, Asker } from './ask.ts';
+import { ACTION, Asker, HERE } from './ask.ts';
 
 /** Requests to the handler, in this process, over all stores. */
 const REQUESTS = 100_000;
@@ -62,7 +62,7 @@ describe.each(STORES)('on $name', (kind) => {
       fc.asyncProperty(request, async ({ path, query, headers, body, method, isAction }) => {
         const all = { ...headers, ...(isAction ? ACTION : {}) };
         const url = urlOf(path, query);
-        const answer = await there.handler(new Request(url, { method, headers: isAction ? { ...all, host: 'localhost' } : all, ...(method === 'GET' || method === 'HEAD' ? {} : { body }) }));
+        const answer = await there.handler(new Request(url, { method, headers: isAction ? { ...all, host: 'localhost' } : all, ...(method === 'GET' || method === 'HEAD' ? {} : { body }) }), HERE);
         // A stream would go on.
         if (answer.headers.get('content-type')?.startsWith('text/event-stream')) await answer.body?.cancel();
         else await answer.arrayBuffer();

@@ -16,6 +16,9 @@ import { ACTION } from './ask.ts';
 /** Where each is mounted. */
 const BASE = '/ops/perdure';
 
+/** Where the server does not tell the dashboard who asks. */
+const TOKEN = 'a-token-that-nobody-guesses';
+
 /** Serve, and give the URL of the dashboard and what asks for a path of it. */
 type Mount = (dashboard: DashboardHandler) => Promise<(path: string, init?: RequestInit) => Promise<Response>>;
 
@@ -32,7 +35,7 @@ async function listening(listener: Parameters<typeof createServer>[1]): Promise<
   return over(server);
 }
 
-const MOUNTS: readonly [string, Mount][] = [
+const MOUNTS: readonly [name: string, mount: Mount, needsToken?: boolean][] = [
   ["Node's http", (dashboard) => listening(nodeListener(dashboard))],
   [
     'Express',
@@ -82,6 +85,7 @@ const MOUNTS: readonly [string, Mount][] = [
       app.all(`${BASE}/*`, (c) => dashboard(c.req.raw));
       return async (path, init) => app.request(`http://localhost${path}`, init);
     },
+    true,
   ],
   [
     "Next's route handlers",
@@ -93,14 +97,16 @@ const MOUNTS: readonly [string, Mount][] = [
         return routes[request.method]?.(request, { params: Promise.resolve({}) }) ?? new Response(null, { status: 405 });
       };
     },
+    true,
   ],
 ];
 
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
-  it.each(MOUNTS)('is mounted in %s', async (_, mount) => {
-    const ask = await mount(dashboardHandler(store.client, { basePath: BASE }));
+  it.each(MOUNTS)('is mounted in %s', async (_, mount, needsToken = false) => {
+    const mounted = await mount(dashboardHandler(store.client, { basePath: BASE, ...(needsToken ? { token: TOKEN } : {}) }));
+    const ask: typeof mounted = (path, init = {}) => mounted(path, needsToken ? { ...init, headers: { ...(init.headers as object), authorization: `Bearer ${TOKEN}` } } : init);
     const id = store.id('mounted');
     await store.client.startOrchestration(id, 'nobody registers it');
 

@@ -2,8 +2,8 @@
 //
 // G1  The host in the URL, and in the Host header if there is one, is of this machine or in `allowedHosts`: a page of somebody else cannot
 //     reach the dashboard under a name of its own (DNS rebinding).
-// G2  Without a token a request must come from this machine: by its host, by the address of its connection where that is known, and by what
-//     proxies say of it. A server that hands over no address and can be reached from outside needs a token, since a Host header can say anything.
+// G2  Without a token a request must come from this machine: by its host, by the address of its connection, and by what proxies say of it.
+//     Where that address is not known nobody is answered, since a Host header can say anything.
 // G3  Where there is a token, everyone needs it, for everything but the files of the page, which hold no data.
 // G4  Another site cannot make a browser ask on its behalf: Origin and Sec-Fetch-Site must be of this one, and what changes something also
 //     needs a header and a content type that no form can send.
@@ -17,7 +17,7 @@ import { Refusal } from './refusal.ts';
 
 /** What a server knows of who asks, besides the request. */
 export interface Caller {
-  /** IP address that the connection comes from. Without it the Host header decides whether a request is from this machine. */
+  /** IP address that the connection comes from. Without it no request is known to be from this machine. */
   remoteAddress?: string;
 }
 
@@ -58,7 +58,8 @@ export class Guard {
     }
     const isLocal = hosts.every((host) => host !== undefined && isLocalName(host)) && comesFromHere(request, caller);
     if (!isLocal && this.#token === undefined && !this.#isOpen) {
-      throw new Refusal(403, 'TOKEN_NEEDED', 'without the option `token` the dashboard answers nobody but this machine');
+      const why = caller.remoteAddress === undefined ? ', and the server does not tell where this request comes from' : '';
+      throw new Refusal(403, 'TOKEN_NEEDED', `without the option \`token\` the dashboard answers nobody but this machine${why}`);
     }
     const site = request.headers.get('sec-fetch-site');
     const isForeign = site !== null && site !== 'same-origin' && site !== 'none';
@@ -110,7 +111,7 @@ export class Guard {
 }
 
 function comesFromHere(request: Request, { remoteAddress }: Caller): boolean {
-  if (remoteAddress !== undefined && !isLocalAddress(remoteAddress)) return false;
+  if (remoteAddress === undefined || !isLocalAddress(remoteAddress)) return false;
   return FORWARDED.every((header) => {
     const said = request.headers.get(header);
     if (said === null) return true;

@@ -41,15 +41,15 @@ const API = 'api/v1/';
  * {@link nodeListener}. It holds nothing but a client, and answers no request by throwing.
  *
  * Who may ask: without a `token`, only this machine. That is decided by the host in the URL and in the `Host` header, which must be
- * `localhost`, `*.localhost` or a loopback address; by the `remoteAddress` of the second argument, where the server hands it over
- * ({@link nodeListener} and {@link serveDashboard} do); and by what proxies say (`X-Forwarded-For`). A request by itself does not tell where it came
- * from, and anything but a browser may send any `Host`: so a server that others can reach, and that hands over no address, needs a `token`.
+ * `localhost`, `*.localhost` or a loopback address; by the `remoteAddress` of the second argument ({@link nodeListener} and
+ * {@link serveDashboard} hand it over); and by what proxies say (`X-Forwarded-For`). A request by itself does not tell where it came from, and
+ * anything but a browser may send any `Host`: a server that hands over no address, such as Next, needs a `token`.
  *
  * @throws TypeError when `client` is none, or an option is wrong
  *
  * @example
  * ```ts
- * const dashboard = dashboardHandler(client, { basePath: '/perdure' });
+ * const dashboard = dashboardHandler(client, { basePath: '/perdure', token: process.env['DASHBOARD_TOKEN'] });
  *
  * app.all('/perdure/*', (c) => dashboard(c.req.raw));                       // Hono
  * export { dashboard as GET, dashboard as POST };                           // Next, app/perdure/[[...path]]/route.ts

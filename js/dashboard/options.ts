@@ -32,8 +32,8 @@ export interface DashboardOptions {
   basePath?: string;
   /**
    * What whoever wants to see anything must show, from everywhere: as `Authorization: Bearer …`, or once as `?token=…` of the page, which
-   * becomes a cookie (HttpOnly, SameSite=Strict). 16 to 256 visible ASCII characters. Without a token only requests from the same machine
-   * are answered. `false`: none is needed from anywhere, because `authorize`, which must be there then, decides it all.
+   * becomes a cookie (HttpOnly, SameSite=Strict). 16 to 256 visible ASCII characters. Without a token only requests that are
+   * known to come from the same machine are answered. `false`: none is needed from anywhere, because `authorize`, which must be there then, decides it all.
    */
   token?: string | false;
   /** Whether actions are refused. Default false. */
