@@ -247,7 +247,8 @@ describe.each(STORES)('on $name', (kind) => {
           order.push(ctx.instanceId);
         }),
       );
-      await Promise.all(ids.map(({ id }) => store.client.waitForOrchestration(id, SOON)));
+      const ended = await Promise.all(ids.map(({ id }) => store.client.waitForOrchestration(id, SOON)));
+      expect(ended.map(({ priority }) => priority)).toEqual([undefined, -5, 10, undefined]);
       const [first, low, high, second] = ids.map(({ id }) => id);
       expect(order).toEqual([high, first, second, low]);
     });

@@ -47,6 +47,8 @@ export interface InstanceStatus<T = any> {
   readonly completedAt?: Date;
   /** The instance that waits for it, if it is a child. */
   readonly parentId?: string;
+  /** Where it was started with one other than 0: higher is acquired first. */
+  readonly priority?: number;
   readonly tags: Readonly<Record<string, string>>;
 }
 
@@ -70,12 +72,13 @@ export interface StatusData {
   readonly updatedAt: number;
   readonly completedAt: number | null;
   readonly parentId: string | null;
+  readonly priority: number;
   readonly tags: string | null;
 }
 
 /** @throws PayloadError when one of its values cannot be read */
 export function statusOf<T>(data: StatusData, texts: StoredTexts): InstanceStatus<T> {
-  const { id, name, version, status, executionId, customStatusVersion, completedAt, parentId } = data;
+  const { id, name, version, status, executionId, customStatusVersion, completedAt, parentId, priority } = data;
   return {
     id,
     name,
@@ -89,6 +92,7 @@ export function statusOf<T>(data: StatusData, texts: StoredTexts): InstanceStatu
     updatedAt: new Date(data.updatedAt),
     ...(completedAt === null ? {} : { completedAt: new Date(completedAt) }),
     ...(parentId === null ? {} : { parentId }),
+    ...(priority === 0 ? {} : { priority }),
     tags: JSON.parse(data.tags ?? '{}') as Record<string, string>,
   };
 }

@@ -39,7 +39,7 @@ describe.each(STORES)('on $name', (kind) => {
   /** An order that waits for its approval. */
   async function waiting(tags: Record<string, string> = {}): Promise<string> {
     const id = store.id('order');
-    await store.client.startOrchestration(id, 'order', { total: 12 }, { tags });
+    await store.client.startOrchestration(id, 'order', { total: 12 }, { tags, priority: 2 });
     await store.client.waitForStatusChange(id, 0, '1s', SOON);
     return id;
   }
@@ -177,7 +177,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await status()).not.toBe('Completed');
     const other = store.id('again');
     expect(await (await there.post('start', { id, newId: other })).json()).toEqual({ id: other });
-    expect(await store.client.getStatus(other)).toMatchObject({ name: 'order', version: '1.2.0', tags: { team: 'billing' } });
+    expect(await store.client.getStatus(other)).toMatchObject({ name: 'order', version: '1.2.0', tags: { team: 'billing' }, priority: 2 });
     const [first] = (await store.client.getHistory(other)) as [HistoryEvent];
     expect(first.payload).toEqual({ total: 12 });
   });

@@ -25,7 +25,7 @@ export async function act<A extends ChangingAction>(client: Client, action: A, b
   return (await ACTIONS[action](client, body)) ?? { id: body.id };
 }
 
-/** The same orchestration with the input and the version that an execution began with, unless another version is given, and with the instance's tags. */
+/** The same orchestration with the input and the version that an execution began with, unless another version is given, and with the instance's tags and priority. */
 async function startAgain(client: Client, { id, newId, executionId, version }: ActionBodies['start']): Promise<ActionAnswer> {
   const status = await statusOf(client, id);
   const { events: [first] } = await client.historyPage(id, { limit: 1, ...(executionId === undefined ? {} : { executionId }) });
@@ -33,6 +33,7 @@ async function startAgain(client: Client, { id, newId, executionId, version }: A
   await client.startOrchestration(newId ?? id, first.name, first.payload, {
     version: version ?? (first.meta as { version?: string } | undefined)?.version ?? status.version,
     tags: { ...status.tags },
+    priority: status.priority ?? 0,
     onConflict: newId === undefined ? 'restartIfTerminal' : 'error',
   });
   return { id: newId ?? id };

@@ -79,6 +79,7 @@ export interface InstanceRow {
   readonly updatedAtMs: number;
   readonly completedAtMs?: number;
   readonly parentId?: string;
+  readonly priority?: number;
   readonly tags: Readonly<Record<string, string>>;
 }
 

@@ -36,7 +36,7 @@ export class Shower {
   }
 
   row(instance: InstanceStatus): InstanceRow {
-    const { id, name, version, status, executionId, createdAt, updatedAt, completedAt, parentId, tags } = instance;
+    const { id, name, version, status, executionId, createdAt, updatedAt, completedAt, parentId, priority, tags } = instance;
     const place = { instanceId: id, orchestration: name } as const;
     const customStatus = this.value(instance.customStatus, { ...place, kind: 'customStatus' }, SHOWN_MAX.row);
     const error = instance.error === undefined ? undefined : messageOf(this.#redacted(instance.error, { ...place, kind: 'error' }));
@@ -50,6 +50,7 @@ export class Shower {
       updatedAtMs: updatedAt.getTime(),
       ...(completedAt === undefined ? {} : { completedAtMs: completedAt.getTime() }),
       ...(parentId === undefined ? {} : { parentId }),
+      ...(priority === undefined ? {} : { priority }),
       ...(customStatus === undefined ? {} : { customStatus }),
       ...(error === undefined ? {} : { error }),
       tags,

@@ -67,6 +67,7 @@ pub(crate) fn status_json(status: &InstanceStatus) -> Value {
         "updatedAt": status.updated_at_ms,
         "completedAt": status.completed_at_ms,
         "parentId": status.parent_id,
+        "priority": status.priority,
         "tags": status.tags,
     })
 }

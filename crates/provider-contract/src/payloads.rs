@@ -54,6 +54,7 @@ pub async fn texts_come_back_as_they_went_in(store: &Store) {
             first_event,
             parent_id: text.clone(),
             tags: text.clone(),
+            priority: -7,
             ..instance(&id)
         };
         store.start(new.clone()).await;
@@ -103,8 +104,8 @@ pub async fn texts_come_back_as_they_went_in(store: &Store) {
         assert_eq!(store.history(owned.key).await, [new.first_event, event]);
         let status = store.status(&id).await;
         assert_eq!(
-            (&status.custom_status, &status.tags, &status.parent_id),
-            (&text, &text, &text)
+            (&status.custom_status, &status.tags, &status.parent_id, status.priority),
+            (&text, &text, &text, -7)
         );
 
         let report = text.clone().unwrap_or_default();

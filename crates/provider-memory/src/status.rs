@@ -28,6 +28,7 @@ pub(crate) fn of(tables: &Tables, row: &InstanceRow) -> InstanceStatus {
         updated_at_ms: row.updated_at_ms,
         completed_at_ms: row.completed_at_ms,
         parent_id: row.parent_id.clone(),
+        priority: row.priority,
         tags: row.tags.clone(),
     }
 }

@@ -18,7 +18,7 @@ macro_rules! status_where {
     ($which:literal) => {
         concat!(
             "SELECT i.key, i.id, i.name, i.version, i.execution, i.status, i.custom_status, i.custom_status_version,
-      i.created_at, i.updated_at, i.completed_at, i.parent_id, i.tags, coalesce(h.payload, i.report)
+      i.created_at, i.updated_at, i.completed_at, i.parent_id, i.tags, coalesce(h.payload, i.report), i.priority
     FROM {schema}.instances i LEFT JOIN {schema}.history h ON i.completed_at IS NOT NULL
       AND h.instance_key = i.key AND h.execution = i.execution AND h.event_id = i.next_event_id - 1
     WHERE ",
@@ -67,6 +67,7 @@ fn instance_status(row: &Row) -> Result<InstanceStatus, Failure> {
         updated_at_ms: row.try_get(9)?,
         completed_at_ms: row.try_get(10)?,
         parent_id: optional_text(row, 11)?,
+        priority: row.try_get(14)?,
         tags: optional_text(row, 12)?,
         result: optional_text(row, 13)?,
     })

@@ -12,7 +12,7 @@ macro_rules! status_where {
     ($which:literal) => {
         concat!(
             "SELECT i.key, i.id, i.name, i.version, i.execution, i.status, i.custom_status, i.custom_status_version,
-      i.created_at, i.updated_at, i.completed_at, i.parent_id, i.tags, coalesce(h.payload, i.report)
+      i.created_at, i.updated_at, i.completed_at, i.parent_id, i.tags, coalesce(h.payload, i.report), i.priority
     FROM instances i LEFT JOIN history h ON i.completed_at IS NOT NULL
       AND h.instance_key = i.key AND h.execution = i.execution AND h.event_id = i.next_event_id - 1
     WHERE ",
@@ -56,6 +56,7 @@ fn instance_status(row: &Row<'_>) -> rusqlite::Result<InstanceStatus> {
         updated_at_ms: row.get(9)?,
         completed_at_ms: row.get(10)?,
         parent_id: row.get(11)?,
+        priority: row.get(14)?,
         tags: row.get(12)?,
         result: row.get(13)?,
     })

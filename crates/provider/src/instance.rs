@@ -111,6 +111,8 @@ pub struct InstanceStatus {
     pub completed_at_ms: Option<i64>,
     /// Id of the parent instance.
     pub parent_id: Option<String>,
+    /// Higher is acquired first.
+    pub priority: i32,
     /// Tags as a JSON object of strings made by the driver, if it has any.
     pub tags: Option<String>,
 }

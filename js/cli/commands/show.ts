@@ -35,13 +35,14 @@ export async function statusOf(client: Client, id: string): Promise<InstanceStat
 }
 
 function write(terminal: Terminal, instance: InstanceStatus, input: unknown, open: readonly OpenWork[]): void {
-  const { id, status, executionId, customStatus, createdAt, completedAt, updatedAt, parentId, tags, error } = instance;
+  const { id, status, executionId, customStatus, createdAt, completedAt, updatedAt, parentId, priority, tags, error } = instance;
   terminal.fields([
     ['Instance', terminal.style('bold', printable(id))],
     ['Orchestration', orchestrationText(instance)],
     ['Status', `${terminal.state(status)}${status === 'Pending' ? ': no runtime has begun it' : ''}`],
     ['Execution', executionId === 1 ? undefined : `${executionId}`],
     ['Parent', parentId === undefined ? undefined : printable(parentId)],
+    ['Priority', priority === undefined ? undefined : String(priority)],
     ['Tags', Object.keys(tags).length === 0 ? undefined : Object.entries(tags).map(([name, value]) => printable(`${name}=${value}`)).join(' ')],
     ['Started', `${timeText(createdAt)} (${agoText(createdAt)})`],
     ['Updated', completedAt === undefined ? `${timeText(updatedAt)} (${agoText(updatedAt)})` : undefined],

@@ -64,7 +64,7 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
 
 function Facts({ instance }: { instance: InstanceAnswer }): JSX.Element {
   const now = useNow();
-  const { name, version, createdAtMs, updatedAtMs, completedAtMs, executionId, tags, status } = instance;
+  const { name, version, createdAtMs, updatedAtMs, completedAtMs, executionId, priority, tags, status } = instance;
   const until = hasEnded(status) ? (completedAtMs ?? updatedAtMs) : now;
   return (
     <dl class="facts panel">
@@ -73,6 +73,7 @@ function Facts({ instance }: { instance: InstanceAnswer }): JSX.Element {
       <div><dt>{hasEnded(status) ? 'Ended' : 'Last change'}</dt><dd title={ago(updatedAtMs, now)}>{time(completedAtMs ?? updatedAtMs)}</dd></div>
       <div><dt>{hasEnded(status) ? 'Took' : 'For'}</dt><dd>{duration(Math.max(0, until - createdAtMs))}</dd></div>
       <div><dt>Execution</dt><dd>{count(executionId)}</dd></div>
+      {priority === undefined ? null : <div><dt>Priority</dt><dd>{priority}</dd></div>}
       {Object.keys(tags).length === 0 ? null : <div><dt>Tags</dt><dd>{Object.entries(tags).map(([key, value]) => <a key={key} class="tag" href={linkTo('instances', { tag: `${key}:${value}` })}>{key}:{value}</a>)}</dd></div>}
     </dl>
   );

@@ -59,7 +59,7 @@ impl Shape {
             ("", "")
         };
         let told = if self.tells {
-            "id, name, version, custom_status, custom_status_version, created_at, parent_id, tags, "
+            "id, name, version, custom_status, custom_status_version, created_at, parent_id, tags, priority, "
         } else {
             ""
         };
@@ -139,6 +139,7 @@ fn told(row: &Row, turn: &TurnCommit, status: Status) -> Result<InstanceStatus, 
         completed_at_ms: ends.then_some(turn.time_ms),
         parent_id: optional_text(row, 6)?,
         tags: optional_text(row, 7)?,
+        priority: row.try_get(8)?,
         // It is in the last event.
         result: turn
             .events
