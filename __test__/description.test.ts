@@ -1,11 +1,16 @@
 // What a client is told of the store itself and of those who work on it.
 
+import { readFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+
 import { Client, PostgresProvider, type Provider, SchemaVersionError, SqliteProvider } from 'perdure';
 import { describe, expect, it } from 'vitest';
 
-import { deferred, rejection } from './support/async.ts';
+import { deferred, eventually, rejection } from './support/async.ts';
 import { SHARED_STORES, STORES } from './support/providers.ts';
 import { SOON, useStore } from './support/store.ts';
+
+const manifest = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string };
 
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
@@ -50,6 +55,39 @@ describe.each(STORES)('on $name', (kind) => {
     await store.client.waitForOrchestration(id, SOON);
     await runtime.shutdown();
     expect(await store.client.workers()).toEqual([]);
+  });
+
+  it('workers tell of themselves when they start, and of what they do with each heartbeat', async () => {
+    const name = store.id('told');
+    const called = deferred<void>();
+    const done = deferred<void>();
+    const runtime = await store.start(
+      (runtime) => {
+        runtime.registerActivity('wait', async () => {
+          called.resolve();
+          await done.promise;
+        });
+        runtime.registerOrchestration(name, function* (ctx) { yield ctx.scheduleActivity('wait'); });
+      },
+      { activityConcurrency: 7, lease: '5s' },
+    );
+    const about = async () => (await store.client.workers())[0]?.about;
+    expect(await about()).toMatchObject({
+      hostName: hostname(),
+      nodeVersion: process.versions.node,
+      perdureVersion: manifest.version,
+      threads: 0,
+      activityConcurrency: 7,
+      lanes: [{ pinnedJobs: 0, takenJobs: 0, steals: 0, parks: expect.any(Number), busyShare: 0 }],
+    });
+    const id = store.id();
+    await store.client.startOrchestration(id, name);
+    await called.promise;
+    await eventually(10_000, 'a heartbeat tells of the activity', async () => (await about())?.runningActivities === 1);
+    expect(await about()).toMatchObject({ loadedInstances: 1 });
+    done.resolve();
+    await store.client.waitForOrchestration(id, SOON);
+    await runtime.shutdown();
   });
 
   it('a history is read from anywhere on', async () => {

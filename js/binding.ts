@@ -157,6 +157,8 @@ export interface NativeRuntime {
   shutdown(request: number, timeoutMs: number): void;
   /** Whether there are to be {@link ENDED} jobs. */
   reportEnds(wanted: boolean): void;
+  /** How much of its time the thread of each lane has worked lately, 0 to 1; its worker tells it with the next heartbeat. */
+  noteBusy(shares: readonly number[]): void;
   metrics(): string;
   mapSizes(): NativeMapSizes;
 }
@@ -310,6 +312,7 @@ export interface NativeRuntimeOptions {
   /** An instance whose timer is due sooner stays where it is. Default 1 s. */
   readonly holdTimerMs?: number;
   readonly workerName: string;
+  readonly nodeVersion: string;
   readonly logLevel: TraceLevel;
   readonly historyEvents: number;
   readonly pendingActivities: number;

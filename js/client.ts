@@ -453,7 +453,7 @@ export class Client {
   }
 
   /**
-   * The started runtimes of all processes, in order of their ids, and what each of them has. It counts what is owned one by one: for
+   * The started runtimes of all processes, in order of their ids, what each of them has, and what it tells of itself (`about`). It counts what is owned one by one: for
    * people rather than for programs that ask all the time.
    *
    * @example

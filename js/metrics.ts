@@ -12,11 +12,11 @@ export interface DurationHistogram {
   readonly sumMs: number;
 }
 
-/** What one JavaScript thread of a runtime did. */
+/** What one JavaScript thread of a runtime has to do, and did since it was started. */
 export interface LaneMetrics {
-  /** Jobs that only this thread could run. */
+  /** Jobs that wait for this thread, which alone can run them. */
   readonly pinnedJobs: number;
-  /** Jobs that it took of those that any thread could run. */
+  /** Jobs that it has taken and not begun; other threads may take them away. */
   readonly takenJobs: number;
   /** How often it took jobs away from another thread. */
   readonly steals: number;

@@ -5,9 +5,10 @@ import { performance } from 'node:perf_hooks';
 import { type ActivityDefinition, type ActivityFunction, defineActivity, isActivity } from './activity.ts';
 import type { ActivityOptions } from './activity-options.ts';
 import { createRuntime, type NativeMapSizes, type NativeRuntime, nativeError } from './binding.ts';
+import { BusyShares, type Measured } from './busy-shares.ts';
 import { Client } from './client.ts';
 import { acquireGuard, releaseGuard } from './determinism.ts';
-import { type Duration, parseDuration } from './duration.ts';
+import { type Duration, parseDuration, TIMER_MAX_MS } from './duration.ts';
 import type { TraceLevel } from './engine.ts';
 import { PerdureError, RuntimeStateError } from './errors.ts';
 import { Host } from './host.ts';
@@ -125,6 +126,9 @@ export interface RuntimeOptions {
 // Taken now: a test's fake timers must not keep a runtime from its end.
 const later = setImmediate;
 
+/** How often the runtime renews its lease in the time of one, as the addon does. */
+const HEARTBEATS_A_LEASE = 3;
+
 /** Most worker threads of a runtime. */
 const THREADS_MAX = 256;
 
@@ -186,6 +190,7 @@ export class Runtime {
   #native: NativeRuntime;
   #lane: Lane | null = null;
   #threads: Threads | null = null;
+  #busyShares: BusyShares | null = null;
   /** What every thread has; `null` before the modules are loaded. */
   #shared: readonly (ActivityDefinition | OrchestrationDefinition)[] | null = null;
   #idle = performance.eventLoopUtilization();
@@ -317,8 +322,8 @@ export class Runtime {
   metrics(): RuntimeMetrics {
     try {
       const metrics = JSON.parse(this.#native.metrics()) as Omit<RuntimeMetrics, 'lanes'> & { lanes: Omit<LaneMetrics, 'busyShare'>[] };
-      const busy = this.#threads?.busyShares();
-      const busyShare = (lane: number): number => (lane === 0 ? performance.eventLoopUtilization(this.#idle).utilization : (busy?.get(lane) ?? 0));
+      const busyShare = (lane: number): number =>
+        lane === 0 ? performance.eventLoopUtilization(this.#idle).utilization : (this.#threads?.measured(lane)?.eventLoopUtilization().utilization ?? 0);
       return { ...metrics, lanes: metrics.lanes.map((lane, i) => ({ ...lane, busyShare: busyShare(i) })) };
     } catch (error) {
       throw nativeError(error);
@@ -381,6 +386,7 @@ export class Runtime {
     this.#state = 'started';
     lane.open();
     await this.#startThreads(native);
+    this.#measure(native);
   }
 
   /** Once: the second start finds all registered. */
@@ -421,6 +427,16 @@ export class Runtime {
     }
   }
 
+  /** What heartbeats tell of the threads. In the time of a test nothing takes any. */
+  #measure(native: NativeRuntime): void {
+    if (this.#port.stage !== null) return;
+    const { threads = 0 } = this.#options;
+    const lanes = Array.from({ length: threads }, (_, i) => i + 1);
+    const measured = (): (Measured | undefined)[] => [performance, ...lanes.map((lane) => this.#threads?.measured(lane))];
+    const intervalMs = Math.min(this.#leaseMs / HEARTBEATS_A_LEASE, TIMER_MAX_MS);
+    this.#busyShares = new BusyShares(intervalMs, measured, (shares) => native.noteBusy(shares));
+  }
+
   async #shutdown(timeoutMs: number): Promise<void> {
     // A start that fails has nothing to shut down; whoever called it hears of the failure.
     await this.#starting?.catch(() => {});
@@ -442,6 +458,8 @@ export class Runtime {
   #stopped(): void {
     this.#lane?.close();
     this.#lane = null;
+    this.#busyShares?.stop();
+    this.#busyShares = null;
     this.#state = 'stopped';
     if (this.#holdsGuard) {
       this.#holdsGuard = false;
@@ -456,16 +474,21 @@ export class Runtime {
     this.#native = this.#createNative();
   }
 
+  get #leaseMs(): number {
+    return parseDuration(this.#options.lease ?? '15s', 'lease');
+  }
+
   #createNative(): NativeRuntime {
-    const { threads = 0, queues = ['default'], activityConcurrency = 100, cachedInstancesMax = 10_000, lease = '15s', turnDeadline = '5s', workerName = 'perdure', logLevel = 'info' } = this.#options;
+    const { threads = 0, queues = ['default'], activityConcurrency = 100, cachedInstancesMax = 10_000, turnDeadline = '5s', workerName = 'perdure', logLevel = 'info' } = this.#options;
     const native = createRuntime(this.#port.store, {
       threads,
       activityConcurrency,
       queues,
       cachedInstancesMax,
-      leaseMs: parseDuration(lease, 'lease'),
+      leaseMs: this.#leaseMs,
       turnDeadlineMs: parseDuration(turnDeadline, 'turnDeadline'),
       workerName,
+      nodeVersion: process.versions.node,
       logLevel: logLevel === 'silent' ? 'error' : logLevel,
       historyEvents: this.#host.limits.historyEvents,
       pendingActivities: this.#host.limits.pendingActivities,

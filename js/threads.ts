@@ -4,6 +4,7 @@ import { performance } from 'node:perf_hooks';
 import type { Worker } from 'node:worker_threads';
 
 import type { NativeRuntime } from './binding.ts';
+import type { Measured } from './busy-shares.ts';
 import type { TraceLevel } from './engine.ts';
 import { RuntimeStateError } from './errors.ts';
 import type { HostOptions } from './host.ts';
@@ -82,9 +83,9 @@ export class Threads {
     );
   }
 
-  /** How much of its time each has worked since it was started, 0 to 1. */
-  busyShares(): Map<number, number> {
-    return new Map([...this.workers].map(([lane, worker]) => [lane, worker.performance.eventLoopUtilization().utilization]));
+  /** How each is measured that there is, by its lane. */
+  measured(lane: number): Measured | undefined {
+    return this.workers.get(lane)?.performance;
   }
 
   /** `start`: who waits for it to take work, and hears of it when it does not. */

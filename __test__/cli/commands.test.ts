@@ -2,6 +2,7 @@
 
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { type Codec, NonRetryableError, type Runtime } from 'perdure';
@@ -196,7 +197,11 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await store.settled();
     const [worker] = valuesOf(await on('workers', '--json'));
     expect(worker).toMatchObject({ name: 'ada', pid: process.pid, isAlive: true });
-    expect((await on('workers')).out).toContain('ada');
+    expect(worker.about).toMatchObject({ hostName: hostname(), nodeVersion: process.versions.node, lanes: [{ busyShare: expect.any(Number) }] });
+    const shown = (await on('workers')).out;
+    expect(shown).toContain('ada');
+    expect(shown).toContain(hostname());
+    expect(shown).toMatch(/1 lane, \d+ % busy/);
     const { instances, messages, tasks } = await store.client.stats();
     expect(valuesOf(await on('stats', '--json'))).toEqual([expect.objectContaining({ instances, messages, tasks, workers: 1 })]);
     expect((await on('stats')).out).toMatch(/Workers +1 worker/);

@@ -1,5 +1,6 @@
 // The page, in a browser, on a real store.
 
+import { hostname } from 'node:os';
 import { serveDashboard, type ServeOptions } from 'perdure/dashboard';
 import type { Page } from 'playwright-core';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
@@ -75,7 +76,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await store.client.deleteInstance('first');
     });
 
-    it('shows counts, rates, workers, lanes, and what is in trouble', async () => {
+    it('shows counts, rates, workers, their lanes, counters, and what is in trouble', async () => {
       const runtime = await orders();
       const id = await waiting({ bad: true });
       await store.client.raiseEvent(id, 'approve', { by: 'ada' });
@@ -86,7 +87,9 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await page.getByRole('region', { name: 'Failed or suspended' }).getByRole('link', { name: id }).waitFor();
       await shown(page, /activity 'ship' failed at its first attempt: no such address/);
       await page.getByRole('region', { name: 'Workers' }).getByRole('cell', { name: 'alive' }).waitFor();
-      await page.getByRole('region', { name: 'Lanes of this process' }).getByRole('cell', { name: 'main thread' }).waitFor();
+      await page.getByRole('region', { name: 'Workers' }).getByRole('cell', { name: hostname().slice(0, 24) }).waitFor();
+      await page.getByRole('region', { name: 'Lanes' }).getByRole('cell', { name: 'main thread' }).waitFor();
+      await page.getByRole('region', { name: 'Counters of this process' }).getByText('turns', { exact: false }).first().waitFor();
       // Two looks later.
       await page.getByRole('img', { name: /^Started per second: now/ }).waitFor();
       await page.getByRole('img', { name: /^Attempts per second/ }).waitFor();

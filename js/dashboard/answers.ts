@@ -1,5 +1,6 @@
 // What the dashboard's server answers to its page: JSON, and nothing but types here, because both sides read them.
 
+import type { WorkerAbout } from '../description.ts';
 import type { HistoryEventKind } from '../history.ts';
 import type { InstanceState } from '../instance-status.ts';
 import type { StoreStats } from '../stats.ts';
@@ -34,12 +35,13 @@ export interface WorkerAnswer {
   readonly isAlive: boolean;
   readonly instances: number;
   readonly tasks: number;
+  /** What it tells of itself; absent where it tells nothing. */
+  readonly about?: WorkerAbout;
 }
 
-/** The counters of `runtime.metrics()`, if there is a runtime: numbers by name, of histograms the mean in ms, and those of each lane. */
+/** The counters of `runtime.metrics()`, if there is a runtime: numbers by name, of histograms the mean in ms. */
 export interface RuntimeAnswer {
   readonly counters: Readonly<Record<string, number>>;
-  readonly lanes: readonly Readonly<Record<string, number>>[];
 }
 
 /** One look at everything: an event `sample` of `GET api/v1/live`. */

@@ -63,7 +63,7 @@ export interface DashboardOptions {
   redact?: (value: unknown, place: ValuePlace) => unknown;
   /** Names of hosts, besides those of the same machine, that may stand in the URL: `'ops.example.com'`, any port; with a port, that one. They need a `token`. */
   allowedHosts?: readonly string[];
-  /** A runtime of this process whose lanes and counters are shown, too. */
+  /** A runtime of this process whose counters are shown, too. */
   runtime?: Runtime;
   /** Where errors of the hooks and of the store go. Default: stderr, as text. */
   logger?: Logger;

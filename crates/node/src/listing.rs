@@ -4,7 +4,7 @@ use perdure_engine::EventRecord;
 use perdure_provider::{
     Filter, Inspection, InstanceKey, InstanceStatus, ListPage, Place, ProviderInfo, Status, StoreStats, WorkerLoad,
 };
-use perdure_runtime::{HistoryPage, RuntimeError};
+use perdure_runtime::{HistoryPage, RuntimeError, WorkerAbout};
 use serde_json::{Map, Value, json};
 
 /// What `js/listing.ts` sends after it has checked it.
@@ -122,6 +122,7 @@ pub(crate) fn inspection_text(info: &ProviderInfo, found: &Inspection) -> String
             "isAlive": load.worker.lease_until_ms > found.now_ms,
             "instances": load.instances,
             "tasks": load.tasks,
+            "about": load.about.as_deref().and_then(WorkerAbout::read),
         })
     };
     json!({

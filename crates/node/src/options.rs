@@ -43,6 +43,7 @@ pub(crate) fn parse(text: &str) -> Result<RuntimeOptions, RuntimeError> {
         turn_deadline: Duration::from_millis(turn_deadline_ms as u64),
         hold_timer: Duration::from_millis(hold_timer_ms as u64),
         worker_name: json["workerName"].as_str().unwrap_or_default().to_owned(),
+        node_version: json["nodeVersion"].as_str().unwrap_or_default().to_owned(),
         mailbox_messages: count("mailboxMessages", usize::MAX)? as u64,
         budget: defaults.budget,
         limits: Limits {

@@ -118,6 +118,12 @@ impl NativeRuntime {
         self.inner.report_ends(wanted);
     }
 
+    /// Say how much of its time the thread of each lane has worked lately, 0 to 1.
+    #[napi]
+    pub fn note_busy(&self, shares: Vec<f64>) {
+        self.inner.note_busy(&shares);
+    }
+
     /// Counters and gauges, as JSON.
     #[napi]
     pub fn metrics(&self) -> String {

@@ -39,7 +39,7 @@ pub async fn a_second_handle_sees_what_the_first_wrote(store: &Store) {
         .await;
     assert_eq!(second.messages(owned.key).await, []);
     assert_eq!(second.provider.release_worker(&worker).await, Ok(1));
-    assert_eq!(first.provider.renew_worker(&worker, 1).await, Ok(None));
+    assert_eq!(first.provider.renew_worker(&worker, 1, None).await, Ok(None));
 }
 
 fn listen(handle: Handle<'_>) -> Arc<Notify> {
@@ -132,7 +132,7 @@ pub async fn a_closed_handle_answers_closed(store: &Store) {
     };
     closed(store.try_batch(vec![start(instance("b"))]).await);
     closed(provider.register_worker(new_worker("v")).await);
-    closed(provider.renew_worker(&worker, 1).await);
+    closed(provider.renew_worker(&worker, 1, None).await);
     closed(provider.workers().await);
     closed(provider.release_worker(&worker).await);
     closed(provider.take_over_worker(&worker, "").await);

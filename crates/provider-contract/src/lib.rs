@@ -303,6 +303,7 @@ macro_rules! suite {
             }
             workers {
                 are_listed_with_their_leases,
+                tell_of_themselves,
                 registered_twice_are_one,
                 renew_their_lease_from_now,
                 that_were_removed_cannot_renew,

@@ -327,7 +327,7 @@ pub async fn giving_back_keeps_what_it_names(store: &Store) {
     assert_eq!((taken.id.as_str(), taken.suspicion), ("given", Suspicion(0)));
     store.commit(turn(&kept, &worker)).await;
     assert!(matches!(
-        store.provider.renew_worker(&worker, LEASE_MS).await,
+        store.provider.renew_worker(&worker, LEASE_MS, None).await,
         Ok(Some(_))
     ));
 }

@@ -62,6 +62,35 @@ pub async fn registered_twice_are_one(store: &Store) {
     assert_eq!(leases(store).await, [("w".to_owned(), START_MS + 10 + LEASE)]);
 }
 
+/// Any text, kept as it is until they tell another one; which of them tell anything is their own affair.
+pub async fn tell_of_themselves(store: &Store) {
+    let store = store.first();
+    let told = async || {
+        let found = store.provider.inspect().await.expect("the store answers");
+        let told: Vec<_> = found.workers.into_iter().map(|load| load.about).collect();
+        told
+    };
+    let (silent, id) = (store.worker("silent").await, WorkerId("w".into()));
+    let text = |text: &str| Some(text.to_owned());
+    let new = NewWorker {
+        about: text("{\"a\":1}"),
+        ..new_worker("w")
+    };
+    let registered = store.provider.register_worker(new).await;
+    registered.expect("the worker is registered");
+    assert_eq!(told().await, [None, text("{\"a\":1}")]);
+    let tell = async |worker: &WorkerId, about: Option<&str>| {
+        let renewed = store.provider.renew_worker(worker, LEASE_MS, about).await;
+        assert_eq!(renewed, Ok(Some(store.now_ms())));
+    };
+    tell(&id, Some("not JSON: \0\u{1}\u{1F600}")).await;
+    tell(&id, None).await;
+    tell(&silent, None).await;
+    assert_eq!(told().await, [None, text("not JSON: \0\u{1}\u{1F600}")]);
+    tell(&silent, Some("")).await;
+    assert_eq!(told().await, [text(""), text("not JSON: \0\u{1}\u{1F600}")]);
+}
+
 /// From the store's clock, whatever was left.
 pub async fn renew_their_lease_from_now(store: &Store) {
     let store = store.first();
@@ -69,7 +98,7 @@ pub async fn renew_their_lease_from_now(store: &Store) {
     store.worker("other").await;
     store.clock.advance(1_000);
     assert_eq!(
-        store.provider.renew_worker(&worker, 500).await,
+        store.provider.renew_worker(&worker, 500, None).await,
         Ok(Some(store.now_ms()))
     );
     let expected = [
@@ -80,7 +109,7 @@ pub async fn renew_their_lease_from_now(store: &Store) {
     // Late, but nobody has taken over.
     store.clock.advance(1_000_000);
     assert_eq!(
-        store.provider.renew_worker(&worker, 500).await,
+        store.provider.renew_worker(&worker, 500, None).await,
         Ok(Some(store.now_ms()))
     );
 }
@@ -94,7 +123,7 @@ pub async fn that_were_removed_cannot_renew(store: &Store) {
         .release_worker(&worker)
         .await
         .expect("the worker is removed");
-    assert_eq!(store.provider.renew_worker(&worker, LEASE_MS).await, Ok(None));
+    assert_eq!(store.provider.renew_worker(&worker, LEASE_MS, None).await, Ok(None));
     assert_eq!(leases(store).await, []);
 }
 
@@ -144,7 +173,7 @@ pub async fn whose_lease_ended_are_taken_over(store: &Store) {
     store.clock.advance(LEASE - 1);
     assert_eq!(expired(store).await, []);
     assert_eq!(
-        store.provider.renew_worker(&late, LEASE_MS).await,
+        store.provider.renew_worker(&late, LEASE_MS, None).await,
         Ok(Some(store.now_ms()))
     );
     store.clock.advance(1);
@@ -154,7 +183,7 @@ pub async fn whose_lease_ended_are_taken_over(store: &Store) {
     assert_eq!(taken.id, "a");
     assert!(taken.epoch > owned.epoch);
     assert_eq!(store.turn(turn(&owned, &early)).await, Outcome::Fenced);
-    assert_eq!(store.provider.renew_worker(&early, LEASE_MS).await, Ok(None));
+    assert_eq!(store.provider.renew_worker(&early, LEASE_MS, None).await, Ok(None));
     store.assert_nothing_due(&early).await;
 }
 
@@ -166,7 +195,7 @@ pub async fn whose_lease_has_not_ended_keep_what_they_own(store: &Store) {
     for _ in 0..5 {
         store.clock.advance(LEASE - 1);
         assert_eq!(
-            store.provider.renew_worker(&worker, LEASE_MS).await,
+            store.provider.renew_worker(&worker, LEASE_MS, None).await,
             Ok(Some(store.now_ms()))
         );
         assert!(!expired(store).await.contains(&worker));

@@ -37,6 +37,6 @@ mod worker;
 mod write;
 
 pub use provider::MemoryProvider;
-pub use rows::{InstanceRow, Parent, TaskRow};
+pub use rows::{InstanceRow, Parent, TaskRow, WorkerRow};
 pub use snapshot::{ExecutionRow, HeartbeatRow, MessageRow, Snapshot};
 pub use store::{BeforeAnswers, MemoryStore};

@@ -123,8 +123,13 @@ impl Provider for MemoryProvider {
         self.call(|tables| worker::register(tables, worker))
     }
 
-    async fn renew_worker(&self, worker: &WorkerId, lease_ms: u64) -> Result<Option<i64>, ProviderError> {
-        self.call(|tables| worker::renew(tables, worker, lease_ms))
+    async fn renew_worker(
+        &self,
+        worker: &WorkerId,
+        lease_ms: u64,
+        about: Option<&str>,
+    ) -> Result<Option<i64>, ProviderError> {
+        self.call(|tables| worker::renew(tables, worker, lease_ms, about))
     }
 
     async fn workers(&self) -> Result<Vec<Worker>, ProviderError> {

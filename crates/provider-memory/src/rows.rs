@@ -1,7 +1,7 @@
 //! Rows, as the store keeps them and as a [`Snapshot`](crate::Snapshot) shows them.
 
 use perdure_engine::{EventId, ExecutionId, Payload};
-use perdure_provider::{Candidate, Epoch, InstanceKey, Status, Suspicion, TaskName, TrialStep, WorkerId};
+use perdure_provider::{Candidate, Epoch, InstanceKey, Status, Suspicion, TaskName, TrialStep, Worker, WorkerId};
 
 /// Current state of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,4 +133,13 @@ pub struct TaskRow {
     pub deadline_ms: Option<i64>,
     /// Who runs it.
     pub worker: Option<WorkerId>,
+}
+
+/// A registered worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerRow {
+    /// Which, with its lease.
+    pub worker: Worker,
+    /// What it tells of itself.
+    pub about: Option<String>,
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq};
-use perdure_provider::{InstanceKey, Revoked, Worker, WorkerId};
+use perdure_provider::{InstanceKey, Revoked, WorkerId};
 
-use crate::rows::{InstanceRow, TaskRow};
+use crate::rows::{InstanceRow, TaskRow, WorkerRow};
 use crate::tables::Tables;
 
 /// Everything that a store holds, each part in order of its key.
@@ -24,7 +24,7 @@ pub struct Snapshot {
     /// Attempts that wait for a worker or are run by one.
     pub tasks: Vec<TaskRow>,
     /// Registered workers with their leases.
-    pub workers: Vec<Worker>,
+    pub workers: Vec<WorkerRow>,
     /// What was taken from workers that have not let go of it yet.
     pub revocations: Vec<(WorkerId, Revoked)>,
     /// Names of activities that anybody ever could run.

@@ -8,7 +8,10 @@ pub(crate) fn of_store(tables: &Tables) -> StoreStats {
     let now_ms = tables.now_ms;
     let with = |status: Status| tables.instances().filter(|row| row.status == status).count() as u64;
     let run = (tables.tasks.iter()).filter(|(_, row)| row.worker.is_some()).count();
-    let alive = tables.workers.iter().filter(|(_, row)| row.lease_until_ms > now_ms);
+    let alive = tables
+        .workers
+        .iter()
+        .filter(|(_, row)| row.worker.lease_until_ms > now_ms);
     let due = || {
         tables
             .indexes

@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq};
-use perdure_provider::{Epoch, InstanceKey, Worker, WorkerId};
+use perdure_provider::{Epoch, InstanceKey, WorkerId};
 
 use crate::indexes::Indexes;
-use crate::rows::{InstanceRow, TaskRow};
+use crate::rows::{InstanceRow, TaskRow, WorkerRow};
 use crate::table::{Journal, Table};
 
 /// Something of an execution: an event of its history, or what belongs to the activity that this event scheduled.
@@ -27,7 +27,7 @@ pub(crate) struct Tables {
     pub(crate) arrivals: Table<MessageSeq, InstanceKey>,
     pub(crate) heartbeats: Table<OfEvent, String>,
     pub(crate) tasks: Table<OfEvent, TaskRow>,
-    pub(crate) workers: Table<Arc<str>, Worker>,
+    pub(crate) workers: Table<Arc<str>, WorkerRow>,
     /// What was taken from workers that have not let go of it yet, with the epoch in which they had it (P15).
     pub(crate) revocations: Table<(Arc<str>, InstanceKey), Epoch>,
     /// Instances that are gone and whose history is still to be swept away.

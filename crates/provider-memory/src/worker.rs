@@ -5,6 +5,7 @@ use std::sync::Arc;
 use perdure_engine::{Bug, is_planted};
 use perdure_provider::{NewWorker, TakenOver, Worker, WorkerId, WorkerLoad};
 
+use crate::rows::WorkerRow;
 use crate::tables::Tables;
 use crate::{revocation, suspicion, tasks};
 
@@ -24,9 +25,10 @@ pub(crate) fn register(tables: &mut Tables, worker: NewWorker) -> i64 {
         host,
         pid,
         process_start,
+        about,
         ..
     } = worker;
-    let row = Worker {
+    let worker = Worker {
         id: id.clone(),
         name,
         host,
@@ -34,13 +36,18 @@ pub(crate) fn register(tables: &mut Tables, worker: NewWorker) -> i64 {
         process_start,
         lease_until_ms,
     };
-    tables.workers.insert(id.0, row);
+    tables.workers.insert(id.0, WorkerRow { worker, about });
     tables.now_ms
 }
 
-pub(crate) fn renew(tables: &mut Tables, worker: &WorkerId, lease_ms: u64) -> Option<i64> {
+pub(crate) fn renew(tables: &mut Tables, worker: &WorkerId, lease_ms: u64, about: Option<&str>) -> Option<i64> {
     let until = lease_until(tables, lease_ms);
-    tables.workers.edit(&worker.0, |row| row.lease_until_ms = until)?;
+    tables.workers.edit(&worker.0, |row| {
+        row.worker.lease_until_ms = until;
+        if let Some(about) = about {
+            row.about = Some(about.to_owned());
+        }
+    })?;
     Some(tables.now_ms)
 }
 
@@ -50,19 +57,20 @@ pub(crate) fn is_registered(tables: &Tables, worker: &WorkerId) -> bool {
 
 /// By id.
 pub(crate) fn all(tables: &Tables) -> Vec<Worker> {
-    tables.workers.iter().map(|(_, row)| row.clone()).collect()
+    tables.workers.iter().map(|(_, row)| row.worker.clone()).collect()
 }
 
 /// [`all`], with what each of them has.
 pub(crate) fn loads(tables: &Tables) -> Vec<WorkerLoad> {
-    let load = |worker: Worker| WorkerLoad {
+    let load = |WorkerRow { worker, about }: &WorkerRow| WorkerLoad {
         instances: tables.owned_by(&worker.id).len() as u64,
         tasks: (tables.tasks.iter())
             .filter(|(_, row)| row.worker.as_ref() == Some(&worker.id))
             .count() as u64,
-        worker,
+        about: about.clone(),
+        worker: worker.clone(),
     };
-    all(tables).into_iter().map(load).collect()
+    tables.workers.iter().map(|(_, row)| load(row)).collect()
 }
 
 /// Remove a worker; what it owned or ran is due at once, for others (P7, P12).
@@ -94,8 +102,10 @@ pub(crate) fn take_over_expired(tables: &mut Tables, report: &str) -> TakenOver 
     let ended = tables
         .workers
         .iter()
-        .filter(|(_, row)| row.lease_until_ms <= tables.now_ms);
-    let mut expired: Vec<(i64, Arc<str>)> = ended.map(|(id, row)| (row.lease_until_ms, Arc::clone(id))).collect();
+        .filter(|(_, row)| row.worker.lease_until_ms <= tables.now_ms);
+    let mut expired: Vec<(i64, Arc<str>)> = ended
+        .map(|(id, row)| (row.worker.lease_until_ms, Arc::clone(id)))
+        .collect();
     expired.sort_unstable();
     let mut all = TakenOver::default();
     for (_, id) in expired {

@@ -256,7 +256,7 @@ async fn a_snapshot_shows_everything_in_order() {
     assert_eq!(messages, [(1, 2), (2, 1), (2, 3)]);
     assert_eq!(snapshot.history("b").len(), 2);
     assert_eq!(snapshot.executions_of(b.key).count(), 1);
-    assert_eq!(snapshot.workers[0].lease_until_ms, NOW_MS + 15_000);
+    assert_eq!(snapshot.workers[0].worker.lease_until_ms, NOW_MS + 15_000);
     assert_eq!(snapshot, store.snapshot());
 }
 

@@ -176,11 +176,16 @@ impl Provider for PostgresProvider {
         .await
     }
 
-    async fn renew_worker(&self, worker: &WorkerId, lease_ms: u64) -> Result<Option<i64>, ProviderError> {
-        let worker = worker.clone();
+    async fn renew_worker(
+        &self,
+        worker: &WorkerId,
+        lease_ms: u64,
+        about: Option<&str>,
+    ) -> Result<Option<i64>, ProviderError> {
+        let (worker, about) = (worker.clone(), about.map(str::to_owned));
         self.write(move |session| {
-            let worker = worker.clone();
-            Box::pin(async move { worker::renew(session, &worker, lease_ms).await })
+            let (worker, about) = (worker.clone(), about.clone());
+            Box::pin(async move { worker::renew(session, &worker, lease_ms, about.as_deref()).await })
         })
         .await
     }

@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
-use crate::rows::{integer, number, text, worker as id};
+use crate::rows::{integer, number, optional_text, text, worker as id};
 use crate::session::Session;
 use crate::text::encode;
 use crate::{revocation, suspicion};
@@ -15,10 +15,10 @@ use crate::{revocation, suspicion};
 pub(crate) async fn register(session: &Session<'_>, worker: &NewWorker) -> Result<i64, Failure> {
     let row = session
         .query_one(
-            "INSERT INTO {schema}.workers (id, name, host, pid, process_start, lease_until)
-             VALUES ($2, $3, $4, $5, $6, coalesce($1, {now}) + $7)
+            "INSERT INTO {schema}.workers (id, name, host, pid, process_start, lease_until, about)
+             VALUES ($2, $3, $4, $5, $6, coalesce($1, {now}) + $7, $8)
              ON CONFLICT (id) DO UPDATE SET name = excluded.name, host = excluded.host, pid = excluded.pid,
-               process_start = excluded.process_start, lease_until = excluded.lease_until
+               process_start = excluded.process_start, lease_until = excluded.lease_until, about = excluded.about
              RETURNING lease_until - $7",
             &[
                 session.now(),
@@ -28,6 +28,7 @@ pub(crate) async fn register(session: &Session<'_>, worker: &NewWorker) -> Resul
                 P::Int(i64::from(worker.pid)),
                 P::Text(&encode(&worker.process_start)),
                 P::Int(lease(worker.lease_ms)),
+                P::MaybeText(worker.about.as_deref().map(encode).as_deref()),
             ],
         )
         .await?;
@@ -39,11 +40,23 @@ fn lease(lease_ms: u64) -> i64 {
     integer(lease_ms).min(i64::MAX / 4)
 }
 
-pub(crate) async fn renew(session: &Session<'_>, worker: &WorkerId, lease_ms: u64) -> Result<Option<i64>, Failure> {
+pub(crate) async fn renew(
+    session: &Session<'_>,
+    worker: &WorkerId,
+    lease_ms: u64,
+    about: Option<&str>,
+) -> Result<Option<i64>, Failure> {
+    let about = about.map(encode);
     let renewed = session
         .query_optional(
-            "UPDATE {schema}.workers SET lease_until = coalesce($1, {now}) + $3 WHERE id = $2 RETURNING lease_until - $3",
-            &[session.now(), P::Text(&worker.0), P::Int(lease(lease_ms))],
+            "UPDATE {schema}.workers SET lease_until = coalesce($1, {now}) + $3, about = coalesce($4, about) WHERE id = $2
+             RETURNING lease_until - $3",
+            &[
+                session.now(),
+                P::Text(&worker.0),
+                P::Int(lease(lease_ms)),
+                P::MaybeText(about.as_deref()),
+            ],
         )
         .await?;
     Ok(renewed.map(|row| row.try_get(0)).transpose()?)
@@ -136,7 +149,7 @@ pub(crate) async fn loads(connection: &Connection) -> Result<Vec<WorkerLoad>, Fa
     let rows = connection
         .query(
             "SELECT w.id, w.name, w.host, w.pid, w.process_start, w.lease_until,
-               (SELECT count(*) FROM {schema}.instances i WHERE i.owner = w.id), (SELECT count(*) FROM {schema}.tasks t WHERE t.owner = w.id)
+               (SELECT count(*) FROM {schema}.instances i WHERE i.owner = w.id), (SELECT count(*) FROM {schema}.tasks t WHERE t.owner = w.id), w.about
              FROM {schema}.workers w ORDER BY w.id",
             &[],
         )
@@ -146,6 +159,7 @@ pub(crate) async fn loads(connection: &Connection) -> Result<Vec<WorkerLoad>, Fa
             worker: worker(row)?,
             instances: number(row, 6)?,
             tasks: number(row, 7)?,
+            about: optional_text(row, 8)?,
         })
     };
     rows.iter().map(load).collect()

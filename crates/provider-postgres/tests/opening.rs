@@ -55,7 +55,7 @@ async fn a_newer_schema_is_refused_and_left_as_it_is() {
         "{error:?}"
     );
     assert!(
-        error.message.contains("4711") && error.message.contains("up to 3"),
+        error.message.contains("4711") && error.message.contains("up to 4"),
         "{error}"
     );
     assert!(!error.retryable());

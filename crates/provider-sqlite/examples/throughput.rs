@@ -38,6 +38,7 @@ fn main() -> Result<(), ProviderError> {
         pid: std::process::id(),
         process_start: String::new(),
         lease_ms: 60_000,
+        about: None,
     }))?;
     let keys = started(
         commit(&store, (0..INSTANCES).map(|n| start(n, &worker)).collect())

@@ -210,9 +210,14 @@ impl Provider for SqliteProvider {
         self.write(move |session| worker::register(session, &worker)).await
     }
 
-    async fn renew_worker(&self, worker: &WorkerId, lease_ms: u64) -> Result<Option<i64>, ProviderError> {
-        let worker = worker.clone();
-        self.write(move |session| worker::renew(session, &worker, lease_ms))
+    async fn renew_worker(
+        &self,
+        worker: &WorkerId,
+        lease_ms: u64,
+        about: Option<&str>,
+    ) -> Result<Option<i64>, ProviderError> {
+        let (worker, about) = (worker.clone(), about.map(str::to_owned));
+        self.write(move |session| worker::renew(session, &worker, lease_ms, about.as_deref()))
             .await
     }
 

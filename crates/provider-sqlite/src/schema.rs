@@ -21,6 +21,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0008_suspicion.sql"),
     include_str!("migrations/0009_activities.sql"),
     include_str!("migrations/0010_revocations.sql"),
+    include_str!("migrations/0011_about.sql"),
 ];
 
 /// First and last row of each tree, in the order in which the tree is kept.

@@ -20,9 +20,9 @@ fn lease_until(session: &Session<'_>, lease_ms: u64) -> i64 {
 /// Once more with the same id is the same registration: the caller may not have heard of the first.
 pub(crate) fn register(session: &mut Session<'_>, worker: &NewWorker) -> Result<i64, Failure> {
     session.execute(
-        "INSERT INTO workers (id, name, host, pid, process_start, lease_until) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        "INSERT INTO workers (id, name, host, pid, process_start, lease_until, about) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
          ON CONFLICT (id) DO UPDATE SET name = excluded.name, host = excluded.host, pid = excluded.pid,
-           process_start = excluded.process_start, lease_until = excluded.lease_until",
+           process_start = excluded.process_start, lease_until = excluded.lease_until, about = excluded.about",
         params![
             &*worker.id.0,
             worker.name,
@@ -30,15 +30,21 @@ pub(crate) fn register(session: &mut Session<'_>, worker: &NewWorker) -> Result<
             worker.pid,
             worker.process_start,
             lease_until(session, worker.lease_ms),
+            worker.about,
         ],
     )?;
     Ok(session.now_ms())
 }
 
-pub(crate) fn renew(session: &mut Session<'_>, worker: &WorkerId, lease_ms: u64) -> Result<Option<i64>, Failure> {
+pub(crate) fn renew(
+    session: &mut Session<'_>,
+    worker: &WorkerId,
+    lease_ms: u64,
+    about: Option<&str>,
+) -> Result<Option<i64>, Failure> {
     let renewed = session.execute(
-        "UPDATE workers SET lease_until = ?2 WHERE id = ?1",
-        params![&*worker.0, lease_until(session, lease_ms)],
+        "UPDATE workers SET lease_until = ?2, about = coalesce(?3, about) WHERE id = ?1",
+        params![&*worker.0, lease_until(session, lease_ms), about],
     )?;
     Ok((renewed == 1).then(|| session.now_ms()))
 }
@@ -111,6 +117,10 @@ pub(crate) fn loads(connection: &Connection) -> Result<Vec<WorkerLoad>, Failure>
         let mut statement = connection.prepare_cached(sql)?;
         Ok(statement.query_row(params![&*worker.id.0], |row| number(row, 0))?)
     };
+    let about = |worker: &Worker| -> Result<Option<String>, Failure> {
+        let mut statement = connection.prepare_cached("SELECT about FROM workers WHERE id = ?1")?;
+        Ok(statement.query_row(params![&*worker.id.0], |row| row.get(0))?)
+    };
     let load = |worker: Worker| {
         Ok(WorkerLoad {
             instances: count(
@@ -121,6 +131,7 @@ pub(crate) fn loads(connection: &Connection) -> Result<Vec<WorkerLoad>, Failure>
                 "SELECT count(*) FROM tasks INDEXED BY tasks_owner WHERE owner = ?1",
                 &worker,
             )?,
+            about: about(&worker)?,
             worker,
         })
     };

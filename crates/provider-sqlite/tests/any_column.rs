@@ -25,7 +25,7 @@ const ROWS: &str = r#"
     INSERT INTO tasks VALUES (1, 1, 2, 1, 'slow', 'act', 0, 0, 9000, NULL);
     INSERT INTO activities VALUES ('act');
     INSERT INTO history VALUES (1, 1, 2, 5, 'ActivityScheduled', NULL, 'act', '1', '{"queue":"slow"}');
-    INSERT INTO workers VALUES ('other', 'n', 'h', 5, '1', 900);
+    INSERT INTO workers VALUES ('other', 'n', 'h', 5, '1', 900, '{}');
     UPDATE instances SET next_event_id = 3, unread = 2 WHERE key = 1;
 "#;
 
@@ -86,6 +86,7 @@ async fn read_all(store: &SqliteProvider, what: &str) {
     );
     readable(what, store.read_messages(key, None, 10).await);
     readable(what, store.workers().await);
+    readable(what, store.inspect().await);
     readable(what, store.register_worker(new_worker("w")).await);
     readable(what, store.take_over_expired_workers("{}").await);
     let tasks = TaskRequest {

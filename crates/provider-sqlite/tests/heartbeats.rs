@@ -23,6 +23,7 @@ async fn a_termination_leaves_none() {
         pid: 1,
         process_start: "1".into(),
         lease_ms: 1_000,
+        about: None,
     };
     store.register_worker(new).await.expect("the worker is registered");
     for id in ["a", "b"] {

@@ -49,8 +49,13 @@ pub trait Provider: Send + Sync + 'static {
     async fn register_worker(&self, worker: NewWorker) -> Result<i64, ProviderError>;
 
     /// Let a worker's lease start again now, which is what the store's clock shows: returned, ms since 1970. `None`: it is not registered
-    /// any more, its instances are others'.
-    async fn renew_worker(&self, worker: &WorkerId, lease_ms: u64) -> Result<Option<i64>, ProviderError>;
+    /// any more, its instances are others'. With `about` it tells something else of itself from now on, and `None` leaves that as it is.
+    async fn renew_worker(
+        &self,
+        worker: &WorkerId,
+        lease_ms: u64,
+        about: Option<&str>,
+    ) -> Result<Option<i64>, ProviderError>;
 
     /// Every registered worker.
     async fn workers(&self) -> Result<Vec<Worker>, ProviderError>;

@@ -28,6 +28,8 @@ pub struct NewWorker {
     pub process_start: String,
     /// How long it may be silent before any other worker takes its instances over, ms.
     pub lease_ms: u64,
+    /// What it tells of itself, for people: a text that no store looks into.
+    pub about: Option<String>,
 }
 
 /// A registered worker and what it has now.
@@ -35,6 +37,8 @@ pub struct NewWorker {
 pub struct WorkerLoad {
     /// Which.
     pub worker: Worker,
+    /// What it told of itself last; `None`: nothing, as those of former versions.
+    pub about: Option<String>,
     /// Instances that it owns.
     pub instances: u64,
     /// Attempts that it runs for others' instances.

@@ -3,6 +3,7 @@
 //! It knows nothing of napi or SQL. User code is run by a [`Host`] that drains a lane on a thread of its own: it asks for a [`Job`], drives it
 //! by synchronous calls, and never blocks a thread of this crate. The invariants of ARCHITECTURE.md are cited here by number.
 
+mod about;
 mod activities;
 mod alarms;
 mod backlog;
@@ -51,6 +52,7 @@ mod watch;
 mod watchdog;
 mod worker;
 
+pub use about::{LaneAbout, WorkerAbout};
 pub use activities::{AbortReason, ActivityToken};
 pub use committer::CommitStats;
 pub use error::RuntimeError;

@@ -21,6 +21,11 @@ pub trait Machine: Clock {
     /// The process, as the row of a worker names it.
     fn process(&self) -> Process;
 
+    /// What people call the machine; empty where that cannot be told.
+    fn name(&self) -> String {
+        String::new()
+    }
+
     /// Whether the process of a worker is surely gone.
     fn knows_gone(&self, worker: &Worker) -> bool;
 }
@@ -74,6 +79,10 @@ impl Machine for ThisMachine {
         self.process.clone()
     }
 
+    fn name(&self) -> String {
+        name()
+    }
+
     /// It ran on this machine, and there its id is free or another's.
     fn knows_gone(&self, worker: &Worker) -> bool {
         self.process.knows_gone(worker)
@@ -118,6 +127,24 @@ fn host() -> String {
     } else {
         format!("{}/{}", boot.trim(), namespace.display())
     }
+}
+
+#[cfg(unix)]
+fn name() -> String {
+    let mut name = [0_u8; 256];
+    // SAFETY: the buffer is as long as is said.
+    let answer = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len()) };
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    if answer == 0 {
+        String::from_utf8_lossy(name).into_owned()
+    } else {
+        String::new()
+    }
+}
+
+#[cfg(not(unix))]
+fn name() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_default()
 }
 
 /// Start time of a process in clock ticks since boot: field 22 of `/proc/PID/stat` (proc(5)); a zombie counts as gone.
@@ -180,6 +207,12 @@ mod tests {
         child.kill().expect("it can be killed");
         child.wait().expect("it ends");
         assert!(this.knows_gone(&worker));
+    }
+
+    #[test]
+    fn a_machine_is_called_as_its_kernel_says() {
+        let kernel = fs::read_to_string("/proc/sys/kernel/hostname").expect("it is there");
+        assert_eq!(ThisMachine::read().name(), kernel.trim_end());
     }
 
     #[test]

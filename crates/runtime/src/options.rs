@@ -21,6 +21,8 @@ pub struct RuntimeOptions {
     pub hold_timer: Duration,
     /// The user's name for the worker.
     pub worker_name: String,
+    /// Version of what runs its code, as it tells others.
+    pub node_version: String,
     /// Queues whose activities it runs.
     pub queues: Vec<String>,
     /// How many messages may wait for an instance when one of this worker's sends to it.
@@ -41,6 +43,7 @@ impl Default for RuntimeOptions {
             turn_deadline: TURN_DEADLINE,
             hold_timer: HOLD_TIMER,
             worker_name: String::new(),
+            node_version: String::new(),
             queues: vec![DEFAULT_QUEUE.to_owned()],
             mailbox_messages: 1_000_000,
             budget: Budget::default(),
@@ -101,6 +104,10 @@ pub(crate) const HEARTBEAT_INTERVAL_MS: i64 = 1_000;
 pub(crate) const SAFETY_POLL: Duration = Duration::from_secs(1);
 /// How soon the workers of the store are looked at again: no sooner than the first, no later than the second.
 pub(crate) const WORKERS_LOOK: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+/// Lanes that a worker tells of with its heartbeats: the first ones of them. With [`HOST_NAME_MAX`], what limits that text to some KB.
+pub(crate) const ABOUT_LANES_MAX: usize = 64;
+/// Longest name of a machine that a worker tells, characters.
+pub(crate) const HOST_NAME_MAX: usize = 255;
 /// A batch takes no more writes once their payloads have so many bytes.
 pub(crate) const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Delay before a failed write or read is tried again: doubles from the first to the second.

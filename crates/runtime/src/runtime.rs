@@ -307,6 +307,11 @@ impl Runtime {
         metrics
     }
 
+    /// Say how much of its time the thread of each lane has worked lately, 0 to 1: its worker tells it with the next heartbeat.
+    pub fn note_busy(&self, shares: &[f64]) {
+        self.shared.note_busy(shares);
+    }
+
     /// Sizes of the maps keyed by instance.
     #[must_use]
     pub fn map_sizes(&self) -> MapSizes {

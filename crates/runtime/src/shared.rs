@@ -1,7 +1,7 @@
 //! What a runtime shares with its sessions.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 use perdure_provider::{Convict, Status};
@@ -25,6 +25,8 @@ pub(crate) const MAIN: LaneId = LaneId(0);
 #[derive(Default)]
 struct Thread {
     pulse: Pulse,
+    /// How much of its time it has worked lately, in percent.
+    busy: AtomicU8,
     host: Mutex<Option<Arc<dyn Host>>>,
 }
 
@@ -104,6 +106,20 @@ impl Shared {
     /// All lanes, the first one first.
     pub(crate) fn all_lanes(&self) -> impl Iterator<Item = LaneId> + use<> {
         (0..self.lanes.count()).map(LaneId)
+    }
+
+    /// How much of its time each lane's thread has worked lately, 0 to 1; of those that are not named, nothing.
+    pub(crate) fn note_busy(&self, shares: &[f64]) {
+        let shares = shares.iter().copied().chain(std::iter::repeat(0.0));
+        for (thread, share) in self.threads.iter().zip(shares) {
+            thread.busy.store((share * 100.0).round() as u8, Ordering::Relaxed);
+        }
+    }
+
+    /// What was [noted](Self::note_busy) last of each lane, to a hundredth.
+    pub(crate) fn busy_shares(&self) -> impl Iterator<Item = f64> + '_ {
+        let shares = self.threads.iter().map(|thread| thread.busy.load(Ordering::Relaxed));
+        shares.map(|percent| f64::from(percent) / 100.0)
     }
 
     /// A lane's thread is this host's from now on.

@@ -8,6 +8,7 @@ use perdure_engine::{Bug, Completion, is_planted};
 use perdure_provider::{Acquire, InboxPosition, NewWorker, ProviderErrorKind, TakenOver, Worker, WorkerId};
 use tokio::time::Instant;
 
+use crate::about::WorkerAbout;
 use crate::activities::AbortReason;
 use crate::error::RuntimeError;
 use crate::job::Level;
@@ -32,6 +33,7 @@ pub(crate) async fn register(shared: &Shared) -> Result<WorkerId, RuntimeError> 
         pid: process.pid,
         process_start: process.start,
         lease_ms: lease_ms(shared),
+        about: Some(WorkerAbout::of_runtime(shared).into_text()),
     };
     let asked = shared.clock.ask();
     let now_ms = shared.store.provider.register_worker(row).await?;
@@ -183,15 +185,20 @@ async fn inbox(session: Arc<Session>) {
     }
 }
 
-/// Renew the lease in time, or give everything up before it ends.
+/// Renew the lease in time, or give everything up before it ends. What the worker tells of itself goes along when it has changed.
 async fn renew(session: Arc<Session>) {
     let shared = Arc::clone(&session.shared);
+    let mut told = String::new();
     loop {
         crate::time::sleep(shared.options.lease / 3).await;
         let asked = Instant::now();
         let question = shared.clock.ask();
-        match retry_until_end(&session).await {
-            Some(Some(now_ms)) if session.lease.renew(asked) => shared.clock.hear(question, now_ms),
+        let about = WorkerAbout::of_session(&session).into_text();
+        match retry_until_end(&session, (about != told).then_some(&about)).await {
+            Some(Some(now_ms)) if session.lease.renew(asked) => {
+                shared.clock.hear(question, now_ms);
+                told = about;
+            }
             _ if is_planted(Bug::LeaseNotHeeded) => {}
             lost => {
                 let why = if lost == Some(None) {
@@ -211,11 +218,11 @@ async fn renew(session: Arc<Session>) {
 }
 
 /// Renew, again and again while the store fails, until the lease ends; then `None`.
-async fn retry_until_end(session: &Session) -> Option<Option<i64>> {
+async fn retry_until_end(session: &Session, about: Option<&String>) -> Option<Option<i64>> {
     let end = session.lease.end()?;
     let lease = lease_ms(&session.shared);
     let provider = &session.shared.store.provider;
-    let renewal = retrying(|| provider.renew_worker(&session.worker, lease));
+    let renewal = retrying(|| provider.renew_worker(&session.worker, lease, about.map(String::as_str)));
     tokio::select! {
         biased;
         () = tokio::time::sleep_until(end) => None,

@@ -524,14 +524,14 @@ pub(crate) fn leftovers(witness: &Witness, snapshot: &Snapshot, left: &BTreeSet<
             .process_of(worker)
             .is_some_and(|process| left.contains(&process))
     };
-    for worker in snapshot.workers.iter().filter(|worker| has_left(&worker.id)) {
+    for row in snapshot.workers.iter().filter(|row| has_left(&row.worker.id)) {
         witness.accuse(format!(
             "L6: worker {} is registered although its process has shut down",
-            worker.id
+            row.worker.id
         ));
     }
     for (worker, revoked) in &snapshot.revocations {
-        if snapshot.workers.iter().all(|row| row.id != *worker) {
+        if snapshot.workers.iter().all(|row| row.worker.id != *worker) {
             let key = revoked.key.0;
             witness.accuse(format!(
                 "S20: {worker} is gone and still to hear that it has lost instance {key}"

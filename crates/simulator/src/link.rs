@@ -380,9 +380,17 @@ impl Provider for Linked {
             .await
     }
 
-    async fn renew_worker(&self, worker: &WorkerId, lease_ms: u64) -> Result<Option<i64>, ProviderError> {
+    async fn renew_worker(
+        &self,
+        worker: &WorkerId,
+        lease_ms: u64,
+        about: Option<&str>,
+    ) -> Result<Option<i64>, ProviderError> {
         self.0
-            .call("renew_worker", self.0.inner.provider.renew_worker(worker, lease_ms))
+            .call(
+                "renew_worker",
+                self.0.inner.provider.renew_worker(worker, lease_ms, about),
+            )
             .await
     }
 

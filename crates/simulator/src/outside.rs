@@ -283,8 +283,13 @@ impl Provider for StandIn {
         self.changing(self.inner.register_worker(worker))
     }
 
-    async fn renew_worker(&self, worker: &WorkerId, lease_ms: u64) -> Result<Option<i64>, ProviderError> {
-        self.ask(self.inner.renew_worker(worker, lease_ms))
+    async fn renew_worker(
+        &self,
+        worker: &WorkerId,
+        lease_ms: u64,
+        about: Option<&str>,
+    ) -> Result<Option<i64>, ProviderError> {
+        self.ask(self.inner.renew_worker(worker, lease_ms, about))
     }
 
     async fn workers(&self) -> Result<Vec<Worker>, ProviderError> {

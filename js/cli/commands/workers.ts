@@ -1,9 +1,9 @@
 // `perdure workers`
 
-import type { WorkerInfo } from '../../description.ts';
+import { busyShareOf, type WorkerInfo } from '../../description.ts';
 import type { Cli } from '../cli.ts';
 import type { Terminal } from '../terminal.ts';
-import { agoText, printable } from '../text.ts';
+import { agoText, countText, printable } from '../text.ts';
 
 export function workers(cli: Cli): void {
   cli.command('workers', 'list the started runtimes of all processes, and what each of them has').action(
@@ -24,7 +24,7 @@ export function writeWorkers(terminal: Terminal, found: readonly WorkerInfo[]): 
     [
       { title: 'WORKER', text: ({ name }) => printable(name), mayShrink: true },
       { title: 'PID', text: ({ pid }) => `${pid}`, align: 'right' },
-      { title: 'HOST', text: ({ host }) => printable(host), mayShrink: true },
+      { title: 'HOST', text: ({ host, about }) => printable(about?.hostName || host), mayShrink: true },
       {
         title: 'LEASE ENDS',
         text: ({ leaseUntil }) => agoText(leaseUntil),
@@ -32,6 +32,7 @@ export function writeWorkers(terminal: Terminal, found: readonly WorkerInfo[]): 
       },
       { title: 'INSTANCES', text: ({ instances }) => `${instances}`, align: 'right' },
       { title: 'TASKS', text: ({ tasks }) => `${tasks}`, align: 'right' },
+      { title: 'LANES', text: ({ about }) => (about === undefined ? '' : `${countText(about.threads + 1, 'lane')}, ${Math.round(100 * busyShareOf(about))} % busy`) },
     ],
     found,
   );

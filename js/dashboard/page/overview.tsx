@@ -56,7 +56,8 @@ export function Overview(): JSX.Element {
       <Rates ticks={ticks} />
       {sample === undefined ? null : <Troubled instances={sample.stats.instances} />}
       {sample === undefined ? null : <Workers workers={sample.workers} />}
-      {sample?.runtime ? <Lanes runtime={sample.runtime} /> : null}
+      {sample === undefined ? null : <Lanes workers={sample.workers} />}
+      {sample?.runtime ? <Counters runtime={sample.runtime} /> : null}
     </>
   );
 }
@@ -135,15 +136,17 @@ function Workers({ workers }: { workers: readonly WorkerAnswer[] }): JSX.Element
       {workers.length === 0 ? <p class="empty">No runtime is started on this store.</p> : (
         <div class="scroll" tabIndex={0} role="group" aria-labelledby="workers">
           <table>
-            <thead><tr><th scope="col">Worker</th><th scope="col">Host</th><th scope="col" class="right">Process</th><th scope="col" class="right">Instances</th><th scope="col" class="right">Tasks</th><th scope="col">Lease</th></tr></thead>
+            <thead><tr><th scope="col">Worker</th><th scope="col">Host</th><th scope="col" class="right">Process</th><th scope="col">Versions</th><th scope="col" class="right">Instances</th><th scope="col" class="right">Tasks</th><th scope="col" class="right">Activities</th><th scope="col">Lease</th></tr></thead>
             <tbody>
-              {workers.map(({ id, name, host, pid, instances, tasks, leaseUntilMs, isAlive }) => (
+              {workers.map(({ id, name, host, pid, instances, tasks, leaseUntilMs, isAlive, about }) => (
                 <tr key={id}>
                   <td title={id}>{name}</td>
-                  <td title={host}>{host.length > HOST_SHOWN ? `${host.slice(0, HOST_SHOWN)}…` : host}</td>
+                  <td title={host}>{shortened(about?.hostName || host)}</td>
                   <td class="right">{pid}</td>
+                  <td>{about === undefined ? '' : `Node ${about.nodeVersion}, Perdure ${about.perdureVersion}`}</td>
                   <td class="right">{count(instances)}</td>
                   <td class="right">{count(tasks)}</td>
+                  <td class="right">{about === undefined ? '' : `${count(about.runningActivities)} of ${count(about.activityConcurrency)}`}</td>
                   <td title={time(leaseUntilMs)}>{isAlive ? <span class="good">alive</span> : <span class="bad">gone for {duration(Math.max(0, now - leaseUntilMs))}</span>}</td>
                 </tr>
               ))}
@@ -155,28 +158,45 @@ function Workers({ workers }: { workers: readonly WorkerAnswer[] }): JSX.Element
   );
 }
 
-/** The lanes and counters of the runtime that the dashboard was given. */
-function Lanes({ runtime: { lanes, counters } }: { runtime: RuntimeAnswer }): JSX.Element {
-  const names = [...new Set(lanes.flatMap((lane) => Object.keys(lane)))].filter((name) => name !== 'busyShare');
+function shortened(host: string): string {
+  return host.length > HOST_SHOWN ? `${host.slice(0, HOST_SHOWN)}…` : host;
+}
+
+/** The threads of all workers, as they told of them last. */
+function Lanes({ workers }: { workers: readonly WorkerAnswer[] }): JSX.Element | null {
+  const lanes = workers.flatMap(({ id, name, pid, about }) => (about?.lanes ?? []).map((lane, n) => ({ key: `${id} ${n}`, worker: `${name} (${pid})`, n, ...lane })));
+  if (lanes.length === 0) return null;
   return (
     <section class="panel" aria-labelledby="lanes">
-      <h2 id="lanes">Lanes of this process</h2>
+      <h2 id="lanes">Lanes</h2>
       <div class="scroll" tabIndex={0} role="group" aria-labelledby="lanes">
         <table>
-          <thead><tr><th scope="col">Lane</th><th scope="col">Busy</th>{names.map((name) => <th key={name} scope="col" class="right">{words(name)}</th>)}</tr></thead>
+          <thead><tr><th scope="col">Worker</th><th scope="col">Lane</th><th scope="col">Busy</th><th scope="col" class="right">Pinned jobs</th><th scope="col" class="right">Taken jobs</th><th scope="col" class="right">Steals</th><th scope="col" class="right">Parks</th></tr></thead>
           <tbody>
-            {lanes.map((lane, i) => (
-              <tr key={i}>
-                <td>{i === 0 ? 'main thread' : `thread ${i}`}</td>
-                <td><meter min={0} max={1} value={lane['busyShare'] ?? 0} aria-label={`How busy lane ${i} is`} /> {Math.round((lane['busyShare'] ?? 0) * 100)} %</td>
-                {names.map((name) => <td key={name} class="right">{count(lane[name] ?? 0)}</td>)}
+            {lanes.map(({ key, worker, n, busyShare, pinnedJobs, takenJobs, steals, parks }) => (
+              <tr key={key}>
+                <td>{worker}</td>
+                <td>{n === 0 ? 'main thread' : `thread ${n}`}</td>
+                <td><meter min={0} max={1} value={busyShare} aria-label={`How busy lane ${n} of ${worker} is`} /> {Math.round(busyShare * 100)} %</td>
+                <td class="right">{count(pinnedJobs)}</td>
+                <td class="right">{count(takenJobs)}</td>
+                <td class="right">{count(steals)}</td>
+                <td class="right">{count(parks)}</td>
               </tr>
             ))}
           </tbody>
         </table>
       </div>
-      <dl class="facts">{Object.entries(counters).map(([name, value]) => <Fact key={name} name={words(name)} value={count(value)} />)}</dl>
     </section>
   );
 }
 
+/** Those of the runtime that the dashboard was given. */
+function Counters({ runtime: { counters } }: { runtime: RuntimeAnswer }): JSX.Element {
+  return (
+    <section class="panel" aria-labelledby="counters">
+      <h2 id="counters">Counters of this process</h2>
+      <dl class="facts">{Object.entries(counters).map(([name, value]) => <Fact key={name} name={words(name)} value={count(value)} />)}</dl>
+    </section>
+  );
+}

@@ -658,6 +658,11 @@ impl Fixture {
         self.runtime.metrics()
     }
 
+    /// The threads of the lanes have worked so much of their time.
+    pub(crate) fn note_busy(&self, shares: &[f64]) {
+        self.runtime.note_busy(shares);
+    }
+
     pub(crate) fn generators(&self) -> usize {
         self.generators.len()
     }

@@ -46,6 +46,7 @@ struct Control {
     answers_at_once: bool,
     batches: Vec<usize>,
     heartbeat_writes: usize,
+    renewals: Vec<Option<String>>,
     trials: usize,
     closed: bool,
 }
@@ -159,6 +160,7 @@ impl Memory {
             pid: 1,
             process_start: String::new(),
             lease_ms: u64::MAX,
+            about: None,
         };
         at_once(self.others.register_worker(worker)).expect("it is open");
     }
@@ -170,6 +172,15 @@ impl Memory {
     /// How often details of heartbeats were written.
     pub(crate) fn heartbeat_writes(&self) -> usize {
         self.control.lock().heartbeat_writes
+    }
+
+    /// What was told of itself with each renewal of a lease.
+    pub(crate) fn renewals(&self) -> Vec<Option<String>> {
+        self.control.lock().renewals.clone()
+    }
+
+    pub(super) fn note_renewal(&self, about: Option<&str>) {
+        self.control.lock().renewals.push(about.map(str::to_owned));
     }
 
     /// How many turns were announced.

@@ -36,10 +36,16 @@ impl Provider for Memory {
         now
     }
 
-    async fn renew_worker(&self, worker: &WorkerId, lease_ms: u64) -> Result<Option<i64>, ProviderError> {
+    async fn renew_worker(
+        &self,
+        worker: &WorkerId,
+        lease_ms: u64,
+        about: Option<&str>,
+    ) -> Result<Option<i64>, ProviderError> {
         self.enter(Call::Renew)?;
         self.leave(Call::Renew).await;
-        self.provider.renew_worker(worker, lease_ms).await
+        self.note_renewal(about);
+        self.provider.renew_worker(worker, lease_ms, about).await
     }
 
     /// All of another machine: only their leases tell of them.

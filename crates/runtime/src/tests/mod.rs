@@ -1,5 +1,6 @@
 //! The runtime as a whole and its parts, on a store in memory and a clock that stands still. One file per idea.
 
+mod about;
 mod activities;
 mod backlog;
 mod cache;

@@ -1,0 +1,1 @@
+ALTER TABLE {schema}.workers ADD COLUMN about text;     -- what the worker tells of itself, for people
