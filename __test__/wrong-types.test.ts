@@ -148,6 +148,7 @@ function methods(provider: Provider, client: Client, ended: string, fresh: () =>
     'Client.historyPage': { ...of('historyPage', ended, {}), options: 1 },
     'Client.describeStore': of('describeStore'),
     'Client.workers': of('workers'),
+    'Client.overdue': of('overdue'),
     'Client.listInstances': { ...of('listInstances', {}), options: 0 },
     'Client.deleteInstance': of('deleteInstance', 'absent'),
     'Client.pruneExecutions': { ...of('pruneExecutions', { name: 'nobody registers this', keep: 1 }), options: 0 },

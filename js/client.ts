@@ -1,7 +1,7 @@
 // The client: starts instances, asks for them and sends to them, from any process that opens the store.
 
 import type { NativeStore } from './binding.ts';
-import { descriptionOf, type InspectionData, type StoreDescription, type WorkerInfo, workersOf } from './description.ts';
+import { descriptionOf, type InspectionData, type OverdueInstances, type StoreDescription, type WorkerInfo, workersOf } from './description.ts';
 import { type Duration, parseDuration } from './duration.ts';
 import { TimeoutError } from './errors.ts';
 import { InstanceHandle } from './handle.ts';
@@ -463,6 +463,19 @@ export class Client {
    */
   async workers(): Promise<WorkerInfo[]> {
     return workersOf(await this.#inspect());
+  }
+
+  /**
+   * What could go on and nobody takes, for 10 s and more, by orchestration and version; the longest waiting first, at most 20 of them. Either no started runtime has
+   * registered that orchestration in that version, or those that have are too busy.
+   *
+   * @example
+   * ```ts
+   * for (const { name, version, instances } of await client.overdue()) console.log(`${instances} of ${name} ${version}`);
+   * ```
+   */
+  async overdue(): Promise<OverdueInstances[]> {
+    return [...(await this.#inspect()).overdue];
   }
 
   async #inspect(): Promise<InspectionData> {

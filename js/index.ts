@@ -6,7 +6,7 @@ export type { ActivityOptions, InlineOptions, RetryOptions } from './activity-op
 export { type Channel, CLOSED, type Closed } from './channel.ts';
 export { Client, type ClientOptions, type StartOptions, type TypedStartOptions } from './client.ts';
 export type { Branch, BranchValue, BranchValues, CombineOptions, RaceResult, SelectResult } from './combinators.ts';
-export type { StoreDescription, WorkerAbout, WorkerInfo } from './description.ts';
+export type { OverdueInstances, StoreDescription, WorkerAbout, WorkerInfo } from './description.ts';
 export type { Duration } from './duration.ts';
 export type { TraceLevel } from './engine.ts';
 export {

@@ -8,6 +8,7 @@ import { pathToFileURL } from 'node:url';
 import { type Codec, NonRetryableError, type Runtime } from 'perdure';
 import { afterAll, describe, expect, it } from 'vitest';
 
+import { eventually } from '../support/async.ts';
 import { SHARED_STORES, temporaryFolder } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
 import { type Ended, launch, MAIN, perdure, storeFlags, valuesOf } from './perdure.ts';
@@ -212,6 +213,21 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const held = await findings();
     expect(held.find(({ subject }) => subject === 'suspended')).toMatchObject({ state: 'doubtful', detail: expect.stringContaining('a look'), advice: expect.stringContaining('resume') });
     await store.client.terminateInstance(sick);
+  });
+
+  it('the doctor names what nobody takes', async () => {
+    const [id, name] = [store.id('left'), store.id('unregistered')];
+    await store.client.startOrchestration(id, name, null, { version: '1.2.0' });
+    const overdue = async () => (await store.client.overdue()).filter((some) => some.name === name);
+    await eventually(20_000, 'it is overdue', async () => (await overdue()).length > 0);
+    expect(await overdue()).toEqual([{ name, version: '1.2.0', instances: 1, oldestMs: expect.any(Number), oldestId: id }]);
+    const alone = await on('doctor');
+    expect(alone.code).toBe(4);
+    expect(alone.out).toMatch(new RegExp(`✗ overdue {2}1 instance of ${name} 1\\.2\\.0 could go on and nobody takes it, ${id} since 1\\d(\\.\\d+)?s\n +→ start a runtime`));
+    await store.start((runtime) => runtime.registerOrchestration(name, function* () {}, { version: '1.3.0' }));
+    expect((await on('doctor')).out).toContain('no started runtime has registered it in that version');
+    await store.client.terminateInstance(id);
+    expect(await overdue()).toEqual([]);
   });
 
   it('the doctor tells why code does not fit', async () => {

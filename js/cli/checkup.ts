@@ -1,7 +1,7 @@
 // What the doctor looks at: one finding for each thing.
 
 import type { Client } from '../client.ts';
-import type { StoreDescription, WorkerInfo } from '../description.ts';
+import type { OverdueInstances, StoreDescription, WorkerInfo } from '../description.ts';
 import { PerdureError, SchemaVersionError } from '../errors.ts';
 import type { InstanceStatus } from '../instance-status.ts';
 import type { StoreStats } from '../stats.ts';
@@ -36,7 +36,7 @@ export async function lookAt(client: Client): Promise<Finding[]> {
     ...(store.kind === 'postgres' ? ofPostgres(store) : ofSqlite(store)),
     ofClock(store, asked, answered),
     ofWorkers(workers, stats),
-    ofDue(workers, stats),
+    ...ofDue(workers, stats, await client.overdue()),
     ...(await ofSuspended(client, stats)),
   ];
 }
@@ -118,15 +118,19 @@ function ofWorkers(workers: readonly WorkerInfo[], stats: StoreStats): Finding {
   return { subject: 'workers', state: 'well', detail: `${countText(alive.length, 'runtime')}: ${named(alive)}; the first lease ends ${agoText(first)} unless it is renewed` };
 }
 
-function ofDue(workers: readonly WorkerInfo[], { due, tasks }: StoreStats): Finding {
-  if (due.overdue > 0) {
-    const detail = `${countText(due.overdue, 'instance')} could go on and nobody takes ${due.overdue === 1 ? 'it' : 'them'}, the first since ${spanText(due.oldestMs)}`;
+function ofDue(workers: readonly WorkerInfo[], { due, tasks }: StoreStats, overdue: readonly OverdueInstances[]): Finding[] {
+  const first = overdue.slice(0, NAMED).map(({ name, version, instances, oldestMs, oldestId }): Finding => {
+    const detail = `${countText(instances, 'instance')} of ${printable(`${name} ${version}`)} could go on and nobody takes ${instances === 1 ? 'it' : 'them'}, ${printable(oldestId)} since ${spanText(oldestMs)}`;
     const advice = workers.some(({ isAlive }) => isAlive)
-      ? 'no runtime has registered their orchestrations in that version, or all are too busy: see `perdure list --status Pending,Running`'
-      : 'start a runtime that has registered their orchestrations';
+      ? 'no started runtime has registered it in that version, or those that have are too busy: see `perdure workers`'
+      : 'start a runtime that has registered it in that version';
     return { subject: 'overdue', state: 'unwell', detail, advice };
+  });
+  if (overdue.length > NAMED) {
+    first.push({ subject: 'overdue', state: 'unwell', detail: `${countText(due.overdue, 'instance')} in all, also of ${overdue.slice(NAMED).map(({ name, version }) => printable(`${name} ${version}`)).join(', ')}` });
   }
-  return { subject: 'overdue', state: 'well', detail: `nothing; ${countText(due.instances, 'instance')} due now, ${countText(tasks.waiting, 'task')} waiting` };
+  if (first.length > 0) return first;
+  return [{ subject: 'overdue', state: 'well', detail: `nothing; ${countText(due.instances, 'instance')} due now, ${countText(tasks.waiting, 'task')} waiting` }];
 }
 
 async function ofSuspended(client: Client, { instances }: StoreStats): Promise<Finding[]> {

@@ -2,7 +2,8 @@
 
 use perdure_engine::EventRecord;
 use perdure_provider::{
-    Filter, Inspection, InstanceKey, InstanceStatus, ListPage, Place, ProviderInfo, Status, StoreStats, WorkerLoad,
+    Filter, Inspection, InstanceKey, InstanceStatus, ListPage, Overdue, Place, ProviderInfo, Status, StoreStats,
+    WorkerLoad,
 };
 use perdure_runtime::{HistoryPage, RuntimeError, WorkerAbout};
 use serde_json::{Map, Value, json};
@@ -133,6 +134,17 @@ pub(crate) fn inspection_text(info: &ProviderInfo, found: &Inspection) -> String
         "bytes": found.bytes,
         "settings": found.settings,
         "workers": found.workers.iter().map(worker).collect::<Vec<_>>(),
+        "overdue": found.overdue.iter().map(|sort| overdue_json(sort, found.now_ms)).collect::<Vec<_>>(),
     })
     .to_string()
+}
+
+fn overdue_json(sort: &Overdue, now_ms: i64) -> Value {
+    json!({
+        "name": sort.name,
+        "version": sort.version,
+        "instances": sort.instances,
+        "oldestMs": now_ms - sort.since_ms,
+        "oldestId": sort.id,
+    })
 }

@@ -213,6 +213,7 @@ macro_rules! suite {
                 count_messages_that_wait,
                 count_workers_that_are_alive,
                 tell_of_what_is_due,
+                name_what_nobody_takes,
                 name_workers_and_what_they_have,
             }
             statuses {

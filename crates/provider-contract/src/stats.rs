@@ -1,6 +1,6 @@
 //! How much a store holds.
 
-use perdure_provider::{Filter, OVERDUE_MS, Status, StoreStats};
+use perdure_provider::{Filter, NewInstance, OVERDUE_MS, OVERDUE_SORTS_MAX, Overdue, Status, StoreStats};
 
 use crate::store::{Handle, LEASE_MS, Store, end, event, instance, release, suspend, turn};
 
@@ -97,6 +97,52 @@ pub async fn tell_of_what_is_due(store: &Store) {
     assert_eq!(due(stats(store).await), (2, 0, Some(OVERDUE_MS.unsigned_abs())));
     store.clock.advance(1);
     assert_eq!(due(stats(store).await), (2, 1, Some(OVERDUE_MS.unsigned_abs() + 1)));
+}
+
+/// What is overdue is named by orchestration and version, the longest due first, and no more of them than is said.
+pub async fn name_what_nobody_takes(store: &Store) {
+    let store = store.first();
+    let overdue = async || store.provider.inspect().await.expect("the store answers").overdue;
+    let sort = |name: &str, version: &str, id: &str| NewInstance {
+        name: name.into(),
+        version: version.into(),
+        ..instance(id)
+    };
+    store.start(sort("pay", "2.0.0", "second")).await;
+    store.clock.advance(10);
+    store.start(sort("pay", "1.0.0", "first")).await;
+    store.clock.advance(10);
+    store.start(sort("pay", "1.0.0", "third")).await;
+    store.clock.advance(OVERDUE_MS - 20);
+    assert_eq!(overdue().await, []);
+    store.clock.advance(15);
+    let named = |version: &str, id: &str, instances: u64, since_ms: i64| Overdue {
+        name: "pay".into(),
+        version: version.into(),
+        instances,
+        since_ms,
+        id: id.into(),
+    };
+    let now_ms = store.now_ms();
+    assert_eq!(
+        overdue().await,
+        [
+            named("2.0.0", "second", 1, now_ms - OVERDUE_MS - 15),
+            named("1.0.0", "first", 1, now_ms - OVERDUE_MS - 5),
+        ]
+    );
+    store.clock.advance(6);
+    assert_eq!(overdue().await[1], named("1.0.0", "first", 2, now_ms - OVERDUE_MS - 5));
+
+    for n in 0..OVERDUE_SORTS_MAX {
+        store
+            .start(sort("many", &format!("{n}.0.0"), &format!("many/{n}")))
+            .await;
+    }
+    store.clock.advance(OVERDUE_MS + 1);
+    let all = overdue().await;
+    assert_eq!(all.len(), OVERDUE_SORTS_MAX as usize);
+    assert_eq!(all[0].id, "second");
 }
 
 /// Registered workers and what each of them has, also of one whose lease has ended.

@@ -249,6 +249,7 @@ impl Provider for MemoryProvider {
         self.call(|tables| Inspection {
             now_ms: tables.now_ms,
             workers: worker::loads(tables),
+            overdue: stats::overdue(tables),
             ..Inspection::default()
         })
     }

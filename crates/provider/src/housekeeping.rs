@@ -5,6 +5,9 @@ use crate::{Filter, InstanceKey, Place, Status};
 /// An instance that has been due for longer is overdue, ms: nobody who is there can run it, or those who can have too much to do.
 pub const OVERDUE_MS: i64 = 10_000;
 
+/// Most sorts of overdue instances that an [inspection](crate::Inspection) names.
+pub const OVERDUE_SORTS_MAX: u32 = 20;
+
 /// A request to delete ended instances.
 #[derive(Clone, Debug)]
 pub struct PruneRequest {
