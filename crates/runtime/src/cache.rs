@@ -63,7 +63,7 @@ impl Session {
     fn set_aside(&self, table: &mut Table, instance: &Arc<Instance>) {
         let mut core = instance.lock();
         let is_released = table.is_released(instance);
-        if core.process.is_idle() || is_released {
+        if core.control.is_idle() || is_released {
             if core.engine.as_ref().is_some_and(Engine::has_inline_activity) {
                 // The activity's function is a closure of the generator, which stays for the next attempt and does not count until its
                 // next turn.

@@ -188,7 +188,7 @@ impl Session {
         let (write, by) = match origin {
             Origin::Instance(instance) => {
                 let mut core = instance.lock();
-                if core.process.state() == State::Complete {
+                if core.control.state() == State::Complete {
                     return;
                 }
                 (change(&mut core.heartbeats), Teller::Owner(core.epoch))

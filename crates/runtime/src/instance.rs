@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{Mutex, MutexGuard};
 use perdure_engine::{Completion, Engine, EventId, ExecutionId, Mailbox, Message, MessageBody, MessageSeq, Start};
 use perdure_provider::{AcquiredInstance, Epoch, InstanceKey, MessagePage, Suspicion};
-use perdure_scheduler::{LaneId, Process};
+use perdure_scheduler::{Control, LaneId, Then};
 
 use crate::alarms::AlarmId;
 use crate::backlog::Backlog;
@@ -50,7 +50,8 @@ pub(crate) struct Instance {
 
 /// What changes about a loaded instance.
 pub(crate) struct Core {
-    pub(crate) process: Process,
+    /// Its events are what came while the engine was busy or absent.
+    pub(crate) control: Control<Completion>,
     pub(crate) epoch: Epoch,
     /// `None`: it was set aside to save memory and comes back from history.
     pub(crate) engine: Option<Engine>,
@@ -60,8 +61,6 @@ pub(crate) struct Core {
     pub(crate) alarm: Option<AlarmId>,
     /// The engine was made again from history while attempts of its activities may still run here.
     pub(crate) reloaded: bool,
-    /// What came while the engine was busy or absent.
-    pub(crate) pending: Vec<Completion>,
     /// Highest message that was loaded, or is known to be left in the store.
     pub(crate) seen: MessageSeq,
     pub(crate) backlog: Backlog,
@@ -121,13 +120,12 @@ impl Instance {
             Err(problem) => (None, Some(problem)),
         };
         let mut core = Core {
-            process: Process::default(),
+            control: Control::default(),
             epoch,
             engine,
             next_event_id,
             alarm: None,
             reloaded: false,
-            pending: Vec::new(),
             seen,
             backlog: Backlog::default(),
             rereads: false,
@@ -195,7 +193,7 @@ impl Core {
     /// Hand over what came meanwhile.
     pub(crate) fn take_in(&mut self) {
         if let Some(engine) = &mut self.engine {
-            for completion in self.pending.drain(..) {
+            for completion in self.control.take() {
                 engine.offer(completion);
             }
         }
@@ -217,28 +215,27 @@ impl Core {
                 return self.engine.as_ref().is_none_or(awaits);
             }
         }
-        self.pending.push(completion);
+        self.control.put(completion);
         true
     }
 
     /// At most so many messages of its mailboxes are in memory.
     pub(crate) fn held_messages(&self) -> usize {
-        self.pending.len() + self.engine.as_ref().map_or(0, Engine::held_messages)
+        self.control.events().len() + self.engine.as_ref().map_or(0, Engine::held_messages)
     }
 
-    /// Whether the store is to be searched for messages before anything else can happen (B3).
-    pub(crate) fn needs_search(&self, now_ms: i64) -> bool {
-        self.engine.as_ref().is_some_and(|engine| {
-            engine.lacks_message() && self.backlog.may_hold(engine.awaited_mailboxes()) && !engine.is_runnable(now_ms)
-        })
-    }
-
-    /// Whether a turn would have anything to do; takes in what came meanwhile.
-    pub(crate) fn is_runnable(&mut self, now_ms: i64) -> bool {
+    /// What it does about what has come, which is taken in. A message that nobody waits for, or a timer that nobody waits for any more,
+    /// wakes nobody.
+    pub(crate) fn next(&mut self, now_ms: i64) -> Then<Needs> {
         self.take_in();
         match &self.engine {
-            Some(engine) => self.rereads || engine.is_runnable(now_ms) || self.needs_search(now_ms),
-            None => true,
+            None => Then::Needs(Needs::History(EventId::FIRST)),
+            Some(_) if self.rereads => Then::Needs(Needs::Messages),
+            Some(engine) if engine.is_runnable(now_ms) => Then::Step,
+            Some(engine) if engine.lacks_message() && self.backlog.may_hold(engine.awaited_mailboxes()) => {
+                Then::Needs(Needs::Found)
+            }
+            Some(_) => Then::Rest,
         }
     }
 
@@ -251,7 +248,7 @@ impl Core {
             suspicion,
             ..
         } = acquired;
-        self.process = Process::default();
+        self.control.renew();
         self.epoch = epoch;
         self.heartbeats = Heartbeats::stored(heartbeats);
         self.rereads = false;
@@ -275,23 +272,12 @@ impl Core {
 
     /// Whether messages came that the engine has not taken in.
     pub(crate) fn has_pending_messages(&self) -> bool {
-        self.backlog.exists() || self.pending.iter().any(|c| matches!(c, Completion::Message(_)))
-    }
-
-    /// Make an idle instance ready for its first turn here, or blocked until what the turn needs has been read.
-    pub(crate) fn make_ready(&mut self) -> Needs {
-        let notified = self.process.notify();
-        debug_assert!(notified, "what was just loaded is idle");
-        let needs = match self.engine.as_ref().and_then(Engine::needs_history) {
-            _ if self.rereads => Needs::Messages,
-            Some(from) => Needs::History(from),
-            None => Needs::Nothing,
-        };
-        if needs != Needs::Nothing {
-            let blocked = self.process.begin() && self.process.block();
-            debug_assert!(blocked, "it was just made ready");
-        }
-        needs
+        self.backlog.exists()
+            || self
+                .control
+                .events()
+                .iter()
+                .any(|c| matches!(c, Completion::Message(_)))
     }
 
     /// Take in the messages of any mailbox that were read from the store, whatever was known of them. `left`: what the backlog had before.
@@ -318,7 +304,8 @@ impl Core {
     fn take_page(&mut self, page: MessagePage) {
         let MessagePage { messages, more_up_to } = page;
         let known: HashSet<MessageSeq> = self
-            .pending
+            .control
+            .events()
             .iter()
             .filter_map(|completion| match completion {
                 Completion::Message(message) => Some(message.seq),
@@ -329,11 +316,11 @@ impl Core {
         self.seen = self.seen.max(last.max(more_up_to).unwrap_or(MessageSeq(0)));
         // The engine puts them in order, and takes none twice.
         let unknown = messages.into_iter().filter(|message| !known.contains(&message.seq));
-        self.pending.extend(unknown.map(Completion::Message));
+        unknown.for_each(|message| self.control.put(Completion::Message(message)));
     }
 
     fn forget_mail(&mut self) {
-        self.pending.retain(|completion| match completion {
+        self.control.retain(|completion| match completion {
             Completion::Message(message) => !matches!(message.body, MessageBody::Mail { .. }),
             _ => true,
         });
@@ -346,10 +333,12 @@ impl Core {
 /// What an instance needs before its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// Nothing.
-    Nothing,
-    /// All messages that wait for it: some came before it was here.
+    /// All messages that wait for it: some came before it was here, or cannot be read.
     Messages,
+    /// The messages of the mailboxes that it waits for, for which the store is to be searched (B3).
+    Found,
     /// The page of its history that begins with this event.
     History(EventId),
+    /// That its trial is announced (T1).
+    Trial,
 }

@@ -24,6 +24,7 @@ mod metrics;
 mod options;
 mod others;
 mod panics;
+mod process;
 mod pulse;
 mod reading;
 mod registry;

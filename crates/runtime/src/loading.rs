@@ -4,11 +4,9 @@ use std::sync::Arc;
 
 use perdure_engine::{Engine, EventId, Start};
 use perdure_provider::{ProviderError, ProviderErrorKind};
-use perdure_scheduler::Class;
 
 use crate::activities::AbortReason;
 use crate::instance::Instance;
-use crate::job::Queued;
 use crate::options::{HISTORY_PAGE, MESSAGE_PAGE};
 use crate::panics::caught;
 use crate::report::Report;
@@ -109,15 +107,12 @@ impl Session {
 
     /// What an instance was blocked for is here.
     fn loaded(self: &Arc<Self>, instance: Arc<Instance>) {
-        let mut core = instance.lock();
-        if let Some(from) = core.engine.as_ref().and_then(Engine::needs_history) {
-            drop(core);
-            return self.load(instance, from);
-        }
-        let ready = core.process.end(true);
-        drop(core);
-        if ready {
-            self.shared.push(Class::First, Queued::Turn(instance));
+        let more = instance.lock().engine.as_ref().and_then(Engine::needs_history);
+        match more {
+            Some(from) => self.load(instance, from),
+            None => {
+                self.resume(&instance);
+            }
         }
     }
 

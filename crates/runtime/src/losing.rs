@@ -51,7 +51,7 @@ impl Session {
                 self.hand_out(&activities, token);
             }
         }
-        self.tell_drained();
+        self.draining.tell();
     }
 
     /// The instance that the thread was in the middle of.

@@ -236,14 +236,9 @@ impl Runtime {
     /// what is left. Returns as soon as that is done. When the store does not answer, the worker's lease ends by itself.
     pub async fn finish_shutdown(&self, timeout: Duration) {
         if let Some(session) = self.session() {
-            let drained = async {
-                while !session.is_drained() {
-                    session.drained.notified().await;
-                }
-            };
             tokio::select! {
                 biased;
-                () = drained => {}
+                () = session.draining.over(|| session.is_drained()) => {}
                 () = crate::time::sleep(timeout) => {}
             }
             session.end(AbortReason::Shutdown);

@@ -15,7 +15,7 @@ use perdure_provider::{
     AcquiredInstance, AfterTurn, Clock, Epoch, InstanceKey, LetGo, MessagePage, NewInstance, NextExecution, Outcome,
     ProviderError, Revoked, Status, Suspicion, TurnCommit, WorkerId, Write,
 };
-use perdure_scheduler::{Class, LaneId, State};
+use perdure_scheduler::{Class, Drain, LaneId, Process, Then};
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -25,7 +25,7 @@ use crate::activities::{AbortReason, Activities, ActivityToken, Attempt, Origin}
 use crate::alarms::Alarms;
 use crate::committer::{Patience, WriteDone};
 use crate::heartbeats::Heartbeats;
-use crate::instance::{Core, Instance, Needs};
+use crate::instance::{Instance, Needs};
 use crate::job::{Level, Queued};
 use crate::lease::Lease;
 use crate::options::OWNED_INSTANCES_MAX;
@@ -81,11 +81,9 @@ pub(crate) struct Session {
     pub(crate) reporting: AtomicUsize,
     /// An orchestration was registered, which suspended instances may wait for.
     pub(crate) resume_wanted: Notify,
-    /// Takes no new work; see [`Runtime::shutdown`](crate::Runtime::shutdown).
-    draining: AtomicBool,
+    /// Begun: it takes no new work; see [`Runtime::begin_shutdown`](crate::Runtime::begin_shutdown).
+    pub(crate) draining: Drain,
     ended: AtomicBool,
-    /// Something ran dry, while draining.
-    pub(crate) drained: Notify,
     over: Notify,
     /// What runs for it; aborted when it ends.
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -119,9 +117,8 @@ impl Session {
             has_company: AtomicBool::new(false),
             reporting: AtomicUsize::new(0),
             resume_wanted: Notify::new(),
-            draining: AtomicBool::new(false),
+            draining: Drain::default(),
             ended: AtomicBool::new(false),
-            drained: Notify::new(),
             over: Notify::new(),
             tasks: Mutex::default(),
         })
@@ -181,7 +178,7 @@ impl Session {
                 // It was suspended from elsewhere and resumed, and has not come to commit anything since.
                 None => table
                     .get(acquired.key)
-                    .filter(|owned| owned.lock().process.is_idle())
+                    .filter(|owned| owned.lock().control.is_idle())
                     .cloned(),
             }
         };
@@ -205,17 +202,13 @@ impl Session {
     fn own(self: &Arc<Self>, mut table: MutexGuard<'_, Table>, instance: Arc<Instance>) {
         let came_early = table.insert(Arc::clone(&instance));
         // Still under the table's lock: nobody else has found it, so nobody else makes it ready.
-        let needs = {
+        let then = {
             let mut core = instance.lock();
             core.rereads |= came_early;
-            core.make_ready()
+            instance.start(&mut core)
         };
         drop(table);
-        match needs {
-            Needs::Nothing => self.shared.push(Class::First, Queued::Turn(instance)),
-            Needs::Messages => self.load_messages(instance),
-            Needs::History(from) => self.load(instance, from),
-        }
+        self.follow(&instance, then);
     }
 
     /// An instance that was started here has its key: own it.
@@ -229,19 +222,10 @@ impl Session {
 
     /// Messages of the inbox. Those of instances that are not here yet are fetched again when they are.
     pub(crate) fn receive(self: &Arc<Self>, key: InstanceKey, completion: Completion) {
-        let queued = {
-            // Until it is kept: an instance that is released meanwhile must see that something came for the next one with its key.
-            let mut table = self.table.lock();
-            match table.get(key).cloned() {
-                Some(instance) => self.notified(&instance, Some(completion)),
-                None => {
-                    table.came_early(key);
-                    None
-                }
-            }
-        };
-        if let Some(queued) = queued {
-            self.shared.push(Class::First, queued);
+        // The table is locked until it is kept: an instance that is released meanwhile must see that something came for the next one with its key.
+        let sent = self.table.lock().send(key, self, completion);
+        if let Some((instance, then)) = sent {
+            self.follow(&instance, then);
         }
     }
 
@@ -256,57 +240,7 @@ impl Session {
             }
         };
         instance.lock().rereads = true;
-        self.notify(&instance, None);
-    }
-
-    /// Something happened to an instance: make it ready if that means work.
-    pub(crate) fn notify(self: &Arc<Self>, instance: &Arc<Instance>, completion: Option<Completion>) {
-        if let Some(queued) = self.notified(instance, completion) {
-            self.shared.push(Class::First, queued);
-        }
-    }
-
-    fn notified(self: &Arc<Self>, instance: &Arc<Instance>, completion: Option<Completion>) -> Option<Queued> {
-        self.notified_under(instance.lock(), instance, completion)
-    }
-
-    fn notified_under(
-        self: &Arc<Self>,
-        mut core: MutexGuard<'_, Core>,
-        instance: &Arc<Instance>,
-        completion: Option<Completion>,
-    ) -> Option<Queued> {
-        if is_planted(Bug::LostWakeup) && core.process.state() == State::Blocked {
-            return None;
-        }
-        if let Some(completion) = completion
-            && !core.keep(completion)
-        {
-            return None;
-        }
-        // A message that nobody waits for, or a timer that nobody waits for any more, wakes nobody.
-        if core.process.state() == State::Idle && !core.is_runnable(self.now_ms()) {
-            return None;
-        }
-        if !core.process.notify() {
-            return None;
-        }
-        let (is_absent, needs_search) = (core.engine.is_none(), core.needs_search(self.now_ms()));
-        if is_absent || needs_search || core.rereads {
-            let begun = core.process.begin() && core.process.block();
-            debug_assert!(begun, "it was just made ready");
-            let instance = Arc::clone(instance);
-            drop(core);
-            if is_absent {
-                self.load(instance, EventId::FIRST);
-            } else if needs_search {
-                self.search(instance);
-            } else {
-                self.load_messages(instance);
-            }
-            return None;
-        }
-        Some(Queued::Turn(Arc::clone(instance)))
+        self.wake(&instance);
     }
 
     // ---- activities ----
@@ -369,11 +303,10 @@ impl Session {
         });
         let mut drain = false;
         match origin {
-            Some(Origin::Instance(instance)) => {
-                if let Some(turn) = self.completed(&instance, token, result) {
-                    drain |= self.shared.push_from(lane, Class::First, turn);
-                }
-            }
+            Some(Origin::Instance(instance)) => match self.completed(&instance, token, result) {
+                Then::Step => drain |= self.shared.push_from(lane, Class::First, Queued::Turn(instance)),
+                then => self.follow(&instance, then),
+            },
             Some(Origin::Task(borrowed)) if self.activities.lock().remove(token).is_some() => {
                 self.report(&borrowed, result);
             }
@@ -385,7 +318,7 @@ impl Session {
         }
         self.look_for_tasks(&activities);
         drop(activities);
-        self.tell_drained();
+        self.draining.tell();
         drain
     }
 
@@ -419,15 +352,12 @@ impl Session {
     }
 
     /// An attempt of an instance is over. In one go: whoever has the core locked sees the attempt, or what came of it.
-    fn completed(
-        self: &Arc<Self>,
-        instance: &Arc<Instance>,
-        token: ActivityToken,
-        result: AttemptResult,
-    ) -> Option<Queued> {
-        let core = instance.lock();
-        let attempt = self.activities.lock().remove(token)?;
-        self.notified_under(core, instance, Some(result.into_completion(attempt.task.scheduled)))
+    fn completed(&self, instance: &Instance, token: ActivityToken, result: AttemptResult) -> Then<Needs> {
+        let mut core = instance.lock();
+        let attempt = self.activities.lock().remove(token);
+        attempt.map_or(Then::Rest, |attempt| {
+            instance.send(&mut core, self, result.into_completion(attempt.task.scheduled))
+        })
     }
 
     /// Wait for alarms until the session ends.
@@ -437,7 +367,7 @@ impl Session {
                 (id, Alarm::Timer(instance)) => {
                     if let Some(instance) = instance.upgrade() {
                         instance.lock().alarm.take_if(|alarm| *alarm == id);
-                        self.notify(&instance, None);
+                        self.wake(&instance);
                     }
                 }
                 (_, Alarm::Attempt(token)) => {
@@ -483,27 +413,15 @@ impl Session {
         }
     }
 
-    pub(crate) fn drop_generator(&self, instance: &Instance) {
-        let mut core = instance.lock();
-        core.process.complete();
-        if let Some(alarm) = core.alarm.take() {
-            self.alarms.cancel(alarm);
-        }
-        core.heartbeats.clear(&self.alarms);
-        if let Some(lane) = instance.stand() {
-            self.shared.push(Class::First, Queued::Drop(instance.token, lane));
-        }
-    }
-
     /// The instance has ended, or is another's by now: forget it and abort what it still runs.
     pub(crate) fn forget(self: &Arc<Self>, instance: &Arc<Instance>, reason: AbortReason) {
         // First, so that a turn which begins meanwhile either finds that, or has entered what is removed next.
-        self.drop_generator(instance);
+        instance.stop(self);
         self.table.lock().remove(instance);
         self.abort_activities(instance, reason);
         self.trial_over(instance);
         self.shared.store.watch.look(&instance.id);
-        self.tell_drained();
+        self.draining.tell();
     }
 
     /// The instance has continued as new: its next execution takes its place, here or wherever it is acquired.
@@ -516,7 +434,7 @@ impl Session {
             (core.epoch, core.seen)
         };
         // Before the next one has any: both number theirs from the same start.
-        self.drop_generator(instance);
+        instance.stop(self);
         self.abort_activities(instance, AbortReason::Cancelled);
         // It replaces the former one in the table, and reads the messages that may have gone to that.
         let next = AcquiredInstance {
@@ -539,7 +457,7 @@ impl Session {
         };
         self.insert(next);
         self.table.lock().remove(instance);
-        self.tell_drained();
+        self.draining.tell();
     }
 
     /// A turn of an instance was fenced off. Most often it is another worker's by then. But a store that lost what it had acknowledged,
@@ -636,33 +554,22 @@ impl Session {
 
     /// Take no new work and start no new activity.
     pub(crate) fn drain(&self) {
-        self.draining.store(true, Ordering::Release);
+        self.draining.begin();
         self.activities.lock().close();
-    }
-
-    pub(crate) fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Acquire)
     }
 
     /// Whether new work has a place here at all.
     pub(crate) fn takes_work(&self) -> bool {
-        !self.is_draining() && !self.shared.store.is_held_up()
+        !self.draining.has_begun() && !self.shared.store.is_held_up()
     }
 
     /// Whether nothing runs and nothing is being committed.
     pub(crate) fn is_drained(&self) -> bool {
         // Each lock by itself: they would be taken in the wrong order.
         let running = self.activities.lock().running();
-        let waits = |instance: &Arc<Instance>| matches!(instance.lock().process.state(), State::Idle | State::Complete);
         let reporting = self.reporting.load(Ordering::Acquire);
         let starting = self.starting.lock().len();
-        running + reporting + starting == 0 && self.table.lock().owned().all(waits)
-    }
-
-    pub(crate) fn tell_drained(&self) {
-        if self.is_draining() {
-            self.drained.notify_one();
-        }
+        running + reporting + starting == 0 && self.table.lock().is_at_rest()
     }
 
     pub(crate) fn keep_tasks(&self, tasks: Vec<JoinHandle<()>>) {
@@ -692,7 +599,7 @@ impl Session {
         }
         let all = self.table.lock().clear();
         for instance in all {
-            self.drop_generator(&instance);
+            instance.stop(self);
         }
         self.end_starts();
         self.trials.lock().clear(&self.alarms);

@@ -9,7 +9,7 @@ use perdure_engine::{EventId, ExecutionId, MessageSeq};
 use perdure_provider::{
     AcquiredInstance, Epoch, InstanceKey, MessagePage, NewInstance, Outcome, ProviderError, Suspicion, Write,
 };
-use perdure_scheduler::{Class, LaneId, State};
+use perdure_scheduler::{Class, LaneId, Process, State, Then};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::activities::AbortReason;
@@ -115,8 +115,8 @@ impl Session {
             let mut core = instance.lock();
             core.start = Some(start);
             core.was_started_here = true;
-            let notified = core.process.notify();
-            debug_assert!(notified, "what was just made is idle");
+            let then = instance.start(&mut core);
+            debug_assert!(then == Then::Step, "its history is its start");
             starting.instances.insert(instance.token, Arc::clone(&instance));
         }
         self.shared.push(Class::New, Queued::Turn(instance));
@@ -151,7 +151,7 @@ impl Session {
             return (false, turn);
         }
         // The thread that ran its first turn is gone, and its generator with it.
-        let is_lost = instance.lock().process.state() == State::Complete && !self.has_ended();
+        let is_lost = instance.lock().control.state() == State::Complete && !self.has_ended();
         if is_lost {
             let epoch = instance.lock().epoch;
             self.forget(instance, AbortReason::LeaseLost);
@@ -163,7 +163,7 @@ impl Session {
             self.shared.push(Class::First, Queued::Log(record));
         }
         done(answer);
-        self.tell_drained();
+        self.draining.tell();
         (true, turn)
     }
 
@@ -193,7 +193,7 @@ impl Session {
             waits.map(|(_, instance)| instance).collect()
         };
         for instance in waiting {
-            self.drop_generator(&instance);
+            instance.stop(self);
             let start = instance.lock().start.take();
             drop(start);
         }
@@ -208,7 +208,7 @@ impl Session {
             starting.instances.values().filter(seated).cloned().collect()
         };
         for instance in seated {
-            self.drop_generator(&instance);
+            instance.stop(self);
             let Some(start) = instance.lock().start.take() else {
                 continue;
             };
@@ -222,7 +222,7 @@ impl Session {
     pub(crate) fn end_starts(self: &Arc<Self>) {
         let starting = std::mem::take(&mut self.starting.lock().instances);
         for instance in starting.into_values() {
-            self.drop_generator(&instance);
+            instance.stop(self);
             let start = instance.lock().start.take();
             drop(start);
         }

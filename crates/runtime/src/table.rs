@@ -6,17 +6,19 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use hashlink::LinkedHashMap;
-use perdure_engine::EventId;
+use perdure_engine::{Completion, EventId};
 use perdure_provider::{Epoch, InstanceKey};
-use rustc_hash::{FxHashMap, FxHashSet};
+use perdure_scheduler::{Directory, Then};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
-use crate::instance::{Instance, Token};
+use crate::instance::{Instance, Needs, Token};
 use crate::options::EARLY_MAX;
+use crate::session::Session;
 
 /// Instances by key, and those with a live generator by how long they were not used.
 #[derive(Default)]
 pub(crate) struct Table {
-    owned: FxHashMap<InstanceKey, Arc<Instance>>,
+    owned: Directory<InstanceKey, Instance, FxBuildHasher>,
     /// The same by id.
     ids: HashSet<ById>,
     /// Released instances whose generator was kept, with the epoch and next event id at which they were released.
@@ -67,6 +69,21 @@ impl Table {
         // One that is replaced was released and does not know it yet; what came since may have gone to it.
         let replaced = self.owned.insert(key, instance).is_some();
         self.early.keys.remove(&key) || self.early.any || replaced
+    }
+
+    /// Something came for an instance: which one that is, and what becomes of it. `None`: it is not here, and is looked after when it is.
+    #[must_use]
+    pub(crate) fn send(
+        &mut self,
+        key: InstanceKey,
+        session: &Session,
+        completion: Completion,
+    ) -> Option<(Arc<Instance>, Then<Needs>)> {
+        if let Some((instance, then)) = self.owned.send(&key, session, completion) {
+            return Some((Arc::clone(instance), then));
+        }
+        self.came_early(key);
+        None
     }
 
     /// A message came for an instance that is not here.
@@ -185,23 +202,28 @@ impl Table {
     }
 
     pub(crate) fn owned(&self) -> impl Iterator<Item = &Arc<Instance>> {
-        self.owned.values()
+        self.owned.iter()
+    }
+
+    /// Whether no instance that is owned has a turn, or will have one by itself.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.owned.is_at_rest()
     }
 
     /// Owned, or released with their generator kept.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Instance>> {
         self.owned
-            .values()
+            .iter()
             .chain(self.released.values().map(|(instance, _, _)| instance))
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.owned.len()
+        self.owned.count()
     }
 
     /// Instances loaded: owned, or released with their generator kept.
     pub(crate) fn loaded(&self) -> usize {
-        self.owned.len() + self.released.len()
+        self.owned.count() + self.released.len()
     }
 
     pub(crate) fn hot_len(&self) -> usize {
@@ -212,7 +234,7 @@ impl Table {
     pub(crate) fn clear(&mut self) -> Vec<Arc<Instance>> {
         self.hot.clear();
         self.ids.clear();
-        let mut all: Vec<_> = self.owned.drain().map(|(_, i)| i).collect();
+        let mut all: Vec<_> = self.owned.drain().collect();
         all.extend(self.released.drain().map(|(_, (i, _, _))| i));
         all
     }

@@ -348,7 +348,7 @@ impl Session {
                 ),
             }
             this.reporting.fetch_sub(1, Ordering::AcqRel);
-            this.tell_drained();
+            this.draining.tell();
         });
         self.shared
             .store

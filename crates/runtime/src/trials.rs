@@ -17,14 +17,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use perdure_provider::{Outcome, ProviderError, ProviderErrorKind, Suspicion, Trial, TrialStep, Write};
-use perdure_scheduler::{Class, State};
+use perdure_scheduler::State;
 use rustc_hash::FxHashMap;
 
 use crate::activities::AbortReason;
 use crate::alarms::{AlarmId, Alarms};
 use crate::committer::{Patience, WriteDone};
 use crate::instance::{Instance, Token};
-use crate::job::Queued;
 use crate::options::{PROBATION_MS, TRIED_MAX};
 use crate::session::{Alarm, Session};
 
@@ -50,7 +49,7 @@ impl Trials {
         while let Some(next) = self.waiting.front() {
             let (state, suspicion) = {
                 let core = next.lock();
-                (core.process.state(), core.suspicion)
+                (core.control.state(), core.suspicion)
             };
             let is_gone = state == State::Complete;
             if !is_gone && !self.has_room_for(next.token, suspicion) {
@@ -115,14 +114,8 @@ impl Session {
         if !is_its_own {
             return self.forget(&instance, AbortReason::LeaseLost);
         }
-        let ready = {
-            let mut core = instance.lock();
-            core.on_trial = true;
-            core.process.end(true)
-        };
-        if ready {
-            self.shared.push(Class::First, Queued::Turn(instance));
-        } else {
+        instance.lock().on_trial = true;
+        if !self.resume(&instance) {
             self.trial_over(&instance);
         }
     }
@@ -134,7 +127,7 @@ impl Session {
         }
         let (state, on_trial) = {
             let core = instance.lock();
-            (core.process.state(), core.on_trial)
+            (core.control.state(), core.on_trial)
         };
         match state {
             // It got on, or was given back, with or without its generator.
@@ -159,7 +152,7 @@ impl Session {
         }
         {
             let mut core = instance.lock();
-            if !core.process.is_idle() || !core.on_trial {
+            if !core.control.is_idle() || !core.on_trial {
                 // It has a turn, with which this comes again.
                 return;
             }

@@ -10,13 +10,13 @@ use perdure_engine::{
 use perdure_provider::{
     AfterTurn, NextExecution, Outcome, ProviderError, ProviderErrorKind, Status, StatusChange, TurnCommit, Write,
 };
-use perdure_scheduler::{Class, LaneId, State};
+use perdure_scheduler::{LaneId, Process, State, Then};
 
 use crate::activities::AbortReason;
 use crate::committer::Patience;
 use crate::error::RuntimeError;
 use crate::instance::{Core, Instance};
-use crate::job::{Level, Queued};
+use crate::job::Level;
 use crate::maps::Turn;
 use crate::others::{self, Claimed};
 use crate::report::Report;
@@ -68,24 +68,17 @@ pub(crate) fn begin(session: Arc<Session>, instance: Arc<Instance>, lane: LaneId
     {
         let mut table = session.table.lock();
         let mut core = instance.lock();
-        if !core.process.begin() {
-            return None;
-        }
-        if core.awaits_trial() {
-            let blocked = core.process.block();
-            debug_assert!(blocked, "it has just begun");
-            drop(core);
-            drop(table);
-            session.await_trial(instance);
-            return None;
-        }
-        // A request to cancel that waits lets the code exceed its limits from its first command on.
-        core.take_in();
-        if let Some(engine) = &mut core.engine {
-            engine.begin_turn(session.now_ms());
-        }
-        instance.sit(lane);
+        let then = instance.begin(&mut core, &session, lane);
         drop(core);
+        match then {
+            Then::Rest => return None,
+            Then::Step => {}
+            Then::Needs(needs) => {
+                drop(table);
+                session.provide(instance, needs);
+                return None;
+            }
+        }
         session.touch(&mut table, &instance);
         session.trim(&mut table);
     }
@@ -131,7 +124,7 @@ pub(crate) fn end(turn: Turn) -> bool {
     let next = engine
         .next_execution()
         .map(|first| next_execution(&session, first, now));
-    let is_runnable = core.is_runnable(now);
+    let is_runnable = core.next(now) != Then::Rest;
     if core.reloaded && is_live {
         // The engine names every open activity once it is past its history; those that run here already must not be started
         // again. One that has ended was taken in above, or is still there: both change under the lock of the core.
@@ -147,7 +140,7 @@ pub(crate) fn end(turn: Turn) -> bool {
     let after = match output.waiting {
         Waiting::History { from } => {
             debug_assert!(output.is_empty(), "a replay stores nothing");
-            if core.process.block() {
+            if core.control.block() {
                 drop(core);
                 session.load(instance, from);
             }
@@ -175,7 +168,7 @@ pub(crate) fn end(turn: Turn) -> bool {
         return false;
     }
     let sleeps = matches!(after, AfterTurn::Release { .. });
-    if core.process.block() {
+    if core.control.block() {
         let mut kept = Kept::of(&mut output, after);
         if is_planted(Bug::EffectsBeforeCommit) {
             session.carry_out(&instance, &core.heartbeats, kept.effects.clone());
@@ -219,7 +212,7 @@ pub(crate) fn end(turn: Turn) -> bool {
                     }),
                 ) => {
                     others::written(&session, kept.claimed, *others);
-                    session.tell_drained();
+                    session.draining.tell();
                 }
                 _ => {}
             }
@@ -260,7 +253,7 @@ fn next_execution(session: &Session, first: &Event, now: i64) -> NextExecution {
     };
     NextExecution {
         version: version.clone(),
-        hold: !session.is_draining() && session.shared.registry.lock().has(name, version),
+        hold: !session.draining.has_begun() && session.shared.registry.lock().has(name, version),
         first_event: EventRecord::new(EventId::FIRST, now, first.clone()),
     }
 }
@@ -383,7 +376,7 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
             }
         }
         // It was terminated or suspended in this process, or the session is over.
-        Ok(Outcome::Fenced) if instance.lock().process.state() == State::Complete => {
+        Ok(Outcome::Fenced) if instance.lock().control.state() == State::Complete => {
             session.shared.metrics.fenced.add(1)
         }
         Ok(Outcome::Fenced) => {
@@ -406,7 +399,7 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
         Ok(other) => unstorable(session, instance, &format!("the store answered {other:?}")),
     }
     session.turn_done(instance);
-    session.tell_drained();
+    session.draining.tell();
 }
 
 fn unstorable(session: &Arc<Session>, instance: &Arc<Instance>, why: &str) {
@@ -418,7 +411,7 @@ fn unstorable(session: &Arc<Session>, instance: &Arc<Instance>, why: &str) {
 
 /// What the turn did is durable, and the instance stays: start what it asked for, then let it wait, or have its next turn.
 fn go_on(session: &Arc<Session>, instance: &Arc<Instance>, mut core: MutexGuard<'_, Core>, kept: Kept) {
-    if core.process.state() == State::Complete {
+    if core.control.state() == State::Complete {
         // Forgotten meanwhile: nobody waits for what it asked for.
         return;
     }
@@ -431,28 +424,14 @@ fn go_on(session: &Arc<Session>, instance: &Arc<Instance>, mut core: MutexGuard<
         }
         core.alarm = timer_at_ms.map(|at| session.alarms.set(at, Alarm::Timer(Arc::downgrade(instance))));
     }
-    if core.rereads {
-        drop(core);
-        return session.load_messages(Arc::clone(instance));
-    }
-    core.take_in();
-    if kept.waiting != Waiting::More && core.needs_search(session.now_ms()) {
-        // What the turn consumed is gone from the store by now (B4).
-        if core.process.block() {
-            drop(core);
-            session.search(Arc::clone(instance));
-        }
-        return;
-    }
-    let more = kept.waiting == Waiting::More || core.is_runnable(session.now_ms());
-    let ready = core.process.end(more);
+    // If the store is searched: what the turn consumed is gone from it by now (B4).
+    let then = instance.rest(&mut core, session, kept.waiting == Waiting::More);
     drop(core);
-    if ready {
-        session.shared.push(Class::First, Queued::Turn(Arc::clone(instance)));
-    } else {
+    if then == Then::Rest {
         session.trim(&mut session.table.lock());
+        session.draining.tell();
     }
-    session.tell_drained();
+    session.follow(instance, then);
 }
 
 /// The instance sleeps in the store. If it waits for a message its generator is kept for as long as the cache has room.
@@ -463,7 +442,7 @@ fn released(session: &Arc<Session>, instance: &Arc<Instance>) {
         let is_owned = table.owns(instance);
         let awaits = core.lent.offered() > 0 || core.engine.as_ref().is_some_and(Engine::awaits_message);
         let is_kept = is_owned && awaits && session.shared.options.cached_instances_max > 0;
-        core.process.complete();
+        core.control.complete();
         if is_kept {
             table.keep_released(Arc::clone(instance), core.epoch, core.next_event_id);
         } else if is_owned && core.has_pending_messages() {

@@ -1,134 +1,101 @@
-//! The state of a process: whether it is queued, and whether something happened meanwhile.
+//! A process: what the scheduler asks of it, and what it does with it.
+//!
+//! A step is not a call but what is between two, [`begin`](Process::begin) and [`rest`](Process::rest): the code that it runs may be another
+//! language's, which asks for its steps by itself. Nor does the scheduler push: what is to be done next it returns ([`Then`]), because
+//! the owner has its locks to let go of first, and knows on which lane that may run.
 
-/// Where a process is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum State {
-    /// It waits for a notification.
-    #[default]
-    Idle,
-    /// It is in a queue.
-    Ready,
-    /// A lane runs it.
-    Running,
-    /// It waits for something of its own (its commit, a page of its history) and cannot run.
-    Blocked,
-    /// It is over; nothing wakes it.
-    Complete,
-}
+use std::ops::DerefMut;
 
-/// State and wakeup flag of a process. The owner keeps it behind the same lock as what the process works on.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Process {
-    state: State,
-    notified: bool,
-}
+use crate::control::{Control, State, Then};
+use crate::lane::LaneId;
 
-impl Process {
-    /// Where it is.
-    #[must_use]
-    pub const fn state(&self) -> State {
-        self.state
+/// A thing that is run in steps. It provides the first methods; the scheduler's own are below. No method locks it but [`lock`](Self::lock)
+/// and [`stop`](Self::stop).
+pub trait Process {
+    /// What is sent to it.
+    type Event;
+    /// What it may have to be given before a step.
+    type Need;
+    /// What it works on, and its [`Control`].
+    type Core;
+    /// What it is run in.
+    type Around;
+
+    /// Its core, locked.
+    fn lock(&self) -> impl DerefMut<Target = Self::Core>;
+
+    /// The part of its core that is the scheduler's.
+    fn control(core: &mut Self::Core) -> &mut Control<Self::Event>;
+
+    /// It was made, or comes back, and is here from now on. What it needs before its first step.
+    fn init(&self, core: &mut Self::Core) -> Option<Self::Need>;
+
+    /// An event was sent to it: [put](Control::put) it into its queue. `false`: the event changes nothing.
+    fn keep(&self, core: &mut Self::Core, event: Self::Event) -> bool;
+
+    /// Nobody runs it: what it does about what has come.
+    fn next(&self, core: &mut Self::Core, around: &Self::Around) -> Then<Self::Need>;
+
+    /// Its step begins, on the thread of a lane. What it needs before, if that shows only now: then the step does not begin.
+    fn step(&self, core: &mut Self::Core, around: &Self::Around, lane: LaneId) -> Option<Self::Need>;
+
+    /// It is over: let go of what it holds. It may have been over before.
+    fn close(&self, core: &mut Self::Core, around: &Self::Around);
+
+    /// It is here, and idle: its first step.
+    fn start(&self, core: &mut Self::Core) -> Then<Self::Need> {
+        debug_assert!(Self::control(core).is_idle(), "nobody else has found it");
+        let then = self.init(core).map_or(Then::Step, Then::Needs);
+        Self::control(core).go_on(then)
     }
 
-    /// Whether it can be set aside: it waits and nothing has happened.
-    #[must_use]
-    pub const fn is_idle(&self) -> bool {
-        matches!(self.state, State::Idle)
-    }
-
-    /// Something happened. `true`: the caller must push it to a queue (L1, L2).
-    #[must_use]
-    pub fn notify(&mut self) -> bool {
-        match self.state {
-            State::Idle => {
-                self.state = State::Ready;
-                true
-            }
-            State::Running | State::Blocked => {
-                self.notified = true;
-                false
-            }
-            State::Ready | State::Complete => false,
+    /// Send it an event (L6).
+    fn send(&self, core: &mut Self::Core, around: &Self::Around, event: Self::Event) -> Then<Self::Need> {
+        if self.keep(core, event) {
+            self.wake(core, around)
+        } else {
+            Then::Rest
         }
     }
 
-    /// A lane took it from its queue. `false`: it is over meanwhile, there is nothing to run.
-    #[must_use]
-    pub fn begin(&mut self) -> bool {
-        if self.state != State::Ready {
-            return false;
-        }
-        self.state = State::Running;
-        self.notified = false;
-        true
-    }
-
-    /// It now waits for something of its own. `false`: it is over meanwhile.
-    pub fn block(&mut self) -> bool {
-        if self.state == State::Complete {
-            return false;
-        }
-        self.state = State::Blocked;
-        true
-    }
-
-    /// Its step is over, or what blocked it is. `true`: it was notified meanwhile or has `more` to do; the caller must push it.
-    #[must_use]
-    pub fn end(&mut self, more: bool) -> bool {
-        match self.state {
-            State::Running | State::Blocked => {
-                let ready = more || self.notified;
-                self.notified = false;
-                self.state = if ready { State::Ready } else { State::Idle };
-                ready
-            }
-            State::Idle | State::Ready | State::Complete => false,
+    /// Something happened to it (L1, L2).
+    fn wake(&self, core: &mut Self::Core, around: &Self::Around) -> Then<Self::Need> {
+        if Self::control(core).is_idle() {
+            let then = self.next(core, around);
+            Self::control(core).go_on(then)
+        } else {
+            Self::control(core).notify();
+            Then::Rest
         }
     }
 
-    /// It is over.
-    pub fn complete(&mut self) {
-        self.state = State::Complete;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn is_pushed_once_however_often_it_is_notified() {
-        let mut process = Process::default();
-        assert!(process.notify());
-        assert!(!process.notify());
-        assert!(process.begin());
-        assert_eq!(process.state(), State::Running);
-    }
-
-    #[test]
-    fn a_notification_during_a_step_or_a_block_is_not_lost() {
-        for block in [false, true] {
-            let mut process = Process::default();
-            assert!(process.notify() && process.begin());
-            if block {
-                assert!(process.block());
-            }
-            assert!(!process.notify());
-            assert!(process.end(false), "notified meanwhile");
-            assert!(process.begin());
-            assert!(!process.end(false), "the notification was used up");
-            assert!(process.is_idle());
+    /// A lane took it from its queue. [`Then::Step`]: the step has begun. [`Then::Rest`]: it is over meanwhile, there is nothing to run.
+    fn begin(&self, core: &mut Self::Core, around: &Self::Around, lane: LaneId) -> Then<Self::Need> {
+        if !Self::control(core).begin() {
+            return Then::Rest;
+        }
+        match self.step(core, around, lane) {
+            None => Then::Step,
+            Some(need) => Self::control(core).go_on(Then::Needs(need)),
         }
     }
 
-    #[test]
-    fn nothing_wakes_what_is_complete() {
-        let mut process = Process::default();
-        assert!(process.notify());
-        process.complete();
-        assert!(!process.begin());
-        assert!(!process.notify());
-        assert!(!process.end(true));
-        assert!(!process.block());
+    /// Its step is over, with all that it was blocked for. `more`: another one follows.
+    fn rest(&self, core: &mut Self::Core, around: &Self::Around, more: bool) -> Then<Self::Need> {
+        if !matches!(Self::control(core).state(), State::Running | State::Blocked) {
+            return Then::Rest;
+        }
+        let then = match self.next(core, around) {
+            Then::Rest if more => Then::Step,
+            then => then,
+        };
+        Self::control(core).go_on(then)
+    }
+
+    /// End it, wherever it is.
+    fn stop(&self, around: &Self::Around) {
+        let mut core = self.lock();
+        Self::control(&mut core).complete();
+        self.close(&mut core, around);
     }
 }

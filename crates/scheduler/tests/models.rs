@@ -2,11 +2,13 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p perdure-scheduler --release --test models`.
 #![cfg(loom)]
 
+mod counter;
+
+use counter::{Counter, block_on};
 use loom::sync::Arc;
-use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use loom::thread;
-use perdure_scheduler::{Class, LaneId, Lanes, Place, Process};
+use perdure_scheduler::{Class, Directory, Drain, LaneId, Lanes, Place, Process, Then};
 
 const MAIN: LaneId = LaneId(0);
 const OTHER: LaneId = LaneId(1);
@@ -124,43 +126,124 @@ fn detach_against_push() {
     });
 }
 
-/// L1 and L2: whatever happens while a process runs is seen by a step that begins after it.
+/// Jobs are ids of processes, of which there is one.
+const ONE: u32 = 1;
+
+/// One process that is to have its first step, or needs something before.
+fn directory(needs_first: bool) -> Arc<Directory<u32, Counter>> {
+    let mut directory = Directory::default();
+    directory.insert(ONE, Counter::new(needs_first));
+    Arc::new(directory)
+}
+
+fn send(directory: &Directory<u32, Counter>, lanes: &Lanes<u32>, event: u32) {
+    let (_, then) = directory.send(&ONE, &(), event).expect("it is there");
+    if then == Then::Step {
+        lanes.push(Place::Any, Class::First, ONE);
+    }
+}
+
+/// The steps that wait.
+fn run(directory: &Directory<u32, Counter>, lanes: &Lanes<u32>) {
+    while lanes.pop(MAIN).is_some() {
+        let process = directory.get(&ONE).expect("it is there");
+        let then = process.begin(&mut process.lock(), &(), MAIN);
+        assert_eq!(then, Then::Step, "queued at most once");
+        // Here others come to it while its code runs.
+        let then = process.rest(&mut process.lock(), &(), false);
+        if then == Then::Step {
+            lanes.push(Place::Any, Class::First, ONE);
+        }
+    }
+}
+
+fn taken(directory: &Directory<u32, Counter>) -> Vec<u32> {
+    let mut taken = directory.get(&ONE).expect("it is there").lock().taken.clone();
+    taken.sort_unstable();
+    taken
+}
+
+/// L1, L2 and L6: of what two threads send while a step begins, runs and ends, nothing is lost and nothing is taken twice.
 #[test]
-fn wakeup_flag() {
+fn send_against_step() {
     check(|| {
-        // What happened, and what a step has seen of it.
-        let shared = Arc::new(Mutex::new((Process::default(), 0_u32, 0_u32)));
-        let (lanes, _) = lanes(1);
-        let tell = |shared: &Mutex<(Process, u32, u32)>, lanes: &Lanes<u32>| {
-            let mut locked = shared.lock().unwrap();
-            locked.1 += 1;
-            if locked.0.notify() {
-                drop(locked);
-                lanes.push(Place::Any, Class::First, 1);
-            }
-        };
-        let (teller, told) = (Arc::clone(&shared), Arc::clone(&lanes));
-        let other = thread::spawn(move || tell(&teller, &told));
-        tell(&shared, &lanes);
-        let run = || {
-            while lanes.pop(MAIN).is_some() {
-                let happened = {
-                    let mut locked = shared.lock().unwrap();
-                    assert!(locked.0.begin(), "queued at most once");
-                    locked.1
-                };
-                let mut locked = shared.lock().unwrap();
-                locked.2 = happened;
-                if locked.0.end(false) {
-                    drop(locked);
-                    lanes.push(Place::Any, Class::First, 1);
-                }
-            }
-        };
-        run();
+        let (directory, (lanes, _)) = (directory(false), lanes(1));
+        let process = directory.get(&ONE).expect("it is there");
+        assert_eq!(process.start(&mut process.lock()), Then::Step);
+        lanes.push(Place::Any, Class::First, ONE);
+        let (others, queue) = (Arc::clone(&directory), Arc::clone(&lanes));
+        let other = thread::spawn(move || send(&others, &queue, 1));
+        run(&directory, &lanes);
+        send(&directory, &lanes, 2);
+        run(&directory, &lanes);
         other.join().unwrap();
-        run();
-        let locked = shared.lock().unwrap();
-        assert_eq!((locked.1, locked.2), (2, 2), "nothing is missed");
+        run(&directory, &lanes);
+        assert_eq!(taken(&directory), [1, 2]);
+        assert!(directory.is_at_rest());
+    });
+}
+
+/// L1, L2 and L6 for a process that is blocked: what comes before it is given what it needs waits for its step.
+#[test]
+fn send_against_resume() {
+    check(|| {
+        let (directory, (lanes, _)) = (directory(true), lanes(1));
+        let process = directory.get(&ONE).expect("it is there");
+        assert_eq!(process.start(&mut process.lock()), Then::Needs(()));
+        let (others, queue) = (Arc::clone(&directory), Arc::clone(&lanes));
+        let giver = thread::spawn(move || {
+            let process = others.get(&ONE).expect("it is there");
+            let is_ready = process.lock().control.resume();
+            assert!(is_ready, "nobody else has given it that");
+            queue.push(Place::Any, Class::First, ONE);
+        });
+        send(&directory, &lanes, 1);
+        run(&directory, &lanes);
+        giver.join().unwrap();
+        run(&directory, &lanes);
+        assert_eq!(taken(&directory), [1]);
+        assert!(directory.is_at_rest());
+    });
+}
+
+/// A process that is ended while something is sent to it has that or has not, and has no step any more.
+#[test]
+fn send_against_stop() {
+    check(|| {
+        let (directory, (lanes, _)) = (directory(false), lanes(1));
+        let (others, queue) = (Arc::clone(&directory), Arc::clone(&lanes));
+        let other = thread::spawn(move || send(&others, &queue, 1));
+        let process = directory.get(&ONE).expect("it is there");
+        process.stop(&());
+        other.join().unwrap();
+        drain(&lanes, MAIN).into_iter().for_each(|_| {
+            let then = process.begin(&mut process.lock(), &(), MAIN);
+            assert_eq!(then, Then::Rest, "it is over");
+        });
+        assert!(process.lock().is_closed && directory.is_at_rest());
+    });
+}
+
+/// L7: who waits for the drain is told when the last step is over, whenever that was sent for; a wake that is lost leaves it waiting for ever.
+#[test]
+fn drain_against_send() {
+    check(|| {
+        let (directory, (lanes, _)) = (directory(false), lanes(1));
+        let draining = Arc::new(Drain::default());
+        send(&directory, &lanes, 1);
+        let (others, queue, teller) = (Arc::clone(&directory), Arc::clone(&lanes), Arc::clone(&draining));
+        let lane = thread::spawn(move || {
+            // What asks takes nothing new once the end has begun.
+            if !teller.has_begun() {
+                send(&others, &queue, 2);
+            }
+            run(&others, &queue);
+            teller.tell();
+        });
+        draining.begin();
+        block_on(draining.over(|| directory.is_at_rest()));
+        assert!(taken(&directory).contains(&1), "it was under way");
+        lane.join().unwrap();
+        assert!(matches!(&*taken(&directory), [1] | [1, 2]));
     });
 }

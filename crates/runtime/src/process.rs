@@ -1,0 +1,102 @@
+//! An instance as the scheduler sees it: a turn is a step, and what the engine is told are its events.
+
+use std::ops::DerefMut;
+use std::sync::Arc;
+
+use perdure_engine::{Bug, Completion, Engine, is_planted};
+use perdure_scheduler::{Class, Control, LaneId, Process, State, Then};
+
+use crate::instance::{Core, Instance, Needs};
+use crate::job::Queued;
+use crate::session::Session;
+
+impl Process for Instance {
+    type Event = Completion;
+    type Need = Needs;
+    type Core = Core;
+    type Around = Session;
+
+    fn lock(&self) -> impl DerefMut<Target = Core> {
+        Instance::lock(self)
+    }
+
+    fn control(core: &mut Core) -> &mut Control<Completion> {
+        &mut core.control
+    }
+
+    /// It has a turn whatever it waits for: it is released again at the end of that if nothing has come.
+    fn init(&self, core: &mut Core) -> Option<Needs> {
+        if core.rereads {
+            return Some(Needs::Messages);
+        }
+        core.engine.as_ref().and_then(Engine::needs_history).map(Needs::History)
+    }
+
+    fn keep(&self, core: &mut Core, completion: Completion) -> bool {
+        let is_lost = is_planted(Bug::LostWakeup) && core.control.state() == State::Blocked;
+        !is_lost && core.keep(completion)
+    }
+
+    fn next(&self, core: &mut Core, session: &Session) -> Then<Needs> {
+        core.next(session.now_ms())
+    }
+
+    fn step(&self, core: &mut Core, session: &Session, lane: LaneId) -> Option<Needs> {
+        if core.awaits_trial() {
+            return Some(Needs::Trial);
+        }
+        // A request to cancel that waits lets the code exceed its limits from its first command on.
+        core.take_in();
+        if let Some(engine) = &mut core.engine {
+            engine.begin_turn(session.now_ms());
+        }
+        self.sit(lane);
+        None
+    }
+
+    fn close(&self, core: &mut Core, session: &Session) {
+        if let Some(alarm) = core.alarm.take() {
+            session.alarms.cancel(alarm);
+        }
+        core.heartbeats.clear(&session.alarms);
+        if let Some(lane) = self.stand() {
+            session.shared.push(Class::First, Queued::Drop(self.token, lane));
+        }
+    }
+}
+
+impl Session {
+    /// Something happened to an instance.
+    pub(crate) fn wake(self: &Arc<Self>, instance: &Arc<Instance>) {
+        let then = instance.wake(&mut instance.lock(), self);
+        self.follow(instance, then);
+    }
+
+    /// See to what becomes of an instance. Its core is not locked.
+    pub(crate) fn follow(self: &Arc<Self>, instance: &Arc<Instance>, then: Then<Needs>) {
+        match then {
+            Then::Rest => {}
+            Then::Step => self.shared.push(Class::First, Queued::Turn(Arc::clone(instance))),
+            Then::Needs(needs) => self.provide(Arc::clone(instance), needs),
+        }
+    }
+
+    /// Give a blocked instance what it needs; it goes on afterwards.
+    pub(crate) fn provide(self: &Arc<Self>, instance: Arc<Instance>, needs: Needs) {
+        match needs {
+            Needs::Messages => self.load_messages(instance),
+            Needs::Found => self.search(instance),
+            Needs::History(from) => self.load(instance, from),
+            Needs::Trial => self.await_trial(instance),
+        }
+    }
+
+    /// What an instance was blocked for is here. `false`: it is over meanwhile.
+    pub(crate) fn resume(&self, instance: &Arc<Instance>) -> bool {
+        let is_ready = instance.lock().control.resume();
+        if is_ready {
+            self.shared.push(Class::First, Queued::Turn(Arc::clone(instance)));
+        }
+        is_ready
+    }
+}

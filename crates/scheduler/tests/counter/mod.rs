@@ -1,0 +1,106 @@
+//! A process that notes what it was sent, and how a thread waits for a future.
+
+use std::future::Future;
+use std::ops::DerefMut;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+#[cfg(loom)]
+use loom::sync::{Condvar, Mutex};
+use perdure_scheduler::{Control, LaneId, Process, Then};
+#[cfg(not(loom))]
+use std::sync::{Condvar, Mutex};
+
+const UNBROKEN: &str = "no test panics while it holds a lock";
+
+/// It needs something before its first step when it is asked to, and has a step for whatever happens.
+pub(crate) struct Counter {
+    core: Mutex<Core>,
+    needs_first: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Core {
+    pub(crate) control: Control<u32>,
+    /// What its steps have taken.
+    pub(crate) taken: Vec<u32>,
+    pub(crate) is_closed: bool,
+}
+
+impl Counter {
+    pub(crate) fn new(needs_first: bool) -> Arc<Self> {
+        let core = Mutex::new(Core::default());
+        Arc::new(Self { core, needs_first })
+    }
+}
+
+impl Process for Counter {
+    type Event = u32;
+    type Need = ();
+    type Core = Core;
+    type Around = ();
+
+    fn lock(&self) -> impl DerefMut<Target = Core> {
+        self.core.lock().expect(UNBROKEN)
+    }
+
+    fn control(core: &mut Core) -> &mut Control<u32> {
+        &mut core.control
+    }
+
+    fn init(&self, _: &mut Core) -> Option<()> {
+        self.needs_first.then_some(())
+    }
+
+    fn keep(&self, core: &mut Core, event: u32) -> bool {
+        core.control.put(event);
+        true
+    }
+
+    fn next(&self, core: &mut Core, (): &()) -> Then<()> {
+        // What comes during a step is for the wakeup flag alone to remember.
+        if core.control.is_idle() { Then::Step } else { Then::Rest }
+    }
+
+    fn step(&self, core: &mut Core, (): &(), _: LaneId) -> Option<()> {
+        core.taken.extend(core.control.take());
+        None
+    }
+
+    fn close(&self, core: &mut Core, (): &()) {
+        core.is_closed = true;
+    }
+}
+
+/// What a thread waits for that waits for a future.
+struct Bell {
+    has_rung: Mutex<bool>,
+    rings: Condvar,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        *self.has_rung.lock().expect(UNBROKEN) = true;
+        self.rings.notify_one();
+    }
+}
+
+/// Wait for a future on this thread. A wake that is lost leaves it there.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let bell = Arc::new(Bell {
+        has_rung: Mutex::new(false),
+        rings: Condvar::new(),
+    });
+    let waker = Waker::from(Arc::clone(&bell));
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        let mut has_rung = bell.has_rung.lock().expect(UNBROKEN);
+        while !std::mem::take(&mut *has_rung) {
+            has_rung = bell.rings.wait(has_rung).expect(UNBROKEN);
+        }
+    }
+}
