@@ -20,8 +20,7 @@ pub enum State {
 
 impl State {
     /// Whether it does nothing by itself.
-    #[must_use]
-    pub const fn is_at_rest(self) -> bool {
+    pub(crate) const fn is_at_rest(self) -> bool {
         matches!(self, State::Idle | State::Complete)
     }
 }

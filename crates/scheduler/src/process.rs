@@ -30,7 +30,8 @@ pub trait Process {
     /// It was made, or comes back, and is here from now on. What it needs before its first step.
     fn init(&self, core: &mut Self::Core) -> Option<Self::Need>;
 
-    /// An event was sent to it: [put](Control::put) it into its queue. `false`: the event changes nothing.
+    /// An event was sent to it: [put](Control::put) it into its queue, which holds as many as the process lets it. `false`: the event
+    /// changes nothing.
     fn keep(&self, core: &mut Self::Core, event: Self::Event) -> bool;
 
     /// Nobody runs it: what it does about what has come.
