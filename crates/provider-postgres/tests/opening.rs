@@ -83,9 +83,9 @@ async fn without_migrations_only_a_store_as_it_should_be_is_opened() {
     let set = format!("UPDATE \"{}\".schema_version SET version = 2", schema.0);
     other.batch_execute(&set).await.expect("it is changed");
     let older = refused(&url(), look()).await;
-    assert_eq!(older.kind, Kind::SchemaVersion { found: 2, supported: 3 });
+    assert_eq!(older.kind, Kind::SchemaVersion { found: 2, supported: 4 });
     assert!(
-        older.message.contains("version 2") && older.message.contains("version 3"),
+        older.message.contains("version 2") && older.message.contains("version 4"),
         "{older}"
     );
 }

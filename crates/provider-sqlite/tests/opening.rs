@@ -96,11 +96,11 @@ fn without_migrations_only_a_store_as_it_should_be_is_opened() {
         older.kind,
         Kind::SchemaVersion {
             found: 9,
-            supported: 10
+            supported: 11
         }
     );
     assert!(
-        older.message.contains("version 9") && older.message.contains("version 10"),
+        older.message.contains("version 9") && older.message.contains("version 11"),
         "{older}"
     );
     assert_eq!(fs::read(directory.join("store.db")).unwrap(), before);
