@@ -135,6 +135,8 @@ macro_rules! suite {
                 filters_by_each_condition,
                 finds_the_children_of_what_is_gone,
                 begins_at_any_place,
+                finds_the_same_whichever_way_it_goes,
+                finds_ids_by_their_prefix_where_many_begin_with_it,
             }
             messages {
                 keep_their_order_over_every_kind,

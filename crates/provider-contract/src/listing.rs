@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use perdure_engine::{Event, EventId, EventRecord, Payload};
 use perdure_provider::{
-    Acquire, AfterTurn, Filter, LIST_BYTES_MAX, ListPage, ListRequest, NewInstance, Place, Status, StatusChange,
-    TurnCommit,
+    Acquire, AfterTurn, Candidate, Filter, InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, NewInstance,
+    PREFIX_IDS_MAX, Place, Status, StatusChange, TurnCommit, WorkerId,
 };
 
-use crate::store::{Handle, NAME, START_MS, Store, VERSION, end, instance, suspend, turn};
+use crate::store::{Handle, NAME, START_MS, Store, VERSION, end, instance, start, suspend, turn};
 
 /// Wide enough for every check that is not about it.
 const WALK_MAX: usize = 1_000;
@@ -30,6 +30,62 @@ impl Handle<'_> {
         };
         self.start(NewInstance { first_event, ..new }).await;
     }
+
+    /// Start an instance so, which no other one may be due beside, and bring it to a state.
+    async fn start_as(&self, worker: &WorkerId, offset_ms: i64, new: NewInstance, status: Status) {
+        let id = new.id.clone();
+        self.start_at(offset_ms, new).await;
+        let end = match status {
+            Status::Pending => return,
+            Status::Terminated => {
+                self.terminate(&id, None).await;
+                return;
+            }
+            Status::Completed => Some(Event::ExecutionCompleted { output: None }),
+            Status::Failed => Some(Event::ExecutionFailed { error: None }),
+            Status::Cancelled => Some(Event::ExecutionCancelled { error: None }),
+            Status::Running | Status::Suspended => None,
+        };
+        let owned = self.acquire_one(worker).await;
+        let commit = match end {
+            Some(event) => TurnCommit {
+                events: vec![EventRecord::new(EventId(2), START_MS, event)],
+                after: AfterTurn::End { status },
+                ..turn(&owned, worker)
+            },
+            None if status == Status::Suspended => suspend(&owned, worker, "why"),
+            None => turn(&owned, worker),
+        };
+        self.commit(commit).await;
+    }
+
+    /// All pages of a list.
+    async fn pages(&self, first: ListRequest) -> Vec<InstanceStatus> {
+        let (mut found, mut request) = (Vec::new(), first);
+        loop {
+            let page = self.list(request.clone()).await;
+            assert!(page.instances.len() <= request.limit);
+            found.extend(page.instances);
+            request.after = page.next;
+            if request.after.is_none() {
+                return found;
+            }
+        }
+    }
+}
+
+/// Whether a filter names it, asked of what clients see.
+fn is_named(filter: &Filter, status: &InstanceStatus) -> bool {
+    filter.matches(&Candidate {
+        id: &status.id,
+        name: &status.name,
+        version: &status.version,
+        status: status.status,
+        parent_id: status.parent_id.as_deref(),
+        tags: status.tags.as_deref(),
+        created_at_ms: status.created_at_ms,
+        completed_at_ms: status.completed_at_ms,
+    })
 }
 
 fn all(filter: Filter) -> ListRequest {
@@ -194,31 +250,11 @@ pub async fn holds_no_more_than_so_many_bytes(store: &Store) {
 pub async fn filters_by_status(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
-    for (id, status) in [
-        ("completed", Status::Completed),
-        ("failed", Status::Failed),
-        ("cancelled", Status::Cancelled),
-    ] {
-        let owned = store.owned(id, &worker).await;
-        let event = match status {
-            Status::Completed => Event::ExecutionCompleted { output: None },
-            Status::Failed => Event::ExecutionFailed { error: None },
-            _ => Event::ExecutionCancelled { error: None },
-        };
-        let ending = TurnCommit {
-            events: vec![EventRecord::new(EventId(2), START_MS, event)],
-            after: AfterTurn::End { status },
-            ..turn(&owned, &worker)
-        };
-        store.commit(ending).await;
+    use Status::{Cancelled, Completed, Failed, Pending, Running, Suspended, Terminated};
+    for status in [Completed, Failed, Cancelled, Terminated, Suspended, Running, Pending] {
+        let id = status.as_str().to_lowercase();
+        store.start_as(&worker, 0, instance(&id), status).await;
     }
-    store.start(instance("terminated")).await;
-    store.terminate("terminated", None).await;
-    let owned = store.owned("suspended", &worker).await;
-    store.commit(suspend(&owned, &worker, "why")).await;
-    let owned = store.owned("running", &worker).await;
-    store.commit(turn(&owned, &worker)).await;
-    store.start(instance("pending")).await;
 
     let of = |statuses: &[Status]| Filter {
         statuses: statuses.to_vec(),
@@ -227,7 +263,6 @@ pub async fn filters_by_status(store: &Store) {
     for status in Status::ALL {
         assert_eq!(store.listed(of(&[status])).await, [status.as_str().to_lowercase()]);
     }
-    use Status::{Failed, Pending, Running, Suspended, Terminated};
     for (statuses, expected) in [
         (
             &[Pending, Running, Suspended][..],
@@ -443,4 +478,154 @@ pub async fn begins_at_any_place(store: &Store) {
     assert_eq!(ids(&store.list(after(START_MS + 1, i64::MIN)).await), ["0"]);
     assert_eq!(ids(&store.list(after(START_MS + 1, i64::MAX)).await), ["1", "0"]);
     assert_eq!(ids(&store.list(after(i64::MIN, 0)).await), Vec::<String>::new());
+}
+
+/// A store may go another way to each list; every way finds what a look at each instance by itself finds, in pages of any size, however little
+/// it may look at.
+pub async fn finds_the_same_whichever_way_it_goes(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let text = |text: &str| Some(text.to_owned());
+    // A parent that is there, one that is gone, and one whose id is another instance's by now.
+    let parents = [None, text("here"), text("gone"), text("again")];
+    store.start_as(&worker, 0, instance("gone"), Status::Completed).await;
+    store.start_as(&worker, 0, instance("again"), Status::Completed).await;
+    let ids = [
+        "o",
+        "o-",
+        "o-\0",
+        "o-\u{1}",
+        "o-\u{1}0",
+        "o-é",
+        "o-\u{10FFFF}",
+        "o.",
+        "p%",
+        "p_",
+    ];
+    let mut n = 0;
+    for status in Status::ALL.into_iter().filter(|status| *status != Status::Pending) {
+        for (parent, id) in parents.iter().cycle().zip(ids) {
+            let new = NewInstance {
+                parent_id: parent.clone(),
+                tags: Some(format!(r#"{{"even":"{}"}}"#, n % 2 == 0)),
+                ..instance(&format!("{id}{n}"))
+            };
+            // Not in the order in which they are started, and some at the same time.
+            store.start_as(&worker, (n * 7) % 23, new, status).await;
+            n += 1;
+        }
+    }
+    store.delete("gone").await;
+    store.delete("again").await;
+    for id in ["here", "again"] {
+        store.start_at(5, instance(id)).await;
+    }
+    let everything = store.list(all(Filter::default())).await.instances;
+    assert_eq!(everything.len(), 62);
+
+    let statuses = |statuses: &[Status]| Filter {
+        statuses: statuses.to_vec(),
+        ..Filter::default()
+    };
+    let children = |parent: &str| Filter {
+        parent_id: text(parent),
+        ..Filter::default()
+    };
+    let begins = |prefix: &str| Filter {
+        id_prefix: text(prefix),
+        ..Filter::default()
+    };
+    use Status::{Cancelled, Completed, Failed, Running, Suspended, Terminated};
+    let mut filters = vec![Filter::default()];
+    filters.extend(Status::ALL.map(|status| statuses(&[status])));
+    filters.extend([
+        statuses(&[Failed, Suspended]),
+        statuses(&[Terminated, Cancelled, Failed]),
+        statuses(&[Suspended, Failed, Cancelled, Terminated]),
+        statuses(&[Running, Suspended]),
+        statuses(&[Completed, Failed]),
+    ]);
+    filters.extend(["here", "gone", "again", "nobody", ""].map(children));
+    filters.extend(
+        [
+            "",
+            "o",
+            "o-",
+            "o-\0",
+            "o-\u{1}",
+            "o-\u{10FFFF}",
+            "\u{10FFFF}",
+            "p%",
+            "P",
+            "nothing",
+        ]
+        .map(begins),
+    );
+    filters.extend([
+        Filter {
+            statuses: vec![Failed],
+            ..children("here")
+        },
+        Filter {
+            id_prefix: text("o-"),
+            ..children("gone")
+        },
+        Filter {
+            statuses: vec![Failed, Terminated],
+            created_after_ms: Some(START_MS + 5),
+            created_before_ms: Some(START_MS + 15),
+            ..begins("o")
+        },
+        Filter {
+            created_after_ms: Some(START_MS + 5),
+            ..children("again")
+        },
+        Filter {
+            created_before_ms: Some(START_MS + 5),
+            tags: BTreeMap::from([("even".to_owned(), "true".to_owned())]),
+            ..statuses(&[Failed, Suspended])
+        },
+        Filter {
+            completed_before_ms: Some(i64::MAX),
+            ..begins("o-")
+        },
+    ]);
+    for filter in filters {
+        let named = everything.iter().filter(|status| is_named(&filter, status)).cloned();
+        let expected: Vec<_> = named.collect();
+        for (limit, walk_max) in [(100, WALK_MAX), (3, WALK_MAX), (1, WALK_MAX), (100, 4), (3, 1)] {
+            let request = ListRequest {
+                limit,
+                walk_max,
+                ..all(filter.clone())
+            };
+            let found = store.pages(request).await;
+            assert_eq!(found, expected, "{filter:?} in pages of {limit}, {walk_max} looked at");
+        }
+    }
+}
+
+/// Also where those that begin with it are more than a store looks at by themselves.
+pub async fn finds_ids_by_their_prefix_where_many_begin_with_it(store: &Store) {
+    let store = store.first();
+    let starts = (0..=PREFIX_IDS_MAX).map(|n| start(instance(&format!("many/{n:04}"))));
+    store.batch(starts.collect()).await;
+    store.start_at(-1, instance("few/1")).await;
+    store.start_at(-2, instance("many")).await;
+    for (prefix, count) in [
+        ("many/", PREFIX_IDS_MAX + 1),
+        ("many/0", 1_000),
+        ("many/1", 1),
+        ("few", 1),
+    ] {
+        let filter = Filter {
+            id_prefix: Some(prefix.to_owned()),
+            ..Filter::default()
+        };
+        let found = store.pages(all(filter)).await;
+        assert_eq!(found.len(), count, "{prefix}");
+        assert!(found.iter().all(|status| status.id.starts_with(prefix)));
+        let places: Vec<_> = found.iter().map(|status| (status.created_at_ms, status.key)).collect();
+        assert!(places.is_sorted_by(|a, b| a > b), "{prefix}");
+    }
 }

@@ -1,13 +1,17 @@
 //! Lists of instances, the newest first.
 //!
-//! An index gives the order; the filter is asked of each row that the walk comes by, in SQL but for the tags, which are not parsed there.
-//! Where it asks for instances that have not ended, the walk goes over these alone. What matches is read after that, in one go and no
-//! more than a page may hold.
+//! An index gives the order, and the filter is asked of each row that the walk comes by, in SQL but for the tags, which are not parsed there.
+//! Where the filter names few that have an index of their own, the walk goes over these alone: children of one parent, those that have not
+//! ended, the rarer states. Ids that begin with a prefix are put in order for the walk where they are few. What matches is read after that, in one
+//! go and no more than a page may hold.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use perdure_provider::{Filter, InstanceKey, InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, Place, Status};
+use perdure_provider::{
+    Filter, InstanceKey, InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, PREFIX_IDS_MAX, Place, Status,
+    after_prefix,
+};
 use tokio_postgres::Row;
 
 use crate::connection::Connection;
@@ -28,20 +32,31 @@ macro_rules! matches {
 }
 pub(crate) use matches;
 
+/// As far as a walk may go, and one more.
+macro_rules! newest {
+    ($among:expr) => {
+        concat!(
+            "SELECT * FROM ",
+            $among,
+            " (created_at, key) < ($9::bigint, $10::bigint) AND ($6 IS NULL OR created_at > $6)
+        ORDER BY created_at DESC, key DESC LIMIT $11::bigint + 1"
+        )
+    };
+}
+
 /// The rows of a walk that hold, and where it ends: the last row that it may come by, and the one after that if there is one. Only of
 /// what holds the end of its history is looked up, and nothing more than a page needs.
 macro_rules! walk {
-    ($which:literal) => {
+    ($among:expr) => {
         concat!(
             "SELECT w.key, w.created_at, w.holds, w.tags,
       coalesce(octet_length(w.custom_status), 0) + coalesce(h.size, octet_length(w.report), 0)::bigint, w.walked
     FROM (SELECT i.*, ",
             matches!(),
             " AS holds, row_number() OVER (ORDER BY i.created_at DESC, i.key DESC) AS walked
-      FROM (SELECT * FROM {schema}.instances WHERE ",
-            $which,
-            "(created_at, key) < ($9::bigint, $10::bigint) AND ($6 IS NULL OR created_at > $6)
-        ORDER BY created_at DESC, key DESC LIMIT $11::bigint + 1) i) w
+      FROM (",
+            newest!($among),
+            ") i) w
     LEFT JOIN LATERAL (SELECT octet_length(payload) AS size FROM {schema}.history
       WHERE w.holds AND w.completed_at IS NOT NULL
         AND instance_key = w.key AND execution = w.execution AND event_id = w.next_event_id - 1) h ON true
@@ -51,12 +66,85 @@ macro_rules! walk {
     };
 }
 
+/// Those of one of the rarer states, if the filter asks for it. Each in order by itself, so that they are merged and need not all be read.
+macro_rules! of_state {
+    ($state:literal) => {
+        concat!(
+            "(",
+            newest!(concat!(
+                "{schema}.instances WHERE status = '",
+                $state,
+                "' AND '",
+                $state,
+                "' = ANY ($1) AND"
+            )),
+            ")"
+        )
+    };
+}
+
+/// The states of `instances_troubled`.
+const TROUBLED: [Status; 4] = [Status::Suspended, Status::Failed, Status::Cancelled, Status::Terminated];
+
+const OF_ALL: &str = walk!("{schema}.instances WHERE");
+
+const OF_OPEN: &str = walk!("{schema}.instances WHERE completed_at IS NULL AND");
+
+const OF_CHILDREN: &str = walk!(
+    "{schema}.instances WHERE parent_id IS NOT NULL AND hashtextextended(parent_id, 0) = hashtextextended(($4::text[])[1], 0) AND"
+);
+
+const OF_TROUBLED: &str = walk!(concat!(
+    "(",
+    of_state!("Suspended"),
+    " UNION ALL ",
+    of_state!("Failed"),
+    " UNION ALL ",
+    of_state!("Cancelled"),
+    " UNION ALL ",
+    of_state!("Terminated"),
+    ") troubled WHERE"
+));
+
+/// Those of some keys, parameter 13. Each is looked up by itself: the order is not to be had from an index over all.
+const OF_KEYS: &str = walk!(
+    "(SELECT one.* FROM unnest($13::bigint[]) AS wanted (key)
+      CROSS JOIN LATERAL (SELECT * FROM {schema}.instances i WHERE i.key = wanted.key OFFSET 0) one) found WHERE"
+);
+
 fn walk_of(filter: &Filter) -> &'static str {
-    match &filter.statuses[..] {
-        [Status::Suspended] => walk!("status = 'Suspended' AND "),
-        [_, ..] if !filter.statuses.iter().any(|status| status.is_terminal()) => walk!("completed_at IS NULL AND "),
-        _ => walk!(""),
+    let statuses = &filter.statuses;
+    if filter.parent_id.is_some() {
+        OF_CHILDREN
+    } else if !statuses.is_empty() && statuses.iter().all(|status| TROUBLED.contains(status)) {
+        OF_TROUBLED
+    } else if statuses.is_empty() || statuses.iter().any(|status| status.is_terminal()) {
+        OF_ALL
+    } else {
+        OF_OPEN
     }
+}
+
+/// The keys of all whose id begins with the prefix, where these are few.
+async fn few_keys(connection: &Connection, filter: &Filter) -> Result<Option<Vec<i64>>, Failure> {
+    let Some(first) = filter.id_prefix.as_deref().map(encode) else {
+        return Ok(None);
+    };
+    let Some(after) = after_prefix(&first) else {
+        return Ok(None);
+    };
+    let max = integer(PREFIX_IDS_MAX as u64);
+    let rows = connection
+        .query(
+            "SELECT key FROM {schema}.instances WHERE id >= $1 AND id < $2 LIMIT $3::bigint + 1",
+            &[P::Text(&first), P::Text(&after), P::Int(max)],
+        )
+        .await?;
+    if rows.len() > PREFIX_IDS_MAX {
+        return Ok(None);
+    }
+    let keys: Result<Vec<i64>, Failure> = rows.iter().map(|row| Ok(row.try_get(0)?)).collect();
+    keys.map(Some)
 }
 
 /// The parameters of [`matches!`], but for the tags.
@@ -123,9 +211,14 @@ pub(crate) async fn list(connection: &Connection, request: &ListRequest) -> Resu
         P::Int(integer(*walk_max as u64)),
         P::MaybeInt(rows_max),
     ];
-    let rows = connection
-        .query(walk_of(filter), &[&conditions.params()[..], &place].concat())
-        .await?;
+    let params = [&conditions.params()[..], &place].concat();
+    let rows = match few_keys(connection, filter).await? {
+        Some(keys) => {
+            let params = [&params[..], &[P::Ints(&keys)]].concat();
+            connection.query(OF_KEYS, &params).await?
+        }
+        None => connection.query(walk_of(filter), &params).await?,
+    };
     let mut keys = Vec::new();
     let (mut bytes, mut next) = (0, None);
     for row in &rows {

@@ -13,6 +13,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_task_order.sql"),
     include_str!("migrations/0003_revocations.sql"),
     include_str!("migrations/0004_about.sql"),
+    include_str!("migrations/0005_narrow_lists.sql"),
 ];
 
 /// Longest name that Postgres does not cut, bytes.

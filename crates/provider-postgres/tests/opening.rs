@@ -55,7 +55,7 @@ async fn a_newer_schema_is_refused_and_left_as_it_is() {
         "{error:?}"
     );
     assert!(
-        error.message.contains("4711") && error.message.contains("up to 4"),
+        error.message.contains("4711") && error.message.contains("up to 5"),
         "{error}"
     );
     assert!(!error.retryable());
@@ -83,9 +83,9 @@ async fn without_migrations_only_a_store_as_it_should_be_is_opened() {
     let set = format!("UPDATE \"{}\".schema_version SET version = 2", schema.0);
     other.batch_execute(&set).await.expect("it is changed");
     let older = refused(&url(), look()).await;
-    assert_eq!(older.kind, Kind::SchemaVersion { found: 2, supported: 4 });
+    assert_eq!(older.kind, Kind::SchemaVersion { found: 2, supported: 5 });
     assert!(
-        older.message.contains("version 2") && older.message.contains("version 4"),
+        older.message.contains("version 2") && older.message.contains("version 5"),
         "{older}"
     );
 }

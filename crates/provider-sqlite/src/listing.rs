@@ -1,17 +1,21 @@
 //! Lists of instances, the newest first.
 //!
-//! An index gives the order; the filter is asked of each row that the walk comes by. Where it asks for instances that have not ended, the
-//! walk goes over these alone.
+//! An index gives the order, and the filter is asked of each row that the walk comes by. Where the filter names few that have an index of
+//! their own, the walk goes over these alone: children of one parent, those that have not ended, the rarer states. Ids that begin with a prefix are put in
+//! order here where they are few.
 
-use perdure_provider::{Filter, InstanceKey, LIST_BYTES_MAX, ListPage, ListRequest, Place, Status};
-use rusqlite::{Connection, params};
+use perdure_provider::{
+    Filter, InstanceKey, LIST_BYTES_MAX, ListPage, ListRequest, PREFIX_IDS_MAX, Place, Status, after_prefix,
+};
+use rusqlite::types::Value;
+use rusqlite::{Connection, params, params_from_iter};
 
 use crate::error::Failure;
 use crate::rows::{candidate, candidate_columns, integer};
 use crate::status;
 
-macro_rules! walk {
-    ($index:literal, $which:literal) => {
+macro_rules! rows {
+    ($index:literal, $which:expr) => {
         concat!(
             "SELECT key, ",
             candidate_columns!(),
@@ -19,19 +23,95 @@ macro_rules! walk {
             $index,
             " WHERE ",
             $which,
-            "(created_at, key) < (?1, ?2) ORDER BY created_at DESC, key DESC LIMIT ?3"
+            "(created_at, key) < (?1, ?2)"
         )
     };
 }
 
-fn walk_of(filter: &Filter) -> &'static str {
-    match &filter.statuses[..] {
-        [Status::Suspended] => walk!("instances_suspended", "status = 'Suspended' AND "),
-        [_, ..] if !filter.statuses.iter().any(|status| status.is_terminal()) => {
-            walk!("instances_open", "completed_at IS NULL AND ")
+/// Those of one of the rarer states, if a parameter says so.
+macro_rules! of_state {
+    ($state:literal, $wanted:literal) => {
+        rows!(
+            "instances_troubled",
+            concat!(
+                "status IN ('Suspended', 'Failed', 'Cancelled', 'Terminated') AND status = '",
+                $state,
+                "' AND ",
+                $wanted,
+                " AND "
+            )
+        )
+    };
+}
+macro_rules! walk {
+    ($rows:expr) => {
+        concat!($rows, " ORDER BY created_at DESC, key DESC LIMIT ?3")
+    };
+}
+
+/// What a page is read with.
+struct Walk {
+    sql: &'static str,
+    /// Besides where it begins and how far it may go.
+    params: Vec<Value>,
+}
+
+impl Walk {
+    fn of(connection: &Connection, filter: &Filter) -> Result<Self, Failure> {
+        if let Some(ids) = few_ids(connection, filter)? {
+            let sql = walk!(rows!("sqlite_autoindex_instances_1", "id >= ?4 AND id < ?5 AND "));
+            let params = ids.map(Value::Text).into();
+            return Ok(Self { sql, params });
         }
-        _ => walk!("instances_created", ""),
+        if let Some(parent) = &filter.parent_id {
+            let sql = walk!(rows!("instances_children", "parent_id = ?4 AND "));
+            let params = vec![Value::Text(parent.clone())];
+            return Ok(Self { sql, params });
+        }
+        let statuses = &filter.statuses;
+        if !statuses.is_empty() && statuses.iter().all(|status| TROUBLED.contains(status)) {
+            let wanted = TROUBLED.map(|status| Value::Integer(statuses.contains(&status).into()));
+            let params = wanted.into();
+            return Ok(Self {
+                sql: OF_TROUBLED,
+                params,
+            });
+        }
+        let sql = if statuses.is_empty() || statuses.iter().any(|status| status.is_terminal()) {
+            walk!(rows!("instances_created", ""))
+        } else {
+            walk!(rows!("instances_open", "completed_at IS NULL AND "))
+        };
+        let params = Vec::new();
+        Ok(Self { sql, params })
     }
+}
+
+/// The states of `instances_troubled`, as [`OF_TROUBLED`] asks for them.
+const TROUBLED: [Status; 4] = [Status::Suspended, Status::Failed, Status::Cancelled, Status::Terminated];
+
+const OF_TROUBLED: &str = walk!(concat!(
+    of_state!("Suspended", "?4"),
+    " UNION ALL ",
+    of_state!("Failed", "?5"),
+    " UNION ALL ",
+    of_state!("Cancelled", "?6"),
+    " UNION ALL ",
+    of_state!("Terminated", "?7")
+));
+
+/// The first id that begins with the prefix and the first that comes after all of those, where these are few.
+fn few_ids(connection: &Connection, filter: &Filter) -> Result<Option<[String; 2]>, Failure> {
+    let Some(first) = filter.id_prefix.clone() else {
+        return Ok(None);
+    };
+    let Some(after) = after_prefix(&first) else {
+        return Ok(None);
+    };
+    let mut statement = connection
+        .prepare_cached("SELECT count(*) FROM (SELECT 1 FROM instances WHERE id >= ?1 AND id < ?2 LIMIT ?3 + 1)")?;
+    let count: i64 = statement.query_row(params![first, after, integer(PREFIX_IDS_MAX as u64)], |row| row.get(0))?;
+    Ok((count <= integer(PREFIX_IDS_MAX as u64)).then_some([first, after]))
 }
 
 pub(crate) fn list(connection: &Connection, request: &ListRequest) -> Result<ListPage, Failure> {
@@ -54,12 +134,10 @@ fn walk(connection: &Connection, request: &ListRequest) -> Result<ListPage, Fail
     let mut page = ListPage::default();
     let mut bytes = 0;
     let mut last = request.first_place();
-    let mut statement = connection.prepare_cached(walk_of(filter))?;
-    let mut rows = statement.query(params![
-        last.at_ms,
-        last.key.0,
-        integer(*walk_max as u64).saturating_add(1)
-    ])?;
+    let Walk { sql, params } = Walk::of(connection, filter)?;
+    let mut statement = connection.prepare_cached(sql)?;
+    let place = [last.at_ms, last.key.0, integer(*walk_max as u64).saturating_add(1)].map(Value::Integer);
+    let mut rows = statement.query(params_from_iter(place.into_iter().chain(params)))?;
     let mut walked = 0;
     while let Some(row) = rows.next()? {
         if page.instances.len() >= *limit || walked >= *walk_max || bytes > LIST_BYTES_MAX {

@@ -22,6 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0009_activities.sql"),
     include_str!("migrations/0010_revocations.sql"),
     include_str!("migrations/0011_about.sql"),
+    include_str!("migrations/0012_narrow_lists.sql"),
 ];
 
 /// First and last row of each tree, in the order in which the tree is kept.
@@ -35,7 +36,9 @@ const PROBES: &[&str] = &[
     "SELECT unfit_code FROM instances INDEXED BY instances_unfit WHERE unfit_code IS NOT NULL ORDER BY name, version, unfit_code LIMIT 1",
     "SELECT created_at FROM instances INDEXED BY instances_created ORDER BY created_at LIMIT 1",
     "SELECT created_at FROM instances INDEXED BY instances_open WHERE completed_at IS NULL ORDER BY created_at LIMIT 1",
-    "SELECT created_at FROM instances INDEXED BY instances_suspended WHERE status = 'Suspended' ORDER BY created_at LIMIT 1",
+    "SELECT status FROM instances INDEXED BY instances_troubled WHERE status IN ('Suspended', 'Failed', 'Cancelled', 'Terminated')
+       ORDER BY status, created_at LIMIT 1",
+    "SELECT parent_id FROM instances INDEXED BY instances_children WHERE parent_id IS NOT NULL ORDER BY parent_id, created_at LIMIT 1",
     "SELECT completed_at FROM instances INDEXED BY instances_ended WHERE completed_at IS NOT NULL ORDER BY completed_at LIMIT 1",
     "SELECT key FROM instances INDEXED BY instances_continued WHERE execution > 1 ORDER BY key LIMIT 1",
     "SELECT * FROM deleted_instances ORDER BY key LIMIT 1",

@@ -12,7 +12,8 @@ const ENDED: &str = "SELECT count(*) FILTER (WHERE status = 'Completed'), count(
 
 const OPEN: &str = "SELECT count(*) FROM instances INDEXED BY instances_open WHERE completed_at IS NULL";
 
-const SUSPENDED: &str = "SELECT count(*) FROM instances INDEXED BY instances_suspended WHERE status = 'Suspended'";
+const SUSPENDED: &str = "SELECT count(*) FROM instances INDEXED BY instances_troubled
+    WHERE status IN ('Suspended', 'Failed', 'Cancelled', 'Terminated') AND status = 'Suspended'";
 
 /// One that never had a turn is due or has an owner.
 const PENDING: &str = "SELECT

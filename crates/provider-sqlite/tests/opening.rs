@@ -54,7 +54,7 @@ fn a_store_is_made_and_opened_again() {
     );
     let raw = Connection::open(&path).unwrap();
     let pragma = |name| raw.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
-    assert_eq!((pragma("application_id"), pragma("user_version")), (0x5065_7264, 11));
+    assert_eq!((pragma("application_id"), pragma("user_version")), (0x5065_7264, 12));
     assert_eq!(
         raw.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))
             .unwrap(),
@@ -96,11 +96,11 @@ fn without_migrations_only_a_store_as_it_should_be_is_opened() {
         older.kind,
         Kind::SchemaVersion {
             found: 9,
-            supported: 11
+            supported: 12
         }
     );
     assert!(
-        older.message.contains("version 9") && older.message.contains("version 11"),
+        older.message.contains("version 9") && older.message.contains("version 12"),
         "{older}"
     );
     assert_eq!(fs::read(directory.join("store.db")).unwrap(), before);
@@ -289,9 +289,9 @@ fn a_newer_schema_is_refused() {
         .unwrap();
     let kind = Kind::SchemaVersion {
         found: 99,
-        supported: 11,
+        supported: 12,
     };
-    refused_untouched(&directory, &path, kind, &["newer Perdure", "version 99", "up to 11"]);
+    refused_untouched(&directory, &path, kind, &["newer Perdure", "version 99", "up to 12"]);
 }
 
 /// A store with something in each table, checkpointed and closed.

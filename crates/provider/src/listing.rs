@@ -7,6 +7,23 @@ use crate::{InstanceKey, InstanceStatus, Status};
 /// A page takes no more instances once their results and custom statuses have so many bytes.
 pub const LIST_BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// Where no more ids than these begin with a prefix, a store may look at these alone and put them in order itself.
+pub const PREFIX_IDS_MAX: usize = 1_000;
+
+/// The first text, in the order of bytes, that comes after all which begin with a prefix; `None`: there is none.
+#[must_use]
+pub fn after_prefix(prefix: &str) -> Option<String> {
+    let mut kept = prefix.to_owned();
+    while let Some(last) = kept.pop() {
+        // The order of UTF-8 is that of its characters, and between two of them are those that stand for none.
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            kept.push(next);
+            return Some(kept);
+        }
+    }
+    None
+}
+
 /// Which instances: those for which every condition holds that is there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
@@ -167,6 +184,26 @@ mod tests {
         assert!(!tags([("team", "a"), ("absent", "a")]).matches(&ANY));
         for damaged in [None, Some(""), Some("{"), Some(r#"{"team":["a"]}"#)] {
             assert!(!tags([("team", "a")]).matches(&Candidate { tags: damaged, ..ANY }));
+        }
+    }
+
+    #[test]
+    fn what_begins_with_a_prefix_comes_before_what_follows_it() {
+        let after = |prefix| after_prefix(prefix);
+        assert_eq!(after(""), None);
+        assert_eq!(after("\u{10FFFF}\u{10FFFF}"), None);
+        for (prefix, expected) in [
+            ("a", "b"),
+            ("order-", "order."),
+            ("a\u{7F}", "a\u{80}"),
+            ("\u{D7FF}", "\u{E000}"),
+            ("aé\u{10FFFF}", "aê"),
+            ("\0", "\u{1}"),
+        ] {
+            assert_eq!(after(prefix).as_deref(), Some(expected), "{prefix:?}");
+            for below in [prefix.to_owned(), format!("{prefix}\u{10FFFF}z")] {
+                assert!(below.as_str() < expected, "{below:?}");
+            }
         }
     }
 
