@@ -12,6 +12,8 @@ export default defineConfig({
     include: ['__test__/**/*.test.ts'],
     // Processes: an addon that crashes takes its own file down and no other, and environment variables are its own.
     pool: 'forks',
+    // Hooks make stores and drop them, and a server that others use takes its time for a database.
+    hookTimeout: 60_000,
     reporters: ['default', './__test__/support/closing-line.ts'],
     typecheck: {
       enabled: true,

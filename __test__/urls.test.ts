@@ -11,7 +11,7 @@ import { Cluster, noCluster } from './support/cluster.ts';
 import './support/leaks.ts';
 import { CANARY, ODD, type Outcome, type Place, urls } from './support/urls.ts';
 
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+vi.setConfig({ testTimeout: 60_000 });
 
 /** Promised to users: an error comes within so much. */
 const WITHIN_MS = 5_000;

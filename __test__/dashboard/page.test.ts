@@ -9,7 +9,7 @@ import { SHARED_STORES } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
 import { obstacles, overflow, useBrowser } from './browser.ts';
 
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+vi.setConfig({ testTimeout: 60_000 });
 
 const { open } = useBrowser();
 

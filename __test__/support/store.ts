@@ -8,7 +8,7 @@ import './leaks.ts';
 import type { StoreAddress, StoreKind, StoreSite } from './providers.ts';
 
 // A machine that does many things at once is slow, and no test here waits for a timeout to pass.
-vi.setConfig({ testTimeout: 30_000, hookTimeout: 30_000 });
+vi.setConfig({ testTimeout: 30_000 });
 
 /** How long clients wait for what must come. */
 export const SOON = '20s';
