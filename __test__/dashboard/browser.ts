@@ -1,11 +1,22 @@
 // A headless Chromium for the tests of the page.
 
-import { accessSync, constants } from 'node:fs';
+import { accessSync, constants, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { delimiter, join } from 'node:path';
 
-import axe, { type AxeResults } from 'axe-core';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, onTestFinished } from 'vitest';
+
+/** A script that makes the global `ace`. */
+const CHECKER = readFileSync(createRequire(import.meta.url).resolve('accessibility-checker-engine/ace-window.js'), 'utf8');
+
+/** What it says of one element by one rule. */
+interface Finding {
+  readonly ruleId: string;
+  readonly value: readonly [sort: 'VIOLATION' | 'RECOMMENDATION' | 'INFORMATION', found: 'PASS' | 'FAIL' | 'POTENTIAL' | 'MANUAL'];
+  readonly message: string;
+  readonly snippet: string;
+}
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
 
@@ -62,9 +73,9 @@ export function useBrowser(): { open(url: string, options?: BrowserContextOption
 
 /** What makes a page hard to use for somebody who does not see it, or sees it badly: each as a sentence. */
 export async function obstacles(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
-  const { violations } = (await page.evaluate('axe.run(document)')) as AxeResults;
-  return violations.flatMap(({ id, help, nodes }) => nodes.map(({ html }) => `${id}: ${help}: ${html}`));
+  if (await page.evaluate(`typeof ace === 'undefined'`)) await page.evaluate(CHECKER);
+  const { results } = (await page.evaluate(`new ace.Checker().check(document, ['WCAG_2_2'])`)) as { results: readonly Finding[] };
+  return results.filter(({ value: [sort, found] }) => sort === 'VIOLATION' && found === 'FAIL').map(({ ruleId, message, snippet }) => `${ruleId}: ${message}: ${snippet}`);
 }
 
 /** By how much the page is wider than its window, px. */

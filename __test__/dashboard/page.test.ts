@@ -387,7 +387,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(await ground()).toBe('rgb(246, 247, 248)');
   });
 
-  it('is easy to use for who does not see it, or sees little, in both colours and in a narrow window', async () => {
+  it('is easy to use for who does not see it, or sees little, in both colours and in a narrow window', { timeout: 180_000 }, async () => {
     const runtime = await orders();
     const id = await waiting();
     const failed = await waiting({ bad: true });
@@ -417,6 +417,14 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await action(page, 'Raise event…');
       expect(await obstacles(page)).toEqual([]);
       expect(await overflow(page)).toBe(0);
+      // The check itself: text that can hardly be read, and a field without a name.
+      await page.evaluate(`{
+        const [pale, field] = [document.createElement('p'), document.createElement('input')];
+        Object.assign(pale.style, { color: '#888', background: '#999' });
+        pale.append('pale');
+        document.querySelector('dialog').append(pale, field);
+      }`);
+      expect((await obstacles(page)).map((found) => found.split(':')[0]).sort()).toEqual(expect.arrayContaining(['input_label_exists', 'text_contrast_sufficient']));
     }
   });
 
