@@ -2,7 +2,7 @@ import type { HistoryEvent } from 'perdure';
 import { expect, it } from 'vitest';
 
 import type { Effect } from '../support/worker.ts';
-import { concurrentViolations, type Snapshot, unfinished, violations } from './checker.ts';
+import { begunBefore, concurrentViolations, type Snapshot, unfinished, violations } from './checker.ts';
 import { seeded } from './random.ts';
 
 // The checker of the crash tests can fail: one small run, and what it says when something in it is not as it should be.
@@ -78,6 +78,17 @@ it.each<[string, Effect[], { worker: string; from: number; by: number }, RegExp]
   ['a step that began after its completion', [...EFFECTS, begin('1', 1, 121)], { worker: '1', from: 100, by: 999 }, /1 ms after its completion/],
 ])('tells of %s', (_, effects, absence, message) => {
   expect(concurrentViolations(effects, [absence], END).join('\n')).toMatch(message);
+});
+
+it('takes one attempt of a worker that stood still as begun before, and no more', () => {
+  const absence = { worker: '3', from: 100, by: 105 };
+  const late = [...EFFECTS, begin('3', 1, 300)];
+  expect(concurrentViolations(late, [absence, { worker: '1', from: 200, by: 205 }], END).join('\n')).toMatch(/step 1 began in 3 .* after its completion/);
+  const taken = begunBefore(late, absence, 300);
+  expect(taken).toHaveLength(late.length);
+  expect(concurrentViolations(taken, [absence, { worker: '1', from: 200, by: 205 }], END)).toEqual([]);
+  const twice = begunBefore([...late, begin('3', 2, 301)], absence, 300);
+  expect(concurrentViolations(twice, [absence, { worker: '1', from: 200, by: 205 }], END).join('\n')).toMatch(/step 2 began in/);
 });
 
 it('is given the same moments by the same seed', () => {

@@ -142,6 +142,20 @@ export function concurrentViolations(effects: readonly Effect[], absences: reado
   return [...begunAfterCompletion(effects, end), ...unexplainedBegins(effects, end), ...repeatedWithoutReason(effects, absences)];
 }
 
+/**
+ * The effects of a worker that stood still, as far as it can do something about them: its one thread may have been stopped after its last look at
+ * the lease and before the first line of an activity, which then runs when the worker is back. That attempt, one at most, had begun before.
+ *
+ * @param back - when the worker was let go on, ms since 1970
+ */
+export function begunBefore(effects: readonly Effect[], { worker, from }: Absence, back: number): Effect[] {
+  const late = effects.find((effect) => effect.event === 'begin' && effect.worker === worker && effect.at >= back);
+  if (late === undefined) return [...effects];
+  const rest = effects.filter((effect) => effect !== late);
+  const place = rest.findIndex(({ at }) => at > from);
+  return rest.toSpliced(place < 0 ? rest.length : place, 0, { ...late, at: from });
+}
+
 /** S6: an attempt begins again only after the worker in which it had begun went away. */
 export function repeatedWithoutReason(effects: readonly Effect[], absences: readonly Absence[]): string[] {
   const found: string[] = [];
