@@ -1,7 +1,7 @@
 // Connection URLs that are wrong, odd or right, against a server that asks for passwords: a store, or a typed error
 // within five seconds that shows no password.
 
-import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { inspect } from 'node:util';
 import { Client as PgClient } from 'pg';
 import { PerdureError, PostgresProvider, ProviderError } from 'perdure';
@@ -51,6 +51,19 @@ function listen(onSocket: (socket: Socket) => void): Promise<Server> {
   return new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(server)));
 }
 
+/** Of Postgres. */
+const DEFAULT_PORT = 5_432;
+
+const answers = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connect({ port, host: '127.0.0.1' });
+    socket.on('error', () => resolve(false));
+    socket.on('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+  });
+
 const portOf = (server: Server): number => (server.address() as AddressInfo).port;
 
 describe.skipIf(noCluster !== undefined)(`connection URLs${noCluster === undefined ? '' : ` (skipped: ${noCluster})`}`, () => {
@@ -74,7 +87,7 @@ describe.skipIf(noCluster !== undefined)(`connection URLs${noCluster === undefin
     const dead = portOf(gone);
     await new Promise((resolve) => gone.close(resolve));
     const { hostname: host, port } = new URL(cluster.url);
-    place = { host, port: Number(port), socket: process.platform === 'win32' ? undefined : folder, mute: portOf(mute), foreign: portOf(foreign), closing: portOf(closing), dead };
+    place = { host, port: Number(port), socket: process.platform === 'win32' ? undefined : folder, mute: portOf(mute), foreign: portOf(foreign), closing: portOf(closing), dead, hasDefault: await answers(DEFAULT_PORT) };
   });
 
   afterAll(async () => {

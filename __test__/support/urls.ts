@@ -14,6 +14,8 @@ export interface Place {
   readonly foreign: number;
   readonly closing: number;
   readonly dead: number;
+  /** Whether somebody answers at the port that is meant where none is named: a server that does not know these roles. */
+  readonly hasDefault: boolean;
 }
 
 /** The password of every role but `odd`: it must not be shown anywhere. */
@@ -50,7 +52,7 @@ function shapes(at: string, right: string, app: string, each: Each): [string, Ou
     ...each('refused', `${right}\0`, `postgres://app:${CANARY}\0@${at}/shop`, `postgres://app:${CANARY}%00@${at}/shop`, `postgres://app%00:${CANARY}@${at}/shop`),
     ...each('refused', `${app}${at}/shop%00`, `${app}${at}/%FF%FE`, `postgres://%C3%28:${CANARY}@${at}/shop`),
     ...each('refused', ...['[::1', '[', '[::1]x', '[::1]:x', '::1', 'a:b:c'].map((host) => `${app}${host}/shop`)),
-    ...each('refused', `${app}${at}:${at}/shop`, `${app}${place(at)}:/shop`, `${app}${place(at)}:port/shop`, `${app}${place(at)}:65536/shop`, `${app}${place(at)}:-1/shop`),
+    ...each('refused', `${app}${at}:${at}/shop`, `${app}${place(at)}:port/shop`, `${app}${place(at)}:65536/shop`, `${app}${place(at)}:-1/shop`),
     ...each('refused', `${app}${place(at)}:0x1538/shop`, `${app}${place(at)}:%20/shop`, `${app}${place(at)}:５４３２/shop`),
     // What is listed after a host that lets us in is not looked at.
     ...each('opens', `${app}${at},/shop`),
@@ -92,7 +94,7 @@ function parameters(right: string, at: string, each: Each): [string, Outcome][] 
   ];
 }
 
-function places({ host, port, socket, mute, foreign, closing, dead }: Place, right: string, app: string, each: Each): [string, Outcome][] {
+function places({ host, port, socket, mute, foreign, closing, dead, hasDefault }: Place, right: string, app: string, each: Each): [string, Outcome][] {
   const sockets =
     socket === undefined
       ? []
@@ -102,6 +104,7 @@ function places({ host, port, socket, mute, foreign, closing, dead }: Place, rig
         ];
   return [
     ...sockets,
+    ...each(hasDefault ? 'refused' : 'away', `${app}${host}:/shop`),
     ...each('opens', `${app}${host}:${dead},${host}:${port}/shop`, `${app}${host}:${closing},${host}:${port}/shop`, `${right}?hostaddr=127.0.0.1`),
     ...each('away', `${app}${host}:${dead}/shop`, `${app}[::1]:${dead}/shop`, `${app}${host}:${dead},${host}:${closing}/shop`, `${app}%2Fno%2Fsuch%2Ffolder/shop`, `${app}/shop?host=/no/such/folder`),
     ...each('away', `${app}${host}:${closing}/shop`, `${app}${host}:${mute}/shop`, `${app}${host}:${mute}/shop?sslmode=disable`, `${app}${host}:${mute},${host}:${mute}/shop`),
