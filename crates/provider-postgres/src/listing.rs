@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use perdure_provider::{
-    Filter, InstanceKey, InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, PREFIX_IDS_MAX, Place, Status,
+    Among, Filter, InstanceKey, InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, PREFIX_IDS_MAX, Place,
     after_prefix,
 };
 use tokio_postgres::Row;
@@ -83,9 +83,6 @@ macro_rules! of_state {
     };
 }
 
-/// The states of `instances_troubled`.
-const TROUBLED: [Status; 4] = [Status::Suspended, Status::Failed, Status::Cancelled, Status::Terminated];
-
 const OF_ALL: &str = walk!("{schema}.instances WHERE");
 
 const OF_OPEN: &str = walk!("{schema}.instances WHERE completed_at IS NULL AND");
@@ -94,6 +91,7 @@ const OF_CHILDREN: &str = walk!(
     "{schema}.instances WHERE parent_id IS NOT NULL AND hashtextextended(parent_id, 0) = hashtextextended(($4::text[])[1], 0) AND"
 );
 
+/// Of each state of [`TROUBLED`](perdure_provider::TROUBLED) by itself.
 const OF_TROUBLED: &str = walk!(concat!(
     "(",
     of_state!("Suspended"),
@@ -113,15 +111,11 @@ const OF_KEYS: &str = walk!(
 );
 
 fn walk_of(filter: &Filter) -> &'static str {
-    let statuses = &filter.statuses;
-    if filter.parent_id.is_some() {
-        OF_CHILDREN
-    } else if !statuses.is_empty() && statuses.iter().all(|status| TROUBLED.contains(status)) {
-        OF_TROUBLED
-    } else if statuses.is_empty() || statuses.iter().any(|status| status.is_terminal()) {
-        OF_ALL
-    } else {
-        OF_OPEN
+    match filter.among() {
+        Among::All => OF_ALL,
+        Among::Open => OF_OPEN,
+        Among::Troubled => OF_TROUBLED,
+        Among::ChildrenOf(_) => OF_CHILDREN,
     }
 }
 

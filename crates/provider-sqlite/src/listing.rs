@@ -5,7 +5,7 @@
 //! order here where they are few.
 
 use perdure_provider::{
-    Filter, InstanceKey, LIST_BYTES_MAX, ListPage, ListRequest, PREFIX_IDS_MAX, Place, Status, after_prefix,
+    Among, Filter, InstanceKey, LIST_BYTES_MAX, ListPage, ListRequest, PREFIX_IDS_MAX, Place, TROUBLED, after_prefix,
 };
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
@@ -63,33 +63,23 @@ impl Walk {
             let params = ids.map(Value::Text).into();
             return Ok(Self { sql, params });
         }
-        if let Some(parent) = &filter.parent_id {
-            let sql = walk!(rows!("instances_children", "parent_id = ?4 AND "));
-            let params = vec![Value::Text(parent.clone())];
-            return Ok(Self { sql, params });
-        }
-        let statuses = &filter.statuses;
-        if !statuses.is_empty() && statuses.iter().all(|status| TROUBLED.contains(status)) {
-            let wanted = TROUBLED.map(|status| Value::Integer(statuses.contains(&status).into()));
-            let params = wanted.into();
-            return Ok(Self {
-                sql: OF_TROUBLED,
-                params,
-            });
-        }
-        let sql = if statuses.is_empty() || statuses.iter().any(|status| status.is_terminal()) {
-            walk!(rows!("instances_created", ""))
-        } else {
-            walk!(rows!("instances_open", "completed_at IS NULL AND "))
+        let (sql, params) = match filter.among() {
+            Among::All => (walk!(rows!("instances_created", "")), Vec::new()),
+            Among::Open => (walk!(rows!("instances_open", "completed_at IS NULL AND ")), Vec::new()),
+            Among::Troubled => {
+                let wanted = TROUBLED.map(|status| Value::Integer(filter.statuses.contains(&status).into()));
+                (OF_TROUBLED, wanted.into())
+            }
+            Among::ChildrenOf(parent) => {
+                let sql = walk!(rows!("instances_children", "parent_id = ?4 AND "));
+                (sql, vec![Value::Text(parent.to_owned())])
+            }
         };
-        let params = Vec::new();
         Ok(Self { sql, params })
     }
 }
 
-/// The states of `instances_troubled`, as [`OF_TROUBLED`] asks for them.
-const TROUBLED: [Status; 4] = [Status::Suspended, Status::Failed, Status::Cancelled, Status::Terminated];
-
+/// Of each state of [`TROUBLED`] by itself, in that order.
 const OF_TROUBLED: &str = walk!(concat!(
     of_state!("Suspended", "?4"),
     " UNION ALL ",

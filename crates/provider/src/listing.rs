@@ -68,7 +68,37 @@ pub struct Candidate<'a> {
     pub completed_at_ms: Option<i64>,
 }
 
+/// The states of instances that somebody may have to look after.
+pub const TROUBLED: [Status; 4] = [Status::Suspended, Status::Failed, Status::Cancelled, Status::Terminated];
+
+/// Among which instances those of a [`Filter`] are, the fewest that a store has an order of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Among<'f> {
+    /// All of them.
+    All,
+    /// Those that have not ended.
+    Open,
+    /// Those in the states of [`TROUBLED`].
+    Troubled,
+    /// Those with this parent.
+    ChildrenOf(&'f str),
+}
+
 impl Filter {
+    /// Among which instances its own are.
+    #[must_use]
+    pub fn among(&self) -> Among<'_> {
+        if let Some(parent) = &self.parent_id {
+            return Among::ChildrenOf(parent);
+        }
+        match &self.statuses[..] {
+            [] => Among::All,
+            statuses if statuses.iter().all(|status| TROUBLED.contains(status)) => Among::Troubled,
+            statuses if statuses.iter().any(|status| status.is_terminal()) => Among::All,
+            _ => Among::Open,
+        }
+    }
+
     /// Whether every condition holds. A store may ask this of each row that it walks over, or say the same in its own language.
     #[must_use]
     pub fn matches(&self, candidate: &Candidate<'_>) -> bool {
