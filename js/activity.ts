@@ -5,7 +5,7 @@ import { ACTIVITY_OPTIONS, type ActivityOptions } from './activity-options.ts';
 import { PayloadError } from './errors.ts';
 import { checkName, checkOptions, type OptionTable } from './options.ts';
 import { checkSchema, parse, type SchemaInput, type SchemaOutput, type StandardSchema } from './schema.ts';
-import { property } from './show.ts';
+import { isDefined } from './show.ts';
 
 /** The function of an activity. It may be `async`, and may do what an orchestration may not: IO, clocks, randomness. */
 export type ActivityFunction<I = any, O = any> = (ctx: ActivityContext, input: I) => O | PromiseLike<O>;
@@ -68,8 +68,7 @@ const DEFINITION_OPTIONS: OptionTable = { ...ACTIVITY_OPTIONS, input: checkSchem
 
 /** Whether it is what {@link defineActivity} returns, here or in another copy of this package. */
 export function isActivity(value: unknown): value is ActivityDefinition {
-  const isOne = property(value, 'kind') === 'activity' && typeof property(value, 'fn') === 'function';
-  return isOne && typeof property(value, 'name') === 'string';
+  return isDefined(value, 'activity');
 }
 
 /** Why attempts were refused before their function was called: the next one would be given the same input. */

@@ -23,7 +23,7 @@ import { ChildFuture, SentFuture } from './others.ts';
 import { toPayload } from './payload.ts';
 import { checkSchema, parseSync, type SchemaInput, type SchemaOutput, type StandardSchema } from './schema.ts';
 import type { FiberScheduler } from './scheduler.ts';
-import { property } from './show.ts';
+import { isDefined, property } from './show.ts';
 import { captureSource, type SourceMark } from './source.ts';
 import { getCustomStatus, setCustomStatus } from './status.ts';
 import { trace, type TraceFields, type TraceOrigin } from './trace.ts';
@@ -142,8 +142,7 @@ export function defineOrchestration(
 
 /** Whether it is what {@link defineOrchestration} returns, here or in another copy of this package. */
 export function isOrchestration(value: unknown): value is OrchestrationDefinition {
-  const isOne = property(value, 'kind') === 'orchestration' && typeof property(value, 'fn') === 'function';
-  return isOne && ['name', 'version', 'fingerprint'].every((key) => typeof property(value, key) === 'string');
+  return isDefined(value, 'orchestration') && ['version', 'fingerprint'].every((key) => typeof property(value, key) === 'string');
 }
 
 const DEFINITION_OPTIONS: OptionTable = { version: named, input: checkSchema };

@@ -10,7 +10,8 @@ export function show(value: unknown): string {
       return `'${value.length > TEXT_MAX ? `${value.slice(0, TEXT_MAX)}…` : value}'`;
     case 'object':
       if (value === null) return 'null';
-      return isList(value) ? 'an array' : (definition(value) ?? 'an object');
+      for (const kind of ['activity', 'orchestration'] as const) if (isDefined(value, kind)) return `the ${kind} ${show(property(value, 'name'))}`;
+      return isList(value) ? 'an array' : 'an object';
     case 'function':
     case 'symbol':
     case 'bigint':
@@ -20,11 +21,9 @@ export function show(value: unknown): string {
   }
 }
 
-/** What `defineActivity` or `defineOrchestration` returned, by its name. */
-function definition(value: object): string | undefined {
-  const [kind, name] = [property(value, 'kind'), property(value, 'name')];
-  const isOne = (kind === 'activity' || kind === 'orchestration') && typeof property(value, 'fn') === 'function';
-  return isOne && typeof name === 'string' ? `the ${kind} ${show(name)}` : undefined;
+/** Whether it looks like what `defineActivity` or `defineOrchestration` returned, here or in another copy of this package. */
+export function isDefined(value: unknown, kind: 'activity' | 'orchestration'): boolean {
+  return property(value, 'kind') === kind && typeof property(value, 'fn') === 'function' && typeof property(value, 'name') === 'string';
 }
 
 /** Whether it is an array; a proxy that was revoked is none. */

@@ -119,18 +119,19 @@ function ofWorkers(workers: readonly WorkerInfo[], stats: StoreStats): Finding {
 }
 
 function ofDue(workers: readonly WorkerInfo[], { due, tasks }: StoreStats, overdue: readonly OverdueInstances[]): Finding[] {
-  const first = overdue.slice(0, NAMED).map(({ name, version, instances, oldestMs, oldestId }): Finding => {
+  if (overdue.length === 0) {
+    return [{ subject: 'overdue', state: 'well', detail: `nothing; ${countText(due.instances, 'instance')} due now, ${countText(tasks.waiting, 'task')} waiting` }];
+  }
+  const advice = workers.some(({ isAlive }) => isAlive)
+    ? 'no started runtime has registered it in that version, or those that have are too busy: see `perdure workers`'
+    : 'start a runtime that has registered it in that version';
+  const findings = overdue.slice(0, NAMED).map(({ name, version, instances, oldestMs, oldestId }): Finding => {
     const detail = `${countText(instances, 'instance')} of ${printable(`${name} ${version}`)} could go on and nobody takes ${instances === 1 ? 'it' : 'them'}, ${printable(oldestId)} since ${spanText(oldestMs)}`;
-    const advice = workers.some(({ isAlive }) => isAlive)
-      ? 'no started runtime has registered it in that version, or those that have are too busy: see `perdure workers`'
-      : 'start a runtime that has registered it in that version';
     return { subject: 'overdue', state: 'unwell', detail, advice };
   });
-  if (overdue.length > NAMED) {
-    first.push({ subject: 'overdue', state: 'unwell', detail: `${countText(due.overdue, 'instance')} in all, also of ${overdue.slice(NAMED).map(({ name, version }) => printable(`${name} ${version}`)).join(', ')}` });
-  }
-  if (first.length > 0) return first;
-  return [{ subject: 'overdue', state: 'well', detail: `nothing; ${countText(due.instances, 'instance')} due now, ${countText(tasks.waiting, 'task')} waiting` }];
+  const others = overdue.slice(NAMED).map(({ name, version }) => printable(`${name} ${version}`));
+  if (others.length > 0) findings.push({ subject: 'overdue', state: 'unwell', detail: `${countText(due.overdue, 'instance')} in all, also of ${others.join(', ')}` });
+  return findings;
 }
 
 async function ofSuspended(client: Client, { instances }: StoreStats): Promise<Finding[]> {
