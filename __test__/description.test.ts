@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 
-import { Client, PostgresProvider, type Provider, SchemaVersionError, SqliteProvider } from 'perdure';
+import { Client, PostgresProvider, type Provider, type RuntimeOptions, SchemaVersionError, SqliteProvider } from 'perdure';
 import { describe, expect, it } from 'vitest';
 
 import { deferred, eventually, rejection } from './support/async.ts';
@@ -14,6 +14,20 @@ const manifest = JSON.parse(readFileSync(new URL('../package.json', import.meta.
 
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
+
+  /** A runtime with an orchestration of one activity, which tells that it was called and goes on when it is told to. */
+  async function working(name: string, options: RuntimeOptions) {
+    const called = deferred<void>();
+    const done = deferred<void>();
+    const runtime = await store.start((started) => {
+      started.registerActivity('wait', async () => {
+        called.resolve();
+        await done.promise;
+      });
+      started.registerOrchestration(name, function* (ctx) { yield ctx.scheduleActivity('wait'); });
+    }, options);
+    return { runtime, called, done };
+  }
 
   it('a store is described by its place, its tables, its size and its settings', async () => {
     const found = await store.client.describeStore();
@@ -32,18 +46,7 @@ describe.each(STORES)('on $name', (kind) => {
 
   it('workers are listed while they are there, with what they have', async () => {
     const name = store.id('working');
-    const called = deferred<void>();
-    const done = deferred<void>();
-    const runtime = await store.start(
-      (runtime) => {
-        runtime.registerActivity('wait', async () => {
-          called.resolve();
-          await done.promise;
-        });
-        runtime.registerOrchestration(name, function* (ctx) { yield ctx.scheduleActivity('wait'); });
-      },
-      { workerName: 'ada' },
-    );
+    const { runtime, called, done } = await working(name, { workerName: 'ada' });
     const id = store.id();
     await store.client.startOrchestration(id, name);
     await called.promise;
@@ -59,18 +62,7 @@ describe.each(STORES)('on $name', (kind) => {
 
   it('workers tell of themselves when they start, and of what they do with each heartbeat', async () => {
     const name = store.id('told');
-    const called = deferred<void>();
-    const done = deferred<void>();
-    const runtime = await store.start(
-      (runtime) => {
-        runtime.registerActivity('wait', async () => {
-          called.resolve();
-          await done.promise;
-        });
-        runtime.registerOrchestration(name, function* (ctx) { yield ctx.scheduleActivity('wait'); });
-      },
-      { activityConcurrency: 7, lease: '5s' },
-    );
+    const { runtime, called, done } = await working(name, { activityConcurrency: 7, lease: '5s' });
     const about = async () => (await store.client.workers())[0]?.about;
     expect(await about()).toMatchObject({
       hostName: hostname(),
