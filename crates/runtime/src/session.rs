@@ -81,6 +81,8 @@ pub(crate) struct Session {
     pub(crate) reporting: AtomicUsize,
     /// An orchestration was registered, which suspended instances may wait for.
     pub(crate) resume_wanted: Notify,
+    /// How many looks for those the store is at.
+    pub(crate) looks: Mutex<usize>,
     /// Begun: it takes no new work; see [`Runtime::begin_shutdown`](crate::Runtime::begin_shutdown).
     pub(crate) draining: Drain,
     ended: AtomicBool,
@@ -117,6 +119,7 @@ impl Session {
             has_company: AtomicBool::new(false),
             reporting: AtomicUsize::new(0),
             resume_wanted: Notify::new(),
+            looks: Mutex::default(),
             draining: Drain::default(),
             ended: AtomicBool::new(false),
             over: Notify::new(),
@@ -569,7 +572,8 @@ impl Session {
         let running = self.activities.lock().running();
         let reporting = self.reporting.load(Ordering::Acquire);
         let starting = self.starting.lock().len();
-        running + reporting + starting == 0 && self.table.lock().is_at_rest()
+        let looks = *self.looks.lock();
+        running + reporting + starting + looks == 0 && self.table.lock().is_at_rest()
     }
 
     pub(crate) fn keep_tasks(&self, tasks: Vec<JoinHandle<()>>) {

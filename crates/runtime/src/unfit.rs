@@ -3,6 +3,7 @@
 //!
 //! - **U1** That is looked for when a runtime starts and when an orchestration is registered, and at no other time: workers with
 //!   different code under one name and version cannot resume and suspend an instance in turns for ever.
+//!   A shutdown waits for a look that the store has begun, and no other begins after that: it would be one for code that is gone.
 //! - **U2** What one registration finds is gone through once, in pages, whatever other workers suspend meanwhile.
 
 use std::sync::Arc;
@@ -48,7 +49,15 @@ async fn resume_all(session: &Session, registered: &Registered) -> Result<(), Pr
             limit: RESUME_BATCH,
             time_ms: session.now_ms(),
         };
-        let resumed = retrying(|| shared.store.provider.resume_unfit(request.clone())).await?;
+        let resumed = retrying(|| async {
+            // First: of this and the shutdown, one sees the other.
+            let _look = Look::begin(session);
+            if session.draining.has_begun() {
+                return Err(ProviderError::new(ProviderErrorKind::Closed, "the runtime shuts down"));
+            }
+            shared.store.provider.resume_unfit(request.clone()).await
+        })
+        .await?;
         let count = resumed.len();
         if count > 0 {
             shared.log(
@@ -61,5 +70,22 @@ async fn resume_all(session: &Session, registered: &Registered) -> Result<(), Pr
             return Ok(());
         }
         after = resumed.into_iter().last();
+    }
+}
+
+/// A look for suspended instances, while the store is at it.
+struct Look<'a>(&'a Session);
+
+impl<'a> Look<'a> {
+    fn begin(session: &'a Session) -> Self {
+        *session.looks.lock() += 1;
+        Self(session)
+    }
+}
+
+impl Drop for Look<'_> {
+    fn drop(&mut self) {
+        *self.0.looks.lock() -= 1;
+        self.0.draining.tell();
     }
 }

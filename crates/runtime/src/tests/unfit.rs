@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use perdure_provider::{ProviderErrorKind, Status, Write};
+use tokio::time::Instant;
 
 use crate::RuntimeOptions;
 use crate::options::RESUME_BATCH;
@@ -169,4 +170,31 @@ async fn a_store_that_refuses_is_told() {
     f.shut_down(Duration::ZERO).await;
     f.begin().await;
     complete(&mut f).await;
+}
+
+/// It resumed what other code had suspended by then, for code that was gone.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_a_look_and_lets_no_other_begin() {
+    let mut f = Fixture::started(options(), RIGHT).await;
+    f.shut_down(Duration::ZERO).await;
+    f.memory.hold(Call::ResumeUnfit);
+    f.begin().await;
+    let before = Instant::now();
+    f.runtime.begin_shutdown().expect("it is started");
+    let answered = async {
+        crate::time::sleep(Duration::from_secs(2)).await;
+        f.memory.let_go(Call::ResumeUnfit);
+    };
+    tokio::join!(f.runtime.finish_shutdown(Duration::from_secs(60)), answered);
+    assert_eq!(before.elapsed().as_secs(), 2);
+    f.assert_empty();
+
+    // One that the store was too busy for is not tried again.
+    f.memory.fail(Call::ResumeUnfit, ProviderErrorKind::Busy, 1);
+    f.begin().await;
+    f.runtime.begin_shutdown().expect("it is started");
+    let before = Instant::now();
+    f.runtime.finish_shutdown(Duration::from_secs(60)).await;
+    assert_eq!(before.elapsed().as_secs(), 0);
+    f.assert_empty();
 }
