@@ -74,6 +74,37 @@ describe.each(STORES)('on $name', (kind) => {
       expect(historyViolations(await store.client.getHistory(handle.id), 'Completed')).toEqual([]);
     });
 
+    it('tell which fiber asked for what, and received it', async () => {
+      const order = defineOrchestration('told', function* (ctx) {
+        const one = function* (): Generator<any, string, any> {
+          const word = yield* ctx.call(echo, 'one');
+          yield* ctx.sleep(1);
+          return word + (yield* ctx.waitForEvent<string>('go'));
+        };
+        const two = function* (): Generator<any, string, any> {
+          return yield* ctx.dequeueEvent<string>('jobs');
+        };
+        const both = yield* ctx.all([one(), two(), ctx.call(echo, 'main')]);
+        return [...both, yield* ctx.waitForEvent<string>('go')];
+      });
+      await store.start((runtime) => runtime.register(echo, order), options);
+      const handle = await store.client.start(order, undefined, { id: store.id() });
+      for (const word of ['a', 'b']) await store.client.raiseEvent(handle.id, 'go', word);
+      await store.client.enqueueEvent(handle.id, 'jobs', 'job');
+      expect(await handle.result({ timeout: SOON })).toEqual(['onea', 'job', 'main', 'b']);
+      const history = await store.client.getHistory(handle.id);
+      const told = history.map(({ kind, name, meta }) => `${kind} ${name ?? ''} ${meta?.fiber ?? 0}`);
+      expect(told.filter((line) => /Scheduled|Created|Received/.test(line)).toSorted()).toEqual([
+        'ActivityScheduled echo 0',
+        'ActivityScheduled echo 1',
+        'EventReceived go 0',
+        'EventReceived go 1',
+        'QueueReceived jobs 2',
+        'TimerCreated  1',
+      ]);
+      expect(historyViolations(history, 'Completed')).toEqual([]);
+    });
+
     it('that lock themselves up fail, after their cleanup', async () => {
       const cleaned: string[] = [];
       await store.start(

@@ -187,6 +187,7 @@ export interface NativeLane {
     trace: TraceContext | null,
   ): number;
   sendMessage(instance: number, receiver: string, mailbox: string, payload: string | null): number;
+  ofFiber(instance: number, fiber: number): void;
   cancelOperation(instance: number, operation: number): void;
   next(instance: number, mailboxes: string[] | null, timers: number[] | null): Delivery | null;
   /** Right after `next` returned `null`: whether the instance is released with its turn, and sleeps in the store. */
@@ -555,6 +556,14 @@ export class NativeEngine implements EnginePort {
   sendMessage(receiver: string, mailbox: string, payload: string | null): number {
     try {
       return this.lane.sendMessage(this.token, receiver, mailbox, this.texts.rewrite(payload, this, 'data'));
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  ofFiber(fiber: number): void {
+    try {
+      this.lane.ofFiber(this.token, fiber);
     } catch (error) {
       throw nativeError(error);
     }

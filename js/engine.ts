@@ -77,6 +77,8 @@ export interface EnginePort {
   ): number;
   /** Send to another instance. Mailboxes are named as in `next`. */
   sendMessage(receiver: string, mailbox: string, payload: string | null): number;
+  /** The fiber of what was asked for or delivered last, for those who look at the history; without it, the main one. */
+  ofFiber(fiber: number): void;
   /** Give up an operation that has not settled. */
   cancelOperation(operation: number): void;
 

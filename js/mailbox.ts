@@ -3,6 +3,7 @@
 // To wait for a message is no command and leaves no trace. The engine is told which mailboxes are waited for when all
 // fibers wait, and takes a message only from those: a wait that nobody looks at, or that lost a race, eats nothing.
 
+import { currentFiber } from './current.ts';
 import { CancelledError } from './errors.ts';
 import { BaseFuture, FAILED } from './future.ts';
 import type { FiberScheduler } from './scheduler.ts';
@@ -11,6 +12,8 @@ import type { FiberScheduler } from './scheduler.ts';
 export class MailboxFuture<T> extends BaseFuture<T> {
   /** `'e' + name` for events, `'q' + name` for a queue. */
   readonly mailbox: string;
+  /** Which fiber asked for it. */
+  readonly fiber = currentFiber()?.id ?? 0;
 
   constructor(scheduler: FiberScheduler, mailbox: string) {
     super(scheduler);

@@ -843,12 +843,7 @@ export class OrchestrationContext {
   }
 
   #schedule(name: string, input: string | null, recorded: string | null): number {
-    const scheduler = this.#scheduler;
-    try {
-      return scheduler.port.scheduleActivity(name, input, recorded);
-    } catch (error) {
-      throw scheduler.refused(error);
-    }
+    return this.#scheduler.issue((port) => port.scheduleActivity(name, input, recorded));
   }
 
   #child<T>(
@@ -879,27 +874,17 @@ export class OrchestrationContext {
     input: unknown,
     options: { [Name in keyof InstanceOptions]: InstanceOptions[Name] | undefined } | undefined,
   ): number {
-    const scheduler = this.#scheduler;
     const payload = toPayload(input, 'input', this.#host.limits);
     const { version = null, tags, priority = 0 } = options ?? {};
     const tagText = tags === undefined ? null : JSON.stringify(tags);
-    try {
-      return scheduler.port.startInstance(isChild, name, id, version, payload, tagText, priority);
-    } catch (error) {
-      throw scheduler.refused(error);
-    }
+    return this.#scheduler.issue((port) => port.startInstance(isChild, name, id, version, payload, tagText, priority));
   }
 
   #send(id: string, mailbox: string, data: unknown, source: SourceMark | undefined): Future<void> {
     const scheduler = this.#scheduler;
     checkName(id, 'instance id');
     const payload = toPayload(data, 'data', this.#host.limits);
-    let operation: number;
-    try {
-      operation = scheduler.port.sendMessage(id, mailbox, payload);
-    } catch (error) {
-      throw scheduler.refused(error);
-    }
+    const operation = scheduler.issue((port) => port.sendMessage(id, mailbox, payload));
     return new SentFuture<void>(scheduler, operation, id, undefined, source);
   }
 
@@ -907,23 +892,13 @@ export class OrchestrationContext {
     const scheduler = this.#scheduler;
     const at = timeOf(due, method);
     if (at === undefined) return this.#timerIn(parseDuration(due as Duration, `ctx.${method}: the duration`), source);
-    let operation: number;
-    try {
-      operation = scheduler.port.createTimerAt(at);
-    } catch (error) {
-      throw scheduler.refused(error);
-    }
+    const operation = scheduler.issue((port) => port.createTimerAt(at));
     return new TimerFuture(scheduler, operation, source);
   }
 
   #timerIn(delayMs: number, source: SourceMark | undefined): TimerFuture {
     const scheduler = this.#scheduler;
-    let operation: number;
-    try {
-      operation = scheduler.port.createTimer(delayMs);
-    } catch (error) {
-      throw scheduler.refused(error);
-    }
+    const operation = scheduler.issue((port) => port.createTimer(delayMs));
     return new TimerFuture(scheduler, operation, source);
   }
 

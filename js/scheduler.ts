@@ -187,6 +187,19 @@ export class FiberScheduler {
     return true;
   }
 
+  /** The command of the fiber that runs. Returns the operation's id. */
+  issue(command: (port: EnginePort) => number): number {
+    const { port } = this;
+    try {
+      const operation = command(port);
+      const fiber = currentFiber()?.id ?? 0;
+      if (fiber !== 0) port.ofFiber(fiber);
+      return operation;
+    } catch (error) {
+      throw this.refused(error);
+    }
+  }
+
   /** The command that gives an operation up. */
   cancelOperation(operation: number): void {
     try {
@@ -253,9 +266,13 @@ export class FiberScheduler {
         future.deliver(delivery);
         return;
       }
-      case MESSAGE:
-        this.mailboxes.first(delivery.mailbox ?? '')?.deliver(delivery.value);
+      case MESSAGE: {
+        const future = this.mailboxes.first(delivery.mailbox ?? '');
+        if (future === undefined) return;
+        if (future.fiber !== 0) this.port.ofFiber(future.fiber);
+        future.deliver(delivery.value);
         return;
+      }
       case CANCEL:
         this.cancelAll(fromPayload(delivery.value, 'reason') as string | undefined);
         return;

@@ -49,6 +49,36 @@ describe('the bars of a history', () => {
     expect(picture(bars).slice(1)).toEqual(['activity ok a 0-6, activity open e 7-', 'activity ok b 0-5, activity open d 5-', 'activity open c 0-', 'activity open f 7-']);
   });
 
+  it('are rows of their fiber, the main one first, and another one has the rows of what had ended when it began', () => {
+    const bars = barsOf(
+      [0, 'ExecutionStarted', { name: 'x' }],
+      [0, 'ActivityScheduled', { name: 'a', fiber: 1 }],
+      [0, 'TimerCreated', { fiber: 2 }],
+      [1, 'ActivityCompleted', { ref: 2 }],
+      // Between two things of a fiber its row stays its own.
+      [5, 'EventReceived', { name: 'go', fiber: 3 }],
+      [6, 'ActivityScheduled', { name: 'b', fiber: 1 }],
+      [7, 'ActivityScheduled', { name: 'c', fiber: 1 }],
+      [8, 'TimerFired', { ref: 3 }],
+      [9, 'ActivityCompleted', { ref: 6 }],
+      [9, 'ActivityCompleted', { ref: 7 }],
+      [9, 'ChildScheduled', { name: 'main', instance: 'm' }],
+      [9, 'ActivityScheduled', { name: 'd', fiber: 4 }],
+      [9, 'ActivityScheduled', { name: 'e', fiber: 4 }],
+      [10, 'ActivityScheduled', { name: 'f', fiber: 5 }],
+    );
+    expect(picture(bars)).toEqual([
+      'execution open x 0-',
+      'child open main m 9-',
+      'activity ok a 0-1, activity ok b 6-9, activity open d 9-',
+      'activity ok c 7-9, activity open e 9-',
+      'timer ok timer 0-8, activity open f 10-',
+      'wait ok go 1-5',
+    ]);
+    expect(bars.rows.map((row, at) => row.every((bar) => bar.row === at))).toEqual(Array(6).fill(true));
+    expect(bars.rows.map((row) => row.map(({ fiber }) => fiber))).toEqual([[0], [0], [1, 1, 4], [1, 4], [2, 5], [3]]);
+  });
+
   it('are one for each attempt, with the delay between them', () => {
     const bars = barsOf(
       [0, 'ExecutionStarted', { name: 'x' }],
@@ -102,6 +132,16 @@ describe('the bars of a history', () => {
     for (let i = 0; i < 20_000; i += 1) bars.add({ id: i + 20_002, atMs: 20_000 + i, kind: 'ActivityCompleted', ref: i + 2 });
     expect(bars.rows).toHaveLength(20_001);
     expect(bars.isWaiting).toBe(true);
+  });
+
+  it('are soon made of very many fibers', () => {
+    const bars = new Bars();
+    bars.add({ id: 1, atMs: 0, kind: 'ExecutionStarted', name: 'x' });
+    for (let i = 0; i < 20_000; i += 2) {
+      bars.add({ id: i + 2, atMs: i, kind: 'ActivityScheduled', name: 'a', fiber: i / 2 + 1 });
+      bars.add({ id: i + 3, atMs: i + 1, kind: 'ActivityCompleted', ref: i + 2 });
+    }
+    expect(bars.rows.map((row) => row.length)).toEqual([1, 10_000]);
   });
 
   it('are found in a row by time', () => {

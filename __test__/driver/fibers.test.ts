@@ -234,6 +234,33 @@ describe('fibers', () => {
     expect(logs[1]).toEqual(logs[0]);
   });
 
+  test('are named to the engine with what they ask for and receive, all but the main one', () => {
+    const script = new Script(function* (ctx) {
+      yield ctx.scheduleActivity('before');
+      const asks = ctx.spawn(function* () {
+        ctx.scheduleActivity('a');
+        ctx.scheduleTimer(10);
+        ctx.scheduleTimer(new Date(5_000));
+        ctx.scheduleSubOrchestration('child', 1, { id: 'c' });
+        ctx.startOrchestration('audit', 'audit-1');
+        ctx.raiseEvent('other', 'go');
+        ctx.enqueueEvent('other', 'jobs', 1);
+      });
+      const receives = function* (): Generator<any, void, any> {
+        yield ctx.waitForEvent('go');
+        yield ctx.race([ctx.dequeueEvent('jobs'), ctx.sleep(1)]);
+      };
+      yield ctx.all([asks, receives(), ctx.waitForEvent('stop')]);
+    });
+    script.turn();
+    script.engine.succeed(2);
+    for (const mailbox of ['ego', 'qjobs', 'estop']) script.engine.post(mailbox);
+    script.output();
+    const asked = script.engine.commands.slice(1, 8).map((command) => `1: ${command}`);
+    expect(script.engine.fibers).toEqual([...asked, '2: ego', '2: timer +1', '2: qjobs']);
+    expect(asked.map((text) => text.split(' ')[1])).toEqual(['activity', 'timer', 'timer', 'child', 'start', 'send', 'send']);
+  });
+
   test('are dropped without `finally` when the main fiber ends', () => {
     let ranFinally = false;
     const output = outputOf(function* (ctx) {

@@ -27,6 +27,8 @@ export class ScriptedEngine implements EnginePort {
   /** What each `next` named, in order. */
   readonly awaited: { mailboxes: string[] | null; timers: number[] | null }[] = [];
   readonly traces: { level: TraceLevel; message: string; fields: unknown }[] = [];
+  /** What is of another fiber than the main one: `fiber: command`, or `fiber: mailbox`. */
+  readonly fibers: string[] = [];
   readonly statuses: (string | null)[] = [];
   readonly patches: string[] = [];
   end: { kind: (typeof END_NAMES)[number]; payload: string | null } | null = null;
@@ -37,6 +39,8 @@ export class ScriptedEngine implements EnginePort {
   /** The command with this number (from 0) and all after it do not fit the history. */
   mismatchAt = Number.POSITIVE_INFINITY;
   timeMs = 1_000;
+  /** What was asked for or delivered last. */
+  private last = '';
   private lastOperation = 1;
   private randoms = 0;
   private uuids = -1;
@@ -110,6 +114,10 @@ export class ScriptedEngine implements EnginePort {
     return this.command(`send ${receiver} ${mailbox}${payload === null ? '' : ` ${payload}`}`);
   }
 
+  ofFiber(fiber: number): void {
+    this.fibers.push(`${fiber}: ${this.last}`);
+  }
+
   cancelOperation(operation: number): void {
     this.command(`cancel ${operation}`);
   }
@@ -175,6 +183,7 @@ export class ScriptedEngine implements EnginePort {
   private command(text: string): number {
     this.check(text);
     this.commands.push(text);
+    this.last = text;
     this.lastOperation += 1;
     return this.lastOperation;
   }
@@ -190,6 +199,7 @@ export class ScriptedEngine implements EnginePort {
     if (ready !== undefined) return ready;
     const i = this.mail.findIndex(({ mailbox }) => mailboxes?.includes(mailbox));
     const [message] = i < 0 ? [] : this.mail.splice(i, 1);
+    if (message !== undefined) this.last = message.mailbox;
     if (message !== undefined) return { ...NOTHING, kind: MESSAGE, mailbox: message.mailbox, value: message.payload };
     const operation = timers?.find((timer) => this.dueTimers.delete(timer));
     return operation === undefined ? null : { ...NOTHING, kind: SUCCEEDED, operation };

@@ -75,6 +75,7 @@ class Echo {
     return { kind: 0, operation, value: '1', detail: 0, mailbox: null, timeMs: 0 };
   }
 
+  ofFiber() {}
   cancelOperation() {}
   finish() {}
 }

@@ -114,6 +114,8 @@ export interface EventRow {
   /** The event that it answers. */
   readonly ref?: number;
   readonly name?: string;
+  /** The fiber that asked for it, or received it; the main one where there is none. */
+  readonly fiber?: number;
   /** Its value, if it has one. */
   readonly value?: Shown;
   readonly attempt?: number;

@@ -1,8 +1,7 @@
 // The picture of a history: what went on from when to when, in rows.
 //
-// A history says in which order fibers asked for things, not which fiber it was. So a row is not a fiber but the least that fibers can be: what
-// overlaps in time is in different rows, and what begins when another thing has ended takes the uppermost row that is free. Code that does one thing
-// after the other is one row; `all` over three branches is three.
+// A fiber is a row, or as many as it does things at the same time: `all` over three activities is three rows of one fiber, `all` over three blocks is
+// a row of each of three. The main fiber has the uppermost; another one shares its rows with those that began when it had ended.
 
 import type { EventRow } from './answers.ts';
 
@@ -13,7 +12,10 @@ export interface Bar {
   readonly kind: BarKind;
   state: BarState;
   readonly label: string;
-  readonly row: number;
+  /** Which fiber asked for it, or waited; 0 is the main one. */
+  readonly fiber: number;
+  /** Where it is in `Bars.rows`; another one where a fiber above it needs more rows. */
+  row: number;
   readonly fromMs: number;
   /** `undefined` while it goes on. */
   toMs: number | undefined;
@@ -28,6 +30,7 @@ export interface Bar {
 /** What has begun and not ended. */
 interface Open {
   bar: Bar;
+  /** Which row of its fiber. */
   readonly row: number;
 }
 
@@ -40,20 +43,61 @@ const ENDS: Readonly<Record<string, BarState>> = {
   ExecutionTerminated: 'cancelled',
 };
 
-export class Bars {
-  /** By row, each in order of time. The first row is the execution. */
-  readonly rows: Bar[][] = [[]];
-  readonly #open = new Map<number, Open>();
+/** What one fiber did: each thing in the uppermost row that was free. */
+class FiberRows {
+  /** Each in order of time. */
+  readonly rows: Bar[][] = [];
   /** Of each row: until when it is taken; `Infinity` while something goes on there. */
-  readonly #takenUntil: number[] = [Infinity];
-  #lowestFree = 1;
+  readonly takenUntil: number[] = [];
+  #lowestFree = 0;
+
+  /** When it began to do anything. */
+  get fromMs(): number {
+    return this.rows[0]?.[0]?.fromMs ?? 0;
+  }
+
+  /** The uppermost row that has been free since then. */
+  free(sinceMs: number): number {
+    let row = this.#lowestFree;
+    const isFree = (row: number): boolean => (this.takenUntil[row] ?? -Infinity) <= sinceMs;
+    while (!isFree(row)) row += 1;
+    // Rows above it may be free later, if not since then.
+    while (this.takenUntil[this.#lowestFree] === Infinity) this.#lowestFree += 1;
+    return row;
+  }
+
+  add(row: number, bar: Bar): void {
+    while (this.rows.length <= row) this.rows.push([]);
+    this.rows[row]?.push(bar);
+    this.takenUntil[row] = bar.toMs ?? Infinity;
+  }
+
+  /** What went on in a row has ended. */
+  end(row: number, atMs: number): void {
+    this.takenUntil[row] = atMs;
+    this.#lowestFree = Math.min(this.#lowestFree, row);
+  }
+}
+
+export class Bars {
+  #execution: Bar | undefined;
+  /** In the order in which they began, but the main one first. */
+  readonly #fibers = new Map([[0, new FiberRows()]]);
+  readonly #open = new Map<number, Open>();
   #lastMs = 0;
+  /** Until a bar is added or ends. */
+  #rows: Bar[][] | undefined;
   count = 0;
   hasChildren = false;
 
+  /** By row, each in order of time. The first row is the execution. */
+  get rows(): readonly (readonly Bar[])[] {
+    return (this.#rows ??= this.#arrange());
+  }
+
   /** Where the picture begins, ms since 1970. */
   get fromMs(): number {
-    return this.rows[0]?.[0]?.fromMs ?? 0;
+    return this.#execution?.fromMs ?? 0;
   }
 
   /** The last that is recorded. */
@@ -63,7 +107,7 @@ export class Bars {
 
   /** Whether the execution has not ended. */
   get isOpen(): boolean {
-    return this.rows[0]?.[0]?.toMs === undefined;
+    return this.#execution?.toMs === undefined;
   }
 
   /** Whether nothing goes on that is recorded: then it waits for a message, or for a worker. */
@@ -73,8 +117,9 @@ export class Bars {
 
   /** The next event of the history. */
   add(event: EventRow): void {
-    const { id, atMs, kind, name = '' } = event;
+    const { id, atMs, kind, name = '', fiber = 0 } = event;
     const before = this.#lastMs;
+    this.#rows = undefined;
     // The clock of a machine may be set back; the picture goes on.
     this.#lastMs = Math.max(before, atMs);
     const end = ENDS[kind];
@@ -82,7 +127,8 @@ export class Bars {
     switch (kind) {
       case 'ExecutionStarted':
         this.#lastMs = atMs;
-        this.#push({ kind: 'execution', state: 'open', label: name, row: 0, fromMs: atMs, toMs: undefined, event: id });
+        this.#execution = { kind: 'execution', state: 'open', label: name, fiber: 0, row: 0, fromMs: atMs, toMs: undefined, event: id };
+        this.count += 1;
         return;
       case 'ActivityScheduled':
         return this.#begin('activity', event, name, 1);
@@ -103,34 +149,26 @@ export class Bars {
       case 'OperationCancelled':
         return this.#end(event, 'cancelled');
       case 'EventReceived':
-      case 'QueueReceived': {
+      case 'QueueReceived':
         // Since when it was awaited is not recorded; since the last event before it was for certain.
-        const row = this.#rowFree(before);
-        this.#push({ kind: 'wait', state: 'ok', label: name, row, fromMs: before, toMs: this.#lastMs, event: id });
-        this.#takenUntil[row] = this.#lastMs;
+        this.#add({ kind: 'wait', state: 'ok', label: name, fiber, row: 0, fromMs: before, toMs: this.#lastMs, event: id });
         return;
-      }
       case 'EventSent':
       case 'QueueSent':
       case 'InstanceStarted':
       case 'CancelRequested':
       case 'PatchApplied': {
-        const row = this.#rowFree(this.#lastMs);
         const state = kind === 'CancelRequested' ? 'cancelled' : 'ok';
-        this.#push({ kind: 'other', state, label: name || 'cancel requested', row, fromMs: this.#lastMs, toMs: this.#lastMs, event: id });
-        this.#takenUntil[row] = this.#lastMs;
+        this.#add({ kind: 'other', state, label: name || 'cancel requested', fiber, row: 0, fromMs: this.#lastMs, toMs: this.#lastMs, event: id });
         return;
       }
       default:
     }
   }
 
-  #begin(kind: BarKind, { id }: EventRow, label: string, attempt?: number): void {
-    const row = this.#rowFree(this.#lastMs);
-    this.#takenUntil[row] = Infinity;
-    const bar: Bar = { kind, state: 'open', label, row, fromMs: this.#lastMs, toMs: undefined, event: id, ...(attempt === undefined ? {} : { attempt }) };
-    this.#push(bar);
-    this.#open.set(id, { bar, row });
+  #begin(kind: BarKind, { id, fiber = 0 }: EventRow, label: string, attempt?: number): void {
+    const bar: Bar = { kind, state: 'open', label, fiber, row: 0, fromMs: this.#lastMs, toMs: undefined, event: id, ...(attempt === undefined ? {} : { attempt }) };
+    this.#open.set(id, { bar, row: this.#add(bar) });
   }
 
   /** An attempt is over, and the next one begins when its delay is. */
@@ -142,47 +180,72 @@ export class Bars {
     bar.toMs = this.#lastMs;
     bar.endEvent = id;
     const until = Math.max(untilMs, this.#lastMs);
-    const { label, event } = bar;
-    this.#push({ kind: 'retry', state: 'ok', label: `waits to try ${label} again`, row, fromMs: this.#lastMs, toMs: until, event });
-    open.bar = { kind: 'activity', state: 'open', label, row, fromMs: until, toMs: undefined, event, attempt: attempt + 1 };
-    this.#push(open.bar);
+    const { label, fiber, event } = bar;
+    const again: Bar = { kind: 'activity', state: 'open', label, fiber, row: 0, fromMs: until, toMs: undefined, event, attempt: attempt + 1 };
+    this.#add({ kind: 'retry', state: 'ok', label: `waits to try ${label} again`, fiber, row: 0, fromMs: this.#lastMs, toMs: until, event }, row);
+    this.#add(again, row);
+    open.bar = again;
   }
 
   #end({ id, ref = 0 }: Pick<EventRow, 'id' | 'ref'>, state: BarState): void {
     const open = this.#open.get(ref);
     if (open === undefined) return;
+    const { bar, row } = open;
     this.#open.delete(ref);
-    open.bar.state = state;
-    open.bar.endEvent = id;
+    bar.state = state;
+    bar.endEvent = id;
     // An activity that was given up in its delay did not run again.
-    open.bar.toMs = Math.max(this.#lastMs, open.bar.fromMs);
-    this.#takenUntil[open.row] = this.#lastMs;
-    this.#lowestFree = Math.min(this.#lowestFree, open.row);
+    bar.toMs = Math.max(this.#lastMs, bar.fromMs);
+    this.#of(bar.fiber).end(row, this.#lastMs);
   }
 
   #endAll(id: number, state: BarState): void {
     for (const ref of [...this.#open.keys()]) this.#end({ id, ref }, 'cancelled');
-    const execution = this.rows[0]?.[0];
+    const execution = this.#execution;
     if (execution === undefined) return;
     execution.state = state;
     execution.toMs = this.#lastMs;
     execution.endEvent = id;
   }
 
-  /** The uppermost row that has been free since then. */
-  #rowFree(sinceMs: number): number {
-    let row = this.#lowestFree;
-    const isFree = (row: number): boolean => (this.#takenUntil[row] ?? -Infinity) <= sinceMs;
-    while (!isFree(row)) row += 1;
-    // Rows above it may be free later, if not since then.
-    while (this.#takenUntil[this.#lowestFree] === Infinity) this.#lowestFree += 1;
+  /** Put a bar into that row of its fiber, or into the uppermost that is free. Returns which one. */
+  #add(bar: Bar, given?: number): number {
+    const rows = this.#of(bar.fiber);
+    const row = given ?? rows.free(bar.fromMs);
+    rows.add(row, bar);
+    this.count += 1;
     return row;
   }
 
-  #push(bar: Bar): void {
-    while (this.rows.length <= bar.row) this.rows.push([]);
-    this.rows[bar.row]?.push(bar);
-    this.count += 1;
+  #of(fiber: number): FiberRows {
+    let rows = this.#fibers.get(fiber);
+    if (rows === undefined) this.#fibers.set(fiber, (rows = new FiberRows()));
+    return rows;
+  }
+
+  /** All rows: each fiber in the uppermost that are free, one below the other, since it began. */
+  #arrange(): Bar[][] {
+    const all: Bar[][] = [this.#execution === undefined ? [] : [this.#execution]];
+    const takenUntil = [Infinity];
+    let lowestFree = 1;
+    for (const [fiber, { rows, takenUntil: until, fromMs }] of this.#fibers) {
+      while (takenUntil[lowestFree] === Infinity) lowestFree += 1;
+      let first = lowestFree;
+      for (let row = first; row < first + rows.length; row += 1) {
+        if ((takenUntil[row] ?? -Infinity) > fromMs) first = row + 1;
+      }
+      for (const [i, bars] of rows.entries()) {
+        const row = first + i;
+        // The main fiber is there to the end.
+        takenUntil[row] = fiber === 0 ? Infinity : (until[i] ?? Infinity);
+        const there = (all[row] ??= []);
+        for (const bar of bars) {
+          bar.row = row;
+          there.push(bar);
+        }
+      }
+    }
+    return all;
   }
 }
 

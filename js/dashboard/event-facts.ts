@@ -14,6 +14,7 @@ export function factsOf({ eventId, time, kind, refId, name, meta: of }: HistoryE
     kind,
     ...(refId === undefined ? {} : { ref: refId }),
     ...(name === undefined ? {} : { name }),
+    ...(typeof meta['fiber'] === 'number' ? { fiber: meta['fiber'] } : {}),
     ...(typeof meta['attempt'] === 'number' ? { attempt: meta['attempt'] } : {}),
     ...(typeof untilMs === 'number' ? { untilMs } : {}),
     ...(typeof instance === 'string' ? { instance } : {}),

@@ -32,6 +32,9 @@ pub struct ActivityOptions {
     /// What it was scheduled in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: TraceContext,
+    /// Which fiber scheduled it, in what is read of a history ([`crate::EventRecord::set_fiber`]). A replay does not look at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fiber: Option<u32>,
 }
 
 /// The queue of activities that name none.

@@ -309,6 +309,13 @@ impl Engine {
         self.trace.as_deref()
     }
 
+    /// What was recorded last is of this fiber (see [`EventRecord::set_fiber`]); nothing while replaying.
+    pub fn of_fiber(&mut self, fiber: u32) {
+        if let (Phase::Live, Some(last)) = (&self.phase, self.turn.events.last_mut()) {
+            last.set_fiber(fiber);
+        }
+    }
+
     /// Set or reset the custom status. It is stored with the turn if it is another then, unless this is a replay.
     pub fn set_custom_status(&mut self, value: Payload) {
         let before = mem::replace(&mut self.custom_status, value);

@@ -343,6 +343,38 @@ impl EventRecord {
         row
     }
 
+    /// Note which fiber this is of, for those who look at a history: `fiber` of its meta. Only schedules, starts, and what is sent or received
+    /// have one, and those of the main fiber go without.
+    ///
+    /// ```
+    /// # use perdure_engine::{Event, EventId, EventRecord};
+    /// let mut row = EventRecord::new(EventId(2), 0, Event::TimerCreated { fire_at_ms: 5 });
+    /// row.set_fiber(3);
+    /// assert_eq!(row.meta.as_deref(), Some(r#"{"fireAtMs":5,"fiber":3}"#));
+    /// ```
+    pub fn set_fiber(&mut self, fiber: u32) {
+        use EventKind as Kind;
+        let has_one = matches!(
+            self.kind,
+            Kind::ActivityScheduled
+                | Kind::TimerCreated
+                | Kind::ChildScheduled
+                | Kind::InstanceStarted
+                | Kind::EventSent
+                | Kind::QueueSent
+                | Kind::EventReceived
+                | Kind::QueueReceived
+        );
+        if fiber == 0 || !has_one {
+            return;
+        }
+        let meta = self.meta.get_or_insert_with(|| "{}".into());
+        // It is an object, and this comes once.
+        let comma = if meta.len() > 2 { "," } else { "" };
+        meta.truncate(meta.len() - 1);
+        meta.push_str(&format!("{comma}\"fiber\":{fiber}}}"));
+    }
+
     fn describe_start(&mut self, start: InstanceStart) {
         let InstanceStart {
             id,

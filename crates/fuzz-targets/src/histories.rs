@@ -53,6 +53,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         priority: 3,
         inline: false,
         trace: text("{}"),
+        fiber: Some(2),
     };
     let go = || Mailbox::Event("go".into());
     let scheduled = |place| EventId(place);

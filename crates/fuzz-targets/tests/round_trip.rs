@@ -87,8 +87,9 @@ fn options() -> impl Strategy<Value = ActivityOptions> {
         option::of(any::<u64>()).boxed(),
         option::of(any::<u64>()).boxed(),
     ];
-    (retry, times, payload(), any::<i32>(), any::<bool>(), payload()).prop_map(
-        |(retry, [timeout_ms, total_timeout_ms, heartbeat_timeout_ms], queue, priority, inline, trace)| {
+    let by_whom = (payload(), option::of(any::<u32>()));
+    (retry, times, payload(), any::<i32>(), any::<bool>(), by_whom).prop_map(
+        |(retry, [timeout_ms, total_timeout_ms, heartbeat_timeout_ms], queue, priority, inline, (trace, fiber))| {
             ActivityOptions {
                 retry,
                 timeout_ms,
@@ -98,6 +99,7 @@ fn options() -> impl Strategy<Value = ActivityOptions> {
                 priority,
                 inline,
                 trace,
+                fiber,
             }
         },
     )

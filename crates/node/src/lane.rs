@@ -131,6 +131,12 @@ impl NativeLane {
         self.issue(instance, calls::send_message(receiver, mailbox, payload)?)
     }
 
+    /// The fiber of what was issued or delivered last, unless it is the main one.
+    #[napi]
+    pub fn of_fiber(&self, instance: u32, fiber: u32) -> napi::Result<()> {
+        self.inner.of_fiber(Token(instance), fiber).map_err(|e| thrown(&e))
+    }
+
     /// Give an operation up.
     #[napi]
     pub fn cancel_operation(&self, instance: u32, operation: f64) -> napi::Result<()> {

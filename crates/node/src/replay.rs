@@ -138,6 +138,10 @@ impl NativeReplay {
         self.issue(calls::send_message(receiver, mailbox, payload)?)
     }
 
+    /// See `NativeLane`. Nothing is recorded here.
+    #[napi]
+    pub fn of_fiber(&self, _instance: u32, _fiber: u32) {}
+
     /// See `NativeLane`.
     #[napi]
     pub fn cancel_operation(&mut self, _instance: u32, operation: f64) -> napi::Result<()> {

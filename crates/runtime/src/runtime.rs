@@ -485,6 +485,15 @@ impl Runtime {
         turn::issue(&self.turn(token)?, command)
     }
 
+    /// The fiber of what was issued or delivered last, for those who look at the history.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn of_fiber(&self, token: Token, fiber: u32) -> Result<(), RuntimeError> {
+        self.turn(token)?.with_engine(|engine| engine.of_fiber(fiber))
+    }
+
     /// All fibers wait: what is next?
     ///
     /// # Errors

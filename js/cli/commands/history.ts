@@ -77,6 +77,7 @@ export function detailsOf({ kind, time, payload, meta }: HistoryEvent): string {
   if (kind === 'TimerCreated') parts.push(`for ${until(meta?.fireAtMs)}`);
   if (meta?.id !== undefined) parts.push(`as ${printable(String(meta.id))}`);
   if (meta?.instance !== undefined) parts.push(`to ${printable(String(meta.instance))}`);
+  if (typeof meta?.fiber === 'number') parts.push(`fiber ${meta.fiber}`);
   if (isError(kind) && typeof payload?.message === 'string') parts.push(printable(`${payload.name}: ${payload.message}`));
   else if (payload !== undefined) parts.push(valueLine(payload, VALUE_MAX));
   return parts.join('; ');

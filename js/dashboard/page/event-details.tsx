@@ -29,6 +29,7 @@ export function EventDetails({ event, events, id, execution, onSelect }: EventDe
         {event.name === undefined ? null : <div><dt>Name</dt><dd>{event.name}</dd></div>}
         <div><dt>Recorded</dt><dd>{time(event.atMs)}</dd></div>
         {schedule === undefined ? null : <div><dt>After</dt><dd>{duration(event.atMs - schedule.atMs)}</dd></div>}
+        {event.fiber === undefined ? null : <div><dt>Fiber</dt><dd>{event.fiber}</dd></div>}
         {event.attempt === undefined ? null : <div><dt>Attempt</dt><dd>{event.attempt}</dd></div>}
         {event.untilMs === undefined ? null : <div><dt>{event.kind === 'TimerCreated' ? 'Due' : 'Again at'}</dt><dd>{time(event.untilMs)}</dd></div>}
         {event.instance === undefined ? null : <div><dt>Instance</dt><dd><a href={linkTo('instance', { id: event.instance })}>{event.instance}</a></dd></div>}

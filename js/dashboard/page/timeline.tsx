@@ -238,11 +238,11 @@ function hit(row: readonly Bar[], atMs: number, slackMs: number): Bar | undefine
   return near.find(({ fromMs, toMs }) => fromMs <= atMs && (toMs ?? Infinity) >= atMs) ?? near[0];
 }
 
-function describe({ kind, label, state, fromMs, toMs, attempt, event }: Bar, bars: Bars): string {
+function describe({ kind, label, fiber, state, fromMs, toMs, attempt, event }: Bar, bars: Bars): string {
   const what = kind === 'retry' ? label : `${kind === 'other' ? '' : `${kind} `}${label}`;
   const how = toMs === undefined ? `goes on for ${duration(Math.max(0, Date.now() - fromMs))}` : `${state === 'ok' ? '' : `${state} `}after ${duration(toMs - fromMs)}`;
   const which = attempt === undefined || attempt === 1 ? '' : `, attempt ${attempt}`;
-  return `${what}${which}: ${how}, from +${duration(fromMs - bars.fromMs)} (${time(fromMs)}), event ${event}`;
+  return `${what}${which}: ${how}, from +${duration(fromMs - bars.fromMs)} (${time(fromMs)}), ${fiber === 0 ? '' : `fiber ${fiber}, `}event ${event}`;
 }
 
 interface Scene {

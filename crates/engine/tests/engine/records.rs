@@ -47,6 +47,7 @@ fn events() -> Vec<Event> {
         queue: Some("gpu".into()),
         priority: -3,
         trace: text("{\"traceparent\":\"00-a-b-01\"}"),
+        fiber: None,
     };
     let scheduled = EventId(2);
     vec![
@@ -189,6 +190,42 @@ fn events() -> Vec<Event> {
         },
         Event::ExecutionTerminated { reason: None },
     ]
+}
+
+/// The fiber is in the meta of what fibers ask for and receive, and changes nothing that a replay looks at.
+#[test]
+fn what_is_of_a_fiber_says_so() {
+    let mut told = Vec::new();
+    for event in events() {
+        let plain = EventRecord::new(EventId(7), -5, event.clone());
+        let mut record = plain.clone();
+        record.set_fiber(0);
+        assert_eq!(record, plain, "the main fiber is not told");
+        record.set_fiber(12);
+        if record != plain {
+            let meta = record.meta.clone().expect("a fiber is there");
+            let read: serde_json::Value = serde_json::from_str(&meta).expect("it is JSON");
+            assert_eq!(read["fiber"], 12, "{meta}");
+            told.push(record.kind.as_str());
+        }
+        let mut expected = event;
+        if let Event::ActivityScheduled { options, .. } = &mut expected {
+            options.fiber = Some(12);
+        }
+        assert_eq!(record.into_event(), Ok(expected));
+    }
+    told.dedup();
+    let sorts = [
+        "ActivityScheduled",
+        "TimerCreated",
+        "ChildScheduled",
+        "InstanceStarted",
+        "EventSent",
+        "QueueSent",
+        "EventReceived",
+        "QueueReceived",
+    ];
+    assert_eq!(told, sorts);
 }
 
 /// The rows as this release writes them. A change here is a change of what stores hold: later releases must still read
@@ -470,9 +507,9 @@ fn every_kind_with_every_column_absent_or_garbage() {
         its meta is not what the kind needs: missing field `refusal`
         its meta is not what the kind needs: missing field `version`
         its meta is not what the kind needs: number out of range
-        its meta is not what the kind needs: unknown field `attempt`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `priority`, `inline`, `trace`
-        its meta is not what the kind needs: unknown field `fireAtMs`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `priority`, `inline`, `trace`
-        its meta is not what the kind needs: unknown field `version`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `priority`, `inline`, `trace`
+        its meta is not what the kind needs: unknown field `attempt`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `priority`, `inline`, `trace`, `fiber`
+        its meta is not what the kind needs: unknown field `fireAtMs`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `priority`, `inline`, `trace`, `fiber`
+        its meta is not what the kind needs: unknown field `version`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `priority`, `inline`, `trace`, `fiber`
         its seed is no number"#]]
     .assert_eq(&problems.join("\n"));
     let deep = format!(
