@@ -58,6 +58,7 @@ export interface NativeStore {
   prune(request: number, filter: string, limit: number | null): void;
   pruneExecutions(request: number, filter: string, keep: number): void;
   stats(request: number): void;
+  overdue(request: number): void;
   inspect(request: number): void;
   close(request: number): void;
 }

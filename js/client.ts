@@ -1,7 +1,7 @@
 // The client: starts instances, asks for them and sends to them, from any process that opens the store.
 
 import type { NativeStore } from './binding.ts';
-import { descriptionOf, type InspectionData, type OverdueInstances, type StoreDescription, type WorkerInfo, workersOf } from './description.ts';
+import { descriptionOf, type InspectionData, type StoreDescription, type WorkerInfo, workersOf } from './description.ts';
 import { type Duration, parseDuration } from './duration.ts';
 import { TimeoutError } from './errors.ts';
 import { InstanceHandle } from './handle.ts';
@@ -15,7 +15,7 @@ import { toPayload } from './payload.ts';
 import { Provider, type StorePort } from './providers.ts';
 import { parse } from './schema.ts';
 import { show } from './show.ts';
-import type { StoreStats } from './stats.ts';
+import type { OverdueInstances, StoreStats } from './stats.ts';
 import { checkTelemetry, type ClientCall, type Telemetry, type TraceContext } from './telemetry-hooks.ts';
 import { changeOf, STATUS_CHANGES_OPTIONS, type StatusChange, StatusChanges, type StatusChangesOptions, within } from './watching.ts';
 
@@ -475,7 +475,8 @@ export class Client {
    * ```
    */
   async overdue(): Promise<OverdueInstances[]> {
-    return [...(await this.#inspect()).overdue];
+    const reply = await this.#port.request((store, request) => store.overdue(request));
+    return JSON.parse(reply as string) as OverdueInstances[];
   }
 
   async #inspect(): Promise<InspectionData> {

@@ -1,4 +1,4 @@
-// How a store is set up, who works on it, and what nobody takes, as clients are told.
+// How a store is set up, and who works on it, as clients are told.
 
 import type { LaneMetrics } from './metrics.ts';
 
@@ -72,26 +72,11 @@ export interface WorkerInfo {
   readonly about?: WorkerAbout;
 }
 
-/** Instances of one version of one orchestration that could go on, and that nobody has taken for 10 s and more. */
-export interface OverdueInstances {
-  /** Name of the orchestration. */
-  readonly name: string;
-  /** Its version. */
-  readonly version: string;
-  /** How many they are. */
-  readonly instances: number;
-  /** How long the first of them has waited, ms. */
-  readonly oldestMs: number;
-  /** The id of that one. */
-  readonly oldestId: string;
-}
-
 /** What the store says. */
 export interface InspectionData extends Omit<StoreDescription, 'clock' | 'settings'> {
   readonly clock: number;
   readonly settings: readonly (readonly [string, string])[];
   readonly workers: readonly (Omit<WorkerInfo, 'leaseUntil' | 'about'> & { readonly leaseUntil: number; readonly about: WorkerAbout | null })[];
-  readonly overdue: readonly OverdueInstances[];
 }
 
 export function descriptionOf({ kind, location, clock, schemaVersion, bytes, settings }: InspectionData): StoreDescription {

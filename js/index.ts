@@ -6,7 +6,7 @@ export type { ActivityOptions, InlineOptions, RetryOptions } from './activity-op
 export { type Channel, CLOSED, type Closed } from './channel.ts';
 export { Client, type ClientOptions, type StartOptions, type TypedStartOptions } from './client.ts';
 export type { Branch, BranchValue, BranchValues, CombineOptions, RaceResult, SelectResult } from './combinators.ts';
-export type { OverdueInstances, StoreDescription, WorkerAbout, WorkerInfo } from './description.ts';
+export type { StoreDescription, WorkerAbout, WorkerInfo } from './description.ts';
 export type { Duration } from './duration.ts';
 export type { TraceLevel } from './engine.ts';
 export {
@@ -55,7 +55,7 @@ export type { EndState } from './binding.ts';
 export type { InstanceEvent } from './lane.ts';
 export { Runtime, type RuntimeEvents, type RuntimeOptions } from './runtime.ts';
 export type { SchemaInput, SchemaIssue, SchemaOutput, SchemaResult, StandardSchema } from './schema.ts';
-export type { StoreStats } from './stats.ts';
+export type { OverdueInstances, StoreStats } from './stats.ts';
 export type { Codec } from './stored-text.ts';
 export type { Telemetry } from './telemetry-hooks.ts';
 export type { TraceFields } from './trace.ts';

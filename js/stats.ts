@@ -25,3 +25,17 @@ export interface StoreStats {
     readonly oldestMs: number;
   };
 }
+
+/** Instances of one version of one orchestration that could go on, and that nobody has taken for 10 s and more. */
+export interface OverdueInstances {
+  /** Name of the orchestration. */
+  readonly name: string;
+  /** Its version. */
+  readonly version: string;
+  /** How many they are. */
+  readonly instances: number;
+  /** How long the first of them has waited, ms. */
+  readonly oldestMs: number;
+  /** The id of that one. */
+  readonly oldestId: string;
+}

@@ -1,10 +1,10 @@
 // What the doctor looks at: one finding for each thing.
 
 import type { Client } from '../client.ts';
-import type { OverdueInstances, StoreDescription, WorkerInfo } from '../description.ts';
+import type { StoreDescription, WorkerInfo } from '../description.ts';
 import { PerdureError, SchemaVersionError } from '../errors.ts';
 import type { InstanceStatus } from '../instance-status.ts';
-import type { StoreStats } from '../stats.ts';
+import type { OverdueInstances, StoreStats } from '../stats.ts';
 import { Exit } from './exit.ts';
 import { agoText, bytesText, countText, printable, spanText } from './text.ts';
 

@@ -134,17 +134,19 @@ pub(crate) fn inspection_text(info: &ProviderInfo, found: &Inspection) -> String
         "bytes": found.bytes,
         "settings": found.settings,
         "workers": found.workers.iter().map(worker).collect::<Vec<_>>(),
-        "overdue": found.overdue.iter().map(|sort| overdue_json(sort, found.now_ms)).collect::<Vec<_>>(),
     })
     .to_string()
 }
 
-fn overdue_json(sort: &Overdue, now_ms: i64) -> Value {
-    json!({
-        "name": sort.name,
-        "version": sort.version,
-        "instances": sort.instances,
-        "oldestMs": now_ms - sort.since_ms,
-        "oldestId": sort.id,
-    })
+pub(crate) fn overdue_text(sorts: &[Overdue]) -> String {
+    let sort = |sort: &Overdue| {
+        json!({
+            "name": sort.name,
+            "version": sort.version,
+            "instances": sort.instances,
+            "oldestMs": sort.oldest_ms,
+            "oldestId": sort.id,
+        })
+    };
+    Value::from_iter(sorts.iter().map(sort)).to_string()
 }

@@ -7,7 +7,7 @@ use napi::bindgen_prelude::{AsyncTask, Float64Array, Function};
 use napi::{Env, Task};
 use napi_derive::napi;
 use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody};
-use perdure_provider::{Filter, InstanceKey, InstanceStatus, Provider, ProviderError};
+use perdure_provider::{Filter, InstanceKey, InstanceStatus, Overdue, Provider, ProviderError};
 use perdure_provider_postgres::{PostgresOptions, PostgresProvider};
 use perdure_provider_sqlite::{Durability, SqliteOptions, SqliteProvider};
 use perdure_runtime::{Awaiting, Conflict, HistoryRequest, RuntimeError, StartRequest, ThisMachine};
@@ -378,6 +378,15 @@ impl Store {
     pub fn stats(&self, request: f64) {
         let reply = self.replies.to(request, |stats| Some(listing::stats_text(&stats)));
         self.inner.stats(reply);
+    }
+
+    /// What nobody takes, by orchestration and version.
+    #[napi]
+    pub fn overdue(&self, request: f64) {
+        let reply = self
+            .replies
+            .to(request, |sorts: Vec<Overdue>| Some(listing::overdue_text(&sorts)));
+        self.inner.overdue(reply);
     }
 
     /// How the store is set up and who works on it.

@@ -102,7 +102,7 @@ pub async fn tell_of_what_is_due(store: &Store) {
 /// What is overdue is named by orchestration and version, the longest due first, and no more of them than is said.
 pub async fn name_what_nobody_takes(store: &Store) {
     let store = store.first();
-    let overdue = async || store.provider.inspect().await.expect("the store answers").overdue;
+    let overdue = async || store.provider.overdue().await.expect("the store answers");
     let sort = |name: &str, version: &str, id: &str| NewInstance {
         name: name.into(),
         version: version.into(),
@@ -116,23 +116,19 @@ pub async fn name_what_nobody_takes(store: &Store) {
     store.clock.advance(OVERDUE_MS - 20);
     assert_eq!(overdue().await, []);
     store.clock.advance(15);
-    let named = |version: &str, id: &str, instances: u64, since_ms: i64| Overdue {
+    let named = |version: &str, id: &str, instances: u64, over_ms: u64| Overdue {
         name: "pay".into(),
         version: version.into(),
         instances,
-        since_ms,
+        oldest_ms: OVERDUE_MS.unsigned_abs() + over_ms,
         id: id.into(),
     };
-    let now_ms = store.now_ms();
     assert_eq!(
         overdue().await,
-        [
-            named("2.0.0", "second", 1, now_ms - OVERDUE_MS - 15),
-            named("1.0.0", "first", 1, now_ms - OVERDUE_MS - 5),
-        ]
+        [named("2.0.0", "second", 1, 15), named("1.0.0", "first", 1, 5),]
     );
     store.clock.advance(6);
-    assert_eq!(overdue().await[1], named("1.0.0", "first", 2, now_ms - OVERDUE_MS - 5));
+    assert_eq!(overdue().await[1], named("1.0.0", "first", 2, 11));
 
     for n in 0..OVERDUE_SORTS_MAX {
         store

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox, InboxPosition,
-    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Outcome, Provider,
+    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Outcome, Overdue, Provider,
     ProviderError, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ResumeUnfit, StoreStats,
     TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
 };
@@ -245,11 +245,14 @@ impl Provider for MemoryProvider {
         self.call(|tables| stats::of_store(tables))
     }
 
+    async fn overdue(&self) -> Result<Vec<Overdue>, ProviderError> {
+        self.call(|tables| stats::overdue(tables))
+    }
+
     async fn inspect(&self) -> Result<Inspection, ProviderError> {
         self.call(|tables| Inspection {
             now_ms: tables.now_ms,
             workers: worker::loads(tables),
-            overdue: stats::overdue(tables),
             ..Inspection::default()
         })
     }

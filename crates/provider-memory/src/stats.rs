@@ -50,7 +50,7 @@ pub(crate) fn overdue(tables: &Tables) -> Vec<Overdue> {
                 name: row.name.clone(),
                 version: row.version.clone(),
                 instances: 1,
-                since_ms: *since_ms,
+                oldest_ms: tables.now_ms.abs_diff(*since_ms),
                 id: row.id.clone(),
             }),
         }

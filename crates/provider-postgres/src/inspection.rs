@@ -1,11 +1,11 @@
-//! How a store is set up, who works on it, and what nobody takes.
+//! How a store is set up, and who works on it.
 
-use perdure_provider::{Inspection, OVERDUE_MS, OVERDUE_SORTS_MAX, Overdue};
+use perdure_provider::Inspection;
 
 use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
-use crate::rows::{number, text};
+use crate::rows::number;
 use crate::{schema, worker};
 
 /// What the server says a commit survives, and what it does on its own account; its names in the order of the columns.
@@ -24,9 +24,6 @@ const OF_SERVER: &str = "SELECT coalesce($1, {now}),
   current_setting('server_version', true), current_setting('synchronous_commit', true), current_setting('fsync', true),
   current_setting('full_page_writes', true), current_setting('autovacuum', true), current_setting('max_connections', true)";
 
-const OVERDUE: &str = "SELECT name, version, count(*), min(wake_at), (array_agg(id ORDER BY wake_at, key))[1]
-    FROM {schema}.instances WHERE wake_at IS NOT NULL AND wake_at < $1 GROUP BY name, version ORDER BY 4, 1, 2 LIMIT $2";
-
 pub(crate) async fn of_store(connection: &Connection) -> Result<Inspection, Failure> {
     let schema = &connection.from.schema;
     let row = connection
@@ -37,28 +34,11 @@ pub(crate) async fn of_store(connection: &Connection) -> Result<Inspection, Fail
         let value: Option<String> = row.try_get(2 + n)?;
         settings.extend(value.map(|value| (name, value)));
     }
-    let now_ms = row.try_get(0)?;
     Ok(Inspection {
-        now_ms,
+        now_ms: row.try_get(0)?,
         schema_version: schema::version(connection.client(), schema).await?,
         bytes: number(&row, 1)?,
         settings,
         workers: worker::loads(connection).await?,
-        overdue: overdue(connection, now_ms).await?,
     })
-}
-
-async fn overdue(connection: &Connection, now_ms: i64) -> Result<Vec<Overdue>, Failure> {
-    let max = P::Int(i64::from(OVERDUE_SORTS_MAX));
-    let rows = connection.query(OVERDUE, &[P::Int(now_ms - OVERDUE_MS), max]).await?;
-    let sort = |row| {
-        Ok(Overdue {
-            name: text(row, 0)?,
-            version: text(row, 1)?,
-            instances: number(row, 2)?,
-            since_ms: row.try_get(3)?,
-            id: text(row, 4)?,
-        })
-    };
-    rows.iter().map(sort).collect()
 }

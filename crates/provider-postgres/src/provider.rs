@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox, InboxPosition,
-    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Provider, ProviderError,
-    ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ResumeUnfit, StoreStats,
-    TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
+    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Overdue, Provider,
+    ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
+    ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -410,6 +410,10 @@ impl Provider for PostgresProvider {
 
     async fn stats(&self) -> Result<StoreStats, ProviderError> {
         self.read(|connection| Box::pin(stats::of_store(connection))).await
+    }
+
+    async fn overdue(&self) -> Result<Vec<Overdue>, ProviderError> {
+        self.read(|connection| Box::pin(stats::overdue(connection))).await
     }
 
     async fn inspect(&self) -> Result<Inspection, ProviderError> {

@@ -1,12 +1,12 @@
 //! How much a store holds, all at one moment. Counts come from indexes, as far as the server knows their pages to be visible to all;
 //! rows are read of what is due or owned alone, which is little where workers keep up.
 
-use perdure_provider::{OVERDUE_MS, StoreStats};
+use perdure_provider::{OVERDUE_MS, OVERDUE_SORTS_MAX, Overdue, StoreStats};
 
 use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
-use crate::rows::number;
+use crate::rows::{number, text};
 
 /// One that never had a turn is due or has an owner.
 const COUNTS: &str = "WITH clock AS MATERIALIZED (
@@ -67,4 +67,26 @@ pub(crate) async fn of_store(connection: &Connection) -> Result<StoreStats, Fail
         overdue,
         oldest_due_ms: oldest.map(i64::unsigned_abs),
     })
+}
+
+/// What nobody takes, by orchestration and version.
+const SORTS: &str = "WITH clock AS MATERIALIZED (SELECT coalesce($1, {now}) AS now)
+SELECT i.name, i.version, count(*), max(clock.now - i.wake_at), (array_agg(i.id ORDER BY i.wake_at, i.key))[1]
+FROM clock, {schema}.instances i WHERE i.wake_at IS NOT NULL AND i.wake_at < clock.now - $2
+GROUP BY i.name, i.version ORDER BY 4 DESC, 1, 2 LIMIT $3";
+
+pub(crate) async fn overdue(connection: &Connection) -> Result<Vec<Overdue>, Failure> {
+    let clock = P::MaybeInt(connection.from.clock_ms());
+    let max = P::Int(i64::from(OVERDUE_SORTS_MAX));
+    let rows = connection.query(SORTS, &[clock, P::Int(OVERDUE_MS), max]).await?;
+    let sort = |row| {
+        Ok(Overdue {
+            name: text(row, 0)?,
+            version: text(row, 1)?,
+            instances: number(row, 2)?,
+            oldest_ms: number(row, 3)?,
+            id: text(row, 4)?,
+        })
+    };
+    rows.iter().map(sort).collect()
 }

@@ -1,14 +1,13 @@
-//! How a store is set up, who works on it, and what nobody takes.
+//! How a store is set up, and who works on it.
 
 use std::fs;
 use std::path::Path;
 
-use perdure_provider::{Inspection, OVERDUE_MS, OVERDUE_SORTS_MAX, Overdue};
-use rusqlite::{Connection, Row, params};
+use perdure_provider::Inspection;
+use rusqlite::Connection;
 
 use crate::connection::{log_of, read_pragma};
 use crate::error::Failure;
-use crate::rows::number;
 use crate::session::Session;
 use crate::{schema, worker};
 
@@ -31,27 +30,7 @@ pub(crate) fn of_store(session: &Session<'_>, file: Option<&Path>) -> Result<Ins
         bytes: bytes(connection, "page_count")? * page + log_bytes,
         settings,
         workers: worker::loads(connection)?,
-        overdue: overdue(connection, session.now_ms())?,
     })
-}
-
-/// The id is that of the row with the least time: SQLite takes bare columns from there.
-const OVERDUE: &str = "SELECT name, version, count(*), min(wake_at), id FROM instances INDEXED BY instances_due
-    WHERE wake_at IS NOT NULL AND wake_at < ?1 GROUP BY name, version ORDER BY 4, 1, 2 LIMIT ?2";
-
-fn overdue(connection: &Connection, now_ms: i64) -> Result<Vec<Overdue>, Failure> {
-    let mut statement = connection.prepare_cached(OVERDUE)?;
-    let sort = |row: &Row<'_>| {
-        Ok(Overdue {
-            name: row.get(0)?,
-            version: row.get(1)?,
-            instances: number(row, 2)?,
-            since_ms: row.get(3)?,
-            id: row.get(4)?,
-        })
-    };
-    let rows = statement.query_map(params![now_ms - OVERDUE_MS, OVERDUE_SORTS_MAX], sort)?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
 fn bytes(connection: &Connection, pragma: &str) -> Result<u64, Failure> {

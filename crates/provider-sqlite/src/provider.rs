@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox, InboxPosition,
-    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Provider, ProviderError,
-    ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ResumeUnfit, StoreStats,
-    TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
+    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Overdue, Provider,
+    ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
+    ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -326,6 +326,11 @@ impl Provider for SqliteProvider {
     async fn stats(&self) -> Result<StoreStats, ProviderError> {
         let now_ms = self.shared.clock.now_ms();
         self.read(move |connection| stats::of_store(connection, now_ms)).await
+    }
+
+    async fn overdue(&self) -> Result<Vec<Overdue>, ProviderError> {
+        let now_ms = self.shared.clock.now_ms();
+        self.read(move |connection| stats::overdue(connection, now_ms)).await
     }
 
     /// On the writer's connection: the others have settings of their own.

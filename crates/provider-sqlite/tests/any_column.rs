@@ -86,6 +86,7 @@ async fn read_all(store: &SqliteProvider, what: &str) {
     );
     readable(what, store.read_messages(key, None, 10).await);
     readable(what, store.workers().await);
+    readable(what, store.overdue().await);
     readable(what, store.inspect().await);
     readable(what, store.register_worker(new_worker("w")).await);
     readable(what, store.take_over_expired_workers("{}").await);

@@ -5,7 +5,7 @@ use crate::{Filter, InstanceKey, Place, Status};
 /// An instance that has been due for longer is overdue, ms: nobody who is there can run it, or those who can have too much to do.
 pub const OVERDUE_MS: i64 = 10_000;
 
-/// Most sorts of overdue instances that an [inspection](crate::Inspection) names.
+/// Most sorts of [overdue](Overdue) instances that are named.
 pub const OVERDUE_SORTS_MAX: u32 = 20;
 
 /// A request to delete ended instances.
@@ -92,4 +92,19 @@ impl StoreStats {
             Status::Suspended => suspended,
         })
     }
+}
+
+/// Instances of one version of one orchestration that have been due for longer than [`OVERDUE_MS`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overdue {
+    /// Name of the orchestration.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// How many they are.
+    pub instances: u64,
+    /// How long the first of them has been due, ms.
+    pub oldest_ms: u64,
+    /// Id of that one.
+    pub id: String,
 }

@@ -1,4 +1,4 @@
-//! What an operator asks a store: how it is set up, who works on it, and what nobody takes.
+//! What an operator asks a store: how it is set up, and who works on it.
 
 use crate::WorkerLoad;
 
@@ -15,21 +15,4 @@ pub struct Inspection {
     pub settings: Vec<(&'static str, String)>,
     /// Every registered worker, in order of ids.
     pub workers: Vec<WorkerLoad>,
-    /// What is overdue, by orchestration and version: the longest due first, at most [`OVERDUE_SORTS_MAX`](crate::OVERDUE_SORTS_MAX) of them.
-    pub overdue: Vec<Overdue>,
-}
-
-/// Instances of one version of one orchestration that have been due for longer than [`OVERDUE_MS`](crate::OVERDUE_MS).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Overdue {
-    /// Name of the orchestration.
-    pub name: String,
-    /// Its version.
-    pub version: String,
-    /// How many they are.
-    pub instances: u64,
-    /// Since when the longest due of them is, ms since 1970.
-    pub since_ms: i64,
-    /// Id of that one.
-    pub id: String,
 }

@@ -50,9 +50,9 @@ pub use check::BadWrite;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{ProviderError, ProviderErrorKind};
 pub use housekeeping::{
-    OVERDUE_MS, OVERDUE_SORTS_MAX, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, StoreStats,
+    OVERDUE_MS, OVERDUE_SORTS_MAX, Overdue, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, StoreStats,
 };
-pub use inspection::{Inspection, Overdue};
+pub use inspection::Inspection;
 pub use instance::{
     Acquire, Acquired, AcquiredInstance, Epoch, Inbox, InboxPosition, InstanceKey, InstanceStatus, MessagePage,
     ResumeUnfit, Revoked, Status, Unfit,

@@ -7,7 +7,7 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 
 use crate::{
     Acquire, Acquired, AcquiredTasks, Change, GiveBack, GivenBack, Inbox, InboxPosition, Inspection, InstanceKey,
-    InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Outcome, ProviderError, PruneExecutions,
+    InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Outcome, Overdue, ProviderError, PruneExecutions,
     PruneRequest, Pruned, PrunedExecutions, ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest, Unfit, Worker,
     WorkerId, Write,
 };
@@ -132,6 +132,9 @@ pub trait Provider: Send + Sync + 'static {
 
     /// How much there is of what, all at one moment, without walking over what has ended or sleeps row by row.
     async fn stats(&self) -> Result<StoreStats, ProviderError>;
+
+    /// What is overdue, by orchestration and version: the longest due first, at most [`OVERDUE_SORTS_MAX`](crate::OVERDUE_SORTS_MAX) sorts.
+    async fn overdue(&self) -> Result<Vec<Overdue>, ProviderError>;
 
     /// How it is set up and who works on it. It is for people: the rows of what is owned are counted one by one.
     async fn inspect(&self) -> Result<Inspection, ProviderError>;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use perdure_engine::{EventId, EventRecord, ExecutionId};
 use perdure_provider::{
-    Filter, Inspection, InstanceKey, InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, Place, ProviderInfo,
+    Filter, Inspection, InstanceKey, InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, Overdue, Place,
+    ProviderInfo,
 };
 
 use crate::error::RuntimeError;
@@ -119,6 +120,13 @@ impl Store {
             is_last: events.len() < limit,
             events,
         })
+    }
+
+    /// What nobody takes, by orchestration and version.
+    pub fn overdue(self: &Arc<Self>, reply: Reply<Vec<Overdue>>) {
+        let this = Arc::clone(self);
+        self.tokio
+            .spawn(async move { reply(this.provider.overdue().await.map_err(RuntimeError::from)) });
     }
 
     /// How the store is set up and who works on it.

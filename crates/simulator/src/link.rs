@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use perdure_engine::{Bug, EventId, EventRecord, ExecutionId, Mailbox, Message, MessageSeq, is_planted};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox, InboxPosition,
-    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Outcome, Provider,
+    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Outcome, Overdue, Provider,
     ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
     ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
 };
@@ -556,6 +556,10 @@ impl Provider for Linked {
 
     async fn stats(&self) -> Result<StoreStats, ProviderError> {
         self.0.call("stats", self.0.inner.provider.stats()).await
+    }
+
+    async fn overdue(&self) -> Result<Vec<Overdue>, ProviderError> {
+        self.0.call("overdue", self.0.inner.provider.overdue()).await
     }
 
     async fn inspect(&self) -> Result<Inspection, ProviderError> {

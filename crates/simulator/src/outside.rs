@@ -14,8 +14,8 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, Change, ChangeListener, Clock, CommitDone, GiveBack, GivenBack, Inbox,
     InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Outcome,
-    Provider, ProviderError, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ResumeUnfit,
-    StoreStats, TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
+    Overdue, Provider, ProviderError, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
+    ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
 };
 use perdure_provider_memory::{MemoryStore, Snapshot};
 use perdure_provider_postgres::{PostgresOptions, PostgresProvider};
@@ -377,6 +377,10 @@ impl Provider for StandIn {
 
     async fn stats(&self) -> Result<StoreStats, ProviderError> {
         self.ask(self.inner.stats())
+    }
+
+    async fn overdue(&self) -> Result<Vec<Overdue>, ProviderError> {
+        self.ask(self.inner.overdue())
     }
 
     async fn inspect(&self) -> Result<Inspection, ProviderError> {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox, InboxPosition,
-    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Provider, ProviderError,
-    ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ResumeUnfit, StoreStats,
-    TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
+    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Overdue, Provider,
+    ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
+    ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
 };
 
 use super::memory::{Call, Memory, is_damaged, planned};
@@ -187,6 +187,10 @@ impl Provider for Memory {
 
     async fn stats(&self) -> Result<StoreStats, ProviderError> {
         self.provider.stats().await
+    }
+
+    async fn overdue(&self) -> Result<Vec<Overdue>, ProviderError> {
+        self.provider.overdue().await
     }
 
     async fn inspect(&self) -> Result<Inspection, ProviderError> {
