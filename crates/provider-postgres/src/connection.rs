@@ -5,23 +5,28 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{
+    Connect, Hook, HookError, Manager, ManagerConfig, Object, Pool, QueueMode, RecyclingMethod, Runtime,
+};
 use parking_lot::{Mutex, RwLock};
 use perdure_provider::{Clock, ProviderErrorKind as Kind};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Row, Statement};
+use tokio_postgres::{Client, Config, Error, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error::Failure;
 use crate::marks::Marks;
 use crate::options::{IDLE_IN_TRANSACTION_MAX, KEYS_BLOCK, POOL_WAIT_MAX, PostgresOptions, STATEMENT_MAX};
 use crate::params::P;
-use crate::{schema, tls, url};
+use crate::{drive, schema, tls, url};
 
 /// The server's clock, ms since 1970, at the beginning of the statement.
 const NOW: &str = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
@@ -71,8 +76,11 @@ impl Connections {
         let manager = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         };
-        let pool = Pool::builder(Manager::from_config(config.clone(), connector.clone(), manager))
+        let connect = Driving(connector.clone());
+        let pool = Pool::builder(Manager::from_connect(config.clone(), connect, manager))
             .max_size(options.pool_size)
+            // The one that was used last: the caches of its backend, and of the processor that it ran on, are warm.
+            .queue_mode(QueueMode::Lifo)
             .wait_timeout(Some(POOL_WAIT_MAX))
             // The configuration's own limit ends when a socket is open: whoever listens there may never say a word.
             .create_timeout(Some(connecting_max))
@@ -155,6 +163,24 @@ impl Connections {
             }
         }
         begin
+    }
+}
+
+/// Makes connections of the pool.
+struct Driving(MakeRustlsConnect);
+
+impl Connect for Driving {
+    fn connect(
+        &self,
+        config: &Config,
+    ) -> Pin<Box<dyn Future<Output = Result<(Client, JoinHandle<()>), Error>> + Send + '_>> {
+        let (config, connector) = (config.clone(), self.0.clone());
+        Box::pin(async move {
+            let (client, connection) = config.connect(connector).await?;
+            // How it ended is told to whoever asks it for something.
+            let task = drive::spawn(&Handle::current(), async move { drop(connection.await) });
+            Ok((client, task))
+        })
     }
 }
 

@@ -20,6 +20,9 @@ pub(crate) const TRANSACTION_WRITES_MAX: usize = 4_096;
 /// How often a transaction is tried when the server took it back because of another one (40001, 40P01).
 pub(crate) const TRANSACTION_ATTEMPTS: u32 = 10;
 
+/// How often something is driven by a thread that hands a batch over, before it is left to the provider's thread. To send a statement takes two or three.
+pub(crate) const AT_ONCE_MAX: usize = 16;
+
 /// How long a connection may take to be made, over all hosts of the URL.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 /// What each of them has at least.

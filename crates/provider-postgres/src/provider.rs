@@ -23,7 +23,8 @@ use crate::session::{self, Session, Work, read_only, transaction};
 use crate::wake::Waker;
 use crate::writer::{self, Batch};
 use crate::{
-    acquire, deletion, history, inbox, inspection, listing, schema, stats, status, suspicion, tasks, worker, write,
+    acquire, deletion, drive, history, inbox, inspection, listing, schema, stats, status, suspicion, tasks, worker,
+    write,
 };
 
 /// Perdure's store in a schema of a Postgres database.
@@ -72,7 +73,7 @@ impl PostgresProvider {
         provider.run(prepare(Arc::clone(&connections), options.migrate)).await?;
         let runtime = provider.runtime();
         runtime.spawn(Arc::clone(&waker).run());
-        runtime.spawn(async move {
+        drive::spawn(runtime.handle(), async move {
             writer::run(connections, waker, queued).await;
             end.send_replace(true);
         });
@@ -151,10 +152,13 @@ impl Provider for PostgresProvider {
 
     fn commit(&self, batch: Arc<Vec<Write>>, done: CommitDone) {
         let batch = Batch { writes: batch, done };
-        let refused = match &*self.queue.lock() {
-            Some(queue) => queue.send(batch).err().map(|unsent| unsent.0),
-            None => Some(batch),
-        };
+        let mut refused = None;
+        drive::at_once(self.runtime().handle(), || {
+            refused = match &*self.queue.lock() {
+                Some(queue) => queue.send(batch).err().map(|unsent| unsent.0),
+                None => Some(batch),
+            };
+        });
         if let Some(batch) = refused {
             // The caller may hold a lock that its `done` takes.
             let error = self.refused();

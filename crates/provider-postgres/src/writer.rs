@@ -11,6 +11,7 @@ use perdure_provider::{CommitDone, InstanceKey, Outcome, ProviderError, TurnComm
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::connection::Connections;
+use crate::drive;
 use crate::error::Failure;
 use crate::options::{OUTCOME_EVERY, TRANSACTION_JOBS_MAX, TRANSACTION_WRITES_MAX};
 use crate::session::{transaction, was_committed};
@@ -179,5 +180,48 @@ pub(crate) fn answer_with(batch: Batch, result: Result<Vec<Outcome>, ProviderErr
     let Batch { writes, done } = batch;
     // The caller may keep the batch in case it fails; it is the only holder again when it hears of it.
     drop(writes);
-    let _ = catch_unwind(AssertUnwindSafe(|| done(result)));
+    let answer = move || drop(catch_unwind(AssertUnwindSafe(|| done(result))));
+    if drive::is_at_once() {
+        // The caller may hold a lock that its `done` takes.
+        tokio::spawn(async move { answer() });
+    } else {
+        answer();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use parking_lot::Mutex;
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    /// Who hands a batch over may hold what its answer takes.
+    #[test]
+    fn an_answer_never_comes_within_the_call_that_hands_over() {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .build()
+            .expect("threads can be made");
+        let held = Arc::new(Mutex::new(()));
+        let (tell, told) = mpsc::channel();
+        let batch = |held: &Arc<Mutex<()>>| {
+            let (held, tell) = (Arc::clone(held), tell.clone());
+            let done: CommitDone = Box::new(move |answer| {
+                let _held = held.lock();
+                tell.send(answer).expect("somebody waits for it");
+            });
+            Batch {
+                writes: Arc::default(),
+                done,
+            }
+        };
+        let caller = held.lock();
+        drive::at_once(runtime.handle(), || answer_with(batch(&held), Ok(Vec::new())));
+        assert!(told.try_recv().is_err());
+        drop(caller);
+        assert_eq!(told.recv().expect("it is answered"), Ok(Vec::new()));
+    }
 }

@@ -1,0 +1,294 @@
+//! Futures that a task drives on the provider's thread, and that another thread may drive on at once.
+//!
+//! To wake a thread takes longer than to send a statement. So what a batch needs up to the first wait for the server is done by the thread that
+//! hands it over, if nobody is at it: [`at_once`] does some work, and then drives whatever that work woke. The answer comes to the
+//! provider's thread as ever, and what it wakes there is the task's.
+//!
+//! - **D1** A driven future is polled by one thread at a time, and always with its own waker: wherever a wake comes from, it is known whose it is.
+//! - **D2** What is woken by the thread that is in [`at_once`] is driven by it; what is woken by others is driven by the task. No wake is
+//!   lost: a future that somebody else is polling then is left to the task, which polls it again after that.
+//! - **D3** Who hands something over waits for no other thread.
+//! - **D4** With its task ends what it drives, whoever holds a waker of it.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::runtime::Handle;
+use tokio::task::{JoinHandle, unconstrained};
+
+use crate::options::AT_ONCE_MAX;
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A future that a task drives, and whoever is [at it](at_once).
+struct Driven {
+    /// `None`: it has ended.
+    future: Mutex<Option<Work>>,
+    task: Mutex<Option<Waker>>,
+}
+
+thread_local! {
+    /// What was woken by this thread since it began to do something at once.
+    static WOKEN: RefCell<Option<Vec<Arc<Driven>>>> = const { RefCell::new(None) };
+}
+
+/// Have a future driven by a task of the runtime.
+pub(crate) fn spawn(runtime: &Handle, future: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+    let ends = Ends(Arc::new(Driven {
+        // A thread that is at once at it may be in a task of another runtime, whose budget is not for this.
+        future: Mutex::new(Some(Box::pin(unconstrained(future)))),
+        task: Mutex::default(),
+    }));
+    runtime.spawn(async move { poll_fn(|context| ends.0.drive_as_task(context)).await })
+}
+
+/// Do some work on this thread, and all that it woke of what is driven, up to where that waits.
+pub(crate) fn at_once(runtime: &Handle, work: impl FnOnce()) {
+    if WOKEN.with_borrow(Option::is_some) {
+        return work();
+    }
+    let _timers_and_sockets = runtime.enter();
+    WOKEN.set(Some(Vec::new()));
+    work();
+    for _ in 0..AT_ONCE_MAX {
+        match WOKEN.with_borrow_mut(|woken| woken.as_mut().and_then(Vec::pop)) {
+            Some(driven) => driven.drive_here(),
+            None => break,
+        }
+    }
+    for driven in WOKEN.take().into_iter().flatten() {
+        driven.wake_task();
+    }
+}
+
+/// Whether this thread does something [`at_once`].
+pub(crate) fn is_at_once() -> bool {
+    WOKEN.with_borrow(Option::is_some)
+}
+
+impl Driven {
+    fn drive_as_task(self: &Arc<Self>, context: &Context<'_>) -> Poll<()> {
+        {
+            let mut task = self.task.lock();
+            if !task.as_ref().is_some_and(|task| task.will_wake(context.waker())) {
+                *task = Some(context.waker().clone());
+            }
+        }
+        // Another thread has it for as long as it takes to send something.
+        self.drive(self.future.lock())
+    }
+
+    fn drive_here(self: &Arc<Self>) {
+        let is_for_task = match self.future.try_lock() {
+            // The task has to hear of its end. What panics has ended.
+            Some(future) => !matches!(catch_unwind(AssertUnwindSafe(|| self.drive(future))), Ok(Poll::Pending)),
+            None => true,
+        };
+        if is_for_task {
+            self.wake_task();
+        }
+    }
+
+    fn drive(self: &Arc<Self>, mut held: MutexGuard<'_, Option<Work>>) -> Poll<()> {
+        let Some(mut future) = held.take() else {
+            return Poll::Ready(());
+        };
+        let waker = Waker::from(Arc::clone(self));
+        let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+        if polled.is_pending() {
+            *held = Some(future);
+        }
+        polled
+    }
+
+    fn wake_task(&self) {
+        let task = self.task.lock().clone();
+        // Without one, its task has yet to poll it first.
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+}
+
+impl Wake for Driven {
+    fn wake(self: Arc<Self>) {
+        let kept = WOKEN.try_with(|woken| {
+            let mut woken = woken.borrow_mut();
+            woken.as_mut().map(|woken| woken.push(Arc::clone(&self))).is_some()
+        });
+        if !kept.unwrap_or(false) {
+            self.wake_task();
+        }
+    }
+}
+
+/// The future ends with the task that drives it.
+struct Ends(Arc<Driven>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let ended = self.0.future.lock().take();
+        // With no lock held: it may wake itself.
+        drop(ended);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+    use std::thread;
+
+    use tokio::runtime::{Builder, Runtime};
+    use tokio::sync::Notify;
+    use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+    use super::*;
+
+    fn runtime() -> Runtime {
+        let mut builder = Builder::new_multi_thread();
+        builder
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("threads can be made")
+    }
+
+    /// A driven future that passes on what it is sent, with the thread that did so.
+    fn echo(
+        runtime: &Runtime,
+    ) -> (
+        UnboundedSender<u64>,
+        mpsc::Receiver<(u64, thread::ThreadId)>,
+        JoinHandle<()>,
+    ) {
+        let (send, mut queue) = unbounded_channel();
+        let (pass, passed) = mpsc::channel();
+        let waits = Arc::new(Notify::new());
+        let is_waiting = Arc::clone(&waits);
+        let task = spawn(runtime.handle(), async move {
+            is_waiting.notify_one();
+            while let Some(what) = queue.recv().await {
+                let _ = pass.send((what, thread::current().id()));
+            }
+        });
+        // Its task has polled it: until then it is the task's.
+        runtime.block_on(waits.notified());
+        (send, passed, task)
+    }
+
+    #[test]
+    fn what_is_woken_at_once_is_driven_by_the_same_thread() {
+        let runtime = runtime();
+        let (send, passed, _task) = echo(&runtime);
+        // The task may still be on its way out of its first poll.
+        let mut here = false;
+        for n in 0..1_000 {
+            at_once(runtime.handle(), || send.send(n).expect("it listens"));
+            let (what, by) = passed.recv().expect("it is passed on");
+            assert_eq!(what, n);
+            here |= by == thread::current().id();
+        }
+        assert!(here);
+        send.send(1_000).expect("it listens");
+        let (_, by) = passed.recv().expect("it is passed on");
+        assert_ne!(by, thread::current().id(), "a wake at any other time is for the task");
+    }
+
+    #[test]
+    fn what_one_future_wakes_is_driven_with_it() {
+        let runtime = runtime();
+        let (second, passed, _second) = echo(&runtime);
+        let (first, mut queue) = unbounded_channel();
+        let _first = spawn(runtime.handle(), async move {
+            while let Some(what) = queue.recv().await {
+                second.send(what).expect("it listens");
+            }
+        });
+        for n in 0..1_000 {
+            at_once(runtime.handle(), || first.send(n).expect("it listens"));
+            assert_eq!(passed.recv().expect("it is passed on").0, n);
+        }
+    }
+
+    #[test]
+    fn no_wake_is_lost_between_threads() {
+        const THREADS: u64 = 4;
+        const EACH: u64 = 20_000;
+        let runtime = runtime();
+        let (send, passed, task) = echo(&runtime);
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (send, handle) = (send.clone(), runtime.handle());
+                scope.spawn(move || {
+                    for n in 0..EACH {
+                        let send = || send.send(thread * EACH + n).expect("it listens");
+                        // Some come without, as from the provider's own thread.
+                        if n % 3 == 0 { send() } else { at_once(handle, send) }
+                    }
+                });
+            }
+        });
+        drop(send);
+        let mut all: Vec<u64> = passed.iter().map(|(what, _)| what).collect();
+        all.sort_unstable();
+        assert!(all.iter().copied().eq(0..THREADS * EACH));
+        runtime.block_on(task).expect("it ends with its queue");
+    }
+
+    #[test]
+    fn one_that_wakes_itself_again_and_again_does_not_hold_its_caller() {
+        let runtime = runtime();
+        let (send, mut queue) = unbounded_channel();
+        let polls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&polls);
+        let mut begun = false;
+        let task = spawn(
+            runtime.handle(),
+            poll_fn(move |context| {
+                begun = begun || queue.poll_recv(context).is_ready();
+                if !begun {
+                    return Poll::Pending;
+                }
+                context.waker().wake_by_ref();
+                if counted.fetch_add(1, Ordering::Relaxed) < 10 * AT_ONCE_MAX {
+                    Poll::Pending
+                } else {
+                    Poll::Ready(())
+                }
+            }),
+        );
+        at_once(runtime.handle(), || send.send(()).expect("it listens"));
+        runtime.block_on(task).expect("the task goes on with it");
+        assert!(polls.load(Ordering::Relaxed) > 10 * AT_ONCE_MAX);
+    }
+
+    #[test]
+    fn one_that_panics_ends_and_its_caller_goes_on() {
+        let runtime = runtime();
+        let (send, mut queue) = unbounded_channel::<()>();
+        let task = spawn(runtime.handle(), async move {
+            queue.recv().await;
+            panic!("planned");
+        });
+        at_once(runtime.handle(), || send.send(()).expect("it listens"));
+        // In whichever thread that was.
+        let _ = runtime.block_on(task);
+        assert!(send.is_closed());
+    }
+
+    #[test]
+    fn an_aborted_task_takes_its_future_along_although_a_waker_is_kept() {
+        let runtime = runtime();
+        let (send, passed, task) = echo(&runtime);
+        task.abort();
+        let _ = runtime.block_on(task);
+        assert!(send.is_closed());
+        assert!(passed.recv().is_err());
+    }
+}
