@@ -1,8 +1,9 @@
 // Streams of events (SSE): everything, or one instance. Each ends when whoever listens goes, and there are only so many.
 
+import type { HistoryPage } from '../history.ts';
 import { hasEnded } from '../instance-status.ts';
 import type { Query } from './query.ts';
-import { instanceOf, partOf, type Site } from './reads.ts';
+import { instanceOf, shownPage, type Site } from './reads.ts';
 import { answerOf, badRequest, Refusal, refusalOf } from './refusal.ts';
 import type { Sampler } from './sampler.ts';
 
@@ -113,13 +114,20 @@ export class Live {
         seen = mark;
         // A long history takes a moment, in which the instance can be seen already.
         stream.send('instance', instance);
-        for (let isMore = true; isMore && !signal.aborted; ) {
-          const limit = next === from ? FIRST : part.limit;
-          const answer = await partOf(this.#site, { id, executionId, from: next, limit });
-          if (answer.events.length > 0) stream.send('history', answer);
+        const read = (limit: number): Promise<HistoryPage> => {
+          const page = this.#site.client.historyPage(id, { executionId, from: next, limit });
+          // Nobody waits for one that comes when the listener has gone.
+          page.catch(() => {});
+          return page;
+        };
+        let ahead: Promise<HistoryPage> | undefined = read(next === from ? FIRST : part.limit);
+        while (ahead !== undefined && !signal.aborted) {
+          const page: HistoryPage = await ahead;
+          next += page.events.length;
+          // The store reads the next one while this one is written out.
+          ahead = page.next === null || page.events.length === 0 ? undefined : read(part.limit);
+          if (page.events.length > 0) stream.send('history', shownPage(this.#site, id, page));
           await stream.room(signal);
-          next += answer.events.length;
-          isMore = answer.next !== null && answer.events.length > 0;
         }
       }
       if (hasEnded(instance.status)) return stream.send('end', {});

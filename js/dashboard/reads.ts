@@ -1,6 +1,7 @@
 // What can be read, by path.
 
 import type { Client } from '../client.ts';
+import type { HistoryPage } from '../history.ts';
 import type { InstanceStatus } from '../instance-status.ts';
 import type { AboutAnswer, HistoryAnswer, InstanceAnswer, InstancesAnswer, Shown } from './answers.ts';
 import type { DashboardOptions } from './options.ts';
@@ -48,11 +49,11 @@ export async function instanceOf({ client, shower }: Site, id: string): Promise<
 }
 
 async function history(site: Site, query: Query): Promise<HistoryAnswer> {
-  return partOf(site, query.only('id', 'execution', 'from', 'limit').part());
+  const { id, ...part } = query.only('id', 'execution', 'from', 'limit').part();
+  return shownPage(site, id, await site.client.historyPage(id, part));
 }
 
-export async function partOf({ client, shower }: Site, { id, ...part }: ReturnType<Query['part']>): Promise<HistoryAnswer> {
-  const { executionId, events, next } = await client.historyPage(id, part);
+export function shownPage({ shower }: Site, id: string, { executionId, events, next }: HistoryPage): HistoryAnswer {
   return { executionId, events: events.map((event) => shower.event(event, id)), next };
 }
 
