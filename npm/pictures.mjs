@@ -20,6 +20,7 @@ runtime.registerActivity('charge', async (ctx, order) => {
   return { receipt: `r-${order.total}` };
 }, { retry: { initialInterval: 150, maxAttempts: 5 } });
 runtime.registerActivity('pick', async (_ctx, item) => (await pause(60 + 50 * (item % 4)), `box ${item}`));
+runtime.registerActivity('label', async (_ctx, box) => (await pause(70), `${box}, labelled`));
 runtime.registerActivity('ship', async () => {
   await pause(120);
   throw failure('no such address');
@@ -32,7 +33,11 @@ runtime.registerOrchestration('order', function* (ctx, order) {
   const reserved = yield ctx.scheduleActivity('reserve', order);
   ctx.setCustomStatus({ step: 'charging' });
   yield ctx.scheduleActivity('charge', reserved);
-  const boxes = yield ctx.all([1, 2, 3, 4].map((item) => ctx.scheduleActivity('pick', item)));
+  const boxes = yield ctx.all([1, 2, 3].map(function* (item) {
+    const box = yield ctx.scheduleActivity('pick', item);
+    yield ctx.scheduleActivity('label', box);
+    return box;
+  }));
   yield ctx.scheduleSubOrchestration('packing', 7);
   ctx.setCustomStatus({ step: 'waiting for approval', boxes });
   const { value } = yield ctx.race(ctx.waitForEvent('approve'), ctx.scheduleTimer('1h'));

@@ -19,6 +19,9 @@ const WIDTH_MIN = 2;
 /** A label needs so much of a bar, px. */
 const LABEL_MIN = 36;
 
+/** The name of a fiber stands before its first bar where there is so much room, px. */
+const FIBER_MIN = 56;
+
 /** The shortest time that can be zoomed to, ms. */
 const SPAN_MIN = 1;
 
@@ -292,6 +295,12 @@ function draw(canvas: HTMLCanvasElement, scene: Scene): void {
       const isMarked = bar === scene.hovered || ((bar.event === scene.selected || bar.endEvent === scene.selected) && bar.kind !== 'retry');
       // What is all within a pixel that has been painted; failures are seen none the less.
       if (right <= drawn && !isMarked && bar.state !== 'failed') continue;
+      if (bar.fiber !== 0 && list[i - 1]?.fiber !== bar.fiber && left - Math.max(drawn, 0) >= FIBER_MIN) {
+        to.fillStyle = colour('faint');
+        to.textAlign = 'right';
+        to.fillText(`fiber ${bar.fiber}`, left - 5, y + BAR / 2 + 0.5);
+        to.textAlign = 'left';
+      }
       drawn = Math.max(drawn, right);
       drawBar(to, bar, left, right, y, colour);
       if (isMarked) {
