@@ -51,6 +51,10 @@ export interface HistoryEvent {
   readonly name?: string;
   /** The value that goes with it; an error as plain data. */
   readonly payload?: any;
+  /**
+   * What else is known of it, by its kind: `fireAtMs` of a timer, `attempt` and `retryAtMs` of a failed attempt, `id` of an instance that it starts. With what a
+   * fiber other than the main one asked for or received, `fiber` is its number, from 1 in the order in which they were started.
+   */
   readonly meta?: any;
 }
 

@@ -1,4 +1,5 @@
-// Where golden histories are kept: a file for each instance of a program, in a folder for each release that wrote some.
+// Where golden histories are kept: a file for each instance of a program, in a folder for each release that wrote some. What is in `0.0.0` was written before the first
+// release, when histories did not tell of fibers yet.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -40,7 +40,7 @@ thread_local! {
 /// Have a future driven by a task of the runtime.
 pub(crate) fn spawn(runtime: &Handle, future: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
     let ends = Ends(Arc::new(Driven {
-        // A thread that is at once at it may be in a task of another runtime, whose budget is not for this.
+        // Whoever hands something over may be a task of another runtime, whose budget is not for this.
         future: Mutex::new(Some(Box::pin(unconstrained(future)))),
         task: Mutex::default(),
     }));
