@@ -3,7 +3,7 @@
 import { types } from 'node:util';
 
 import { type Duration, parseDuration } from './duration.ts';
-import { isInstance, isList, isRecord, show } from './show.ts';
+import { isInstance, isList, isRecord, property, show } from './show.ts';
 
 /** A table of the options that an object may hold: what each is checked by. */
 export type OptionTable = Readonly<Record<string, (value: unknown, path: string) => void>>;
@@ -216,5 +216,14 @@ export function nested(table: OptionTable): (value: unknown, path: string) => vo
   return (value, path) => {
     if (!isRecord(value)) throw new TypeError(`${path} must be an object, got ${show(value)}`);
     checkEach(checkKeys(value, Object.keys(table), path), table, `${path}.`);
+  };
+}
+
+/** A check of an object of somebody else's: it has these methods. */
+export function hasMethods(...methods: readonly string[]): (value: unknown, path: string) => void {
+  return (value, path) => {
+    for (const method of methods) {
+      if (typeof property(value, method) !== 'function') throw new TypeError(`${path} must have the method ${method}, got ${show(value)}`);
+    }
   };
 }

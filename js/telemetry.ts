@@ -20,7 +20,7 @@ import {
   type TracerProvider,
 } from '@opentelemetry/api';
 
-import { checkOptions } from './options.ts';
+import { checkOptions, hasMethods } from './options.ts';
 import { property, show } from './show.ts';
 import type {
   AttemptSpan,
@@ -35,6 +35,7 @@ import type {
   TracedTurn,
 } from './telemetry-hooks.ts';
 
+export { type MetricsOptions, type ObservedMetrics, observeMetrics } from './telemetry-metrics.ts';
 export type { Telemetry } from './telemetry-hooks.ts';
 
 /** Options of {@link openTelemetry}. */
@@ -51,7 +52,7 @@ export const TRACE_CONTEXT_BYTES_MAX = 1_024;
 /** What is left out of a context that is too long, in this order. */
 const EXPENDABLE = ['baggage', 'tracestate'] as const;
 
-const OPTIONS = { tracerProvider: has('getTracer'), propagator: has('inject', 'extract') };
+const OPTIONS = { tracerProvider: hasMethods('getTracer'), propagator: hasMethods('inject', 'extract') };
 
 /**
  * Trace runtimes and clients by OpenTelemetry. What is traced with it may be shared by all of a process. A process sets its SDK up as usual, and first.
@@ -72,14 +73,6 @@ export function openTelemetry(options?: OpenTelemetryOptions): Telemetry {
     throw new TypeError('openTelemetry: propagator must be given, for none is registered: call register() of the tracer provider first, or start the SDK');
   }
   return new Traces((tracerProvider ?? trace).getTracer('perdure'), new Carriers(propagator ?? propagation));
-}
-
-function has(...methods: readonly string[]): (value: unknown, path: string) => void {
-  return (value, path) => {
-    for (const method of methods) {
-      if (typeof property(value, method) !== 'function') throw new TypeError(`${path} must have the method ${method}, got ${show(value)}`);
-    }
-  };
 }
 
 /** One that was given, or the registered one behind the API. */

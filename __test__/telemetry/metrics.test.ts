@@ -1,7 +1,10 @@
 // What runtimes count, and the text that Prometheus scrapes.
 
+import type { Attributes } from '@opentelemetry/api';
+import { AggregationTemporality, DataPointType, InMemoryMetricExporter, MeterProvider, type MetricData, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
 import { type DurationHistogram, type Runtime, type RuntimeMetrics } from 'perdure';
 import { metricsResponse, PROMETHEUS_CONTENT_TYPE, prometheusText } from 'perdure/prometheus';
+import { observeMetrics } from 'perdure/telemetry';
 import { describe, expect, it } from 'vitest';
 
 import { STORES } from '../support/providers.ts';
@@ -137,7 +140,50 @@ describe.each(STORES)('on $name', (kind) => {
     expect(one.has('perdure_lane_busy_ratio{lane="0"}')).toBe(true);
     expect([...samplesOf((await metricsResponse(store.client)).body).keys()].every((name) => name.startsWith('perdure_store_'))).toBe(true);
   });
+
+  it('OpenTelemetry collects the same, from the beginning until it is told to stop', async () => {
+    const runtimes = [await start(), await start()];
+    const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
+    const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000, exportTimeoutMillis: 60_000 });
+    const meterProvider = new MeterProvider({ readers: [reader] });
+    const observed = observeMetrics(runtimes, { meterProvider, client: store.client });
+    const points = async (): Promise<[string, number][]> => {
+      exporter.reset();
+      await reader.forceFlush();
+      const metrics = exporter.getMetrics().flatMap(({ scopeMetrics }) => scopeMetrics.flatMap(({ metrics }) => metrics));
+      return metrics.flatMap((metric) => metric.dataPoints.map(({ attributes, value }): [string, number] => [nameInPrometheus(metric, attributes), value as number]));
+    };
+    await run('steps', { steps: 2 });
+    const collected = new Map(await points());
+    const samples = samplesOf((await metricsResponse(store.client, runtimes)).body);
+    // Every one of the text, under its name there, and no other.
+    expect([...collected.keys()].toSorted()).toEqual([...samples.keys()].toSorted());
+    // Those that nothing changes between the two looks.
+    const settled = [...samples].filter(([name]) => /instances_|attempts_|step_latency|queue_age|store_(instances|workers|messages)/.test(name));
+    expect(settled.length).toBeGreaterThan(50);
+    expect(settled.map(([name]) => [name, collected.get(name)])).toEqual(settled);
+    observed.stop();
+    await run('steps', { steps: 1 });
+    // What was observed last is what a reader goes on to tell of.
+    expect(new Map(await points())).toEqual(collected);
+    await meterProvider.shutdown();
+  });
 });
+
+it('who is to collect metrics is checked', () => {
+  expect(() => observeMetrics([], { meterProvider: {} as never })).toThrow('observeMetrics: meterProvider must have the method getMeter, got ');
+  expect(() => observeMetrics([], { client: 1 as never })).toThrow('observeMetrics: client must have the method stats, got 1');
+  expect(() => observeMetrics([], { clients: [] } as never)).toThrow('unknown option `clients`');
+});
+
+/** What a metric of OpenTelemetry is called in the text that Prometheus scrapes. */
+function nameInPrometheus({ descriptor: { name, unit }, dataPointType }: MetricData, { le, ...labels }: Attributes): string {
+  const [, base = '', part] = /^perdure\.(\w+?)(?:\.(bucket|count|sum))?$/.exec(name) ?? [];
+  const total = dataPointType === DataPointType.SUM ? '_total' : '';
+  const suffix = part === undefined ? `${unit === 's' ? '_seconds' : ''}${total}` : `_seconds_${part}`;
+  const pairs = Object.entries({ ...labels, ...(le === undefined ? {} : { le }) }).map(([key, text]) => `${key}="${String(text)}"`);
+  return `perdure_${base}${suffix}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`}`;
+}
 
 function expectSound({ boundsMs, counts, count, sumMs }: DurationHistogram): void {
   expect(counts).toHaveLength(boundsMs.length + 1);
