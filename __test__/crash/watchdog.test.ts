@@ -1,7 +1,7 @@
 // Code that does not give the event loop back, and code that ends its process: nobody else is held up for long, and whoever does it
 // again and again is suspended.
 
-import { rmSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { InstanceStatus } from 'perdure';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -30,6 +30,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const ids = Array.from({ length: count }, () => store.id('waits'));
     first.tell({ type: 'start', name: 'holds', instances: ids.map((id) => ({ id, input: null })) });
     await first.said('step', ids.length);
+    await first.said('acknowledged', ids.length);
     return { first, ids };
   }
 
@@ -82,12 +83,14 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const { client } = store;
     const log = 'blocks';
     const { first, ids } = await harmful(log, 'first');
-    const blocks = await start(first, 'blocks', { ms: 5_000, isLater: false });
+    const until = join(folder, 'it may go on');
+    const blocks = await start(first, 'blocks', { until, isLater: false });
     await client.raiseEvent(blocks, 'go');
     await first.wrote('held up');
     const other = await worker(log, 'other', { harms: true });
     for (const id of ids) expect(await client.waitForOrchestration(id, IN_TIME)).toMatchObject({ status: 'Completed', output: 'other' });
     expect(effectsOf(log, blocks)).toEqual([{ event: 'begin', worker: 'first' }]);
+    writeFileSync(until, '');
     expect(await client.waitForOrchestration(blocks, SOON)).toMatchObject({ status: 'Completed', output: 'first' });
     expect(effectsOf(log, blocks)).toEqual([
       { event: 'begin', worker: 'first' },
@@ -106,7 +109,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const { client } = store;
     const log = 'blocks later';
     const first = await worker(log, 'first', { harms: true });
-    const blocks = await start(first, 'blocks', { ms: 6_000, isLater: true });
+    const until = join(folder, 'it may go on later');
+    const blocks = await start(first, 'blocks', { until, isLater: true });
     await client.raiseEvent(blocks, 'go');
     await first.said('step');
     // Something must wait for the thread, or nobody misses it.
@@ -116,6 +120,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const other = await worker(log, 'other', { harms: true });
     for (const id of ids) expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed' });
     expect(effectsOf(log, blocks)).toEqual([{ event: 'begin', worker: 'first' }]);
+    writeFileSync(until, '');
     expect(await client.waitForOrchestration(blocks, SOON)).toMatchObject({ status: 'Completed', output: 'first' });
     expect(effectsOf(log, blocks)).toEqual([
       { event: 'begin', worker: 'first' },

@@ -1,5 +1,6 @@
 // A worker process that tests start, watch and kill: see support/worker.ts. Plain Node and the built package.
 
+import { existsSync } from 'node:fs';
 import { Client, Runtime } from 'perdure';
 
 import { openLog, openStore, pause, say } from '../support/worker-parts.mjs';
@@ -162,21 +163,23 @@ function registerHarmful(runtime) {
     yield ctx.waitForEvent('go');
     yield ctx.scheduleActivity('exit');
   });
-  const block = (ctx, ms) => {
+  /** Hold the thread until a file is there. */
+  const block = (ctx, until) => {
     effect('begin', ctx, 1);
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+    const never = new Int32Array(new SharedArrayBuffer(4));
+    while (!existsSync(until)) Atomics.wait(never, 0, 0, 10);
     effect('end', ctx, 1);
     return name;
   };
   runtime.registerActivity('block at once', block);
-  runtime.registerActivity('block after a while', async (ctx, ms) => {
+  runtime.registerActivity('block after a while', async (ctx, until) => {
     say({ type: 'step', id: ctx.instanceId });
     await pause(1);
-    return block(ctx, ms);
+    return block(ctx, until);
   });
-  runtime.registerOrchestration('blocks', function* (ctx, { ms, isLater }) {
+  runtime.registerOrchestration('blocks', function* (ctx, { until, isLater }) {
     yield ctx.waitForEvent('go');
-    return yield ctx.scheduleActivity(isLater ? 'block after a while' : 'block at once', ms);
+    return yield ctx.scheduleActivity(isLater ? 'block after a while' : 'block at once', until);
   });
 }
 
