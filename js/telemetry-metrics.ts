@@ -3,7 +3,7 @@
 import { metrics as registered, type BatchObservableResult, type Meter, type MeterProvider, type Observable } from '@opentelemetry/api';
 
 import type { Client } from './client.ts';
-import { bucketsOf, HISTOGRAMS, type Labels, metricsOf, NUMBERS, STORE } from './metric-families.ts';
+import { bucketsOf, HISTOGRAMS, type Kind, type Labels, metricsOf, NUMBERS, STORE } from './metric-families.ts';
 import type { DurationHistogram } from './metrics.ts';
 import { checkOptions, hasMethods } from './options.ts';
 import type { Runtime } from './runtime.ts';
@@ -71,14 +71,14 @@ function runtimeInstruments(meter: Meter) {
   return {
     numbers: NUMBERS.map(([name, kind, description, of]) => [instrument(meter, name, kind, description), of] as const),
     histograms: HISTOGRAMS.map(([name, description, of]) => {
-      const part = (part: string, unit?: string): Observable => instrument(meter, `${name.replace(/_seconds$/, '')}.${part}`, 'counter', description, unit);
-      return [{ count: part('count'), sum: part('sum', 's'), bucket: part('bucket') }, of] as const;
+      const part = (part: string, isTime = false): Observable => instrument(meter, `${name.replace(/_seconds$/, '')}.${part}`, 'counter', description, isTime);
+      return [{ count: part('count'), sum: part('sum', true), bucket: part('bucket') }, of] as const;
     }),
   };
 }
 
-function instrument(meter: Meter, name: string, kind: 'counter' | 'gauge', description: string, unit?: string): Observable {
-  const options = { description, ...(unit === undefined ? (name.endsWith('_seconds') ? { unit: 's' } : {}) : { unit }) };
+function instrument(meter: Meter, name: string, kind: Kind, description: string, isTime = name.endsWith('_seconds')): Observable {
+  const options = { description, ...(isTime ? { unit: 's' } : {}) };
   const called = `perdure.${name.replace(/_(total|seconds)$/, '')}`;
   return kind === 'counter' ? meter.createObservableCounter(called, options) : meter.createObservableGauge(called, options);
 }
