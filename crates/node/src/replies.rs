@@ -71,6 +71,11 @@ impl Replies {
         Self::rouse(&mut state);
     }
 
+    /// An answer may come while the thread wakes up.
+    pub(crate) fn announce(&self) {
+        Self::call(&mut self.0.lock());
+    }
+
     pub(crate) fn next(&self) -> Option<Answer> {
         let mut state = self.0.lock();
         let answer = state.answers.pop_front();
@@ -83,9 +88,14 @@ impl Replies {
     }
 
     fn rouse(state: &mut State) {
+        if !state.answers.is_empty() {
+            Self::call(state);
+        }
+    }
+
+    fn call(state: &mut State) {
         if let Some(wake) = &state.wake
             && !state.woken
-            && !state.answers.is_empty()
         {
             state.woken = true;
             wake.call();

@@ -90,7 +90,10 @@ impl Task for ConnectPostgres {
 impl Store {
     fn new(provider: Arc<dyn Provider>) -> napi::Result<Self> {
         let inner = perdure_runtime::Store::new(provider, Arc::new(ThisMachine::read()), tokio_threads::handle()?);
-        Ok(Self::on(inner))
+        let store = Self::on(inner);
+        let replies = store.replies.clone();
+        store.inner.on_answer_coming(Box::new(move || replies.announce()));
+        Ok(store)
     }
 
     pub(crate) fn on(inner: Arc<perdure_runtime::Store>) -> Self {

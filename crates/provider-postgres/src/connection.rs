@@ -23,6 +23,7 @@ use tokio_postgres::{Client, Config, Error, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error::Failure;
+use crate::herald::Herald;
 use crate::marks::Marks;
 use crate::options::{IDLE_IN_TRANSACTION_MAX, KEYS_BLOCK, POOL_WAIT_MAX, PostgresOptions, STATEMENT_MAX};
 use crate::params::P;
@@ -54,6 +55,7 @@ pub(crate) struct Connections {
     pub(crate) notify: bool,
     clock: Option<Arc<dyn Clock>>,
     pub(crate) marks: Marks,
+    pub(crate) herald: Arc<Herald>,
     own_transactions: AtomicU64,
     /// Keys for instances that are not given yet.
     keys: Mutex<Range<i64>>,
@@ -76,7 +78,11 @@ impl Connections {
         let manager = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         };
-        let connect = Driving(connector.clone());
+        let herald = Arc::new(Herald::default());
+        let connect = Driving {
+            connector: connector.clone(),
+            herald: Arc::clone(&herald),
+        };
         let pool = Pool::builder(Manager::from_connect(config.clone(), connect, manager))
             .max_size(options.pool_size)
             // The one that was used last: the caches of its backend, and of the processor that it ran on, are warm.
@@ -98,6 +104,7 @@ impl Connections {
             notify: options.notify,
             clock: options.clock.clone(),
             marks: Marks::default(),
+            herald,
             own_transactions: AtomicU64::new(0),
             keys: Mutex::new(0..0),
             keep_keys: options.keep_keys,
@@ -167,18 +174,22 @@ impl Connections {
 }
 
 /// Makes connections of the pool.
-struct Driving(MakeRustlsConnect);
+struct Driving {
+    connector: MakeRustlsConnect,
+    herald: Arc<Herald>,
+}
 
 impl Connect for Driving {
     fn connect(
         &self,
         config: &Config,
     ) -> Pin<Box<dyn Future<Output = Result<(Client, JoinHandle<()>), Error>> + Send + '_>> {
-        let (config, connector) = (config.clone(), self.0.clone());
+        let (config, connector, herald) = (config.clone(), self.connector.clone(), Arc::clone(&self.herald));
         Box::pin(async move {
             let (client, connection) = config.connect(connector).await?;
             // How it ended is told to whoever asks it for something.
-            let task = drive::spawn(&Handle::current(), async move { drop(connection.await) });
+            let driven = async move { drop(connection.await) };
+            let task = drive::spawn_heralded(&Handle::current(), Box::new(move || herald.something_came()), driven);
             Ok((client, task))
         })
     }

@@ -10,7 +10,7 @@
 //! - **D3** Who hands something over waits for no other thread.
 //! - **D4** With its task ends what it drives, whoever holds a waker of it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -25,24 +25,48 @@ use crate::options::AT_ONCE_MAX;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// Told that a future is about to be driven because of something that no driven future did: its socket has something.
+type Herald = Box<dyn Fn() + Send + Sync>;
+
 /// A future that a task drives, and whoever is [at it](at_once).
 struct Driven {
     /// `None`: it has ended.
     future: Mutex<Option<Work>>,
     task: Mutex<Option<Waker>>,
+    herald: Option<Herald>,
 }
 
 thread_local! {
     /// What was woken by this thread since it began to do something at once.
     static WOKEN: RefCell<Option<Vec<Arc<Driven>>>> = const { RefCell::new(None) };
+    /// Whether this thread drives a future: what is woken meanwhile is woken by that.
+    static DRIVING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Have a future driven by a task of the runtime.
 pub(crate) fn spawn(runtime: &Handle, future: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+    spawn_with(runtime, future, None)
+}
+
+/// As [`spawn`]. When the future is woken by something else than a driven one, most often by its socket, `herald` is told first.
+pub(crate) fn spawn_heralded(
+    runtime: &Handle,
+    herald: Herald,
+    future: impl Future<Output = ()> + Send + 'static,
+) -> JoinHandle<()> {
+    spawn_with(runtime, future, Some(herald))
+}
+
+fn spawn_with(
+    runtime: &Handle,
+    future: impl Future<Output = ()> + Send + 'static,
+    herald: Option<Herald>,
+) -> JoinHandle<()> {
     let ends = Ends(Arc::new(Driven {
         // Whoever hands something over may be a task of another runtime, whose budget is not for this.
         future: Mutex::new(Some(Box::pin(unconstrained(future)))),
         task: Mutex::default(),
+        herald,
     }));
     runtime.spawn(async move { poll_fn(|context| ends.0.drive_as_task(context)).await })
 }
@@ -69,6 +93,21 @@ pub(crate) fn at_once(runtime: &Handle, work: impl FnOnce()) {
 /// Whether this thread does something [`at_once`].
 pub(crate) fn is_at_once() -> bool {
     WOKEN.with_borrow(Option::is_some)
+}
+
+/// While it is there, this thread drives a future.
+struct Driving(bool);
+
+impl Driving {
+    fn begin() -> Self {
+        Self(DRIVING.replace(true))
+    }
+}
+
+impl Drop for Driving {
+    fn drop(&mut self) {
+        DRIVING.set(self.0);
+    }
 }
 
 impl Driven {
@@ -99,6 +138,7 @@ impl Driven {
             return Poll::Ready(());
         };
         let waker = Waker::from(Arc::clone(self));
+        let _driving = Driving::begin();
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
         if polled.is_pending() {
             *held = Some(future);
@@ -117,6 +157,11 @@ impl Driven {
 
 impl Wake for Driven {
     fn wake(self: Arc<Self>) {
+        if let Some(herald) = &self.herald
+            && !DRIVING.try_with(Cell::get).unwrap_or(true)
+        {
+            herald();
+        }
         let kept = WOKEN.try_with(|woken| {
             let mut woken = woken.borrow_mut();
             woken.as_mut().map(|woken| woken.push(Arc::clone(&self))).is_some()
@@ -214,6 +259,44 @@ mod tests {
             at_once(runtime.handle(), || first.send(n).expect("it listens"));
             assert_eq!(passed.recv().expect("it is passed on").0, n);
         }
+    }
+
+    #[test]
+    fn what_no_driven_future_wakes_is_heralded() {
+        let runtime = runtime();
+        let (send, mut queue) = unbounded_channel();
+        let (pass, passed) = mpsc::channel();
+        let heralded = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&heralded);
+        let herald = Box::new(move || {
+            count.fetch_add(1, Ordering::AcqRel);
+        });
+        let waits = Arc::new(Notify::new());
+        let is_waiting = Arc::clone(&waits);
+        let _told = spawn_heralded(runtime.handle(), herald, async move {
+            is_waiting.notify_one();
+            while let Some(what) = queue.recv().await {
+                let _ = pass.send(what);
+            }
+        });
+        runtime.block_on(waits.notified());
+        let (pass_on, mut queue) = unbounded_channel();
+        let _telling = spawn(runtime.handle(), {
+            let send = send.clone();
+            async move {
+                while let Some(what) = queue.recv().await {
+                    let _ = send.send(what);
+                }
+            }
+        });
+        for n in 0..1_000 {
+            at_once(runtime.handle(), || pass_on.send(n).expect("it listens"));
+            assert_eq!(passed.recv(), Ok(n));
+        }
+        assert_eq!(heralded.load(Ordering::Acquire), 0, "all came from a driven one");
+        send.send(1_000).expect("it listens");
+        assert_eq!(passed.recv(), Ok(1_000));
+        assert_eq!(heralded.load(Ordering::Acquire), 1);
     }
 
     #[test]

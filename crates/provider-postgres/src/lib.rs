@@ -10,13 +10,14 @@
 //! - What other processes did is heard on a connection of its own, and looked for once a second (`wake.rs`).
 //! - All times that are compared are the server's clock's (P9).
 //! - It has a thread of its own, on which all of that runs and every answer is given. A batch that finds nothing before it is sent by the thread
-//!   that hands it over (`drive.rs`).
+//!   that hands it over (`drive.rs`), and who waits for its answer is woken before that is read (`herald.rs`).
 
 mod acquire;
 mod connection;
 mod deletion;
 mod drive;
 mod error;
+mod herald;
 mod history;
 mod inbox;
 mod inspection;

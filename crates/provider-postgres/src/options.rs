@@ -33,6 +33,8 @@ pub(crate) const PEM_BYTES_MAX: u64 = 4 * 1024 * 1024;
 pub(crate) const POOL_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How long one statement may take before its connection is given up.
 pub(crate) const STATEMENT_MAX: Duration = Duration::from_secs(15);
+/// How long the end of what was handed over is waited for when the store is closed, before what still asks for a server that is away gives up.
+pub(crate) const CLOSING_MAX: Duration = Duration::from_secs(30);
 /// How long sent data may stay unacknowledged before the network is taken to be broken.
 pub(crate) const TCP_USER_TIMEOUT: Duration = Duration::from_secs(10);
 /// From one probe of a silent connection to the next.

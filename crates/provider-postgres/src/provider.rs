@@ -7,18 +7,19 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox, InboxPosition,
-    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Overdue, Provider,
-    ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
+    Acquire, Acquired, AcquiredTasks, AnswerListener, Change, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox,
+    InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Overdue,
+    Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
     ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 
 use crate::connection::{Connection, Connections};
 use crate::error::Failure;
-use crate::options::{BATCH_WRITES_MAX, PostgresOptions};
+use crate::options::{BATCH_WRITES_MAX, CLOSING_MAX, PostgresOptions};
 use crate::session::{self, Session, Work, read_only, transaction};
 use crate::wake::Waker;
 use crate::writer::{self, Batch};
@@ -33,8 +34,10 @@ pub struct PostgresProvider {
     waker: Arc<Waker>,
     queue: Mutex<Option<UnboundedSender<Batch>>>,
     closed: AtomicBool,
-    /// Turns true when the writing task has ended.
-    ended: watch::Receiver<bool>,
+    /// What was handed over, and the task that writes.
+    at_work: TaskTracker,
+    /// The task that tells others and hears them.
+    telling: TaskTracker,
     /// `None` only while it is dropped.
     runtime: Option<Runtime>,
 }
@@ -61,22 +64,20 @@ impl PostgresProvider {
         let connections = Arc::new(connections);
         let waker = Waker::new(Arc::clone(&connections), uuid::Uuid::new_v4().simple().to_string());
         let (queue, queued) = unbounded_channel();
-        let (end, ended) = watch::channel(false);
         let provider = Self {
             queue: Mutex::new(Some(queue)),
             connections: Arc::clone(&connections),
             waker: Arc::clone(&waker),
             closed: AtomicBool::new(false),
-            ended,
+            at_work: TaskTracker::new(),
+            telling: TaskTracker::new(),
             runtime: Some(runtime),
         };
         provider.run(prepare(Arc::clone(&connections), options.migrate)).await?;
         let runtime = provider.runtime();
-        runtime.spawn(Arc::clone(&waker).run());
-        drive::spawn(runtime.handle(), async move {
-            writer::run(connections, waker, queued).await;
-            end.send_replace(true);
-        });
+        provider.telling.spawn_on(Arc::clone(&waker).run(), runtime.handle());
+        let writing = writer::run(connections, waker, queued);
+        drive::spawn(runtime.handle(), provider.at_work.track_future(writing));
         Ok(provider)
     }
 
@@ -95,7 +96,7 @@ impl PostgresProvider {
         if self.closed.load(Ordering::Acquire) {
             return Err(self.refused());
         }
-        match self.runtime().spawn(work).await {
+        match self.at_work.spawn_on(work, self.runtime().handle()).await {
             Ok(result) => result.map_err(|failure| failure.named(location)),
             Err(_) => Err(Failure::internal("an operation panicked").named(location)),
         }
@@ -165,6 +166,10 @@ impl Provider for PostgresProvider {
             self.runtime()
                 .spawn(async move { writer::answer_with(batch, Err(error)) });
         }
+    }
+
+    fn on_answer_coming(&self, listener: AnswerListener) {
+        self.connections.herald.add_listener(listener);
     }
 
     fn on_foreign_change(&self, listener: ChangeListener) {
@@ -427,10 +432,21 @@ impl Provider for PostgresProvider {
     async fn close(&self) {
         self.closed.store(true, Ordering::Release);
         drop(self.queue.lock().take());
-        let mut ended = self.ended.clone();
-        // An error says that the task is gone without having said so: it has ended all the same.
-        let _ = ended.wait_for(|ended| *ended).await;
-        self.connections.close();
+        let (at_work, telling) = (self.at_work.clone(), self.telling.clone());
+        let (connections, waker) = (Arc::clone(&self.connections), Arc::clone(&self.waker));
+        let ended = self.runtime().spawn(async move {
+            at_work.close();
+            if timeout(CLOSING_MAX, at_work.wait()).await.is_err() {
+                connections.close();
+                at_work.wait().await;
+            }
+            waker.end();
+            telling.close();
+            telling.wait().await;
+            connections.close();
+        });
+        // It has no code of others that could panic.
+        let _ = ended.await;
     }
 }
 

@@ -11,6 +11,7 @@
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use perdure_provider::{AfterTurn, Change, ChangeListener, Outcome, Receiving, TurnCommit, WorkerId, Write};
@@ -19,6 +20,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::types::Type;
 use tokio_postgres::{AsyncMessage, Client, Row};
+use tokio_util::sync::CancellationToken;
 
 use crate::connection::Connections;
 use crate::error::Failure;
@@ -37,6 +39,7 @@ pub(crate) struct Waker {
     listeners: Mutex<Vec<Arc<ChangeListener>>>,
     untold: Mutex<Change>,
     wanted: Notify,
+    ending: CancellationToken,
 }
 
 impl Waker {
@@ -49,6 +52,7 @@ impl Waker {
             listeners: Mutex::default(),
             untold: Mutex::default(),
             wanted: Notify::new(),
+            ending: CancellationToken::new(),
         })
     }
 
@@ -175,27 +179,40 @@ impl Waker {
         }
     }
 
-    /// Body of the task that listens and tells.
+    /// Body of the task that listens and tells, until it is to [end](Self::end).
     pub(crate) async fn run(self: Arc<Self>) {
         let mut last = Seen::default();
-        loop {
+        while !self.ending.is_cancelled() {
             let lived = if self.connections.notify {
                 self.listen(&mut last).await
             } else {
                 self.look(&mut last).await
             };
-            if lived.is_err() {
-                sleep(RECONNECT_EVERY).await;
-            } else {
-                sleep(PULSE_EVERY).await;
-            }
+            self.rest(if lived.is_err() { RECONNECT_EVERY } else { PULSE_EVERY })
+                .await;
         }
     }
 
-    /// Listen on a connection until it breaks.
+    /// Tell what is still to be told, and then nothing more.
+    pub(crate) fn end(&self) {
+        self.ending.cancel();
+    }
+
+    /// Wait, but not for what is to end.
+    async fn rest(&self, duration: Duration) {
+        tokio::select! {
+            () = sleep(duration) => {}
+            () = self.ending.cancelled() => {}
+        }
+    }
+
+    /// Listen on a connection until it breaks, or this is to end.
     async fn listen(self: &Arc<Self>, last: &mut Seen) -> Result<(), Failure> {
         let connecting = self.connections.config.connect(self.connections.tls.clone());
-        let connected = timeout(self.connections.connecting_max, connecting).await;
+        let connected = tokio::select! {
+            connected = timeout(self.connections.connecting_max, connecting) => connected,
+            () = self.ending.cancelled() => return Ok(()),
+        };
         let (client, mut connection) = connected.map_err(|_| Failure::silent())??;
         let this = Arc::clone(self);
         let _hearing = Aborted(tokio::spawn(async move {
@@ -213,14 +230,22 @@ impl Waker {
         self.heard(&Change::anything());
         let telling = async {
             loop {
-                self.wanted.notified().await;
+                let is_ending = tokio::select! {
+                    () = self.ending.cancelled() => true,
+                    () = self.wanted.notified() => false,
+                };
                 let untold = std::mem::take(&mut *self.untold.lock());
-                if let Err(failure) = in_time(self.send(&client, &untold)).await {
+                if untold != Change::default()
+                    && let Err(failure) = in_time(self.send(&client, &untold)).await
+                {
                     merge(&mut self.untold.lock(), untold);
                     self.wanted.notify_one();
-                    return Err::<(), Failure>(failure);
+                    return Err(failure);
                 }
-                sleep(NOTIFY_EVERY).await;
+                if is_ending {
+                    return Ok(());
+                }
+                self.rest(NOTIFY_EVERY).await;
             }
         };
         let looking = async {
@@ -233,7 +258,7 @@ impl Waker {
             }
         };
         tokio::select! {
-            broken = telling => broken,
+            told = telling => told,
             broken = looking => broken,
         }
     }

@@ -103,7 +103,8 @@ async fn write_turns(
     turns: &[(usize, &TurnCommit)],
 ) -> Result<Vec<Outcome>, Failure> {
     let mut connection = connections.get().await?;
-    let failure = match alone::write_turns(&connection, turns).await {
+    let written = connections.herald.awaiting(alone::write_turns(&connection, turns));
+    let failure = match written.await {
         Ok(Some(outcomes)) => return Ok(outcomes),
         Err(failure) if failure.is_unknown() => failure,
         Err(failure) if !failure.is_to_be_tried_again() => return Err(failure),
@@ -136,7 +137,8 @@ async fn write_start(
     let mut connection = connections.get().await?;
     let key = InstanceKey(connection.keys(1).await?[0]);
     let mark = connections.marks.take();
-    let made = match start.write(&connection, key, &mark).await {
+    let written = connections.herald.awaiting(start.write(&connection, key, &mark));
+    let made = match written.await {
         Err(failure) if failure.is_unknown() => {
             connection.give_up();
             if !was_committed(connections, &mark).await? {

@@ -61,7 +61,7 @@ pub use kept_message::{KeptMessage, kept_mailbox};
 pub use listing::{
     Among, Candidate, Filter, LIST_BYTES_MAX, ListPage, ListRequest, PREFIX_IDS_MAX, Place, TROUBLED, after_prefix,
 };
-pub use provider::{ChangeListener, CommitDone, Provider, ProviderInfo};
+pub use provider::{AnswerListener, ChangeListener, CommitDone, Provider, ProviderInfo};
 pub use suspicion::{Convict, GiveBack, GivenBack, REST_MS, Suspicion, TakenOver, Trial, TrialStep};
 pub use task::{AcquiredTasks, Task, TaskDone, TaskName, TaskOffer, TaskRequest};
 pub use worker::{NewWorker, Worker, WorkerId, WorkerLoad};

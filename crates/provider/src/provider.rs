@@ -19,6 +19,9 @@ pub type CommitDone = Box<dyn FnOnce(Result<Vec<Outcome>, ProviderError>) + Send
 /// Told what another process may have done to the store. It must not block.
 pub type ChangeListener = Box<dyn Fn(&Change) + Send + Sync>;
 
+/// Told that the answer to a batch is on its way. It must not block.
+pub type AnswerListener = Box<dyn Fn() + Send + Sync>;
+
 /// Facts about an opened store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderInfo {
@@ -41,6 +44,10 @@ pub trait Provider: Send + Sync + 'static {
     /// Write a batch (P1, P2; shared so that the caller still has it if it fails) and call `done` with one outcome for each write, in order. An error means that nothing of the batch was written;
     /// a provider that cannot know resolves that itself before it answers.
     fn commit(&self, batch: Arc<Vec<Write>>, done: CommitDone);
+
+    /// Call `listener` when the store has answered and it has yet to be found out what, so that a thread which waits for that is awake when
+    /// it is told. It may be called in vain, and a provider whose answers are there at once does not call it.
+    fn on_answer_coming(&self, _listener: AnswerListener) {}
 
     /// Call `listener` when another process may have written to the store.
     fn on_foreign_change(&self, listener: ChangeListener);

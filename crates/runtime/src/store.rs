@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use perdure_engine::{Bug, Event, EventId, EventRecord, MessageBody, Payload, TraceContext, is_planted};
 use perdure_provider::{
-    Change, Clock, Epoch, InstanceKey, InstanceStatus, NewInstance, NewMessage, OnConflict, Outcome, Provider,
-    ProviderError, ProviderErrorKind, Terminate, WorkerId, Write,
+    AnswerListener, Change, Clock, Epoch, InstanceKey, InstanceStatus, NewInstance, NewMessage, OnConflict, Outcome,
+    Provider, ProviderError, ProviderErrorKind, Terminate, WorkerId, Write,
 };
 use tokio::runtime::Handle;
 
@@ -113,6 +113,11 @@ impl Store {
             }
         }));
         store
+    }
+
+    /// Call `listener` when the answer to what is waited for is about to be told: see [`Provider::on_answer_coming`].
+    pub fn on_answer_coming(&self, listener: AnswerListener) {
+        self.provider.on_answer_coming(listener);
     }
 
     /// Another process did something to the store.

@@ -1,0 +1,121 @@
+//! The end of a handle: what was handed over is over then, and what others have to know was told.
+
+mod common;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use perdure_provider::{Change, CommitDone, Provider, Write};
+use perdure_provider_contract::{instance, new_worker};
+use perdure_provider_postgres::PostgresProvider;
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::oneshot;
+
+use common::{Schema, options, other_program, url};
+
+async fn store(schema: &Schema) -> PostgresProvider {
+    PostgresProvider::connect(&url(), options(schema))
+        .await
+        .expect("it opens")
+}
+
+async fn start(store: &PostgresProvider, id: &str) {
+    let (tell, told) = oneshot::channel();
+    let done: CommitDone = Box::new(|answer| {
+        let _ = tell.send(answer);
+    });
+    store.commit(Arc::new(vec![Write::Start(Box::new(instance(id)))]), done);
+    told.await.expect("it is answered").expect("it is started");
+}
+
+/// Whoever drops a schema after that meets no statement of it in the server, which might wait for what is dropped, and the other way round.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_waits_for_any_more_is_waited_for() {
+    let schema = Schema::new();
+    let store = store(&schema).await;
+    let (holder, looker) = (other_program().await, other_program().await);
+    let lock = format!("BEGIN; LOCK TABLE \"{}\".instances IN ACCESS EXCLUSIVE MODE", schema.0);
+    holder.batch_execute(&lock).await.expect("it is locked");
+    let waits = format!(
+        "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '\"{}\".instances'::regclass",
+        schema.0
+    );
+    let waiting = async || -> i64 { looker.query_one(&waits, &[]).await.expect("it is asked").get(0) };
+    {
+        let mut read = store.stats();
+        while waiting().await == 0 {
+            tokio::select! {
+                biased;
+                _ = &mut read => panic!("the table is locked"),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+    }
+    let mut closing = pin!(store.close());
+    for _ in 0..20 {
+        tokio::select! {
+            biased;
+            () = &mut closing => panic!("the read has not ended"),
+            n = waiting() => assert_eq!(n, 1),
+        }
+    }
+    holder.batch_execute("COMMIT").await.expect("it is free");
+    closing.await;
+    assert_eq!(waiting().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_have_to_know_is_told_before_the_end() {
+    let schema = Schema::new();
+    let (leaving, staying) = (store(&schema).await, store(&schema).await);
+    // A look once a second finds that anything may have changed; what was told says what.
+    let (tell, mut told) = unbounded_channel();
+    staying.on_foreign_change(Box::new(move |change| {
+        let _ = tell.send(change.clone());
+    }));
+    let started = Change {
+        work: true,
+        ..Change::default()
+    };
+    let released = Change {
+        work: true,
+        tasks: true,
+        ..Change::default()
+    };
+    let worker = new_worker("w");
+    leaving.register_worker(worker.clone()).await.expect("it is registered");
+    for n in 0.. {
+        start(&leaving, &format!("a{n}")).await;
+        // Until it listens, it is told nothing by others.
+        if told.recv().await.expect("it lives") == started {
+            break;
+        }
+    }
+    // What comes right after that is not told at once.
+    leaving.release_worker(&worker.id).await.expect("it is released");
+    leaving.close().await;
+    drop(leaving);
+    while told.recv().await.expect("it lives") != released {}
+    staying.close().await;
+}
+
+#[tokio::test]
+async fn an_answer_is_heralded() {
+    let schema = Schema::new();
+    let store = store(&schema).await;
+    let heralded = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&heralded);
+    store.on_answer_coming(Box::new(move || {
+        count.fetch_add(1, Ordering::AcqRel);
+    }));
+    // Once, the answer may be there before anybody waits for it.
+    for n in 0.. {
+        let before = heralded.load(Ordering::Acquire);
+        start(&store, &format!("a{n}")).await;
+        if heralded.load(Ordering::Acquire) > before {
+            break;
+        }
+    }
+    store.close().await;
+}
