@@ -225,7 +225,8 @@ interface NativeReplay extends Omit<NativeTurn, 'suspend'> {
 }
 
 /** As the addon has one: what is next is the texts in one string, and the numbers in the array it was given. */
-type Raw<T> = Omit<T, 'nextJob' | 'next' | 'sleeps'> & {
+type Raw<T> = Omit<T, 'nextJob' | 'next' | 'sleeps' | 'describe'> & {
+  describe(instance: number): string;
   next(instance: number, mailboxes: string[] | null, timers: number[] | null): string | null;
 };
 
@@ -348,7 +349,7 @@ export function joinStore(number: number): NativeStore {
 }
 
 // Where `crates/node/src/answer.rs` puts the numbers of an answer: its kind, its facts, and the lengths of its texts.
-const NUMBERS = 11;
+const NUMBERS = 13;
 const KIND = 0;
 const FACTS = 1;
 const LENGTHS = 6;
@@ -413,32 +414,21 @@ class DecodingLane extends addon.NativeLane implements NativeLane {
       case ABORT:
         return { kind, token: first, reason: text as AbortReason };
       case ENDED: {
-        const name = numbers[LENGTHS] as number;
-        const version = name + (numbers[LENGTHS + 1] as number);
-        const status = version + (numbers[LENGTHS + 2] as number);
-        return {
-          kind,
-          executionId: first,
-          instanceId: text.slice(0, name),
-          name: text.slice(name, version),
-          version: text.slice(version, status),
-          status: text.slice(status) as EndState,
-        };
+        const [instanceId, name, version, status] = textsOf(text, numbers, 4) as [string, string, string, EndState];
+        return { kind, executionId: first, instanceId, name, version, status };
       }
       case LOG: {
-        const message = numbers[LENGTHS] as number;
-        const fields = message + (numbers[LENGTHS + 1] as number);
-        return {
-          kind,
-          isInternal: first === 1,
-          level: text.slice(0, message) as TraceLevel,
-          message: text.slice(message, fields),
-          fields: (numbers[LENGTHS + 2] as number) < 0 ? null : text.slice(fields),
-        };
+        const [level, message, fields] = textsOf(text, numbers, 3) as [TraceLevel, string, string | null];
+        return { kind, isInternal: first === 1, level, message, fields };
       }
       default:
         return kind satisfies never;
     }
+  }
+
+  // @ts-expect-error: the same call, decoded
+  override describe(instance: number): InstanceDescription {
+    return descriptionOf(super.describe(instance), this.numbers);
   }
 
   // @ts-expect-error: the same call, decoded
@@ -464,6 +454,11 @@ class DecodingReplay extends addon.NativeReplay implements NativeTurn {
   }
 
   // @ts-expect-error: the same call, decoded
+  override describe(instance: number): InstanceDescription {
+    return descriptionOf(super.describe(instance), this.numbers);
+  }
+
+  // @ts-expect-error: the same call, decoded
   override next(instance: number, mailboxes: string[] | null, timers: number[] | null): Delivery | null {
     return deliveryOf(super.next(instance, mailboxes, timers), this.numbers);
   }
@@ -472,6 +467,31 @@ class DecodingReplay extends addon.NativeReplay implements NativeTurn {
     const text = this.mismatch(source) ?? report;
     this.refusal = text === null ? { code: 'SUSPENDED', message: source } : (JSON.parse(text) as NativeErrorData);
   }
+}
+
+/** The first texts of an answer, which came as one. */
+function textsOf(text: string, numbers: Float64Array, count: number): (string | null)[] {
+  const texts: (string | null)[] = [];
+  for (let n = 0, from = 0; n < count; n += 1) {
+    const length = numbers[LENGTHS + n] as number;
+    texts.push(length < 0 ? null : text.slice(from, from + length));
+    from += Math.max(length, 0);
+  }
+  return texts;
+}
+
+function descriptionOf(text: string, numbers: Float64Array): InstanceDescription {
+  const [instanceId, name, version, parentId, customStatus, trace, input] = textsOf(text, numbers, 7) as [
+    string,
+    string,
+    string,
+    string | null,
+    string | null,
+    TraceContext | null,
+    string | null,
+  ];
+  const [executionId, timeMs] = [numbers[FACTS] as number, numbers[FACTS + 1] as number];
+  return { instanceId, executionId, name, version, input, parentId, customStatus, timeMs, trace };
 }
 
 function deliveryOf(text: string | null, numbers: Float64Array): Delivery | null {

@@ -52,7 +52,7 @@ export class StorePort {
   }
 
   /** Make a request and wait for its reply. */
-  async request(issue: (store: NativeStore, request: number) => void): Promise<string | null> {
+  request(issue: (store: NativeStore, request: number) => void): Promise<string | null> {
     return shownToCaller(this.open(issue).reply);
   }
 

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use napi::bindgen_prelude::Float64Array;
 
 /// Numbers of an answer: what kind it is, its facts, and the lengths of its texts.
-pub(crate) const NUMBERS: usize = 11;
+pub(crate) const NUMBERS: usize = 13;
 
 /// The kind of the answer, as `js/binding.ts` numbers them.
 pub(crate) const KIND: usize = 0;

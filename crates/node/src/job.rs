@@ -7,29 +7,6 @@ use serde_json::{Map, Value};
 
 use crate::answer::Numbers;
 
-/// What is needed to make a generator.
-#[napi(object, object_from_js = false, use_nullable = true)]
-pub struct Description {
-    /// Id of the instance.
-    pub instance_id: String,
-    /// Its execution.
-    pub execution_id: f64,
-    /// Name of the orchestration.
-    pub name: String,
-    /// Version of the orchestration.
-    pub version: String,
-    /// Its input.
-    pub input: Option<String>,
-    /// Id of the parent instance.
-    pub parent_id: Option<String>,
-    /// The custom status that it begins with.
-    pub custom_status: Option<String>,
-    /// The deterministic time, ms since 1970.
-    pub time_ms: f64,
-    /// What its start was part of, as it was handed over with that.
-    pub trace: Option<String>,
-}
-
 /// Sizes of the maps keyed by instance.
 #[napi(object, object_from_js = false)]
 pub struct MapSizes {
@@ -124,19 +101,22 @@ fn extras(job: &ActivityJob) -> Option<String> {
     Some(Value::Object(extras).to_string())
 }
 
-/// What the host must know of an instance, as an object.
-pub(crate) fn description(facts: Facts) -> Description {
-    Description {
-        instance_id: facts.instance_id,
-        execution_id: facts.execution as f64,
-        name: facts.name,
-        version: facts.version,
-        input: facts.input,
-        parent_id: facts.parent_id,
-        custom_status: facts.custom_status,
-        time_ms: facts.time_ms as f64,
-        trace: facts.trace,
-    }
+/// What a generator is made of. Facts: the execution, the deterministic time in ms since 1970. Texts: the id of the instance, the name and
+/// the version of the orchestration, the id of the parent, the custom status that it begins with, what its start was part of, the input.
+pub(crate) fn description(facts: Facts, numbers: &Numbers) -> String {
+    numbers.answer(
+        0,
+        [facts.execution as f64, facts.time_ms as f64],
+        [
+            Some(facts.instance_id),
+            Some(facts.name),
+            Some(facts.version),
+            facts.parent_id,
+            facts.custom_status,
+            facts.trace,
+            facts.input,
+        ],
+    )
 }
 
 /// A delivery; its kinds are those of `js/engine.ts`. Facts: the deterministic time, the operation, the detail. Texts: the

@@ -11,7 +11,7 @@ use crate::answer::{NUMBERS, Numbers};
 use crate::calls;
 use crate::errors::{argument, thrown};
 use crate::host::ThisThread;
-use crate::job::{Description, delivery, description, job};
+use crate::job::{delivery, description, job};
 use crate::process;
 
 /// A lane of a runtime.
@@ -58,11 +58,9 @@ impl NativeLane {
 
     /// What is needed to make an instance's generator.
     #[napi]
-    pub fn describe(&self, instance: u32) -> napi::Result<Description> {
-        self.inner
-            .describe(Token(instance))
-            .map(description)
-            .map_err(|e| thrown(&e))
+    pub fn describe(&self, instance: u32) -> napi::Result<String> {
+        let facts = self.inner.describe(Token(instance)).map_err(|e| thrown(&e))?;
+        Ok(description(facts, &self.numbers))
     }
 
     /// Schedule an activity; `options` is JSON of the effective options, `null` for the defaults.

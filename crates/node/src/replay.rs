@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::answer::{NUMBERS, Numbers};
 use crate::calls;
 use crate::errors::{argument, thrown};
-use crate::job::{Description, delivery, description};
+use crate::job::{delivery, description};
 
 /// One event of an export, as `js/history.ts` writes it.
 #[derive(Deserialize)]
@@ -68,8 +68,8 @@ impl NativeReplay {
 
     /// What is needed to make the generator. Here and below `_instance` is there for the calls to be those of a lane, which has many.
     #[napi]
-    pub fn describe(&self, _instance: u32) -> Description {
-        description(self.facts.clone())
+    pub fn describe(&self, _instance: u32) -> String {
+        description(self.facts.clone(), &self.numbers)
     }
 
     /// See `NativeLane`.
