@@ -6,7 +6,7 @@
 //! committer, whose provider may answer at once, with none.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -77,18 +77,26 @@ pub(crate) struct Session {
     pub(crate) expected: Mutex<BTreeSet<String>>,
     /// Other workers use the store.
     pub(crate) has_company: AtomicBool,
-    /// Ends of tasks that are being written.
-    pub(crate) reporting: AtomicUsize,
+    /// How much of what a shutdown waits for the store [is at](Self::at_store).
+    at_store: Mutex<usize>,
     /// An orchestration was registered, which suspended instances may wait for.
     pub(crate) resume_wanted: Notify,
-    /// How many looks for those the store is at.
-    pub(crate) looks: Mutex<usize>,
     /// Begun: it takes no new work; see [`Runtime::begin_shutdown`](crate::Runtime::begin_shutdown).
     pub(crate) draining: Drain,
     ended: AtomicBool,
     over: Notify,
     /// What runs for it; aborted when it ends.
     tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// While it is there, the store is at something that a shutdown waits for.
+pub(crate) struct AtStore(Arc<Session>);
+
+impl Drop for AtStore {
+    fn drop(&mut self) {
+        *self.0.at_store.lock() -= 1;
+        self.0.draining.tell();
+    }
 }
 
 impl Session {
@@ -117,9 +125,8 @@ impl Session {
             strange: Mutex::default(),
             expected: Mutex::default(),
             has_company: AtomicBool::new(false),
-            reporting: AtomicUsize::new(0),
+            at_store: Mutex::default(),
             resume_wanted: Notify::new(),
-            looks: Mutex::default(),
             draining: Drain::default(),
             ended: AtomicBool::new(false),
             over: Notify::new(),
@@ -310,10 +317,14 @@ impl Session {
                 Then::Step => drain |= self.shared.push_from(lane, Class::First, Queued::Turn(instance)),
                 then => self.follow(&instance, then),
             },
-            Some(Origin::Task(borrowed)) if self.activities.lock().remove(token).is_some() => {
-                self.report(&borrowed, result);
+            Some(Origin::Task(borrowed)) => {
+                // First: a shutdown that does not find the attempt any more finds this.
+                let writing = self.at_store();
+                if self.activities.lock().remove(token).is_some() {
+                    self.report(&borrowed, result, writing);
+                }
             }
-            Some(Origin::Task(_)) | None => {}
+            None => {}
         }
         let mut activities = self.activities.lock();
         while let Some(job) = activities.admit().and_then(|token| self.job_of(&activities, token)) {
@@ -570,10 +581,15 @@ impl Session {
     pub(crate) fn is_drained(&self) -> bool {
         // Each lock by itself: they would be taken in the wrong order.
         let running = self.activities.lock().running();
-        let reporting = self.reporting.load(Ordering::Acquire);
+        let at_store = *self.at_store.lock();
         let starting = self.starting.lock().len();
-        let looks = *self.looks.lock();
-        running + reporting + starting + looks == 0 && self.table.lock().is_at_rest()
+        running + at_store + starting == 0 && self.table.lock().is_at_rest()
+    }
+
+    /// The store is to do something that a shutdown waits for.
+    pub(crate) fn at_store(self: &Arc<Self>) -> AtStore {
+        *self.at_store.lock() += 1;
+        AtStore(Arc::clone(self))
     }
 
     pub(crate) fn keep_tasks(&self, tasks: Vec<JoinHandle<()>>) {

@@ -25,7 +25,7 @@ use crate::heartbeats::Heartbeats;
 use crate::job::{Level, Queued};
 use crate::options::{RETRY_DELAYS, SAFETY_POLL};
 use crate::retry::retrying;
-use crate::session::Session;
+use crate::session::{AtStore, Session};
 
 /// An attempt that this worker runs for an instance that may be another's.
 pub(crate) struct Borrowed {
@@ -326,7 +326,7 @@ impl Session {
     }
 
     /// An attempt of a task is over: tell its instance.
-    pub(crate) fn report(self: &Arc<Self>, borrowed: &Borrowed, result: AttemptResult) {
+    pub(crate) fn report(self: &Arc<Self>, borrowed: &Borrowed, result: AttemptResult, writing: AtStore) {
         borrowed.heartbeats.lock().clear(&self.alarms);
         let done = TaskDone {
             worker: self.worker.clone(),
@@ -334,7 +334,6 @@ impl Session {
             result,
             time_ms: self.now_ms(),
         };
-        self.reporting.fetch_add(1, Ordering::AcqRel);
         let (this, id) = (Arc::clone(self), borrowed.instance_id.clone());
         let done_with = Box::new(move |answer: Result<Outcome, ProviderError>| {
             match answer {
@@ -347,8 +346,7 @@ impl Session {
                     format!("the end of an activity of instance '{id}' could not be stored: {error}"),
                 ),
             }
-            this.reporting.fetch_sub(1, Ordering::AcqRel);
-            this.draining.tell();
+            drop(writing);
         });
         self.shared
             .store

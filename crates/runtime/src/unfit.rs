@@ -37,7 +37,7 @@ pub(crate) async fn resume(session: Arc<Session>) {
     }
 }
 
-async fn resume_all(session: &Session, registered: &Registered) -> Result<(), ProviderError> {
+async fn resume_all(session: &Arc<Session>, registered: &Registered) -> Result<(), ProviderError> {
     let shared = &session.shared;
     let mut after = None;
     loop {
@@ -51,7 +51,7 @@ async fn resume_all(session: &Session, registered: &Registered) -> Result<(), Pr
         };
         let resumed = retrying(|| async {
             // First: of this and the shutdown, one sees the other.
-            let _look = Look::begin(session);
+            let _look = session.at_store();
             if session.draining.has_begun() {
                 return Err(ProviderError::new(ProviderErrorKind::Closed, "the runtime shuts down"));
             }
@@ -70,22 +70,5 @@ async fn resume_all(session: &Session, registered: &Registered) -> Result<(), Pr
             return Ok(());
         }
         after = resumed.into_iter().last();
-    }
-}
-
-/// A look for suspended instances, while the store is at it.
-struct Look<'a>(&'a Session);
-
-impl<'a> Look<'a> {
-    fn begin(session: &'a Session) -> Self {
-        *session.looks.lock() += 1;
-        Self(session)
-    }
-}
-
-impl Drop for Look<'_> {
-    fn drop(&mut self) {
-        *self.0.looks.lock() -= 1;
-        self.0.draining.tell();
     }
 }
