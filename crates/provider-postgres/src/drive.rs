@@ -96,15 +96,15 @@ pub(crate) fn is_at_once() -> bool {
 }
 
 /// While it is there, this thread drives a future.
-struct Driving(bool);
+struct AtIt(bool);
 
-impl Driving {
+impl AtIt {
     fn begin() -> Self {
         Self(DRIVING.replace(true))
     }
 }
 
-impl Drop for Driving {
+impl Drop for AtIt {
     fn drop(&mut self) {
         DRIVING.set(self.0);
     }
@@ -138,7 +138,7 @@ impl Driven {
             return Poll::Ready(());
         };
         let waker = Waker::from(Arc::clone(self));
-        let _driving = Driving::begin();
+        let _at_it = AtIt::begin();
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
         if polled.is_pending() {
             *held = Some(future);
