@@ -17,6 +17,7 @@ use crate::alarms::{AlarmId, Alarms};
 use crate::instance::Instance;
 use crate::session::Alarm;
 use crate::tasks::Borrowed;
+use crate::turnover::Turnover;
 
 /// Name of one attempt of an activity between the runtime and its host; never used again within a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -137,6 +138,8 @@ pub(crate) struct Activities {
     by_schedule: BTreeMap<Schedule, ActivityToken>,
     /// Those that wait for a slot, by priority and then as they came.
     queue: BTreeSet<(Reverse<i32>, ActivityToken)>,
+    /// By the name of an activity that is registered here, or was.
+    turnover: FxHashMap<String, Turnover>,
 }
 
 impl Activities {
@@ -149,6 +152,7 @@ impl Activities {
             entries: FxHashMap::default(),
             by_schedule: BTreeMap::new(),
             queue: BTreeSet::new(),
+            turnover: FxHashMap::default(),
         }
     }
 
@@ -230,9 +234,21 @@ impl Activities {
     }
 
     /// An attempt is about to be over: who waits for it, and how long ago it could begin.
-    pub(crate) fn settling(&self, token: ActivityToken) -> Option<(Origin, Duration)> {
+    pub(crate) fn settling(&mut self, token: ActivityToken) -> Option<(Origin, Duration)> {
         let entry = self.entries.get(&token)?;
-        Some((entry.attempt.origin.clone(), entry.ready.elapsed()))
+        let (task, now) = (&entry.attempt.task, Instant::now());
+        // The names of inline ones are without number, and nobody else runs them.
+        if !task.options.inline {
+            match self.turnover.get_mut(&task.name) {
+                Some(turnover) => turnover.note(now),
+                None => {
+                    let mut turnover = Turnover::new(now);
+                    turnover.note(now);
+                    self.turnover.insert(task.name.clone(), turnover);
+                }
+            }
+        }
+        Some((entry.attempt.origin.clone(), now.duration_since(entry.ready)))
     }
 
     /// Attempts that a lane's thread was given.
@@ -378,6 +394,16 @@ impl Activities {
     /// How many more attempts could have a slot at once.
     pub(crate) fn room(&self) -> usize {
         self.slots.saturating_sub(self.entries.len())
+    }
+
+    /// Whether one more attempt of an activity would have a slot within [`SLOT_SOON`](crate::options::SLOT_SOON), behind those that wait and
+    /// `more`: so many of it have ended in that time lately.
+    pub(crate) fn has_slot_soon(&self, name: &str, more: usize) -> bool {
+        let lately = self
+            .turnover
+            .get(name)
+            .map_or(0, |turnover| turnover.lately(Instant::now()));
+        lately > self.queue.len() + more
     }
 
     /// The tasks among them.

@@ -47,6 +47,7 @@ mod time;
 mod trace;
 mod trials;
 mod turn;
+mod turnover;
 mod unfit;
 mod virtual_time;
 mod watch;

@@ -98,6 +98,9 @@ pub(crate) const TRIM_MAX: usize = 16;
 pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Statuses read at once for those who wait for them.
 pub(crate) const STATUS_PAGE: usize = 500;
+/// An activity that would have a slot here within this is not offered to other workers, because that way takes longer: two commits, and a notification
+/// each way.
+pub(crate) const SLOT_SOON: Duration = Duration::from_millis(20);
 /// From one write of an activity's heartbeats to its next, ms: in between the latest details are kept in memory.
 pub(crate) const HEARTBEAT_INTERVAL_MS: i64 = 1_000;
 /// How often a worker looks for due work and dead workers although nothing told it to.

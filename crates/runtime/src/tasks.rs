@@ -1,8 +1,8 @@
 //! Activities that another worker runs than the one that owns their instance, as tasks in the store.
 //!
 //! A worker offers what it does not run itself, with the turn that asks for it, and runs what others offer for its queues. That is what
-//! is for a queue that it does not serve, what is not registered here, and what it has no room for while others are there. The end of an
-//! attempt reaches the instance as a message.
+//! is for a queue that it does not serve, what is not registered here, and what it has no room for while others are there, now or soon. The end
+//! of an attempt reaches the instance as a message.
 //!
 //! What is not registered here waits for a worker that has it, which may be on its way. But a name that nobody who ever used the store
 //! could run, in a store that nobody else uses now, is a slip: such a task is taken here and fails (`names_to_take`).
@@ -131,6 +131,14 @@ pub(crate) fn divide(session: &Session, lent: &mut Lent, output: &mut TurnOutput
     division
 }
 
+/// Where the attempts of a turn can go here.
+struct Room {
+    /// Slots that are free.
+    slots: usize,
+    /// How many of the turn are to wait for one.
+    waiting: usize,
+}
+
 /// Take tasks whenever some may be due and there is room for them, until the session ends.
 pub(crate) async fn run(session: Arc<Session>) {
     let mut delay = RETRY_DELAYS.0;
@@ -184,9 +192,8 @@ pub(crate) async fn run(session: Arc<Session>) {
 }
 
 impl Session {
-    /// Whether this worker runs an activity of its own instances itself. `room`: for how many more it has a slot; `None`: for any number,
-    /// because nobody else would.
-    fn runs_itself(&self, task: &ActivityTask, room: &mut Option<usize>) -> bool {
+    /// Whether this worker runs an activity of its own instances itself. Without `room` it has it for any number, because nobody else would.
+    fn runs_itself(&self, task: &ActivityTask, room: &mut Option<Room>) -> bool {
         if task.options.inline {
             return true;
         }
@@ -200,19 +207,24 @@ impl Session {
         }
         match room {
             None => true,
-            Some(0) => false,
-            Some(room) => {
-                *room -= 1;
+            Some(Room { slots, .. }) if *slots > 0 => {
+                *slots -= 1;
                 true
+            }
+            Some(Room { waiting, .. }) => {
+                let is_soon = self.activities.lock().has_slot_soon(&task.name, *waiting);
+                *waiting += usize::from(is_soon);
+                is_soon
             }
         }
     }
 
-    /// How many more attempts have a slot here, if others are there who may have one.
-    fn room_beside_others(&self) -> Option<usize> {
-        self.has_company
-            .load(Ordering::Relaxed)
-            .then(|| self.activities.lock().room())
+    /// The room that is here, if others are there who may have some.
+    fn room_beside_others(&self) -> Option<Room> {
+        self.has_company.load(Ordering::Relaxed).then(|| Room {
+            slots: self.activities.lock().room(),
+            waiting: 0,
+        })
     }
 
     /// Names of activities whose tasks are taken here: those that can be run, and those that nobody will ever run.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use perdure_engine::EventKind;
 use perdure_provider::Status;
 
+use crate::options::SLOT_SOON;
 use crate::testing::{Call, Fixture, Op, Script};
 use crate::{AbortReason, RuntimeOptions};
 
@@ -289,6 +290,31 @@ async fn an_activity_that_nobody_ever_had_is_taken_by_a_worker_that_is_alone() {
     owner.complete("fra").await;
     owner.settle().await;
     owner.assert_empty();
+}
+
+/// The way over the store takes longer than the end of one that runs.
+#[tokio::test(start_paused = true)]
+async fn what_has_a_slot_soon_is_not_offered() {
+    const THREE: Script = &[Op::Spawn("a"), Op::Spawn("b"), Op::Activity("c")];
+    let mut owner = Fixture::started(serving("default", 2), THREE).await;
+    let mut other = beside(&mut owner, &["a", "b"], 1).await;
+    owner.start("first").await;
+    settle(&mut owner, &mut other).await;
+    assert_eq!((owner.running.len(), owner.memory.waiting_tasks()), (2, 1));
+    for name in ["a", "b", "c"] {
+        owner.complete(name).await;
+        settle(&mut owner, &mut other).await;
+    }
+    assert_eq!(owner.memory.get("first").status, Status::Completed);
+    // As many `c` have just ended as are to wait.
+    owner.start("second").await;
+    settle(&mut owner, &mut other).await;
+    assert_eq!((owner.running.len(), owner.memory.waiting_tasks()), (2, 0));
+    // These might wait for long.
+    tokio::time::advance(2 * SLOT_SOON).await;
+    owner.start("third").await;
+    settle(&mut owner, &mut other).await;
+    assert_eq!((other.running.len(), owner.memory.waiting_tasks()), (1, 2));
 }
 
 /// With nobody else they wait here, and cost no row.
