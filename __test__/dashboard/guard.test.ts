@@ -194,7 +194,6 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   it('redacts each value before it leaves', async () => {
-    // Digits alone may be part of a time.
     const id = store.id('secret');
     await store.start((runtime) => {
       runtime.registerActivity('charge', () => {
@@ -206,6 +205,7 @@ describe.each(STORES)('on $name', (kind) => {
         yield ctx.scheduleActivity('charge', { card: input.card });
       });
     });
+    // What must not be seen anywhere is no number: digits alone may be part of a time.
     await store.client.startOrchestration(id, 'pays', { card: 'visa-4111' });
     await store.client.raiseEvent(id, 'go', 'with visa-4111');
     await store.client.waitForOrchestration(id);

@@ -241,11 +241,7 @@ impl Activities {
         if !task.options.inline {
             match self.turnover.get_mut(&task.name) {
                 Some(turnover) => turnover.note(now),
-                None => {
-                    let mut turnover = Turnover::new(now);
-                    turnover.note(now);
-                    self.turnover.insert(task.name.clone(), turnover);
-                }
+                None => drop(self.turnover.insert(task.name.clone(), Turnover::first(now))),
             }
         }
         Some((entry.attempt.origin.clone(), now.duration_since(entry.ready)))

@@ -13,24 +13,26 @@ pub(crate) struct Turnover {
 }
 
 impl Turnover {
-    pub(crate) const fn new(now: Instant) -> Self {
+    /// The first attempt has ended.
+    pub(crate) const fn first(now: Instant) -> Self {
         Self {
             since: now,
-            ended: 0,
+            ended: 1,
             before: 0,
         }
     }
 
-    /// An attempt has ended.
+    /// Another one has.
     pub(crate) fn note(&mut self, now: Instant) {
         let age = now.duration_since(self.since);
         if age >= 2 * SLOT_SOON {
-            *self = Self::new(now);
+            *self = Self::first(now);
         } else if age >= SLOT_SOON {
             self.since += SLOT_SOON;
-            self.before = std::mem::take(&mut self.ended);
+            self.before = std::mem::replace(&mut self.ended, 1);
+        } else {
+            self.ended += 1;
         }
-        self.ended += 1;
     }
 
     /// How many have ended in one period, lately.
@@ -53,8 +55,8 @@ mod tests {
     #[test]
     fn what_ended_long_ago_does_not_count() {
         let began = Instant::now();
-        let mut turnover = Turnover::new(began);
-        for _ in 0..5 {
+        let mut turnover = Turnover::first(began);
+        for _ in 1..5 {
             turnover.note(began);
         }
         let half = SLOT_SOON / 2;
