@@ -99,6 +99,38 @@ describe.each(STORES)('on $name', (kind) => {
       expect(frames.at(-1)).toMatch(/outer.*failures\.test\.ts/);
     });
 
+    it('has that stack in a replay, too', async () => {
+      const stacks: string[] = [];
+      const begin = () =>
+        store.start((runtime) =>
+          runtime
+            .registerActivity('charge', () => chargeCard(), once)
+            .registerActivity('greet', () => 'hello')
+            .registerOrchestration('replayed', function* greeting(ctx) {
+              yield* ctx.scheduleActivity('greet');
+              try {
+                yield* ctx.scheduleActivity('charge');
+              } catch (error) {
+                stacks.push((error as Error).stack ?? '');
+              }
+              ctx.setCustomStatus('charged');
+              yield* ctx.waitForEvent('go');
+              yield* ctx.scheduleActivity('greet');
+            }),
+        );
+      const id = store.id();
+      const before = await begin();
+      await store.client.startOrchestration(id, 'replayed');
+      await store.client.waitForStatusChange(id, 0, undefined, SOON);
+      await before.shutdown();
+      await begin();
+      await store.client.raiseEvent(id, 'go');
+      expect((await store.client.waitForOrchestration(id, SOON)).status).toBe('Completed');
+      expect(stacks).toHaveLength(2);
+      expect(stacks[0]).toMatch(/greeting.*failures\.test\.ts/);
+      expect(stacks[1]).toBe(stacks[0]);
+    });
+
     it('that an orchestration lets out ends it as Failed, and its handle rejects with it', async () => {
       const fails = defineOrchestration('fails', function* (ctx) {
         yield ctx.scheduleActivity('charge');

@@ -189,6 +189,8 @@ export interface NativeLane {
   ): number;
   sendMessage(instance: number, receiver: string, mailbox: string, payload: string | null): number;
   ofFiber(instance: number, fiber: number): void;
+  /** See `EnginePort`. */
+  succeedsNext(): boolean;
   cancelOperation(instance: number, operation: number): void;
   next(instance: number, mailboxes: string[] | null, timers: number[] | null): Delivery | null;
   /** Right after `next` returned `null`: whether the instance is released with its turn, and sleeps in the store. */
@@ -225,7 +227,7 @@ interface NativeReplay extends Omit<NativeTurn, 'suspend'> {
 }
 
 /** As the addon has one: what is next is the texts in one string, and the numbers in the array it was given. */
-type Raw<T> = Omit<T, 'nextJob' | 'next' | 'sleeps' | 'describe'> & {
+type Raw<T> = Omit<T, 'nextJob' | 'next' | 'sleeps' | 'succeedsNext' | 'describe'> & {
   describe(instance: number): string;
   next(instance: number, mailboxes: string[] | null, timers: number[] | null): string | null;
 };
@@ -439,6 +441,10 @@ class DecodingLane extends addon.NativeLane implements NativeLane {
   sleeps(): boolean {
     return this.numbers[KIND] === 1;
   }
+
+  succeedsNext(): boolean {
+    return this.numbers[KIND] === 1;
+  }
 }
 
 /** The same of an execution that is only replayed. */
@@ -461,6 +467,10 @@ class DecodingReplay extends addon.NativeReplay implements NativeTurn {
   // @ts-expect-error: the same call, decoded
   override next(instance: number, mailboxes: string[] | null, timers: number[] | null): Delivery | null {
     return deliveryOf(super.next(instance, mailboxes, timers), this.numbers);
+  }
+
+  succeedsNext(): boolean {
+    return this.numbers[KIND] === 1;
   }
 
   suspend(_: number, source: string, report: string | null): void {
@@ -588,6 +598,10 @@ export class NativeEngine implements EnginePort {
     } catch (error) {
       throw nativeError(error);
     }
+  }
+
+  succeedsNext(): boolean {
+    return this.lane.succeedsNext();
   }
 
   cancelOperation(operation: number): void {

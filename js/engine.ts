@@ -79,6 +79,8 @@ export interface EnginePort {
   sendMessage(receiver: string, mailbox: string, payload: string | null): number;
   /** The fiber of what was asked for or delivered last, for those who look at the history; without it, the main one. */
   ofFiber(fiber: number): void;
+  /** Right after an operation was issued: whether history says next that it succeeded. */
+  succeedsNext(): boolean;
   /** Give up an operation that has not settled. */
   cancelOperation(operation: number): void;
 

@@ -14,16 +14,21 @@ import { type SourceMark, withCallerStack } from './source.ts';
 export abstract class OperationFuture<T> extends BaseFuture<T> {
   /** The id that the engine gave it. */
   readonly operation: number;
-  override readonly source: SourceMark | undefined;
+  override source: SourceMark | undefined = undefined;
   /** Whether it was asked for in an `uncancellable` block: a cancellation of the instance passes it by. */
   readonly isShielded: boolean;
 
-  constructor(scheduler: FiberScheduler, operation: number, source: SourceMark | undefined) {
+  constructor(scheduler: FiberScheduler, operation: number) {
     super(scheduler);
     this.operation = operation;
-    this.source = source;
     this.isShielded = currentFiber()?.isShielded === true;
     scheduler.operations.set(operation, this);
+  }
+
+  /** Remember where that was, if it matters. */
+  askedAt(source: SourceMark | undefined): this {
+    this.source = source;
+    return this;
   }
 
   /** The engine has a result for it. */
@@ -44,8 +49,8 @@ export abstract class OperationFuture<T> extends BaseFuture<T> {
 export class ActivityFuture<T> extends OperationFuture<T> {
   readonly name: string;
 
-  constructor(scheduler: FiberScheduler, operation: number, name: string, source: SourceMark | undefined) {
-    super(scheduler, operation, source);
+  constructor(scheduler: FiberScheduler, operation: number, name: string) {
+    super(scheduler, operation);
     this.name = name;
   }
 
@@ -78,16 +83,16 @@ export class ActivityFuture<T> extends OperationFuture<T> {
 export class InlineFuture<T> extends ActivityFuture<T> {
   readonly fn: ActivityFunction;
 
-  constructor(scheduler: FiberScheduler, operation: number, name: string, source: SourceMark | undefined, fn: ActivityFunction) {
-    super(scheduler, operation, name, source);
+  constructor(scheduler: FiberScheduler, operation: number, name: string, fn: ActivityFunction) {
+    super(scheduler, operation, name);
     this.fn = fn;
   }
 }
 
 /** An operation that settles only while a fiber waits for it: the engine is told which these are. */
 export abstract class OnDemandFuture<T> extends OperationFuture<T> {
-  constructor(scheduler: FiberScheduler, operation: number, source: SourceMark | undefined) {
-    super(scheduler, operation, source);
+  constructor(scheduler: FiberScheduler, operation: number) {
+    super(scheduler, operation);
     scheduler.onDemand.pending += 1;
   }
 

@@ -24,7 +24,7 @@ import { toPayload } from './payload.ts';
 import { checkSchema, parseSync, type SchemaInput, type SchemaOutput, type StandardSchema } from './schema.ts';
 import type { FiberScheduler } from './scheduler.ts';
 import { isDefined, property } from './show.ts';
-import { captureSource, type SourceMark } from './source.ts';
+import { captureSource } from './source.ts';
 import { getCustomStatus, setCustomStatus } from './status.ts';
 import { trace, type TraceFields, type TraceOrigin } from './trace.ts';
 
@@ -278,7 +278,7 @@ export class OrchestrationContext {
   scheduleActivity<T = any>(name: string, input?: unknown, options?: ActivityOptions): Future<T> {
     this.#scheduler.assertRunning('scheduleActivity');
     checkName(name, 'activity name');
-    return this.#activity<T>(name, input, options, this.#host.sourceStacks ? captureSource() : undefined);
+    return this.#activity<T>(name, input, options).askedAt(this.#marks ? captureSource() : undefined);
   }
 
   /**
@@ -296,7 +296,7 @@ export class OrchestrationContext {
       throw new TypeError(`ctx.call takes what defineActivity returned, not ${describeValue(activity)}${hint}`);
     }
     if (activity.input !== undefined) parseSync(activity.input, args[0], 'input', `activity '${activity.name}'`);
-    return this.#activity<O>(activity.name, args[0], args[1], this.#host.sourceStacks ? captureSource() : undefined, activity.options);
+    return this.#activity<O>(activity.name, args[0], args[1], activity.options).askedAt(this.#marks ? captureSource() : undefined);
   }
 
   /**
@@ -326,8 +326,8 @@ export class OrchestrationContext {
     checkName(name, 'activity name');
     checkInlineFunction(fn, name);
     const checked = options === undefined ? options : checkInlineOptions(options, `activity '${name}'`);
-    const source = this.#host.sourceStacks ? captureSource() : undefined;
-    return new InlineFuture<O>(scheduler, this.#schedule(name, null, recordedInline(checked)), name, source, fn);
+    const operation = this.#schedule(name, null, recordedInline(checked));
+    return new InlineFuture<O>(scheduler, operation, name, fn).askedAt(this.#marks ? captureSource() : undefined);
   }
 
   /**
@@ -350,7 +350,7 @@ export class OrchestrationContext {
   scheduleSubOrchestration<T = any>(name: string, input?: unknown, options?: ChildOptions): Future<T> {
     this.#scheduler.assertRunning('scheduleSubOrchestration');
     checkName(name, 'orchestration name');
-    return this.#child<T>(name, input, options, this.#host.sourceStacks ? captureSource() : undefined);
+    return this.#child<T>(name, input, options).askedAt(this.#marks ? captureSource() : undefined);
   }
 
   /**
@@ -371,7 +371,7 @@ export class OrchestrationContext {
     const { name, version, input: schema } = orchestration;
     const [input, options] = args;
     if (schema !== undefined) parseSync(schema, input, 'input', `orchestration '${name}'`);
-    return this.#child<O>(name, input, options, this.#host.sourceStacks ? captureSource() : undefined, version);
+    return this.#child<O>(name, input, options, version).askedAt(this.#marks ? captureSource() : undefined);
   }
 
   /**
@@ -397,8 +397,8 @@ export class OrchestrationContext {
     checkName(name, 'orchestration name');
     checkName(id, 'instance id');
     const checked = checkOptions(options, INSTANCE_OPTIONS, `orchestration '${name}'`);
-    const source = this.#host.sourceStacks ? captureSource() : undefined;
-    return new SentFuture(scheduler, this.#startInstance(false, name, id, input, checked), id, id, source);
+    const operation = this.#startInstance(false, name, id, input, checked);
+    return new SentFuture(scheduler, operation, id, id).askedAt(this.#marks ? captureSource() : undefined);
   }
 
   /**
@@ -417,7 +417,7 @@ export class OrchestrationContext {
   raiseEvent(id: string, name: string, data?: unknown): Future<void> {
     this.#scheduler.assertRunning('raiseEvent');
     checkName(name, 'event name');
-    return this.#send(id, `e${name}`, data, this.#host.sourceStacks ? captureSource() : undefined);
+    return this.#send(id, `e${name}`, data).askedAt(this.#marks ? captureSource() : undefined);
   }
 
   /**
@@ -431,7 +431,7 @@ export class OrchestrationContext {
   enqueueEvent(id: string, queue: string, data?: unknown): Future<void> {
     this.#scheduler.assertRunning('enqueueEvent');
     checkName(queue, 'queue name');
-    return this.#send(id, `q${queue}`, data, this.#host.sourceStacks ? captureSource() : undefined);
+    return this.#send(id, `q${queue}`, data).askedAt(this.#marks ? captureSource() : undefined);
   }
 
   /**
@@ -448,13 +448,13 @@ export class OrchestrationContext {
    */
   scheduleTimer(due: Duration | Date): Future<void> {
     this.#scheduler.assertRunning('scheduleTimer');
-    return this.#timer(due, 'scheduleTimer', this.#host.sourceStacks ? captureSource() : undefined);
+    return this.#timer(due, 'scheduleTimer').askedAt(this.#marks ? captureSource() : undefined);
   }
 
   /** The same as {@link scheduleTimer}. */
   sleep(due: Duration | Date): Future<void> {
     this.#scheduler.assertRunning('sleep');
-    return this.#timer(due, 'sleep', this.#host.sourceStacks ? captureSource() : undefined);
+    return this.#timer(due, 'sleep').askedAt(this.#marks ? captureSource() : undefined);
   }
 
   /**
@@ -664,7 +664,7 @@ export class OrchestrationContext {
     this.#scheduler.assertRunning('withTimeout');
     const timeoutMs = parseDuration(duration, 'ctx.withTimeout: the duration');
     const source = this.#host.sourceStacks ? captureSource() : undefined;
-    return combinators.withTimeout(this.#scheduler, timeoutMs, branch, () => this.#timerIn(timeoutMs, source)) as Future<BranchValue<B>>;
+    return combinators.withTimeout(this.#scheduler, timeoutMs, branch, () => this.#timerIn(timeoutMs).askedAt(source)) as Future<BranchValue<B>>;
   }
 
   /**
@@ -828,18 +828,22 @@ export class OrchestrationContext {
     }
   }
 
+  /** Whether it matters where the code asked for the operation that was issued last. That is shown when it fails, or when the code waits elsewhere. */
+  get #marks(): boolean {
+    return this.#host.sourceStacks && !this.#scheduler.port.succeedsNext();
+  }
+
   #activity<T>(
     name: string,
     input: unknown,
     options: ActivityOptions | undefined,
-    source: SourceMark | undefined,
     defined?: ActivityOptions,
-  ): Future<T> {
+  ): ActivityFuture<T> {
     const scheduler = this.#scheduler;
     const checked = options === undefined ? options : checkActivityOptions(options, `activity '${name}'`);
     const payload = toPayload(input, 'input', this.#host.limits);
     const recorded = this.#host.recordedOptions(name, checked, defined);
-    return new ActivityFuture<T>(scheduler, this.#schedule(name, payload, recorded), name, source);
+    return new ActivityFuture<T>(scheduler, this.#schedule(name, payload, recorded), name);
   }
 
   #schedule(name: string, input: string | null, recorded: string | null): number {
@@ -850,14 +854,13 @@ export class OrchestrationContext {
     name: string,
     input: unknown,
     given: ChildOptions | undefined,
-    source: SourceMark | undefined,
     version?: string,
-  ): Future<T> {
+  ): ChildFuture<T> {
     const scheduler = this.#scheduler;
     const options = checkOptions(given, CHILD_OPTIONS, `orchestration '${name}'`);
     const id = options?.id ?? this.#childId();
     const operation = this.#startInstance(true, name, id, input, { ...options, version: options?.version ?? version });
-    return new ChildFuture<T>(scheduler, operation, name, id, source);
+    return new ChildFuture<T>(scheduler, operation, name, id);
   }
 
   /** Not the same for any two children, and the same in every replay. */
@@ -880,26 +883,26 @@ export class OrchestrationContext {
     return this.#scheduler.issue((port) => port.startInstance(isChild, name, id, version, payload, tagText, priority));
   }
 
-  #send(id: string, mailbox: string, data: unknown, source: SourceMark | undefined): Future<void> {
+  #send(id: string, mailbox: string, data: unknown): SentFuture<void> {
     const scheduler = this.#scheduler;
     checkName(id, 'instance id');
     const payload = toPayload(data, 'data', this.#host.limits);
     const operation = scheduler.issue((port) => port.sendMessage(id, mailbox, payload));
-    return new SentFuture<void>(scheduler, operation, id, undefined, source);
+    return new SentFuture<void>(scheduler, operation, id, undefined);
   }
 
-  #timer(due: unknown, method: string, source: SourceMark | undefined): Future<void> {
+  #timer(due: unknown, method: string): TimerFuture {
     const scheduler = this.#scheduler;
     const at = timeOf(due, method);
-    if (at === undefined) return this.#timerIn(parseDuration(due as Duration, `ctx.${method}: the duration`), source);
+    if (at === undefined) return this.#timerIn(parseDuration(due as Duration, `ctx.${method}: the duration`));
     const operation = scheduler.issue((port) => port.createTimerAt(at));
-    return new TimerFuture(scheduler, operation, source);
+    return new TimerFuture(scheduler, operation);
   }
 
-  #timerIn(delayMs: number, source: SourceMark | undefined): TimerFuture {
+  #timerIn(delayMs: number): TimerFuture {
     const scheduler = this.#scheduler;
     const operation = scheduler.issue((port) => port.createTimer(delayMs));
-    return new TimerFuture(scheduler, operation, source);
+    return new TimerFuture(scheduler, operation);
   }
 
   #trace(level: TraceLevel, message: string, fields: TraceFields | undefined): void {

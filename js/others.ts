@@ -14,15 +14,15 @@ import { FAILED, OK } from './future.ts';
 import { OnDemandFuture, OperationFuture } from './operation.ts';
 import { fromErrorPayload, terminationError } from './payload.ts';
 import type { FiberScheduler } from './scheduler.ts';
-import { type SourceMark, withCallerStack } from './source.ts';
+import { withCallerStack } from './source.ts';
 
 /** A child that was started. */
 export class ChildFuture<T> extends OperationFuture<T> {
   readonly name: string;
   readonly id: string;
 
-  constructor(scheduler: FiberScheduler, operation: number, name: string, id: string, source: SourceMark | undefined) {
-    super(scheduler, operation, source);
+  constructor(scheduler: FiberScheduler, operation: number, name: string, id: string) {
+    super(scheduler, operation);
     this.name = name;
     this.id = id;
   }
@@ -65,8 +65,8 @@ export class SentFuture<T> extends OnDemandFuture<T> {
   readonly receiver: string;
   private readonly result: T;
 
-  constructor(scheduler: FiberScheduler, operation: number, receiver: string, result: T, source: SourceMark | undefined) {
-    super(scheduler, operation, source);
+  constructor(scheduler: FiberScheduler, operation: number, receiver: string, result: T) {
+    super(scheduler, operation);
     this.receiver = receiver;
     this.result = result;
   }

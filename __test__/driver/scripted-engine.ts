@@ -114,6 +114,11 @@ export class ScriptedEngine implements EnginePort {
     return this.command(`send ${receiver} ${mailbox}${payload === null ? '' : ` ${payload}`}`);
   }
 
+  /** A script is no history. */
+  succeedsNext(): boolean {
+    return false;
+  }
+
   ofFiber(fiber: number): void {
     this.fibers.push(`${fiber}: ${this.last}`);
   }

@@ -76,6 +76,11 @@ class Echo {
   }
 
   ofFiber() {}
+
+  succeedsNext() {
+    return false;
+  }
+
   cancelOperation() {}
   finish() {}
 }

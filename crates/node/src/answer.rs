@@ -25,6 +25,14 @@ impl Numbers {
         (array.len() >= NUMBERS).then(|| Self(RefCell::new(array)))
     }
 
+    /// Write the kind of an answer that is nothing else.
+    pub(crate) fn set_kind(&self, kind: u32) {
+        let mut array = self.0.borrow_mut();
+        // SAFETY: as in `answer`.
+        let numbers = unsafe { array.as_mut() };
+        numbers[KIND] = f64::from(kind);
+    }
+
     /// Write an answer's numbers and return its texts as one.
     pub(crate) fn answer<const F: usize, const T: usize>(
         &self,

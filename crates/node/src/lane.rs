@@ -154,7 +154,7 @@ impl NativeLane {
             match self.inner.step(Token(instance), awaited).map_err(|e| thrown(&e))? {
                 Next::Delivered(delivered) => Some(delivery(delivered, &self.numbers)),
                 Next::Over { sleeps } => {
-                    self.numbers.answer(u32::from(sleeps), [], []);
+                    self.numbers.set_kind(u32::from(sleeps));
                     None
                 }
             },
@@ -280,10 +280,10 @@ impl NativeLane {
         )
     }
 
+    /// The operation's id; the kind of the answer is 1 when history says next that it succeeded, else 0.
     fn issue(&self, instance: u32, command: Command) -> napi::Result<f64> {
-        self.inner
-            .issue(Token(instance), command)
-            .map(|id| id.0 as f64)
-            .map_err(|e| thrown(&e))
+        let issued = self.inner.issue(Token(instance), command).map_err(|e| thrown(&e))?;
+        self.numbers.set_kind(u32::from(issued.succeeds_next));
+        Ok(issued.id.0 as f64)
     }
 }

@@ -256,7 +256,9 @@ impl NativeReplay {
     }
 
     fn issue(&mut self, command: Command) -> napi::Result<f64> {
-        self.engine.issue(command).map(|id| id.0 as f64).map_err(refused)
+        let id = self.engine.issue(command).map_err(refused)?;
+        self.numbers.set_kind(u32::from(self.engine.succeeds_next(id)));
+        Ok(id.0 as f64)
     }
 }
 

@@ -13,6 +13,7 @@ use perdure_scheduler::{Control, LaneId, Then};
 use crate::alarms::AlarmId;
 use crate::backlog::Backlog;
 use crate::heartbeats::Heartbeats;
+use crate::loading::PageAhead;
 use crate::options::{MESSAGES_HELD_MAX, RuntimeOptions};
 use crate::panics::caught;
 use crate::starting::PendingStart;
@@ -55,6 +56,8 @@ pub(crate) struct Core {
     pub(crate) epoch: Epoch,
     /// `None`: it was set aside to save memory and comes back from history.
     pub(crate) engine: Option<Engine>,
+    /// The page of its history that its replay comes to next, being read.
+    pub(crate) ahead: Option<PageAhead>,
     /// Id of the next event, as the store has it.
     pub(crate) next_event_id: EventId,
     /// The alarm set for its earliest awaited timer.
@@ -123,6 +126,7 @@ impl Instance {
             control: Control::default(),
             epoch,
             engine,
+            ahead: None,
             next_event_id,
             alarm: None,
             reloaded: false,

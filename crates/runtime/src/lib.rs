@@ -68,6 +68,6 @@ pub use reading::{HistoryPage, HistoryRequest};
 pub use report::{mismatch_error, shown as mismatch_report};
 pub use runtime::{Facts, Failure, MapSizes, Runtime};
 pub use store::{Conflict, DEFAULT_VERSION, Reply, StartRequest, Store};
-pub use turn::{Delivered, Next};
+pub use turn::{Delivered, Issued, Next};
 pub use virtual_time::VirtualTime;
 pub use watch::{Awaiting, WaitId};

@@ -2,16 +2,29 @@
 
 use std::sync::Arc;
 
-use perdure_engine::{Engine, EventId, Start};
+use perdure_engine::{Engine, EventId, EventRecord, Start};
 use perdure_provider::{ProviderError, ProviderErrorKind};
+use tokio::task::JoinHandle;
 
 use crate::activities::AbortReason;
-use crate::instance::Instance;
+use crate::instance::{Core, Instance};
 use crate::options::{HISTORY_PAGE, MESSAGE_PAGE};
 use crate::panics::caught;
 use crate::report::Report;
 use crate::retry::retrying;
 use crate::session::Session;
+
+/// The page of an instance's history that follows those it has: it is read while they are replayed. Dropped, it is not.
+pub(crate) struct PageAhead {
+    from: EventId,
+    page: JoinHandle<Result<Vec<EventRecord>, ProviderError>>,
+}
+
+impl Drop for PageAhead {
+    fn drop(&mut self) {
+        self.page.abort();
+    }
+}
 
 impl Session {
     /// Read all messages that wait for a blocked instance; it is ready afterwards, or reads its history.
@@ -61,7 +74,7 @@ impl Session {
         self.shared.store.tokio.spawn(async move {
             let provider = &this.shared.store.provider;
             let (key, execution) = (instance.key(), instance.execution);
-            let page = retrying(|| provider.read_history(key, execution, from, HISTORY_PAGE)).await;
+            let page = this.page(&instance, from).await;
             let left = instance.lock().backlog.left();
             let messages = if from == EventId::FIRST {
                 retrying(|| provider.read_messages(key, None, MESSAGE_PAGE))
@@ -100,9 +113,34 @@ impl Session {
             if let Some(messages) = messages {
                 core.take_messages(messages, left);
             }
+            this.read_ahead(&instance, &mut core);
             drop(core);
             this.loaded(instance);
         });
+    }
+
+    /// Begin to read the page that the replay of an instance comes to after those it has. One at a time: a second would be memory, and no faster.
+    pub(crate) fn read_ahead(&self, instance: &Instance, core: &mut Core) {
+        let Some(from) = core.engine.as_ref().and_then(Engine::next_page) else {
+            return;
+        };
+        let provider = Arc::clone(&self.shared.store.provider);
+        let (key, execution) = (instance.key(), instance.execution);
+        let page = async move { retrying(|| provider.read_history(key, execution, from, HISTORY_PAGE)).await };
+        let page = self.shared.store.tokio.spawn(page);
+        core.ahead = Some(PageAhead { from, page });
+    }
+
+    /// A page of an instance's history.
+    async fn page(&self, instance: &Instance, from: EventId) -> Result<Vec<EventRecord>, ProviderError> {
+        let ahead = instance.lock().ahead.take();
+        if let Some(mut ahead) = ahead.filter(|ahead| ahead.from == from)
+            && let Ok(page) = (&mut ahead.page).await
+        {
+            return page;
+        }
+        let provider = &self.shared.store.provider;
+        retrying(|| provider.read_history(instance.key(), instance.execution, from, HISTORY_PAGE)).await
     }
 
     /// What an instance was blocked for is here.

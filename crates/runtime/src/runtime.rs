@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use perdure_engine::{AttemptResult, Awaited, Command, EventId, Outcome, Payload, TraceContext};
+use perdure_engine::{AttemptResult, Awaited, Command, Outcome, Payload, TraceContext};
 use perdure_scheduler::LaneId;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -22,7 +22,7 @@ use crate::registry::Registered;
 use crate::session::Session;
 use crate::shared::{MAIN, Shared};
 use crate::store::Store;
-use crate::turn::{self, Next};
+use crate::turn::{self, Issued, Next};
 use crate::worker;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -481,7 +481,7 @@ impl Runtime {
     ///
     /// [`RuntimeError::Nondeterminism`] when history holds something else; [`RuntimeError::Limit`] when it would grow too much;
     /// [`RuntimeError::State`] outside a turn.
-    pub fn issue(&self, token: Token, command: Command) -> Result<EventId, RuntimeError> {
+    pub fn issue(&self, token: Token, command: Command) -> Result<Issued, RuntimeError> {
         turn::issue(&self.turn(token)?, command)
     }
 

@@ -201,6 +201,7 @@ impl Session {
         }
         match Instance::new(self.shared.next_token(), acquired, &self.shared.options) {
             Ok(instance) => {
+                self.read_ahead(&instance, &mut instance.lock());
                 if let Some(table) = self.live_table() {
                     self.own(table, instance);
                 }

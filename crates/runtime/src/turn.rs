@@ -44,6 +44,15 @@ pub enum Next {
     },
 }
 
+/// What the code has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Issued {
+    /// The operation's id.
+    pub id: EventId,
+    /// See [`Engine::succeeds_next`].
+    pub succeeds_next: bool,
+}
+
 const NO_TURN: RuntimeError =
     RuntimeError::State("the instance has no turn in progress: its methods work only while its code runs");
 
@@ -89,9 +98,13 @@ pub(crate) fn begin(session: Arc<Session>, instance: Arc<Instance>, lane: LaneId
     })
 }
 
-pub(crate) fn issue(turn: &Turn, command: Command) -> Result<EventId, RuntimeError> {
-    turn.with_engine(|engine| engine.issue(command))?
-        .map_err(RuntimeError::from)
+pub(crate) fn issue(turn: &Turn, command: Command) -> Result<Issued, RuntimeError> {
+    let issued = turn.with_engine(|engine| {
+        let id = engine.issue(command)?;
+        let succeeds_next = engine.succeeds_next(id);
+        Ok(Issued { id, succeeds_next })
+    })?;
+    issued.map_err(|fault: Fault| fault.into())
 }
 
 /// What is next, if anything; the turn goes on when there is.

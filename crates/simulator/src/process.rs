@@ -166,7 +166,7 @@ struct OnRuntime {
 
 impl Calls for OnRuntime {
     fn issue(&self, command: Command) -> Result<EventId, RuntimeError> {
-        self.runtime.issue(self.token, command)
+        self.runtime.issue(self.token, command).map(|issued| issued.id)
     }
 
     fn is_replaying(&self) -> Result<bool, RuntimeError> {

@@ -413,3 +413,74 @@ fn what_is_recorded_alone() {
         Step::Deliver { .. }
     ));
 }
+
+/// Every script of every file is checked for it: what history is said to succeed with next is what the code is handed next. Here is when that
+/// is said.
+#[test]
+fn what_succeeds_next() {
+    let text = r"
+        a = activity alone
+        await a
+        b = activity one
+        c = activity other
+        await b
+        await c
+        d = activity bad
+        await d
+        e = activity slow ; attempts=2
+        await e
+        t = timer 1s
+        await t
+        f = activity open
+        await f
+        ---
+        100 complete a
+        200 complete b
+        300 complete c
+        400 fail d Error fatal
+        500 fail e Error
+        2000 complete e
+        9000 look
+    ";
+    let script = Script::parse(text);
+    run_everywhere(&script, Budget::default());
+    let last = run_fresh(&script, Budget::default()).worlds.pop();
+    let history = last.expect("there is a turn").history;
+    let operations = |page: usize| {
+        let mut engine = Engine::new(Start {
+            execution: ExecutionId::FIRST,
+            complete: page == history.len(),
+            history: history[..page].to_vec(),
+            fresh: false,
+            budget: Budget::default(),
+        })
+        .expect("a sound history");
+        let mut timers = Vec::new();
+        let mut said = Vec::new();
+        for record in &history[..page] {
+            let (command, name) = match record.clone().into_event().expect("a sound record") {
+                Event::ActivityScheduled { name, input, options } => {
+                    let operation = name.clone();
+                    (Command::ScheduleActivity { name, input, options }, operation)
+                }
+                Event::TimerCreated { fire_at_ms } => (Command::CreateTimerAt { fire_at_ms }, "timer".to_owned()),
+                Event::ActivityCompleted { .. } | Event::ActivityFailed { .. } | Event::TimerFired { .. } => {
+                    let awaited = Awaited {
+                        mailboxes: Vec::new(),
+                        timers: timers.clone(),
+                    };
+                    engine.next(awaited, 0).expect("it fits");
+                    continue;
+                }
+                _ => continue,
+            };
+            let id = engine.issue(command).expect("it fits");
+            timers.extend((name == "timer").then_some(id));
+            said.extend(engine.succeeds_next(id).then_some(name));
+        }
+        said
+    };
+    assert_eq!(operations(history.len()), ["alone", "slow", "timer"]);
+    // The second event schedules the first activity.
+    assert!(operations(2).is_empty(), "what became of it is not here");
+}

@@ -507,7 +507,7 @@ impl Fixture {
             };
             let mut issue = |command| {
                 if !this.is_issued {
-                    this.last = Some(runtime.issue(token, command)?);
+                    this.last = Some(runtime.issue(token, command)?.id);
                     this.is_issued = true;
                 }
                 Ok::<(), RuntimeError>(())

@@ -47,6 +47,7 @@ struct Control {
     batches: Vec<usize>,
     heartbeat_writes: usize,
     renewals: Vec<Option<String>>,
+    history_reads: usize,
     trials: usize,
     closed: bool,
 }
@@ -188,6 +189,11 @@ impl Memory {
         self.control.lock().trials
     }
 
+    /// How many pages of histories were asked for.
+    pub(crate) fn history_reads(&self) -> usize {
+        self.control.lock().history_reads
+    }
+
     /// Sizes of the batches handed over.
     pub(crate) fn batches(&self) -> Vec<usize> {
         self.control.lock().batches.clone()
@@ -198,6 +204,7 @@ impl Memory {
     /// A call begins, unless it is to fail.
     pub(super) fn enter(&self, call: Call) -> Result<(), ProviderError> {
         let mut control = self.control.lock();
+        control.history_reads += usize::from(call == Call::History);
         if control.closed {
             return Err(planned(ProviderErrorKind::Closed));
         }

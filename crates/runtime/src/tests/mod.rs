@@ -12,6 +12,7 @@ mod housekeeping;
 mod inline;
 mod lanes;
 mod lease;
+mod loading;
 mod messages;
 mod others;
 mod shutdown;

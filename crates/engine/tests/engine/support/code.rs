@@ -34,6 +34,8 @@ pub(crate) struct Code<'a> {
     it: Payload,
     rounds: Vec<u32>,
     was_cancelled: bool,
+    /// An operation that history was said to succeed with next.
+    succeeds_next: Option<EventId>,
 }
 
 pub(crate) fn shown(payload: &Payload) -> &str {
@@ -69,6 +71,7 @@ impl<'a> Code<'a> {
             it: None,
             rounds: Vec::new(),
             was_cancelled: false,
+            succeeds_next: None,
         }
     }
 
@@ -266,6 +269,8 @@ impl<'a> Code<'a> {
 
     fn issue(&mut self, engine: &mut Engine, var: &str, command: Command) -> Result<EventId, Fault> {
         let id = engine.issue(command)?;
+        assert_eq!(self.succeeds_next, None, "a command was taken in place of that");
+        self.succeeds_next = engine.succeeds_next(id).then_some(id);
         self.vars.insert(var.to_owned(), id);
         Ok(id)
     }
@@ -312,6 +317,9 @@ impl<'a> Code<'a> {
         log: &mut Vec<Line>,
     ) -> Result<(), Fault> {
         let replaying = engine.is_replaying();
+        if let Some(id) = self.succeeds_next.take() {
+            assert!(matches!(&delivery, Delivery::Succeeded { operation, .. } if *operation == id));
+        }
         let now = since_start(engine.time_ms());
         let waiting = match &self.state {
             State::Waiting(targets) => targets.clone(),
