@@ -232,7 +232,12 @@ type Raw<T> = Omit<T, 'nextJob' | 'next' | 'sleeps' | 'succeedsNext' | 'describe
   next(instance: number, mailboxes: string[] | null, timers: number[] | null): string | null;
 };
 
-type RawLane = Raw<NativeLane> & { nextJob(looksAgain: boolean): string | null };
+/** The calls of a lane that are made at each step, and are functions. */
+type EachStep = Pick<Raw<NativeLane>, 'describe' | 'scheduleActivity' | 'next' | 'finish' | 'completeActivity'> & {
+  nextJob(looksAgain: boolean): string | null;
+};
+
+type RawLane = Omit<Raw<NativeLane>, keyof EachStep> & { eachStep(): EachStep };
 
 /** A store in memory with a clock of its own, for tests. What it is asked to do is done within the call. */
 export interface NativeTestStore {
@@ -376,17 +381,25 @@ export function attachReplies(store: NativeStore, wake: () => void): () => Nativ
 
 /** Makes objects of what the addon answers. */
 class DecodingLane extends addon.NativeLane implements NativeLane {
+  readonly scheduleActivity: EachStep['scheduleActivity'];
+  readonly finish: EachStep['finish'];
+  readonly completeActivity: EachStep['completeActivity'];
+  private readonly calls: EachStep;
   private readonly numbers: Float64Array;
 
   constructor(runtime: number, lane: number) {
     const numbers = new Float64Array(NUMBERS);
     super(runtime, lane, numbers);
     this.numbers = numbers;
+    const calls = this.eachStep();
+    this.calls = calls;
+    this.scheduleActivity = calls.scheduleActivity;
+    this.finish = calls.finish;
+    this.completeActivity = calls.completeActivity;
   }
 
-  // @ts-expect-error: the same call, decoded
-  override nextJob(looksAgain: boolean): NativeJob | null {
-    const text = super.nextJob(looksAgain);
+  nextJob(looksAgain: boolean): NativeJob | null {
+    const text = this.calls.nextJob(looksAgain);
     if (text === null) return null;
     const { numbers } = this;
     const kind = numbers[KIND] as NativeJob['kind'];
@@ -428,14 +441,12 @@ class DecodingLane extends addon.NativeLane implements NativeLane {
     }
   }
 
-  // @ts-expect-error: the same call, decoded
-  override describe(instance: number): InstanceDescription {
-    return descriptionOf(super.describe(instance), this.numbers);
+  describe(instance: number): InstanceDescription {
+    return descriptionOf(this.calls.describe(instance), this.numbers);
   }
 
-  // @ts-expect-error: the same call, decoded
-  override next(instance: number, mailboxes: string[] | null, timers: number[] | null): Delivery | null {
-    return deliveryOf(super.next(instance, mailboxes, timers), this.numbers);
+  next(instance: number, mailboxes: string[] | null, timers: number[] | null): Delivery | null {
+    return deliveryOf(this.calls.next(instance, mailboxes, timers), this.numbers);
   }
 
   sleeps(): boolean {

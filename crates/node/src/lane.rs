@@ -1,10 +1,12 @@
 //! `NativeLane`: a lane of a runtime, for its thread.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
-use napi::bindgen_prelude::{Float64Array, Function};
+use napi::Env;
+use napi::bindgen_prelude::{Float64Array, Function, FunctionCallContext, JsObjectValue, Object, ToNapiValue};
 use napi_derive::napi;
-use perdure_engine::{Command, InstanceStart, Outcome};
+use perdure_engine::{Awaited, Command, InstanceStart, Outcome};
 use perdure_runtime::{ActivityToken, Failure, LaneId, Level, Next, Runtime, Token};
 
 use crate::answer::{NUMBERS, Numbers};
@@ -16,10 +18,43 @@ use crate::process;
 
 /// A lane of a runtime.
 #[napi]
-pub struct NativeLane {
+pub struct NativeLane(Rc<Lane>);
+
+/// What its calls are about.
+struct Lane {
     inner: Arc<Runtime>,
     lane: LaneId,
     numbers: Numbers,
+}
+
+impl Lane {
+    fn next_job(&self, looks_again: bool) -> Option<String> {
+        let next = self.inner.next_job(self.lane, looks_again)?;
+        Some(job(next, &self.numbers))
+    }
+
+    fn describe(&self, instance: u32) -> napi::Result<String> {
+        let facts = self.inner.describe(Token(instance)).map_err(|e| thrown(&e))?;
+        Ok(description(facts, &self.numbers))
+    }
+
+    /// The operation's id; the kind of the answer is 1 when history says next that it succeeded, else 0.
+    fn issue(&self, instance: u32, command: Command) -> napi::Result<f64> {
+        let issued = self.inner.issue(Token(instance), command).map_err(|e| thrown(&e))?;
+        self.numbers.set_kind(u32::from(issued.succeeds_next));
+        Ok(issued.id.0 as f64)
+    }
+
+    fn next(&self, instance: u32, awaited: Awaited) -> napi::Result<Option<String>> {
+        let next = self.inner.step(Token(instance), awaited).map_err(|e| thrown(&e))?;
+        Ok(match next {
+            Next::Delivered(delivered) => Some(delivery(delivered, &self.numbers)),
+            Next::Over { sleeps } => {
+                self.numbers.set_kind(u32::from(sleeps));
+                None
+            }
+        })
+    }
 }
 
 #[napi]
@@ -28,63 +63,78 @@ impl NativeLane {
     #[napi(constructor)]
     pub fn new(runtime: u32, lane: u32, numbers: Float64Array) -> napi::Result<Self> {
         let numbers = Numbers::new(numbers).ok_or_else(|| argument(format!("{NUMBERS} numbers are needed")))?;
-        Ok(Self {
+        Ok(Self(Rc::new(Lane {
             inner: process::RUNTIMES.get(runtime)?,
             lane: LaneId(lane as usize),
             numbers,
-        })
+        })))
+    }
+
+    /// What is called at each step, as functions: napi-rs keeps count of who borrows the object of a method, which takes longer than most of
+    /// these calls.
+    ///
+    /// - `nextJob(looksAgain)`: what to do next; `null` parks the lane until `wake` is called, unless it looks again soon by itself.
+    /// - `describe(instance)`: what is needed to make its generator.
+    /// - `scheduleActivity(instance, name, input, options)`: the operation's id, as of the other calls that ask for one; `options` is JSON of the
+    ///   effective options, `null` for the defaults.
+    /// - `next(instance, mailboxes, timers)`: all fibers wait: what is next? `null`: the turn is over; the kind of the answer is 1 then when the
+    ///   instance is released with it, else 0.
+    /// - `finish(instance, kind, payload)`: the code has ended: completed (0), failed (1) or cancelled (2). The turn is over.
+    /// - `completeActivity(activity, output)`: an attempt succeeded. `true`: the lane was parked and has work now, drain it.
+    #[napi]
+    pub fn each_step<'env>(&self, env: &'env Env) -> napi::Result<Object<'env>> {
+        let mut calls = Object::new(env)?;
+        let lane = || Rc::clone(&self.0);
+        let this = lane();
+        add(env, &mut calls, "nextJob", move |call| Ok(this.next_job(call.get(0)?)))?;
+        let this = lane();
+        add(env, &mut calls, "describe", move |call| this.describe(call.get(0)?))?;
+        let this = lane();
+        add(env, &mut calls, "scheduleActivity", move |call| {
+            let options: Option<String> = call.get(3)?;
+            let command = calls::schedule_activity(call.get(1)?, call.get(2)?, options.as_deref())?;
+            this.issue(call.get(0)?, command)
+        })?;
+        let this = lane();
+        add(env, &mut calls, "next", move |call| {
+            this.next(call.get(0)?, calls::awaited(call.get(1)?, call.get(2)?)?)
+        })?;
+        let this = lane();
+        add(env, &mut calls, "finish", move |call| {
+            let outcome = calls::outcome(call.get(1)?, call.get(2)?)?;
+            this.inner.finish(Token(call.get(0)?), outcome).map_err(|e| thrown(&e))
+        })?;
+        let this = lane();
+        add(env, &mut calls, "completeActivity", move |call| {
+            let activity = ActivityToken(call.get(0)?);
+            Ok(this.inner.complete_activity(this.lane, activity, call.get(1)?))
+        })?;
+        Ok(calls)
     }
 
     /// Take jobs on this thread from now on, of a lane besides the first; `warns`: a warning may be written to stderr.
     #[napi]
     pub fn attach(&self, wake: Function<'_, (), ()>, warns: bool) -> napi::Result<()> {
         let host = Arc::new(ThisThread::new(&wake, warns)?);
-        self.inner.attach(self.lane, host).map_err(|e| thrown(&e))
-    }
-
-    /// What to do next; `null` parks the lane until `wake` is called, unless it looks again soon by itself.
-    #[napi]
-    pub fn next_job(&self, looks_again: bool) -> Option<String> {
-        self.inner
-            .next_job(self.lane, looks_again)
-            .map(|next| job(next, &self.numbers))
+        self.0.inner.attach(self.0.lane, host).map_err(|e| thrown(&e))
     }
 
     /// The event loop gets its turn before the next job is taken.
     #[napi]
     pub fn pause(&self) {
-        self.inner.pause(self.lane);
-    }
-
-    /// What is needed to make an instance's generator.
-    #[napi]
-    pub fn describe(&self, instance: u32) -> napi::Result<String> {
-        let facts = self.inner.describe(Token(instance)).map_err(|e| thrown(&e))?;
-        Ok(description(facts, &self.numbers))
-    }
-
-    /// Schedule an activity; `options` is JSON of the effective options, `null` for the defaults.
-    #[napi]
-    pub fn schedule_activity(
-        &self,
-        instance: u32,
-        name: String,
-        input: Option<String>,
-        options: Option<String>,
-    ) -> napi::Result<f64> {
-        self.issue(instance, calls::schedule_activity(name, input, options.as_deref())?)
+        self.0.inner.pause(self.0.lane);
     }
 
     /// Create a timer that is due after a delay.
     #[napi]
     pub fn create_timer(&self, instance: u32, delay_ms: f64) -> napi::Result<f64> {
-        self.issue(instance, calls::create_timer(delay_ms))
+        self.0.issue(instance, calls::create_timer(delay_ms))
     }
 
     /// Create a timer that is due at a time.
     #[napi]
     pub fn create_timer_at(&self, instance: u32, at_ms: f64) -> napi::Result<f64> {
-        self.issue(instance, calls::create_timer_at(at_ms))
+        self.0.issue(instance, calls::create_timer_at(at_ms))
     }
 
     /// Start another instance: a child, or one that goes its own way. Without a version, the one that a client's start would give it.
@@ -106,7 +156,7 @@ impl NativeLane {
         trace: Option<String>,
     ) -> napi::Result<f64> {
         let start = InstanceStart {
-            version: version.unwrap_or_else(|| self.inner.version_to_start(&name)),
+            version: version.unwrap_or_else(|| self.0.inner.version_to_start(&name)),
             id,
             name,
             input,
@@ -114,7 +164,7 @@ impl NativeLane {
             priority,
             trace,
         };
-        self.issue(instance, calls::start_instance(is_child, start))
+        self.0.issue(instance, calls::start_instance(is_child, start))
     }
 
     /// Send a message to a mailbox of another instance.
@@ -126,52 +176,26 @@ impl NativeLane {
         mailbox: String,
         payload: Option<String>,
     ) -> napi::Result<f64> {
-        self.issue(instance, calls::send_message(receiver, mailbox, payload)?)
+        self.0.issue(instance, calls::send_message(receiver, mailbox, payload)?)
     }
 
     /// The fiber of what was issued or delivered last, unless it is the main one.
     #[napi]
     pub fn of_fiber(&self, instance: u32, fiber: u32) -> napi::Result<()> {
-        self.inner.of_fiber(Token(instance), fiber).map_err(|e| thrown(&e))
+        self.0.inner.of_fiber(Token(instance), fiber).map_err(|e| thrown(&e))
     }
 
     /// Give an operation up.
     #[napi]
     pub fn cancel_operation(&self, instance: u32, operation: f64) -> napi::Result<()> {
-        self.issue(instance, calls::cancel_operation(operation)).map(|_| ())
-    }
-
-    /// All fibers wait: what is next? `null`: the turn is over; the kind of the answer is 1 then when the instance is released with it, else 0.
-    #[napi]
-    pub fn next(
-        &self,
-        instance: u32,
-        mailboxes: Option<Vec<String>>,
-        timers: Option<Vec<f64>>,
-    ) -> napi::Result<Option<String>> {
-        let awaited = calls::awaited(mailboxes, timers)?;
-        Ok(
-            match self.inner.step(Token(instance), awaited).map_err(|e| thrown(&e))? {
-                Next::Delivered(delivered) => Some(delivery(delivered, &self.numbers)),
-                Next::Over { sleeps } => {
-                    self.numbers.set_kind(u32::from(sleeps));
-                    None
-                }
-            },
-        )
-    }
-
-    /// The code has ended: completed (0), failed (1) or cancelled (2). The turn is over.
-    #[napi]
-    pub fn finish(&self, instance: u32, kind: u32, payload: Option<String>) -> napi::Result<()> {
-        let outcome = calls::outcome(kind, payload)?;
-        self.inner.finish(Token(instance), outcome).map_err(|e| thrown(&e))
+        self.0.issue(instance, calls::cancel_operation(operation)).map(|_| ())
     }
 
     /// The code has ended, and goes on as the next execution of its instance; without a version as the same. The turn is over.
     #[napi]
     pub fn continue_as_new(&self, instance: u32, input: Option<String>, version: Option<String>) -> napi::Result<()> {
-        self.inner
+        self.0
+            .inner
             .finish(Token(instance), Outcome::ContinuedAsNew { input, version })
             .map_err(|e| thrown(&e))
     }
@@ -180,7 +204,8 @@ impl NativeLane {
     /// one it is the mismatch that was found, or `source`.
     #[napi]
     pub fn suspend(&self, instance: u32, source: String, report: Option<String>) -> napi::Result<()> {
-        self.inner
+        self.0
+            .inner
             .suspend(Token(instance), &source, report.as_deref())
             .map_err(|e| thrown(&e))
     }
@@ -188,13 +213,13 @@ impl NativeLane {
     /// Whether the code is being taken through what it did before.
     #[napi]
     pub fn is_replaying(&self, instance: u32) -> napi::Result<bool> {
-        self.inner.is_replaying(Token(instance)).map_err(|e| thrown(&e))
+        self.0.inner.is_replaying(Token(instance)).map_err(|e| thrown(&e))
     }
 
     /// Events recorded so far at this point of the code.
     #[napi]
     pub fn history_length(&self, instance: u32) -> napi::Result<f64> {
-        let length = self.inner.history_length(Token(instance)).map_err(|e| thrown(&e))?;
+        let length = self.0.inner.history_length(Token(instance)).map_err(|e| thrown(&e))?;
         Ok(length as f64)
     }
 
@@ -202,7 +227,8 @@ impl NativeLane {
     #[napi]
     pub fn trace(&self, instance: u32, level: String, message: String, fields: Option<String>) -> napi::Result<()> {
         let level = Level::parse(&level).ok_or_else(|| argument(format!("there is no level '{level}'")))?;
-        self.inner
+        self.0
+            .inner
             .trace(Token(instance), level, message, fields)
             .map_err(|e| thrown(&e))
     }
@@ -210,7 +236,8 @@ impl NativeLane {
     /// Set the custom status, or reset it with `null`.
     #[napi]
     pub fn set_custom_status(&self, instance: u32, text: Option<String>) -> napi::Result<()> {
-        self.inner
+        self.0
+            .inner
             .set_custom_status(Token(instance), text)
             .map_err(|e| thrown(&e))
     }
@@ -218,43 +245,37 @@ impl NativeLane {
     /// A deterministic number in 0..1.
     #[napi]
     pub fn random(&self, instance: u32) -> napi::Result<f64> {
-        self.inner.random(Token(instance)).map_err(|e| thrown(&e))
+        self.0.inner.random(Token(instance)).map_err(|e| thrown(&e))
     }
 
     /// A deterministic version 4 UUID.
     #[napi]
     pub fn random_uuid(&self, instance: u32) -> napi::Result<String> {
-        self.inner.random_uuid(Token(instance)).map_err(|e| thrown(&e))
+        self.0.inner.random_uuid(Token(instance)).map_err(|e| thrown(&e))
     }
 
     /// A running attempt tells of its progress.
     #[napi]
     pub fn heartbeat(&self, activity: u32, details: String) {
-        self.inner.heartbeat(ActivityToken(activity), details);
+        self.0.inner.heartbeat(ActivityToken(activity), details);
     }
 
     /// The value that history holds for what the code does next; `null` where it holds none.
     #[napi]
     pub fn recorded_payload(&self, instance: u32) -> napi::Result<Option<String>> {
-        self.inner.recorded_payload(Token(instance)).map_err(|e| thrown(&e))
+        self.0.inner.recorded_payload(Token(instance)).map_err(|e| thrown(&e))
     }
 
     /// Whether the instance was asked to cancel, which lets it exceed its limits.
     #[napi]
     pub fn is_cancelling(&self, instance: u32) -> napi::Result<bool> {
-        self.inner.is_cancelling(Token(instance)).map_err(|e| thrown(&e))
+        self.0.inner.is_cancelling(Token(instance)).map_err(|e| thrown(&e))
     }
 
     /// Whether the execution has a patch of its code.
     #[napi]
     pub fn patched(&self, instance: u32, patch: String) -> napi::Result<bool> {
-        self.inner.patched(Token(instance), &patch).map_err(|e| thrown(&e))
-    }
-
-    /// An attempt succeeded. `true`: the lane was parked and has work now, drain it.
-    #[napi]
-    pub fn complete_activity(&self, activity: u32, output: Option<String>) -> bool {
-        self.inner.complete_activity(self.lane, ActivityToken(activity), output)
+        self.0.inner.patched(Token(instance), &patch).map_err(|e| thrown(&e))
     }
 
     /// An attempt failed. `true`: the lane was parked and has work now, drain it.
@@ -268,8 +289,8 @@ impl NativeLane {
         retry_after_ms: f64,
     ) -> bool {
         let retry_after_ms = (retry_after_ms >= 0.0).then_some(retry_after_ms.ceil() as i64);
-        self.inner.fail_activity(
-            self.lane,
+        self.0.inner.fail_activity(
+            self.0.lane,
             ActivityToken(activity),
             Failure {
                 error: Some(error),
@@ -279,11 +300,15 @@ impl NativeLane {
             },
         )
     }
+}
 
-    /// The operation's id; the kind of the answer is 1 when history says next that it succeeded, else 0.
-    fn issue(&self, instance: u32, command: Command) -> napi::Result<f64> {
-        let issued = self.inner.issue(Token(instance), command).map_err(|e| thrown(&e))?;
-        self.numbers.set_kind(u32::from(issued.succeeds_next));
-        Ok(issued.id.0 as f64)
-    }
+/// Add a function to an object.
+fn add<T: ToNapiValue>(
+    env: &Env,
+    to: &mut Object,
+    name: &str,
+    call: impl Fn(FunctionCallContext) -> napi::Result<T> + 'static,
+) -> napi::Result<()> {
+    let function = env.create_function_from_closure::<(), T, _>(name, call)?;
+    to.set_named_property(name, function)
 }
