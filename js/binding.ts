@@ -26,10 +26,9 @@ export interface NativeStore {
   /** Its number, by which other threads of this process find it. */
   number(): number;
   /** Called once, by {@link attachReplies}. */
-  attach(wake: () => void, numbers: Float64Array): void;
+  attach(wake: () => void, numbers: Float64Array): () => string | null;
   /** Its last reply was taken. */
   detach(): void;
-  nextReply(): string | null;
   start(
     request: number,
     id: string,
@@ -367,9 +366,9 @@ const LENGTHS = 6;
  */
 export function attachReplies(store: NativeStore, wake: () => void): () => NativeReply | null {
   const numbers = new Float64Array(NUMBERS);
-  store.attach(wake, numbers);
+  const nextReply = store.attach(wake, numbers);
   return () => {
-    const text = store.nextReply();
+    const text = nextReply();
     if (text === null) return null;
     return {
       request: numbers[FACTS] as number,

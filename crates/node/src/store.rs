@@ -1,6 +1,6 @@
 //! `Store`: an opened provider and the operations of clients.
 
-use std::cell::OnceCell;
+use std::cell::Cell;
 use std::sync::Arc;
 
 use napi::bindgen_prelude::{AsyncTask, Float64Array, Function};
@@ -29,7 +29,7 @@ pub struct Store {
     pub(crate) replies: Replies,
     /// Of this way to it: each thread has one.
     number: u32,
-    numbers: OnceCell<Numbers>,
+    is_attached: Cell<bool>,
 }
 
 fn filter_of(text: &str) -> napi::Result<Filter> {
@@ -101,7 +101,7 @@ impl Store {
             number: process::STORES.number(&inner),
             inner,
             replies: Replies::default(),
-            numbers: OnceCell::new(),
+            is_attached: Cell::new(false),
         }
     }
 
@@ -153,32 +153,35 @@ impl Store {
         Ok(AsyncTask::new(ConnectPostgres { url, options }))
     }
 
-    /// Say how this thread is woken when replies are there, and where they put their numbers. It does not keep the process alive.
+    /// Say how this thread is woken when replies are there, and where they put their numbers. It does not keep the process alive. Returns the
+    /// function that gives the next reply: whether it succeeded (kind 1) or not (0), the request that it answers, and JSON text of the result
+    /// or the error. `null` when there is none, then `wake` is called for the next one.
     #[napi]
-    pub fn attach(&self, wake: Function<'_, (), ()>, numbers: Float64Array) -> napi::Result<()> {
+    pub fn attach<'env>(
+        &self,
+        env: &'env Env,
+        wake: Function<'_, (), ()>,
+        numbers: Float64Array,
+    ) -> napi::Result<Function<'env, (), Option<String>>> {
         let numbers = Numbers::new(numbers).ok_or_else(|| argument(format!("{NUMBERS} numbers are needed")))?;
-        if self.numbers.set(numbers).is_err() {
+        if self.is_attached.replace(true) {
             return Err(argument("a store is attached once".to_owned()));
         }
         self.replies.attach(Wake::new(&wake)?);
-        Ok(())
+        let replies = self.replies.clone();
+        env.create_function_from_closure("nextReply", move |_| {
+            Ok(replies.next().map(|answer| {
+                let request = answer.request;
+                let (ok, text) = answer.into_text();
+                numbers.answer(u32::from(ok), [request], [text])
+            }))
+        })
     }
 
     /// Wake this thread no more, nor keep what it would call.
     #[napi]
     pub fn detach(&self) {
         self.replies.detach();
-    }
-
-    /// The next reply: whether it succeeded (kind 1) or not (0), the request that it answers, and JSON text of the result or the error.
-    /// `null` when there is none, then `wake` is called for the next one.
-    #[napi]
-    pub fn next_reply(&self) -> Option<String> {
-        let numbers = self.numbers.get()?;
-        let answer = self.replies.next()?;
-        let request = answer.request;
-        let (ok, text) = answer.into_text();
-        Some(numbers.answer(u32::from(ok), [request], [text]))
     }
 
     /// Start an instance; `on_conflict` is `error`, `return` or `restartIfTerminal`.
