@@ -7,7 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use perdure_provider::{CommitDone, InstanceKey, Outcome, ProviderError, TurnCommit, Write};
+use perdure_provider::{CommitDone, Outcome, ProviderError, TurnCommit, Write};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::connection::Connections;
@@ -17,7 +17,7 @@ use crate::options::{OUTCOME_EVERY, TRANSACTION_JOBS_MAX, TRANSACTION_WRITES_MAX
 use crate::session::{transaction, was_committed};
 use crate::wake::Waker;
 use crate::write;
-use crate::write::alone::{self, Alone, Start};
+use crate::write::alone::{self, Alone, Marked};
 
 /// A batch of writes.
 pub(crate) struct Batch {
@@ -86,7 +86,7 @@ async fn attempt(connections: &Arc<Connections>, batches: Vec<Arc<Vec<Write>>>) 
     let all: Vec<&Write> = batches.iter().flat_map(|batch| batch.iter()).collect();
     let outcomes = match alone::of(&all).filter(|_| connections.notify) {
         Some(Alone::Turns(turns)) => write_turns(connections, &batches, &turns).await?,
-        Some(Alone::Start(start)) => write_start(connections, &batches, &start).await?,
+        Some(Alone::Marked(marked)) => write_marked(connections, &batches, &marked).await?,
         None => write_all(connections, &batches).await?,
     };
     let mut outcomes = outcomes.into_iter();
@@ -129,22 +129,21 @@ async fn write_turns(
 }
 
 /// As [`write_turns`].
-async fn write_start(
+async fn write_marked(
     connections: &Arc<Connections>,
     batches: &[Arc<Vec<Write>>],
-    start: &Start<'_>,
+    marked: &Marked<'_>,
 ) -> Result<Vec<Outcome>, Failure> {
     let mut connection = connections.get().await?;
-    let key = InstanceKey(connection.keys(1).await?[0]);
     let mark = connections.marks.take();
-    let written = connections.herald.awaiting(start.write(&connection, key, &mark));
+    let written = connections.herald.awaiting(marked.write(&connection, &mark));
     let made = match written.await {
         Err(failure) if failure.is_unknown() => {
             connection.give_up();
             if !was_committed(connections, &mark).await? {
                 return Err(failure);
             }
-            Some(start.made(key))
+            Some(made(connections, marked).await?)
         }
         Err(failure) if failure.is_to_be_tried_again() => None,
         made => made?,
@@ -154,6 +153,18 @@ async fn write_start(
     match made {
         Some(outcome) => Ok(vec![outcome]),
         None => write_all(connections, batches).await,
+    }
+}
+
+/// What it has come to, as soon as the server says.
+async fn made(connections: &Arc<Connections>, marked: &Marked<'_>) -> Result<Outcome, Failure> {
+    loop {
+        let made = async { marked.made(&connections.get().await?).await };
+        match made.await {
+            Err(failure) if connections.is_closed() => return Err(failure),
+            Err(_) => crate::time::sleep(OUTCOME_EVERY).await,
+            made => return made,
+        }
     }
 }
 

@@ -355,29 +355,69 @@ async fn starts_are_written_once_or_fail_as_what_may_pass() {
     store.provider.close().await;
 }
 
+fn message() -> Write {
+    Write::Message(NewMessage {
+        instance: "a".into(),
+        body: MessageBody::Cancel { reason: None },
+        unread_max: None,
+        time_ms: 2,
+    })
+}
+
+#[tokio::test]
+async fn messages_are_written_once_or_fail_as_what_may_pass() {
+    let store = Store::open().await;
+    let key = store.started("a").await;
+    store.batch(vec![message()]).await.expect("it is written");
+    let lost = store.cut(Cut::Before, vec![message()]).await;
+    assert!(lost.as_ref().is_err_and(ProviderError::retryable), "{lost:?}");
+    // The statement is prepared by this: what is cut is the statement.
+    store.batch(vec![message()]).await.expect("it is written");
+    assert_eq!(
+        store.cut(Cut::After, vec![message()]).await,
+        Ok(vec![Outcome::Delivered {
+            key,
+            seq: MessageSeq(3),
+            owner: Some(store.worker.clone()),
+        }])
+    );
+    assert_eq!(store.count("SELECT count(*) FROM {schema}.messages").await, 3);
+    // What takes no message does not by an answer that is lost.
+    store.batch(vec![message()]).await.expect("it is written");
+    let nobody = Write::Message(NewMessage {
+        instance: "nobody".into(),
+        body: MessageBody::Cancel { reason: None },
+        unread_max: None,
+        time_ms: 2,
+    });
+    let lost = store.cut(Cut::After, vec![nobody]).await;
+    match lost {
+        Ok(outcomes) => assert_eq!(outcomes, [Outcome::NotFound]),
+        Err(error) => assert!(error.retryable(), "{error}"),
+    }
+    store.provider.close().await;
+}
+
 #[tokio::test]
 async fn transactions_are_written_once_or_fail_as_what_may_pass() {
     let store = Store::open().await;
     store.started("a").await;
-    let message = || {
-        Write::Message(NewMessage {
-            instance: "a".into(),
-            body: MessageBody::Cancel { reason: None },
-            unread_max: None,
-            time_ms: 2,
-        })
-    };
-    store.batch(vec![message()]).await.expect("it is written");
-    let lost = store.cut(Cut::Before, vec![message()]).await;
+    // Of two there is no statement.
+    let two = || vec![message(), message()];
+    store.batch(two()).await.expect("it is written");
+    let lost = store.cut(Cut::Before, two()).await;
     assert!(lost.as_ref().is_err_and(ProviderError::retryable), "{lost:?}");
-    let outcomes = store
-        .cut(Cut::AfterCommit, vec![message()])
-        .await
-        .expect("it is written");
+    let outcomes = store.cut(Cut::AfterCommit, two()).await.expect("it is written");
     assert!(
-        matches!(outcomes[..], [Outcome::Delivered { seq: MessageSeq(2), .. }]),
+        matches!(
+            outcomes[..],
+            [
+                Outcome::Delivered { seq: MessageSeq(3), .. },
+                Outcome::Delivered { seq: MessageSeq(4), .. }
+            ]
+        ),
         "{outcomes:?}"
     );
-    assert_eq!(store.count("SELECT count(*) FROM {schema}.messages").await, 2);
+    assert_eq!(store.count("SELECT count(*) FROM {schema}.messages").await, 4);
     store.provider.close().await;
 }

@@ -1,6 +1,6 @@
 //! One start, with or without a first turn by which its worker keeps the instance.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use perdure_provider::{Epoch, InstanceKey, NewInstance, OnConflict, Outcome, Status, TurnCommit};
 
@@ -47,6 +47,8 @@ pub(crate) struct Start<'w> {
     instance: &'w NewInstance,
     /// Its first turn, if that was run.
     turn: Option<&'w TurnCommit>,
+    /// What its instance is called from the first attempt to write it.
+    key: OnceLock<InstanceKey>,
 }
 
 impl<'w> Start<'w> {
@@ -59,19 +61,19 @@ impl<'w> Start<'w> {
                 }
                 None => true,
             };
-        fits.then_some(Self { instance, turn })
+        fits.then(|| Self {
+            instance,
+            turn,
+            key: OnceLock::new(),
+        })
     }
 
-    /// `None`: nothing is written, and it has to be in the ordinary way. A failure of the connection leaves open whether it is written, which
-    /// the mark tells.
-    pub(crate) async fn write(
-        &self,
-        connection: &Connection,
-        key: InstanceKey,
-        mark: &Mark,
-    ) -> Result<Option<Outcome>, Failure> {
-        let Self { instance, turn } = self;
+    /// See [`Marked::write`](super::Marked::write).
+    pub(super) async fn write(&self, connection: &Connection, mark: &Mark) -> Result<Option<Outcome>, Failure> {
+        let Self { instance, turn, .. } = self;
         instance.check().map_err(Failure::internal)?;
+        let new = InstanceKey(connection.keys(1).await?[0]);
+        let key = *self.key.get_or_init(|| new);
         let becomes = turn.map(|turn| first_turn(instance, turn)).transpose()?;
         let [id, name, version] = [&instance.id, &instance.name, &instance.version].map(|text| encode(text));
         let custom_status = turn.and_then(custom_status);
@@ -111,13 +113,14 @@ impl<'w> Start<'w> {
             return Ok(None);
         }
         connection.from.count_transaction();
-        Ok(Some(self.made(key)))
+        self.made().map(Some)
     }
 
-    /// What it comes to when it is written.
-    pub(crate) fn made(&self, key: InstanceKey) -> Outcome {
-        Outcome::Started {
-            key,
+    /// See [`Marked::made`](super::Marked::made).
+    pub(super) fn made(&self) -> Result<Outcome, Failure> {
+        let key = self.key.get().copied();
+        Ok(Outcome::Started {
+            key: key.ok_or_else(|| Failure::internal("a start that was not written"))?,
             claimed: self.instance.claim.as_ref().map(|_| Epoch(1)),
             turn: self.turn.map(|_| {
                 Box::new(Outcome::Committed {
@@ -126,6 +129,6 @@ impl<'w> Start<'w> {
                     others: None,
                 })
             }),
-        }
+        })
     }
 }

@@ -1,0 +1,74 @@
+//! One message to an instance that takes it.
+
+use perdure_engine::MessageSeq;
+use perdure_provider::{InstanceKey, KeptMessage, NewMessage, Outcome};
+use tokio_postgres::Row;
+
+use crate::connection::Connection;
+use crate::error::Failure;
+use crate::marks::Mark;
+use crate::params::P;
+use crate::rows::{integer, number, worker};
+use crate::text::{encode, encode_cow};
+
+/// The update is what locks the instance (P5): when it had to wait for another, it looks at the row again as that has left it.
+const SENT: &str = "WITH told AS (
+  UPDATE {schema}.instances SET unread = unread + 1, message_seq = message_seq + 1,
+    wake_at = CASE WHEN owner IS NULL AND status <> 'Suspended' THEN least(wake_at, coalesce($1, {now})) ELSE wake_at END
+  WHERE id = $2 AND status NOT IN ('Completed', 'Failed', 'Cancelled', 'Terminated') AND coalesce(unread < $3, true)
+  RETURNING key, message_seq, owner
+), put AS (
+  INSERT INTO {schema}.messages (instance_key, seq, kind, name, payload, time, execution, ref_id)
+  SELECT key, message_seq, $4, $5, $6, $7, $8, $9 FROM told
+), marked AS (
+  INSERT INTO {schema}.marks (slot, number, time) SELECT $10, $11, {now} FROM told
+  ON CONFLICT (slot) DO UPDATE SET number = excluded.number, time = excluded.time
+)
+SELECT key, message_seq, owner FROM told";
+
+/// A message that is one statement.
+pub(crate) struct Message<'w>(pub(super) &'w NewMessage);
+
+impl Message<'_> {
+    /// See [`Marked::write`](super::Marked::write).
+    pub(super) async fn write(&self, connection: &Connection, mark: &Mark) -> Result<Option<Outcome>, Failure> {
+        let Self(message) = self;
+        let kept = KeptMessage::of(&message.body);
+        let (id, kind) = (encode(&message.instance), kept.kind);
+        let [name, payload] = [kept.name, kept.payload].map(|text| text.map(encode_cow));
+        let params = [
+            P::MaybeInt(connection.from.clock_ms()),
+            P::Text(&id),
+            P::MaybeInt(message.unread_max.map(integer)),
+            P::Text(&kind),
+            P::MaybeText(name.as_deref()),
+            P::MaybeText(payload.as_deref()),
+            P::Int(message.time_ms),
+            P::MaybeInt(kept.execution.map(|id| integer(id.0))),
+            P::MaybeInt(kept.scheduled.map(|id| integer(id.0))),
+            P::Text(&mark.slot),
+            P::Int(mark.number),
+        ];
+        let rows = connection.query(SENT, &params).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        connection.from.count_transaction();
+        delivered(row).map(Some)
+    }
+
+    /// See [`Marked::made`](super::Marked::made).
+    pub(super) async fn made(&self, connection: &Connection) -> Result<Outcome, Failure> {
+        let id = encode(&self.0.instance);
+        let found = "SELECT key, message_seq, owner FROM {schema}.instances WHERE id = $1";
+        let rows = connection.query(found, &[P::Text(&id)]).await?;
+        // One that took it, and is deleted since, is not there.
+        rows.first().map_or(Ok(Outcome::NotFound), delivered)
+    }
+}
+
+fn delivered(row: &Row) -> Result<Outcome, Failure> {
+    Ok(Outcome::Delivered {
+        key: InstanceKey(row.try_get(0)?),
+        seq: MessageSeq(number(row, 1)?),
+        owner: worker(row, 2)?,
+    })
+}
