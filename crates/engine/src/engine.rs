@@ -458,7 +458,7 @@ impl Engine {
         Ok(id)
     }
 
-    /// Whether history says next that an operation succeeded. The code is handed that at its next wait, or is somewhere else than it was.
+    /// Whether history says next that an operation succeeded: then the code is handed that at its next wait, unless it parts with its history before.
     #[must_use]
     pub fn succeeds_next(&self, operation: EventId) -> bool {
         let Phase::Replaying(tape) = &self.phase else {

@@ -161,8 +161,9 @@ async fn made(connections: &Arc<Connections>, marked: &Marked<'_>) -> Result<Out
     loop {
         let made = async { marked.made(&connections.get().await?).await };
         match made.await {
-            Err(failure) if connections.is_closed() => return Err(failure),
-            Err(_) => crate::time::sleep(OUTCOME_EVERY).await,
+            Err(failure) if failure.kind().retryable() && !connections.is_closed() => {
+                crate::time::sleep(OUTCOME_EVERY).await;
+            }
             made => return made,
         }
     }
