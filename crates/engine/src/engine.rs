@@ -334,15 +334,6 @@ impl Engine {
         }
     }
 
-    /// First event of the page that follows those that are here, while the replay has yet to come to one.
-    #[must_use]
-    pub fn next_page(&self) -> Option<EventId> {
-        match &self.phase {
-            Phase::Replaying(tape) if !tape.is_complete() => Some(tape.next_page()),
-            _ => None,
-        }
-    }
-
     /// Append a page of history, after [`Step::NeedHistory`] or when [`needs_history`](Self::needs_history) says so.
     ///
     /// # Errors
@@ -456,23 +447,6 @@ impl Engine {
         self.record(event.clone(), self.time_ms);
         self.apply_command(id, event);
         Ok(id)
-    }
-
-    /// Whether history says next that an operation succeeded: then the code is handed that at its next wait, unless it parts with its history before.
-    #[must_use]
-    pub fn succeeds_next(&self, operation: EventId) -> bool {
-        let Phase::Replaying(tape) = &self.phase else {
-            return false;
-        };
-        match tape.next_attempted() {
-            Some(
-                Event::ActivityCompleted { scheduled, .. }
-                | Event::ChildCompleted { scheduled, .. }
-                | Event::OperationConfirmed { scheduled }
-                | Event::TimerFired { timer: scheduled },
-            ) => *scheduled == operation,
-            _ => false,
-        }
     }
 
     /// All fibers wait, `awaited` besides open activities: what is next?

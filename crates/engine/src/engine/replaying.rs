@@ -9,6 +9,32 @@ use crate::tape::Recorded;
 use crate::{Event, EventId, Mismatch, Step};
 
 impl Engine {
+    /// First event of the page that follows those that are here, while the replay has yet to come to one.
+    #[must_use]
+    pub fn next_page(&self) -> Option<EventId> {
+        match &self.phase {
+            Phase::Replaying(tape) if !tape.is_complete() => Some(tape.next_page()),
+            _ => None,
+        }
+    }
+
+    /// Whether history says next that an operation succeeded: then the code is handed that at its next wait, unless it parts with its history before.
+    #[must_use]
+    pub fn succeeds_next(&self, operation: EventId) -> bool {
+        let Phase::Replaying(tape) = &self.phase else {
+            return false;
+        };
+        match tape.next_attempted() {
+            Some(
+                Event::ActivityCompleted { scheduled, .. }
+                | Event::ChildCompleted { scheduled, .. }
+                | Event::OperationConfirmed { scheduled }
+                | Event::TimerFired { timer: scheduled },
+            ) => *scheduled == operation,
+            _ => false,
+        }
+    }
+
     pub(super) fn replay_command(&mut self, event: &Event) -> Result<EventId, Mismatch> {
         let Some((id, recorded)) = self.take_equal(event, Attempt::Command)? else {
             return Ok(self.next_event_id);
