@@ -25,7 +25,7 @@ export interface NativeReply {
 export interface NativeStore {
   /** Its number, by which other threads of this process find it. */
   number(): number;
-  /** Called once, by {@link attachReplies}. */
+  /** Called once, by {@link attachReplies}. Returns what gives the next reply as text, or `null`. */
   attach(wake: () => void, numbers: Float64Array): () => string | null;
   /** Its last reply was taken. */
   detach(): void;

@@ -6,6 +6,16 @@
 use parking_lot::Mutex;
 use uuid::Uuid;
 
+/// The statement, or the part of one, that leaves a mark: its slot and its number are the parameter `slot` and the one after it. `rows`: `FROM` what has
+/// to be there, or nothing.
+pub(crate) fn leaving(slot: usize, rows: &str) -> String {
+    let number = slot + 1;
+    format!(
+        "INSERT INTO {{schema}}.marks (slot, number, time) SELECT ${slot}, ${number}, {{now}} {rows}
+  ON CONFLICT (slot) DO UPDATE SET number = excluded.number, time = excluded.time"
+    )
+}
+
 /// The mark of one transaction.
 pub(crate) struct Mark {
     pub(crate) slot: String,

@@ -9,13 +9,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use tokio_postgres::Row;
 
 use crate::connection::{Ask, Connection, Connections, in_time};
 use crate::error::Failure;
-use crate::marks::Mark;
+use crate::marks::{self, Mark};
 use crate::options::{MARKS_KEPT, OUTCOME_EVERY, TRANSACTION_ATTEMPTS};
 use crate::params::P;
 
@@ -118,12 +118,9 @@ async fn simply(connection: &Connection, sql: &str) -> Result<(), Failure> {
 }
 
 async fn leave(connection: &Connection, mark: &Mark) -> Result<(), Failure> {
+    static LEFT: LazyLock<String> = LazyLock::new(|| marks::leaving(1, ""));
     connection
-        .query(
-            "INSERT INTO {schema}.marks (slot, number, time) VALUES ($1, $2, {now})
-             ON CONFLICT (slot) DO UPDATE SET number = excluded.number, time = excluded.time",
-            &[P::Text(&mark.slot), P::Int(mark.number)],
-        )
+        .query(&LEFT, &[P::Text(&mark.slot), P::Int(mark.number)])
         .await?;
     Ok(())
 }

@@ -322,7 +322,7 @@ pub enum Outcome {
     Delivered {
         /// The store's name of the instance.
         key: InstanceKey,
-        /// The message's number.
+        /// The message's number. Where the store's answer was lost on its way, it may be that of a later message.
         seq: MessageSeq,
         /// The instance's owner; `None`: it is due now, for whoever acquires it.
         owner: Option<WorkerId>,

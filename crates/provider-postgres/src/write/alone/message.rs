@@ -1,30 +1,36 @@
 //! One message to an instance that takes it.
 
+use std::sync::LazyLock;
+
 use perdure_engine::MessageSeq;
 use perdure_provider::{InstanceKey, KeptMessage, NewMessage, Outcome};
 use tokio_postgres::Row;
 
 use crate::connection::Connection;
 use crate::error::Failure;
-use crate::marks::Mark;
+use crate::marks::{self, Mark};
 use crate::params::P;
 use crate::rows::{integer, number, worker};
 use crate::text::{encode, encode_cow};
 
 /// The update is what locks the instance (P5): when it had to wait for another, it looks at the row again as that has left it.
-const SENT: &str = "WITH told AS (
-  UPDATE {schema}.instances SET unread = unread + 1, message_seq = message_seq + 1,
-    wake_at = CASE WHEN owner IS NULL AND status <> 'Suspended' THEN least(wake_at, coalesce($1, {now})) ELSE wake_at END
+static SENT: LazyLock<String> = LazyLock::new(|| {
+    let marked = marks::leaving(10, "FROM told");
+    format!(
+        "WITH told AS (
+  UPDATE {{schema}}.instances SET unread = unread + 1, message_seq = message_seq + 1,
+    wake_at = CASE WHEN owner IS NULL AND status <> 'Suspended' THEN least(wake_at, coalesce($1, {{now}})) ELSE wake_at END
   WHERE id = $2 AND status NOT IN ('Completed', 'Failed', 'Cancelled', 'Terminated') AND coalesce(unread < $3, true)
   RETURNING key, message_seq, owner
 ), put AS (
-  INSERT INTO {schema}.messages (instance_key, seq, kind, name, payload, time, execution, ref_id)
+  INSERT INTO {{schema}}.messages (instance_key, seq, kind, name, payload, time, execution, ref_id)
   SELECT key, message_seq, $4, $5, $6, $7, $8, $9 FROM told
 ), marked AS (
-  INSERT INTO {schema}.marks (slot, number, time) SELECT $10, $11, {now} FROM told
-  ON CONFLICT (slot) DO UPDATE SET number = excluded.number, time = excluded.time
+  {marked}
 )
-SELECT key, message_seq, owner FROM told";
+SELECT key, message_seq, owner FROM told"
+    )
+});
 
 /// A message that is one statement.
 pub(crate) struct Message<'w>(pub(super) &'w NewMessage);
@@ -49,7 +55,7 @@ impl Message<'_> {
             P::Text(&mark.slot),
             P::Int(mark.number),
         ];
-        let rows = connection.query(SENT, &params).await?;
+        let rows = connection.query(&SENT, &params).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         connection.from.count_transaction();
         delivered(row).map(Some)

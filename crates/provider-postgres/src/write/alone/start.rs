@@ -8,7 +8,7 @@ use super::only_holds;
 use super::values::{self, EVENTS_MAX, Stored};
 use crate::connection::Connection;
 use crate::error::Failure;
-use crate::marks::Mark;
+use crate::marks::{self, Mark};
 use crate::params::P;
 use crate::rows::integer;
 use crate::text::encode;
@@ -20,7 +20,7 @@ use crate::write::turn::custom_status;
 static WRITTEN: LazyLock<Vec<String>> = LazyLock::new(|| (1..=EVENTS_MAX).map(statement).collect());
 
 fn statement(events: usize) -> String {
-    let rows = values::rows(events, 19);
+    let (marked, rows) = (marks::leaving(17, "FROM made"), values::rows(events, 19));
     format!(
         "WITH claimed AS MATERIALIZED (
   SELECT id FROM {{schema}}.workers WHERE id = $1 FOR KEY SHARE
@@ -32,8 +32,7 @@ fn statement(events: usize) -> String {
   WHERE $1 IS NULL OR EXISTS (SELECT FROM claimed)
   ON CONFLICT (id) DO NOTHING RETURNING key
 ), marked AS (
-  INSERT INTO {{schema}}.marks (slot, number, time) SELECT $17, $18, {{now}} FROM made
-  ON CONFLICT (slot) DO UPDATE SET number = excluded.number, time = excluded.time
+  {marked}
 ), appended AS (
   INSERT INTO {{schema}}.history (instance_key, execution, event_id, time, kind, ref_id, name, payload, meta)
   SELECT made.key, 1, e.* FROM made CROSS JOIN (VALUES {rows}) AS e
