@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use perdure_engine::EventId;
-use perdure_provider::{Acquire, Acquired, NewInstance, TurnCommit};
+use perdure_provider::{Acquire, Acquired, NewInstance, PageLimit, TurnCommit};
 
 use crate::store::{NAME, START_MS, Store, VERSION, end, event, instance, release, scheduled, start, suspend, turn};
 
@@ -84,9 +84,8 @@ pub async fn takes_only_what_is_registered_by_name_and_version(store: &Store) {
             .iter()
             .map(|(name, version)| ((*name).into(), (*version).into()))
             .collect(),
-        limit: 100,
-        history_page: 100,
-        message_page: 1_000,
+        limit: PageLimit::rows(100),
+        history_page: PageLimit::rows(100),
     };
     let acquired = store.request(request(&[])).await;
     assert_eq!((ids(&acquired), acquired.next_wake_at_ms), (vec![], None));
@@ -212,9 +211,8 @@ pub async fn brings_the_first_page_of_history_and_every_message(store: &Store) {
     let request = |history_page| Acquire {
         worker: worker.clone(),
         registered: vec![(NAME.into(), VERSION.into())],
-        limit: 1,
-        history_page,
-        message_page: 1_000,
+        limit: PageLimit::rows(1),
+        history_page: PageLimit::rows(history_page),
     };
     let first = store.request(request(10)).await;
     let [owned] = &first.instances[..] else {
@@ -280,9 +278,8 @@ pub async fn leaves_a_backlog_that_nobody_registered_where_it_is(store: &Store) 
         .request(Acquire {
             worker: worker.clone(),
             registered: vec![("unknown".into(), VERSION.into())],
-            limit: 600,
-            history_page: 1,
-            message_page: 1_000,
+            limit: PageLimit::rows(600),
+            history_page: PageLimit::rows(1),
         })
         .await;
     assert_eq!(acquired.instances.len(), 500);

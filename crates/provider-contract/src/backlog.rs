@@ -1,7 +1,7 @@
 //! What waits for an instance: counted exactly, whatever becomes of it, and read in pages.
 
 use perdure_engine::{Mailbox, MessageBody, MessageSeq};
-use perdure_provider::{InstanceKey, MessagePage, Outcome, TurnCommit};
+use perdure_provider::{InstanceKey, MessagePage, Outcome, PageLimit, TurnCommit};
 
 use crate::store::{Handle, Store, end, event, instance, queued, release, suspend, turn};
 
@@ -193,7 +193,7 @@ pub async fn comes_with_its_instance_in_a_page(store: &Store) {
     let worker = store.worker("w").await;
     store.start(instance("a")).await;
     let [one, two, _, cancel, last] = crowd(&store).await;
-    let owned = store.acquire_page(&worker, 2).await;
+    let owned = store.acquire_page(&worker, PageLimit::rows(2)).await;
     assert_eq!(
         (seqs(&owned.messages), owned.messages.more_up_to),
         (vec![one, two, cancel], Some(last))

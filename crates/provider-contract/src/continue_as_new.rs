@@ -2,8 +2,8 @@
 
 use perdure_engine::{Event, EventId, EventRecord, ExecutionId, MessageSeq, Payload};
 use perdure_provider::{
-    Acquire, AcquiredInstance, AfterTurn, Epoch, InstanceKey, MessagePage, NextExecution, Outcome, ProviderError,
-    Status, TurnCommit, WorkerId, Write,
+    Acquire, AcquiredInstance, AfterTurn, Epoch, InstanceKey, MessagePage, NextExecution, Outcome, PageLimit,
+    ProviderError, Status, TurnCommit, WorkerId, Write,
 };
 
 use crate::store::{
@@ -81,9 +81,8 @@ pub async fn a_worker_can_give_it_back(store: &Store) {
         .request(Acquire {
             worker: worker.clone(),
             registered,
-            limit: 10,
-            history_page: 10,
-            message_page: 1_000,
+            limit: PageLimit::rows(10),
+            history_page: PageLimit::rows(10),
         })
         .await;
     let [next] = &acquired.instances[..] else {
@@ -158,6 +157,7 @@ pub async fn a_first_turn_can_continue(store: &Store) {
         epoch: Epoch(0),
         next_event_id: EventId::FIRST.next(),
         fresh: true,
+        page_bytes: 0,
         history: Vec::new(),
         messages: MessagePage::default(),
         seen: MessageSeq(0),
@@ -214,7 +214,7 @@ pub async fn is_refused_when_its_events_do_not_fit(store: &Store) {
 impl Handle<'_> {
     async fn history_of(&self, key: InstanceKey, execution: ExecutionId) -> Vec<EventRecord> {
         self.provider
-            .read_history(key, execution, EventId::FIRST, usize::MAX)
+            .read_history(key, execution, EventId::FIRST, PageLimit::rows(usize::MAX))
             .await
             .expect("the store answers")
     }

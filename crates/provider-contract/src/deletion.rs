@@ -2,7 +2,7 @@
 
 use perdure_engine::{Event, EventId, EventRecord, ExecutionId};
 use perdure_provider::{
-    AfterTurn, Filter, InstanceKey, NextExecution, Outcome, Place, PruneExecutions, PruneRequest, Pruned,
+    AfterTurn, Filter, InstanceKey, NextExecution, Outcome, PageLimit, Place, PruneExecutions, PruneRequest, Pruned,
     PrunedExecutions, Status, TurnCommit,
 };
 
@@ -63,7 +63,7 @@ impl Handle<'_> {
         for execution in 1..=count {
             let read = self
                 .provider
-                .read_history(key, ExecutionId(execution), EventId::FIRST, 10);
+                .read_history(key, ExecutionId(execution), EventId::FIRST, PageLimit::rows(10));
             events.push(read.await.expect("the store answers").len());
         }
         events

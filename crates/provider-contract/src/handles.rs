@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{Acquire, InboxPosition, ProviderError, ProviderErrorKind, TurnCommit};
+use perdure_provider::{Acquire, InboxPosition, InstanceKey, PageLimit, ProviderError, ProviderErrorKind, TurnCommit};
 use tokio::sync::Notify;
 
 use crate::store::{Handle, Store, answer, event, instance, new_worker, release, start, turn, within};
@@ -19,7 +19,7 @@ pub async fn a_second_handle_sees_what_the_first_wrote(store: &Store) {
     let seq = second.deliver("a", event("go", "1")).await;
     let inbox = first
         .provider
-        .read_inbox(&worker, &InboxPosition::default(), 10)
+        .read_inbox(&worker, &InboxPosition::default(), PageLimit::rows(10))
         .await
         .expect("the store answers");
     assert_eq!(
@@ -126,13 +126,13 @@ pub async fn a_closed_handle_answers_closed(store: &Store) {
     let request = Acquire {
         worker: worker.clone(),
         registered: Vec::new(),
-        limit: 1,
-        history_page: 1,
-        message_page: 1_000,
+        limit: PageLimit::rows(1),
+        history_page: PageLimit::rows(1),
     };
     closed(store.try_batch(vec![start(instance("b"))]).await);
     closed(provider.register_worker(new_worker("v")).await);
     closed(provider.renew_worker(&worker, 1, None).await);
+    closed(provider.owned_by(&worker, InstanceKey(0), 1).await);
     closed(provider.workers().await);
     closed(provider.release_worker(&worker).await);
     closed(provider.take_over_worker(&worker, "").await);
@@ -140,11 +140,15 @@ pub async fn a_closed_handle_answers_closed(store: &Store) {
     closed(provider.acquire(request).await);
     closed(
         provider
-            .read_history(owned.key, ExecutionId::FIRST, EventId::FIRST, 1)
+            .read_history(owned.key, ExecutionId::FIRST, EventId::FIRST, PageLimit::rows(1))
             .await,
     );
-    closed(provider.read_inbox(&worker, &InboxPosition::default(), 1).await);
-    closed(provider.read_messages(owned.key, None, 1).await);
+    closed(
+        provider
+            .read_inbox(&worker, &InboxPosition::default(), PageLimit::rows(1))
+            .await,
+    );
+    closed(provider.read_messages(owned.key, None, PageLimit::rows(1)).await);
     closed(provider.statuses(vec!["a".into()]).await);
     provider.on_foreign_change(Box::new(|_| {}));
     assert!(!provider.info().location.is_empty());

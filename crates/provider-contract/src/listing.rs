@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use perdure_engine::{Event, EventId, EventRecord, Payload};
 use perdure_provider::{
     Acquire, AfterTurn, Candidate, Filter, InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, NewInstance,
-    PREFIX_IDS_MAX, Place, Status, StatusChange, TurnCommit, WorkerId,
+    PREFIX_IDS_MAX, PageLimit, Place, Status, StatusChange, TurnCommit, WorkerId,
 };
 
 use crate::store::{Handle, NAME, START_MS, Store, VERSION, end, instance, start, suspend, turn};
@@ -43,7 +43,10 @@ impl Handle<'_> {
             }
             Status::Completed => Some(Event::ExecutionCompleted { output: None }),
             Status::Failed => Some(Event::ExecutionFailed { error: None }),
-            Status::Cancelled => Some(Event::ExecutionCancelled { error: None }),
+            Status::Cancelled => Some(Event::ExecutionCancelled {
+                error: None,
+                outside: false,
+            }),
             Status::Running | Status::Suspended => None,
         };
         let owned = self.acquire_one(worker).await;
@@ -454,9 +457,8 @@ pub async fn finds_the_children_of_what_is_gone(store: &Store) {
         .request(Acquire {
             worker,
             registered,
-            limit: 10,
-            history_page: 100,
-            message_page: 100,
+            limit: PageLimit::rows(10),
+            history_page: PageLimit::rows(100),
         })
         .await;
     assert_eq!(acquired.instances.len(), 1, "it goes on");

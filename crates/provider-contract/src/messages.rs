@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use perdure_engine::{Message, MessageBody, MessageSeq};
-use perdure_provider::{InboxPosition, NewMessage, Outcome, ProviderErrorKind, Status, TurnCommit, WorkerId, Write};
+use perdure_provider::{
+    InboxPosition, NewMessage, Outcome, PageLimit, ProviderErrorKind, Status, TurnCommit, WorkerId, Write,
+};
 
 use crate::store::{Handle, START_MS, Store, end, event, instance, queued, release, start, suspend, turn};
 
@@ -283,7 +285,7 @@ async fn inbox(
     since: &InboxPosition,
     limit: usize,
 ) -> (Vec<(i64, MessageSeq)>, InboxPosition, bool) {
-    let inbox = store.provider.read_inbox(worker, since, limit).await;
+    let inbox = store.provider.read_inbox(worker, since, PageLimit::rows(limit)).await;
     let inbox = inbox.expect("the store answers");
     assert!(inbox.messages.len() <= limit);
     let seq = |message: Result<Message, MessageSeq>| message.expect("it can be read").seq;
@@ -352,7 +354,7 @@ pub async fn in_the_inbox_are_those_of_the_worker_since_a_position(store: &Store
     let late = store.deliver("b", event("go", "2")).await;
     let (messages, end) = sweep(store, &worker, &end, 100).await;
     assert_eq!(messages, [(b, late)]);
-    let first = store.provider.read_inbox(&worker, &beginning, 1).await;
+    let first = store.provider.read_inbox(&worker, &beginning, PageLimit::rows(1)).await;
     let first = first.expect("the store answers");
     let first = first.messages[0].1.as_ref().expect("it can be read");
     assert_eq!(first.body, event("go", "1"));

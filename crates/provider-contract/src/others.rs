@@ -92,7 +92,7 @@ impl Handle<'_> {
         parent
     }
 
-    async fn bodies(&self, key: InstanceKey) -> Vec<MessageBody> {
+    pub(crate) async fn bodies(&self, key: InstanceKey) -> Vec<MessageBody> {
         self.messages(key)
             .await
             .into_iter()
@@ -317,7 +317,10 @@ pub async fn the_end_of_a_child_is_told_to_its_parent(store: &Store) {
             Settlement::Failed(ChildFailure::Failed, text("2")),
         ),
         (
-            Event::ExecutionCancelled { error: text("3") },
+            Event::ExecutionCancelled {
+                error: text("3"),
+                outside: false,
+            },
             Status::Cancelled,
             Settlement::Failed(ChildFailure::Cancelled, text("3")),
         ),
@@ -446,6 +449,76 @@ pub async fn a_termination_cancels_the_children(store: &Store) {
         assert_eq!(store.bodies(key).await, std::slice::from_ref(&cancel));
     }
     assert_eq!(store.bodies(store.status("detached").await.key).await, []);
+}
+
+/// It was left behind, suspended, for as long as nobody brought fitting code.
+pub async fn a_suspended_child_ends_with_its_parent(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    store.family(&worker, &["a", "b"]).await;
+    store.suspend("a", "why").await;
+    store.terminate("parent", None).await;
+    assert_eq!(store.status("a").await.status, Status::Cancelled);
+    assert_eq!(store.status("b").await.status, Status::Pending);
+    let b = store.status("b").await.key;
+    assert_eq!(store.bodies(b).await, [MessageBody::Cancel { reason: None }]);
+}
+
+/// Its parent hears of that as of any other end.
+pub async fn a_suspended_child_ends_when_it_is_cancelled(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let parent = store.family(&worker, &["a", "b"]).await;
+    let a = store.status("a").await.key;
+    store.suspend("a", "why").await;
+    let to_others = ToOthers {
+        cancelled: vec![EventId(2), EventId(3)],
+        ..ToOthers::default()
+    };
+    store.clock.advance(3);
+    let did = store.did(doing(turn(&parent, &worker), to_others)).await;
+    assert!(did.receivers.contains(&Some(worker.clone())), "{:?}", did.receivers);
+    let status = store.status("a").await;
+    assert_eq!((status.status, status.result), (Status::Cancelled, None));
+    let last = store.history(a).await;
+    assert_eq!(last.len(), 3);
+    let settled = MessageBody::Settled {
+        execution: parent.execution,
+        scheduled: EventId(2),
+        settlement: Settlement::Failed(ChildFailure::Cancelled, None),
+    };
+    assert_eq!(store.bodies(parent.key).await, [settled]);
+    let b = store.status("b").await.key;
+    assert_eq!(store.bodies(b).await, [MessageBody::Cancel { reason: None }]);
+}
+
+/// However deep it goes: what is suspended ends, what can run is asked to.
+pub async fn a_suspended_family_ends_as_one(store: &Store) {
+    const DEEP: u64 = 20;
+    let store = store.first();
+    let worker = store.worker("w").await;
+    store.start(instance("0")).await;
+    for generation in 1..=DEEP {
+        let owned = store.acquire_one(&worker).await;
+        let id = generation.to_string();
+        store
+            .did(doing(turn(&owned, &worker), starting(vec![child(2, &id)])))
+            .await;
+        if generation < DEEP {
+            store.suspend(&owned.id, "why").await;
+        }
+    }
+    // The last two can run.
+    let outcome = store.send("0", MessageBody::Cancel { reason: None }).await;
+    assert!(matches!(outcome, Outcome::Terminated { .. }), "{outcome:?}");
+    for generation in 0..DEEP - 1 {
+        let status = store.status(&generation.to_string()).await.status;
+        assert_eq!(status, Status::Cancelled, "{generation}");
+    }
+    let asked = store.status(&(DEEP - 1).to_string()).await;
+    assert_eq!(asked.status, Status::Running);
+    assert_eq!(store.bodies(asked.key).await, [MessageBody::Cancel { reason: None }]);
+    assert_eq!(store.bodies(store.status(&DEEP.to_string()).await.key).await, []);
 }
 
 /// A thousand in one turn.

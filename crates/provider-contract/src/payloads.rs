@@ -1,8 +1,8 @@
 //! Texts come back as they went in: no store looks into them.
 
 use perdure_engine::{
-    ActivityOptions, ChildFailure, Event, EventId, EventKind, EventRecord, ExecutionId, InstanceStart, Mailbox,
-    MessageBody, ParentLink, Payload, Refusal, RetryPolicy,
+    ActivityOptions, CancelPoint, ChildFailure, Event, EventId, EventKind, EventRecord, ExecutionId, InstanceStart,
+    Mailbox, MessageBody, ParentLink, Payload, Refusal, RetryPolicy,
 };
 use perdure_provider::{NewInstance, StatusChange, TurnCommit};
 
@@ -145,6 +145,7 @@ pub async fn every_kind_of_event_comes_back(store: &Store) {
         version: "1.0.0".into(),
         input: payload(),
         seed: u64::MAX - 1,
+        incarnation: None,
         parent: Some(parent),
         custom_status: payload(),
         trace: None,
@@ -219,7 +220,14 @@ pub async fn every_kind_of_event_comes_back(store: &Store) {
             mailbox: Mailbox::Queue("go".into()),
             payload: None,
         },
-        Event::CancelRequested { reason: payload() },
+        Event::CancelRequested {
+            reason: payload(),
+            at: CancelPoint::Wait,
+        },
+        Event::CancelRequested {
+            reason: None,
+            at: CancelPoint::Step,
+        },
     ];
     let first = EventRecord::new(EventId::FIRST, START_MS, first);
     store

@@ -1,12 +1,14 @@
 //! Instances that a termination or a suspension takes from their owners, who are told (P15).
 
-use perdure_provider::{Change, Epoch, Inbox, InboxPosition, InstanceKey, LetGo, Outcome, Revoked, WorkerId, Write};
+use perdure_provider::{
+    Change, Epoch, Inbox, InboxPosition, InstanceKey, LetGo, Outcome, PageLimit, Revoked, WorkerId, Write,
+};
 use tokio::sync::mpsc;
 
 use crate::store::{Handle, Store, instance, release, within};
 
 async fn inbox(store: Handle<'_>, worker: &WorkerId, since: &InboxPosition) -> Inbox {
-    let inbox = store.provider.read_inbox(worker, since, 10).await;
+    let inbox = store.provider.read_inbox(worker, since, PageLimit::rows(10)).await;
     inbox.expect("the store answers")
 }
 

@@ -1,7 +1,7 @@
 //! What clients read.
 
 use perdure_engine::{Event, EventId, EventRecord};
-use perdure_provider::{AfterTurn, NewInstance, Status, TurnCommit};
+use perdure_provider::{AfterTurn, InstanceKey, NewInstance, Status, TurnCommit, Write};
 
 use crate::store::{START_MS, Store, instance, start, turn};
 
@@ -67,7 +67,10 @@ pub async fn show_the_result_of_each_end(store: &Store) {
         (Status::Failed, Event::ExecutionFailed { error: payload() }, payload()),
         (
             Status::Cancelled,
-            Event::ExecutionCancelled { error: payload() },
+            Event::ExecutionCancelled {
+                error: payload(),
+                outside: false,
+            },
             payload(),
         ),
     ];
@@ -93,4 +96,24 @@ pub async fn show_the_result_of_each_end(store: &Store) {
         assert_eq!((found.status, found.result, found.tags), (status, result, payload()));
         assert_eq!(store.history(owned.key).await.len(), 2);
     }
+}
+
+/// In the order of the keys, those that have ended too; a key that is nobody's any more has none.
+pub async fn name_instances_by_their_keys(store: &Store) {
+    let store = store.first();
+    store
+        .batch(["a", "b", "é/\u{1}"].map(|id| start(instance(id))).into())
+        .await;
+    store.terminate("b", None).await;
+    let mut keys = Vec::new();
+    for id in ["a", "b", "é/\u{1}"] {
+        keys.push(store.status(id).await.key);
+    }
+    let ids = async |keys: &[InstanceKey]| store.provider.ids_of(keys.to_vec()).await.expect("the store answers");
+    let asked = [keys[2], keys[0], InstanceKey(i64::MAX), keys[1], keys[2]];
+    let found = [Some("é/\u{1}"), Some("a"), None, Some("b"), Some("é/\u{1}")];
+    assert_eq!(ids(&asked).await, found.map(|id| id.map(String::from)));
+    assert_eq!(ids(&[]).await, []);
+    store.batch(vec![Write::Delete { id: "b".into() }]).await;
+    assert_eq!(ids(&keys[1..2]).await, [None]);
 }

@@ -10,9 +10,9 @@ use perdure_engine::{
     ActivityOptions, Event, EventId, EventRecord, ExecutionId, Mailbox, MessageBody, MessageSeq, Payload,
 };
 use perdure_provider::{
-    Acquire, Acquired, AcquiredInstance, AfterTurn, Clock, CommitDone, InstanceKey, InstanceStatus, ManualClock,
-    MessagePage, NewInstance, NewMessage, NewWorker, OnConflict, Outcome, Provider, ProviderError, ResumeUnfit, Status,
-    StatusChange, Suspend, Terminate, TurnCommit, Unfit, WorkerId, Write,
+    Acquire, Acquired, AcquiredInstance, AfterTurn, Clock, CommitDone, InstanceKey, InstanceStatus, Load, Loaded,
+    ManualClock, MessagePage, NewInstance, NewMessage, NewWorker, Newest, OnConflict, Outcome, PageLimit, Provider,
+    ProviderError, ResumeUnfit, Status, StatusChange, Suspend, Terminate, TurnCommit, Unfit, WorkerId, Write,
 };
 use tokio::sync::oneshot;
 
@@ -184,31 +184,48 @@ impl Handle<'_> {
         self.request(Acquire {
             worker: worker.clone(),
             registered,
-            limit,
-            history_page: 100,
-            message_page: 1_000,
+            limit: PageLimit::rows(limit),
+            history_page: PageLimit::rows(100),
         })
         .await
     }
 
     pub(crate) async fn request(&self, request: Acquire) -> Acquired {
-        self.provider
+        self.request_page(request, PageLimit::rows(1_000)).await
+    }
+
+    /// Acquire, and load what was acquired.
+    async fn request_page(&self, request: Acquire, message_page: PageLimit) -> Acquired {
+        let history_page = request.history_page;
+        let mut acquired = self
+            .provider
             .acquire(request)
             .await
-            .expect("the store answers a request for work")
+            .expect("the store answers a request for work");
+        let load = Load {
+            instances: acquired.instances.iter().map(AcquiredInstance::to_load).collect(),
+            history_page,
+            message_page,
+        };
+        let loaded = self.provider.load(load).await.expect("the store answers");
+        assert_eq!(loaded.len(), acquired.instances.len());
+        let with = |(instance, loaded): (AcquiredInstance, Result<Loaded, _>)| {
+            assert!(instance.history.is_empty(), "nothing of it is read with it");
+            instance.with(loaded.expect("it can be read"))
+        };
+        acquired.instances = acquired.instances.into_iter().zip(loaded).map(with).collect();
+        acquired
     }
 
     /// Acquire the one instance that is due, with so many messages.
-    pub(crate) async fn acquire_page(&self, worker: &WorkerId, message_page: usize) -> AcquiredInstance {
-        let acquired = self
-            .request(Acquire {
-                worker: worker.clone(),
-                registered: vec![(NAME.to_owned(), VERSION.to_owned())],
-                limit: 1,
-                history_page: 100,
-                message_page,
-            })
-            .await;
+    pub(crate) async fn acquire_page(&self, worker: &WorkerId, message_page: PageLimit) -> AcquiredInstance {
+        let request = Acquire {
+            worker: worker.clone(),
+            registered: vec![(NAME.to_owned(), VERSION.to_owned())],
+            limit: PageLimit::rows(1),
+            history_page: PageLimit::rows(100),
+        };
+        let acquired = self.request_page(request, message_page).await;
         acquired.instances.into_iter().next().expect("one is due")
     }
 
@@ -320,7 +337,7 @@ impl Handle<'_> {
 
     pub(crate) async fn history(&self, key: InstanceKey) -> Vec<EventRecord> {
         self.provider
-            .read_history(key, ExecutionId::FIRST, EventId::FIRST, usize::MAX)
+            .read_history(key, ExecutionId::FIRST, EventId::FIRST, PageLimit::rows(usize::MAX))
             .await
             .expect("the store answers")
     }
@@ -330,7 +347,10 @@ impl Handle<'_> {
     }
 
     pub(crate) async fn page(&self, key: InstanceKey, mailboxes: Option<Vec<Mailbox>>, limit: usize) -> MessagePage {
-        let page = self.provider.read_messages(key, mailboxes, limit).await;
+        let page = self
+            .provider
+            .read_messages(key, mailboxes, PageLimit::rows(limit))
+            .await;
         page.expect("the store answers")
     }
 
@@ -355,6 +375,7 @@ pub fn new_worker(id: &str) -> NewWorker {
         process_start: "12345".into(),
         lease_ms: LEASE_MS,
         about: None,
+        newest: Newest::default(),
     }
 }
 
@@ -385,6 +406,7 @@ pub(crate) fn started(input: Payload) -> EventRecord {
         version: VERSION.into(),
         input,
         seed: u64::MAX,
+        incarnation: None,
         parent: None,
         custom_status: None,
         trace: None,

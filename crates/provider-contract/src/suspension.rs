@@ -1,7 +1,7 @@
 //! Instances that are held until they are resumed.
 
 use perdure_engine::EventId;
-use perdure_provider::{InstanceKey, NewInstance, Outcome, Status, TurnCommit, Unfit};
+use perdure_provider::{InstanceKey, NewInstance, Outcome, PageLimit, Status, TurnCommit, Unfit};
 
 use crate::store::{Handle, Store, custom_status, instance, scheduled, suspend, suspend_unfit, turn};
 
@@ -203,9 +203,8 @@ pub async fn of_other_orchestrations_lasts(store: &Store) {
         let request = perdure_provider::Acquire {
             worker: worker.clone(),
             registered: vec![(name.into(), version.into())],
-            limit: 1,
-            history_page: 100,
-            message_page: 100,
+            limit: PageLimit::rows(1),
+            history_page: PageLimit::rows(100),
         };
         let owned = store.request(request).await.instances.remove(0);
         store.commit(suspend_unfit(&owned, &worker, "old")).await;

@@ -4,8 +4,8 @@ use perdure_engine::{
     ActivityOptions, AttemptResult, Event, EventId, EventRecord, ExecutionId, MessageBody, Settlement,
 };
 use perdure_provider::{
-    AcquiredInstance, AcquiredTasks, AfterTurn, Heartbeat, NextExecution, Outcome, Task, TaskDone, TaskName, TaskOffer,
-    TaskRequest, Teller, ToOthers, TurnCommit, WorkerId, Write,
+    AcquiredInstance, AcquiredTasks, AfterTurn, Heartbeat, LetGoTask, NextExecution, Outcome, PageLimit, Task,
+    TaskDone, TaskName, TaskOffer, TaskRequest, Teller, ToOthers, TurnCommit, WorkerId, Write,
 };
 
 use crate::store::{Handle, START_MS, Store, VERSION, end, release, started, turn};
@@ -80,7 +80,7 @@ impl Handle<'_> {
             worker: worker.clone(),
             queues: vec!["default".into(), "gpu".into()],
             names: vec!["other".into(), "step".into()],
-            limit,
+            limit: PageLimit::rows(limit),
         };
         self.provider.acquire_tasks(request).await.expect("the store answers")
     }
@@ -144,7 +144,7 @@ pub async fn are_not_taken_for_another_queue_or_activity(store: &Store) {
             worker: worker.clone(),
             queues: vec![queue.into()],
             names: vec![name.into()],
-            limit: 10,
+            limit: PageLimit::rows(10),
         };
         assert_eq!(
             store.provider.acquire_tasks(request).await,
@@ -386,4 +386,32 @@ pub async fn are_of_activities_that_are_known_for_good(store: &Store) {
     assert_eq!(know(&["step", "a\0b", "step"]).await, ["a\0b", "step"]);
     assert_eq!(know(&["other", "step"]).await, ["a\0b", "other", "step"]);
     assert_eq!(know(&[]).await, ["a\0b", "other", "step"]);
+}
+
+/// A worker that does not run what the store says it runs leaves it to others; whoever does not run it leaves it alone.
+pub async fn are_returned_by_their_own_worker(store: &Store) {
+    let store = store.first();
+    let (worker, other) = (store.worker("w").await, store.worker("other").await);
+    store.offered(&worker, 2).await;
+    let task = store.take_one(&worker).await.task;
+    let renewed = store.provider.renew_worker(&worker, 15_000, None).await;
+    assert_eq!(renewed.map(|renewal| renewal.map(|renewal| renewal.tasks)), Ok(Some(1)));
+    let let_go = |worker: &WorkerId, task| {
+        Write::LetGoTask(LetGoTask {
+            worker: worker.clone(),
+            task,
+        })
+    };
+    assert_eq!(store.write(let_go(&other, task)).await, Outcome::Fenced);
+    let next = TaskName { attempt: 2, ..task };
+    assert_eq!(store.write(let_go(&worker, next)).await, Outcome::Fenced);
+    assert!(store.tasks(&other, 10).await.tasks.is_empty());
+    assert_eq!(store.write(let_go(&worker, task)).await, Outcome::Noted);
+    assert_eq!(store.done(&worker, task, output("1")).await, Outcome::Fenced);
+    assert_eq!(store.take_one(&other).await.task, task);
+    assert_eq!(store.write(let_go(&worker, task)).await, Outcome::Fenced);
+    assert!(matches!(
+        store.done(&other, task, output("1")).await,
+        Outcome::Told { .. }
+    ));
 }

@@ -1,7 +1,7 @@
 //! Turns: what they write (P8).
 
 use perdure_engine::{Event, EventId, EventRecord, ExecutionId};
-use perdure_provider::{AfterTurn, Outcome, ProviderErrorKind, Status, StatusChange, TurnCommit, Write};
+use perdure_provider::{AfterTurn, Outcome, PageLimit, ProviderErrorKind, Status, StatusChange, TurnCommit, Write};
 
 use crate::store::{
     Handle, START_MS, Store, completed, custom_status, end, event, instance, scheduled, start, suspend, turn,
@@ -205,7 +205,7 @@ pub async fn that_end_an_instance_end_it_for_good(store: &Store) {
 async fn page(store: Handle<'_>, key: perdure_provider::InstanceKey, from: u64, limit: usize) -> Vec<u64> {
     let page = store
         .provider
-        .read_history(key, ExecutionId::FIRST, EventId(from), limit)
+        .read_history(key, ExecutionId::FIRST, EventId(from), PageLimit::rows(limit))
         .await
         .expect("the store answers");
     page.into_iter().map(|event| event.event_id.0).collect()
@@ -238,7 +238,7 @@ pub async fn history_is_read_in_pages(store: &Store) {
     );
     let of_no_execution = store
         .provider
-        .read_history(owned.key, ExecutionId(2), EventId::FIRST, 10)
+        .read_history(owned.key, ExecutionId(2), EventId::FIRST, PageLimit::rows(10))
         .await;
     assert_eq!(of_no_execution, Ok(Vec::new()));
 }

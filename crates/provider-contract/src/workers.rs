@@ -1,6 +1,8 @@
 //! Workers, their leases and what becomes of their instances (P7, P9).
 
-use perdure_provider::{NewWorker, Outcome, Status, TurnCommit, Worker, WorkerId};
+use perdure_provider::{
+    Epoch, InstanceKey, NewWorker, Outcome, OwnedDigest, ProviderError, Renewal, Status, TurnCommit, Worker, WorkerId,
+};
 
 use crate::store::{LEASE_MS, START_MS, Store, instance, new_worker, release, scheduled, start, suspend, turn};
 
@@ -81,7 +83,7 @@ pub async fn tell_of_themselves(store: &Store) {
     assert_eq!(told().await, [None, text("{\"a\":1}")]);
     let tell = async |worker: &WorkerId, about: Option<&str>| {
         let renewed = store.provider.renew_worker(worker, LEASE_MS, about).await;
-        assert_eq!(renewed, Ok(Some(store.now_ms())));
+        assert_eq!(shown(renewed), Ok(Some(store.now_ms())));
     };
     tell(&id, Some("not JSON: \0\u{1}\u{1F600}")).await;
     tell(&id, None).await;
@@ -91,6 +93,11 @@ pub async fn tell_of_themselves(store: &Store) {
     assert_eq!(told().await, [text(""), text("not JSON: \0\u{1}\u{1F600}")]);
 }
 
+/// What the store's clock shows with a renewal.
+fn shown(renewed: Result<Option<Renewal>, ProviderError>) -> Result<Option<i64>, ProviderError> {
+    renewed.map(|renewal| renewal.map(|renewal| renewal.now_ms))
+}
+
 /// From the store's clock, whatever was left.
 pub async fn renew_their_lease_from_now(store: &Store) {
     let store = store.first();
@@ -98,7 +105,7 @@ pub async fn renew_their_lease_from_now(store: &Store) {
     store.worker("other").await;
     store.clock.advance(1_000);
     assert_eq!(
-        store.provider.renew_worker(&worker, 500, None).await,
+        shown(store.provider.renew_worker(&worker, 500, None).await),
         Ok(Some(store.now_ms()))
     );
     let expected = [
@@ -109,7 +116,7 @@ pub async fn renew_their_lease_from_now(store: &Store) {
     // Late, but nobody has taken over.
     store.clock.advance(1_000_000);
     assert_eq!(
-        store.provider.renew_worker(&worker, 500, None).await,
+        shown(store.provider.renew_worker(&worker, 500, None).await),
         Ok(Some(store.now_ms()))
     );
 }
@@ -173,7 +180,7 @@ pub async fn whose_lease_ended_are_taken_over(store: &Store) {
     store.clock.advance(LEASE - 1);
     assert_eq!(expired(store).await, []);
     assert_eq!(
-        store.provider.renew_worker(&late, LEASE_MS, None).await,
+        shown(store.provider.renew_worker(&late, LEASE_MS, None).await),
         Ok(Some(store.now_ms()))
     );
     store.clock.advance(1);
@@ -195,7 +202,7 @@ pub async fn whose_lease_has_not_ended_keep_what_they_own(store: &Store) {
     for _ in 0..5 {
         store.clock.advance(LEASE - 1);
         assert_eq!(
-            store.provider.renew_worker(&worker, LEASE_MS, None).await,
+            shown(store.provider.renew_worker(&worker, LEASE_MS, None).await),
             Ok(Some(store.now_ms()))
         );
         assert!(!expired(store).await.contains(&worker));
@@ -212,4 +219,53 @@ pub async fn that_are_unknown_release_nothing(store: &Store) {
     let owned = store.acquire_one(&worker).await;
     assert_eq!(store.provider.release_worker(&WorkerId("unknown".into())).await, Ok(0));
     store.commit(turn(&owned, &worker)).await;
+}
+
+/// So that a worker can compare it with what it knows (P16).
+pub async fn are_told_what_they_own(store: &Store) {
+    let store = store.first();
+    let (worker, other) = (store.worker("w").await, store.worker("other").await);
+    let told = async |worker: &WorkerId| {
+        let renewed = store.provider.renew_worker(worker, LEASE_MS, None).await;
+        let Renewal { owned, tasks, .. } = renewed.expect("the store answers").expect("it is registered");
+        (owned, tasks)
+    };
+    let list = async |worker: &WorkerId, after: InstanceKey, limit: usize| {
+        let owned = store.provider.owned_by(worker, after, limit).await;
+        owned.expect("the store answers")
+    };
+    assert_eq!(told(&worker).await, (OwnedDigest::default(), 0));
+    let mut owned = Vec::new();
+    for id in ["1", "2", "3"] {
+        let acquired = store.owned(id, &worker).await;
+        owned.push((acquired.key, acquired.epoch));
+    }
+    let foreign = store.owned("foreign", &other).await;
+    // Acquired again, it has another epoch.
+    let asleep = store.owned("asleep", &worker).await;
+    store.commit(release(&asleep, &worker, Some(0))).await;
+    let again = store.acquire_one(&worker).await;
+    assert!(again.epoch > asleep.epoch);
+    owned.push((again.key, again.epoch));
+    owned.sort_unstable();
+    let keys = |owned: &[(InstanceKey, Epoch)]| owned.iter().map(|(key, _)| *key).collect::<OwnedDigest>();
+    assert_eq!(told(&worker).await, (keys(&owned), 0));
+    assert_eq!(told(&other).await.0, [foreign.key].into_iter().collect());
+    assert_eq!(list(&worker, InstanceKey(0), 100).await, owned);
+    assert_eq!(list(&worker, InstanceKey(0), 3).await, owned[..3]);
+    assert_eq!(list(&worker, owned[2].0, 3).await, owned[3..]);
+    assert_eq!(list(&WorkerId("nobody".into()), InstanceKey(0), 100).await, []);
+    // What is released, ends, is suspended or belongs to a worker that is gone is nobody's.
+    store.commit(release(&again, &worker, None)).await;
+    store.terminate("1", None).await;
+    store.suspend("2", "why").await;
+    let left: Vec<_> = owned.iter().copied().filter(|(key, _)| *key == owned[2].0).collect();
+    assert_eq!(list(&worker, InstanceKey(0), 100).await, left);
+    assert_eq!(told(&worker).await, (keys(&left), 0));
+    store
+        .provider
+        .release_worker(&worker)
+        .await
+        .expect("the worker is removed");
+    assert_eq!(list(&worker, InstanceKey(0), 100).await, []);
 }

@@ -13,6 +13,8 @@ pub struct Change {
     pub statuses: bool,
     /// Messages may have come for the instances of these workers.
     pub messages: Receiving,
+    /// Workers of this process may have been released: whoever renews their leases is told.
+    pub leases: bool,
 }
 
 /// Workers whose instances may have got messages.
@@ -28,7 +30,7 @@ pub enum Receiving {
 }
 
 impl Change {
-    /// Anything at all.
+    /// Anything that other processes do.
     #[must_use]
     pub const fn anything() -> Self {
         Self {
@@ -36,6 +38,7 @@ impl Change {
             tasks: true,
             statuses: true,
             messages: Receiving::Anybody,
+            leases: false,
         }
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, Message, MessageSeq, Payload};
 
-use crate::{Suspicion, WorkerId};
+use crate::{PageLimit, Suspicion, WorkerId};
 
 /// The store's own short name of an instance; never shown to users and never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -131,14 +131,12 @@ impl InstanceStatus {
 pub struct Acquire {
     /// Who asks.
     pub worker: WorkerId,
-    /// Names and versions of orchestrations that it can run.
+    /// Names and versions of orchestrations that it can run; with [`OPEN_VERSION`](crate::OPEN_VERSION), instances whose version it may settle (P17).
     pub registered: Vec<(String, String)>,
-    /// At most so many instances.
-    pub limit: usize,
-    /// At most so many history events with each; the rest is read in pages.
-    pub history_page: usize,
-    /// At most so many messages with each, besides those that are no mail; the rest is read in pages.
-    pub message_page: usize,
+    /// At most so many instances, and no more once what is to be [loaded](crate::Provider::load) of them has so many bytes.
+    pub limit: PageLimit,
+    /// The pages that are to be loaded.
+    pub history_page: PageLimit,
 }
 
 /// The answer to a request for work.
@@ -181,10 +179,13 @@ pub struct Unfit {
 /// Messages that wait for an instance, or the oldest of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessagePage {
-    /// In order. Messages that are no mail are all there, wherever they stand among the others.
+    /// In order. Messages that are no mail are among them wherever they stand among the others, as many of them as fit by themselves: requests to
+    /// cancel before the rest.
     pub messages: Vec<Message>,
     /// When others wait besides these: the highest number of all that do.
     pub more_up_to: Option<MessageSeq>,
+    /// Some of the others are no mail: the page is to be read again when these were consumed.
+    pub more_settled: bool,
 }
 
 /// How far a worker has read what comes for its instances: the store's own form of it. By default nothing was read.
@@ -234,16 +235,83 @@ pub struct AcquiredInstance {
     pub next_event_id: EventId,
     /// Whether no turn of the current execution was committed yet.
     pub fresh: bool,
-    /// First page of its history.
+    /// Bytes of the first page of its history, as long as the request said.
+    pub page_bytes: usize,
+    /// First page of its history; empty: it is not [loaded](crate::Provider::load).
     pub history: Vec<EventRecord>,
-    /// What waits for it, as much of it as was asked for.
+    /// What waits for it, as much of it as was loaded.
     pub messages: MessagePage,
     /// The highest number that a message for it can have had until this moment: what comes and is not newer waits already, or was consumed.
     pub seen: MessageSeq,
-    /// Kept details of heartbeats of the current execution's activities, by schedule.
+    /// Kept details of heartbeats of the current execution's activities, by schedule, once it is loaded.
     pub heartbeats: Vec<(EventId, String)>,
-    /// Schedules of the current execution's activities whose attempts are offered as tasks.
+    /// Schedules of the current execution's activities whose attempts are offered as tasks, once it is loaded.
     pub tasks: Vec<EventId>,
     /// What speaks against it (P14).
     pub suspicion: Suspicion,
+}
+
+/// A request for what is stored of instances.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Which. What is read of all of them is read together: whoever asks knows how much that is.
+    pub instances: Vec<LoadOne>,
+    /// How much history of each; the rest is read in pages.
+    pub history_page: PageLimit,
+    /// How many messages of each; the rest is read in pages. Of those that are no mail the rows are not limited.
+    pub message_page: PageLimit,
+}
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadOne {
+    /// The instance.
+    pub key: InstanceKey,
+    /// Its execution.
+    pub execution: ExecutionId,
+    /// Id that the next event of the execution gets.
+    pub next_event_id: EventId,
+}
+
+/// What is stored of an instance, all of it as of some moment after the request.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    /// First page of its history.
+    pub history: Vec<EventRecord>,
+    /// What waits for it, or the oldest of that.
+    pub messages: MessagePage,
+    /// Kept details of heartbeats of the execution's activities, by schedule.
+    pub heartbeats: Vec<(EventId, String)>,
+    /// Schedules of the execution's activities whose attempts are offered as tasks.
+    pub tasks: Vec<EventId>,
+}
+
+impl AcquiredInstance {
+    /// What is to be loaded of it.
+    #[must_use]
+    pub const fn to_load(&self) -> LoadOne {
+        LoadOne {
+            key: self.key,
+            execution: self.execution,
+            next_event_id: self.next_event_id,
+        }
+    }
+
+    /// The instance with what was loaded of it.
+    #[must_use]
+    pub fn with(self, loaded: Loaded) -> Self {
+        let Loaded {
+            history,
+            messages,
+            heartbeats,
+            tasks,
+        } = loaded;
+        Self {
+            history,
+            messages,
+            heartbeats,
+            tasks,
+            ..self
+        }
+    }
 }

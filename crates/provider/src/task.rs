@@ -2,7 +2,7 @@
 
 use perdure_engine::{AttemptResult, EventId, ExecutionId, Payload};
 
-use crate::{InstanceKey, WorkerId};
+use crate::{InstanceKey, PageLimit, WorkerId};
 
 /// An attempt to offer. It goes with a turn, whose instance and execution it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub struct Task {
     pub instance_id: String,
     /// Name of the orchestration.
     pub orchestration: String,
+    /// Meta of the first event of its execution.
+    pub started: Option<String>,
     /// Name of the activity.
     pub name: String,
     /// Its input.
@@ -57,6 +59,15 @@ pub struct Task {
     pub last_heartbeat: Payload,
 }
 
+impl Task {
+    /// Bytes of what the attempt is given.
+    #[must_use]
+    pub fn given_bytes(&self) -> usize {
+        let len = |text: &Payload| text.as_ref().map_or(0, String::len);
+        len(&self.input) + len(&self.options) + len(&self.last_heartbeat)
+    }
+}
+
 /// A request for attempts.
 #[derive(Clone, Debug)]
 pub struct TaskRequest {
@@ -66,8 +77,8 @@ pub struct TaskRequest {
     pub queues: Vec<String>,
     /// Names of activities that it can run.
     pub names: Vec<String>,
-    /// At most so many.
-    pub limit: usize,
+    /// At most so many, and no more once their inputs and kept heartbeats have so many bytes.
+    pub limit: PageLimit,
 }
 
 /// The answer to a request for attempts.

@@ -2,7 +2,7 @@
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq, Payload};
 
-use crate::{Epoch, InstanceKey, InstanceStatus, Status, TaskDone, TaskOffer, Trial, WorkerId};
+use crate::{Epoch, InstanceKey, InstanceStatus, LetGoTask, Status, TaskDone, TaskOffer, Trial, WorkerId};
 
 /// One write; atomic by itself.
 #[derive(Clone, Debug)]
@@ -35,9 +35,10 @@ pub enum Write {
     TaskDone(Box<TaskDone>),
     /// A suspect is tried, or is no longer (P14).
     Trial(Trial),
-    /// An instance is not its worker's any more, whose turn was fenced off, and is due if the store says otherwise: then it has lost what
-    /// it had acknowledged, and nobody else would ever take it.
+    /// An instance is not its worker's any more, and is due if the store says otherwise: nobody else would ever take it.
     LetGo(LetGo),
+    /// A task is not run by the worker that the store names, and is due for others.
+    LetGoTask(LetGoTask),
 }
 
 impl Write {
@@ -46,15 +47,15 @@ impl Write {
     pub fn payload_bytes(&self) -> usize {
         match self {
             Write::Start(instance) => {
-                len(&instance.first_event.payload) + instance.first_turn.as_deref().map_or(0, TurnCommit::payload_bytes)
+                instance.first_event.bytes()
+                    + len(&instance.tags)
+                    + instance.first_turn.as_deref().map_or(0, TurnCommit::payload_bytes)
             }
-            Write::Message(NewMessage {
-                body: MessageBody::Mail { payload, .. },
-                ..
-            }) => len(payload),
+            Write::Message(message) => message.body.bytes(),
             Write::Suspend(suspend) => suspend.report.len(),
-            Write::Message(_) | Write::Terminate(_) | Write::Resume { .. } | Write::Delete { .. } => 0,
-            Write::Trial(_) | Write::LetGo(_) => 0,
+            Write::Terminate(terminate) => len(&terminate.reason),
+            Write::Resume { .. } | Write::Delete { .. } => 0,
+            Write::Trial(_) | Write::LetGo(_) | Write::LetGoTask(_) => 0,
             Write::Turn(turn) => turn.payload_bytes(),
             Write::Heartbeat(heartbeat) => len(&heartbeat.details),
             Write::TaskDone(done) => len(done.result.payload()),
@@ -184,13 +185,15 @@ pub struct TurnCommit {
 
 impl TurnCommit {
     fn payload_bytes(&self) -> usize {
-        let next = match &self.after {
-            AfterTurn::ContinueAsNew(next) => len(&next.first_event.payload),
+        let after = match &self.after {
+            AfterTurn::ContinueAsNew(next) => next.first_event.bytes(),
+            AfterTurn::Suspend { report, .. } => report.len(),
             _ => 0,
         };
+        let status = self.custom_status.as_ref().map_or(0, |status| len(&status.value));
         // What goes to others is in the events, too, and written a second time.
-        let events: usize = self.events.iter().map(|event| len(&event.payload)).sum();
-        next + events * if self.to_others.is_some() { 2 } else { 1 }
+        let events: usize = self.events.iter().map(EventRecord::bytes).sum();
+        after + status + events * if self.to_others.is_some() { 2 } else { 1 }
     }
 }
 
@@ -332,7 +335,7 @@ pub enum Outcome {
         /// How many that are.
         max: u64,
     },
-    /// The instance was terminated.
+    /// The instance was ended from outside: terminated, or cancelled while it was suspended.
     Terminated {
         /// The store's name of the instance.
         key: InstanceKey,
@@ -407,4 +410,6 @@ pub struct Others {
     pub refused: bool,
     /// Those who run attempts that nobody waits for any more.
     pub stopped: Vec<WorkerId>,
+    /// Children were cancelled that were suspended, and have ended by that.
+    pub ended: bool,
 }

@@ -1,0 +1,464 @@
+//! The check of a store: it finds nothing where nothing is wrong, and each damage that somebody does to the rows.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use perdure_engine::{ActivityOptions, Event, EventId, EventRecord, InstanceStart, MessageSeq};
+use perdure_provider::{
+    AfterTurn, CheckRequest, Checked, Heartbeat, InstanceKey, ManualClock, NewInstance, NextExecution, OtherStart,
+    Rule, TaskOffer, Teller, ToOthers, TurnCommit, WorkerId, Write,
+};
+
+use crate::store::{
+    Fixture, Handle, START_MS, Store, VERSION, end, event, instance, release, scheduled, started, suspend, turn, within,
+};
+
+/// How many instances there are after [`furnish`](Handle::furnish).
+const INSTANCES: u64 = 10;
+
+impl Handle<'_> {
+    async fn check(&self, after: Option<InstanceKey>, limit: usize) -> Checked {
+        let checked = self.provider.check(CheckRequest { after, limit }).await;
+        checked.expect("the store is checked")
+    }
+
+    /// Instances in each state that workers leave behind between two commits.
+    async fn furnish(&self) {
+        let worker = self.worker("w").await;
+        self.held(&worker).await;
+        let owned = self.owned("completed", &worker).await;
+        self.commit(end(&owned, &worker, Some("1".into()))).await;
+        // What it recorded is still to be swept away.
+        let owned = self.owned("deleted", &worker).await;
+        self.commit(end(&owned, &worker, None)).await;
+        self.delete("deleted").await;
+        let owned = self.owned("waits", &worker).await;
+        self.commit(release(&owned, &worker, None)).await;
+        self.sleeps(&worker).await;
+        self.offers(&worker).await;
+        let owned = self.owned("suspended", &worker).await;
+        self.commit(suspend(&owned, &worker, "\"why\"")).await;
+        self.deliver("suspended", event("go", "1")).await;
+        self.continues(&worker).await;
+        self.parent(&worker).await;
+        self.start(instance("pending")).await;
+    }
+
+    /// Its owner runs two activities, one of which has told something.
+    async fn held(&self, worker: &WorkerId) {
+        let owned = self.owned("held", worker).await;
+        let events = vec![scheduled(2), scheduled(3)];
+        self.commit(TurnCommit {
+            events,
+            ..turn(&owned, worker)
+        })
+        .await;
+        self.write(Write::Heartbeat(Box::new(Heartbeat {
+            key: owned.key,
+            worker: worker.clone(),
+            by: Teller::Owner(owned.epoch),
+            execution: owned.execution,
+            scheduled: EventId(2),
+            details: Some("5".into()),
+        })))
+        .await;
+    }
+
+    async fn sleeps(&self, worker: &WorkerId) {
+        let owned = self.owned("sleeps", worker).await;
+        let fire_at_ms = START_MS + 60_000;
+        let timer = EventRecord::new(EventId(2), START_MS, Event::TimerCreated { fire_at_ms });
+        self.commit(TurnCommit {
+            events: vec![timer],
+            ..release(&owned, worker, Some(fire_at_ms))
+        })
+        .await;
+    }
+
+    /// It waits for an activity that any worker may take.
+    async fn offers(&self, worker: &WorkerId) {
+        let owned = self.owned("offers", worker).await;
+        let offer = TaskOffer {
+            scheduled: EventId(2),
+            attempt: 1,
+            queue: "gpu".into(),
+            name: "step".into(),
+            priority: 0,
+            due_at_ms: 0,
+            deadline_ms: None,
+        };
+        let event = Event::ActivityScheduled {
+            name: "step".into(),
+            input: None,
+            options: ActivityOptions::default(),
+        };
+        self.commit(TurnCommit {
+            events: vec![EventRecord::new(EventId(2), START_MS, event)],
+            to_others: Some(Box::new(ToOthers {
+                offers: vec![offer],
+                ..ToOthers::default()
+            })),
+            ..release(&owned, worker, None)
+        })
+        .await;
+    }
+
+    async fn continues(&self, worker: &WorkerId) {
+        let owned = self.owned("continued", worker).await;
+        let last = Event::ExecutionContinuedAsNew {
+            input: None,
+            version: VERSION.into(),
+        };
+        let next = NextExecution {
+            version: VERSION.into(),
+            first_event: started(None),
+            hold: true,
+        };
+        self.commit(TurnCommit {
+            events: vec![EventRecord::new(EventId(2), START_MS, last)],
+            after: AfterTurn::ContinueAsNew(Box::new(next)),
+            ..turn(&owned, worker)
+        })
+        .await;
+    }
+
+    /// It waits for a child, which is due.
+    async fn parent(&self, worker: &WorkerId) {
+        let owned = self.owned("parent", worker).await;
+        let child = InstanceStart {
+            id: "child".into(),
+            name: "flow".into(),
+            version: VERSION.into(),
+            input: None,
+            tags: None,
+            priority: 0,
+            trace: None,
+        };
+        let start = OtherStart {
+            scheduled: EventId(2),
+            is_child: true,
+            instance: NewInstance {
+                parent_id: Some("parent".into()),
+                ..instance("child")
+            },
+        };
+        self.commit(TurnCommit {
+            events: vec![EventRecord::new(EventId(2), START_MS, Event::ChildScheduled(child))],
+            to_others: Some(Box::new(ToOthers {
+                starts: vec![start],
+                ..ToOthers::default()
+            })),
+            seen: MessageSeq(0),
+            ..release(&owned, worker, None)
+        })
+        .await;
+    }
+}
+
+/// Whoever looks, and with whatever pages.
+pub async fn finds_nothing_where_nothing_is_wrong(store: &Store) {
+    let first = store.first();
+    first.furnish().await;
+    for store in [Some(first), store.second()].into_iter().flatten() {
+        for limit in [1, 3, 100] {
+            let (mut after, mut instances) = (None, 0);
+            loop {
+                let checked = store.check(after, limit).await;
+                assert_eq!(checked.findings, []);
+                assert!(checked.instances <= limit as u64);
+                instances += checked.instances;
+                after = checked.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(instances, INSTANCES, "with pages of {limit}");
+        }
+    }
+    // Its events are as many as its steps say.
+    assert_eq!(first.check(None, 100).await.events, 18);
+}
+
+/// There is nothing in it.
+pub async fn finds_nothing_in_an_empty_store(store: &Store) {
+    assert_eq!(store.first().check(None, 100).await, Checked::default());
+}
+
+/// What was swept away, pruned or deleted leaves no finding, and neither does a worker that is gone.
+pub async fn finds_nothing_after_housekeeping(store: &Store) {
+    let store = store.first();
+    store.furnish().await;
+    store
+        .provider
+        .release_worker(&WorkerId("w".into()))
+        .await
+        .expect("the store answers");
+    store.terminate("parent", None).await;
+    store.delete("parent").await;
+    while store.provider.sweep(1).await.expect("the store answers") {}
+    let checked = store.check(None, 100).await;
+    assert_eq!(checked.findings, []);
+}
+
+/// A fixture whose rows can be changed behind everybody's back, by SQL that names its tables without a schema.
+pub trait Damage: Fixture {
+    /// Run some statements.
+    fn damage(&self, sql: &str) -> impl Future<Output = ()> + Send;
+}
+
+macro_rules! key {
+    ($id:literal) => {
+        concat!("(SELECT key FROM instances WHERE id = '", $id, "')")
+    };
+}
+
+/// What is done to a furnished store, which rule that breaks, and what is said of it.
+const DAMAGES: &[(&str, Rule, &str)] = &[
+    // Histories.
+    (
+        concat!(
+            "DELETE FROM history WHERE event_id = 2 AND instance_key = ",
+            key!("held")
+        ),
+        Rule::History,
+        "event 2 of execution 1 is missing",
+    ),
+    (
+        concat!("DELETE FROM history WHERE instance_key = ", key!("held")),
+        Rule::History,
+        "execution 1 has no event",
+    ),
+    (
+        "UPDATE instances SET next_event_id = 9 WHERE id = 'held'",
+        Rule::History,
+        "its next event is to be 9, and its last one is 3",
+    ),
+    (
+        concat!(
+            "INSERT INTO history (instance_key, execution, event_id, time, kind) VALUES (",
+            key!("completed"),
+            ", 1, 3, 0, 'ExecutionCompleted'); UPDATE instances SET next_event_id = 4 WHERE id = 'completed'"
+        ),
+        Rule::History,
+        "event 3 of execution 1 (ExecutionCompleted) comes after the end",
+    ),
+    (
+        concat!(
+            "INSERT INTO history (instance_key, execution, event_id, time, kind) VALUES (",
+            key!("completed"),
+            ", 1, 3, 0, 'PatchApplied'); UPDATE instances SET next_event_id = 4 WHERE id = 'completed'"
+        ),
+        Rule::History,
+        "event 3 of execution 1 (PatchApplied) comes after the end",
+    ),
+    (
+        concat!(
+            "INSERT INTO history (instance_key, execution, event_id, time, kind, ref_id) SELECT ",
+            key!("held"),
+            ", 1, 4, 0, 'ActivityCompleted', 2 UNION ALL SELECT ",
+            key!("held"),
+            ", 1, 5, 0, 'ActivityCompleted', 2; UPDATE instances SET next_event_id = 6 WHERE id = 'held'"
+        ),
+        Rule::History,
+        "event 5 of execution 1 (ActivityCompleted) refers to event 2",
+    ),
+    (
+        "UPDATE history SET kind = 'ExecutionCompleted' WHERE kind = 'ExecutionContinuedAsNew'",
+        Rule::History,
+        "execution 1 ends with ExecutionCompleted, and another one follows",
+    ),
+    (
+        concat!(
+            "UPDATE history SET kind = 'Nonsense' WHERE instance_key = ",
+            key!("waits")
+        ),
+        Rule::History,
+        "the kind of event 1 of execution 1 is unknown",
+    ),
+    // Rows of instances.
+    (
+        "UPDATE instances SET status = 'Failed' WHERE id = 'completed'",
+        Rule::Status,
+        "it is Failed, and the last event of execution 1 is ExecutionCompleted",
+    ),
+    (
+        concat!(
+            "DELETE FROM history WHERE event_id = 2 AND instance_key = ",
+            key!("completed"),
+            "; UPDATE instances SET next_event_id = 2 WHERE id = 'completed'"
+        ),
+        Rule::Status,
+        "it is Completed, and the last event of execution 1 is ExecutionStarted",
+    ),
+    (
+        "UPDATE instances SET status = 'Nonsense' WHERE id = 'waits'",
+        Rule::Status,
+        "its status is unknown",
+    ),
+    (
+        "UPDATE instances SET completed_at = NULL WHERE id = 'completed'",
+        Rule::Status,
+        "lacks a time of its end",
+    ),
+    (
+        "UPDATE instances SET report = NULL WHERE id = 'suspended'",
+        Rule::Status,
+        "lacks a report",
+    ),
+    (
+        "UPDATE instances SET wake_at = 5 WHERE id = 'suspended'",
+        Rule::Status,
+        "it is Suspended and due",
+    ),
+    (
+        "UPDATE instances SET wake_at = 5 WHERE id = 'held'",
+        Rule::Status,
+        "it is owned and due",
+    ),
+    (
+        "UPDATE instances SET unread = 5 WHERE id = 'suspended'",
+        Rule::Status,
+        "it counts 5 messages, and 1 wait",
+    ),
+    // Owners.
+    (
+        "UPDATE instances SET owner = 'nobody' WHERE id = 'held'",
+        Rule::Owner,
+        "it is owned by worker nobody, which is not registered",
+    ),
+    (
+        "UPDATE instances SET owner = 'w' WHERE id = 'completed'",
+        Rule::Owner,
+        "it is Completed and owned by worker w",
+    ),
+    (
+        "UPDATE tasks SET owner = 'nobody'",
+        Rule::Owner,
+        "a task of event 2 is run by worker nobody, which is not registered",
+    ),
+    (
+        "DELETE FROM workers",
+        Rule::Owner,
+        "it is owned by worker w, which is not registered",
+    ),
+    // Rows that belong to nothing.
+    (
+        "DELETE FROM instances WHERE id = 'suspended'",
+        Rule::Orphan,
+        "there are rows of messages of instance",
+    ),
+    (
+        "DELETE FROM instances WHERE id = 'waits'",
+        Rule::Orphan,
+        "there are rows of history of instance",
+    ),
+    (
+        "INSERT INTO tasks (instance_key, execution, event_id, attempt, queue, name, priority, due_at) VALUES (-5, 1, 2, 1, 'q', 'n', 0, 0)",
+        Rule::Orphan,
+        "there are rows of tasks of instance -5",
+    ),
+    (
+        "INSERT INTO heartbeats (instance_key, execution, scheduled, details) VALUES (9000000000, 1, 2, '1')",
+        Rule::Orphan,
+        "there are rows of heartbeats of instance 9000000000",
+    ),
+    (
+        concat!(
+            "INSERT INTO heartbeats (instance_key, execution, scheduled, details) VALUES (",
+            key!("completed"),
+            ", 1, 9, '1')"
+        ),
+        Rule::Orphan,
+        "a heartbeat of event 9 is left, and the instance is Completed",
+    ),
+    (
+        "UPDATE tasks SET event_id = 9",
+        Rule::Orphan,
+        "a task of event 9 is left, and that is no activity which is open",
+    ),
+    (
+        "UPDATE tasks SET execution = 7",
+        Rule::Orphan,
+        "a task of event 2 is left of execution 7, and 1 runs",
+    ),
+    (
+        concat!(
+            "INSERT INTO messages (instance_key, seq, kind, time) VALUES (",
+            key!("completed"),
+            ", 1000000, 'Cancel', 0)"
+        ),
+        Rule::Orphan,
+        "it is Completed, and 1 messages wait for it",
+    ),
+    (
+        "INSERT INTO revocations (worker, instance_key, epoch) VALUES ('nobody', 1, 1)",
+        Rule::Orphan,
+        "worker nobody is to hear what it has lost",
+    ),
+    (
+        concat!("INSERT INTO deleted_instances (key) VALUES (", key!("held"), ")"),
+        Rule::Orphan,
+        "instance 'held' is there, and its history is to be swept away",
+    ),
+    // What nothing can wake.
+    (
+        "UPDATE instances SET wake_at = NULL WHERE id = 'pending'",
+        Rule::Stuck,
+        "it is Pending, nobody has it, and it is never due",
+    ),
+    (
+        "UPDATE instances SET owner = NULL WHERE id = 'held'",
+        Rule::Stuck,
+        "it waits for the activity of event 2, which nobody runs or may take",
+    ),
+    (
+        "DELETE FROM tasks",
+        Rule::Stuck,
+        "it waits for the activity of event 2, which nobody runs or may take",
+    ),
+    (
+        concat!(
+            "DELETE FROM history WHERE instance_key = ",
+            key!("child"),
+            "; DELETE FROM instances WHERE id = 'child'"
+        ),
+        Rule::Stuck,
+        "it waits for the child of event 2, which is neither there nor told of",
+    ),
+];
+
+/// How many stores are damaged at once.
+const AT_ONCE: usize = 6;
+
+/// Damages furnished stores, each in one way, and sees each damage found.
+///
+/// # Panics
+///
+/// When one is not found.
+pub async fn finds_each_damage<F: Damage>() {
+    for damages in DAMAGES.chunks(AT_ONCE) {
+        let mut found = tokio::task::JoinSet::new();
+        for (sql, rule, says) in damages {
+            found.spawn(finds::<F>(sql, *rule, says));
+        }
+        within(found.join_all()).await;
+    }
+}
+
+async fn finds<F: Damage>(sql: &str, rule: Rule, says: &str) {
+    let clock = Arc::new(ManualClock::new(START_MS));
+    let fixture = F::open(Arc::clone(&clock)).await;
+    let provider = fixture.provider();
+    let store = Handle {
+        provider: &provider,
+        clock: &clock,
+    };
+    store.furnish().await;
+    fixture.damage(sql).await;
+    let findings = store.check(None, 100).await.findings;
+    let is_found = findings
+        .iter()
+        .any(|finding| finding.rule == rule && finding.detail.contains(says));
+    assert!(is_found, "{sql}: {findings:#?}");
+    provider.close().await;
+}

@@ -1,0 +1,521 @@
+//! What must hold of the rows of any store: the rules, and what is found where they do not.
+//!
+//! A provider reads the rows, a few instances at a time and all of a step at one moment, and tells them to an [`Examination`]. It is told
+//! numbers and texts as they are, because whatever is in them was perhaps not written by Perdure.
+//!
+//! What workers may be in the middle of is no finding: each commit leaves rows to which the rules apply, and a history whose oldest
+//! execution is being pruned, from its last event on, may lack its end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+
+use perdure_engine::EventKind as Kind;
+
+use crate::{InstanceKey, Status};
+
+/// Most instances of one step.
+pub const CHECK_INSTANCES_MAX: usize = 500;
+/// A step takes no further instance once it has so many events.
+pub const CHECK_EVENTS_MAX: u64 = 20_000;
+/// Most findings of one instance, and most rows of one sort in a step that belong to no instance.
+pub const CHECK_FINDINGS_MAX: usize = 20;
+
+/// A step of a check.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckRequest {
+    /// Only instances with a higher key. `None`: from the first on, and what concerns the store as a whole.
+    pub after: Option<InstanceKey>,
+    /// At most so many instances; no more than [`CHECK_INSTANCES_MAX`].
+    pub limit: usize,
+}
+
+/// What a step came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// Instances of the step.
+    pub instances: u64,
+    /// Their events.
+    pub events: u64,
+    /// Where to go on; `None`: all was seen.
+    pub next: Option<InstanceKey>,
+}
+
+/// Something that is not as it must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Which rule it breaks.
+    pub rule: Rule,
+    /// The id of its instance, where that is known.
+    pub instance: Option<String>,
+    /// For a person. It holds no payload.
+    pub detail: String,
+}
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// The file is damaged.
+    File,
+    /// The events of an execution are not 1..n, its end is not its last and only one, or a completion has no schedule.
+    History,
+    /// The row of an instance contradicts itself, its history or its messages.
+    Status,
+    /// Somebody owns an instance or a task who is no worker of the store, or what nobody may own.
+    Owner,
+    /// A row belongs to nothing that is there and needs it.
+    Orphan,
+    /// An instance has not ended, and nothing can ever wake it.
+    Stuck,
+}
+
+impl Rule {
+    /// Its name for users.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Rule::File => "file",
+            Rule::History => "history",
+            Rule::Status => "status",
+            Rule::Owner => "owner",
+            Rule::Orphan => "orphan",
+            Rule::Stuck => "stuck",
+        }
+    }
+}
+
+impl Finding {
+    /// One that concerns no instance that is there.
+    pub fn of_store(rule: Rule, detail: impl Display) -> Self {
+        Self {
+            rule,
+            instance: None,
+            detail: detail.to_string(),
+        }
+    }
+
+    /// Rows of a table whose instance is not there.
+    pub fn orphan(table: &str, key: i64) -> Self {
+        Self::of_store(
+            Rule::Orphan,
+            format_args!("there are rows of {table} of instance {key}, which is not there"),
+        )
+    }
+}
+
+/// The row of an instance.
+#[derive(Clone, Debug)]
+pub struct InstanceFacts {
+    /// The user's name of it.
+    pub id: String,
+    /// Current execution.
+    pub execution: i64,
+    /// Status.
+    pub status: String,
+    /// Who has it.
+    pub owner: Option<String>,
+    /// Whether that is a registered worker; of no meaning without an owner.
+    pub owner_is_registered: bool,
+    /// Id of the next event.
+    pub next_event_id: i64,
+    /// Whether it has a time at which it is due.
+    pub is_due: bool,
+    /// How many messages it counts.
+    pub unread: i64,
+    /// Whether it says why it is suspended.
+    pub has_report: bool,
+    /// Whether it says when it ended.
+    pub has_end: bool,
+}
+
+/// The part of an event that rules look at.
+#[derive(Clone, Copy, Debug)]
+pub struct EventFacts<'a> {
+    /// Of which execution.
+    pub execution: i64,
+    /// Its id.
+    pub event_id: i64,
+    /// Its kind.
+    pub kind: &'a str,
+    /// The earlier event that it refers to.
+    pub ref_id: Option<i64>,
+}
+
+/// An attempt that is offered, or a heartbeat of one.
+#[derive(Clone, Copy, Debug)]
+pub struct AttemptFacts<'a> {
+    /// Of which execution.
+    pub execution: i64,
+    /// The event that scheduled it.
+    pub scheduled: i64,
+    /// Who runs it, and whether that is a registered worker.
+    pub owner: Option<(&'a str, bool)>,
+}
+
+/// One instance with all that belongs to it. It is told the events first, in order, then the rest in any order.
+pub struct Examination {
+    facts: InstanceFacts,
+    status: Option<Status>,
+    findings: Vec<Finding>,
+    first_execution: Option<i64>,
+    /// The execution that is being told.
+    told: Told,
+    messages: i64,
+    /// Events of the current execution that are offered as tasks, whose end waits as a message, and whose child runs.
+    offered: BTreeSet<i64>,
+    settled: BTreeSet<i64>,
+    running: BTreeSet<i64>,
+}
+
+/// An execution, as far as it was told.
+#[derive(Default)]
+struct Told {
+    execution: i64,
+    events: i64,
+    ends: usize,
+    last: Option<Kind>,
+    /// What was asked for and is not over.
+    open: BTreeMap<i64, Kind>,
+}
+
+impl Examination {
+    /// Of an instance with this row.
+    #[must_use]
+    pub fn new(facts: InstanceFacts) -> Self {
+        let status = Status::parse(&facts.status);
+        Self {
+            facts,
+            status,
+            findings: Vec::new(),
+            first_execution: None,
+            told: Told::default(),
+            messages: 0,
+            offered: BTreeSet::new(),
+            settled: BTreeSet::new(),
+            running: BTreeSet::new(),
+        }
+    }
+
+    fn find(&mut self, rule: Rule, detail: impl Display) {
+        if self.findings.len() < CHECK_FINDINGS_MAX {
+            self.findings.push(Finding {
+                rule,
+                instance: Some(self.facts.id.clone()),
+                detail: detail.to_string(),
+            });
+        }
+    }
+
+    /// The next event, in order of executions and ids.
+    pub fn event(&mut self, event: EventFacts<'_>) {
+        let EventFacts {
+            execution,
+            event_id: id,
+            kind,
+            ref_id,
+        } = event;
+        if self.first_execution.is_none() || execution != self.told.execution {
+            self.execution_begins(execution);
+        }
+        let at = format!("event {id} of execution {execution}");
+        self.told.events += 1;
+        if id != self.told.events {
+            let missing = self.told.events;
+            self.find(
+                Rule::History,
+                format_args!("event {missing} of execution {execution} is missing, event {id} follows"),
+            );
+            self.told.events = id;
+        }
+        let Some(kind) = Kind::parse(kind) else {
+            self.find(Rule::History, format_args!("the kind of {at} is unknown"));
+            return;
+        };
+        if (kind == Kind::ExecutionStarted) != (id == 1) {
+            self.find(Rule::History, format_args!("{at} is {kind}"));
+        }
+        if self.told.ends > 0 {
+            self.find(Rule::History, format_args!("{at} ({kind}) comes after the end"));
+        }
+        self.told.ends += usize::from(end_of(kind).is_some());
+        self.told.last = Some(kind);
+        self.refer(&at, id, kind, ref_id);
+    }
+
+    /// A completion belongs to one earlier schedule that has none yet.
+    fn refer(&mut self, at: &str, id: i64, kind: Kind, ref_id: Option<i64>) {
+        if is_schedule(kind) {
+            self.told.open.insert(id, kind);
+        }
+        let is_over = is_over_with(kind);
+        if !is_over && kind != Kind::ActivityAttemptFailed {
+            return;
+        }
+        let open = ref_id.filter(|id| self.told.open.contains_key(id));
+        match open {
+            None => {
+                let of = ref_id.map_or_else(|| "none".to_owned(), |id| id.to_string());
+                self.find(
+                    Rule::History,
+                    format_args!("{at} ({kind}) refers to event {of}, and nothing of that is open"),
+                );
+            }
+            Some(id) if is_over => drop(self.told.open.remove(&id)),
+            Some(_) => {}
+        }
+    }
+
+    fn execution_begins(&mut self, execution: i64) {
+        match self.first_execution {
+            None => self.first_execution = Some(execution),
+            Some(_) => {
+                self.execution_ends();
+                let before = self.told.execution;
+                if execution != before + 1 {
+                    self.find(
+                        Rule::History,
+                        format_args!("execution {execution} follows on execution {before}"),
+                    );
+                }
+            }
+        }
+        self.told = Told {
+            execution,
+            ..Told::default()
+        };
+    }
+
+    /// What the last event of an execution must be.
+    fn execution_ends(&mut self) {
+        let Told { execution, last, .. } = self.told;
+        let found = last.map_or_else(|| "no event".to_owned(), |kind| kind.to_string());
+        if execution < self.facts.execution {
+            // The oldest may be about to be pruned, from its last event on.
+            let is_pruned = self.first_execution == Some(execution) && self.told.ends == 0;
+            if last != Some(Kind::ExecutionContinuedAsNew) && !is_pruned {
+                self.find(
+                    Rule::History,
+                    format_args!("execution {execution} ends with {found}, and another one follows"),
+                );
+            }
+            return;
+        }
+        let Some(status) = self.status else { return };
+        let end = last.and_then(end_of);
+        let fits = if status.is_terminal() {
+            end == Some(Some(status))
+        } else {
+            end.is_none()
+        };
+        if !fits {
+            self.find(
+                Rule::Status,
+                format_args!("it is {status}, and the last event of execution {execution} is {found}"),
+            );
+        }
+    }
+
+    /// A message that waits; for some, what it settles.
+    pub fn message(&mut self, execution: Option<i64>, ref_id: Option<i64>) {
+        self.messages += 1;
+        if execution == Some(self.facts.execution) {
+            self.settled.extend(ref_id);
+        }
+    }
+
+    /// A task.
+    pub fn task(&mut self, task: AttemptFacts<'_>) {
+        let at = self.attempt("task", task);
+        self.offered.insert(task.scheduled);
+        let is_current = task.execution == self.facts.execution;
+        let is_open = self.told.open.get(&task.scheduled) == Some(&Kind::ActivityScheduled);
+        if is_current && !is_open && !self.status.is_some_and(Status::is_terminal) {
+            self.find(
+                Rule::Orphan,
+                format_args!("{at} is left, and that is no activity which is open"),
+            );
+        }
+        if let Some((owner, false)) = task.owner {
+            self.find(
+                Rule::Owner,
+                format_args!("{at} is run by worker {owner}, which is not registered"),
+            );
+        }
+        if self.settled.contains(&task.scheduled) && is_current {
+            self.find(
+                Rule::Orphan,
+                format_args!("{at} is offered, and the end of its attempt waits as a message"),
+            );
+        }
+    }
+
+    /// What an activity told last. One that came late may be there until the instance ends, although the activity is over.
+    pub fn heartbeat(&mut self, beat: AttemptFacts<'_>) {
+        self.attempt("heartbeat", beat);
+    }
+
+    fn attempt(&mut self, what: &str, attempt: AttemptFacts<'_>) -> String {
+        let AttemptFacts {
+            execution, scheduled, ..
+        } = attempt;
+        let at = format!("a {what} of event {scheduled}");
+        let current = self.facts.execution;
+        let ended = self.status.filter(|status| status.is_terminal());
+        if let Some(status) = ended {
+            self.find(Rule::Orphan, format_args!("{at} is left, and the instance is {status}"));
+        } else if execution != current {
+            self.find(
+                Rule::Orphan,
+                format_args!("{at} is left of execution {execution}, and {current} runs"),
+            );
+        }
+        at
+    }
+
+    /// A child that has not ended, by the execution and the event that asked for it.
+    pub fn child(&mut self, execution: i64, scheduled: i64) {
+        if execution == self.facts.execution {
+            self.running.insert(scheduled);
+        }
+    }
+
+    /// All was told.
+    #[must_use]
+    pub fn findings(mut self) -> Vec<Finding> {
+        let current = self.facts.execution;
+        if self.first_execution.is_some() {
+            self.execution_ends();
+        }
+        let last = if self.told.execution == current && self.first_execution.is_some() {
+            self.told.events
+        } else {
+            self.told = Told::default();
+            self.find(Rule::History, format_args!("execution {current} has no event"));
+            0
+        };
+        if self.facts.next_event_id != last + 1 {
+            let next = self.facts.next_event_id;
+            self.find(
+                Rule::History,
+                format_args!("its next event is to be {next}, and its last one is {last}"),
+            );
+        }
+        self.columns();
+        self.wakes();
+        self.findings
+    }
+
+    /// The columns of the row fit each other.
+    fn columns(&mut self) {
+        let Some(status) = self.status else {
+            self.find(Rule::Status, "its status is unknown");
+            return;
+        };
+        let is_active = matches!(status, Status::Pending | Status::Running);
+        if let Some(owner) = self.facts.owner.clone() {
+            if !is_active {
+                self.find(Rule::Owner, format_args!("it is {status} and owned by worker {owner}"));
+            }
+            if !self.facts.owner_is_registered {
+                self.find(
+                    Rule::Owner,
+                    format_args!("it is owned by worker {owner}, which is not registered"),
+                );
+            }
+            if self.facts.is_due {
+                self.find(Rule::Status, "it is owned and due");
+            }
+        }
+        if self.facts.is_due && !is_active {
+            self.find(Rule::Status, format_args!("it is {status} and due"));
+        }
+        if self.facts.has_end != status.is_terminal() {
+            let has = if self.facts.has_end { "has" } else { "lacks" };
+            self.find(Rule::Status, format_args!("it is {status} and {has} a time of its end"));
+        }
+        if self.facts.has_report != (status == Status::Suspended) {
+            let has = if self.facts.has_report { "has" } else { "lacks" };
+            self.find(Rule::Status, format_args!("it is {status} and {has} a report"));
+        }
+        let (counted, found) = (self.facts.unread, self.messages);
+        if status.is_terminal() && found > 0 {
+            self.find(
+                Rule::Orphan,
+                format_args!("it is {status}, and {found} messages wait for it"),
+            );
+        } else if counted != found {
+            self.find(
+                Rule::Status,
+                format_args!("it counts {counted} messages, and {found} wait"),
+            );
+        }
+    }
+
+    /// Something wakes what nobody has: its time, a message, the end of an activity that is offered, or that of a child. An instance may wait
+    /// for any message, which leaves no trace; so what is looked for is what it asked for and nobody works on.
+    fn wakes(&mut self) {
+        let is_active = matches!(self.status, Some(Status::Pending | Status::Running));
+        if !is_active || self.facts.owner.is_some() || self.facts.is_due {
+            return;
+        }
+        if self.status == Some(Status::Pending) {
+            self.find(Rule::Stuck, "it is Pending, nobody has it, and it is never due");
+        }
+        for (id, kind) in std::mem::take(&mut self.told.open) {
+            if self.settled.contains(&id) {
+                continue;
+            }
+            if kind == Kind::ActivityScheduled && !self.offered.contains(&id) {
+                self.find(
+                    Rule::Stuck,
+                    format_args!("it waits for the activity of event {id}, which nobody runs or may take"),
+                );
+            }
+            if kind == Kind::ChildScheduled && !self.running.contains(&id) {
+                self.find(
+                    Rule::Stuck,
+                    format_args!("it waits for the child of event {id}, which is neither there nor told of"),
+                );
+            }
+        }
+    }
+}
+
+/// What a terminal event ends: `Some(None)` is an execution that another one follows.
+const fn end_of(kind: Kind) -> Option<Option<Status>> {
+    match kind {
+        Kind::ExecutionCompleted => Some(Some(Status::Completed)),
+        Kind::ExecutionFailed => Some(Some(Status::Failed)),
+        Kind::ExecutionCancelled => Some(Some(Status::Cancelled)),
+        Kind::ExecutionTerminated => Some(Some(Status::Terminated)),
+        Kind::ExecutionContinuedAsNew => Some(None),
+        _ => None,
+    }
+}
+
+const fn is_schedule(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::ActivityScheduled
+            | Kind::TimerCreated
+            | Kind::ChildScheduled
+            | Kind::InstanceStarted
+            | Kind::EventSent
+            | Kind::QueueSent
+    )
+}
+
+const fn is_over_with(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::ActivityCompleted
+            | Kind::ActivityFailed
+            | Kind::TimerFired
+            | Kind::ChildCompleted
+            | Kind::ChildFailed
+            | Kind::OperationConfirmed
+            | Kind::OperationRefused
+            | Kind::OperationCancelled
+    )
+}
