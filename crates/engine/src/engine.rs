@@ -17,8 +17,8 @@ use crate::random::Random;
 use crate::tape::{Recorded, Tape};
 use crate::{
     Awaited, Bug, Command, Completion, Delivery, Event, EventId, EventKind, EventRecord, ExecutionId, Fault,
-    InstanceStart, Limits, Mailbox, MessageSeq, Outcome, ParentLink, Payload, RecordError, Step, Terminal, ToOthers,
-    TurnMessage, TurnOutput, TurnStart, Waiting, is_planted,
+    Incarnation, InstanceStart, Limits, Mailbox, MessageSeq, Outcome, ParentLink, Payload, RecordError, Step, Terminal,
+    ToOthers, TurnMessage, TurnOutput, TurnStart, Waiting, is_planted,
 };
 
 /// How much one turn may do before others get theirs. A turn can end only where the code waits, so the last thing that it
@@ -29,6 +29,8 @@ pub struct Budget {
     pub deliveries: u32,
     /// Commands issued in one turn while live.
     pub commands: u32,
+    /// Bytes of the values recorded in one turn while live.
+    pub bytes: u64,
     /// Completions delivered in one turn while replaying.
     pub replayed: u32,
 }
@@ -38,6 +40,7 @@ impl Default for Budget {
         Self {
             deliveries: 256,
             commands: 1_024,
+            bytes: 8 * 1024 * 1024,
             replayed: 4_096,
         }
     }
@@ -82,9 +85,12 @@ pub struct Engine {
     phase: Phase,
     budget: Budget,
     execution: ExecutionId,
+    incarnation: Option<Incarnation>,
     limits: Limits,
     name: String,
     version: String,
+    /// The version, where the start had left it open and no turn has recorded it yet.
+    settled_version: Option<String>,
     input: Payload,
     parent: Option<Box<ParentLink>>,
     random: Random,
@@ -92,6 +98,8 @@ pub struct Engine {
     next_event_id: EventId,
     /// Everything before this event is durable.
     durable_to: EventId,
+    /// Bytes of the values in the history so far.
+    history_bytes: u64,
     time_ms: i64,
     operations: Operations,
     custom_status: Payload,
@@ -117,6 +125,8 @@ struct Turn {
     status_before: Option<Payload>,
     deliveries: u32,
     commands: u32,
+    /// Of the values in its events.
+    bytes: u64,
     replayed: u32,
     stopped: Stopped,
 }
@@ -151,10 +161,12 @@ impl Engine {
                     version,
                     input,
                     seed,
+                    incarnation,
                     parent,
                     custom_status,
                     trace,
                 },
+            ..
         }) = tape.pop()
         else {
             let problem = "the history does not begin with ExecutionStarted".into();
@@ -169,9 +181,12 @@ impl Engine {
             phase: Phase::Replaying(tape),
             budget: start.budget,
             execution: start.execution,
+            incarnation,
             limits: Limits::default(),
             name,
             version,
+            settled_version: None,
+            history_bytes: input.as_ref().map_or(0, String::len) as u64,
             input,
             parent: parent.map(Box::new),
             random: Random::new(seed),
@@ -203,6 +218,22 @@ impl Engine {
         self
     }
 
+    /// The engine of an execution that runs this version, if its start left that open: its first turn records it.
+    #[must_use]
+    pub fn with_version(mut self, version: &str) -> Self {
+        if self.version.is_empty() && !version.is_empty() {
+            self.version = version.to_owned();
+            self.settled_version = Some(version.to_owned());
+        }
+        self
+    }
+
+    /// Which start of its id the instance comes from.
+    #[must_use]
+    pub const fn incarnation(&self) -> Option<Incarnation> {
+        self.incarnation
+    }
+
     /// Name of the orchestration.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -231,6 +262,12 @@ impl Engine {
     #[must_use]
     pub const fn history_length(&self) -> u64 {
         self.next_event_id.0 - 1
+    }
+
+    /// Bytes of the values in the history so far at this point of the code, the same in a replay.
+    #[must_use]
+    pub const fn history_bytes(&self) -> u64 {
+        self.history_bytes
     }
 
     /// Id that the next event will get, or that the replay has come to.
@@ -348,16 +385,17 @@ impl Engine {
         Ok(())
     }
 
-    /// A turn begins at `now_ms`. If it is the first and comes notably later than the start, that is recorded: timers and times of the code
+    /// A turn begins at `now_ms`. If it is the first and comes notably later than the start, or the start had left the version open, that is recorded: timers and times of the code
     /// count from when it runs, not from when a client asked for it.
     pub fn begin_turn(&mut self, now_ms: i64) {
         let is_first = self.next_event_id == EventId::FIRST.next() && self.turn.events.is_empty();
         if is_planted(Bug::StartTimeForFirstTurn) {
             return;
         }
-        if is_first && !self.has_waited && matches!(self.phase, Phase::Live) && now_ms.abs_diff(self.time_ms) > LATE_MS
-        {
-            self.record(Event::ExecutionBegan, now_ms);
+        let is_told = now_ms.abs_diff(self.time_ms) > LATE_MS || self.settled_version.is_some();
+        if is_first && !self.has_waited && matches!(self.phase, Phase::Live) && is_told {
+            let version = self.settled_version.take();
+            self.record(Event::ExecutionBegan { version }, now_ms);
             self.time_ms = now_ms;
         }
     }
@@ -402,6 +440,12 @@ impl Engine {
     #[must_use]
     pub const fn held_messages(&self) -> usize {
         self.inbox.mail_len()
+    }
+
+    /// Bytes of the values in the messages that it holds.
+    #[must_use]
+    pub const fn held_bytes(&self) -> usize {
+        self.inbox.message_bytes()
     }
 
     /// Forget the messages of mailboxes that it holds: they wait in the store, and are offered again.
@@ -479,6 +523,18 @@ impl Engine {
         }
     }
 
+    /// A request to cancel that has come, delivered although the code does not wait; and the deterministic time from here on.
+    ///
+    /// Code that never waits would never hear of it: executions that follow each other, or commands without a wait between them. The driver
+    /// asks at the same points of the code each time: history tells at which of them there was a request, and a replay finds it there.
+    pub fn interrupt(&mut self, now_ms: i64) -> Option<(Delivery, i64)> {
+        match &self.phase {
+            Phase::Live => self.live_interruption(now_ms),
+            Phase::Replaying(_) => self.replay_interruption(),
+            Phase::Broken(_) | Phase::Ended(_) | Phase::Continued(_) | Phase::Terminated => None,
+        }
+    }
+
     /// The code returned or threw.
     ///
     /// # Errors
@@ -488,7 +544,10 @@ impl Engine {
         let (event, ended) = match outcome {
             Outcome::Completed(output) => (Event::ExecutionCompleted { output }, Phase::Ended(Terminal::Completed)),
             Outcome::Failed(error) => (Event::ExecutionFailed { error }, Phase::Ended(Terminal::Failed)),
-            Outcome::Cancelled(error) => (Event::ExecutionCancelled { error }, Phase::Ended(Terminal::Cancelled)),
+            Outcome::Cancelled(error) => (
+                Event::ExecutionCancelled { error, outside: false },
+                Phase::Ended(Terminal::Cancelled),
+            ),
             Outcome::ContinuedAsNew { input, version } => self.continue_as_new(input, version),
         };
         match &mut self.phase {
@@ -517,6 +576,7 @@ impl Engine {
             version: version.clone(),
             input: input.clone(),
             seed: self.random.next_seed(),
+            incarnation: self.incarnation,
             parent: self.parent.as_deref().cloned(),
             custom_status: self.custom_status.clone(),
             trace: self.trace().map(str::to_owned),
@@ -708,7 +768,7 @@ impl Engine {
                 }
             }
             // Taken before the code runs; one that follows a page which was refused changes nothing any more.
-            Event::ExecutionBegan => return None,
+            Event::ExecutionBegan { .. } => return None,
             Event::ActivityAttemptFailed {
                 scheduled,
                 attempt,
@@ -763,7 +823,7 @@ impl Engine {
                 }
             }
             Event::MessageReceived { mailbox, payload } => Delivery::Message { mailbox, payload },
-            Event::CancelRequested { reason } => {
+            Event::CancelRequested { reason, .. } => {
                 self.was_cancelled = true;
                 Delivery::Cancel { reason }
             }

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ActivityOptions, ChildFailure, EventId, ExecutionId, InstanceStart, MessageSeq, Refusal, Settlement};
+use crate::{
+    ActivityOptions, ChildFailure, EventId, ExecutionId, Incarnation, InstanceStart, MessageSeq, Refusal, Settlement,
+};
 
 /// A value as text, made and read by the driver alone; `None` is JavaScript's `undefined`.
 pub type Payload = Option<String>;
@@ -66,6 +68,18 @@ pub enum MessageBody {
     },
 }
 
+impl MessageBody {
+    /// Bytes of the value in it: what bounds a page besides the number of its messages.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let value = match self {
+            MessageBody::Mail { payload: value, .. } | MessageBody::Cancel { reason: value } => value,
+            MessageBody::Settled { settlement, .. } => settlement.payload(),
+        };
+        value.as_ref().map_or(0, String::len)
+    }
+}
+
 /// One event of an execution's history.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
@@ -79,6 +93,8 @@ pub enum Event {
         input: Payload,
         /// Seed of the execution's random numbers.
         seed: u64,
+        /// Which start of its id the instance comes from; `None`: it was started before starts had this.
+        incarnation: Option<Incarnation>,
         /// The parent that waits for it.
         parent: Option<ParentLink>,
         /// The custom status that the execution before it left.
@@ -87,8 +103,11 @@ pub enum Event {
         trace: TraceContext,
     },
     /// Bookkeeping, event 2 if it is there: the first turn came notably later than the start (there was no worker), and the deterministic
-    /// time begins with it.
-    ExecutionBegan,
+    /// time begins with it. Or the start had left the version open.
+    ExecutionBegan {
+        /// The version that it runs, where the start had left it open.
+        version: Option<String>,
+    },
     /// Command: run an activity.
     ActivityScheduled {
         /// Name of the activity.
@@ -197,6 +216,8 @@ pub enum Event {
     CancelRequested {
         /// The canceller's reason.
         reason: Payload,
+        /// Where the code was then.
+        at: CancelPoint,
     },
     /// Terminal: the function returned.
     ExecutionCompleted {
@@ -210,8 +231,10 @@ pub enum Event {
     },
     /// Terminal: a cancellation left the function.
     ExecutionCancelled {
-        /// The `CancelledError`.
+        /// The `CancelledError`; nothing when the code had no part in it.
         error: Payload,
+        /// Whether it was ended from outside while it was suspended: none of its code ran.
+        outside: bool,
     },
     /// Terminal: the next execution of the instance begins where this one ends.
     ExecutionContinuedAsNew {
@@ -227,6 +250,19 @@ pub enum Event {
     },
 }
 
+/// Where the code was when a request to cancel came to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum CancelPoint {
+    /// It waited.
+    #[default]
+    Wait,
+    /// It did not wait: before its first step, or after a command. See [`Engine::interrupt`](crate::Engine::interrupt).
+    Step,
+    /// It was suspended and never heard of it: the end follows.
+    Suspended,
+}
+
 /// The part an event plays in a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -234,8 +270,10 @@ pub(crate) enum Role {
     Start,
     /// Recorded when the code asked for it.
     Command,
-    /// Recorded when it was handed to the code.
+    /// Recorded when it was handed to the code, which waited.
     Delivery,
+    /// Recorded when it was handed to the code, which did not wait.
+    Interruption,
     /// Neither: the code may do without it.
     Bookkeeping,
     /// The last event, recorded when the code ended.
@@ -245,9 +283,52 @@ pub(crate) enum Role {
 }
 
 impl Event {
+    /// The value that it carries, if it has one.
+    pub(crate) fn payload(&self) -> Option<&str> {
+        match self {
+            Event::ExecutionStarted { input: value, .. }
+            | Event::ActivityScheduled { input: value, .. }
+            | Event::ActivityCompleted { output: value, .. }
+            | Event::ActivityAttemptFailed { error: value, .. }
+            | Event::ActivityFailed { error: value, .. }
+            | Event::ChildScheduled(InstanceStart { input: value, .. })
+            | Event::ChildCompleted { output: value, .. }
+            | Event::ChildFailed { error: value, .. }
+            | Event::InstanceStarted(InstanceStart { input: value, .. })
+            | Event::MessageSent { payload: value, .. }
+            | Event::MessageReceived { payload: value, .. }
+            | Event::CancelRequested { reason: value, .. }
+            | Event::ExecutionCompleted { output: value }
+            | Event::ExecutionFailed { error: value }
+            | Event::ExecutionCancelled { error: value, .. }
+            | Event::ExecutionContinuedAsNew { input: value, .. }
+            | Event::ExecutionTerminated { reason: value } => value.as_deref(),
+            Event::ExecutionBegan { .. }
+            | Event::TimerCreated { .. }
+            | Event::TimerFired { .. }
+            | Event::OperationConfirmed { .. }
+            | Event::OperationRefused { .. }
+            | Event::OperationCancelled { .. }
+            | Event::PatchApplied { .. } => None,
+        }
+    }
+
+    /// Bytes of that.
+    pub(crate) fn payload_bytes(&self) -> usize {
+        self.payload().map_or(0, str::len)
+    }
+
     pub(crate) fn role(&self) -> Role {
         match self {
             Event::ExecutionStarted { .. } => Role::Start,
+            Event::CancelRequested {
+                at: CancelPoint::Step, ..
+            } => Role::Interruption,
+            Event::CancelRequested {
+                at: CancelPoint::Suspended,
+                ..
+            } => Role::Bookkeeping,
+            Event::ExecutionCancelled { outside: true, .. } => Role::Termination,
             Event::ActivityScheduled { .. }
             | Event::TimerCreated { .. }
             | Event::ChildScheduled(_)
@@ -263,7 +344,7 @@ impl Event {
             | Event::OperationRefused { .. }
             | Event::MessageReceived { .. }
             | Event::CancelRequested { .. } => Role::Delivery,
-            Event::ExecutionBegan | Event::ActivityAttemptFailed { .. } | Event::PatchApplied { .. } => {
+            Event::ExecutionBegan { .. } | Event::ActivityAttemptFailed { .. } | Event::PatchApplied { .. } => {
                 Role::Bookkeeping
             }
             Event::ExecutionCompleted { .. }

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident) => {
@@ -38,6 +39,34 @@ number! {
 number! {
     /// Place of a message in the order in which the store accepted messages; rises over the whole store.
     MessageSeq
+}
+
+/// Tells one start of an instance from every other start of the same id: drawn at random for each, recorded with its first event and kept over
+/// `continueAsNew`. What outlives an instance, as an idempotency key does, names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Incarnation(pub u64);
+
+impl fmt::Display for Incarnation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Each attempt is told it: quicker than by the formatter.
+        let digits: [u8; 16] = std::array::from_fn(|n| b"0123456789abcdef"[(self.0 >> (60 - 4 * n)) as usize & 0xf]);
+        f.write_str(std::str::from_utf8(&digits).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// As text: JSON readers lose the low bits of large numbers.
+impl Serialize for Incarnation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Incarnation {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let number = u64::from_str_radix(&text, 16).map_err(|_| D::Error::custom("its incarnation is no number"))?;
+        Ok(Self(number))
+    }
 }
 
 impl EventId {

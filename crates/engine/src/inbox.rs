@@ -46,26 +46,32 @@ pub(crate) struct Inbox {
     mail: HashMap<Mailbox, Queue>,
     /// Messages in `mail`.
     mail_len: usize,
+    /// Bytes of the values in `mail`, `settled` and `cancels`.
+    message_bytes: usize,
 }
 
 impl Inbox {
     pub(crate) fn offer(&mut self, completion: Completion) {
         match completion {
-            Completion::Message(Message { seq, body }) => match body {
-                MessageBody::Mail { mailbox, payload } => {
-                    self.mail_len += usize::from(put(self.mail.entry(mailbox).or_default(), seq, payload));
+            Completion::Message(Message { seq, body }) => {
+                let bytes = body.bytes();
+                let is_new = match body {
+                    MessageBody::Mail { mailbox, payload } => {
+                        let is_new = put(self.mail.entry(mailbox).or_default(), seq, payload);
+                        self.mail_len += usize::from(is_new);
+                        is_new
+                    }
+                    MessageBody::Cancel { reason } => put(&mut self.cancels, seq, reason),
+                    MessageBody::Settled {
+                        execution,
+                        scheduled,
+                        settlement,
+                    } => put(&mut self.settled, seq, (execution, scheduled, settlement)),
+                };
+                if is_new {
+                    self.message_bytes += bytes;
                 }
-                MessageBody::Cancel { reason } => {
-                    put(&mut self.cancels, seq, reason);
-                }
-                MessageBody::Settled {
-                    execution,
-                    scheduled,
-                    settlement,
-                } => {
-                    put(&mut self.settled, seq, (execution, scheduled, settlement));
-                }
-            },
+            }
             activity => self.activities.push_back(activity),
         }
     }
@@ -86,7 +92,14 @@ impl Inbox {
         self.mail_len
     }
 
+    pub(crate) const fn message_bytes(&self) -> usize {
+        self.message_bytes
+    }
+
     pub(crate) fn forget_mail(&mut self) {
+        let payloads = self.mail.values().flatten().map(|(_, payload)| payload);
+        let bytes: usize = payloads.map(|payload| payload.as_ref().map_or(0, String::len)).sum();
+        self.message_bytes -= bytes;
         self.mail = HashMap::new();
         self.mail_len = 0;
     }
@@ -95,14 +108,24 @@ impl Inbox {
         !self.cancels.is_empty()
     }
 
+    /// The oldest request to cancel.
+    pub(crate) fn take_cancel(&mut self) -> Option<(MessageSeq, Payload)> {
+        let cancel = self.cancels.pop_front();
+        if let Some((_, reason)) = &cancel {
+            self.message_bytes -= reason.as_ref().map_or(0, String::len);
+        }
+        cancel
+    }
+
     pub(crate) fn take(&mut self, awaited: &[Mailbox]) -> Option<Arrival> {
-        if let Some((seq, reason)) = self.cancels.pop_front() {
+        if let Some((seq, reason)) = self.take_cancel() {
             return Some(Arrival::Cancel { seq, reason });
         }
         if let Some(completion) = self.activities.pop_front() {
             return Some(Arrival::Activity(completion));
         }
         if let Some((seq, (execution, scheduled, settlement))) = self.settled.pop_front() {
+            self.message_bytes -= settlement.payload().as_ref().map_or(0, String::len);
             return Some(Arrival::Settled {
                 seq,
                 execution,
@@ -118,6 +141,7 @@ impl Inbox {
             queue.pop_front()?
         };
         self.mail_len -= 1;
+        self.message_bytes -= payload.as_ref().map_or(0, String::len);
         if queue.is_empty() {
             self.mail.remove(mailbox);
         }

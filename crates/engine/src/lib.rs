@@ -33,13 +33,13 @@ mod turn;
 pub use activity::{ActivityOptions, DEFAULT_QUEUE, RetryPolicy};
 pub use command::Command;
 pub use engine::{Budget, Engine, Start};
-pub use event::{Event, Mailbox, Message, MessageBody, ParentLink, Payload, TraceContext};
-pub use ids::{EventId, ExecutionId, MessageSeq};
-pub use limits::{CANCEL_GRACE, Fault, LimitReached, Limits};
+pub use event::{CancelPoint, Event, Mailbox, Message, MessageBody, ParentLink, Payload, TraceContext};
+pub use ids::{EventId, ExecutionId, Incarnation, MessageSeq};
+pub use limits::{CANCEL_GRACE, CANCEL_GRACE_BYTES, Fault, LimitReached, Limits};
 pub use mismatch::{FieldDifference, Mismatch};
 pub use others::{AttemptResult, ChildFailure, InstanceStart, Refusal, Settlement, ToOthers, TurnMessage, TurnStart};
 #[cfg(feature = "planted")]
 pub use planted::plant;
 pub use planted::{Bug, is_planted};
-pub use record::{EventKind, EventRecord, RecordError};
+pub use record::{EventKind, EventRecord, RecordError, incarnation_of};
 pub use turn::{ActivityTask, Awaited, Completion, Delivery, Effect, Outcome, Step, Terminal, TurnOutput, Waiting};

@@ -39,6 +39,8 @@ pub struct FieldDifference {
     pub recorded: String,
     /// Its attempted value.
     pub attempted: String,
+    /// Whether these are values of the user's, as text.
+    pub is_value: bool,
 }
 
 impl fmt::Display for Mismatch {
@@ -71,7 +73,23 @@ const HINT_CHANGED: &str = "Was the orchestration changed while instances were r
 const HINT_MORE: &str = "The code does more here than it did when it first ran. Run the old code again, or register the change under a new version.";
 const HINT_FEWER: &str = "The code does less here than it did when it first ran. Run the old code again, or register the change under a new version.";
 
+/// What is shown of a value that is not to be shown.
+const HIDDEN: &str = "(a value that the codec of the store encodes)";
+
 impl Mismatch {
+    /// The same without values, for a store that is to hold none as they are.
+    #[must_use]
+    pub fn without_values(&self) -> Self {
+        let mut same = self.clone();
+        if let Some(field) = &mut same.field
+            && field.is_value
+        {
+            field.recorded = HIDDEN.to_owned();
+            field.attempted = HIDDEN.to_owned();
+        }
+        same
+    }
+
     pub(crate) fn new(
         event_id: EventId,
         recorded: Option<&Event>,
@@ -87,7 +105,7 @@ impl Mismatch {
             (None | Some(Role::Delivery | Role::End | Role::Termination), Attempt::Command(_))
             | (Some(Role::End), Attempt::Wait(_)) => HINT_MORE,
             // It went on then, and waits or ends now.
-            (Some(Role::Command), Attempt::Wait(_))
+            (Some(Role::Command | Role::Interruption), Attempt::Wait(_))
             | (None | Some(Role::Command | Role::Delivery), Attempt::End(_)) => HINT_FEWER,
             _ => HINT_CHANGED,
         };
@@ -178,7 +196,7 @@ fn describe(event: &Event, operations: &Operations) -> String {
     };
     match event {
         Event::ExecutionStarted { name, version, .. } => format!("start of {name} {version}"),
-        Event::ExecutionBegan => "the first turn begins".into(),
+        Event::ExecutionBegan { .. } => "the first turn begins".into(),
         Event::ActivityScheduled { name, options, .. } => {
             let inline = if options.inline { "inline " } else { "" };
             format!("{inline}activity '{name}' is scheduled")
@@ -275,6 +293,7 @@ fn difference(recorded: &Event, attempted: &Event) -> Option<FieldDifference> {
             name,
             recorded,
             attempted,
+            is_value: false,
         })
     };
     let value = |name, recorded: &Payload, attempted: &Payload| {
@@ -283,6 +302,7 @@ fn difference(recorded: &Event, attempted: &Event) -> Option<FieldDifference> {
             name,
             recorded: shown,
             attempted: other,
+            is_value: true,
         })
     };
     match (recorded, attempted) {
@@ -351,6 +371,26 @@ mod tests {
         for ms in [i64::MIN, i64::MAX] {
             assert!(time(ms).ends_with('Z'));
         }
+    }
+
+    #[test]
+    fn values_are_left_out_where_they_are_to_be_hidden() {
+        let completed = |output: &str| Event::ExecutionCompleted {
+            output: Some(output.to_owned()),
+        };
+        let field = difference(&completed("secret"), &completed("other")).map(Box::new);
+        let timer = |fire_at_ms| Event::TimerCreated { fire_at_ms };
+        let mismatch = |field| Mismatch {
+            event_id: EventId(2),
+            recorded: "the end".into(),
+            attempted: "the end".into(),
+            field,
+            hint: HINT_CHANGED,
+        };
+        let shown = mismatch(field).without_values().to_string();
+        assert!(!shown.contains("secret") && !shown.contains("other"), "{shown}");
+        let times = mismatch(difference(&timer(1), &timer(2)).map(Box::new));
+        assert_eq!(times.without_values(), times);
     }
 
     #[test]

@@ -128,6 +128,18 @@ struct AttemptDetails {
     retry_after_ms: Option<i64>,
 }
 
+impl Settlement {
+    /// The value in it.
+    #[must_use]
+    pub fn payload(&self) -> &Payload {
+        match self {
+            Settlement::Completed(value) | Settlement::Failed(_, value) => value,
+            Settlement::Refused(_) => &None,
+            Settlement::Attempted { result, .. } => result.payload(),
+        }
+    }
+}
+
 impl AttemptResult {
     /// Everything of the end of attempt number `attempt` but its payload, as JSON, for stores.
     #[must_use]

@@ -80,6 +80,12 @@ bugs! {
     HeldUpForEver,
     /// An owner does not hear what is taken from it.
     RevocationUnheard,
+    /// What was given up comes to pass later, after it was answered with an error and written again.
+    GivenUpComesToPass,
+    /// What a worker owns in the store is not compared with what it knows.
+    OwnedNotCompared,
+    /// A store that refuses its service for a moment is taken to refuse the write.
+    RefusalBlamesRow,
 }
 
 #[cfg(feature = "planted")]

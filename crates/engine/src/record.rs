@@ -5,7 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ActivityOptions, ChildFailure, Event, EventId, InstanceStart, Mailbox, ParentLink, Payload, Refusal, TraceContext,
+    ActivityOptions, CancelPoint, ChildFailure, Event, EventId, Incarnation, InstanceStart, Mailbox, ParentLink,
+    Payload, Refusal, TraceContext,
 };
 
 /// One history event as a row.
@@ -108,11 +109,27 @@ struct StartMeta {
     /// As text: JSON readers lose the low bits of large numbers.
     seed: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    incarnation: Option<Incarnation>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     parent: Option<ParentLink>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     custom_status: Payload,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     trace: TraceContext,
+}
+
+/// Which start of its id an instance comes from, by the meta of an execution's first event.
+///
+/// # Errors
+///
+/// What is wrong with the meta, when it is not that of an `ExecutionStarted`.
+pub fn incarnation_of(meta: &str) -> Result<Option<Incarnation>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Told {
+        #[serde(default)]
+        incarnation: Option<Incarnation>,
+    }
+    serde_json::from_str(meta).map(|Told { incarnation }| incarnation)
 }
 
 #[derive(Serialize, Deserialize)]
@@ -136,6 +153,18 @@ struct ChildFailedMeta {
 #[derive(Serialize, Deserialize)]
 struct SentMeta {
     instance: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct CancelMeta {
+    #[serde(default)]
+    at: CancelPoint,
+}
+
+#[derive(Serialize, Deserialize)]
+struct CancelledMeta {
+    #[serde(default)]
+    outside: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -168,6 +197,13 @@ fn json<T: Serialize>(meta: &T) -> Option<String> {
 }
 
 impl EventRecord {
+    /// Bytes of the texts in it that may be long: what bounds a page besides the number of its events.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let len = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        len(&self.payload) + len(&self.meta)
+    }
+
     /// The row of an event.
     #[must_use]
     pub fn new(event_id: EventId, time_ms: i64, event: Event) -> Self {
@@ -186,6 +222,7 @@ impl EventRecord {
                 version,
                 input,
                 seed,
+                incarnation,
                 parent,
                 custom_status,
                 trace,
@@ -195,12 +232,16 @@ impl EventRecord {
                 row.meta = json(&StartMeta {
                     version,
                     seed: seed.to_string(),
+                    incarnation,
                     parent,
                     custom_status,
                     trace,
                 });
             }
-            Event::ExecutionBegan => row.kind = EventKind::ExecutionBegan,
+            Event::ExecutionBegan { version } => {
+                row.kind = EventKind::ExecutionBegan;
+                row.meta = version.and_then(|version| json(&VersionMeta { version }));
+            }
             Event::ActivityScheduled { name, input, options } => {
                 row.kind = EventKind::ActivityScheduled;
                 row.name = Some(name);
@@ -314,9 +355,10 @@ impl EventRecord {
                 row.name = Some(name);
                 row.payload = payload;
             }
-            Event::CancelRequested { reason } => {
+            Event::CancelRequested { reason, at } => {
                 row.kind = EventKind::CancelRequested;
                 row.payload = reason;
+                row.meta = (at != CancelPoint::Wait).then(|| json(&CancelMeta { at })).flatten();
             }
             Event::ExecutionCompleted { output } => {
                 row.kind = EventKind::ExecutionCompleted;
@@ -326,9 +368,10 @@ impl EventRecord {
                 row.kind = EventKind::ExecutionFailed;
                 row.payload = error;
             }
-            Event::ExecutionCancelled { error } => {
+            Event::ExecutionCancelled { error, outside } => {
                 row.kind = EventKind::ExecutionCancelled;
                 row.payload = error;
+                row.meta = outside.then(|| json(&CancelledMeta { outside })).flatten();
             }
             Event::ExecutionContinuedAsNew { input, version } => {
                 row.kind = EventKind::ExecutionContinuedAsNew;
@@ -454,12 +497,21 @@ impl EventRecord {
                     version: meta.version,
                     input: payload,
                     seed,
+                    incarnation: meta.incarnation,
                     parent: meta.parent,
                     custom_status: meta.custom_status,
                     trace: meta.trace,
                 }
             }
-            EventKind::ExecutionBegan => Event::ExecutionBegan,
+            EventKind::ExecutionBegan => {
+                let version = meta
+                    .is_some()
+                    .then(|| serde_json::from_str(text).map_err(bad))
+                    .transpose()?;
+                Event::ExecutionBegan {
+                    version: version.map(|VersionMeta { version }| version),
+                }
+            }
             EventKind::ActivityScheduled => Event::ActivityScheduled {
                 name: name()?,
                 input: payload,
@@ -535,10 +587,24 @@ impl EventRecord {
                 mailbox: Mailbox::Queue(name()?),
                 payload,
             },
-            EventKind::CancelRequested => Event::CancelRequested { reason: payload },
+            EventKind::CancelRequested => Event::CancelRequested {
+                reason: payload,
+                at: if meta.is_none() {
+                    CancelPoint::Wait
+                } else {
+                    serde_json::from_str::<CancelMeta>(text).map_err(bad)?.at
+                },
+            },
             EventKind::ExecutionCompleted => Event::ExecutionCompleted { output: payload },
             EventKind::ExecutionFailed => Event::ExecutionFailed { error: payload },
-            EventKind::ExecutionCancelled => Event::ExecutionCancelled { error: payload },
+            EventKind::ExecutionCancelled => Event::ExecutionCancelled {
+                error: payload,
+                outside: if meta.is_none() {
+                    false
+                } else {
+                    serde_json::from_str::<CancelledMeta>(text).map_err(bad)?.outside
+                },
+            },
             EventKind::ExecutionContinuedAsNew => {
                 let VersionMeta { version } = serde_json::from_str(text).map_err(bad)?;
                 Event::ExecutionContinuedAsNew {

@@ -10,6 +10,8 @@ use crate::{Event, EventId, EventRecord, RecordError};
 pub(crate) struct Recorded {
     pub(crate) time_ms: i64,
     pub(crate) event: Event,
+    /// Of its record.
+    bytes: usize,
 }
 
 /// Pages of history, consumed from the front.
@@ -20,6 +22,8 @@ pub(crate) struct Recorded {
 #[derive(Clone, Debug)]
 pub(crate) struct Tape {
     events: VecDeque<Recorded>,
+    /// Bytes of these.
+    bytes: usize,
     /// Id that the next page begins with.
     next_page: EventId,
     deliveries: usize,
@@ -34,6 +38,7 @@ impl Tape {
         let events = VecDeque::new();
         Self {
             events,
+            bytes: 0,
             next_page: EventId::FIRST,
             deliveries: 0,
             begun: false,
@@ -67,18 +72,20 @@ impl Tape {
         if self.ended {
             return fail("the execution ended before it".into());
         }
+        let bytes = record.bytes();
         let event = record.into_event()?;
-        if event == Event::ExecutionBegan && event_id != EventId::FIRST.next() {
+        if matches!(event, Event::ExecutionBegan { .. }) && event_id != EventId::FIRST.next() {
             return fail("an execution begins with its second event or not at all".into());
         }
         match event.role() {
             Role::Start if event_id != EventId::FIRST => return fail("only the first event can be a start".into()),
             Role::Delivery => self.deliveries += 1,
             Role::End | Role::Termination => self.ended = true,
-            Role::Start | Role::Command | Role::Bookkeeping => {}
+            Role::Start | Role::Command | Role::Interruption | Role::Bookkeeping => {}
         }
         self.next_page = event_id.next();
-        self.events.push_back(Recorded { time_ms, event });
+        self.bytes += bytes;
+        self.events.push_back(Recorded { time_ms, event, bytes });
         Ok(())
     }
 
@@ -92,6 +99,14 @@ impl Tape {
         events.find(|event| event.role() != Role::Bookkeeping)
     }
 
+    /// How many events of bookkeeping stand before what the code did next.
+    pub(crate) fn bookkeeping_ahead(&self) -> u64 {
+        let ahead = self.events.iter();
+        ahead
+            .take_while(|recorded| recorded.event.role() == Role::Bookkeeping)
+            .count() as u64
+    }
+
     /// The patches that are recorded before anything else is.
     pub(crate) fn next_patches(&self) -> impl Iterator<Item = &str> {
         self.events.iter().map_while(|recorded| match &recorded.event {
@@ -102,8 +117,14 @@ impl Tape {
 
     pub(crate) fn pop(&mut self) -> Option<Recorded> {
         let recorded = self.events.pop_front()?;
+        self.bytes -= recorded.bytes;
         self.deliveries -= usize::from(recorded.event.role() == Role::Delivery);
         Some(recorded)
+    }
+
+    /// Bytes of the events that are here.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The code waits.

@@ -13,6 +13,7 @@ fn started() -> EventRecord {
         version: "1.0.0".into(),
         input: None,
         seed: 1,
+        incarnation: None,
         parent: None,
         custom_status: None,
         trace: None,
@@ -112,7 +113,40 @@ fn later_turns_do_not_begin_again() {
 #[test]
 fn a_beginning_in_another_place_is_refused() {
     let timer = EventRecord::new(EventId(2), STARTED_MS, Event::TimerCreated { fire_at_ms: 1 });
-    let began = EventRecord::new(EventId(3), STARTED_MS, Event::ExecutionBegan);
+    let began = EventRecord::new(EventId(3), STARTED_MS, Event::ExecutionBegan { version: None });
     let error = engine(vec![started(), timer, began], true).expect_err("no history is like that");
     assert_eq!(error.event_id, EventId(3));
+}
+
+/// A start that names no version leaves it to the worker that comes by it, and a replay finds it in the history, whatever that worker was.
+#[test]
+fn the_first_turn_records_a_version_that_the_start_left_open() {
+    let open = Event::ExecutionStarted {
+        name: "late".into(),
+        version: String::new(),
+        input: None,
+        seed: 1,
+        incarnation: None,
+        parent: None,
+        custom_status: None,
+        trace: None,
+    };
+    let first = vec![EventRecord::new(EventId::FIRST, STARTED_MS, open)];
+    let mut live = engine(first.clone(), true)
+        .expect("it is a history")
+        .with_version("2.0.0");
+    assert_eq!(live.version(), "2.0.0");
+    let mut history = first;
+    history.extend(run(&mut live, STARTED_MS));
+    let began = Event::ExecutionBegan {
+        version: Some("2.0.0".into()),
+    };
+    assert_eq!(history[1].clone().into_event(), Ok(began));
+
+    let replay = engine(history, true).expect("it is a history").with_version("3.0.0");
+    assert_eq!((replay.version(), replay.is_replaying()), ("2.0.0", true));
+    let named = engine(vec![started()], true)
+        .expect("it is a history")
+        .with_version("3.0.0");
+    assert_eq!(named.version(), "1.0.0", "what the start names stays");
 }

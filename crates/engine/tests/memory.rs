@@ -46,6 +46,7 @@ fn sleeping(steps: u64) -> Engine {
         version: "1.0.0".into(),
         input: Some("12".into()),
         seed: 1,
+        incarnation: None,
         parent: None,
         custom_status: None,
         trace: None,

@@ -1,8 +1,8 @@
 //! Histories that fuzzing begins with: of code that did everything.
 
 use perdure_engine::{
-    ActivityOptions, ChildFailure, Event, EventId, EventRecord, ExecutionId, InstanceStart, Mailbox, ParentLink,
-    Refusal, RetryPolicy,
+    ActivityOptions, CancelPoint, ChildFailure, Event, EventId, EventRecord, ExecutionId, InstanceStart, Mailbox,
+    ParentLink, Refusal, RetryPolicy,
 };
 
 use crate::rows;
@@ -31,6 +31,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         version: "1.0.0".into(),
         input: text(r#"{"total":12}"#),
         seed: 7,
+        incarnation: None,
         parent,
         custom_status: text("\"new\""),
         trace: text(r#"{"traceparent":"00-a-b-01"}"#),
@@ -60,7 +61,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     histories([
         vec![
             began(None),
-            Event::ExecutionBegan,
+            Event::ExecutionBegan { version: None },
             Event::ActivityScheduled {
                 name: "charge".into(),
                 input: text("1"),
@@ -143,8 +144,14 @@ pub fn seeds() -> Vec<Vec<u8>> {
                 attempt: 3,
                 error: text("{}"),
             },
-            Event::CancelRequested { reason: text("\"no\"") },
-            Event::ExecutionCancelled { error: text("{}") },
+            Event::CancelRequested {
+                reason: text("\"no\""),
+                at: CancelPoint::Wait,
+            },
+            Event::ExecutionCancelled {
+                error: text("{}"),
+                outside: false,
+            },
         ],
         vec![began(None), Event::ExecutionFailed { error: text("{}") }],
         vec![began(None), Event::ExecutionTerminated { reason: None }],

@@ -99,12 +99,14 @@ pub(crate) fn follow(engine: &mut Engine, event: Event, records: &[EventRecord],
         }
         Event::ExecutionCompleted { output } => return engine.finish(Outcome::Completed(output)),
         Event::ExecutionFailed { error } => return engine.finish(Outcome::Failed(error)),
-        Event::ExecutionCancelled { error } => return engine.finish(Outcome::Cancelled(error)),
+        Event::ExecutionCancelled { error, outside: false } => return engine.finish(Outcome::Cancelled(error)),
         Event::ExecutionContinuedAsNew { input, version } => {
             let version = Some(version);
             return engine.finish(Outcome::ContinuedAsNew { input, version });
         }
-        Event::ExecutionStarted { .. } | Event::ExecutionBegan | Event::ActivityAttemptFailed { .. } => return Ok(()),
+        Event::ExecutionStarted { .. } | Event::ExecutionBegan { .. } | Event::ActivityAttemptFailed { .. } => {
+            return Ok(());
+        }
         _ => return engine.next(everything(records), now_ms).map(drop),
     };
     engine.issue(command).map(drop)

@@ -97,6 +97,7 @@ fn receiver() -> Engine {
         version: "1.0.0".into(),
         input: None,
         seed: 1,
+        incarnation: None,
         parent: None,
         custom_status: None,
         trace: None,

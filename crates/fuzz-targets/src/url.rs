@@ -38,6 +38,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         "postgresql://[::1]:5432,10.0.0.1/db?connect_timeout=3&target_session_attrs=read-write",
         "postgres://%2Ftmp%2Fsockets/db?user=ada&password=s3cret&port=5433",
         "postgres:///db?host=/tmp&sslmode=verify-full&sslrootcert=/no/such%20file&sslcert=/a&sslkey=/b",
+        "postgres://ada:s3cret@h/db?require_auth=!password,%21md5&require_auth=scram-sha-256,none",
         "postgres://a%40b:p%3Aw@h/%F0%9F%98%80?options=-c%20search_path%3Dx&keepalives=1&load_balance_hosts=random",
     ]
     .map(|seed| seed.as_bytes().to_vec())

@@ -60,6 +60,7 @@ const WORDS: &[&str] = &[
     "mailboxFull ",
     "sslmode=",
     "sslrootcert=",
+    "require_auth=",
     "port=",
     "host=",
     "password=",

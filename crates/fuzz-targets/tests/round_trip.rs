@@ -1,8 +1,8 @@
 //! Every event and every message comes back from its row as it was.
 
 use perdure_engine::{
-    ActivityOptions, AttemptResult, ChildFailure, Event, EventId, EventKind, EventRecord, ExecutionId, InstanceStart,
-    Mailbox, MessageBody, ParentLink, Payload, Refusal, RetryPolicy, Settlement,
+    ActivityOptions, AttemptResult, CancelPoint, ChildFailure, Event, EventId, EventKind, EventRecord, ExecutionId,
+    Incarnation, InstanceStart, Mailbox, MessageBody, ParentLink, Payload, Refusal, RetryPolicy, Settlement,
 };
 use perdure_fuzz_targets::{history, message};
 use proptest::collection::vec;
@@ -147,16 +147,18 @@ fn started() -> impl Strategy<Value = Event> {
         text(),
         payload(),
         any::<u64>(),
+        option::of(any::<u64>().prop_map(Incarnation)),
         option::of(parent),
         payload(),
         payload(),
     )
         .prop_map(
-            |(name, version, input, seed, parent, custom_status, trace)| Event::ExecutionStarted {
+            |(name, version, input, seed, incarnation, parent, custom_status, trace)| Event::ExecutionStarted {
                 name,
                 version,
                 input,
                 seed,
+                incarnation,
                 parent,
                 custom_status,
                 trace,
@@ -183,7 +185,9 @@ fn received(mailbox: fn(String) -> Mailbox) -> impl Strategy<Value = Event> {
 fn event(kind: EventKind) -> BoxedStrategy<Event> {
     match kind {
         EventKind::ExecutionStarted => started().boxed(),
-        EventKind::ExecutionBegan => Just(Event::ExecutionBegan).boxed(),
+        EventKind::ExecutionBegan => option::of(text())
+            .prop_map(|version| Event::ExecutionBegan { version })
+            .boxed(),
         EventKind::ActivityScheduled => (text(), payload(), options())
             .prop_map(|(name, input, options)| Event::ActivityScheduled { name, input, options })
             .boxed(),
@@ -237,12 +241,23 @@ fn event(kind: EventKind) -> BoxedStrategy<Event> {
         EventKind::PatchApplied => text().prop_map(|patch| Event::PatchApplied { patch }).boxed(),
         EventKind::EventReceived => received(Mailbox::Event).boxed(),
         EventKind::QueueReceived => received(Mailbox::Queue).boxed(),
-        EventKind::CancelRequested => payload().prop_map(|reason| Event::CancelRequested { reason }).boxed(),
+        EventKind::CancelRequested => {
+            let at = prop_oneof![
+                Just(CancelPoint::Wait),
+                Just(CancelPoint::Step),
+                Just(CancelPoint::Suspended)
+            ];
+            (payload(), at)
+                .prop_map(|(reason, at)| Event::CancelRequested { reason, at })
+                .boxed()
+        }
         EventKind::ExecutionCompleted => payload()
             .prop_map(|output| Event::ExecutionCompleted { output })
             .boxed(),
         EventKind::ExecutionFailed => payload().prop_map(|error| Event::ExecutionFailed { error }).boxed(),
-        EventKind::ExecutionCancelled => payload().prop_map(|error| Event::ExecutionCancelled { error }).boxed(),
+        EventKind::ExecutionCancelled => (payload(), any::<bool>())
+            .prop_map(|(error, outside)| Event::ExecutionCancelled { error, outside })
+            .boxed(),
         EventKind::ExecutionContinuedAsNew => (payload(), text())
             .prop_map(|(input, version)| Event::ExecutionContinuedAsNew { input, version })
             .boxed(),

@@ -2,13 +2,15 @@
 
 use super::{Engine, Phase, Stopped, Turn};
 use crate::inbox::Arrival;
+use crate::limits::Grown;
 use crate::operations::Operations;
-use crate::{Completion, Event, EventId, EventRecord, LimitReached, Settlement, Step};
+use crate::{CancelPoint, Completion, Delivery, Event, EventId, EventRecord, LimitReached, Settlement, Step};
 
 impl Engine {
     pub(super) fn live_next(&mut self, now_ms: i64) -> Result<Step, LimitReached> {
-        let is_used_up =
-            self.turn.deliveries >= self.budget.deliveries.max(1) || self.turn.commands >= self.budget.commands.max(1);
+        let is_used_up = self.turn.deliveries >= self.budget.deliveries.max(1)
+            || self.turn.commands >= self.budget.commands.max(1)
+            || self.turn.bytes >= self.budget.bytes.max(1);
         if is_used_up && self.is_runnable(now_ms) {
             return Ok(self.stop(Stopped::Budget));
         }
@@ -31,13 +33,30 @@ impl Engine {
         Ok(Step::Wait)
     }
 
+    /// Hand over a request to cancel although the code does not wait.
+    pub(super) fn live_interruption(&mut self, now_ms: i64) -> Option<(Delivery, i64)> {
+        let (seq, reason) = self.inbox.take_cancel()?;
+        self.turn.consumed.push(seq);
+        let event = Event::CancelRequested {
+            reason,
+            at: CancelPoint::Step,
+        };
+        self.time_ms = self.monotonic(now_ms);
+        self.record(event.clone(), self.time_ms);
+        self.turn.deliveries += 1;
+        Some((self.apply_delivery(event)?, self.time_ms))
+    }
+
     /// Whether an event can be recorded; the engine is broken when it cannot (E4).
     pub(super) fn check_limits(&mut self, event: &Event) -> Result<(), LimitReached> {
-        let pending = self.operations.activities();
-        match self
-            .limits
-            .exceeded_by(event, self.next_event_id, pending, self.is_cancelling())
-        {
+        let grown = Grown {
+            next_event_id: self.next_event_id,
+            history_bytes: self.history_bytes,
+            turn_bytes: self.turn.bytes,
+            pending_activities: self.operations.activities(),
+            is_cancelling: self.is_cancelling(),
+        };
+        match self.limits.exceeded_by(event, grown) {
             None => Ok(()),
             Some(limit) => {
                 self.turn = Turn::default();
@@ -49,6 +68,9 @@ impl Engine {
     }
 
     pub(super) fn record(&mut self, event: Event, time_ms: i64) {
+        let bytes = event.payload_bytes() as u64;
+        self.turn.bytes += bytes;
+        self.history_bytes += bytes;
         self.turn
             .events
             .push(EventRecord::new(self.next_event_id, time_ms, event));
@@ -62,7 +84,10 @@ impl Engine {
             match arrival {
                 Arrival::Cancel { seq, reason } => {
                     self.turn.consumed.push(seq);
-                    return Some(Event::CancelRequested { reason });
+                    return Some(Event::CancelRequested {
+                        reason,
+                        at: CancelPoint::Wait,
+                    });
                 }
                 Arrival::Settled {
                     seq,

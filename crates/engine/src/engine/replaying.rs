@@ -6,7 +6,7 @@ use super::{Engine, Phase, Stopped};
 use crate::event::Role;
 use crate::mismatch::{Attempt, agree};
 use crate::tape::Recorded;
-use crate::{Event, EventId, Mismatch, Step};
+use crate::{Delivery, Event, EventId, Mismatch, Step};
 
 impl Engine {
     /// First event of the page that follows those that are here, while the replay has yet to come to one.
@@ -15,6 +15,15 @@ impl Engine {
         match &self.phase {
             Phase::Replaying(tape) if !tape.is_complete() => Some(tape.next_page()),
             _ => None,
+        }
+    }
+
+    /// Bytes of the pages that are here and that the code has not been through.
+    #[must_use]
+    pub fn unreplayed_bytes(&self) -> usize {
+        match &self.phase {
+            Phase::Replaying(tape) => tape.bytes(),
+            _ => 0,
         }
     }
 
@@ -73,12 +82,24 @@ impl Engine {
         }
     }
 
+    /// Id of the event that the next command, or the end, is in history, or will be: what says to a driver which one it is.
+    #[must_use]
+    pub fn next_command_id(&self) -> EventId {
+        match &self.phase {
+            Phase::Replaying(tape) => EventId(self.next_event_id.0 + tape.bookkeeping_ahead()),
+            _ => self.next_event_id,
+        }
+    }
+
     /// Before the code runs: take the time of its first turn, if that was recorded.
     pub(super) fn replay_begin(&mut self) {
         let Phase::Replaying(tape) = &self.phase else { return };
-        if matches!(tape.front(), Some(Event::ExecutionBegan)) && self.next_event_id == EventId::FIRST.next() {
+        if matches!(tape.front(), Some(Event::ExecutionBegan { .. })) && self.next_event_id == EventId::FIRST.next() {
             let (_, recorded) = self.pop().expect("its front was just looked at");
             self.time_ms = recorded.time_ms;
+            if let Event::ExecutionBegan { version: Some(version) } = recorded.event {
+                self.version = version;
+            }
         }
     }
 
@@ -88,17 +109,14 @@ impl Engine {
         event: &'a Event,
         attempt: impl FnOnce(&'a Event) -> Attempt<'a>,
     ) -> Result<Option<(EventId, Recorded)>, Mismatch> {
+        let is_first = self.next_event_id == EventId::FIRST.next();
         self.skip_bookkeeping();
         let Phase::Replaying(tape) = &mut self.phase else {
             unreachable!("only called while replaying")
         };
         match tape.front() {
             Some(recorded) if agree(recorded, event) => Ok(self.pop()),
-            Some(recorded)
-                if recorded.role() == Role::Termination
-                    && self.next_event_id == EventId::FIRST.next()
-                    && !tape.has_begun() =>
-            {
+            Some(recorded) if recorded.role() == Role::Termination && is_first && !tape.has_begun() => {
                 self.phase = Phase::Terminated;
                 Ok(None)
             }
@@ -128,7 +146,9 @@ impl Engine {
                 self.phase = Phase::Terminated;
                 Ok(Some(Step::Wait))
             }
-            Some(Role::Start | Role::Command | Role::Bookkeeping | Role::End) => Err(self.break_at_wait()),
+            Some(Role::Start | Role::Command | Role::Interruption | Role::Bookkeeping | Role::End) => {
+                Err(self.break_at_wait())
+            }
         }
     }
 
@@ -158,13 +178,26 @@ impl Engine {
         if !is_awaited {
             return Err(self.break_at_wait());
         }
-        let (_, Recorded { time_ms, event }) = self.pop().expect("its front was just looked at");
+        let (_, Recorded { time_ms, event, .. }) = self.pop().expect("its front was just looked at");
         self.turn.replayed += 1;
         self.time_ms = time_ms;
         let delivery = self
             .apply_delivery(event)
             .expect("an event of role Delivery hands something over");
         Ok(Step::Deliver { delivery, time_ms })
+    }
+
+    /// The request to cancel that the code was handed here although it did not wait.
+    pub(super) fn replay_interruption(&mut self) -> Option<(Delivery, i64)> {
+        let Phase::Replaying(tape) = &self.phase else {
+            unreachable!("only called while replaying")
+        };
+        if tape.front()?.role() != Role::Interruption {
+            return None;
+        }
+        let (_, Recorded { time_ms, event, .. }) = self.pop()?;
+        self.time_ms = time_ms;
+        Some((self.apply_delivery(event)?, time_ms))
     }
 
     fn skip_bookkeeping(&mut self) {
@@ -182,6 +215,7 @@ impl Engine {
             return None;
         };
         let recorded = tape.pop()?;
+        self.history_bytes += recorded.event.payload_bytes() as u64;
         let id = self.next_event_id;
         self.next_event_id = id.next();
         Some((id, recorded))

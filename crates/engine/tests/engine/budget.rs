@@ -10,6 +10,7 @@ use crate::support::{START_MS, check_with, run_fresh};
 const ONE: Budget = Budget {
     deliveries: 1,
     commands: u32::MAX,
+    bytes: u64::MAX,
     replayed: u32::MAX,
 };
 
@@ -78,6 +79,7 @@ fn commands_are_cut() {
         Budget {
             deliveries: u32::MAX,
             commands: 3,
+            bytes: u64::MAX,
             replayed: u32::MAX,
         },
         r"
@@ -284,6 +286,7 @@ fn a_budget_of_nothing_is_one() {
         Budget {
             deliveries: 0,
             commands: 0,
+            bytes: 0,
             replayed: 0,
         },
         r"

@@ -2,8 +2,8 @@
 
 use expect_test::expect;
 use perdure_engine::{
-    Awaited, Budget, Completion, Engine, EventId, EventRecord, ExecutionId, Mailbox, Message, MessageBody, MessageSeq,
-    Outcome, Start, Step, Terminal, Waiting,
+    Awaited, Budget, Completion, Engine, EventId, EventRecord, ExecutionId, Incarnation, Mailbox, Message, MessageBody,
+    MessageSeq, Outcome, Start, Step, Terminal, Waiting,
 };
 
 use crate::support::changed::check_changed;
@@ -84,6 +84,11 @@ fn the_next_execution_starts_from_what_the_last_one_left() {
                 "3",
             ),
             seed: 7191089600892374487,
+            incarnation: Some(
+                Incarnation(
+                    165,
+                ),
+            ),
             parent: None,
             custom_status: Some(
                 "\"waiting\"",
@@ -103,6 +108,7 @@ fn the_next_execution_starts_from_what_the_last_one_left() {
     let mut engine = Engine::new(again).expect("a sound history");
     assert_eq!(engine.custom_status().as_deref(), Some("\"waiting\""));
     assert_eq!((engine.version(), engine.input().as_deref()), ("2.0.0", Some("3")));
+    assert_eq!(engine.incarnation(), Some(Incarnation(165)), "it is kept");
     assert_eq!(engine.history_length(), 1);
     engine.set_custom_status(Some("\"waiting\"".into()));
     assert_eq!(

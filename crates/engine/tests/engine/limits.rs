@@ -19,6 +19,15 @@ const PENDING: fn(usize) -> Limits = |pending_activities| Limits {
     ..Limits::default()
 };
 
+const HISTORY_BYTES: fn(u64) -> Limits = |history_bytes| Limits {
+    history_bytes,
+    ..Limits::default()
+};
+const TURN_BYTES: fn(u64) -> Limits = |turn_bytes| Limits {
+    turn_bytes,
+    ..Limits::default()
+};
+
 /// Turn after turn until one is refused, or there is none.
 fn run_on<'a>(world: &mut World<'a>, run: &mut Run<'a>, page: usize) -> Option<Fault> {
     loop {
@@ -319,4 +328,62 @@ fn code_that_cancels_for_ever_is_refused() {
     let refusal = run_on(&mut world, &mut run, usize::MAX).expect("it is refused");
     assert!(refusal.to_string().contains("limit of 100 events"), "{refusal}");
     assert_eq!(run.engine.next_event_id().0, 100 + CANCEL_GRACE as u64 + 1);
+}
+
+/// The input of the execution, 12 bytes, is a part of it.
+#[test]
+fn a_result_that_makes_the_history_too_large() {
+    check_limited(
+        HISTORY_BYTES(12 + 10),
+        r#"
+        a = activity one
+        b = activity two
+        await a
+        await b
+        return it
+        ---
+        100 complete a "12345678"
+        200 complete b "9"
+        "#,
+        expect![[r#"
+            1 ExecutionStarted order {"total":12} @+0
+            2 ActivityScheduled one @+0
+            3 ActivityScheduled two @+0
+            4 ActivityCompleted #2 "12345678" @+100
+            refused: the values in the history of this execution have reached their limit of 22 bytes (limits.historyBytes). Let the code go on with ctx.continueAsNew before its history is so large, store large values elsewhere and hand over where they are, or raise the limit; then call client.resume(id)
+              5 ActivityCompleted #3 "9" @+200
+              6 ExecutionCompleted "9" @+200
+        "#]],
+    );
+}
+
+/// But one value, however large, passes alone, and the end does.
+#[test]
+fn a_turn_that_records_too_much() {
+    check_limited(
+        TURN_BYTES(8),
+        r#"
+        a = activity one "123456789"
+        await a
+        b = activity two "1234"
+        c = activity three "567"
+        await c
+        return it
+        ---
+        100 complete a
+        200 complete b "done"
+        300 complete c "the end of it all"
+        "#,
+        expect![[r#"
+            1 ExecutionStarted order {"total":12} @+0
+            2 ActivityScheduled one "123456789" @+0
+            refused: one turn of this execution has reached its limit of 8 bytes (limits.turnBytes): what the code asks for before it waits is stored in one transaction. Let the code wait in between, for instance by scheduling fewer activities at once, store large values elsewhere and hand over where they are, or raise the limit; then call client.resume(id)
+              3 ActivityCompleted #2 @+100
+              4 ActivityScheduled two "1234" @+100
+              5 ActivityScheduled three "567" @+100
+              6 ActivityCompleted #4 "done" @+200
+              7 ActivityCompleted #5 "the end of it all" @+300
+              8 ExecutionCompleted "the end of it all" @+300
+        "#]],
+    );
 }

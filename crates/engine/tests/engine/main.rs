@@ -4,6 +4,7 @@ mod activities;
 mod budget;
 mod cancel;
 mod continue_as_new;
+mod interrupt;
 mod limits;
 mod mailboxes;
 mod mismatch;

@@ -765,6 +765,7 @@ fn a_history_that_contradicts_itself() {
         version: "1".into(),
         input: None,
         seed: 0,
+        incarnation: None,
         parent: None,
         custom_status: None,
         trace: None,

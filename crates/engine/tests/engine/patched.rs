@@ -146,6 +146,7 @@ fn asked_for_beside_failed_attempts_and_when_turns_are_short() {
     let budget = Budget {
         deliveries: 1,
         commands: 1,
+        bytes: u64::MAX,
         replayed: 1,
     };
     check_with(

@@ -117,6 +117,7 @@ fn the_numbers_of_a_seed_stay() {
             version: "1".into(),
             input: None,
             seed,
+            incarnation: None,
             parent: None,
             custom_status: None,
             trace: None,

@@ -3,9 +3,9 @@
 
 use expect_test::expect;
 use perdure_engine::{
-    ActivityOptions, Awaited, Budget, ChildFailure, Command, Completion, Delivery, Engine, Event, EventId, EventKind,
-    EventRecord, ExecutionId, InstanceStart, Mailbox, Message, MessageBody, MessageSeq, Outcome, ParentLink, Refusal,
-    RetryPolicy, Start, Step,
+    ActivityOptions, Awaited, Budget, CancelPoint, ChildFailure, Command, Completion, Delivery, Engine, Event, EventId,
+    EventKind, EventRecord, ExecutionId, InstanceStart, Mailbox, Message, MessageBody, MessageSeq, Outcome, ParentLink,
+    Refusal, RetryPolicy, Start, Step,
 };
 
 use crate::support::draw::Draw;
@@ -28,6 +28,7 @@ fn events() -> Vec<Event> {
         trace: input.clone(),
         input,
         seed,
+        incarnation: None,
         parent,
     };
     let retry = RetryPolicy {
@@ -53,7 +54,10 @@ fn events() -> Vec<Event> {
     vec![
         started(0, None, None),
         started(u64::MAX, Some(parent), text("{\"total\":12}")),
-        Event::ExecutionBegan,
+        Event::ExecutionBegan { version: None },
+        Event::ExecutionBegan {
+            version: Some("1.2.0".into()),
+        },
         Event::ActivityScheduled {
             name: "charge".into(),
             input: None,
@@ -174,12 +178,27 @@ fn events() -> Vec<Event> {
         },
         Event::CancelRequested {
             reason: text("changed my mind"),
+            at: CancelPoint::Wait,
         },
-        Event::CancelRequested { reason: None },
+        Event::CancelRequested {
+            reason: None,
+            at: CancelPoint::Step,
+        },
+        Event::CancelRequested {
+            reason: text("held"),
+            at: CancelPoint::Suspended,
+        },
+        Event::ExecutionCancelled {
+            error: None,
+            outside: true,
+        },
         Event::ExecutionCompleted { output: text("1") },
         Event::ExecutionCompleted { output: None },
         Event::ExecutionFailed { error: text("{}") },
-        Event::ExecutionCancelled { error: text("{}") },
+        Event::ExecutionCancelled {
+            error: text("{}"),
+            outside: false,
+        },
         Event::ExecutionContinuedAsNew {
             input: text("[2]"),
             version: "1.3.0".into(),
@@ -255,6 +274,7 @@ fn every_kind_comes_back_as_it_went() {
         ExecutionStarted ref None name Some("order") payload None meta {"version":"1.2.0","seed":"0"}
         ExecutionStarted ref None name Some("order") payload Some("{\"total\":12}") meta {"version":"1.2.0","seed":"18446744073709551615","parent":{"instance":"parent \"1\"","execution":3,"scheduled":44},"customStatus":"{\"total\":12}","trace":"{\"total\":12}"}
         ExecutionBegan ref None name None payload None meta -
+        ExecutionBegan ref None name None payload None meta {"version":"1.2.0"}
         ActivityScheduled ref None name Some("charge") payload None meta -
         ActivityScheduled ref None name Some("") payload Some("\0😀") meta {"retry":{"maxAttempts":4294967295,"initialIntervalMs":0.1,"backoff":1.5,"maxIntervalMs":null,"jitter":0.0,"nonRetryable":["TypeError",""]},"timeoutMs":18446744073709551615,"totalTimeoutMs":18446744073709551615,"heartbeatTimeoutMs":0,"queue":"gpu","priority":-3,"inline":true,"trace":"{\"traceparent\":\"00-a-b-01\"}"}
         ActivityCompleted ref Some(EventId(2)) name None payload Some("null") meta -
@@ -283,7 +303,9 @@ fn every_kind_comes_back_as_it_went() {
         EventReceived ref None name Some("approve") payload Some("1") meta -
         QueueReceived ref None name Some("jobs") payload None meta -
         CancelRequested ref None name None payload Some("changed my mind") meta -
-        CancelRequested ref None name None payload None meta -
+        CancelRequested ref None name None payload None meta {"at":"step"}
+        CancelRequested ref None name None payload Some("held") meta {"at":"suspended"}
+        ExecutionCancelled ref None name None payload None meta {"outside":true}
         ExecutionCompleted ref None name None payload Some("1") meta -
         ExecutionCompleted ref None name None payload None meta -
         ExecutionFailed ref None name None payload Some("{}") meta -
@@ -421,6 +443,10 @@ const METAS: &[Option<&str>] = &[
     Some("{\"version\":\"1\",\"seed\":12}"),
     Some("{\"version\":\"1\",\"seed\":\"-1\"}"),
     Some("{\"version\":\"1\",\"seed\":\"99999999999999999999999\"}"),
+    Some("{\"version\":\"1\",\"seed\":\"1\",\"incarnation\":\"00000000000000a5\"}"),
+    Some("{\"version\":\"1\",\"seed\":\"1\",\"incarnation\":\"10000000000000000\"}"),
+    Some("{\"version\":\"1\",\"seed\":\"1\",\"incarnation\":\"-1\"}"),
+    Some("{\"version\":\"1\",\"seed\":\"1\",\"incarnation\":5}"),
     Some("{\"version\":\"1\",\"seed\":\"1\",\"parent\":{}}"),
     Some("{\"version\":\"1\",\"seed\":\"1\",\"parent\":{\"instance\":\"p\",\"execution\":1,\"scheduled\":-3}}"),
     Some("{\"attempt\":1}"),
@@ -481,12 +507,15 @@ fn every_kind_with_every_column_absent_or_garbage() {
         its meta is not what the kind needs: invalid length 0, expected struct InstanceStartMeta with 5 elements
         its meta is not what the kind needs: invalid length 0, expected struct RefusedMeta with 1 element
         its meta is not what the kind needs: invalid length 0, expected struct SentMeta with 1 element
-        its meta is not what the kind needs: invalid length 0, expected struct StartMeta with 5 elements
+        its meta is not what the kind needs: invalid length 0, expected struct StartMeta with 6 elements
         its meta is not what the kind needs: invalid length 0, expected struct TimerMeta with 1 element
         its meta is not what the kind needs: invalid length 0, expected struct VersionMeta with 1 element
         its meta is not what the kind needs: invalid type: integer `12`, expected a string
+        its meta is not what the kind needs: invalid type: integer `5`, expected a string
         its meta is not what the kind needs: invalid type: null, expected struct ActivityOptions
         its meta is not what the kind needs: invalid type: null, expected struct AttemptMeta
+        its meta is not what the kind needs: invalid type: null, expected struct CancelMeta
+        its meta is not what the kind needs: invalid type: null, expected struct CancelledMeta
         its meta is not what the kind needs: invalid type: null, expected struct ChildFailedMeta
         its meta is not what the kind needs: invalid type: null, expected struct InstanceStartMeta
         its meta is not what the kind needs: invalid type: null, expected struct RefusedMeta
@@ -499,6 +528,7 @@ fn every_kind_with_every_column_absent_or_garbage() {
         its meta is not what the kind needs: invalid value: integer `-3`, expected u64
         its meta is not what the kind needs: invalid value: integer `4294967296`, expected u32
         its meta is not what the kind needs: invalid value: integer `9223372036854775808`, expected i64
+        its meta is not what the kind needs: its incarnation is no number
         its meta is not what the kind needs: missing field `attempt`
         its meta is not what the kind needs: missing field `failure`
         its meta is not what the kind needs: missing field `fireAtMs`

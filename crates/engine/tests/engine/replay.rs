@@ -377,6 +377,7 @@ fn what_is_recorded_alone() {
         version: "1.0.0".into(),
         input: None,
         seed: 1,
+        incarnation: None,
         parent: None,
         custom_status: None,
         trace: None,

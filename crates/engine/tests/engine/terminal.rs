@@ -187,6 +187,7 @@ fn terminated_before_it_ran() {
         version: "1".into(),
         input: None,
         seed: 0,
+        incarnation: None,
         parent: None,
         custom_status: None,
         trace: None,

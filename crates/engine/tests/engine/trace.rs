@@ -2,7 +2,7 @@
 
 use perdure_engine::{
     ActivityOptions, Awaited, Budget, Command, Engine, Event, EventId, EventRecord, ExecutionId, InstanceStart,
-    Outcome, Start, TraceContext,
+    Outcome, Start, TraceContext, incarnation_of,
 };
 
 const TRACE: &str = "{\"traceparent\":\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"}";
@@ -13,6 +13,7 @@ fn started(trace: TraceContext) -> Event {
         version: "1.0.0".into(),
         input: None,
         seed: 7,
+        incarnation: None,
         parent: None,
         custom_status: None,
         trace,
@@ -102,6 +103,11 @@ fn without_one_no_byte_is_stored() {
     let meta = first(None).meta.expect("a start has one");
     assert_eq!(meta, r#"{"version":"1.0.0","seed":"7"}"#);
     assert_eq!(first(None).into_event(), Ok(started(None)));
+    assert_eq!(
+        incarnation_of(&meta).ok(),
+        Some(None),
+        "nor is what starts once had none of"
+    );
     let plain = charge(None);
     let mut live = engine(vec![first(None)], true);
     live.begin_turn(0);

@@ -127,6 +127,7 @@ impl<'a> Code<'a> {
                 let input = self.value(input);
                 let text = format!("activity {name} {}", shown(&input));
                 let recorded = engine.recorded_payload();
+                let next = engine.next_command_id();
                 let expected = input.clone().filter(|_| engine.is_replaying());
                 let command = Command::ScheduleActivity {
                     name: name.clone(),
@@ -135,6 +136,10 @@ impl<'a> Code<'a> {
                 };
                 let id = self.issue(engine, var, command)?;
                 let was_terminated = engine.is_replaying() && engine.next_event_id() == id;
+                assert!(
+                    was_terminated || next == id,
+                    "event {next} was to be the next command, and it is #{id}"
+                );
                 assert!(
                     was_terminated || recorded == expected,
                     "#{id} has {expected:?}, recorded is {recorded:?}"

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use perdure_engine::{
-    Awaited, Budget, Completion, Effect, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Fault, Limits,
-    Message, MessageBody, MessageSeq, Payload, Start, Step, TurnOutput, Waiting,
+    Awaited, Budget, Completion, Effect, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Fault,
+    Incarnation, Limits, Message, MessageBody, MessageSeq, Payload, Start, Step, TurnOutput, Waiting,
 };
 
 use super::START_MS;
@@ -82,6 +82,7 @@ impl<'a> World<'a> {
             version: "1.0.0".into(),
             input: Some("{\"total\":12}".into()),
             seed: 7,
+            incarnation: Some(Incarnation(0xA5)),
             parent: None,
             custom_status: None,
             trace: None,
