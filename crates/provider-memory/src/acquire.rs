@@ -3,8 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use perdure_engine::{Bug, EventId, is_planted};
-use perdure_provider::{Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey};
+use perdure_engine::{Bug, EventId, EventRecord, is_planted};
+use perdure_provider::{
+    Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, Load, LoadOne, Loaded, MessagePage, OPEN_VERSION, Settled,
+};
 
 use crate::tables::{Tables, of_execution};
 use crate::{history, inbox, worker};
@@ -33,26 +35,59 @@ pub(crate) fn acquire(tables: &mut Tables, request: &Acquire) -> Acquired {
         due.push((Reverse(row.priority), *wake_at_ms, *key));
     }
     due.sort_unstable();
-    let left_behind = due.split_off(due.len().min(request.limit));
+    let sizes: Vec<usize> = due
+        .iter()
+        .take(request.limit.rows)
+        .map(|(_, _, key)| page_bytes(tables, request, *key))
+        .collect();
+    let mut bytes = 0;
+    let fits = |(taken, size): (usize, &usize)| {
+        let fits = !request.limit.is_reached(taken, bytes);
+        bytes += size;
+        fits
+    };
+    let taken = sizes.iter().enumerate().map(fits).take_while(|fits| *fits).count();
+    let left_behind = due.split_off(taken);
     if let Some(first) = left_behind.iter().map(|(_, wake_at_ms, _)| *wake_at_ms).min() {
         acquired.next_wake_at_ms = Some(first);
     }
-    let taken = due.into_iter().map(|(_, _, key)| take(tables, request, key));
+    let taken = due.into_iter().zip(sizes).filter_map(|((_, _, key), size)| {
+        let is_own = settle(tables, request, key);
+        is_own.then(|| take(tables, request, key, size))
+    });
     acquired.instances = taken.collect();
     acquired
 }
 
+/// Bytes of the first page of an instance's history.
+fn page_bytes(tables: &Tables, request: &Acquire, key: InstanceKey) -> usize {
+    let execution = tables
+        .instance(key)
+        .expect("an entry of an index has its row")
+        .execution;
+    let page = history::read(tables, key, execution, EventId::FIRST, request.history_page);
+    page.iter().map(EventRecord::bytes).sum()
+}
+
+/// Settle the version of an instance that is open (P17); whether the worker takes it.
+fn settle(tables: &mut Tables, request: &Acquire, key: InstanceKey) -> bool {
+    let row = tables.instance(key).expect("it is due");
+    if row.version != OPEN_VERSION {
+        return true;
+    }
+    let Settled { version, is_own } = request.settle(&row.name, &worker::live_orchestrations(tables));
+    tables.edit(key, |row| row.version = version);
+    is_own
+}
+
 /// Make the worker the owner.
-fn take(tables: &mut Tables, request: &Acquire, key: InstanceKey) -> AcquiredInstance {
+fn take(tables: &mut Tables, request: &Acquire, key: InstanceKey, page_bytes: usize) -> AcquiredInstance {
     tables.edit(key, |row| {
         row.disown(None);
         row.owner = Some(request.worker.clone());
         row.epoch = Epoch(row.epoch.0 + u64::from(!is_planted(Bug::EpochUsedAgain)));
     });
     let row = tables.instance(key).expect("it was just changed");
-    let own = of_execution(key, row.execution);
-    let heartbeats = tables.heartbeats.range(own.clone());
-    let tasks = tables.tasks.range(own);
     AcquiredInstance {
         key,
         id: row.id.clone(),
@@ -63,13 +98,28 @@ fn take(tables: &mut Tables, request: &Acquire, key: InstanceKey) -> AcquiredIns
         epoch: row.epoch,
         next_event_id: row.next_event_id,
         fresh: row.turns == 0,
-        history: history::read(tables, key, row.execution, EventId::FIRST, request.history_page),
-        messages: inbox::of_instance(tables, key, None, request.message_page),
+        page_bytes,
+        history: Vec::new(),
+        messages: MessagePage::default(),
         seen: tables.last_seq(),
+        heartbeats: Vec::new(),
+        tasks: Vec::new(),
+        suspicion: row.suspicion,
+    }
+}
+
+/// What is stored of an instance.
+pub(crate) fn load(tables: &Tables, request: &Load, one: LoadOne) -> Loaded {
+    let LoadOne { key, execution, .. } = one;
+    let own = of_execution(key, execution);
+    let heartbeats = tables.heartbeats.range(own.clone());
+    let tasks = tables.tasks.range(own);
+    Loaded {
+        history: history::read(tables, key, execution, EventId::FIRST, request.history_page),
+        messages: inbox::of_instance(tables, key, None, request.message_page),
         heartbeats: heartbeats
             .map(|((_, _, scheduled), details)| (*scheduled, details.clone()))
             .collect(),
         tasks: tasks.map(|((_, _, scheduled), _)| *scheduled).collect(),
-        suspicion: row.suspicion,
     }
 }

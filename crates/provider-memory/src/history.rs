@@ -1,7 +1,7 @@
 //! Histories: one row for each event.
 
 use perdure_engine::{EventId, EventRecord, ExecutionId};
-use perdure_provider::InstanceKey;
+use perdure_provider::{InstanceKey, PageLimit};
 
 use crate::tables::{Tables, of_execution};
 
@@ -12,16 +12,24 @@ pub(crate) fn append(tables: &mut Tables, key: InstanceKey, execution: Execution
     tables.history.insert(at, event.clone());
 }
 
-/// Up to `limit` events from event `from` on.
+/// A page of the events from event `from` on.
 pub(crate) fn read(
     tables: &Tables,
     key: InstanceKey,
     execution: ExecutionId,
     from: EventId,
-    limit: usize,
+    limit: PageLimit,
 ) -> Vec<EventRecord> {
     let mut range = of_execution(key, execution);
     range.start.2 = from;
-    let events = tables.history.range(range).take(limit);
-    events.map(|(_, event)| event.clone()).collect()
+    let mut bytes = 0;
+    let mut events = Vec::new();
+    for (_, event) in tables.history.range(range) {
+        if limit.is_reached(events.len(), bytes) {
+            break;
+        }
+        bytes += event.bytes();
+        events.push(event.clone());
+    }
+    events
 }

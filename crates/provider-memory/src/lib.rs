@@ -2,7 +2,7 @@
 //! chance.
 //!
 //! Owns the tables, their indexes and what goes out to those who listen. It knows nothing of orchestrations or of napi, and nothing of
-//! faults: whoever wants a store that fails, or answers late, puts something in front of it. The invariants P1 to P15 that comments cite
+//! faults: whoever wants a store that fails, or answers late, puts something in front of it. The invariants P1 to P16 that comments cite
 //! are those of `perdure_provider`.
 //!
 //! - A [`MemoryStore`] is the database, a [`MemoryProvider`] one process' handle on it. What one handle writes the others hear of.
@@ -19,6 +19,7 @@ mod error;
 mod history;
 mod inbox;
 mod indexes;
+mod integrity;
 mod listing;
 mod outgoing;
 mod provider;
@@ -32,6 +33,7 @@ mod suspicion;
 mod table;
 mod tables;
 mod tasks;
+mod texts;
 mod wake;
 mod worker;
 mod write;

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox, InboxPosition,
-    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Outcome, Overdue, Provider,
-    ProviderError, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ResumeUnfit, StoreStats,
-    TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, GiveBack,
+    GivenBack, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded,
+    MessagePage, NewWorker, Newest, Outcome, Overdue, PageLimit, Provider, ProviderError, ProviderInfo,
+    PruneExecutions, PruneRequest, Pruned, PrunedExecutions, Renewal, ResumeUnfit, StoreStats, TakenOver, TaskName,
+    TaskRequest, TextChange, TextPage, TextRequest, Unfit, Worker, WorkerId, Write,
 };
 use tokio::runtime::Handle;
 
@@ -18,7 +19,9 @@ use crate::outgoing::Outgoing;
 use crate::store::MemoryStore;
 use crate::tables::Tables;
 use crate::wake::Waker;
-use crate::{acquire, deletion, history, inbox, listing, stats, status, suspicion, tasks, worker, write};
+use crate::{
+    acquire, deletion, history, inbox, integrity, listing, stats, status, suspicion, tasks, texts, worker, write,
+};
 
 /// Most writes that one batch should hold: as many as for the other stores.
 const BATCH_WRITES_MAX: usize = 1_024;
@@ -100,6 +103,7 @@ impl Provider for MemoryProvider {
             location: "memory".to_owned(),
             concurrent_commits: 1,
             batch_max: BATCH_WRITES_MAX,
+            hides_values: false,
         }
     }
 
@@ -128,8 +132,21 @@ impl Provider for MemoryProvider {
         worker: &WorkerId,
         lease_ms: u64,
         about: Option<&str>,
-    ) -> Result<Option<i64>, ProviderError> {
+    ) -> Result<Option<Renewal>, ProviderError> {
         self.call(|tables| worker::renew(tables, worker, lease_ms, about))
+    }
+
+    async fn owned_by(
+        &self,
+        worker: &WorkerId,
+        after: InstanceKey,
+        limit: usize,
+    ) -> Result<Vec<(InstanceKey, Epoch)>, ProviderError> {
+        self.call(|tables| worker::owned(tables, worker, after, limit))
+    }
+
+    async fn tell_orchestrations(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
+        self.call(|tables| worker::tell_orchestrations(tables, worker, newest))
     }
 
     async fn workers(&self) -> Result<Vec<Worker>, ProviderError> {
@@ -167,6 +184,14 @@ impl Provider for MemoryProvider {
         self.call(|tables| acquire::acquire(tables, &request))
     }
 
+    async fn load(&self, request: Load) -> Result<Vec<Result<Loaded, ProviderError>>, ProviderError> {
+        let load = |tables: &mut Tables| {
+            let instances = request.instances.iter();
+            instances.map(|one| Ok(acquire::load(tables, &request, *one))).collect()
+        };
+        self.call(load)
+    }
+
     async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
         self.call(|tables| tasks::acquire(tables, &request))
     }
@@ -196,12 +221,17 @@ impl Provider for MemoryProvider {
         key: InstanceKey,
         execution: ExecutionId,
         from: EventId,
-        limit: usize,
+        limit: PageLimit,
     ) -> Result<Vec<EventRecord>, ProviderError> {
         self.call(|tables| history::read(tables, key, execution, from, limit))
     }
 
-    async fn read_inbox(&self, worker: &WorkerId, since: &InboxPosition, limit: usize) -> Result<Inbox, ProviderError> {
+    async fn read_inbox(
+        &self,
+        worker: &WorkerId,
+        since: &InboxPosition,
+        limit: PageLimit,
+    ) -> Result<Inbox, ProviderError> {
         self.call(|tables| inbox::of_worker(tables, worker, since, limit))
     }
 
@@ -209,13 +239,17 @@ impl Provider for MemoryProvider {
         &self,
         key: InstanceKey,
         mailboxes: Option<Vec<Mailbox>>,
-        limit: usize,
+        limit: PageLimit,
     ) -> Result<MessagePage, ProviderError> {
         self.call(|tables| inbox::of_instance(tables, key, mailboxes.as_deref(), limit))
     }
 
     async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {
         self.call(|tables| status::statuses(tables, &ids))
+    }
+
+    async fn ids_of(&self, keys: Vec<InstanceKey>) -> Result<Vec<Option<String>>, ProviderError> {
+        self.call(|tables| status::ids_of(tables, &keys))
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage, ProviderError> {
@@ -241,6 +275,14 @@ impl Provider for MemoryProvider {
         self.call(|tables| deletion::sweep(tables, limit))
     }
 
+    async fn stored_texts(&self, request: TextRequest) -> Result<TextPage, ProviderError> {
+        self.call(|tables| texts::page(tables, &request))
+    }
+
+    async fn replace_texts(&self, changes: Vec<TextChange>) -> Result<usize, ProviderError> {
+        self.call(|tables| texts::replace(tables, &changes))
+    }
+
     async fn stats(&self) -> Result<StoreStats, ProviderError> {
         self.call(|tables| stats::of_store(tables))
     }
@@ -255,6 +297,10 @@ impl Provider for MemoryProvider {
             workers: worker::loads(tables),
             ..Inspection::default()
         })
+    }
+
+    async fn check(&self, request: CheckRequest) -> Result<Checked, ProviderError> {
+        self.call(|tables| integrity::step(tables, request))
     }
 
     async fn close(&self) {

@@ -1,7 +1,9 @@
 //! Rows, as the store keeps them and as a [`Snapshot`](crate::Snapshot) shows them.
 
 use perdure_engine::{EventId, ExecutionId, Payload};
-use perdure_provider::{Candidate, Epoch, InstanceKey, Status, Suspicion, TaskName, TrialStep, Worker, WorkerId};
+use perdure_provider::{
+    Candidate, Epoch, InstanceKey, Newest, Status, Suspicion, TaskName, TrialStep, Worker, WorkerId,
+};
 
 /// Current state of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,4 +144,6 @@ pub struct WorkerRow {
     pub worker: Worker,
     /// What it tells of itself.
     pub about: Option<String>,
+    /// The newest version of each orchestration that it has.
+    pub newest: Newest,
 }

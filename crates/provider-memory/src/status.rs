@@ -1,15 +1,29 @@
 //! What clients see of instances.
 
 use perdure_engine::{EventId, Payload};
-use perdure_provider::InstanceStatus;
+use perdure_provider::{InstanceKey, InstanceStatus, LIST_BYTES_MAX};
 
 use crate::rows::InstanceRow;
 use crate::tables::Tables;
 
-/// Status of each id.
+/// Status of each id, or of the first of them.
 pub(crate) fn statuses(tables: &Tables, ids: &[String]) -> Vec<Option<InstanceStatus>> {
-    let find = |id: &String| tables.find(id).map(|row| of(tables, row));
-    ids.iter().map(find).collect()
+    let (mut statuses, mut bytes) = (Vec::new(), 0);
+    for id in ids {
+        if bytes > LIST_BYTES_MAX {
+            break;
+        }
+        let status = tables.find(id).map(|row| of(tables, row));
+        bytes += status.as_ref().map_or(0, InstanceStatus::payload_bytes);
+        statuses.push(status);
+    }
+    statuses
+}
+
+/// The id of each key.
+pub(crate) fn ids_of(tables: &Tables, keys: &[InstanceKey]) -> Vec<Option<String>> {
+    let id = |key: &InstanceKey| tables.instance(*key).map(|row| row.id.clone());
+    keys.iter().map(id).collect()
 }
 
 /// Status of an instance.

@@ -2,8 +2,10 @@
 
 use std::cmp::Reverse;
 
-use perdure_provider::{AcquiredTasks, Task, TaskName, TaskRequest, WorkerId};
+use perdure_engine::{EventId, EventRecord};
+use perdure_provider::{AcquiredTasks, LetGoTask, Outcome, Task, TaskName, TaskRequest, WorkerId};
 
+use crate::rows::TaskRow;
 use crate::tables::{OfEvent, Tables};
 use crate::worker;
 
@@ -16,7 +18,7 @@ pub(crate) const fn place(task: &TaskName) -> OfEvent {
 pub(crate) fn acquire(tables: &mut Tables, request: &TaskRequest) -> AcquiredTasks {
     let mut acquired = AcquiredTasks::default();
     // A worker that was removed meanwhile gets nothing: nobody would ever give it back.
-    if request.limit == 0 || !worker::is_registered(tables, &request.worker) {
+    if request.limit.rows == 0 || !worker::is_registered(tables, &request.worker) {
         return acquired;
     }
     let waiting =
@@ -27,7 +29,14 @@ pub(crate) fn acquire(tables: &mut Tables, request: &TaskRequest) -> AcquiredTas
         .map(|row| (Reverse(row.priority), row.due_at_ms, row.task))
         .partition(|(_, due_at_ms, _)| *due_at_ms <= tables.now_ms);
     due.sort_unstable();
-    let left_behind = due.split_off(due.len().min(request.limit));
+    let mut bytes = 0;
+    let fits = |(taken, (_, _, task)): (usize, &(_, _, TaskName))| {
+        let fits = !request.limit.is_reached(taken, bytes);
+        bytes += given_bytes(tables, task);
+        fits
+    };
+    let taken = due.iter().enumerate().map(fits).take_while(|fits| *fits).count();
+    let left_behind = due.split_off(taken);
     acquired.next_due_ms = later
         .iter()
         .chain(&left_behind)
@@ -37,6 +46,13 @@ pub(crate) fn acquire(tables: &mut Tables, request: &TaskRequest) -> AcquiredTas
         .map(|(_, _, task)| take(tables, &request.worker, task))
         .collect();
     acquired
+}
+
+/// Bytes of what an attempt is given.
+fn given_bytes(tables: &Tables, task: &TaskName) -> usize {
+    let place = place(task);
+    let scheduled = tables.history.get(&place).map_or(0, EventRecord::bytes);
+    scheduled + tables.heartbeats.get(&place).map_or(0, String::len)
 }
 
 fn take(tables: &mut Tables, worker: &WorkerId, task: TaskName) -> Task {
@@ -49,10 +65,12 @@ fn take(tables: &mut Tables, worker: &WorkerId, task: TaskName) -> Task {
         .expect("it waits");
     let instance = tables.instance(task.key).expect("a task goes with its instance");
     let scheduled = tables.history.get(&place);
+    let started = tables.history.get(&(task.key, task.execution, EventId::FIRST));
     Task {
         task,
         instance_id: instance.id.clone(),
         orchestration: instance.name.clone(),
+        started: started.and_then(|event| event.meta.clone()),
         name,
         input: scheduled.and_then(|event| event.payload.clone()),
         options: scheduled.and_then(|event| event.meta.clone()),
@@ -72,6 +90,16 @@ pub(crate) fn of_worker(tables: &Tables, worker: &WorkerId) -> Vec<TaskName> {
     let rows = tables.tasks.iter().map(|(_, row)| row);
     let own = rows.filter(|row| row.worker.as_ref() == Some(worker));
     own.map(|row| row.task).collect()
+}
+
+/// A worker returns one of its own.
+pub(crate) fn let_go(tables: &mut Tables, LetGoTask { worker, task }: &LetGoTask) -> Outcome {
+    let is_own = |row: &TaskRow| row.task == *task && row.worker.as_ref() == Some(worker);
+    if !tables.tasks.get(&place(task)).is_some_and(is_own) {
+        return Outcome::Fenced;
+    }
+    tables.tasks.edit(&place(task), |row| row.worker = None);
+    Outcome::Noted
 }
 
 /// A worker runs none of them any more but those that it keeps.

@@ -91,6 +91,7 @@ impl Waker {
             }
             (Outcome::Deleted, _) => change.statuses = true,
             (Outcome::Noted, Write::LetGo(_)) => change.work = true,
+            (Outcome::Noted, Write::LetGoTask(_)) => change.tasks = true,
             (Outcome::Resumed, _) => {
                 change.work = true;
                 change.statuses = true;
@@ -112,6 +113,7 @@ impl Waker {
             let is_new = |started: &Outcome| matches!(started, Outcome::Started { .. });
             change.work |= others.started.iter().any(is_new);
             change.tasks |= !others.stopped.is_empty();
+            change.statuses |= others.ended;
             self.all_receive(change, &others.receivers);
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use perdure_engine::{Bug, is_planted};
-use perdure_provider::{NewWorker, TakenOver, Worker, WorkerId, WorkerLoad};
+use perdure_provider::{Epoch, InstanceKey, NewWorker, Newest, Renewal, TakenOver, Worker, WorkerId, WorkerLoad};
 
 use crate::rows::WorkerRow;
 use crate::tables::Tables;
@@ -26,6 +26,7 @@ pub(crate) fn register(tables: &mut Tables, worker: NewWorker) -> i64 {
         pid,
         process_start,
         about,
+        newest,
         ..
     } = worker;
     let worker = Worker {
@@ -36,11 +37,11 @@ pub(crate) fn register(tables: &mut Tables, worker: NewWorker) -> i64 {
         process_start,
         lease_until_ms,
     };
-    tables.workers.insert(id.0, WorkerRow { worker, about });
+    tables.workers.insert(id.0, WorkerRow { worker, about, newest });
     tables.now_ms
 }
 
-pub(crate) fn renew(tables: &mut Tables, worker: &WorkerId, lease_ms: u64, about: Option<&str>) -> Option<i64> {
+pub(crate) fn renew(tables: &mut Tables, worker: &WorkerId, lease_ms: u64, about: Option<&str>) -> Option<Renewal> {
     let until = lease_until(tables, lease_ms);
     tables.workers.edit(&worker.0, |row| {
         row.worker.lease_until_ms = until;
@@ -48,7 +49,32 @@ pub(crate) fn renew(tables: &mut Tables, worker: &WorkerId, lease_ms: u64, about
             row.about = Some(about.to_owned());
         }
     })?;
-    Some(tables.now_ms)
+    Some(Renewal {
+        now_ms: tables.now_ms,
+        owned: tables.owned_by(worker).into_iter().collect(),
+        tasks: tasks::of_worker(tables, worker).len() as u64,
+    })
+}
+
+/// What it owns after a key, by key.
+pub(crate) fn owned(tables: &Tables, worker: &WorkerId, after: InstanceKey, limit: usize) -> Vec<(InstanceKey, Epoch)> {
+    let owned = tables.owned_by(worker).into_iter().filter(|key| *key > after);
+    let rows = owned.filter_map(|key| tables.instance(key).map(|row| (key, row.epoch)));
+    rows.take(limit).collect()
+}
+
+/// It has other orchestrations from now on.
+pub(crate) fn tell_orchestrations(tables: &mut Tables, worker: &WorkerId, newest: Newest) {
+    let _ = tables.workers.edit(&worker.0, |row| row.newest = newest);
+}
+
+/// What the workers have whose lease holds.
+pub(crate) fn live_orchestrations(tables: &Tables) -> Vec<Newest> {
+    let live = tables
+        .workers
+        .iter()
+        .filter(|(_, row)| row.worker.lease_until_ms > tables.now_ms);
+    live.map(|(_, row)| row.newest.clone()).collect()
 }
 
 pub(crate) fn is_registered(tables: &Tables, worker: &WorkerId) -> bool {
@@ -62,11 +88,9 @@ pub(crate) fn all(tables: &Tables) -> Vec<Worker> {
 
 /// [`all`], with what each of them has.
 pub(crate) fn loads(tables: &Tables) -> Vec<WorkerLoad> {
-    let load = |WorkerRow { worker, about }: &WorkerRow| WorkerLoad {
+    let load = |WorkerRow { worker, about, .. }: &WorkerRow| WorkerLoad {
         instances: tables.owned_by(&worker.id).len() as u64,
-        tasks: (tables.tasks.iter())
-            .filter(|(_, row)| row.worker.as_ref() == Some(&worker.id))
-            .count() as u64,
+        tasks: tasks::of_worker(tables, &worker.id).len() as u64,
         about: about.clone(),
         worker: worker.clone(),
     };

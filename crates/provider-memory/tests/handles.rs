@@ -6,8 +6,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody, MessageSeq};
 use perdure_provider::{
-    Acquire, AfterTurn, Change, Clock, Epoch, InstanceKey, ManualClock, NewInstance, NewMessage, Outcome, Provider,
-    ProviderErrorKind, Receiving, Status, Terminate, TurnCommit, WorkerId, Write,
+    Acquire, AfterTurn, Change, Clock, Epoch, InstanceKey, ManualClock, NewInstance, NewMessage, Outcome, PageLimit,
+    Provider, ProviderErrorKind, Receiving, Status, Terminate, TurnCommit, WorkerId, Write,
 };
 use perdure_provider_contract::{completed, instance, new_worker, scheduled};
 use perdure_provider_memory::{MemoryProvider, MemoryStore};
@@ -234,9 +234,8 @@ async fn a_snapshot_shows_everything_in_order() {
     let request = Acquire {
         worker: owner.clone(),
         registered: vec![("flow".into(), "1.0.0".into())],
-        limit: 1,
-        history_page: 10,
-        message_page: 10,
+        limit: PageLimit::rows(1),
+        history_page: PageLimit::rows(10),
     };
     assert_eq!(
         provider.acquire(request).await.expect("it is open").instances[0].id,

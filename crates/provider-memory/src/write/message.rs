@@ -3,6 +3,8 @@
 use perdure_engine::{Bug, MessageBody, MessageSeq, is_planted};
 use perdure_provider::{InstanceKey, NewMessage, Outcome, Status};
 
+use super::cancel;
+use super::others::Told;
 use crate::rows::InstanceRow;
 use crate::tables::Tables;
 
@@ -17,6 +19,19 @@ pub(super) fn send(tables: &mut Tables, message: &NewMessage) -> Outcome {
         return Outcome::MailboxFull { max };
     }
     let (key, owner) = (row.key, row.owner.clone());
+    if let MessageBody::Cancel { reason } = &message.body
+        && row.status == Status::Suspended
+    {
+        let mut told = Told::default();
+        cancel::end_held(tables, key, reason.clone(), message.time_ms, &mut told);
+        let Told { receivers, stopped, .. } = told;
+        return Outcome::Terminated {
+            key,
+            owner: None,
+            receivers,
+            stopped,
+        };
+    }
     let seq = put(tables, key, message.body.clone());
     Outcome::Delivered { key, seq, owner }
 }

@@ -1,5 +1,6 @@
 //! The writes of a batch, each in a file of its own. An error in one takes the batch back whole (P1).
 
+mod cancel;
 mod heartbeat;
 mod let_go;
 mod message;
@@ -14,8 +15,8 @@ mod turn;
 
 use perdure_provider::{Outcome, ProviderError, Write};
 
-use crate::deletion;
 use crate::tables::Tables;
+use crate::{deletion, tasks};
 
 pub(crate) use resume::resume_unfit;
 
@@ -32,5 +33,6 @@ pub(crate) fn run(tables: &mut Tables, write: &Write) -> Result<Outcome, Provide
         Write::TaskDone(done) => task::done(tables, done),
         Write::Trial(trial) => trial::say(tables, trial),
         Write::LetGo(let_go) => let_go::let_go(tables, let_go),
+        Write::LetGoTask(let_go) => tasks::let_go(tables, let_go),
     })
 }

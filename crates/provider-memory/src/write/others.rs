@@ -3,7 +3,7 @@
 use perdure_engine::{ChildFailure, ExecutionId, MessageBody, Payload, Refusal, Settlement};
 use perdure_provider::{InstanceKey, Others, Outcome, ProviderError, Receivers, Status, ToOthers, WorkerId};
 
-use super::{message, start, task};
+use super::{cancel, message, start, task};
 use crate::rows::Parent;
 use crate::tables::Tables;
 
@@ -13,6 +13,7 @@ pub(super) fn carry_out(
     key: InstanceKey,
     execution: ExecutionId,
     to_others: &ToOthers,
+    time_ms: i64,
 ) -> Result<Others, ProviderError> {
     let mut others = Others::default();
     let mut refused = Vec::new();
@@ -40,7 +41,13 @@ pub(super) fn carry_out(
     }
     for event in &to_others.cancelled {
         let child = tables.children_of(key, Some((execution, *event)));
-        cancel(tables, child, &mut others.receivers);
+        let mut told = Told::default();
+        cancel_all(tables, child, time_ms, &mut told);
+        told.receivers
+            .into_iter()
+            .for_each(|owner| add(&mut others.receivers, owner));
+        others.stopped.extend(told.stopped);
+        others.ended |= told.ended;
     }
     for (scheduled, refusal) in refused {
         let settlement = Settlement::Refused(refusal);
@@ -73,18 +80,43 @@ pub(super) fn tell(tables: &mut Tables, parent: Parent, settlement: Settlement, 
     true
 }
 
-/// Ask the children of an instance to cancel, which has ended.
-pub(super) fn cancel_children(tables: &mut Tables, parent: InstanceKey, receivers: &mut Receivers) {
-    let children = tables.children_of(parent, None);
-    cancel(tables, children, receivers);
+/// Those who are told of something.
+#[derive(Default)]
+pub(super) struct Told {
+    /// Whoever got a message.
+    pub(super) receivers: Receivers,
+    /// Those who run attempts that nobody waits for any more.
+    pub(super) stopped: Vec<WorkerId>,
+    /// Instances have ended.
+    pub(super) ended: bool,
 }
 
-fn cancel(tables: &mut Tables, children: Vec<InstanceKey>, receivers: &mut Receivers) {
-    for child in children {
+/// Cancel the children of an instance, which has ended.
+pub(super) fn cancel_children(tables: &mut Tables, parent: InstanceKey, time_ms: i64, told: &mut Told) {
+    let children = tables.children_of(parent, None);
+    cancel_all(tables, children, time_ms, told);
+}
+
+fn cancel_all(tables: &mut Tables, children: Vec<InstanceKey>, time_ms: i64, told: &mut Told) {
+    for held in ask(tables, children, told) {
+        cancel::end_held(tables, held, None, time_ms, told);
+    }
+}
+
+/// Ask the children of an instance to cancel, which has ended. Those that are suspended hear nothing, and are returned.
+pub(super) fn ask_children(tables: &mut Tables, parent: InstanceKey, told: &mut Told) -> Vec<InstanceKey> {
+    let children = tables.children_of(parent, None);
+    ask(tables, children, told)
+}
+
+fn ask(tables: &mut Tables, children: Vec<InstanceKey>, told: &mut Told) -> Vec<InstanceKey> {
+    let (held, asked): (Vec<_>, Vec<_>) = children.into_iter().partition(|child| cancel::is_held(tables, *child));
+    for child in asked {
         message::put(tables, child, MessageBody::Cancel { reason: None });
         let row = tables.instance(child).expect("it was just sent a message");
-        add(receivers, row.owner.clone());
+        add(&mut told.receivers, row.owner.clone());
     }
+    held
 }
 
 fn add(receivers: &mut Receivers, owner: Option<WorkerId>) {

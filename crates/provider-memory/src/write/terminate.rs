@@ -1,8 +1,9 @@
 //! The end of an instance from outside, whoever owns it.
 
-use perdure_engine::{Event, EventRecord};
-use perdure_provider::{Outcome, Status, Terminate};
+use perdure_engine::{Event, EventRecord, Payload};
+use perdure_provider::{InstanceKey, Outcome, Status, Terminate};
 
+use super::others::Told;
 use super::{others, task};
 use crate::tables::{Tables, of_instance};
 use crate::{history, revocation};
@@ -14,36 +15,56 @@ pub(super) fn terminate(tables: &mut Tables, termination: &Terminate) -> Outcome
     if row.status.is_terminal() {
         return Outcome::Ended { status: row.status };
     }
-    let (key, epoch, owner, parent) = (row.key, row.epoch, row.owner.clone(), row.parent);
-    let (execution, event_id) = (row.execution, row.next_event_id);
+    let (key, owner, time_ms) = (row.key, row.owner.clone(), termination.time_ms);
     let reason = || termination.reason.clone();
     let event = Event::ExecutionTerminated { reason: reason() };
-    let event = EventRecord::new(event_id, termination.time_ms, event);
-    history::append(tables, key, execution, &event);
-    // The owner is cleared (P7) and the next event id moves on: what the former owner still sends is fenced off twice.
-    tables.edit(key, |row| {
-        row.disown(None);
-        row.status = Status::Terminated;
-        row.next_event_id = row.next_event_id.next();
-        row.unread = 0;
-        row.report = None;
-        row.unfit_code = None;
-        row.updated_at_ms = termination.time_ms;
-        row.completed_at_ms = Some(termination.time_ms);
-    });
-    revocation::note(tables, owner.as_ref(), key, epoch);
-    tables.remove_messages(key);
-    tables.heartbeats.remove_range(of_instance(key));
-    let mut receivers = Vec::new();
-    if let Some(parent) = parent {
-        let settlement = others::settlement(Status::Terminated, reason());
-        others::tell(tables, parent, settlement, &mut receivers);
-    }
-    others::cancel_children(tables, key, &mut receivers);
+    let mut told = Told::default();
+    end(tables, key, Status::Terminated, [event], reason(), time_ms, &mut told);
+    others::cancel_children(tables, key, time_ms, &mut told);
+    let Told { receivers, stopped, .. } = told;
     Outcome::Terminated {
         key,
         owner,
         receivers,
-        stopped: task::withdraw_all(tables, key),
+        stopped,
     }
+}
+
+/// End an instance that has not ended, with these events, the last of which says how. Its parent is told; its children are the caller's.
+pub(super) fn end(
+    tables: &mut Tables,
+    key: InstanceKey,
+    status: Status,
+    events: impl IntoIterator<Item = Event>,
+    result: Payload,
+    time_ms: i64,
+    told: &mut Told,
+) {
+    let row = tables.instance(key).expect("it was just found");
+    let (epoch, owner, parent) = (row.epoch, row.owner.clone(), row.parent);
+    let (execution, mut next) = (row.execution, row.next_event_id);
+    for event in events {
+        history::append(tables, key, execution, &EventRecord::new(next, time_ms, event));
+        next = next.next();
+    }
+    // The owner is cleared (P7) and the next event id moves on: what the former owner still sends is fenced off twice.
+    tables.edit(key, |row| {
+        row.disown(None);
+        row.status = status;
+        row.next_event_id = next;
+        row.unread = 0;
+        row.report = None;
+        row.unfit_code = None;
+        row.updated_at_ms = time_ms;
+        row.completed_at_ms = Some(time_ms);
+    });
+    revocation::note(tables, owner.as_ref(), key, epoch);
+    tables.remove_messages(key);
+    tables.heartbeats.remove_range(of_instance(key));
+    if let Some(parent) = parent {
+        let settlement = others::settlement(status, result);
+        others::tell(tables, parent, settlement, &mut told.receivers);
+    }
+    told.ended = true;
+    told.stopped.extend(task::withdraw_all(tables, key));
 }

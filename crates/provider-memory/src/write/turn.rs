@@ -149,7 +149,7 @@ fn to_others(
     parent: Option<Parent>,
 ) -> Result<Option<Box<Others>>, ProviderError> {
     let mut others = match &turn.to_others {
-        Some(to_others) => Some(others::carry_out(tables, key, turn.execution, to_others)?),
+        Some(to_others) => Some(others::carry_out(tables, key, turn.execution, to_others, turn.time_ms)?),
         None => None,
     };
     if let (Some(parent), AfterTurn::End { status }, false) = (parent, &turn.after, is_planted(Bug::ChildNotTold)) {

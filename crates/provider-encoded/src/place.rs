@@ -1,0 +1,90 @@
+//! Whose value a text is: as `js/codec-context.ts` and `js/event-places.ts` say it.
+
+use std::sync::Arc;
+
+use perdure_engine::{ChildFailure, EventId, ExecutionId, Mailbox};
+
+/// Whose value a text is, and which one of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// Id of the instance that the value belongs to.
+    pub instance: Arc<str>,
+    /// Its execution; `None`: the instance as a whole.
+    pub execution: Option<u64>,
+    /// Which value it is, such as `input` or `activity:2:output`.
+    pub what: String,
+}
+
+/// A text with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacedText {
+    /// Whose it is.
+    pub place: Place,
+    /// The text.
+    pub text: String,
+}
+
+impl Place {
+    fn new(instance: &Arc<str>, execution: Option<ExecutionId>, what: impl Into<String>) -> Self {
+        Self {
+            instance: Arc::clone(instance),
+            execution: execution.map(|execution| execution.0),
+            what: what.into(),
+        }
+    }
+
+    pub(crate) fn input(instance: &Arc<str>, execution: ExecutionId) -> Self {
+        Self::new(instance, Some(execution), "input")
+    }
+
+    pub(crate) fn output(instance: &Arc<str>) -> Self {
+        Self::new(instance, None, "output")
+    }
+
+    pub(crate) fn error(instance: &Arc<str>) -> Self {
+        Self::new(instance, None, "error")
+    }
+
+    pub(crate) fn termination(instance: &Arc<str>) -> Self {
+        Self::new(instance, None, "termination")
+    }
+
+    pub(crate) fn cancellation(instance: &Arc<str>) -> Self {
+        Self::new(instance, None, "cancellation")
+    }
+
+    pub(crate) fn suspension(instance: &Arc<str>) -> Self {
+        Self::new(instance, None, "suspension")
+    }
+
+    pub(crate) fn status(instance: &Arc<str>) -> Self {
+        Self::new(instance, None, "status")
+    }
+
+    pub(crate) fn mail(receiver: &Arc<str>, mailbox: &Mailbox) -> Self {
+        let what = match mailbox {
+            Mailbox::Event(name) => format!("event:{name}"),
+            Mailbox::Queue(name) => format!("queue:{name}"),
+        };
+        Self::new(receiver, None, what)
+    }
+
+    /// Of an activity: `part` is `input`, `output`, `error` or `heartbeat`.
+    pub(crate) fn activity(instance: &Arc<str>, execution: ExecutionId, scheduled: EventId, part: &str) -> Self {
+        Self::new(instance, Some(execution), format!("activity:{}:{part}", scheduled.0))
+    }
+
+    /// How a child has ended that did not complete.
+    pub(crate) fn of_failure(child: &Arc<str>, failure: ChildFailure) -> Self {
+        match failure {
+            ChildFailure::Terminated => Self::termination(child),
+            ChildFailure::Failed | ChildFailure::Cancelled => Self::error(child),
+        }
+    }
+
+    /// Whether it is an error, of which something is always stored.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.what == "error" || (self.what.starts_with("activity:") && self.what.ends_with(":error"))
+    }
+}

@@ -1,0 +1,533 @@
+//! `Encoded`: a provider in front of another one.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
+use perdure_provider::{
+    Acquire, Acquired, AcquiredTasks, AnswerListener, ChangeListener, CheckRequest, Checked, CommitDone, Epoch,
+    GiveBack, GivenBack, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load,
+    Loaded, MessagePage, NewWorker, Newest, Outcome, Overdue, PageLimit, Provider, ProviderError, ProviderErrorKind,
+    ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, Renewal, ResumeUnfit, StoreStats, TakenOver,
+    TaskName, TaskRequest, TextChange, TextPage, TextRequest, Unfit, Worker, WorkerId, Write,
+};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio_util::task::TaskTracker;
+
+use crate::codec::{self, TextCodec};
+use crate::names::{Memory, Names, Needs};
+use crate::values::{self, Owner, Values};
+
+/// A store whose values go through a codec (C1 to C5).
+pub struct Encoded {
+    store: Arc<dyn Provider>,
+    inner: Arc<Inner>,
+    order: Mutex<Order>,
+    at_work: TaskTracker,
+    /// `None` only while it is dropped.
+    runtime: Option<Runtime>,
+}
+
+struct Inner {
+    codec: Arc<dyn TextCodec>,
+    memory: Memory,
+}
+
+/// What the next batch has to wait for (C2): each is told, or dropped, when the one before is that far.
+#[derive(Default)]
+struct Order {
+    handed_over: Option<oneshot::Receiver<()>>,
+    answered: Option<oneshot::Receiver<()>>,
+}
+
+async fn wait_for(before: Option<oneshot::Receiver<()>>) {
+    if let Some(before) = before {
+        // Dropped: it is over, however it came.
+        drop(before.await);
+    }
+}
+
+impl Encoded {
+    /// Put a codec in front of a store.
+    ///
+    /// # Errors
+    ///
+    /// `Busy`: there is no thread for it.
+    pub fn new(store: Arc<dyn Provider>, codec: Arc<dyn TextCodec>) -> Result<Self, ProviderError> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("perdure-codec")
+            .enable_time()
+            .build()
+            .map_err(|error| ProviderError::new(ProviderErrorKind::Busy, error))?;
+        let memory = Memory::default();
+        Ok(Self {
+            store,
+            inner: Arc::new(Inner { codec, memory }),
+            order: Mutex::default(),
+            at_work: TaskTracker::new(),
+            runtime: Some(runtime),
+        })
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.runtime
+            .as_ref()
+            .expect("it is there until the provider is dropped")
+    }
+
+    /// Do something on the thread of the codec's timers: whoever calls may have none.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, ProviderError>> + Send + 'static,
+    ) -> Result<T, ProviderError> {
+        let done = self.at_work.spawn_on(work, self.runtime().handle()).await;
+        done.unwrap_or_else(|_| {
+            let message = "an operation of the codec panicked";
+            Err(ProviderError::new(ProviderErrorKind::Internal, message))
+        })
+    }
+
+    fn parts(&self) -> (Arc<dyn Provider>, Arc<Inner>) {
+        (Arc::clone(&self.store), Arc::clone(&self.inner))
+    }
+}
+
+impl Inner {
+    /// C1.
+    async fn encoded(&self, store: &dyn Provider, batch: &[Write]) -> Result<Vec<Write>, ProviderError> {
+        let mut needs = Needs::default();
+        for write in batch {
+            needs.write(write);
+        }
+        let names = self.memory.names(needs, store).await?;
+        let mut batch = batch.to_vec();
+        let mut values = Values::new();
+        for write in &mut batch {
+            values::of_write(write, &names, &mut values);
+        }
+        codec::encode(&*self.codec, values).await?;
+        Ok(batch)
+    }
+
+    /// The statuses in what a batch came to.
+    async fn decode_outcomes(&self, outcomes: &mut [Outcome]) -> Result<(), ProviderError> {
+        let mut values = Values::new();
+        for outcome in outcomes {
+            let outcome = match outcome {
+                Outcome::Started { turn: Some(turn), .. } => turn,
+                outcome => outcome,
+            };
+            if let Outcome::Committed {
+                status: Some(status), ..
+            } = outcome
+            {
+                values::of_status(status, &mut values);
+            }
+        }
+        codec::decode(&*self.codec, values).await
+    }
+
+    async fn decode_statuses<'s>(
+        &self,
+        statuses: impl Iterator<Item = &'s mut InstanceStatus>,
+    ) -> Result<(), ProviderError> {
+        let mut values = Values::new();
+        for status in statuses {
+            self.memory.note(status.key, &status.id);
+            values::of_status(status, &mut values);
+        }
+        codec::decode(&*self.codec, values).await
+    }
+
+    /// Events of one execution, and whom they schedule.
+    async fn decode_events(
+        &self,
+        store: &dyn Provider,
+        key: InstanceKey,
+        execution: ExecutionId,
+        events: &mut [EventRecord],
+    ) -> Result<(), ProviderError> {
+        self.memory.note_events(key, execution, events);
+        let mut needs = Needs::default();
+        needs.instance(key);
+        needs.events(key, execution, events);
+        let names = self.memory.names(needs, store).await?;
+        let id = names.id(key);
+        let owner = Owner {
+            key,
+            id: &id,
+            execution,
+        };
+        let mut values = Values::new();
+        values::of_events(owner, events, &names, &mut values);
+        codec::decode(&*self.codec, values).await
+    }
+
+    async fn decode_loaded(
+        &self,
+        store: &dyn Provider,
+        asked: &[(InstanceKey, ExecutionId)],
+        loaded: &mut [Result<Loaded, ProviderError>],
+    ) -> Result<(), ProviderError> {
+        let mut needs = Needs::default();
+        for ((key, execution), one) in asked.iter().zip(&*loaded) {
+            let Ok(one) = one else { continue };
+            self.memory.note_events(*key, *execution, &one.history);
+            needs.instance(*key);
+            needs.events(*key, *execution, &one.history);
+            needs.messages(*key, &one.messages.messages);
+        }
+        let names = self.memory.names(needs, store).await?;
+        let ids: HashMap<_, _> = asked.iter().map(|(key, _)| (*key, names.id(*key))).collect();
+        let mut values = Values::new();
+        for ((key, execution), one) in asked.iter().zip(loaded) {
+            let Ok(one) = one else { continue };
+            let owner = Owner {
+                key: *key,
+                id: &ids[key],
+                execution: *execution,
+            };
+            values::of_loaded(owner, one, &names, &mut values);
+        }
+        codec::decode(&*self.codec, values).await
+    }
+
+    async fn decode_messages(
+        &self,
+        store: &dyn Provider,
+        key: InstanceKey,
+        page: &mut MessagePage,
+    ) -> Result<(), ProviderError> {
+        let mut needs = Needs::default();
+        needs.instance(key);
+        needs.messages(key, &page.messages);
+        let names = self.memory.names(needs, store).await?;
+        let mut values = Values::new();
+        values::of_messages(key, &names.id(key), &mut page.messages, &names, &mut values);
+        codec::decode(&*self.codec, values).await
+    }
+
+    async fn decode_inbox(&self, store: &dyn Provider, inbox: &mut Inbox) -> Result<(), ProviderError> {
+        let mut needs = Needs::default();
+        for (key, message) in &inbox.messages {
+            needs.instance(*key);
+            needs.messages(*key, message);
+        }
+        let names: Names = self.memory.names(needs, store).await?;
+        let mut values = Values::new();
+        for (key, message) in &mut inbox.messages {
+            if let Ok(message) = message {
+                values::of_body(*key, &names.id(*key), &mut message.body, &names, &mut values);
+            }
+        }
+        codec::decode(&*self.codec, values).await
+    }
+}
+
+#[async_trait]
+impl Provider for Encoded {
+    fn info(&self) -> ProviderInfo {
+        ProviderInfo {
+            hides_values: true,
+            ..self.store.info()
+        }
+    }
+
+    fn commit(&self, batch: Arc<Vec<Write>>, done: CommitDone) {
+        let (store, inner) = self.parts();
+        let handle = self.runtime().handle().clone();
+        let at_work = self.at_work.clone();
+        let (handed_over, next_handed_over) = oneshot::channel();
+        let (answered, next_answered) = oneshot::channel();
+        let before = std::mem::replace(
+            &mut *self.order.lock(),
+            Order {
+                handed_over: Some(next_handed_over),
+                answered: Some(next_answered),
+            },
+        );
+        let work = async move {
+            let encoded = inner.encoded(&*store, &batch).await;
+            wait_for(before.handed_over).await;
+            let tell = move |result: Result<Vec<Outcome>, ProviderError>| async move {
+                wait_for(before.answered).await;
+                // Dropped also where `done` panics.
+                let _answered = answered;
+                done(result);
+            };
+            match encoded {
+                Err(error) => {
+                    drop(handed_over);
+                    tell(Err(error)).await;
+                }
+                Ok(encoded) => {
+                    let finish = move |result: Result<Vec<Outcome>, ProviderError>| {
+                        let answer = async move {
+                            let mut result = result;
+                            if let Ok(outcomes) = &mut result {
+                                for (write, outcome) in batch.iter().zip(&*outcomes) {
+                                    inner.memory.note_outcome(write, outcome);
+                                }
+                                // It is written: a status that cannot be shown now is left as it is kept.
+                                drop(inner.decode_outcomes(outcomes).await);
+                            }
+                            tell(result).await;
+                        };
+                        at_work.spawn_on(answer, &handle);
+                    };
+                    store.commit(Arc::new(encoded), Box::new(finish));
+                    drop(handed_over);
+                }
+            }
+        };
+        self.at_work.spawn_on(work, self.runtime().handle());
+    }
+
+    fn on_answer_coming(&self, listener: AnswerListener) {
+        self.store.on_answer_coming(listener);
+    }
+
+    fn on_foreign_change(&self, listener: ChangeListener) {
+        self.store.on_foreign_change(listener);
+    }
+
+    async fn register_worker(&self, worker: NewWorker) -> Result<i64, ProviderError> {
+        self.store.register_worker(worker).await
+    }
+
+    async fn renew_worker(
+        &self,
+        worker: &WorkerId,
+        lease_ms: u64,
+        about: Option<&str>,
+    ) -> Result<Option<Renewal>, ProviderError> {
+        self.store.renew_worker(worker, lease_ms, about).await
+    }
+
+    async fn owned_by(
+        &self,
+        worker: &WorkerId,
+        after: InstanceKey,
+        limit: usize,
+    ) -> Result<Vec<(InstanceKey, Epoch)>, ProviderError> {
+        self.store.owned_by(worker, after, limit).await
+    }
+
+    async fn tell_orchestrations(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
+        self.store.tell_orchestrations(worker, newest).await
+    }
+
+    async fn workers(&self) -> Result<Vec<Worker>, ProviderError> {
+        self.store.workers().await
+    }
+
+    async fn release_worker(&self, worker: &WorkerId) -> Result<u64, ProviderError> {
+        self.store.release_worker(worker).await
+    }
+
+    async fn take_over_worker(&self, worker: &WorkerId, report: &str) -> Result<TakenOver, ProviderError> {
+        self.store.take_over_worker(worker, report).await
+    }
+
+    async fn take_over_expired_workers(&self, report: &str) -> Result<TakenOver, ProviderError> {
+        self.store.take_over_expired_workers(report).await
+    }
+
+    async fn give_back(&self, request: GiveBack) -> Result<GivenBack, ProviderError> {
+        self.store.give_back(request).await
+    }
+
+    async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
+        let acquired = self.store.acquire(request).await?;
+        for instance in &acquired.instances {
+            self.inner.memory.note(instance.key, &instance.id);
+        }
+        Ok(acquired)
+    }
+
+    async fn load(&self, request: Load) -> Result<Vec<Result<Loaded, ProviderError>>, ProviderError> {
+        let (store, inner) = self.parts();
+        self.run(async move {
+            let asked: Vec<_> = request.instances.iter().map(|one| (one.key, one.execution)).collect();
+            let mut loaded = store.load(request).await?;
+            inner.decode_loaded(&*store, &asked, &mut loaded).await?;
+            Ok(loaded)
+        })
+        .await
+    }
+
+    async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
+        let (store, inner) = self.parts();
+        self.run(async move {
+            let mut acquired = store.acquire_tasks(request).await?;
+            let mut values = Values::new();
+            for task in &mut acquired.tasks {
+                inner.memory.note(task.task.key, &task.instance_id);
+                values::of_task(task, &mut values);
+            }
+            codec::decode(&*inner.codec, values).await?;
+            Ok(acquired)
+        })
+        .await
+    }
+
+    async fn know_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
+        self.store.know_activities(names).await
+    }
+
+    async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError> {
+        self.store.tasks_of(worker).await
+    }
+
+    async fn resume_unfit(&self, request: ResumeUnfit) -> Result<Vec<Unfit>, ProviderError> {
+        self.store.resume_unfit(request).await
+    }
+
+    /// The page ends by the bytes of what it gives, which are others than those in the store.
+    async fn read_history(
+        &self,
+        key: InstanceKey,
+        execution: ExecutionId,
+        from: EventId,
+        limit: PageLimit,
+    ) -> Result<Vec<EventRecord>, ProviderError> {
+        let (store, inner) = self.parts();
+        self.run(async move {
+            let (mut events, mut from, mut bytes) = (Vec::new(), from, 0);
+            while !limit.is_reached(events.len(), bytes) {
+                let rest = PageLimit {
+                    rows: limit.rows - events.len(),
+                    bytes: limit.bytes - bytes,
+                };
+                let mut page = store.read_history(key, execution, from, rest).await?;
+                let kept: usize = page.iter().map(EventRecord::bytes).sum();
+                let is_last = !rest.is_reached(page.len(), kept);
+                inner.decode_events(&*store, key, execution, &mut page).await?;
+                bytes += page.iter().map(EventRecord::bytes).sum::<usize>();
+                events.append(&mut page);
+                match events.last() {
+                    Some(last) if !is_last => from = last.event_id.next(),
+                    _ => break,
+                }
+            }
+            Ok(events)
+        })
+        .await
+    }
+
+    async fn read_inbox(
+        &self,
+        worker: &WorkerId,
+        since: &InboxPosition,
+        limit: PageLimit,
+    ) -> Result<Inbox, ProviderError> {
+        let (store, inner) = self.parts();
+        let (worker, since) = (worker.clone(), since.clone());
+        self.run(async move {
+            let mut inbox = store.read_inbox(&worker, &since, limit).await?;
+            inner.decode_inbox(&*store, &mut inbox).await?;
+            Ok(inbox)
+        })
+        .await
+    }
+
+    async fn read_messages(
+        &self,
+        key: InstanceKey,
+        mailboxes: Option<Vec<Mailbox>>,
+        limit: PageLimit,
+    ) -> Result<MessagePage, ProviderError> {
+        let (store, inner) = self.parts();
+        self.run(async move {
+            let mut page = store.read_messages(key, mailboxes, limit).await?;
+            inner.decode_messages(&*store, key, &mut page).await?;
+            Ok(page)
+        })
+        .await
+    }
+
+    async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {
+        let (store, inner) = self.parts();
+        self.run(async move {
+            let mut statuses = store.statuses(ids).await?;
+            inner.decode_statuses(statuses.iter_mut().flatten()).await?;
+            Ok(statuses)
+        })
+        .await
+    }
+
+    async fn ids_of(&self, keys: Vec<InstanceKey>) -> Result<Vec<Option<String>>, ProviderError> {
+        self.store.ids_of(keys).await
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage, ProviderError> {
+        let (store, inner) = self.parts();
+        self.run(async move {
+            let mut page = store.list(request).await?;
+            inner.decode_statuses(page.instances.iter_mut()).await?;
+            Ok(page)
+        })
+        .await
+    }
+
+    async fn prune(&self, request: PruneRequest) -> Result<Pruned, ProviderError> {
+        self.store.prune(request).await
+    }
+
+    async fn prune_executions(&self, request: PruneExecutions) -> Result<PrunedExecutions, ProviderError> {
+        self.store.prune_executions(request).await
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<bool, ProviderError> {
+        self.store.sweep(limit).await
+    }
+
+    /// As they are kept: whoever encodes them anew reads and writes them itself.
+    async fn stored_texts(&self, request: TextRequest) -> Result<TextPage, ProviderError> {
+        self.store.stored_texts(request).await
+    }
+
+    async fn replace_texts(&self, changes: Vec<TextChange>) -> Result<usize, ProviderError> {
+        self.store.replace_texts(changes).await
+    }
+
+    async fn stats(&self) -> Result<StoreStats, ProviderError> {
+        self.store.stats().await
+    }
+
+    async fn overdue(&self) -> Result<Vec<Overdue>, ProviderError> {
+        self.store.overdue().await
+    }
+
+    async fn inspect(&self) -> Result<Inspection, ProviderError> {
+        self.store.inspect().await
+    }
+
+    async fn check(&self, request: CheckRequest) -> Result<Checked, ProviderError> {
+        self.store.check(request).await
+    }
+
+    async fn back_up(&self, to: PathBuf, replace: bool) -> Result<u64, ProviderError> {
+        self.store.back_up(to, replace).await
+    }
+
+    async fn close(&self) {
+        let before = std::mem::take(&mut *self.order.lock());
+        wait_for(before.answered).await;
+        self.store.close().await;
+    }
+}
+
+impl Drop for Encoded {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // It may be dropped anywhere, also where nobody may wait.
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,433 @@
+//! Where the values are in what is written and read, and whose they are.
+
+use std::sync::Arc;
+
+use perdure_engine::{
+    AttemptResult, EventId, EventKind, EventRecord, ExecutionId, Mailbox, Message, MessageBody, Payload, Settlement,
+};
+use perdure_provider::{
+    AfterTurn, InstanceKey, InstanceStatus, Loaded, NewInstance, NewMessage, Status, Task, TurnCommit, Write,
+};
+use serde_json::Value as Json;
+
+use crate::names::{Child, Names};
+use crate::place::{Place, PlacedText};
+
+/// A value in something.
+pub(crate) struct Value<'a> {
+    pub(crate) place: Place,
+    slot: Slot<'a>,
+}
+
+enum Slot<'a> {
+    Text(&'a mut String),
+    /// A string in a text that is JSON.
+    Inner {
+        holder: &'a mut String,
+        json: Json,
+        pointer: &'static str,
+        text: String,
+    },
+}
+
+impl<'a> Value<'a> {
+    pub(crate) fn text(&self) -> &str {
+        match &self.slot {
+            Slot::Text(text) => text,
+            Slot::Inner { text, .. } => text,
+        }
+    }
+
+    pub(crate) fn set(&mut self, to: String) {
+        match &mut self.slot {
+            Slot::Text(text) => **text = to,
+            Slot::Inner {
+                holder,
+                json,
+                pointer,
+                text,
+            } => {
+                let field = |text: &str| format!("{}:{}", Json::from(name_in(pointer)), Json::from(text));
+                if let Some(inner) = json.pointer_mut(pointer) {
+                    *inner = Json::from(to.as_str());
+                }
+                // What is beside it stays as it stands, where that can be done.
+                let former = field(text);
+                **holder = if holder.matches(&former).count() == 1 {
+                    holder.replacen(&former, &field(&to), 1)
+                } else {
+                    json.to_string()
+                };
+                *text = to;
+            }
+        }
+    }
+
+    pub(crate) fn placed_text(&self) -> PlacedText {
+        PlacedText {
+            place: self.place.clone(),
+            text: self.text().to_owned(),
+        }
+    }
+}
+
+/// Values as they are found.
+pub(crate) type Values<'a> = Vec<Value<'a>>;
+
+/// The value that a payload is, unless it is none.
+pub(crate) fn of_text(place: Place, payload: &mut Payload) -> Option<Value<'_>> {
+    let slot = Slot::Text(payload.as_mut()?);
+    Some(Value { place, slot })
+}
+
+fn add<'a>(to: &mut Values<'a>, place: Place, payload: &'a mut Payload) {
+    to.extend(of_text(place, payload));
+}
+
+fn name_in(pointer: &'static str) -> &'static str {
+    pointer.rsplit('/').next().unwrap_or_default()
+}
+
+/// A string in JSON, if it is there.
+fn add_inner<'a>(to: &mut Values<'a>, place: Place, holder: &'a mut String, pointer: &'static str) {
+    if !holder.contains(name_in(pointer)) {
+        return;
+    }
+    let Ok(json) = serde_json::from_str::<Json>(holder) else {
+        // A report of the store's own is a text.
+        return;
+    };
+    if let Some(text) = json.pointer(pointer).and_then(Json::as_str).map(str::to_owned) {
+        let slot = Slot::Inner {
+            holder,
+            json,
+            pointer,
+            text,
+        };
+        to.push(Value { place, slot });
+    }
+}
+
+/// Where the reason of a suspension is in its report.
+const REASON: &str = "/details/reason";
+
+/// Where the custom status is in the meta of a first event.
+const CUSTOM_STATUS: &str = "/customStatus";
+
+/// Whose events or messages they are. An instance that is being started has no key yet.
+#[derive(Clone, Copy)]
+pub(crate) struct Owner<'o> {
+    pub(crate) key: InstanceKey,
+    pub(crate) id: &'o Arc<str>,
+    pub(crate) execution: ExecutionId,
+}
+
+fn meta_text(meta: Option<&str>, field: &str) -> Arc<str> {
+    let json: Option<Json> = meta.and_then(|meta| serde_json::from_str(meta).ok());
+    let text = json.as_ref().and_then(|json| json.get(field)).and_then(Json::as_str);
+    text.unwrap_or_default().into()
+}
+
+/// Whom an event schedules, if it is a child.
+pub(crate) fn child_of(event: &EventRecord) -> Option<Arc<str>> {
+    (event.kind == EventKind::ChildScheduled).then(|| meta_text(event.meta.as_deref(), "id"))
+}
+
+/// The event that scheduled the child whose end an event tells.
+pub(crate) fn tells_end_of(event: &EventRecord) -> Option<EventId> {
+    matches!(event.kind, EventKind::ChildCompleted | EventKind::ChildFailed)
+        .then_some(event.ref_id)
+        .flatten()
+}
+
+/// The same of a message.
+pub(crate) fn message_tells_end_of(message: &MessageBody) -> Option<(ExecutionId, EventId)> {
+    match message {
+        MessageBody::Settled {
+            execution,
+            scheduled,
+            settlement: Settlement::Completed(_) | Settlement::Failed(..),
+        } => Some((*execution, *scheduled)),
+        _ => None,
+    }
+}
+
+/// Whose value the payload of an event is; `None`: it has none.
+fn place_of(owner: Owner<'_>, event: &EventRecord, names: &Names) -> Option<Place> {
+    let Owner { key, id, execution } = owner;
+    let (ref_id, meta) = (event.ref_id.unwrap_or(event.event_id), event.meta.as_deref());
+    let name = || event.name.clone().unwrap_or_default();
+    let child = || {
+        names.child(&Child {
+            key,
+            execution,
+            scheduled: ref_id,
+        })
+    };
+    Some(match event.kind {
+        EventKind::ExecutionStarted => Place::input(id, execution),
+        EventKind::ActivityScheduled => Place::activity(id, execution, event.event_id, "input"),
+        EventKind::ActivityCompleted => Place::activity(id, execution, ref_id, "output"),
+        EventKind::ActivityAttemptFailed | EventKind::ActivityFailed => Place::activity(id, execution, ref_id, "error"),
+        EventKind::ChildScheduled | EventKind::InstanceStarted => {
+            Place::input(&meta_text(meta, "id"), ExecutionId::FIRST)
+        }
+        EventKind::ChildCompleted => Place::output(&child()),
+        EventKind::ChildFailed if &*meta_text(meta, "failure") == "Terminated" => Place::termination(&child()),
+        EventKind::ChildFailed => Place::error(&child()),
+        EventKind::EventSent => Place::mail(&meta_text(meta, "instance"), &Mailbox::Event(name())),
+        EventKind::QueueSent => Place::mail(&meta_text(meta, "instance"), &Mailbox::Queue(name())),
+        EventKind::EventReceived => Place::mail(id, &Mailbox::Event(name())),
+        EventKind::QueueReceived => Place::mail(id, &Mailbox::Queue(name())),
+        EventKind::CancelRequested => Place::cancellation(id),
+        EventKind::ExecutionContinuedAsNew => Place::input(id, execution.next()),
+        EventKind::ExecutionCompleted => Place::output(id),
+        EventKind::ExecutionFailed | EventKind::ExecutionCancelled => Place::error(id),
+        EventKind::ExecutionTerminated => Place::termination(id),
+        EventKind::ExecutionBegan
+        | EventKind::TimerCreated
+        | EventKind::TimerFired
+        | EventKind::OperationConfirmed
+        | EventKind::OperationRefused
+        | EventKind::OperationCancelled
+        | EventKind::PatchApplied => return None,
+    })
+}
+
+pub(crate) fn of_event<'a>(owner: Owner<'_>, event: &'a mut EventRecord, names: &Names, to: &mut Values<'a>) {
+    let place = place_of(owner, event, names);
+    let is_first = event.kind == EventKind::ExecutionStarted;
+    let EventRecord { payload, meta, .. } = event;
+    if let Some(place) = place {
+        add(to, place, payload);
+    }
+    if let (true, Some(meta)) = (is_first, meta) {
+        add_inner(to, Place::status(owner.id), meta, CUSTOM_STATUS);
+    }
+}
+
+pub(crate) fn of_events<'a>(owner: Owner<'_>, events: &'a mut [EventRecord], names: &Names, to: &mut Values<'a>) {
+    for event in events {
+        of_event(owner, event, names, to);
+    }
+}
+
+/// Of a message for an instance.
+pub(crate) fn of_body<'a>(
+    key: InstanceKey,
+    id: &Arc<str>,
+    body: &'a mut MessageBody,
+    names: &Names,
+    to: &mut Values<'a>,
+) {
+    match body {
+        MessageBody::Mail { mailbox, payload } => add(to, Place::mail(id, mailbox), payload),
+        MessageBody::Cancel { reason } => add(to, Place::cancellation(id), reason),
+        MessageBody::Settled {
+            execution,
+            scheduled,
+            settlement,
+        } => {
+            let (execution, scheduled) = (*execution, *scheduled);
+            let child = || {
+                names.child(&Child {
+                    key,
+                    execution,
+                    scheduled,
+                })
+            };
+            match settlement {
+                Settlement::Completed(output) => add(to, Place::output(&child()), output),
+                Settlement::Failed(failure, error) => add(to, Place::of_failure(&child(), *failure), error),
+                Settlement::Refused(_) => {}
+                Settlement::Attempted { result, .. } => of_attempt(id, execution, scheduled, result, to),
+            }
+        }
+    }
+}
+
+fn of_attempt<'a>(
+    id: &Arc<str>,
+    execution: ExecutionId,
+    scheduled: EventId,
+    result: &'a mut AttemptResult,
+    to: &mut Values<'a>,
+) {
+    match result {
+        AttemptResult::Completed(output) => add(to, Place::activity(id, execution, scheduled, "output"), output),
+        AttemptResult::Failed { error, .. } => add(to, Place::activity(id, execution, scheduled, "error"), error),
+    }
+}
+
+pub(crate) fn of_messages<'a>(
+    key: InstanceKey,
+    id: &Arc<str>,
+    messages: &'a mut [Message],
+    names: &Names,
+    to: &mut Values<'a>,
+) {
+    for message in messages {
+        of_body(key, id, &mut message.body, names, to);
+    }
+}
+
+/// Of what was read of an instance.
+pub(crate) fn of_loaded<'a>(owner: Owner<'_>, loaded: &'a mut Loaded, names: &Names, to: &mut Values<'a>) {
+    let Loaded {
+        history,
+        messages,
+        heartbeats,
+        ..
+    } = loaded;
+    of_events(owner, history, names, to);
+    of_messages(owner.key, owner.id, &mut messages.messages, names, to);
+    for (scheduled, details) in heartbeats {
+        let place = Place::activity(owner.id, owner.execution, *scheduled, "heartbeat");
+        let slot = Slot::Text(details);
+        to.push(Value { place, slot });
+    }
+}
+
+pub(crate) fn of_task<'a>(task: &'a mut Task, to: &mut Values<'a>) {
+    let id: Arc<str> = task.instance_id.as_str().into();
+    let (execution, scheduled) = (task.task.execution, task.task.scheduled);
+    add(to, Place::activity(&id, execution, scheduled, "input"), &mut task.input);
+    let heartbeat = Place::activity(&id, execution, scheduled, "heartbeat");
+    add(to, heartbeat, &mut task.last_heartbeat);
+}
+
+pub(crate) fn of_status<'a>(status: &'a mut InstanceStatus, to: &mut Values<'a>) {
+    let id: Arc<str> = status.id.as_str().into();
+    add(to, Place::status(&id), &mut status.custom_status);
+    let result = &mut status.result;
+    match status.status {
+        Status::Completed => add(to, Place::output(&id), result),
+        Status::Failed | Status::Cancelled => add(to, Place::error(&id), result),
+        Status::Terminated => add(to, Place::termination(&id), result),
+        Status::Suspended => {
+            if let Some(report) = result {
+                add_inner(to, Place::suspension(&id), report, REASON);
+            }
+        }
+        Status::Pending | Status::Running => {}
+    }
+}
+
+pub(crate) fn of_write<'a>(write: &'a mut Write, names: &Names, to: &mut Values<'a>) {
+    match write {
+        Write::Start(start) => of_start(start, names, to),
+        Write::Message(message) => of_message(message, names, to),
+        Write::Terminate(terminate) => {
+            let id: Arc<str> = terminate.id.as_str().into();
+            add(to, Place::termination(&id), &mut terminate.reason);
+        }
+        Write::Suspend(suspend) => {
+            let id: Arc<str> = suspend.id.as_str().into();
+            add_inner(to, Place::suspension(&id), &mut suspend.report, REASON);
+        }
+        Write::Turn(turn) => {
+            let id = names.id(turn.key);
+            of_turn(&id, turn, names, to);
+        }
+        Write::Heartbeat(heartbeat) => {
+            let id = names.id(heartbeat.key);
+            let place = Place::activity(&id, heartbeat.execution, heartbeat.scheduled, "heartbeat");
+            add(to, place, &mut heartbeat.details);
+        }
+        Write::TaskDone(done) => {
+            let id = names.id(done.task.key);
+            of_attempt(&id, done.task.execution, done.task.scheduled, &mut done.result, to);
+        }
+        Write::Resume { .. } | Write::Delete { .. } | Write::Trial(_) | Write::LetGo(_) | Write::LetGoTask(_) => {}
+    }
+}
+
+fn of_start<'a>(start: &'a mut NewInstance, names: &Names, to: &mut Values<'a>) {
+    let id: Arc<str> = start.id.as_str().into();
+    let owner = Owner {
+        key: names.unborn(),
+        id: &id,
+        execution: ExecutionId::FIRST,
+    };
+    of_event(owner, &mut start.first_event, names, to);
+    if let Some(turn) = &mut start.first_turn {
+        of_turn(&id, turn, names, to);
+    }
+}
+
+/// Of a message that is sent: the end of a child is told by the store itself, and never sent.
+fn of_message<'a>(message: &'a mut NewMessage, names: &Names, to: &mut Values<'a>) {
+    let id: Arc<str> = message.instance.as_str().into();
+    of_body(names.unborn(), &id, &mut message.body, names, to);
+}
+
+fn of_turn<'a>(id: &Arc<str>, turn: &'a mut TurnCommit, names: &Names, to: &mut Values<'a>) {
+    let owner = Owner {
+        key: turn.key,
+        id,
+        execution: turn.execution,
+    };
+    of_events(owner, &mut turn.events, names, to);
+    if let Some(status) = &mut turn.custom_status {
+        add(to, Place::status(id), &mut status.value);
+    }
+    if let Some(others) = &mut turn.to_others {
+        for start in &mut others.starts {
+            of_start(&mut start.instance, names, to);
+        }
+        for message in &mut others.messages {
+            of_message(&mut message.message, names, to);
+        }
+    }
+    match &mut turn.after {
+        AfterTurn::ContinueAsNew(next) => {
+            let owner = Owner {
+                execution: turn.execution.next(),
+                ..owner
+            };
+            of_event(owner, &mut next.first_event, names, to);
+        }
+        AfterTurn::Suspend { report, .. } => add_inner(to, Place::suspension(id), report, REASON),
+        AfterTurn::Hold | AfterTurn::Release { .. } | AfterTurn::End { .. } => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perdure_engine::ChildFailure;
+
+    use super::*;
+
+    #[test]
+    fn a_value_in_json_is_changed_where_it_stands() {
+        let id: Arc<str> = "order".into();
+        let mut report = r##"{"code":"SUSPENDED","details":{"reason":"#1"},"message":"x"}"##.to_owned();
+        let mut values = Vec::new();
+        add_inner(&mut values, Place::suspension(&id), &mut report, REASON);
+        assert_eq!(values[0].text(), "#1");
+        values[0].set("\"because\"".into());
+        assert_eq!(values[0].text(), "\"because\"");
+        drop(values);
+        assert_eq!(
+            report,
+            r#"{"code":"SUSPENDED","details":{"reason":"\"because\""},"message":"x"}"#
+        );
+    }
+
+    #[test]
+    fn a_text_that_is_no_json_holds_none() {
+        let id: Arc<str> = "order".into();
+        let mut values = Vec::new();
+        let mut report = "a reason of the store's own".to_owned();
+        add_inner(&mut values, Place::suspension(&id), &mut report, REASON);
+        assert!(values.is_empty());
+    }
+
+    #[test]
+    fn the_end_of_a_child_is_the_childs() {
+        let child: Arc<str> = "child".into();
+        let places = [ChildFailure::Failed, ChildFailure::Cancelled, ChildFailure::Terminated]
+            .map(|failure| Place::of_failure(&child, failure).what);
+        assert_eq!(places, ["error", "error", "termination"]);
+    }
+}

@@ -1,0 +1,115 @@
+//! The rows of a step of a check, for the rules of `perdure_provider`.
+
+use std::collections::BTreeSet;
+
+use perdure_provider::{
+    AttemptFacts, CHECK_EVENTS_MAX, CHECK_FINDINGS_MAX, CHECK_INSTANCES_MAX, CheckRequest, Checked, EventFacts,
+    Examination, Finding, InstanceFacts, InstanceKey, KeptMessage, Rule,
+};
+
+use crate::rows::InstanceRow;
+use crate::tables::{Tables, of_instance};
+use crate::worker;
+
+pub(crate) fn step(tables: &Tables, request: CheckRequest) -> Checked {
+    let mut checked = Checked::default();
+    let from = request.after.map_or(i64::MIN, |key| key.0 + 1);
+    let limit = request.limit.clamp(1, CHECK_INSTANCES_MAX) as u64;
+    let mut until = i64::MAX;
+    let mut last = from;
+    for row in tables.instances_from(InstanceKey(from)) {
+        if checked.instances == limit || checked.events >= CHECK_EVENTS_MAX {
+            checked.next = Some(InstanceKey(last));
+            until = last;
+            break;
+        }
+        checked.findings.extend(instance(tables, row, &mut checked.events));
+        checked.instances += 1;
+        last = row.key.0;
+    }
+    orphans(tables, from..=until, &mut checked.findings);
+    if request.after.is_none() {
+        let revoked: BTreeSet<_> = tables.revocations.iter().map(|((worker, _), _)| worker).collect();
+        for worker in revoked.into_iter().filter(|worker| !tables.workers.contains(worker)) {
+            let detail = format!("worker {worker} is to hear what it has lost, and is not registered");
+            checked.findings.push(Finding::of_store(Rule::Orphan, detail));
+        }
+    }
+    checked
+}
+
+fn instance(tables: &Tables, row: &InstanceRow, events: &mut u64) -> Vec<Finding> {
+    let mut examination = Examination::new(InstanceFacts {
+        id: row.id.clone(),
+        execution: integer(row.execution.0),
+        status: row.status.to_string(),
+        owner: row.owner.as_ref().map(ToString::to_string),
+        owner_is_registered: row
+            .owner
+            .as_ref()
+            .is_some_and(|owner| worker::is_registered(tables, owner)),
+        next_event_id: integer(row.next_event_id.0),
+        is_due: row.wake_at_ms.is_some(),
+        unread: integer(row.unread),
+        has_report: row.report.is_some(),
+        has_end: row.completed_at_ms.is_some(),
+    });
+    for ((_, execution, _), event) in tables.history.range(of_instance(row.key)) {
+        *events += 1;
+        examination.event(EventFacts {
+            execution: integer(execution.0),
+            event_id: integer(event.event_id.0),
+            kind: event.kind.as_str(),
+            ref_id: event.ref_id.map(|id| integer(id.0)),
+        });
+    }
+    for (_, body) in tables.messages_after(row.key, perdure_engine::MessageSeq(0)) {
+        let kept = KeptMessage::of(body);
+        examination.message(
+            kept.execution.map(|execution| integer(execution.0)),
+            kept.scheduled.map(|id| integer(id.0)),
+        );
+    }
+    for ((_, execution, event), task) in tables.tasks.range(of_instance(row.key)) {
+        let owner = task.worker.as_ref();
+        examination.task(AttemptFacts {
+            execution: integer(execution.0),
+            scheduled: integer(event.0),
+            owner: owner.map(|owner| (&*owner.0, worker::is_registered(tables, owner))),
+        });
+    }
+    for ((_, execution, event), _) in tables.heartbeats.range(of_instance(row.key)) {
+        examination.heartbeat(AttemptFacts {
+            execution: integer(execution.0),
+            scheduled: integer(event.0),
+            owner: None,
+        });
+    }
+    for child in tables.children_of(row.key, None) {
+        let parent = tables.instance(child).and_then(|child| child.parent);
+        if let Some(parent) = parent {
+            examination.child(integer(parent.execution.0), integer(parent.event.0));
+        }
+    }
+    examination.findings()
+}
+
+fn orphans(tables: &Tables, keys: std::ops::RangeInclusive<i64>, findings: &mut Vec<Finding>) {
+    let lost = |key: &InstanceKey| keys.contains(&key.0) && tables.instance(*key).is_none();
+    let mut find = |table: &str, found: BTreeSet<InstanceKey>| {
+        let found = found.into_iter().filter(lost).take(CHECK_FINDINGS_MAX);
+        findings.extend(found.map(|key| Finding::orphan(table, key.0)));
+    };
+    let history = tables.history.iter().map(|((key, ..), _)| *key);
+    find("history", history.filter(|key| !tables.deleted.contains(key)).collect());
+    find("messages", tables.messages.iter().map(|((key, _), _)| *key).collect());
+    find("tasks", tables.tasks.iter().map(|((key, ..), _)| *key).collect());
+    find(
+        "heartbeats",
+        tables.heartbeats.iter().map(|((key, ..), _)| *key).collect(),
+    );
+}
+
+fn integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

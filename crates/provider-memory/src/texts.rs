@@ -1,0 +1,208 @@
+//! Texts of values, one row after the other, and others in their place.
+
+use std::ops::Bound;
+
+use perdure_engine::{EventId, EventKind, ExecutionId, MessageSeq};
+use perdure_provider::{
+    InstanceKey, KeptMessage, StoredText, TextChange, TextField, TextPage, TextRequest, TextRow, TextTable,
+};
+
+use crate::tables::Tables;
+
+/// Whether a text is wanted, and as much of it as is.
+fn wanted(request: &TextRequest, text: Option<&str>) -> Option<String> {
+    let text = text.filter(|text| !text.starts_with(&request.except))?;
+    Some(match request.head {
+        Some(head) => text.chars().take(head).collect(),
+        None => text.to_owned(),
+    })
+}
+
+pub(crate) fn page(tables: &Tables, request: &TextRequest) -> TextPage {
+    let mut page = TextPage::default();
+    let mut last = request.after;
+    let mut bytes = 0;
+    for text in rows(tables, request) {
+        let (row, found) = text;
+        let size = found
+            .as_ref()
+            .and_then(|found| found.text.as_ref())
+            .map_or(0, String::len);
+        if page.walked >= request.walk_max || (bytes > 0 && bytes + size > request.bytes_max) {
+            page.next = Some(last);
+            break;
+        }
+        bytes += size;
+        page.walked += 1;
+        last = row;
+        page.texts
+            .extend(found.filter(|found| found.text.is_some() || found.other.is_some()));
+    }
+    page
+}
+
+/// Every row after the one of the request, with its texts.
+fn rows<'t>(
+    tables: &'t Tables,
+    request: &'t TextRequest,
+) -> Box<dyn Iterator<Item = (TextRow, Option<StoredText>)> + 't> {
+    let TextRow { key, execution, number } = request.after;
+    let text = move |row: TextRow| {
+        let instance = tables.instance(row.key)?.id.clone();
+        Some(StoredText {
+            row,
+            instance,
+            kind: None,
+            name: None,
+            execution: None,
+            ref_id: None,
+            scheduled: None,
+            text: None,
+            other: None,
+        })
+    };
+    let scheduled = move |key: InstanceKey, execution: u64, event: Option<u64>| {
+        let event = tables.history.get(&(key, ExecutionId(execution), EventId(event?)))?;
+        event.meta.clone()
+    };
+    let of_event = (
+        Bound::Excluded((key, ExecutionId(execution), EventId(number))),
+        Bound::Unbounded,
+    );
+    match request.table {
+        TextTable::Messages => {
+            let after = (Bound::Excluded((key, MessageSeq(number))), Bound::Unbounded);
+            Box::new(tables.messages.range(after).map(move |((key, seq), body)| {
+                let row = TextRow {
+                    key: *key,
+                    execution: 0,
+                    number: seq.0,
+                };
+                let kept = KeptMessage::of(body);
+                let (execution, ref_id) = (kept.execution.map(|id| id.0), kept.scheduled.map(|id| id.0));
+                let found = text(row).map(|found| StoredText {
+                    scheduled: scheduled(*key, execution.unwrap_or_default(), ref_id)
+                        .filter(|_| kept.kind.starts_with("Child")),
+                    kind: Some(kept.kind.to_string()),
+                    name: kept.name.as_deref().map(str::to_owned),
+                    text: wanted(request, kept.payload.as_deref()),
+                    execution,
+                    ref_id,
+                    ..found
+                });
+                (row, found)
+            }))
+        }
+        TextTable::Heartbeats => Box::new(tables.heartbeats.range(of_event).map(move |(at, details)| {
+            let row = row_of(*at);
+            let found = text(row).map(|found| StoredText {
+                text: wanted(request, Some(details)),
+                ..found
+            });
+            (row, found)
+        })),
+        TextTable::Instances => Box::new(tables.instances_from(key).filter(move |row| row.key > key).map(
+            move |instance| {
+                let row = TextRow {
+                    key: instance.key,
+                    execution: 0,
+                    number: 0,
+                };
+                let found = text(row).map(|found| StoredText {
+                    text: wanted(request, instance.custom_status.as_deref()),
+                    other: instance.report.clone(),
+                    ..found
+                });
+                (row, found)
+            },
+        )),
+        TextTable::History => Box::new(tables.history.range(of_event).map(move |(at, event)| {
+            let row = row_of(*at);
+            let ref_id = event.ref_id.map(|id| id.0);
+            let is_of_child = matches!(event.kind, EventKind::ChildCompleted | EventKind::ChildFailed);
+            let payload = wanted(request, event.payload.as_deref());
+            let found = text(row).map(|found| StoredText {
+                kind: Some(event.kind.as_str().to_owned()),
+                name: event.name.clone(),
+                ref_id,
+                scheduled: scheduled(row.key, row.execution, ref_id).filter(|_| is_of_child),
+                other: event
+                    .meta
+                    .clone()
+                    .filter(|meta| payload.is_some() || holds_status(row, meta)),
+                text: payload,
+                ..found
+            });
+            (row, found)
+        })),
+    }
+}
+
+/// Whether the meta of an event may hold a custom status.
+fn holds_status(row: TextRow, meta: &str) -> bool {
+    row.number == EventId::FIRST.0 && meta.contains("\"customStatus\"")
+}
+
+const fn row_of((key, execution, event): (InstanceKey, ExecutionId, EventId)) -> TextRow {
+    TextRow {
+        key,
+        execution: execution.0,
+        number: event.0,
+    }
+}
+
+pub(crate) fn replace(tables: &mut Tables, changes: &[TextChange]) -> usize {
+    changes.iter().filter(|change| replace_one(tables, change)).count()
+}
+
+fn replace_one(tables: &mut Tables, change: &TextChange) -> bool {
+    let TextRow { key, execution, number } = change.row;
+    let of_event = (key, ExecutionId(execution), EventId(number));
+    let put = |place: &mut Option<String>| {
+        let is_same = place.as_ref() == Some(&change.before);
+        if is_same {
+            *place = Some(change.after.clone());
+        }
+        is_same
+    };
+    match (change.table, change.field) {
+        (TextTable::Messages, TextField::Text) => {
+            let at = (key, MessageSeq(number));
+            let changed = tables.messages.edit(&at, |body| {
+                let mut kept = KeptMessage::of(body);
+                if kept.payload.as_deref() != Some(&change.before) {
+                    return false;
+                }
+                kept.payload = Some(change.after.clone().into());
+                let after = kept.into_body();
+                after.map(|after| *body = after).is_some()
+            });
+            changed == Some(true)
+        }
+        (TextTable::Heartbeats, TextField::Text) => {
+            let changed = tables.heartbeats.edit(&of_event, |details| {
+                let is_same = *details == change.before;
+                if is_same {
+                    details.clone_from(&change.after);
+                }
+                is_same
+            });
+            changed == Some(true)
+        }
+        (TextTable::Messages | TextTable::Heartbeats, TextField::Other) => false,
+        (TextTable::Instances, field) => {
+            tables.instance(key).is_some()
+                && tables.edit(key, |row| match field {
+                    TextField::Text => put(&mut row.custom_status),
+                    TextField::Other => put(&mut row.report),
+                })
+        }
+        (TextTable::History, field) => {
+            let changed = tables.history.edit(&of_event, |event| match field {
+                TextField::Text => put(&mut event.payload),
+                TextField::Other => put(&mut event.meta),
+            });
+            changed == Some(true)
+        }
+    }
+}
