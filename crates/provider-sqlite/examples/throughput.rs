@@ -14,8 +14,8 @@ use std::sync::{Arc, mpsc};
 use common::{Arguments, BATCH, INSTANCES, NAME, OWNER, PAYLOAD, START_MS, median_ms, seconds};
 use perdure_engine::{ActivityOptions, Event, EventId, EventRecord, ExecutionId, MessageSeq};
 use perdure_provider::{
-    AfterTurn, Epoch, InstanceKey, NewInstance, NewWorker, OnConflict, Outcome, Provider, ProviderError, TurnCommit,
-    WorkerId, Write,
+    AfterTurn, Epoch, InstanceKey, NewInstance, NewWorker, Newest, OnConflict, Outcome, Provider, ProviderError,
+    TurnCommit, WorkerId, Write,
 };
 use perdure_provider_sqlite::{SqliteOptions, SqliteProvider};
 
@@ -39,6 +39,7 @@ fn main() -> Result<(), ProviderError> {
         process_start: String::new(),
         lease_ms: 60_000,
         about: None,
+        newest: Newest::default(),
     }))?;
     let keys = started(
         commit(&store, (0..INSTANCES).map(|n| start(n, &worker)).collect())
@@ -104,6 +105,7 @@ fn start(n: usize, worker: &WorkerId) -> Write {
         version: "1.0.0".into(),
         input: None,
         seed: 1,
+        incarnation: None,
         parent: None,
         custom_status: None,
         trace: None,

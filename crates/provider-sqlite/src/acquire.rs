@@ -1,14 +1,20 @@
 //! The request for work: what is due, taken in order (P3, P4).
 //!
+//! What is due is looked for and measured by a reader, taken by the writer in a transaction that touches nothing but rows of instances, and
+//! read by a reader again: no history holds up whoever writes.
+//!
 //! The partial index on `(name, version, priority, wake_at)` holds the active, unowned instances alone. For each
 //! registered orchestration and each priority in use it is read from the longest due on and no further than the limit
 //! plus one; so neither a million sleepers nor a backlog of what nobody has registered costs anything.
 
 use std::cmp::Reverse;
 
-use perdure_engine::{EventId, ExecutionId, MessageSeq};
-use perdure_provider::{Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, MessagePage, Suspicion};
-use rusqlite::params;
+use perdure_engine::{EventId, EventRecord, ExecutionId, MessageSeq};
+use perdure_provider::{
+    Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, Load, LoadOne, Loaded, MessagePage, OPEN_VERSION,
+    PageLimit, Settled, Suspicion,
+};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::error::Failure;
 use crate::inbox;
@@ -22,92 +28,203 @@ struct Due {
     priority: Reverse<i64>,
     wake_at_ms: i64,
     key: i64,
+    /// Its version is open (P17).
+    is_open: bool,
 }
 
-pub(crate) fn acquire(session: &mut Session<'_>, request: &Acquire) -> Result<Acquired, Failure> {
-    // A worker that was removed meanwhile gets nothing: nobody would ever take it over from it.
-    if !worker::is_registered(session, &request.worker)? {
-        return Ok(Acquired {
-            now_ms: session.now_ms(),
-            ..Acquired::default()
-        });
+/// What a request may take, and how large it is.
+pub(crate) struct Found {
+    due: Vec<(Due, usize)>,
+    next_wake_at_ms: Option<i64>,
+    now_ms: i64,
+}
+
+impl Found {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.due.is_empty()
     }
+
+    /// The answer to a request that takes nothing.
+    pub(crate) fn into_nothing(self) -> Acquired {
+        Acquired {
+            instances: Vec::new(),
+            next_wake_at_ms: self.next_wake_at_ms,
+            now_ms: self.now_ms,
+        }
+    }
+}
+
+/// Look for what is due, which takes no lock: on a reader's connection.
+pub(crate) fn find(connection: &Connection, request: &Acquire, now_ms: i64) -> Result<Found, Failure> {
     let mut registered = request.registered.clone();
     registered.sort_unstable();
     registered.dedup();
     let mut due = Vec::new();
     let mut next_wake_at_ms = None;
+    let limit = request.limit;
     for (name, version) in &registered {
-        collect(session, name, version, request.limit, &mut due, &mut next_wake_at_ms)?;
+        let search = Search { name, version, now_ms };
+        search.collect(connection, limit.rows, &mut due, &mut next_wake_at_ms)?;
     }
     due.sort_unstable();
-    let left_behind = due.split_off(due.len().min(request.limit));
-    for left in left_behind {
-        earliest(&mut next_wake_at_ms, left.wake_at_ms);
-    }
-    let mut instances = Vec::with_capacity(due.len());
-    if !due.is_empty() {
-        let seen = inbox::last(session.connection())?;
-        for taken in due {
-            instances.extend(take(session, request, InstanceKey(taken.key), seen)?);
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for next in due {
+        if limit.is_reached(found.len(), bytes) {
+            earliest(&mut next_wake_at_ms, next.wake_at_ms);
+            continue;
         }
+        let size = match page_bytes(connection, next.key, request.history_page) {
+            // Whoever reads it says so.
+            Err(failure) if failure.is_undecodable() => 0,
+            size => size?,
+        };
+        bytes += size;
+        found.push((next, size));
     }
-    Ok(Acquired {
-        instances,
+    Ok(Found {
+        due: found,
         next_wake_at_ms,
-        now_ms: session.now_ms(),
+        now_ms,
     })
+}
+
+/// Bytes of the first page of an instance's history. SQLite reads no value to say how long it is.
+fn page_bytes(connection: &Connection, key: i64, page: PageLimit) -> Result<usize, Failure> {
+    let mut statement = connection.prepare_cached(
+        "SELECT coalesce(octet_length(h.payload), 0) + coalesce(octet_length(h.meta), 0)
+         FROM instances i CROSS JOIN history h ON h.instance_key = i.key AND h.execution = i.execution
+         WHERE i.key = ?1 ORDER BY h.event_id LIMIT ?2",
+    )?;
+    let mut rows = statement.query(params![key, integer(page.rows as u64)])?;
+    let mut bytes = 0;
+    while bytes < page.bytes
+        && let Some(row) = rows.next()?
+    {
+        bytes += usize::try_from(number(row, 0)?).unwrap_or(usize::MAX);
+    }
+    Ok(bytes)
+}
+
+/// Make the worker the owner of what was found. Where others took some of it meanwhile, what is due besides is looked for here and now.
+pub(crate) fn claim(session: &mut Session<'_>, request: &Acquire, found: &Found) -> Result<Acquired, Failure> {
+    let mut acquired = Acquired {
+        now_ms: session.now_ms(),
+        ..Acquired::default()
+    };
+    // A worker that was removed meanwhile gets nothing: nobody would ever take it over from it.
+    if !worker::is_registered(session, &request.worker)? {
+        return Ok(acquired);
+    }
+    take_all(session, request, found, &mut acquired)?;
+    if acquired.instances.len() < found.due.len() {
+        let bytes: usize = acquired.instances.iter().map(|instance| instance.page_bytes).sum();
+        let left = PageLimit {
+            rows: request.limit.rows - acquired.instances.len(),
+            bytes: request.limit.bytes.saturating_sub(bytes),
+        };
+        let rest = Acquire {
+            limit: left,
+            ..request.clone()
+        };
+        let found = find(session.connection(), &rest, session.now_ms())?;
+        take_all(session, request, &found, &mut acquired)?;
+    }
+    Ok(acquired)
+}
+
+fn take_all(
+    session: &mut Session<'_>,
+    request: &Acquire,
+    found: &Found,
+    acquired: &mut Acquired,
+) -> Result<(), Failure> {
+    let seen = inbox::last(session.connection())?;
+    for (due, page_bytes) in &found.due {
+        let key = InstanceKey(due.key);
+        if due.is_open && !settle(session, request, key)? {
+            continue;
+        }
+        let instance = take(session, request, key, seen)?;
+        acquired.instances.extend(instance.map(|instance| AcquiredInstance {
+            page_bytes: *page_bytes,
+            ..instance
+        }));
+    }
+    acquired.next_wake_at_ms = found.next_wake_at_ms;
+    Ok(())
 }
 
 fn earliest(so_far: &mut Option<i64>, wake_at_ms: i64) {
     *so_far = Some(so_far.map_or(wake_at_ms, |earliest| earliest.min(wake_at_ms)));
 }
 
-/// What is due of one orchestration: at most `limit + 1` of each priority, and when the first that is not due yet will be.
-fn collect(
-    session: &Session<'_>,
-    name: &str,
-    version: &str,
-    limit: usize,
-    due: &mut Vec<Due>,
-    next_wake_at_ms: &mut Option<i64>,
-) -> Result<(), Failure> {
-    let mut below = i64::MAX;
-    while let Some(priority) = session.query_optional(
-        "SELECT priority FROM instances WHERE wake_at IS NOT NULL AND name = ?1 AND version = ?2 AND priority < ?3
-         ORDER BY priority DESC LIMIT 1",
-        params![name, version, below],
-        |row| row.get(0),
-    )? {
-        below = priority;
-        let rows: Vec<(i64, i64)> = session.query_all(
+/// A search for what is due of one orchestration.
+struct Search<'s> {
+    name: &'s str,
+    version: &'s str,
+    now_ms: i64,
+}
+
+impl Search<'_> {
+    /// At most `limit + 1` of each priority, and when the first that is not due yet will be.
+    fn collect(
+        &self,
+        connection: &Connection,
+        limit: usize,
+        due: &mut Vec<Due>,
+        next_wake_at_ms: &mut Option<i64>,
+    ) -> Result<(), Failure> {
+        let mut priorities = connection.prepare_cached(
+            "SELECT priority FROM instances WHERE wake_at IS NOT NULL AND name = ?1 AND version = ?2 AND priority < ?3
+             ORDER BY priority DESC LIMIT 1",
+        )?;
+        let mut waiting = connection.prepare_cached(
             "SELECT key, wake_at FROM instances
              WHERE wake_at IS NOT NULL AND name = ?1 AND version = ?2 AND priority = ?3 ORDER BY wake_at, key LIMIT ?4",
-            params![name, version, priority, integer(limit as u64).saturating_add(1)],
-            |row| Ok((row.get(0)?, row.get(1)?)),
         )?;
-        for (key, wake_at_ms) in rows {
-            if wake_at_ms > session.now_ms() {
-                earliest(next_wake_at_ms, wake_at_ms);
-                break;
+        let limit = integer(limit as u64).saturating_add(1);
+        let mut below = i64::MAX;
+        while let Some(priority) = priorities
+            .query_row(params![self.name, self.version, below], |row| row.get(0))
+            .optional()?
+        {
+            below = priority;
+            let mut rows = waiting.query(params![self.name, self.version, priority, limit])?;
+            while let Some(row) = rows.next()? {
+                let (key, wake_at_ms) = (row.get(0)?, row.get(1)?);
+                if wake_at_ms > self.now_ms {
+                    earliest(next_wake_at_ms, wake_at_ms);
+                    break;
+                }
+                due.push(Due {
+                    priority: Reverse(priority),
+                    wake_at_ms,
+                    key,
+                    is_open: self.version == OPEN_VERSION,
+                });
             }
-            due.push(Due {
-                priority: Reverse(priority),
-                wake_at_ms,
-                key,
-            });
         }
+        Ok(())
     }
-    Ok(())
 }
 
-/// Whether anything is kept of an instance's activities.
-struct Kept {
-    heartbeats: bool,
-    tasks: bool,
+/// Settle the version of an instance that is open; whether the worker takes it. It does not where another one has settled it meanwhile.
+fn settle(session: &Session<'_>, request: &Acquire, key: InstanceKey) -> Result<bool, Failure> {
+    let name: Option<String> = session.query_optional(
+        "SELECT name FROM instances WHERE key = ?1 AND version = ?2 AND owner IS NULL",
+        params![key.0, OPEN_VERSION],
+        |row| row.get(0),
+    )?;
+    let Some(name) = name else { return Ok(false) };
+    let Settled { version, is_own } = request.settle(&name, &worker::live_orchestrations(session)?);
+    session.execute(
+        "UPDATE instances SET version = ?2 WHERE key = ?1",
+        params![key.0, version],
+    )?;
+    Ok(is_own)
 }
 
-/// Make the worker the owner. `None` when rows of the instance cannot be read: it is held with the reason, because one
+/// Make the worker the owner. `None`: another one is meanwhile, or its row cannot be read. Then it is held with the reason, because one
 /// undecodable row must not keep all the others from being acquired.
 fn take(
     session: &mut Session<'_>,
@@ -117,12 +234,11 @@ fn take(
 ) -> Result<Option<AcquiredInstance>, Failure> {
     let taken = session.query_optional(
         "UPDATE instances SET owner = ?2, epoch = epoch + 1, wake_at = NULL, on_trial = 0
-         WHERE key = ?1 AND owner IS NULL AND wake_at IS NOT NULL
-         RETURNING id, name, version, parent_id, execution, epoch, next_event_id, turns,
-           EXISTS (SELECT 1 FROM heartbeats WHERE instance_key = ?1), EXISTS (SELECT 1 FROM tasks WHERE instance_key = ?1), suspicion",
-        params![key.0, &*request.worker.0],
+         WHERE key = ?1 AND owner IS NULL AND wake_at <= ?3
+         RETURNING id, name, version, parent_id, execution, epoch, next_event_id, turns, suspicion",
+        params![key.0, &*request.worker.0, session.now_ms()],
         |row| {
-            let instance = AcquiredInstance {
+            Ok(AcquiredInstance {
                 key,
                 id: row.get(0)?,
                 name: row.get(1)?,
@@ -132,31 +248,25 @@ fn take(
                 epoch: Epoch(number(row, 5)?),
                 next_event_id: EventId(number(row, 6)?),
                 fresh: number(row, 7)? == 0,
+                page_bytes: 0,
                 history: Vec::new(),
                 messages: MessagePage::default(),
                 seen,
                 heartbeats: Vec::new(),
                 tasks: Vec::new(),
-                suspicion: Suspicion(row.get(10)?),
-            };
-            let kept = Kept {
-                heartbeats: row.get(8)?,
-                tasks: row.get(9)?,
-            };
-            Ok((instance, kept))
+                suspicion: Suspicion(row.get(8)?),
+            })
         },
     );
-    let loaded = match taken {
+    match taken {
         // Perdure writes no time beside an owner.
         Ok(None) => {
-            session.execute("UPDATE instances SET wake_at = NULL WHERE key = ?1", params![key.0])?;
-            return Ok(None);
+            session.execute(
+                "UPDATE instances SET wake_at = NULL WHERE key = ?1 AND owner IS NOT NULL AND wake_at IS NOT NULL",
+                params![key.0],
+            )?;
+            Ok(None)
         }
-        Ok(Some((mut instance, kept))) => load(session, request, &mut instance, &kept).map(|()| instance),
-        Err(failure) => Err(failure),
-    };
-    match loaded {
-        Ok(instance) => Ok(Some(instance)),
         Err(failure) if failure.is_undecodable() || failure.is_impossible() => {
             session.execute(
                 "UPDATE instances SET status = 'Suspended', owner = NULL, wake_at = NULL, report = ?2 WHERE key = ?1",
@@ -167,35 +277,58 @@ fn take(
             )?;
             Ok(None)
         }
-        Err(failure) => Err(failure),
+        taken => taken,
     }
 }
 
-fn load(session: &Session<'_>, request: &Acquire, instance: &mut AcquiredInstance, kept: &Kept) -> Result<(), Failure> {
-    let history_page = request.history_page;
-    let (key, execution) = (instance.key, instance.execution);
-    instance.history = rows::history(session.connection(), key, execution, EventId::FIRST, history_page)?;
-    let recorded = instance.next_event_id.0.saturating_sub(1);
-    if instance.history.len() as u64 != recorded.min(history_page as u64) {
+/// What is stored of instances, all at one moment.
+pub(crate) fn load(connection: &Connection, request: &Load) -> Result<Vec<Result<Loaded, Failure>>, Failure> {
+    let moment = connection
+        .is_autocommit()
+        .then(|| connection.unchecked_transaction())
+        .transpose()?;
+    let mut loaded = Vec::with_capacity(request.instances.len());
+    for one in &request.instances {
+        loaded.push(match load_one(connection, request, *one) {
+            Err(failure) if !failure.is_undecodable() => return Err(failure),
+            read => read,
+        });
+    }
+    moment.map(|transaction| transaction.finish()).transpose()?;
+    Ok(loaded)
+}
+
+fn load_one(connection: &Connection, request: &Load, one: LoadOne) -> Result<Loaded, Failure> {
+    let LoadOne {
+        key,
+        execution,
+        next_event_id,
+    } = one;
+    let page = request.history_page;
+    let history = rows::history(connection, key, execution, EventId::FIRST, page)?;
+    let recorded = next_event_id.0.saturating_sub(1);
+    let bytes = history.iter().map(EventRecord::bytes).sum();
+    if recorded == 0 || !page.is_reached(history.len(), bytes) && (history.len() as u64) < recorded {
         return Err(Failure::corrupt(format!(
             "instance {} has {recorded} events and not all are there",
             key.0
         )));
     }
-    instance.messages = inbox::of_instance(session.connection(), key, None, request.message_page)?;
-    if kept.heartbeats {
-        instance.heartbeats = session.query_all(
+    let of_execution = params![key.0, integer(execution.0)];
+    let heartbeats = connection
+        .prepare_cached(
             "SELECT scheduled, details FROM heartbeats WHERE instance_key = ?1 AND execution = ?2 ORDER BY scheduled",
-            params![key.0, integer(execution.0)],
-            |row| Ok((EventId(number(row, 0)?), row.get(1)?)),
-        )?;
-    }
-    if kept.tasks {
-        instance.tasks = session.query_all(
-            "SELECT event_id FROM tasks WHERE instance_key = ?1 AND execution = ?2 ORDER BY event_id",
-            params![key.0, integer(execution.0)],
-            |row| Ok(EventId(number(row, 0)?)),
-        )?;
-    }
-    Ok(())
+        )?
+        .query_map(of_execution, |row| Ok((EventId(number(row, 0)?), row.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    let tasks = connection
+        .prepare_cached("SELECT event_id FROM tasks WHERE instance_key = ?1 AND execution = ?2 ORDER BY event_id")?
+        .query_map(of_execution, |row| Ok(EventId(number(row, 0)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(Loaded {
+        history,
+        messages: inbox::of_instance(connection, key, None, request.message_page)?,
+        heartbeats,
+        tasks,
+    })
 }

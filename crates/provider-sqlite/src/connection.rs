@@ -1,12 +1,13 @@
 //! Opening: what may stand at a path, and the settings without which a commit would mean less than it says.
 
 use std::fs;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use perdure_provider::{ProviderError, ProviderErrorKind as Kind};
 use rusqlite::config::DbConfig;
 use rusqlite::types::FromSql;
@@ -18,9 +19,6 @@ use crate::options::{
     READER_CACHE_KIB, SQLITE_VERSION_MIN, STATEMENTS_MAX, WAL_BYTES_KEPT, WAL_PAGES, WRITER_CACHE_KIB,
 };
 use crate::schema;
-
-/// What every SQLite file begins with.
-const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// How often a connection waits for a lock before it gives up; only its own thread changes it.
 #[derive(Clone)]
@@ -88,8 +86,9 @@ pub(crate) fn open_writer(path: &Path, durability: Durability, migrate: bool) ->
         "this build has SQLite {}",
         rusqlite::version()
     );
-    check_magic(path)?;
-    if !migrate && !path.exists() {
+    if migrate {
+        make_private(path)?;
+    } else if !path.exists() {
         return Err(Failure::Found(Kind::CannotOpen, "there is no such file.".into()));
     }
     let log_exists = log_of(path).exists();
@@ -120,6 +119,14 @@ pub(crate) fn open_writer(path: &Path, durability: Durability, migrate: bool) ->
             patience,
             data_version,
         })
+    })
+    .map_err(|failure| match failure.kind() {
+        // SQLite says so by itself: to look into the file beforehand would take away the locks that this process has on it.
+        Kind::NotADatabase if matches!(failure, Failure::Sqlite(_)) => Failure::Found(
+            Kind::NotADatabase,
+            "it does not begin like a SQLite file. It was left as it is; choose another path.".into(),
+        ),
+        _ => failure,
     })
 }
 
@@ -154,20 +161,26 @@ pub(crate) fn open_in_memory() -> Result<WriterConnection, Failure> {
     })
 }
 
-/// Said before SQLite opens the file, so that a file of another kind is not taken for a damaged store.
-fn check_magic(path: &Path) -> Result<(), Failure> {
-    let mut head = Vec::with_capacity(MAGIC.len());
-    match fs::File::open(path).and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut head)) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+/// Makes the file of a new store, which its owner alone may read and write: SQLite would make one that the group and others may read.
+/// The write-ahead log and its index get the mode of the file. A file that is there keeps its own.
+pub(crate) fn make_private(path: &Path) -> Result<(), Failure> {
+    /// Closing a file takes away the locks that this process has on it, so nobody here may open it in between.
+    static MAKING: Mutex<()> = Mutex::new(());
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let _making = MAKING.lock();
+    match options.open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == ErrorKind::StorageFull => Err(Failure::Found(
+            Kind::Full,
+            format!("its file cannot be made ({error})."),
+        )),
         Err(error) => Err(Failure::Found(
             Kind::CannotOpen,
-            format!("it cannot be read ({error})."),
-        )),
-        // An empty file is what another opener has just made.
-        Ok(_) if head.is_empty() || head == MAGIC => Ok(()),
-        Ok(_) => Err(Failure::Found(
-            Kind::NotADatabase,
-            "it does not begin like a SQLite file. It was left as it is; choose another path.".into(),
+            format!("its file cannot be made ({error})."),
         )),
     }
 }

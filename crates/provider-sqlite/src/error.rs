@@ -49,16 +49,30 @@ impl Failure {
         error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
     }
 
+    /// [`named`](Self::named) of a store that is open: what would have kept it from being opened keeps it from being used for now, and may
+    /// pass (a file whose rights were changed).
+    pub(crate) fn named_of_open(self, location: &str) -> ProviderError {
+        let failure = match self.kind() {
+            Kind::CannotOpen | Kind::NotADatabase => Failure::Found(Kind::Unavailable, self.to_string()),
+            _ => self,
+        };
+        failure.named(location)
+    }
+
     /// The error as callers see it: it names the store and says what to do. Neither SQLite nor rusqlite puts payloads into messages.
     pub(crate) fn named(self, location: &str) -> ProviderError {
         let kind = self.kind();
         let detail = self;
         let message = match kind {
             Kind::Busy => format!("The SQLite store '{location}' is locked by another process ({detail})."),
+            Kind::NoMemory => {
+                format!("This process has not the memory for what the SQLite store '{location}' holds ({detail}).")
+            }
             Kind::Io => format!("Reading or writing the SQLite store '{location}' failed ({detail}); see to its disk."),
             Kind::Full => {
                 format!("There is no room left for the SQLite store '{location}' ({detail}); free some and it goes on.")
             }
+            Kind::Unavailable => format!("The SQLite store '{location}' does not serve this now ({detail})."),
             Kind::CannotOpen => format!("The SQLite store '{location}' cannot be opened: {detail}"),
             Kind::NotADatabase => format!("'{location}' is no Perdure store: {detail}"),
             Kind::Corrupt => format!("The SQLite store '{location}' is damaged ({detail}); restore it from a backup."),
@@ -66,9 +80,10 @@ impl Failure {
                 format!("The SQLite store '{location}' was made by a newer Perdure: {detail}")
             }
             Kind::Closed => format!("The SQLite store '{location}' is closed."),
+            Kind::Unencodable => format!("The SQLite store '{location}' cannot take a value: {detail}"),
             Kind::Internal => format!("Perdure's SQLite store '{location}' failed: {detail}"),
         };
-        ProviderError { kind, message }
+        ProviderError::new(kind, message)
     }
 }
 
@@ -85,14 +100,24 @@ fn kind_of(error: &rusqlite::Error) -> Kind {
     use rusqlite::Error as E;
     match error {
         E::SqliteFailure(failure, _) => match failure.code {
-            // Out of memory is an overload too: the same call may work later.
-            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::OutOfMemory => Kind::Busy,
+            // SQLITE_PROTOCOL says that others were faster at the locks of the log a hundred times in a row, and SQLITE_SCHEMA that another
+            // process changes the tables.
+            ErrorCode::DatabaseBusy
+            | ErrorCode::DatabaseLocked
+            | ErrorCode::FileLockingProtocolFailed
+            | ErrorCode::SchemaChanged => Kind::Busy,
+            ErrorCode::OutOfMemory => Kind::NoMemory,
             ErrorCode::DiskFull => Kind::Full,
             ErrorCode::SystemIoFailure => Kind::Io,
             ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly => Kind::CannotOpen,
             ErrorCode::NotADatabase => Kind::NotADatabase,
             ErrorCode::DatabaseCorrupt => Kind::Corrupt,
-            _ => Kind::Internal,
+            // What blames a row is a list; what is not on it says nothing about what was asked, and may pass.
+            ErrorCode::ConstraintViolation
+            | ErrorCode::TooBig
+            | ErrorCode::TypeMismatch
+            | ErrorCode::ParameterOutOfRange => Kind::Internal,
+            _ => Kind::Unavailable,
         },
         E::FromSqlConversionFailure(..)
         | E::IntegralValueOutOfRange(..)
@@ -100,5 +125,37 @@ fn kind_of(error: &rusqlite::Error) -> Kind {
         | E::InvalidColumnType(..) => Kind::Corrupt,
         E::NulError(_) | E::InvalidPath(_) => Kind::CannotOpen,
         _ => Kind::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::*;
+
+    /// A turn that met SQLITE_PROTOCOL counted as one that cannot be stored.
+    #[test]
+    fn a_failure_of_the_locks_is_busy_and_may_be_tried_again() {
+        for code in [
+            ffi::SQLITE_BUSY,
+            ffi::SQLITE_BUSY_SNAPSHOT,
+            ffi::SQLITE_BUSY_RECOVERY,
+            ffi::SQLITE_LOCKED,
+            ffi::SQLITE_PROTOCOL,
+            ffi::SQLITE_SCHEMA,
+        ] {
+            let failure = Failure::from(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None));
+            let error = failure.named("store.db");
+            assert!(error.kind == Kind::Busy && error.retryable(), "{code}: {error:?}");
+        }
+    }
+
+    /// It counted as a lock of another process, and was waited for without an end.
+    #[test]
+    fn want_of_memory_is_no_lock() {
+        let failure = Failure::from(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_NOMEM), None));
+        let error = failure.named("store.db");
+        assert!(error.kind == Kind::NoMemory && error.retryable(), "{error:?}");
     }
 }

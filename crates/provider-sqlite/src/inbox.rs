@@ -1,7 +1,7 @@
 //! Messages as their readers find them (P5).
 
 use perdure_engine::{Mailbox, Message, MessageBody, MessageSeq};
-use perdure_provider::{Inbox, InboxPosition, InstanceKey, MessagePage, WorkerId, kept_mailbox};
+use perdure_provider::{Inbox, InboxPosition, InstanceKey, MessagePage, PageLimit, WorkerId, kept_mailbox};
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use crate::error::Failure;
@@ -15,9 +15,14 @@ const OF_INSTANCE: &str =
 const OF_MAILBOX: &str = "SELECT seq, kind, name, payload, execution, ref_id FROM messages INDEXED BY messages_mailbox
     WHERE instance_key = ?1 AND kind = ?2 AND name = ?3 ORDER BY seq LIMIT ?4";
 
+const CANCELS: &str = "SELECT seq, kind, name, payload, execution, ref_id FROM messages INDEXED BY messages_mailbox
+      WHERE instance_key = ?1 AND kind = 'Cancel'";
+
 /// Ranges of the index, which has them beside any number of events and messages of queues.
-const NO_MAIL: &str = "SELECT seq, kind, name, payload, execution, ref_id FROM messages INDEXED BY messages_mailbox
-      WHERE instance_key = ?1 AND kind < 'Event'
+const SETTLED: &str = "SELECT seq, kind, name, payload, execution, ref_id FROM messages INDEXED BY messages_mailbox
+      WHERE instance_key = ?1 AND kind < 'Cancel'
+    UNION ALL SELECT seq, kind, name, payload, execution, ref_id FROM messages INDEXED BY messages_mailbox
+      WHERE instance_key = ?1 AND kind > 'Cancel' AND kind < 'Event'
     UNION ALL SELECT seq, kind, name, payload, execution, ref_id FROM messages INDEXED BY messages_mailbox
       WHERE instance_key = ?1 AND kind > 'Event' AND kind < 'Queue'
     UNION ALL SELECT seq, kind, name, payload, execution, ref_id FROM messages INDEXED BY messages_mailbox
@@ -42,35 +47,48 @@ pub(crate) fn last(connection: &Connection) -> Result<MessageSeq, Failure> {
     Ok(last.unwrap_or(MessageSeq(0)))
 }
 
-/// Up to `limit` messages that wait for an instance, of these mailboxes or of any, and all that are no mail.
+/// A page of the messages that wait for an instance, of these mailboxes or of any, and of those that are no mail.
 pub(crate) fn of_instance(
     connection: &Connection,
     key: InstanceKey,
     mailboxes: Option<&[Mailbox]>,
-    limit: usize,
+    limit: PageLimit,
 ) -> Result<MessagePage, Failure> {
     let moment = connection
         .is_autocommit()
         .then(|| connection.unchecked_transaction())
         .transpose()?;
-    let some = integer(limit as u64).saturating_add(1);
-    let mut messages = Vec::new();
+    let some = integer(limit.rows as u64).saturating_add(1);
+    let mut page = MessagePage::default();
+    let messages = &mut page.messages;
+    let mut is_all = false;
     match mailboxes {
-        None => read(connection, OF_INSTANCE, params![key.0, some], &mut messages)?,
+        None => {
+            let more = read(connection, OF_INSTANCE, params![key.0, some], limit.bytes, messages)?;
+            is_all = !more && messages.len() <= limit.rows;
+            if !is_all {
+                limit.cut(messages);
+            }
+        }
         Some(mailboxes) => {
             for mailbox in mailboxes {
                 let (kind, name) = kept_mailbox(mailbox);
-                read(connection, OF_MAILBOX, params![key.0, kind, name, some], &mut messages)?;
+                let params = params![key.0, kind, name, some];
+                read(connection, OF_MAILBOX, params, limit.bytes, messages)?;
+                // The oldest of all of them, and no more in memory than that.
+                messages.sort_unstable_by_key(|message| message.seq);
+                limit.cut(messages);
             }
-            messages.sort_unstable_by_key(|message| message.seq);
         }
     }
-    let is_all = mailboxes.is_none() && messages.len() <= limit;
-    let mut more_up_to = None;
     if !is_all {
-        messages.truncate(limit);
         messages.retain(|message| matches!(message.body, MessageBody::Mail { .. }));
-        read(connection, NO_MAIL, params![key.0], &mut messages)?;
+        let mut others = Vec::new();
+        let more_cancels = read(connection, CANCELS, params![key.0], limit.bytes, &mut others)?;
+        let cancels: usize = others.iter().map(|message| message.body.bytes()).sum();
+        let left = limit.bytes.saturating_sub(cancels);
+        page.more_settled = more_cancels || read(connection, SETTLED, params![key.0], left, &mut others)?;
+        messages.append(&mut others);
         messages.sort_unstable_by_key(|message| message.seq);
         let (waiting, last) = connection
             .prepare_cached(
@@ -80,29 +98,42 @@ pub(crate) fn of_instance(
                 Ok((number(row, 0)?, row.get::<_, Option<i64>>(1)?))
             })?;
         if waiting > messages.len() as u64 {
-            more_up_to = last.and_then(|last| u64::try_from(last).ok()).map(MessageSeq);
+            page.more_up_to = last.and_then(|last| u64::try_from(last).ok()).map(MessageSeq);
         }
     }
     moment.map(|transaction| transaction.finish()).transpose()?;
-    Ok(MessagePage { messages, more_up_to })
+    Ok(page)
 }
 
-fn read(connection: &Connection, sql: &str, params: impl Params, messages: &mut Vec<Message>) -> Result<(), Failure> {
+/// Add messages until there are so many bytes of those that are added. `true`: there are others.
+fn read(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+    bytes_max: usize,
+    messages: &mut Vec<Message>,
+) -> Result<bool, Failure> {
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(params)?;
+    let mut bytes = 0;
     while let Some(row) = rows.next()? {
-        messages.push(message(row)?);
+        if bytes >= bytes_max {
+            return Ok(true);
+        }
+        let message = message(row)?;
+        bytes += message.body.bytes();
+        messages.push(message);
     }
-    Ok(())
+    Ok(false)
 }
 
-/// Up to `limit` messages for instances that the worker owns; the position is the last number that was looked at, because numbers rise over
+/// A page of the messages for instances that the worker owns; the position is the last number that was looked at, because numbers rise over
 /// all instances in the order of commits. What came before it for an instance that the worker did not own then comes with that instance.
 pub(crate) fn of_worker(
     connection: &Connection,
     worker: &WorkerId,
     since: &InboxPosition,
-    limit: usize,
+    limit: PageLimit,
 ) -> Result<Inbox, Failure> {
     let moment = connection
         .is_autocommit()
@@ -115,18 +146,21 @@ pub(crate) fn of_worker(
         .optional()?
         .is_some();
     let mut statement = connection.prepare_cached(if crowded { BY_OWNER } else { BY_NUMBER })?;
-    let mut rows = statement.query(params![&*worker.0, after, integer(limit as u64)])?;
-    let mut messages = Vec::new();
-    while let Some(row) = rows.next()? {
+    let mut rows = statement.query(params![&*worker.0, after, integer(limit.rows as u64)])?;
+    let (mut messages, mut bytes) = (Vec::new(), 0);
+    while !limit.is_reached(messages.len(), bytes)
+        && let Some(row) = rows.next()?
+    {
         after = row.get(0)?;
         let message = match message(row) {
             Err(failure) if failure.is_undecodable() => Err(MessageSeq(number(row, 0)?)),
             read => Ok(read?),
         };
+        bytes += message.as_ref().map_or(0, |message: &Message| message.body.bytes());
         messages.push((InstanceKey(row.get(6)?), message));
     }
     drop(rows);
-    let more = messages.len() == limit;
+    let more = limit.is_reached(messages.len(), bytes);
     if !more {
         after = after.max(integer(last(connection)?.0));
     }

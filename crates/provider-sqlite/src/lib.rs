@@ -1,7 +1,7 @@
 //! Perdure's store in a SQLite file or in memory: `perdure_provider::Provider` over `rusqlite`.
 //!
 //! Owns the tables (`migrations/`), the connections with their settings and the threads that use them. It knows nothing
-//! of orchestrations or of napi. The invariants P1 to P15 that comments cite are those of `perdure_provider`.
+//! of orchestrations or of napi. The invariants P1 to P16 that comments cite are those of `perdure_provider`.
 //!
 //! - One thread writes. Whatever waits becomes one `BEGIN IMMEDIATE` transaction, and is answered when that is durable
 //!   (`writer.rs`). One writer is all that SQLite allows, and it makes the order of messages (P5) and the fences (P2) plain.
@@ -11,11 +11,13 @@
 //! - All times that are compared are the store's clock's (P9).
 
 mod acquire;
+mod backup;
 mod connection;
 mod deletion;
 mod error;
 mod inbox;
 mod inspection;
+mod integrity;
 mod job;
 mod listeners;
 mod listing;
@@ -34,6 +36,7 @@ mod tasks;
 #[cfg(test)]
 #[path = "../tests/common/directory.rs"]
 mod testing;
+mod texts;
 mod threads;
 mod worker;
 mod write;

@@ -51,6 +51,9 @@ pub(crate) const WRITER_CACHE_KIB: i64 = 16_384;
 /// Page cache of each reader, KiB.
 pub(crate) const READER_CACHE_KIB: i64 = 4_096;
 
+/// Pages that a backup copies at a time.
+pub(crate) const BACKUP_PAGES: std::ffi::c_int = 1_024;
+
 /// How often an idle writer asks whether another process wrote.
 pub(crate) const FOREIGN_CHANGE_EVERY: Duration = Duration::from_millis(25);
 

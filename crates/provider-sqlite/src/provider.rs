@@ -1,6 +1,6 @@
 //! The provider: hands jobs to the writer and reads to the readers, and closes both.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -9,10 +9,11 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox, InboxPosition,
-    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Overdue, Provider,
-    ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
-    ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, GiveBack, GivenBack,
+    Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage,
+    NewWorker, Newest, Overdue, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions,
+    PruneRequest, Pruned, PrunedExecutions, Renewal, ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest,
+    TextChange, TextPage, TextRequest, Unfit, Worker, WorkerId, Write,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -27,7 +28,10 @@ use crate::readers::Readers;
 use crate::session::Session;
 use crate::threads::spawn;
 use crate::writer::{self, Shared};
-use crate::{acquire, deletion, inbox, inspection, listing, rows, stats, status, suspicion, tasks, worker, write};
+use crate::{
+    acquire, backup, deletion, inbox, inspection, integrity, listing, rows, stats, status, suspicion, tasks, texts,
+    worker, write,
+};
 
 /// Perdure's store in a SQLite file or in memory.
 ///
@@ -151,7 +155,7 @@ impl SqliteProvider {
         });
         readers.push(read).map_err(|_| self.closed())?;
         match answer.await {
-            Ok(result) => result.map_err(|failure| failure.named(&self.shared.location)),
+            Ok(result) => result.map_err(|failure| failure.named_of_open(&self.shared.location)),
             Err(_) => Err(Failure::internal("a read panicked").named(&self.shared.location)),
         }
     }
@@ -186,6 +190,7 @@ impl Provider for SqliteProvider {
             // One: while it is written the next one gathers, and it is handed over by the answer to the first.
             concurrent_commits: 1,
             batch_max: BATCH_WRITES_MAX,
+            hides_values: false,
         }
     }
 
@@ -215,9 +220,26 @@ impl Provider for SqliteProvider {
         worker: &WorkerId,
         lease_ms: u64,
         about: Option<&str>,
-    ) -> Result<Option<i64>, ProviderError> {
+    ) -> Result<Option<Renewal>, ProviderError> {
         let (worker, about) = (worker.clone(), about.map(str::to_owned));
         self.write(move |session| worker::renew(session, &worker, lease_ms, about.as_deref()))
+            .await
+    }
+
+    async fn owned_by(
+        &self,
+        worker: &WorkerId,
+        after: InstanceKey,
+        limit: usize,
+    ) -> Result<Vec<(InstanceKey, Epoch)>, ProviderError> {
+        let worker = worker.clone();
+        self.read(move |connection| worker::owned(connection, &worker, after, limit))
+            .await
+    }
+
+    async fn tell_orchestrations(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
+        let worker = worker.clone();
+        self.write(move |session| worker::tell_orchestrations(session, &worker, &newest))
             .await
     }
 
@@ -247,12 +269,28 @@ impl Provider for SqliteProvider {
     }
 
     async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
-        self.write(move |session| acquire::acquire(session, &request)).await
+        let (request, now_ms) = (Arc::new(request), self.shared.clock.now_ms());
+        let asked = Arc::clone(&request);
+        let found = self
+            .read(move |connection| acquire::find(connection, &asked, now_ms))
+            .await?;
+        // Most often nothing is due, which needs no transaction of the writer.
+        if found.is_empty() {
+            return Ok(found.into_nothing());
+        }
+        self.write(move |session| acquire::claim(session, &request, &found))
+            .await
+    }
+
+    async fn load(&self, request: Load) -> Result<Vec<Result<Loaded, ProviderError>>, ProviderError> {
+        let loaded = self.read(move |connection| acquire::load(connection, &request)).await?;
+        let named = |failure: Failure| failure.named(&self.shared.location);
+        Ok(loaded.into_iter().map(|one| one.map_err(named)).collect())
     }
 
     async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
         // Most often there is none, which needs no transaction of the writer.
-        if request.limit == 0 || !self.read(tasks::any_wait).await? {
+        if request.limit.rows == 0 || !self.read(tasks::any_wait).await? {
             return Ok(AcquiredTasks::default());
         }
         self.write(move |session| tasks::acquire(session, &request)).await
@@ -276,13 +314,18 @@ impl Provider for SqliteProvider {
         key: InstanceKey,
         execution: ExecutionId,
         from: EventId,
-        limit: usize,
+        limit: PageLimit,
     ) -> Result<Vec<EventRecord>, ProviderError> {
         self.read(move |connection| rows::history(connection, key, execution, from, limit))
             .await
     }
 
-    async fn read_inbox(&self, worker: &WorkerId, since: &InboxPosition, limit: usize) -> Result<Inbox, ProviderError> {
+    async fn read_inbox(
+        &self,
+        worker: &WorkerId,
+        since: &InboxPosition,
+        limit: PageLimit,
+    ) -> Result<Inbox, ProviderError> {
         let (worker, since) = (worker.clone(), since.clone());
         self.read(move |connection| inbox::of_worker(connection, &worker, &since, limit))
             .await
@@ -292,7 +335,7 @@ impl Provider for SqliteProvider {
         &self,
         key: InstanceKey,
         mailboxes: Option<Vec<Mailbox>>,
-        limit: usize,
+        limit: PageLimit,
     ) -> Result<MessagePage, ProviderError> {
         self.read(move |connection| inbox::of_instance(connection, key, mailboxes.as_deref(), limit))
             .await
@@ -300,6 +343,10 @@ impl Provider for SqliteProvider {
 
     async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {
         self.read(move |connection| status::statuses(connection, &ids)).await
+    }
+
+    async fn ids_of(&self, keys: Vec<InstanceKey>) -> Result<Vec<Option<String>>, ProviderError> {
+        self.read(move |connection| status::ids_of(connection, &keys)).await
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage, ProviderError> {
@@ -323,6 +370,14 @@ impl Provider for SqliteProvider {
         self.write(move |session| deletion::sweep(session, limit)).await
     }
 
+    async fn stored_texts(&self, request: TextRequest) -> Result<TextPage, ProviderError> {
+        self.read(move |connection| texts::page(connection, &request)).await
+    }
+
+    async fn replace_texts(&self, changes: Vec<TextChange>) -> Result<usize, ProviderError> {
+        self.write(move |session| texts::replace(session, &changes)).await
+    }
+
     async fn stats(&self) -> Result<StoreStats, ProviderError> {
         let now_ms = self.shared.clock.now_ms();
         self.read(move |connection| stats::of_store(connection, now_ms)).await
@@ -338,6 +393,23 @@ impl Provider for SqliteProvider {
         let file = self.shared.file.clone();
         self.write(move |session| inspection::of_store(session, file.as_deref()))
             .await
+    }
+
+    async fn check(&self, request: CheckRequest) -> Result<Checked, ProviderError> {
+        self.read(move |connection| integrity::step(connection, request)).await
+    }
+
+    async fn back_up(&self, to: PathBuf, replace: bool) -> Result<u64, ProviderError> {
+        let Some(from) = self.shared.file.clone() else {
+            let detail = Failure::Found(ProviderErrorKind::CannotOpen, "a store in memory has no backup.".into());
+            return Err(detail.named(&self.shared.location));
+        };
+        let (reply, answer) = oneshot::channel();
+        // A thread of its own: the readers have others to serve.
+        spawn("backup", move || drop(reply.send(backup::copy(&from, &to, replace))))
+            .map_err(|failure| failure.named(&self.shared.location))?;
+        let panicked = |_| Failure::internal("a backup panicked").named(&self.shared.location);
+        answer.await.map_err(panicked)?
     }
 
     async fn close(&self) {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 
 use perdure_engine::{EventId, EventKind, EventRecord, ExecutionId, Message, MessageBody, MessageSeq};
-use perdure_provider::{Candidate, InstanceKey, KeptMessage, Status};
+use perdure_provider::{Candidate, InstanceKey, KeptMessage, PageLimit, Status};
 use rusqlite::types::{Type, ValueRef};
 use rusqlite::{Connection, Row, params};
 
@@ -21,7 +21,7 @@ pub(crate) fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     u64::try_from(value).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, value))
 }
 
-fn optional_number(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<u64>> {
+pub(crate) fn optional_number(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<u64>> {
     match row.get_ref(column)? {
         ValueRef::Null => Ok(None),
         _ => number(row, column).map(Some),
@@ -68,13 +68,13 @@ pub(crate) fn candidate<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result
     })
 }
 
-/// Up to `limit` events from event `from` on. The ids are checked to be without gap (P8).
+/// A page of the events from event `from` on. The ids are checked to be without gap (P8).
 pub(crate) fn history(
     connection: &Connection,
     key: InstanceKey,
     execution: ExecutionId,
     from: EventId,
-    limit: usize,
+    limit: PageLimit,
 ) -> Result<Vec<EventRecord>, Failure> {
     let mut statement = connection.prepare_cached(
         "SELECT event_id, time, kind, ref_id, name, payload, meta FROM history
@@ -84,11 +84,14 @@ pub(crate) fn history(
         key.0,
         integer(execution.0),
         integer(from.0),
-        integer(limit as u64)
+        integer(limit.rows as u64)
     ])?;
     let mut events: Vec<EventRecord> = Vec::new();
+    let mut bytes = 0;
     let mut expected = from.max(EventId::FIRST);
-    while let Some(row) = rows.next()? {
+    while !limit.is_reached(events.len(), bytes)
+        && let Some(row) = rows.next()?
+    {
         let event =
             event(row).map_err(|error| unreadable(error, format_args!("event {expected} of instance {}", key.0)))?;
         if event.event_id != expected {
@@ -98,6 +101,7 @@ pub(crate) fn history(
             )));
         }
         expected = expected.next();
+        bytes += event.bytes();
         events.push(event);
     }
     Ok(events)

@@ -23,6 +23,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0010_revocations.sql"),
     include_str!("migrations/0011_about.sql"),
     include_str!("migrations/0012_narrow_lists.sql"),
+    include_str!("migrations/0013_newest_versions.sql"),
 ];
 
 /// First and last row of each tree, in the order in which the tree is kept.

@@ -1,7 +1,7 @@
 //! What clients see of instances.
 
 use perdure_engine::ExecutionId;
-use perdure_provider::{InstanceKey, InstanceStatus};
+use perdure_provider::{InstanceKey, InstanceStatus, LIST_BYTES_MAX};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Failure;
@@ -21,19 +21,31 @@ macro_rules! status_where {
     };
 }
 
-/// Status of each id, all at one moment.
+/// Status of each id, or of the first of them, all at one moment.
 pub(crate) fn statuses(connection: &Connection, ids: &[String]) -> Result<Vec<Option<InstanceStatus>>, Failure> {
     let moment = (ids.len() > 1 && connection.is_autocommit())
         .then(|| connection.unchecked_transaction())
         .transpose()?;
     let mut statement = connection.prepare_cached(status_where!("i.id = ?1"))?;
-    let statuses = ids
-        .iter()
-        .map(|id| statement.query_row(params![id], instance_status).optional())
-        .collect::<rusqlite::Result<_>>()?;
+    let (mut statuses, mut bytes) = (Vec::new(), 0);
+    for id in ids {
+        if bytes > LIST_BYTES_MAX {
+            break;
+        }
+        let status = statement.query_row(params![id], instance_status).optional()?;
+        bytes += status.as_ref().map_or(0, InstanceStatus::payload_bytes);
+        statuses.push(status);
+    }
     drop(statement);
     moment.map(|transaction| transaction.finish()).transpose()?;
     Ok(statuses)
+}
+
+/// The id of each key.
+pub(crate) fn ids_of(connection: &Connection, keys: &[InstanceKey]) -> Result<Vec<Option<String>>, Failure> {
+    let mut statement = connection.prepare_cached("SELECT id FROM instances WHERE key = ?1")?;
+    let mut id = |key: &InstanceKey| statement.query_row(params![key.0], |row| row.get(0)).optional();
+    Ok(keys.iter().map(&mut id).collect::<rusqlite::Result<_>>()?)
 }
 
 /// Status of the instance with a key.

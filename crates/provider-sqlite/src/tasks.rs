@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{AcquiredTasks, InstanceKey, Task, TaskName, TaskRequest, WorkerId};
+use perdure_provider::{AcquiredTasks, InstanceKey, LetGoTask, Outcome, Task, TaskName, TaskRequest, WorkerId};
 use rusqlite::{Connection, Row, params};
 
 use crate::error::Failure;
@@ -36,8 +36,8 @@ pub(crate) fn acquire(session: &mut Session<'_>, request: &TaskRequest) -> Resul
     let mut is_next = |at: i64| next_due_ms = Some(next_due_ms.map_or(at, |next| next.min(at)));
     for queue in &request.queues {
         for name in &request.names {
-            let found = collect(session, queue, name, request.limit)?;
-            if found.len() <= request.limit
+            let found = collect(session, queue, name, request.limit.rows)?;
+            if found.len() <= request.limit.rows
                 && let Some(at) = next_due(session, queue, name)?
             {
                 is_next(at);
@@ -46,12 +46,18 @@ pub(crate) fn acquire(session: &mut Session<'_>, request: &TaskRequest) -> Resul
         }
     }
     due.sort_unstable();
-    for left in due.split_off(due.len().min(request.limit)) {
-        is_next(left.due_at_ms);
-    }
-    let mut tasks = Vec::with_capacity(due.len());
-    for Due { task, .. } in due {
-        tasks.extend(take(session, &request.worker, task)?);
+    let (mut tasks, mut bytes) = (Vec::new(), 0);
+    let mut taken = 0;
+    for Due { task, due_at_ms, .. } in due {
+        if request.limit.is_reached(taken, bytes) {
+            is_next(due_at_ms);
+            continue;
+        }
+        taken += 1;
+        if let Some(task) = take(session, &request.worker, task)? {
+            bytes += task.given_bytes();
+            tasks.push(task);
+        }
     }
     Ok(AcquiredTasks { tasks, next_due_ms })
 }
@@ -99,8 +105,9 @@ fn take(session: &Session<'_>, worker: &WorkerId, task: TaskName) -> Result<Opti
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
     let given = session.query_optional(
-        "SELECT i.id, i.name, h.payload, h.meta, b.details
+        "SELECT i.id, i.name, s.meta, h.payload, h.meta, b.details
          FROM instances i JOIN history h ON h.instance_key = i.key
+           JOIN history s ON s.instance_key = i.key AND s.execution = h.execution AND s.event_id = 1
            LEFT JOIN heartbeats b ON b.instance_key = i.key AND b.execution = h.execution AND b.scheduled = h.event_id
          WHERE i.key = ?1 AND h.execution = ?2 AND h.event_id = ?3",
         params![key.0, integer(execution.0), integer(scheduled.0)],
@@ -109,11 +116,12 @@ fn take(session: &Session<'_>, worker: &WorkerId, task: TaskName) -> Result<Opti
                 task,
                 instance_id: row.get(0)?,
                 orchestration: row.get(1)?,
+                started: row.get(2)?,
                 name,
-                input: row.get(2)?,
-                options: row.get(3)?,
+                input: row.get(3)?,
+                options: row.get(4)?,
                 deadline_ms,
-                last_heartbeat: row.get(4)?,
+                last_heartbeat: row.get(5)?,
             })
         },
     );
@@ -144,6 +152,22 @@ pub(crate) fn of_worker(connection: &Connection, worker: &WorkerId) -> Result<Ve
         connection.prepare_cached("SELECT instance_key, execution, event_id, attempt FROM tasks WHERE owner = ?1")?;
     let tasks = statement.query_map(params![&*worker.0], |row| task_name(row, 0))?;
     Ok(tasks.collect::<rusqlite::Result<_>>()?)
+}
+
+/// A worker returns one of its own.
+pub(crate) fn let_go(session: &Session<'_>, LetGoTask { worker, task }: &LetGoTask) -> Result<Outcome, Failure> {
+    let gone = session.execute(
+        "UPDATE tasks SET owner = NULL
+         WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND attempt = ?4 AND owner = ?5",
+        params![
+            task.key.0,
+            integer(task.execution.0),
+            integer(task.scheduled.0),
+            task.attempt,
+            &*worker.0
+        ],
+    )?;
+    Ok(if gone == 1 { Outcome::Noted } else { Outcome::Fenced })
 }
 
 fn task_name(row: &Row<'_>, column: usize) -> rusqlite::Result<TaskName> {

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use perdure_provider::{NewWorker, TakenOver, Worker, WorkerId, WorkerLoad};
+use perdure_provider::{
+    Epoch, InstanceKey, NewWorker, Newest, OwnedDigest, Renewal, TakenOver, Worker, WorkerId, WorkerLoad,
+};
 use rusqlite::{Connection, Row, params};
 
 use crate::error::Failure;
-use crate::rows::number;
+use crate::rows::{integer, number};
 use crate::session::Session;
 use crate::{revocation, suspicion};
 
@@ -20,9 +22,10 @@ fn lease_until(session: &Session<'_>, lease_ms: u64) -> i64 {
 /// Once more with the same id is the same registration: the caller may not have heard of the first.
 pub(crate) fn register(session: &mut Session<'_>, worker: &NewWorker) -> Result<i64, Failure> {
     session.execute(
-        "INSERT INTO workers (id, name, host, pid, process_start, lease_until, about) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+        "INSERT INTO workers (id, name, host, pid, process_start, lease_until, about, newest)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
          ON CONFLICT (id) DO UPDATE SET name = excluded.name, host = excluded.host, pid = excluded.pid,
-           process_start = excluded.process_start, lease_until = excluded.lease_until, about = excluded.about",
+           process_start = excluded.process_start, lease_until = excluded.lease_until, about = excluded.about, newest = excluded.newest",
         params![
             &*worker.id.0,
             worker.name,
@@ -31,6 +34,7 @@ pub(crate) fn register(session: &mut Session<'_>, worker: &NewWorker) -> Result<
             worker.process_start,
             lease_until(session, worker.lease_ms),
             worker.about,
+            worker.newest.to_text(),
         ],
     )?;
     Ok(session.now_ms())
@@ -41,12 +45,75 @@ pub(crate) fn renew(
     worker: &WorkerId,
     lease_ms: u64,
     about: Option<&str>,
-) -> Result<Option<i64>, Failure> {
+) -> Result<Option<Renewal>, Failure> {
     let renewed = session.execute(
         "UPDATE workers SET lease_until = ?2, about = coalesce(?3, about) WHERE id = ?1",
         params![&*worker.0, lease_until(session, lease_ms), about],
     )?;
-    Ok((renewed == 1).then(|| session.now_ms()))
+    if renewed == 0 {
+        return Ok(None);
+    }
+    let owned = session.query_one(
+        "SELECT count(*), coalesce(sum(key & ?2), 0) FROM instances INDEXED BY instances_owner WHERE owner = ?1",
+        params![&*worker.0, OwnedDigest::KEY_BITS],
+        |row| {
+            Ok(OwnedDigest {
+                instances: number(row, 0)?,
+                keys: number(row, 1)?,
+            })
+        },
+    )?;
+    let tasks = session.query_one(
+        "SELECT count(*) FROM tasks INDEXED BY tasks_owner WHERE owner = ?1",
+        params![&*worker.0],
+        |row| number(row, 0),
+    )?;
+    Ok(Some(Renewal {
+        now_ms: session.now_ms(),
+        owned,
+        tasks,
+    }))
+}
+
+/// What it owns after a key, by key.
+pub(crate) fn owned(
+    connection: &Connection,
+    worker: &WorkerId,
+    after: InstanceKey,
+    limit: usize,
+) -> Result<Vec<(InstanceKey, Epoch)>, Failure> {
+    let mut statement = connection.prepare_cached(
+        "SELECT key, epoch FROM instances INDEXED BY instances_owner WHERE owner = ?1 AND key > ?2 ORDER BY key LIMIT ?3",
+    )?;
+    let owned = statement.query_map(params![&*worker.0, after.0, integer(limit as u64)], |row| {
+        Ok((InstanceKey(row.get(0)?), Epoch(number(row, 1)?)))
+    })?;
+    Ok(owned.collect::<rusqlite::Result<_>>()?)
+}
+
+/// It has other orchestrations from now on.
+pub(crate) fn tell_orchestrations(
+    session: &mut Session<'_>,
+    worker: &WorkerId,
+    newest: &Newest,
+) -> Result<(), Failure> {
+    session.execute(
+        "UPDATE workers SET newest = ?2 WHERE id = ?1",
+        params![&*worker.0, newest.to_text()],
+    )?;
+    Ok(())
+}
+
+/// What the workers have whose lease holds.
+pub(crate) fn live_orchestrations(session: &Session<'_>) -> Result<Vec<Newest>, Failure> {
+    // A few rows, one for each running process: no index is kept for them.
+    let mut statement = session
+        .connection()
+        .prepare_cached("SELECT newest FROM workers WHERE lease_until > ?1 AND newest IS NOT NULL")?;
+    let live = statement.query_map(params![session.now_ms()], |row| {
+        Ok(Newest::read(row.get_ref(0)?.as_str().unwrap_or_default()))
+    })?;
+    Ok(live.collect::<rusqlite::Result<_>>()?)
 }
 
 pub(crate) fn is_registered(session: &Session<'_>, worker: &WorkerId) -> Result<bool, Failure> {

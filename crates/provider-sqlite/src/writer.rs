@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use perdure_provider::{Clock, ProviderError};
+use perdure_provider::{Clock, ProviderError, ProviderErrorKind};
 use rusqlite::Connection;
 
 use crate::connection::{Patience, WriterConnection, log_of};
@@ -136,8 +136,9 @@ impl Writer<'_> {
 
     /// Write a group in one transaction. An error means that nothing of it is in the store.
     ///
-    /// That holds for a failed COMMIT too: SQLite makes the frames of a commit visible, to this process and to all
-    /// others, only after they are synced, and the next transaction writes over them.
+    /// That holds for a failed COMMIT too, as long as a process lives that has the store open: SQLite makes the frames of a commit visible, to this process
+    /// and to all others, only after they are synced, and the next transaction writes over them. When all processes die before that, the next one reads the
+    /// log from its beginning and finds frames that were written and not synced: what such a COMMIT wrote may be there after a crash.
     fn attempt(&mut self, group: &mut [Box<dyn Job>]) -> Result<(), Stopped> {
         self.session
             .begin(self.shared.clock.now_ms())
@@ -154,7 +155,7 @@ impl Writer<'_> {
                     .unwrap_or_else(|_| Err(Failure::internal("a write panicked")))
                     .map_err(Stopped::InJob)?;
             }
-            self.session.commit().map_err(Stopped::Around)?;
+            self.session.commit().map_err(Stopped::InCommit)?;
             Ok(foreign)
         });
         match result {
@@ -189,8 +190,14 @@ impl Writer<'_> {
     }
 
     fn named(&self, stopped: Stopped) -> ProviderError {
-        let (Stopped::InJob(failure) | Stopped::Around(failure)) = stopped;
-        failure.named(&self.shared.location)
+        let is_unknown = match &stopped {
+            Stopped::InJob(_) | Stopped::Around(_) => false,
+            // Nothing was written to the log of a store that was locked, and a store in memory is gone after a crash.
+            Stopped::InCommit(failure) => self.shared.file.is_some() && failure.kind() != ProviderErrorKind::Busy,
+        };
+        let (Stopped::InJob(failure) | Stopped::Around(failure) | Stopped::InCommit(failure)) = stopped;
+        let error = failure.named_of_open(&self.shared.location);
+        if is_unknown { error.of_unknown_outcome() } else { error }
     }
 }
 
@@ -200,6 +207,8 @@ enum Stopped {
     InJob(Failure),
     /// Before or after them.
     Around(Failure),
+    /// While what they wrote was committed.
+    InCommit(Failure),
 }
 
 /// The write-ahead log. SQLite starts it again from its beginning when all of it was copied and nobody reads from it;

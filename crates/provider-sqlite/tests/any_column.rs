@@ -6,14 +6,16 @@ use std::path::Path;
 
 use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{
-    Acquire, Filter, InboxPosition, InstanceKey, ListRequest, Provider, ProviderError, ProviderErrorKind as Kind,
-    TaskRequest, WorkerId,
+    Acquire, AcquiredInstance, Filter, InboxPosition, InstanceKey, ListRequest, Load, PageLimit, Provider,
+    ProviderError, ProviderErrorKind as Kind, TaskRequest, WorkerId,
 };
 use perdure_provider_contract::new_worker;
 use perdure_provider_sqlite::SqliteProvider;
 use rusqlite::Connection;
 
 use common::{Directory, commit, manual_clock, open, start, started};
+
+const TEN: PageLimit = PageLimit::rows(10);
 
 /// Rows of each table, beside what a start makes.
 const ROWS: &str = r#"
@@ -25,7 +27,7 @@ const ROWS: &str = r#"
     INSERT INTO tasks VALUES (1, 1, 2, 1, 'slow', 'act', 0, 0, 9000, NULL);
     INSERT INTO activities VALUES ('act');
     INSERT INTO history VALUES (1, 1, 2, 5, 'ActivityScheduled', NULL, 'act', '1', '{"queue":"slow"}');
-    INSERT INTO workers VALUES ('other', 'n', 'h', 5, '1', 900, '{}');
+    INSERT INTO workers VALUES ('other', 'n', 'h', 5, '1', 900, '{}', '{}');
     UPDATE instances SET next_event_id = 3, unread = 2 WHERE key = 1;
 "#;
 
@@ -82,9 +84,9 @@ async fn read_all(store: &SqliteProvider, what: &str) {
     readable(what, Provider::stats(store).await);
     readable(
         what,
-        store.read_history(key, ExecutionId::FIRST, EventId::FIRST, 10).await,
+        store.read_history(key, ExecutionId::FIRST, EventId::FIRST, TEN).await,
     );
-    readable(what, store.read_messages(key, None, 10).await);
+    readable(what, store.read_messages(key, None, TEN).await);
     readable(what, store.workers().await);
     readable(what, store.overdue().await);
     readable(what, store.inspect().await);
@@ -94,16 +96,15 @@ async fn read_all(store: &SqliteProvider, what: &str) {
         worker: worker.clone(),
         queues: vec!["slow".into()],
         names: vec!["act".into()],
-        limit: 10,
+        limit: TEN,
     };
     readable(what, store.acquire_tasks(tasks).await);
     readable(what, store.tasks_of(&worker).await);
     let work = Acquire {
         worker: worker.clone(),
         registered: vec![("flow".into(), "1".into())],
-        limit: 10,
-        history_page: 10,
-        message_page: 10,
+        limit: TEN,
+        history_page: TEN,
     };
     let acquired = store.acquire(work).await;
     let acquired = acquired.unwrap_or_else(|error| panic!("{what} keeps others from being acquired: {error}"));
@@ -111,7 +112,18 @@ async fn read_all(store: &SqliteProvider, what: &str) {
         acquired.instances.iter().any(|instance| instance.id == "good"),
         "{what}"
     );
-    readable(what, store.read_inbox(&worker, &InboxPosition::default(), 10).await);
+    let load = Load {
+        instances: acquired.instances.iter().map(AcquiredInstance::to_load).collect(),
+        history_page: TEN,
+        message_page: TEN,
+    };
+    let loaded = store.load(load).await;
+    let loaded = loaded.unwrap_or_else(|error| panic!("{what} keeps others from being read: {error}"));
+    for (instance, loaded) in acquired.instances.iter().zip(loaded) {
+        assert!(instance.id != "good" || loaded.is_ok(), "{what}: {loaded:?}");
+        readable(what, loaded);
+    }
+    readable(what, store.read_inbox(&worker, &InboxPosition::default(), TEN).await);
     readable(what, store.release_worker(&worker).await);
 }
 

@@ -5,7 +5,8 @@ mod common;
 use std::sync::Arc;
 
 use perdure_provider::{ManualClock, Provider};
-use perdure_provider_contract::Fixture;
+use perdure_provider_contract::{Damage, Fixture, finds_each_damage};
+use rusqlite::Connection;
 
 use common::{Directory, open};
 
@@ -33,6 +34,18 @@ impl Fixture for InFile {
     async fn second(&self) -> Option<Arc<dyn Provider>> {
         Some(Arc::new(open(&self.directory.join("store.db"), self.clock.clone())))
     }
+}
+
+impl Damage for InFile {
+    async fn damage(&self, sql: &str) {
+        let other = Connection::open(self.directory.join("store.db")).expect("the file opens");
+        other.execute_batch(sql).expect("the rows are changed");
+    }
+}
+
+#[tokio::test]
+async fn a_check_finds_each_damage() {
+    finds_each_damage::<InFile>().await;
 }
 
 perdure_provider_contract::suite!(InFile);

@@ -4,12 +4,15 @@ mod common;
 
 use perdure_engine::{EventId, ExecutionId, MessageSeq};
 use perdure_provider::{
-    Acquire, Acquired, InboxPosition, NewWorker, Provider, ProviderErrorKind as Kind, Status, WorkerId,
+    Acquire, Acquired, AcquiredInstance, InboxPosition, Load, NewWorker, Newest, PageLimit, Provider,
+    ProviderErrorKind as Kind, WorkerId,
 };
 use perdure_provider_sqlite::SqliteProvider;
 use rusqlite::Connection;
 
 use common::{Directory, commit, manual_clock, open, start, started};
+
+const TEN: PageLimit = PageLimit::rows(10);
 
 async fn acquire(store: &SqliteProvider) -> Acquired {
     let worker = WorkerId("w".into());
@@ -21,6 +24,7 @@ async fn acquire(store: &SqliteProvider) -> Acquired {
         process_start: "1".into(),
         lease_ms: 1_000,
         about: None,
+        newest: Newest::default(),
     };
     store.register_worker(new).await.expect("the worker is registered");
     let registered = vec![("flow".into(), "1".into())];
@@ -28,17 +32,16 @@ async fn acquire(store: &SqliteProvider) -> Acquired {
         .acquire(Acquire {
             worker,
             registered,
-            limit: 10,
-            history_page: 10,
-            message_page: 10,
+            limit: TEN,
+            history_page: TEN,
         })
         .await
         .expect("the store answers")
 }
 
-/// It is held with the reason, and nobody else's work waits for it.
+/// Whoever reads it is told why, and nobody else's work waits for it.
 #[tokio::test]
-async fn an_instance_with_an_unreadable_row_is_suspended_alone() {
+async fn an_instance_with_an_unreadable_row_is_told_of_alone() {
     for (damage, says) in [
         ("UPDATE history SET kind = 'Nonsense'", "event 1 "),
         ("UPDATE history SET payload = CAST(x'22FF22' AS TEXT)", "event 1 "),
@@ -54,7 +57,7 @@ async fn an_instance_with_an_unreadable_row_is_suspended_alone() {
         ),
         (
             "INSERT INTO heartbeats VALUES (1, 1, 2, CAST(x'FF' AS TEXT))",
-            "cannot be read",
+            "damaged",
         ),
         (
             "INSERT INTO messages (instance_key, kind, time) VALUES (1, 'Queue', 0)",
@@ -68,27 +71,28 @@ async fn an_instance_with_an_unreadable_row_is_suspended_alone() {
         Connection::open(&path).unwrap().execute_batch(damage).unwrap();
         started(&commit(&store, vec![start("good")]));
         let acquired = acquire(&store).await;
-        assert_eq!(
-            acquired
-                .instances
-                .iter()
-                .map(|instance| instance.id.as_str())
-                .collect::<Vec<_>>(),
-            ["good"],
-            "{damage}"
+        let load = Load {
+            instances: acquired.instances.iter().map(AcquiredInstance::to_load).collect(),
+            history_page: TEN,
+            message_page: TEN,
+        };
+        let loaded = store.load(load).await.unwrap();
+        let [bad, good] = &loaded[..] else {
+            panic!("{damage}: {loaded:?}")
+        };
+        assert!(good.is_ok(), "{damage}: {good:?}");
+        let Err(error) = bad else {
+            panic!("{damage} is not found")
+        };
+        assert_eq!(error.kind, Kind::Corrupt);
+        assert!(
+            error.message.contains(says),
+            "{damage}: '{error}' does not say '{says}'"
         );
-        let status = store
-            .statuses(vec!["bad".into()])
-            .await
-            .unwrap()
-            .pop()
-            .flatten()
-            .unwrap();
-        assert_eq!(status.status, Status::Suspended);
-        let report = status.result.unwrap();
-        assert!(report.contains(says), "{damage}: '{report}' does not say '{says}'");
-        assert!(!report.contains("Nonsense"), "no text of a row is shown: {report}");
-        assert!(acquire(&store).await.instances.is_empty());
+        assert!(
+            !error.message.contains("Nonsense"),
+            "no text of a row is shown: {error}"
+        );
         store.close().await;
     }
 }
@@ -106,7 +110,7 @@ async fn a_message_that_is_unreadable_in_the_inbox_hides_no_other() {
         "INSERT INTO messages (instance_key, kind, name, time) VALUES (1, 'Nonsense', 'go', 0), (2, 'Event', 'go', 0)";
     Connection::open(&path).unwrap().execute_batch(insert).unwrap();
     let inbox = store
-        .read_inbox(&WorkerId("w".into()), &InboxPosition::default(), 10)
+        .read_inbox(&WorkerId("w".into()), &InboxPosition::default(), TEN)
         .await
         .unwrap();
     let found: Vec<_> = inbox
@@ -118,7 +122,7 @@ async fn a_message_that_is_unreadable_in_the_inbox_hides_no_other() {
         found,
         [(owned[0].key, Err(MessageSeq(1))), (owned[1].key, Ok(MessageSeq(2)))]
     );
-    let error = store.read_messages(owned[0].key, None, 10).await.unwrap_err();
+    let error = store.read_messages(owned[0].key, None, TEN).await.unwrap_err();
     assert_eq!(error.kind, Kind::Corrupt);
     assert!(error.message.contains("message 1"), "{error}");
     store.close().await;
@@ -136,7 +140,7 @@ async fn an_unreadable_event_is_named() {
         .execute_batch("UPDATE history SET kind = 'Nonsense'")
         .unwrap();
     let error = store
-        .read_history(key, ExecutionId::FIRST, EventId::FIRST, 10)
+        .read_history(key, ExecutionId::FIRST, EventId::FIRST, TEN)
         .await
         .unwrap_err();
     assert_eq!(error.kind, Kind::Corrupt);

@@ -4,7 +4,8 @@ mod common;
 
 use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{
-    Epoch, Heartbeat, InstanceKey, NewInstance, NewWorker, Outcome, Provider, Teller, Terminate, WorkerId, Write,
+    Epoch, Heartbeat, InstanceKey, NewInstance, NewWorker, Newest, Outcome, Provider, Teller, Terminate, WorkerId,
+    Write,
 };
 use rusqlite::Connection;
 
@@ -24,6 +25,7 @@ async fn a_termination_leaves_none() {
         process_start: "1".into(),
         lease_ms: 1_000,
         about: None,
+        newest: Newest::default(),
     };
     store.register_worker(new).await.expect("the worker is registered");
     for id in ["a", "b"] {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 use perdure_engine::MessageBody;
-use perdure_provider::{NewMessage, Outcome, Provider, ProviderError, ProviderErrorKind as Kind, Write};
+use perdure_provider::{NewMessage, Outcome, PageLimit, Provider, ProviderError, ProviderErrorKind as Kind, Write};
 use perdure_provider_sqlite::{Durability, SqliteOptions, SqliteProvider};
 use rusqlite::Connection;
 
@@ -54,7 +54,7 @@ fn a_store_is_made_and_opened_again() {
     );
     let raw = Connection::open(&path).unwrap();
     let pragma = |name| raw.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
-    assert_eq!((pragma("application_id"), pragma("user_version")), (0x5065_7264, 12));
+    assert_eq!((pragma("application_id"), pragma("user_version")), (0x5065_7264, 13));
     assert_eq!(
         raw.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))
             .unwrap(),
@@ -96,11 +96,11 @@ fn without_migrations_only_a_store_as_it_should_be_is_opened() {
         older.kind,
         Kind::SchemaVersion {
             found: 9,
-            supported: 12
+            supported: 13
         }
     );
     assert!(
-        older.message.contains("version 9") && older.message.contains("version 12"),
+        older.message.contains("version 9") && older.message.contains("version 13"),
         "{older}"
     );
     assert_eq!(fs::read(directory.join("store.db")).unwrap(), before);
@@ -111,6 +111,29 @@ fn an_empty_file_becomes_a_store() {
     let directory = Directory::new();
     fs::write(directory.join("store.db"), "").unwrap();
     open(&directory.join("store.db"), system_clock());
+}
+
+/// Nobody else of the machine reads what users store. A file that is there keeps the mode that it was given.
+#[cfg(unix)]
+#[test]
+fn the_files_of_a_new_store_are_their_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = Directory::new();
+    let path = directory.join("store.db");
+    let modes = || {
+        ["store.db", "store.db-wal", "store.db-shm"].map(|name| {
+            let found = fs::metadata(directory.join(name)).expect("it is there while the store is open");
+            format!("{:o}", found.permissions().mode() & 0o777)
+        })
+    };
+    let store = open(&path, system_clock());
+    started(&commit(&store, vec![start("one")]));
+    assert_eq!(modes(), ["600", "600", "600"]);
+    drop(store);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o660)).unwrap();
+    let store = open(&path, system_clock());
+    started(&commit(&store, vec![start("two")]));
+    assert_eq!(modes(), ["660", "660", "660"]);
 }
 
 #[test]
@@ -263,7 +286,12 @@ async fn an_older_schema_is_migrated() {
         ("old", 7, None)
     );
     assert_eq!(
-        store.read_messages(status.key, None, 10).await.unwrap().messages.len(),
+        store
+            .read_messages(status.key, None, PageLimit::rows(10))
+            .await
+            .unwrap()
+            .messages
+            .len(),
         1
     );
     // What waited before it was counted is counted, too.
@@ -289,9 +317,9 @@ fn a_newer_schema_is_refused() {
         .unwrap();
     let kind = Kind::SchemaVersion {
         found: 99,
-        supported: 12,
+        supported: 13,
     };
-    refused_untouched(&directory, &path, kind, &["newer Perdure", "version 99", "up to 12"]);
+    refused_untouched(&directory, &path, kind, &["newer Perdure", "version 99", "up to 13"]);
 }
 
 /// A store with something in each table, checkpointed and closed.

@@ -4,7 +4,8 @@ use perdure_engine::{MessageBody, MessageSeq};
 use perdure_provider::{KeptMessage, NewMessage, Outcome, Status};
 use rusqlite::params;
 
-use super::{Found, find};
+use super::others::Told;
+use super::{Found, cancel, find};
 use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
@@ -20,6 +21,19 @@ pub(super) fn send(session: &mut Session<'_>, message: &NewMessage) -> Result<Ou
     }
     if let Some(max) = full_at(&instance, message) {
         return Ok(Outcome::MailboxFull { max });
+    }
+    if let MessageBody::Cancel { reason } = &message.body
+        && instance.status == Status::Suspended
+    {
+        let (key, mut told) = (instance.key, Told::default());
+        cancel::end_held(session, instance, reason.clone(), message.time_ms, &mut told)?;
+        let Told { receivers, stopped, .. } = told;
+        return Ok(Outcome::Terminated {
+            key,
+            owner: None,
+            receivers,
+            stopped,
+        });
     }
     let seq = put(session, &instance, &message.body, message.time_ms)?;
     Ok(Outcome::Delivered {

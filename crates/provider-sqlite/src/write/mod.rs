@@ -1,6 +1,7 @@
 //! The writes of a batch, each in a file of its own. They run inside the writer's transaction; an error in one rolls the
 //! batch back whole (P1).
 
+mod cancel;
 mod heartbeat;
 mod let_go;
 mod message;
@@ -17,10 +18,10 @@ use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{Epoch, InstanceKey, Outcome, Status, WorkerId, Write};
 use rusqlite::{Row, params};
 
-use crate::deletion;
 use crate::error::Failure;
 use crate::rows::{integer, number, status};
 use crate::session::Session;
+use crate::{deletion, tasks};
 
 pub(crate) use resume::resume_unfit;
 
@@ -37,6 +38,7 @@ pub(crate) fn run(session: &mut Session<'_>, write: &Write) -> Result<Outcome, F
         Write::TaskDone(done) => task::done(session, done),
         Write::Trial(trial) => trial::say(session, trial),
         Write::LetGo(let_go) => let_go::let_go(session, let_go),
+        Write::LetGoTask(let_go) => tasks::let_go(session, let_go),
     }
 }
 

@@ -4,7 +4,7 @@ use perdure_engine::{ChildFailure, EventId, ExecutionId, MessageBody, Payload, R
 use perdure_provider::{InstanceKey, Others, Outcome, Receivers, Status, ToOthers, WorkerId};
 use rusqlite::params;
 
-use super::{Found, find, find_by_key, find_children, message, start, task};
+use super::{Found, cancel, find, find_by_key, find_children, message, start, task};
 use crate::error::Failure;
 use crate::session::Session;
 
@@ -54,7 +54,13 @@ pub(super) fn carry_out(session: &mut Session<'_>, doer: Doer, to_others: &ToOth
     }
     for event in &to_others.cancelled {
         let child = find_children(session, doer.key, Some((doer.execution, *event)))?;
-        cancel(session, child, doer.time_ms, &mut others.receivers)?;
+        let mut told = Told::default();
+        cancel_all(session, child, doer.time_ms, &mut told)?;
+        told.receivers
+            .into_iter()
+            .for_each(|owner| add(&mut others.receivers, owner));
+        others.stopped.extend(told.stopped);
+        others.ended |= told.ended;
     }
     for (scheduled, refusal) in refused {
         let to_itself = Parent {
@@ -96,22 +102,57 @@ pub(super) fn tell(
     Ok(true)
 }
 
-/// Ask the children of an instance to cancel, which has ended.
+/// Those who are told of something.
+#[derive(Default)]
+pub(super) struct Told {
+    /// Whoever got a message.
+    pub(super) receivers: Receivers,
+    /// Those who run attempts that nobody waits for any more.
+    pub(super) stopped: Vec<WorkerId>,
+    /// Instances have ended.
+    pub(super) ended: bool,
+}
+
+/// Cancel the children of an instance, which has ended.
 pub(super) fn cancel_children(
+    session: &mut Session<'_>,
+    parent: InstanceKey,
+    time_ms: i64,
+    told: &mut Told,
+) -> Result<(), Failure> {
+    let children = find_children(session, parent, None)?;
+    cancel_all(session, children, time_ms, told)
+}
+
+fn cancel_all(session: &mut Session<'_>, children: Vec<Found>, time_ms: i64, told: &mut Told) -> Result<(), Failure> {
+    for held in ask(session, children, time_ms, told)? {
+        cancel::end_held(session, held, None, time_ms, told)?;
+    }
+    Ok(())
+}
+
+/// Ask the children of an instance to cancel, which has ended. Those that are suspended hear nothing, and are returned.
+pub(super) fn ask_children(
     session: &Session<'_>,
     parent: InstanceKey,
     time_ms: i64,
-    receivers: &mut Receivers,
-) -> Result<(), Failure> {
-    cancel(session, find_children(session, parent, None)?, time_ms, receivers)
+    told: &mut Told,
+) -> Result<Vec<Found>, Failure> {
+    let children = find_children(session, parent, None)?;
+    ask(session, children, time_ms, told)
 }
 
-fn cancel(session: &Session<'_>, children: Vec<Found>, time_ms: i64, receivers: &mut Receivers) -> Result<(), Failure> {
+fn ask(session: &Session<'_>, children: Vec<Found>, time_ms: i64, told: &mut Told) -> Result<Vec<Found>, Failure> {
+    let mut held = Vec::new();
     for child in children {
+        if child.status == Status::Suspended {
+            held.push(child);
+            continue;
+        }
         message::put(session, &child, &MessageBody::Cancel { reason: None }, time_ms)?;
-        add(receivers, child.owner);
+        add(&mut told.receivers, child.owner);
     }
-    Ok(())
+    Ok(held)
 }
 
 fn add(receivers: &mut Receivers, owner: Option<WorkerId>) {

@@ -1,10 +1,11 @@
 //! The end of an instance from outside, whoever owns it.
 
-use perdure_engine::{Event, EventRecord};
+use perdure_engine::{Event, EventRecord, Payload};
 use perdure_provider::{Outcome, Status, Terminate};
 use rusqlite::params;
 
-use super::{find, others, task};
+use super::others::Told;
+use super::{Found, find, others, task};
 use crate::error::Failure;
 use crate::revocation;
 use crate::rows::integer;
@@ -19,17 +20,50 @@ pub(super) fn terminate(session: &mut Session<'_>, termination: &Terminate) -> R
             status: instance.status,
         });
     }
-    let event = Event::ExecutionTerminated {
-        reason: termination.reason.clone(),
-    };
-    let event = EventRecord::new(instance.next_event_id, termination.time_ms, event);
-    session.append_event(instance.key, integer(instance.execution.0), &event)?;
+    let (reason, time_ms) = (|| termination.reason.clone(), termination.time_ms);
+    let event = Event::ExecutionTerminated { reason: reason() };
+    let mut told = Told::default();
+    end(
+        session,
+        &instance,
+        Status::Terminated,
+        [event],
+        reason(),
+        time_ms,
+        &mut told,
+    )?;
+    others::cancel_children(session, instance.key, time_ms, &mut told)?;
+    let Told { receivers, stopped, .. } = told;
+    Ok(Outcome::Terminated {
+        key: instance.key,
+        owner: instance.owner,
+        receivers,
+        stopped,
+    })
+}
+
+/// End an instance that has not ended, with these events, the last of which says how. Its parent is told; its children are the caller's.
+pub(super) fn end(
+    session: &mut Session<'_>,
+    instance: &Found,
+    status: Status,
+    events: impl IntoIterator<Item = Event>,
+    result: Payload,
+    time_ms: i64,
+    told: &mut Told,
+) -> Result<(), Failure> {
+    let mut next = instance.next_event_id;
+    for event in events {
+        let event = EventRecord::new(next, time_ms, event);
+        session.append_event(instance.key, integer(instance.execution.0), &event)?;
+        next = next.next();
+    }
     // The owner is cleared (P7) and the next event id moves on: what the former owner still sends is fenced off twice.
     session.execute(
-        "UPDATE instances SET status = 'Terminated', next_event_id = next_event_id + 1, owner = NULL, wake_at = NULL,
+        "UPDATE instances SET status = ?3, next_event_id = ?4, owner = NULL, wake_at = NULL,
            unread = 0, report = NULL, unfit_code = NULL, updated_at = ?2, completed_at = ?2
          WHERE key = ?1",
-        params![instance.key.0, termination.time_ms],
+        params![instance.key.0, time_ms, status.as_str(), integer(next.0)],
     )?;
     revocation::note(session, instance.owner.as_ref(), instance.key, instance.epoch)?;
     session.execute("DELETE FROM messages WHERE instance_key = ?1", params![instance.key.0])?;
@@ -37,16 +71,11 @@ pub(super) fn terminate(session: &mut Session<'_>, termination: &Terminate) -> R
         "DELETE FROM heartbeats WHERE instance_key = ?1",
         params![instance.key.0],
     )?;
-    let mut receivers = Vec::new();
     if let Some(parent) = others::parent_of(session, instance.key)? {
-        let settlement = others::settlement(Status::Terminated, termination.reason.clone());
-        others::tell(session, &parent, settlement, termination.time_ms, &mut receivers)?;
+        let settlement = others::settlement(status, result);
+        others::tell(session, &parent, settlement, time_ms, &mut told.receivers)?;
     }
-    others::cancel_children(session, instance.key, termination.time_ms, &mut receivers)?;
-    Ok(Outcome::Terminated {
-        key: instance.key,
-        owner: instance.owner,
-        receivers,
-        stopped: task::withdraw_all(session, instance.key)?,
-    })
+    told.ended = true;
+    told.stopped.extend(task::withdraw_all(session, instance.key)?);
+    Ok(())
 }

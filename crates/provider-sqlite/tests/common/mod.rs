@@ -40,6 +40,7 @@ pub(crate) fn start(id: &str) -> Write {
         version: "1".into(),
         input: None,
         seed: 1,
+        incarnation: None,
         parent: None,
         custom_status: None,
         trace: None,

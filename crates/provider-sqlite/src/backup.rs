@@ -1,0 +1,134 @@
+//! A copy of the store while it is in use, by SQLite's online backup.
+//!
+//! The copy is of one moment: all pages are read in one transaction, which holds up no writer. It is written under another name, synced,
+//! and takes its own name when it is whole, so that whoever finds a file under that name finds a store.
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use perdure_provider::{ProviderError, ProviderErrorKind as Kind};
+use rusqlite::Connection;
+use rusqlite::backup::Backup;
+
+use crate::connection::{log_of, make_private, open_reader};
+use crate::error::Failure;
+use crate::options::BACKUP_PAGES;
+
+/// Copy the store at `from` to `to`; the bytes of the copy.
+pub(crate) fn copy(from: &Path, to: &Path, replace: bool) -> Result<u64, ProviderError> {
+    let target = Target::at(from, to, replace).map_err(|failure| failure.named(&to.display().to_string()))?;
+    let copied = copy_pages(from, &target.temporary).map_err(|failure| failure.named(&from.display().to_string()));
+    let placed = copied.and_then(|()| {
+        target
+            .place()
+            .map_err(|failure| failure.named(&to.display().to_string()))
+    });
+    if placed.is_err() {
+        // Best done: what is left has a name that says what it is.
+        let _ = fs::remove_file(&target.temporary);
+    }
+    placed
+}
+
+fn copy_pages(from: &Path, to: &Path) -> Result<(), Failure> {
+    let source = open_reader(from)?;
+    // The transaction lasts until all pages are copied: a commit in between would begin the copy anew.
+    source.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema")?;
+    let mut copy = Connection::open(to)?;
+    // It is synced as a whole afterwards.
+    copy.pragma_update(None, "synchronous", 0)?;
+    let backup = Backup::new(&source, &mut copy)?;
+    backup.run_to_completion(BACKUP_PAGES, Duration::ZERO, None)?;
+    drop(backup);
+    copy.close().map_err(|(_, error)| error)?;
+    source.execute_batch("COMMIT")?;
+    Ok(())
+}
+
+/// Where a copy goes.
+struct Target {
+    path: PathBuf,
+    directory: PathBuf,
+    /// Beside it, so that it can be renamed.
+    temporary: PathBuf,
+    replace: bool,
+}
+
+impl Target {
+    /// Refuses what is there, unless it is to be replaced, and what a copy would not be a copy under.
+    fn at(from: &Path, to: &Path, replace: bool) -> Result<Self, Failure> {
+        let refuse = |detail: &str| Err(Failure::Found(Kind::CannotOpen, detail.into()));
+        let path = std::path::absolute(to).map_err(io)?;
+        let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+            return refuse("it is no path of a file.");
+        };
+        if !directory.is_dir() {
+            return refuse("its directory does not exist; create it first.");
+        }
+        if fs::symlink_metadata(&path).is_ok() {
+            if !replace {
+                return refuse(
+                    "there is a file already; choose another path, or have it replaced (`--force`, `replace: true`).",
+                );
+            }
+            if !path.is_file() {
+                return refuse("what is there is no regular file.");
+            }
+            if fs::canonicalize(&path).map_err(io)? == fs::canonicalize(from).map_err(io)? {
+                return refuse("it is the store itself.");
+            }
+        }
+        // SQLite would take it for the log of the copy.
+        if log_of(&path).exists() {
+            return refuse("there is a write-ahead log beside it, so a store is in use there, or was not closed.");
+        }
+        let mut temporary = name.to_owned();
+        temporary.push(format!(".{}.part", std::process::id()));
+        let temporary = directory.join(temporary);
+        match fs::remove_file(&temporary) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(io(error)),
+            // Of a process of that number that died.
+            _ => {}
+        }
+        make_private(&temporary)?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            path,
+            temporary,
+            replace,
+        })
+    }
+
+    /// The copy takes its name, for good.
+    fn place(&self) -> Result<u64, Failure> {
+        let file = File::open(&self.temporary).map_err(io)?;
+        file.sync_all().map_err(io)?;
+        let bytes = file.metadata().map_err(io)?.len();
+        drop(file);
+        if self.replace {
+            fs::rename(&self.temporary, &self.path).map_err(io)?;
+        } else {
+            // A link, unlike a rename, takes nobody's place.
+            fs::hard_link(&self.temporary, &self.path).map_err(io)?;
+            fs::remove_file(&self.temporary).map_err(io)?;
+        }
+        // Only Unix opens a directory; elsewhere the file system keeps names by itself.
+        #[cfg(unix)]
+        File::open(&self.directory)
+            .and_then(|directory| directory.sync_all())
+            .map_err(io)?;
+        #[cfg(not(unix))]
+        let _ = &self.directory;
+        Ok(bytes)
+    }
+}
+
+fn io(error: std::io::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::StorageFull => Failure::Found(Kind::Full, error.to_string()),
+        ErrorKind::AlreadyExists => Failure::Found(Kind::CannotOpen, "there is a file already.".into()),
+        _ => Failure::Found(Kind::CannotOpen, format!("{error}.")),
+    }
+}

@@ -1,0 +1,181 @@
+//! Texts of values, one row after the other, and others in their place.
+
+use perdure_engine::EventId;
+use perdure_provider::{InstanceKey, StoredText, TextChange, TextField, TextPage, TextRequest, TextRow, TextTable};
+use rusqlite::{Connection, Row, params};
+
+use crate::error::Failure;
+use crate::rows::{integer, number, optional_number};
+use crate::session::Session;
+
+/// Columns: those of [`row`], the id of the instance, kind, name, execution of a message, event referred to, the meta of the event that
+/// scheduled a child which ended, the text if it is wanted, and the other one. Of the parameters, 5 is what a text is not to begin with, 6 how
+/// much of it is wanted.
+macro_rules! page {
+    ($row:literal, $about:literal, $scheduled:literal, $text:literal, $other:literal, $from:literal, $order:literal) => {
+        concat!(
+            "SELECT ",
+            $row,
+            ", i.id, ",
+            $about,
+            ", ",
+            $scheduled,
+            ", CASE WHEN substr(",
+            $text,
+            ", 1, length(?5)) <> ?5 THEN CASE WHEN ?6 IS NULL THEN ",
+            $text,
+            " ELSE substr(",
+            $text,
+            ", 1, ?6) END END, ",
+            $other,
+            " FROM ",
+            $from,
+            " ORDER BY ",
+            $order,
+            " LIMIT ?4"
+        )
+    };
+}
+
+const MESSAGES: &str = page!(
+    "m.instance_key, 0, m.seq",
+    "m.kind, m.name, m.execution, m.ref_id",
+    "CASE WHEN m.kind GLOB 'Child*' THEN (SELECT meta FROM history s
+       WHERE s.instance_key = m.instance_key AND s.execution = m.execution AND s.event_id = m.ref_id) END",
+    "m.payload",
+    "NULL",
+    "messages m LEFT JOIN instances i ON i.key = m.instance_key WHERE (m.instance_key, m.seq) > (?1, ?3) AND ?2 = 0",
+    "m.instance_key, m.seq"
+);
+const HEARTBEATS: &str = page!(
+    "h.instance_key, h.execution, h.scheduled",
+    "NULL, NULL, NULL, NULL",
+    "NULL",
+    "h.details",
+    "NULL",
+    "heartbeats h LEFT JOIN instances i ON i.key = h.instance_key WHERE (h.instance_key, h.execution, h.scheduled) > (?1, ?2, ?3)",
+    "h.instance_key, h.execution, h.scheduled"
+);
+const INSTANCES: &str = page!(
+    "i.key, 0, 0",
+    "NULL, NULL, NULL, NULL",
+    "NULL",
+    "i.custom_status",
+    "i.report",
+    "instances i WHERE i.key > ?1 AND ?2 = 0 AND ?3 = 0",
+    "i.key"
+);
+const HISTORY: &str = page!(
+    "h.instance_key, h.execution, h.event_id",
+    "h.kind, h.name, NULL, h.ref_id",
+    "CASE WHEN h.kind IN ('ChildCompleted', 'ChildFailed') THEN (SELECT meta FROM history s
+       WHERE s.instance_key = h.instance_key AND s.execution = h.execution AND s.event_id = h.ref_id) END",
+    "h.payload",
+    "CASE WHEN substr(h.payload, 1, length(?5)) <> ?5 OR (h.event_id = 1 AND instr(h.meta, '\"customStatus\"') > 0) THEN h.meta END",
+    "history h LEFT JOIN instances i ON i.key = h.instance_key
+       WHERE (h.instance_key, h.execution, h.event_id) > (?1, ?2, ?3)",
+    "h.instance_key, h.execution, h.event_id"
+);
+
+pub(crate) fn page(connection: &Connection, request: &TextRequest) -> Result<TextPage, Failure> {
+    let mut statement = connection.prepare_cached(match request.table {
+        TextTable::Messages => MESSAGES,
+        TextTable::Heartbeats => HEARTBEATS,
+        TextTable::Instances => INSTANCES,
+        TextTable::History => HISTORY,
+    })?;
+    let after = request.after;
+    let mut rows = statement.query(params![
+        after.key.0,
+        integer(after.execution),
+        integer(after.number),
+        integer(request.walk_max as u64).saturating_add(1),
+        request.except,
+        request.head.map(|head| integer(head as u64)),
+    ])?;
+    let mut page = TextPage::default();
+    let (mut last, mut bytes) = (after, 0);
+    while let Some(found) = rows.next()? {
+        let at = row(found)?;
+        let size = found
+            .get_ref(9)?
+            .as_bytes_or_null()
+            .map_err(rusqlite::Error::from)?
+            .map_or(0, <[u8]>::len);
+        if page.walked >= request.walk_max || (bytes > 0 && bytes + size > request.bytes_max) {
+            page.next = Some(last);
+            break;
+        }
+        bytes += size;
+        page.walked += 1;
+        last = at;
+        page.texts.extend(stored(at, found)?);
+    }
+    Ok(page)
+}
+
+fn row(found: &Row<'_>) -> rusqlite::Result<TextRow> {
+    Ok(TextRow {
+        key: InstanceKey(found.get(0)?),
+        execution: number(found, 1)?,
+        number: number(found, 2)?,
+    })
+}
+
+fn stored(row: TextRow, found: &Row<'_>) -> rusqlite::Result<Option<StoredText>> {
+    let (text, other): (Option<String>, Option<String>) = (found.get(9)?, found.get(10)?);
+    let instance: Option<String> = found.get(3)?;
+    let Some(instance) = instance.filter(|_| text.is_some() || other.is_some()) else {
+        return Ok(None);
+    };
+    Ok(Some(StoredText {
+        row,
+        instance,
+        kind: found.get(4)?,
+        name: found.get(5)?,
+        execution: optional_number(found, 6)?,
+        ref_id: optional_number(found, 7)?,
+        scheduled: found.get(8)?,
+        text,
+        other,
+    }))
+}
+
+pub(crate) fn replace(session: &mut Session<'_>, changes: &[TextChange]) -> Result<usize, Failure> {
+    let mut replaced = 0;
+    for TextChange {
+        table,
+        row,
+        field,
+        before,
+        after,
+    } in changes
+    {
+        let sql = match (table, field) {
+            (TextTable::Messages, TextField::Text) => {
+                "UPDATE messages SET payload = ?5 WHERE seq = ?3 AND instance_key = ?1 AND ?2 = 0 AND payload = ?4"
+            }
+            (TextTable::Heartbeats, TextField::Text) => {
+                "UPDATE heartbeats SET details = ?5 WHERE instance_key = ?1 AND execution = ?2 AND scheduled = ?3 AND details = ?4"
+            }
+            (TextTable::Messages | TextTable::Heartbeats, TextField::Other) => continue,
+            (TextTable::Instances, TextField::Text) => {
+                "UPDATE instances SET custom_status = ?5 WHERE key = ?1 AND ?2 = 0 AND ?3 = 0 AND custom_status = ?4"
+            }
+            (TextTable::Instances, TextField::Other) => {
+                "UPDATE instances SET report = ?5 WHERE key = ?1 AND ?2 = 0 AND ?3 = 0 AND report = ?4"
+            }
+            (TextTable::History, TextField::Text) => {
+                "UPDATE history SET payload = ?5 WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND payload = ?4"
+            }
+            (TextTable::History, TextField::Other) => {
+                "UPDATE history SET meta = ?5 WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND meta = ?4"
+            }
+        };
+        let (execution, number) = (integer(row.execution), integer(row.number));
+        replaced += session.execute(sql, params![row.key.0, execution, number, before, after])?;
+    }
+    Ok(replaced)
+}
+
+const _: () = assert!(EventId::FIRST.0 == 1, "the statements above say so");

@@ -1,0 +1,37 @@
+//! Requests to cancel that come to a suspended instance. None of its code can run, so that it ends in the commit that brings the request,
+//! without its cleanup, and its children are cancelled with it.
+
+use perdure_engine::{CancelPoint, Event, Payload};
+use perdure_provider::Status;
+
+use super::others::{self, Told};
+use super::{Found, terminate};
+use crate::error::Failure;
+use crate::session::Session;
+
+/// End a suspended instance as cancelled. Its children are asked to cancel, and those that are suspended end in the same way: one after the
+/// other, however deep that goes.
+pub(super) fn end_held(
+    session: &mut Session<'_>,
+    instance: Found,
+    mut reason: Payload,
+    time_ms: i64,
+    told: &mut Told,
+) -> Result<(), Failure> {
+    let mut held = vec![instance];
+    while let Some(instance) = held.pop() {
+        let events = [
+            Event::CancelRequested {
+                reason: reason.take(),
+                at: CancelPoint::Suspended,
+            },
+            Event::ExecutionCancelled {
+                error: None,
+                outside: true,
+            },
+        ];
+        terminate::end(session, &instance, Status::Cancelled, events, None, time_ms, told)?;
+        held.extend(others::ask_children(session, instance.key, time_ms, told)?);
+    }
+    Ok(())
+}
