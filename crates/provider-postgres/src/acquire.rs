@@ -2,22 +2,27 @@
 //!
 //! The partial index on `(name, version, priority, wake_at, key)` holds the active, unowned instances alone. For each registered
 //! orchestration and each priority in use it is read from the longest due on and no further than the limit. Rows that another worker is
-//! about to take are skipped, so that workers share what is due without waiting for each other.
+//! about to take are skipped, so that workers share what is due without waiting for each other. The transaction measures histories and reads
+//! none: they are read after it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, Message, MessageSeq};
-use perdure_provider::{Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, MessagePage, Suspicion};
+use perdure_provider::{
+    Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, Load, LoadOne, Loaded, MessagePage, OPEN_VERSION,
+    PageLimit, Settled, Suspicion,
+};
 use tokio_postgres::Row;
 
 use crate::connection::{Ask, Connection};
 use crate::error::Failure;
+use crate::history::{self, page_of_events};
 use crate::params::P;
 use crate::rows::{integer, message, number, optional_text, text};
 use crate::session::Session;
 use crate::text::encode;
-use crate::{history, inbox};
+use crate::{inbox, worker};
 
 macro_rules! classes {
     () => {
@@ -43,19 +48,26 @@ const TAKE: &str = concat!(
     ", w AS MATERIALIZED (
   SELECT id FROM {schema}.workers WHERE id = $4 FOR KEY SHARE
 ), due AS MATERIALIZED (
-  SELECT d.key FROM w, class c CROSS JOIN LATERAL (
-    SELECT i.key, i.wake_at FROM {schema}.instances i
+  SELECT d.* FROM w, class c CROSS JOIN LATERAL (
+    SELECT i.key, i.execution, i.priority, i.wake_at FROM {schema}.instances i
     WHERE i.wake_at IS NOT NULL AND i.name = c.name AND i.version = c.version AND i.priority = c.priority
       AND i.wake_at <= coalesce($1, {now})
     ORDER BY i.wake_at, i.key LIMIT $5 FOR NO KEY UPDATE SKIP LOCKED) d
   ORDER BY c.priority DESC, d.wake_at, d.key LIMIT $5
 ), ranked AS MATERIALIZED (
-  SELECT key, row_number() OVER () AS place FROM due
+  SELECT * FROM (
+    SELECT d.key, d.place, s.size, sum(s.size) OVER (ORDER BY d.place) - s.size AS before FROM (
+      SELECT *, row_number() OVER (ORDER BY priority DESC, wake_at, key) AS place FROM due) d
+    CROSS JOIN LATERAL (SELECT coalesce(sum(size), 0)::bigint AS size FROM (
+      SELECT size, sum(size) OVER (ORDER BY event_id) - size AS before FROM (
+        SELECT event_id, coalesce(octet_length(payload), 0) + coalesce(octet_length(meta), 0) AS size FROM {schema}.history
+        WHERE instance_key = d.key AND execution = d.execution ORDER BY event_id LIMIT $7) h) h
+      WHERE before < $8::bigint) s) r
+  WHERE before < $6::bigint
 )
 UPDATE {schema}.instances i SET owner = $4, epoch = i.epoch + 1, wake_at = NULL, on_trial = 0 FROM ranked WHERE i.key = ranked.key
 RETURNING ranked.place, i.key, i.id, i.name, i.version, i.parent_id, i.execution, i.epoch, i.next_event_id, i.turns, i.message_seq,
-  EXISTS (SELECT FROM {schema}.heartbeats h WHERE h.instance_key = i.key), EXISTS (SELECT FROM {schema}.tasks t WHERE t.instance_key = i.key),
-  i.suspicion"
+  i.suspicion, ranked.size"
 );
 
 /// When the next one is due that is not taken; never, for a worker that is not registered.
@@ -68,14 +80,18 @@ const NEXT: &str = concat!(
 FROM class c WHERE c.priority IS NOT NULL AND EXISTS (SELECT FROM {schema}.workers WHERE id = $4)"
 );
 
-const HISTORY: &str =
-    "SELECT a.key, h.* FROM unnest($1::bigint[], $2::bigint[]) AS a (key, execution) CROSS JOIN LATERAL (
-    SELECT event_id, time, kind, ref_id, name, payload, meta FROM {schema}.history
-    WHERE instance_key = a.key AND execution = a.execution ORDER BY event_id LIMIT $3) h
-  ORDER BY a.key, h.event_id";
+const HISTORY: &str = concat!(
+    "SELECT a.key, h.* FROM unnest($1::bigint[], $2::bigint[]) AS a (key, execution) CROSS JOIN LATERAL (",
+    page_of_events!("instance_key = a.key AND execution = a.execution", "$3", "$4::bigint"),
+    ") h ORDER BY a.key, h.event_id"
+);
 
 const MESSAGES: &str = "SELECT m.*, a.key FROM unnest($1::bigint[]) AS a (key) CROSS JOIN LATERAL (
-    SELECT seq, kind, name, payload, execution, ref_id FROM {schema}.messages WHERE instance_key = a.key ORDER BY seq LIMIT $2) m
+    SELECT seq, kind, name, payload, execution, ref_id FROM (
+      SELECT p.*, sum(size) OVER (ORDER BY seq) - size AS before FROM (
+        SELECT *, coalesce(octet_length(payload), 0) AS size FROM {schema}.messages
+        WHERE instance_key = a.key ORDER BY seq LIMIT $2) p) q
+    WHERE before < $3::bigint) m
   ORDER BY a.key, m.seq";
 
 const HEARTBEATS: &str =
@@ -118,7 +134,7 @@ pub(crate) async fn look(connection: &Connection, request: &Acquire) -> Result<O
     let now = P::MaybeInt(connection.from.clock_ms());
     let row = connection.query_one(NEXT, &registered.params(now, request)).await?;
     let (now_ms, next_wake_at_ms): (i64, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
-    let is_due = request.limit > 0 && next_wake_at_ms.is_some_and(|at| at <= now_ms);
+    let is_due = request.limit.rows > 0 && next_wake_at_ms.is_some_and(|at| at <= now_ms);
     Ok((!is_due).then(|| Acquired {
         instances: Vec::new(),
         next_wake_at_ms,
@@ -129,40 +145,84 @@ pub(crate) async fn look(connection: &Connection, request: &Acquire) -> Result<O
 pub(crate) async fn acquire(session: &Session<'_>, request: &Acquire) -> Result<Acquired, Failure> {
     let registered = Registered::of(request);
     let params = registered.params(session.now(), request);
-    let limit = [P::Int(integer(request.limit as u64))];
-    let mut rows = session.query(TAKE, &[&params[..], &limit].concat()).await?;
+    let limits = [
+        request.limit.rows,
+        request.limit.bytes,
+        request.history_page.rows,
+        request.history_page.bytes,
+    ];
+    let take = Ask {
+        written: TAKE,
+        params: [&params[..], &limits.map(|limit| P::Int(integer(limit as u64)))].concat(),
+    };
+    let next = Ask {
+        written: NEXT,
+        params: params.to_vec(),
+    };
+    session.connection().prepare(&[&take, &next]).await?;
+    let (mut rows, next) = tokio::try_join!(biased; session.run(Some(&take)), session.run(Some(&next)))?;
     rows.sort_unstable_by_key(|row| row.get::<_, i64>(0));
     let mut instances = Vec::with_capacity(rows.len());
-    let mut unreadable = Vec::new();
     for row in &rows {
         match taken(row) {
             Ok(instance) => instances.push(instance),
-            Err(failure) if failure.is_undecodable() => unreadable.push((InstanceKey(row.try_get(1)?), failure)),
+            Err(failure) if failure.is_undecodable() => hold(session, InstanceKey(row.try_get(1)?), &failure).await?,
             Err(failure) => return Err(failure),
         }
     }
-    let next = session.query_one(NEXT, &params).await?;
-    unreadable.extend(load(session, request, &mut instances, &rows).await?);
-    for (key, why) in unreadable {
-        // It is held with the reason, because one undecodable row must not keep all the others from being acquired.
-        instances.retain(|instance| instance.key != key);
-        session
-            .query(
-                "UPDATE {schema}.instances SET status = 'Suspended', owner = NULL, report = $2 WHERE key = $1",
-                &[
-                    P::Int(key.0),
-                    P::Text(&encode(&format!(
-                        "Rows of this instance in the store cannot be read: {why}"
-                    ))),
-                ],
-            )
-            .await?;
-    }
+    settle(session, request, &mut instances).await?;
+    let next = next
+        .first()
+        .ok_or_else(|| Failure::internal("a statement gave no row"))?;
     Ok(Acquired {
         instances,
         next_wake_at_ms: next.try_get(1)?,
         now_ms: next.try_get(0)?,
     })
+}
+
+/// An instance whose row cannot be read is held with the reason, because it must not keep all the others from being acquired.
+async fn hold(session: &Session<'_>, key: InstanceKey, why: &Failure) -> Result<(), Failure> {
+    let report = format!("Rows of this instance in the store cannot be read: {why}");
+    session
+        .query(
+            "UPDATE {schema}.instances SET status = 'Suspended', owner = NULL, report = $2 WHERE key = $1",
+            &[P::Int(key.0), P::Text(&encode(&report))],
+        )
+        .await?;
+    Ok(())
+}
+
+/// What was settled of instances whose version was open (P17). What is not the worker's is given back in the same transaction.
+const SETTLE: &str = "UPDATE {schema}.instances i SET version = s.version, owner = CASE WHEN s.is_own THEN i.owner END,
+  wake_at = CASE WHEN s.is_own THEN i.wake_at ELSE coalesce($1, {now}) END
+FROM unnest($2::bigint[], $3::text[], $4::boolean[]) AS s (key, version, is_own) WHERE i.key = s.key";
+
+/// Settle the versions of those that are open, and forget those that are left to others.
+async fn settle(
+    session: &Session<'_>,
+    request: &Acquire,
+    instances: &mut Vec<AcquiredInstance>,
+) -> Result<(), Failure> {
+    if instances.iter().all(|instance| instance.version != OPEN_VERSION) {
+        return Ok(());
+    }
+    let live = worker::live_orchestrations(session).await?;
+    let (mut keys, mut versions, mut own) = (Vec::new(), Vec::new(), Vec::new());
+    instances.retain_mut(|instance| {
+        if instance.version != OPEN_VERSION {
+            return true;
+        }
+        let Settled { version, is_own } = request.settle(&instance.name, &live);
+        keys.push(instance.key.0);
+        versions.push(Cow::Owned(encode(&version).into_owned()));
+        own.push(is_own);
+        instance.version = version;
+        is_own
+    });
+    let params = [session.now(), P::Ints(&keys), P::Texts(&versions), P::Bools(&own)];
+    session.query(SETTLE, &params).await?;
+    Ok(())
 }
 
 fn taken(row: &Row) -> Result<AcquiredInstance, Failure> {
@@ -176,103 +236,93 @@ fn taken(row: &Row) -> Result<AcquiredInstance, Failure> {
         epoch: Epoch(number(row, 7)?),
         next_event_id: EventId(number(row, 8)?),
         fresh: number(row, 9)? == 0,
+        page_bytes: usize::try_from(number(row, 12)?).unwrap_or(usize::MAX),
         history: Vec::new(),
         messages: MessagePage::default(),
         seen: MessageSeq(number(row, 10)?),
         heartbeats: Vec::new(),
         tasks: Vec::new(),
-        suspicion: Suspicion(u32::try_from(number(row, 13)?).unwrap_or(u32::MAX)),
+        suspicion: Suspicion(u32::try_from(number(row, 11)?).unwrap_or(u32::MAX)),
     })
 }
 
-/// Bring what belongs to the instances. Returns those whose rows cannot be read.
-async fn load(
-    session: &Session<'_>,
-    request: &Acquire,
-    instances: &mut [AcquiredInstance],
-    rows: &[Row],
-) -> Result<Vec<(InstanceKey, Failure)>, Failure> {
-    if instances.is_empty() {
+/// What is stored of instances. On a connection that shows one moment.
+pub(crate) async fn load(connection: &Connection, request: &Load) -> Result<Vec<Result<Loaded, Failure>>, Failure> {
+    if request.instances.is_empty() {
         return Ok(Vec::new());
     }
-    let keys: Vec<i64> = instances.iter().map(|instance| instance.key.0).collect();
-    let executions: Vec<i64> = instances.iter().map(|instance| integer(instance.execution.0)).collect();
+    let keys: Vec<i64> = request.instances.iter().map(|one| one.key.0).collect();
+    let executions: Vec<i64> = request.instances.iter().map(|one| integer(one.execution.0)).collect();
     let of = || vec![P::Ints(&keys), P::Ints(&executions)];
-    let any = |column: usize| rows.iter().any(|row| row.get(column));
+    let limit = |limit: usize| P::Int(integer(limit as u64));
+    let (history_page, message_page) = (request.history_page, request.message_page);
     let events = Ask {
         written: HISTORY,
-        params: [of(), vec![P::Int(integer(request.history_page as u64))]].concat(),
+        params: [of(), vec![limit(history_page.rows), limit(history_page.bytes)]].concat(),
     };
     let messages = Ask {
         written: MESSAGES,
         params: vec![
             P::Ints(&keys),
-            P::Int(integer(request.message_page as u64).saturating_add(1)),
+            limit(message_page.rows.saturating_add(1)),
+            limit(message_page.bytes),
         ],
     };
-    let heartbeats = any(11).then(|| Ask {
+    let heartbeats = Ask {
         written: HEARTBEATS,
         params: of(),
-    });
-    let tasks = any(12).then(|| Ask {
+    };
+    let tasks = Ask {
         written: TASKS,
         params: of(),
-    });
-    let asks: Vec<&Ask<'_>> = [Some(&events), Some(&messages), heartbeats.as_ref(), tasks.as_ref()]
-        .into_iter()
-        .flatten()
-        .collect();
-    session.connection().prepare(&asks).await?;
+    };
+    connection.prepare(&[&events, &messages, &heartbeats, &tasks]).await?;
     let (events, messages, heartbeats, tasks) = tokio::try_join!(
         biased;
-        session.run(Some(&events)),
-        session.run(Some(&messages)),
-        session.run(heartbeats.as_ref()),
-        session.run(tasks.as_ref()),
+        connection.ask(&events),
+        connection.ask(&messages),
+        connection.ask(&heartbeats),
+        connection.ask(&tasks),
     )?;
-    let mut places: HashMap<i64, usize> = keys.iter().enumerate().map(|(n, key)| (*key, n)).collect();
-    let mut unreadable = Vec::new();
     let (events, mails) = (by_key(&events, 0)?, by_key(&messages, 6)?);
-    for instance in instances.iter_mut() {
-        let key = instance.key.0;
-        let read = read_events(
-            instance,
-            events.get(&key).map_or(&[], Vec::as_slice),
-            request.history_page,
-        )
-        .and_then(|events| {
-            let messages = read_messages(mails.get(&key).map_or(&[], Vec::as_slice))?;
-            instance.history = events;
-            Ok(messages)
-        });
-        match read {
-            Ok(messages) if messages.len() <= request.message_page => instance.messages.messages = messages,
+    let (heartbeats, tasks) = (by_key(&heartbeats, 0)?, by_key(&tasks, 0)?);
+    let mut all = Vec::with_capacity(request.instances.len());
+    for one in &request.instances {
+        let read = (|| {
+            Ok(Loaded {
+                history: read_events(one, &rows_of(&events, one), history_page)?,
+                messages: MessagePage {
+                    messages: read_messages(&rows_of(&mails, one))?,
+                    ..MessagePage::default()
+                },
+                heartbeats: rows_of(&heartbeats, one)
+                    .into_iter()
+                    .map(|row| Ok((EventId(number(row, 1)?), text(row, 2)?)))
+                    .collect::<Result<_, Failure>>()?,
+                tasks: rows_of(&tasks, one)
+                    .into_iter()
+                    .map(|row| Ok(EventId(number(row, 1)?)))
+                    .collect::<Result<_, Failure>>()?,
+            })
+        })();
+        let mut read: Result<Loaded, Failure> = read;
+        if let Ok(loaded) = &mut read {
+            let messages = &loaded.messages.messages;
+            let bytes: usize = messages.iter().map(|message| message.body.bytes()).sum();
             // More than a page: what is no mail among the rest belongs to it.
-            Ok(_) => {
-                let page = inbox::of_instance(session.connection(), instance.key, None, request.message_page).await;
-                match page {
-                    Ok(page) => instance.messages = page,
-                    Err(failure) if failure.is_undecodable() => unreadable.push((instance.key, failure)),
-                    Err(failure) => return Err(failure),
+            if messages.len() > message_page.rows || bytes >= message_page.bytes {
+                match inbox::of_instance(connection, one.key, None, message_page).await {
+                    Ok(page) => loaded.messages = page,
+                    Err(failure) => read = Err(failure),
                 }
             }
-            Err(failure) if failure.is_undecodable() => unreadable.push((instance.key, failure)),
-            Err(failure) => return Err(failure),
+        }
+        match read {
+            Err(failure) if !failure.is_undecodable() => return Err(failure),
+            read => all.push(read),
         }
     }
-    for row in &heartbeats {
-        if let Some(place) = places.get_mut(&row.try_get(0)?) {
-            instances[*place]
-                .heartbeats
-                .push((EventId(number(row, 1)?), text(row, 2)?));
-        }
-    }
-    for row in &tasks {
-        if let Some(place) = places.get_mut(&row.try_get(0)?) {
-            instances[*place].tasks.push(EventId(number(row, 1)?));
-        }
-    }
-    Ok(unreadable)
+    Ok(all)
 }
 
 fn by_key(rows: &[Row], column: usize) -> Result<HashMap<i64, Vec<&Row>>, Failure> {
@@ -283,16 +333,21 @@ fn by_key(rows: &[Row], column: usize) -> Result<HashMap<i64, Vec<&Row>>, Failur
     Ok(by_key)
 }
 
-fn read_events(instance: &AcquiredInstance, rows: &[&Row], page: usize) -> Result<Vec<EventRecord>, Failure> {
+fn rows_of<'r>(found: &HashMap<i64, Vec<&'r Row>>, one: &LoadOne) -> Vec<&'r Row> {
+    found.get(&one.key.0).cloned().unwrap_or_default()
+}
+
+fn read_events(one: &LoadOne, rows: &[&Row], page: PageLimit) -> Result<Vec<EventRecord>, Failure> {
     let mut events = Vec::with_capacity(rows.len());
     for row in rows {
-        history::push_event(row, 1, instance.key, EventId::FIRST, &mut events)?;
+        history::push_event(row, 1, one.key, EventId::FIRST, &mut events)?;
     }
-    let recorded = instance.next_event_id.0.saturating_sub(1);
-    if events.len() as u64 != recorded.min(page as u64) {
+    let recorded = one.next_event_id.0.saturating_sub(1);
+    let bytes = events.iter().map(EventRecord::bytes).sum();
+    if recorded == 0 || !page.is_reached(events.len(), bytes) && (events.len() as u64) < recorded {
         return Err(Failure::corrupt(format!(
             "instance {} has {recorded} events and not all are there",
-            instance.key.0
+            one.key.0
         )));
     }
     Ok(events)

@@ -5,32 +5,34 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use deadpool_postgres::{
-    Connect, Hook, HookError, Manager, ManagerConfig, Object, Pool, QueueMode, RecyclingMethod, Runtime,
-};
+use deadpool::Runtime;
+use deadpool::managed::{Manager, Metrics, Object, Pool, QueueMode, RecycleError, RecycleResult};
+use deadpool_postgres::ClientWrapper;
 use parking_lot::{Mutex, RwLock};
 use perdure_provider::{Clock, ProviderErrorKind as Kind};
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Config, Error, Row, Statement};
-use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_postgres::{Row, Statement};
 
 use crate::error::Failure;
 use crate::herald::Herald;
+use crate::hosts::{Carry, Hosts};
+use crate::lineage::Lineage;
 use crate::marks::Marks;
-use crate::options::{IDLE_IN_TRANSACTION_MAX, KEYS_BLOCK, POOL_WAIT_MAX, PostgresOptions, STATEMENT_MAX};
+use crate::options::{
+    IDLE_IN_TRANSACTION_MAX, KEYS_BLOCK, LOCK_TIMEOUT, POOL_WAIT_MAX, PULSE_EVERY, Pooler, PostgresOptions, SLOW_AFTER,
+    STATEMENT_MAX, STATEMENT_TIMEOUT,
+};
 use crate::params::P;
+use crate::pooler::{self, Habits};
 use crate::{drive, schema, tls, url};
 
 /// The server's clock, ms since 1970, at the beginning of the statement.
-const NOW: &str = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
+pub(crate) const NOW: &str = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
 
 /// Statements look their rows up one by one, by the index that they were written for. A plan is made once for a connection: the table may
 /// be empty then and have a million rows a minute later, so that a plan which walks over all of it must not look cheap.
@@ -45,23 +47,33 @@ const SETTINGS: &[(&str, &str)] = &[
 
 /// Where connections come from.
 pub(crate) struct Connections {
-    pool: Pool,
-    /// What the listener connects with.
-    pub(crate) config: tokio_postgres::Config,
-    pub(crate) tls: MakeRustlsConnect,
-    pub(crate) connecting_max: Duration,
+    pool: Pool<Door>,
+    pub(crate) hosts: Arc<Hosts>,
+    pub(crate) lineage: Arc<Lineage>,
+    /// Statements that the server has not answered for a while.
+    slow: AtomicUsize,
+    /// The server has told that a commit waits for a synchronous standby.
+    awaits_standby: AtomicBool,
     pub(crate) location: String,
+    pooler_of_url: Option<Pooler>,
     pub(crate) schema: String,
-    pub(crate) notify: bool,
+    habits: Arc<OnceLock<Habits>>,
     clock: Option<Arc<dyn Clock>>,
     pub(crate) marks: Marks,
     pub(crate) herald: Arc<Herald>,
     own_transactions: AtomicU64,
-    /// Keys for instances that are not given yet.
-    keys: Mutex<Range<i64>>,
+    keys: Mutex<Keys>,
     keep_keys: bool,
     /// Texts of statements, by the address of what they were written as.
     texts: RwLock<HashMap<usize, Arc<str>>>,
+}
+
+/// Keys for instances that are not given yet.
+#[derive(Default)]
+struct Keys {
+    /// Changes of the lineage that had come when they were asked for.
+    of: u64,
+    left: Range<i64>,
 }
 
 impl Connections {
@@ -69,44 +81,52 @@ impl Connections {
         let url::Target {
             mut config,
             tls,
+            require_auth,
             location,
-            connecting_max,
+            pooler: pooler_of_url,
         } = url::parse(target)?;
         schema::check_name(&options.schema)?;
         let tls = options.tls.as_ref().unwrap_or(&tls);
         let connector = tls::connector(tls, options.default_roots.as_deref(), &mut config)?;
-        let manager = ManagerConfig {
-            recycling_method: RecyclingMethod::Fast,
-        };
+        let schema = schema::quoted(&options.schema);
+        let lineage = Arc::new(Lineage::new(schema.clone(), options.clock.clone()));
+        let hosts = Arc::new(Hosts::new(
+            config,
+            connector,
+            require_auth,
+            options.password.clone(),
+            Arc::clone(&lineage),
+        ));
         let herald = Arc::new(Herald::default());
-        let connect = Driving {
-            connector: connector.clone(),
+        let habits = Arc::new(OnceLock::new());
+        let door = Door {
+            hosts: Arc::clone(&hosts),
             herald: Arc::clone(&herald),
+            habits: Arc::clone(&habits),
         };
-        let pool = Pool::builder(Manager::from_connect(config.clone(), connect, manager))
+        let pool = Pool::builder(door)
             .max_size(options.pool_size)
             // The one that was used last: the caches of its backend, and of the processor that it ran on, are warm.
             .queue_mode(QueueMode::Lifo)
             .wait_timeout(Some(POOL_WAIT_MAX))
-            // The configuration's own limit ends when a socket is open: whoever listens there may never say a word.
-            .create_timeout(Some(connecting_max))
-            .post_create(settings(options.notify, connecting_max))
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(Failure::internal)?;
         Ok(Self {
             pool,
-            config,
-            tls: connector,
-            connecting_max,
+            hosts,
+            lineage,
+            slow: AtomicUsize::new(0),
+            awaits_standby: AtomicBool::new(false),
             location,
-            schema: schema::quoted(&options.schema),
-            notify: options.notify,
+            pooler_of_url,
+            schema,
+            habits,
             clock: options.clock.clone(),
             marks: Marks::default(),
             herald,
             own_transactions: AtomicU64::new(0),
-            keys: Mutex::new(0..0),
+            keys: Mutex::default(),
             keep_keys: options.keep_keys,
             texts: RwLock::default(),
         })
@@ -117,7 +137,7 @@ impl Connections {
         Ok(Connection {
             client: Some(client),
             from: Arc::clone(self),
-            is_silent: AtomicBool::new(false),
+            is_spent: AtomicBool::new(false),
         })
     }
 
@@ -127,6 +147,46 @@ impl Connections {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.pool.is_closed()
+    }
+
+    /// Find out what stands between. Before anything else is asked of the store.
+    pub(crate) async fn look_around(&self, options: &PostgresOptions) -> Result<(), Failure> {
+        let habits = pooler::habits(&self.hosts, options, self.pooler_of_url).await?;
+        self.habits
+            .set(habits)
+            .map_err(|_| Failure::internal("it is known already"))
+    }
+
+    /// What is done on connections.
+    pub(crate) fn habits(&self) -> Habits {
+        *self.habits.get().expect("it was looked around first")
+    }
+
+    /// Whether statements wait for the server longer than they should.
+    pub(crate) fn has_slow(&self) -> bool {
+        self.slow.load(Ordering::Acquire) > 0
+    }
+
+    /// What the server has told: while it waits for a standby, nobody may give up a commit, whose connection would be there for as long all the same.
+    pub(crate) fn set_awaits_standby(&self, is_so: bool) {
+        self.awaits_standby.store(is_so, Ordering::Release);
+    }
+
+    /// Fail instead of waiting for a server that never answers.
+    pub(crate) async fn in_time<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        tokio::pin!(work);
+        if let Ok(answer) = timeout(SLOW_AFTER, &mut work).await {
+            return answer;
+        }
+        let _slow = Slow::begin(&self.slow);
+        let mut limit = STATEMENT_MAX - SLOW_AFTER;
+        loop {
+            match timeout(limit, &mut work).await {
+                Ok(answer) => return answer,
+                Err(_) if self.awaits_standby.load(Ordering::Acquire) => limit = PULSE_EVERY,
+                Err(_) => return Err(Failure::Found(Kind::Io, "a statement was not answered in time".into())),
+            }
+        }
     }
 
     /// What the store's clock shows where that is not the server's.
@@ -146,7 +206,16 @@ impl Connections {
 
     /// Give a key out of those that are left.
     fn next_key(&self) -> Option<i64> {
-        self.keys.lock().next()
+        let mut keys = self.keys.lock();
+        if keys.of != self.lineage.changes() {
+            keys.left = 0..0;
+        }
+        keys.left.next()
+    }
+
+    /// Drop those that are left: others may have got them, too.
+    fn forget_keys(&self) {
+        self.keys.lock().left = 0..0;
     }
 
     /// The statement as the server gets it.
@@ -162,36 +231,62 @@ impl Connections {
 
     /// How a transaction begins.
     pub(crate) fn begin(&self) -> String {
-        let mut begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; ".to_owned();
-        if !self.notify {
+        let mut begin = "BEGIN ISOLATION LEVEL READ COMMITTED; ".to_owned();
+        if !self.habits().keeps_sessions {
             // The next transaction may get another connection.
             for (name, value) in settings_of_sessions() {
                 begin.push_str(&format!("SET LOCAL {name} = {value}; "));
             }
+            begin.push_str(&limits(true));
         }
         begin
     }
 }
 
-/// Makes connections of the pool.
-struct Driving {
-    connector: MakeRustlsConnect,
-    herald: Arc<Herald>,
+/// While it is there, a statement waits.
+struct Slow<'c>(&'c AtomicUsize);
+
+impl<'c> Slow<'c> {
+    fn begin(count: &'c AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
 }
 
-impl Connect for Driving {
-    fn connect(
-        &self,
-        config: &Config,
-    ) -> Pin<Box<dyn Future<Output = Result<(Client, JoinHandle<()>), Error>> + Send + '_>> {
-        let (config, connector, herald) = (config.clone(), self.connector.clone(), Arc::clone(&self.herald));
-        Box::pin(async move {
-            let (client, connection) = config.connect(connector).await?;
+impl Drop for Slow<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Makes connections of the pool.
+struct Door {
+    hosts: Arc<Hosts>,
+    herald: Arc<Herald>,
+    habits: Arc<OnceLock<Habits>>,
+}
+
+impl Manager for Door {
+    type Type = ClientWrapper;
+    type Error = Failure;
+
+    async fn create(&self) -> Result<ClientWrapper, Failure> {
+        let keeps_sessions = self.habits.get().is_some_and(|habits| habits.keeps_sessions);
+        let carry: Carry<'_> = &|carrier| {
+            let herald = Arc::clone(&self.herald);
             // How it ended is told to whoever asks it for something.
-            let driven = async move { drop(connection.await) };
-            let task = drive::spawn_heralded(&Handle::current(), Box::new(move || herald.something_came()), driven);
-            Ok((client, task))
-        })
+            let carried = async move { drop(carrier.await) };
+            drive::spawn_heralded(&Handle::current(), Box::new(move || herald.something_came()), carried)
+        };
+        let (client, carrier) = self.hosts.connect(carry, &settings(keeps_sessions)).await?;
+        Ok(ClientWrapper::new(client, carrier.kept()))
+    }
+
+    async fn recycle(&self, client: &mut ClientWrapper, _: &Metrics) -> RecycleResult<Failure> {
+        if client.is_closed() {
+            return Err(RecycleError::message("it has ended"));
+        }
+        Ok(())
     }
 }
 
@@ -206,38 +301,60 @@ fn settings_of_sessions() -> impl Iterator<Item = (&'static str, String)> {
         .chain([idle])
 }
 
+/// The statement that sets the limits of a session, or of a transaction, unless the URL, the role or the server sets some.
+fn limits(is_local: bool) -> String {
+    format!(
+        "SELECT pg_catalog.set_config(name, value, {is_local})
+         FROM (VALUES ('statement_timeout', '{}'), ('lock_timeout', '{}')) AS limits (name, value)
+         WHERE pg_catalog.current_setting(name) = '0'; ",
+        STATEMENT_TIMEOUT.as_millis(),
+        LOCK_TIMEOUT.as_millis(),
+    )
+}
+
 /// What is said on a new connection. Not when it is made: poolers take few settings then.
-fn settings(are_kept: bool, within: Duration) -> Hook {
+fn settings(are_kept: bool) -> String {
     let mut sql = String::new();
     if are_kept {
         for (name, value) in settings_of_sessions() {
             sql.push_str(&format!("SET {name} = {value}; "));
         }
         // What is one statement runs under it, too.
-        sql.push_str("SET default_transaction_isolation = 'read committed'");
+        sql.push_str("SET default_transaction_isolation = 'read committed'; ");
+        sql.push_str(&limits(false));
     }
-    Hook::async_fn(move |client, _| {
-        let sql = sql.clone();
-        Box::pin(async move {
-            match timeout(within, client.batch_execute(&sql)).await {
-                Ok(done) => done.map_err(HookError::Backend),
-                Err(_) => Err(HookError::message("it did not answer")),
-            }
-        })
-    })
+    sql
+}
+
+/// What is left of a connection that was given up: the server may still be at its last statement.
+#[must_use = "the server holds locks for nobody until it is cancelled, or its own limits are over"]
+pub(crate) struct GivenUp {
+    hosts: Arc<Hosts>,
+    client: Option<ClientWrapper>,
+}
+
+impl GivenUp {
+    /// Tell the server that nobody waits for the answer any more. Nobody waits for this either.
+    pub(crate) fn cancel(self) {
+        let Self { hosts, client } = self;
+        if let (Some(client), Ok(runtime)) = (client, Handle::try_current()) {
+            // Behind a pooler it means this connection, for as long as that is there.
+            runtime.spawn(async move { hosts.cancel(client.cancel_token()).await });
+        }
+    }
 }
 
 /// A connection of the pool, which it goes back to.
 pub(crate) struct Connection {
-    client: Option<Object>,
+    client: Option<Object<Door>>,
     pub(crate) from: Arc<Connections>,
-    /// A statement was not answered in time.
-    is_silent: AtomicBool,
+    /// A statement was not answered in time, or is refused where nothing can be written.
+    is_spent: AtomicBool,
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if self.is_silent.load(Ordering::Relaxed) {
+        if self.is_spent.load(Ordering::Relaxed) {
             self.give_up();
             // The way to the server is cut without an end of the connection: those that wait in the pool share it.
             self.from.pool.retain(|_, _| false);
@@ -246,22 +363,29 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    pub(crate) fn client(&self) -> &Object {
+    pub(crate) fn client(&self) -> &ClientWrapper {
         self.client.as_ref().expect("it is there until it is given up")
     }
 
-    /// It may be in the middle of something: nobody is to get it again.
+    /// It may be in the middle of something that can be cancelled: nobody is to get it again. The server is told that nobody waits for the answer any more.
     pub(crate) fn give_up(&mut self) {
-        if let Some(client) = self.client.take() {
-            drop(Object::take(client));
+        self.give_up_commit().cancel();
+    }
+
+    /// As [`give_up`](Self::give_up), in the middle of a commit. It is not cancelled yet: one that waits for a synchronous standby would be shown to everybody
+    /// then, and be gone after a failover. Whoever finds out that it does not commit any more cancels what it still waits for.
+    pub(crate) fn give_up_commit(&mut self) -> GivenUp {
+        GivenUp {
+            hosts: Arc::clone(&self.from.hosts),
+            client: self.client.take().map(Object::take),
         }
     }
 
     /// Prepare statements that are sent together later on: preparing one takes a way to the server and back.
     pub(crate) async fn prepare(&self, asks: &[&Ask<'_>]) -> Result<(), Failure> {
-        if self.from.notify {
+        if self.from.habits().prepares {
             for ask in asks {
-                in_time(self.prepared(ask.written, &ask.params)).await?;
+                self.from.in_time(self.prepared(ask.written, &ask.params)).await?;
             }
         }
         Ok(())
@@ -277,7 +401,7 @@ impl Connection {
     /// Run one statement.
     pub(crate) async fn query(&self, written: &'static str, params: &[P<'_>]) -> Result<Vec<Row>, Failure> {
         let asked = async {
-            if self.from.notify {
+            if self.from.habits().prepares {
                 let statement = self.prepared(written, params).await?;
                 let params: Vec<&(dyn tokio_postgres::types::ToSql + Sync)> = params.iter().map(|p| p as _).collect();
                 Ok(self.client().query(&statement, &params).await?)
@@ -290,10 +414,14 @@ impl Connection {
                 Ok(self.client().query_typed(&text, &params).await?)
             }
         };
-        let answer = in_time(asked).await;
+        let answer = self.from.in_time(asked).await;
         match &answer {
+            // A store that was put back to an earlier state, or a server that lost its last commits, gives blocks of keys a second time.
+            Err(failure) if failure.is_key_in_use() => self.from.forget_keys(),
             Err(failure) if failure.is_stale_statement() => self.client().statement_cache.clear(),
-            Err(Failure::Found(Kind::Io, _)) => self.is_silent.store(true, Ordering::Relaxed),
+            Err(Failure::Found(Kind::Io, _)) => self.is_spent.store(true, Ordering::Relaxed),
+            // Another host may take writes.
+            Err(failure) if failure.is_read_only() => self.is_spent.store(true, Ordering::Relaxed),
             _ => {}
         }
         answer
@@ -306,15 +434,22 @@ impl Connection {
             match self.from.next_key() {
                 Some(key) => keys.push(key),
                 None => {
+                    let of = self.from.lineage.changes();
                     let first: i64 = self.query_one("SELECT nextval({keys})", &[]).await?.try_get(0)?;
-                    *self.from.keys.lock() = first..first + KEYS_BLOCK;
+                    let left = first..first + KEYS_BLOCK;
+                    *self.from.keys.lock() = Keys { of, left };
                 }
             }
         }
         if !self.from.keep_keys {
-            *self.from.keys.lock() = 0..0;
+            self.from.forget_keys();
         }
         Ok(keys)
+    }
+
+    /// Run a statement with its parameters.
+    pub(crate) async fn ask(&self, ask: &Ask<'_>) -> Result<Vec<Row>, Failure> {
+        self.query(ask.written, &ask.params).await
     }
 
     /// The one row of a statement that has one.
@@ -328,12 +463,4 @@ impl Connection {
 pub(crate) struct Ask<'a> {
     pub(crate) written: &'static str,
     pub(crate) params: Vec<P<'a>>,
-}
-
-/// Fail instead of waiting for a server that never answers.
-pub(crate) async fn in_time<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    match timeout(STATEMENT_MAX, work).await {
-        Ok(answer) => answer,
-        Err(_) => Err(Failure::Found(Kind::Io, "a statement was not answered in time".into())),
-    }
 }

@@ -6,6 +6,7 @@ use perdure_provider::{InstanceKey, Outcome, Place, PruneExecutions, PruneReques
 use crate::connection::Connection;
 use crate::error::Failure;
 use crate::listing::{Conditions, matches};
+use crate::options::SWEEP_INSTANCES;
 use crate::params::P;
 use crate::rows::{integer, number, status};
 use crate::session::Session;
@@ -105,7 +106,33 @@ const WALK_CONTINUED: &str = concat!(
   ORDER BY i.key"
 );
 
-/// The index of what has continued as new is read in order of the keys, and no further than the walk may go.
+/// Deletes former executions, the oldest of each instance first and each from its last event on. Parameters: 1 the instances in order of
+/// their keys, 2 the first execution of each that stays, 3 how many events may go.
+///
+/// Ids of events have no gap, so that the last one of an execution says how many it has, and nothing is walked over that stays. An execution
+/// is gone with its first event. The answer: how many are gone, and the instance that the limit was reached at, if it was.
+const DELETE_FORMER: &str = "WITH instance AS MATERIALIZED (
+  SELECT a.key, o.execution AS oldest, a.first,
+    coalesce(sum(a.first - o.execution) OVER (ORDER BY a.key ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)::bigint AS before
+  FROM unnest($1::bigint[], $2::bigint[]) AS a (key, first)
+  CROSS JOIN LATERAL (SELECT execution FROM {schema}.history WHERE instance_key = a.key ORDER BY execution LIMIT 1) o
+  WHERE o.execution < a.first
+), former AS MATERIALIZED (
+  SELECT i.key, e.execution, l.last, (sum(l.last) OVER (ORDER BY i.key, e.execution) - l.last)::bigint AS before
+  FROM instance i
+  CROSS JOIN LATERAL generate_series(i.oldest, least(i.first, i.oldest + $3 - i.before) - 1) AS e (execution)
+  CROSS JOIN LATERAL (SELECT event_id AS last FROM {schema}.history
+    WHERE instance_key = i.key AND execution = e.execution ORDER BY event_id DESC LIMIT 1) l
+  WHERE i.before < $3
+), gone AS (
+  DELETE FROM {schema}.history h USING former f
+  WHERE f.before < $3 AND h.instance_key = f.key AND h.execution = f.execution AND h.event_id > f.last - ($3 - f.before)
+  RETURNING h.event_id
+)
+SELECT (SELECT count(*) FROM gone WHERE event_id = 1), (SELECT max(key) FROM former WHERE before < $3
+  AND ((SELECT sum(first - oldest) FROM instance) > $3 OR (SELECT sum(last) FROM former) > $3))";
+
+/// The index of what has continued as new is read in order of the keys, and no further than the walk may go; what matches goes in one statement.
 pub(crate) async fn prune_executions(
     session: &Session<'_>,
     request: &PruneExecutions,
@@ -118,48 +145,32 @@ pub(crate) async fn prune_executions(
     let rows = session
         .query(WALK_CONTINUED, &[&conditions.params()[..], &place].concat())
         .await?;
-    let mut pruned = PrunedExecutions::default();
-    let mut left = request.events_max;
+    let (mut keys, mut firsts, mut next) = (Vec::new(), Vec::new(), None);
     for (walked, row) in rows.iter().enumerate() {
-        let key = InstanceKey(row.try_get(0)?);
-        if walked >= request.walk_max || left == 0 {
-            pruned.next = Some(key);
+        let key: i64 = row.try_get(0)?;
+        if walked >= request.walk_max {
+            next = Some(InstanceKey(key));
             break;
         }
-        if !conditions.hold(row, 2, 3)? {
-            continue;
-        }
-        let execution = number(row, 1)?;
-        // The first that stays.
-        let first = integer((execution + 1).saturating_sub(request.keep).min(execution));
-        while let Some(oldest) = oldest_execution(session, key).await?.filter(|oldest| *oldest < first) {
-            if left == 0 {
-                pruned.next = Some(key);
-                return Ok(pruned);
-            }
-            let gone = session
-                .query(
-                    "DELETE FROM {schema}.history WHERE instance_key = $1 AND execution = $2 AND event_id IN (
-                       SELECT event_id FROM {schema}.history WHERE instance_key = $1 AND execution = $2 ORDER BY event_id DESC LIMIT $3)
-                     RETURNING 1",
-                    &[P::Int(key.0), P::Int(oldest), P::Int(integer(left as u64))],
-                )
-                .await?;
-            left -= gone.len();
-            pruned.deleted += usize::from(oldest_execution(session, key).await? != Some(oldest));
+        if conditions.hold(row, 2, 3)? {
+            let execution = number(row, 1)?;
+            keys.push(key);
+            // The first that stays.
+            firsts.push(integer((execution + 1).saturating_sub(request.keep).min(execution)));
         }
     }
-    Ok(pruned)
-}
-
-async fn oldest_execution(session: &Session<'_>, key: InstanceKey) -> Result<Option<i64>, Failure> {
-    let row = session
-        .query_optional(
-            "SELECT execution FROM {schema}.history WHERE instance_key = $1 ORDER BY execution LIMIT 1",
-            &[P::Int(key.0)],
-        )
+    if keys.is_empty() {
+        return Ok(PrunedExecutions { deleted: 0, next });
+    }
+    let events_max = P::Int(integer(request.events_max as u64));
+    let gone = session
+        .query_one(DELETE_FORMER, &[P::Ints(&keys), P::Ints(&firsts), events_max])
         .await?;
-    Ok(row.map(|row| row.try_get(0)).transpose()?)
+    let reached: Option<i64> = gone.try_get(1)?;
+    Ok(PrunedExecutions {
+        deleted: usize::try_from(number(&gone, 0)?).unwrap_or(usize::MAX),
+        next: reached.map(InstanceKey).or(next),
+    })
 }
 
 /// Whether anything is left to be swept.
@@ -170,33 +181,43 @@ pub(crate) async fn any_left(connection: &Connection) -> Result<bool, Failure> {
     Ok(row.try_get(0)?)
 }
 
+/// Sweeps some deleted instances in order of their keys. Parameters: 1 how many instances, 2 how many events. Of each instance no more
+/// events are looked at than may go. The answer: how many instances were found, and how many of them are swept.
+const SWEEP: &str = "WITH RECURSIVE found AS MATERIALIZED (
+  SELECT key, row_number() OVER (ORDER BY key) AS place FROM (
+    SELECT key FROM {schema}.deleted_instances ORDER BY key LIMIT $1 FOR UPDATE SKIP LOCKED) f
+), step AS (
+  SELECT 0::bigint AS place, NULL::bigint AS key, 0::bigint AS goes, $2::bigint AS after
+  UNION ALL
+  SELECT f.place, f.key, h.events, s.after - h.events FROM step s JOIN found f ON f.place = s.place + 1
+  CROSS JOIN LATERAL (SELECT count(*) AS events FROM (
+    SELECT FROM {schema}.history WHERE instance_key = f.key LIMIT s.after) e) h
+  WHERE s.after > 0
+), gone AS (
+  DELETE FROM {schema}.history h USING (
+    SELECT s.key, e.execution, e.event_id FROM step s CROSS JOIN LATERAL (
+      SELECT execution, event_id FROM {schema}.history WHERE instance_key = s.key
+      ORDER BY execution DESC, event_id DESC LIMIT s.goes) e) d
+  WHERE h.instance_key = d.key AND h.execution = d.execution AND h.event_id = d.event_id
+), swept AS (
+  DELETE FROM {schema}.deleted_instances WHERE key IN (SELECT key FROM step WHERE after > 0) RETURNING key
+)
+SELECT (SELECT count(*) FROM found), (SELECT count(*) FROM swept), (SELECT min(after) FROM step)";
+
 /// `true`: some of it may be left. What another process sweeps is left to that.
 pub(crate) async fn sweep(session: &Session<'_>, limit: usize) -> Result<bool, Failure> {
-    let mut left = limit;
+    let mut left = integer(limit as u64);
     loop {
-        let first = session
-            .query_optional(
-                "SELECT key FROM {schema}.deleted_instances ORDER BY key LIMIT 1 FOR UPDATE SKIP LOCKED",
-                &[],
-            )
+        let swept = session
+            .query_one(SWEEP, &[P::Int(SWEEP_INSTANCES), P::Int(left)])
             .await?;
-        let Some(first) = first else { return Ok(false) };
-        let key = P::Int(first.try_get(0)?);
-        let gone = session
-            .query(
-                "DELETE FROM {schema}.history WHERE instance_key = $1 AND (execution, event_id) IN (
-                   SELECT execution, event_id FROM {schema}.history WHERE instance_key = $1
-                   ORDER BY execution DESC, event_id DESC LIMIT $2)
-                 RETURNING 1",
-                &[key, P::Int(integer(left as u64))],
-            )
-            .await?;
-        left -= gone.len();
-        if left == 0 {
+        let (found, gone): (i64, i64) = (swept.try_get(0)?, swept.try_get(1)?);
+        left = swept.try_get(2)?;
+        if left == 0 || gone < found {
             return Ok(true);
         }
-        session
-            .query("DELETE FROM {schema}.deleted_instances WHERE key = $1", &[key])
-            .await?;
+        if found < SWEEP_INSTANCES {
+            return Ok(false);
+        }
     }
 }

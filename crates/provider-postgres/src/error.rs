@@ -1,11 +1,20 @@
 //! What Postgres says, as sorts of failure that a caller can act on.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt::{self, Display};
 
-use deadpool_postgres::{HookError, PoolError, TimeoutType};
+use deadpool::managed::{PoolError, TimeoutType};
 use perdure_provider::{ProviderError, ProviderErrorKind as Kind};
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{Severity, SqlState};
+
+use crate::auth::Refusal;
+
+/// So much of what a server, a name or a file says is shown, bytes.
+const DETAIL_MAX: usize = 1_000;
+
+/// SQLSTATEs of a server that met a defect of its own.
+const INTERNAL_ERROR: &str = "XX";
 
 /// A failure inside this crate; it gets the name of the store when it leaves it.
 #[derive(Debug)]
@@ -14,27 +23,38 @@ pub(crate) enum Failure {
     Postgres(tokio_postgres::Error),
     /// Found here.
     Found(Kind, String),
+    /// One of these, of a write that may have taken effect.
+    OfUnknownOutcome(Box<Failure>),
 }
 
 impl From<tokio_postgres::Error> for Failure {
     fn from(error: tokio_postgres::Error) -> Self {
-        Failure::Postgres(error)
+        match refusal_of(&error) {
+            Some(refusal) => Failure::Found(Kind::CannotOpen, refusal.to_string()),
+            None => Failure::Postgres(error),
+        }
     }
 }
 
-impl From<PoolError> for Failure {
-    fn from(error: PoolError) -> Self {
+/// Whether it is `require_auth` that the server does not comply with.
+fn refusal_of(error: &tokio_postgres::Error) -> Option<&Refusal> {
+    let source = error.source()?.downcast_ref::<std::io::Error>()?;
+    source.get_ref()?.downcast_ref()
+}
+
+impl From<PoolError<Failure>> for Failure {
+    fn from(error: PoolError<Failure>) -> Self {
         match error {
-            PoolError::Backend(error) => Failure::Postgres(error),
+            PoolError::Backend(failure) => failure,
             PoolError::Timeout(TimeoutType::Wait) => Failure::Found(
                 Kind::Busy,
                 "every connection of the pool is in use; `poolSize` says how many there are".into(),
             ),
             PoolError::Timeout(_) => Failure::silent(),
-            PoolError::PostCreateHook(HookError::Backend(error)) => Failure::Postgres(error),
-            PoolError::PostCreateHook(HookError::Message(_)) => Failure::silent(),
             PoolError::Closed => Failure::Found(Kind::Closed, String::new()),
-            other => Failure::internal(other),
+            PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => {
+                Failure::internal("its pool is not as it was made")
+            }
         }
     }
 }
@@ -50,6 +70,11 @@ impl Failure {
         Failure::Found(Kind::Io, "the server did not answer in time".into())
     }
 
+    /// No server was found.
+    pub(crate) fn unreachable(why: impl Display) -> Self {
+        Failure::Found(Kind::Io, why.to_string())
+    }
+
     /// Rows that are not what this crate wrote.
     pub(crate) fn corrupt(what: impl Display) -> Self {
         Failure::Found(Kind::Corrupt, what.to_string())
@@ -59,6 +84,15 @@ impl Failure {
         match self {
             Failure::Found(kind, _) => *kind,
             Failure::Postgres(error) => kind_of(error),
+            Failure::OfUnknownOutcome(failure) => failure.kind(),
+        }
+    }
+
+    /// The same of a write that may have taken effect: what became of it could not be found out.
+    pub(crate) fn of_unknown_outcome(self) -> Self {
+        match self {
+            Failure::OfUnknownOutcome(_) => self,
+            failure => Failure::OfUnknownOutcome(Box::new(failure)),
         }
     }
 
@@ -70,7 +104,7 @@ impl Failure {
     fn state(&self) -> Option<&SqlState> {
         match self {
             Failure::Postgres(error) => error.code(),
-            Failure::Found(..) => None,
+            Failure::Found(..) | Failure::OfUnknownOutcome(_) => None,
         }
     }
 
@@ -79,10 +113,25 @@ impl Failure {
         matches!(self.state(), Some(state) if *state == SqlState::T_R_SERIALIZATION_FAILURE || *state == SqlState::T_R_DEADLOCK_DETECTED)
     }
 
-    /// Whether the way to the server broke, so that it is not known what became of a statement on its own. An end of the connection is
-    /// told in the middle of a commit, too.
+    /// Whether the server takes no writes: a standby, or one whose settings say so.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.state() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
+    }
+
+    /// Whether the answer to a statement was lost (a *lost acknowledgement*): it may have passed, and it may pass later. What the server refuses with an
+    /// ERROR is taken back. An end of the connection is told in the middle of a commit, too.
     pub(crate) fn is_unknown(&self) -> bool {
-        self.kind() == Kind::Io
+        let Failure::Postgres(error) = self else {
+            return self.kind() == Kind::Io;
+        };
+        let Some(told) = error.as_db_error() else {
+            return self.kind() == Kind::Io;
+        };
+        let state = told.code();
+        // Poolers and proxies tell the end of a connection as an ERROR, too.
+        told.parsed_severity() != Some(Severity::Error)
+            || *state == SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN
+            || ["08", "57P", "58"].iter().any(|of| state.code().starts_with(of))
     }
 
     /// Whether a prepared statement is not what the server has by now: another connection behind a pooler, or other tables.
@@ -90,16 +139,55 @@ impl Failure {
         matches!(self.state(), Some(state) if *state == SqlState::INVALID_SQL_STATEMENT_NAME || *state == SqlState::FEATURE_NOT_SUPPORTED)
     }
 
-    /// Whether the same on another connection may pass at once.
+    /// Whether a new instance got the key of another one.
+    pub(crate) fn is_key_in_use(&self) -> bool {
+        let Failure::Postgres(error) = self else { return false };
+        let constraint = error.as_db_error().and_then(|told| told.constraint());
+        self.state() == Some(&SqlState::UNIQUE_VIOLATION) && constraint == Some("instances_pkey")
+    }
+
+    /// Whether the same on another connection, or with other keys, may pass at once.
     pub(crate) fn is_to_be_tried_again(&self) -> bool {
-        self.is_conflict() || self.is_stale_statement()
+        self.is_conflict() || self.is_stale_statement() || self.is_key_in_use()
+    }
+
+    /// The same of the first words with a server. What it refuses there without a word about its own state is what was asked for: a database that
+    /// takes no connections, settings that it does not know.
+    pub(crate) fn of_start_up(self) -> Self {
+        let is_refusal = self.kind() == Kind::Unavailable
+            && self
+                .state()
+                .is_some_and(|state| !state.code().starts_with(INTERNAL_ERROR));
+        if is_refusal {
+            Failure::Found(Kind::CannotOpen, self.to_string())
+        } else {
+            self
+        }
+    }
+
+    /// [`named`](Self::named) of a store that is open: what would have kept it from being opened keeps it from being used for now, and may
+    /// pass (a role that may not log in, a database that is being restored).
+    pub(crate) fn named_of_open(self, location: &str) -> ProviderError {
+        let failure = match self.kind() {
+            Kind::CannotOpen | Kind::NotADatabase => {
+                let failure = Failure::Found(Kind::Unavailable, self.to_string());
+                if matches!(self, Failure::OfUnknownOutcome(_)) {
+                    failure.of_unknown_outcome()
+                } else {
+                    failure
+                }
+            }
+            _ => self,
+        };
+        failure.named(location)
     }
 
     /// The error as callers see it: it names the store and says what to do. Only the server's own words are in it, never the row that it
     /// shows as their detail.
     pub(crate) fn named(self, location: &str) -> ProviderError {
         let kind = self.kind();
-        let detail = self;
+        let is_unknown = matches!(self, Failure::OfUnknownOutcome(_));
+        let detail = shortened(&self.to_string(), DETAIL_MAX).into_owned();
         // A URL that cannot be read tells no location.
         let store = if location.is_empty() {
             "Postgres store".to_owned()
@@ -108,16 +196,20 @@ impl Failure {
         };
         let message = match kind {
             Kind::Busy => format!("The {store} has no room for this now ({detail})."),
+            Kind::NoMemory => format!("This process has not the memory for what the {store} holds ({detail})."),
             Kind::Io => format!("The {store} cannot be reached ({detail})."),
             Kind::Full => format!("There is no room left for the {store} ({detail}); free some and it goes on."),
+            Kind::Unavailable => format!("The {store} does not serve this now ({detail}); see to its server."),
             Kind::CannotOpen => format!("The {store} cannot be opened: {detail}"),
             Kind::NotADatabase => format!("'{location}' is no Perdure store: {detail}"),
             Kind::Corrupt => format!("The {store} is damaged ({detail}); restore it from a backup."),
             Kind::SchemaVersion { .. } => format!("The {store} was made by a newer Perdure: {detail}"),
             Kind::Closed => format!("The {store} is closed."),
+            Kind::Unencodable => format!("The {store} cannot take a value: {detail}"),
             Kind::Internal => format!("Perdure's {store} failed: {detail}"),
         };
-        ProviderError { kind, message }
+        let error = ProviderError::new(kind, message);
+        if is_unknown { error.of_unknown_outcome() } else { error }
     }
 }
 
@@ -125,22 +217,40 @@ impl Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Found(_, detail) => f.write_str(detail),
-            Failure::Postgres(error) => match error.as_db_error() {
-                Some(told) => write!(f, "{} [{}]", told.message(), told.code().code()),
-                None => {
-                    error.fmt(f)?;
-                    // The reason is in the source, most often "connection refused".
-                    error.source().map_or(Ok(()), |source| write!(f, ": {source}"))
+            Failure::OfUnknownOutcome(failure) => failure.fmt(f),
+            Failure::Postgres(error) => {
+                match error.as_db_error() {
+                    Some(told) => write!(f, "{} [{}]", told.message(), told.code().code()),
+                    None => {
+                        error.fmt(f)?;
+                        // The reason is in the source, most often "connection refused".
+                        let Some(source) = error.source() else { return Ok(()) };
+                        write!(f, ": {source}")?;
+                        if is_without_list(source) {
+                            f.write_str(": none of the lists that `sslcrl` or `tls.crl` gives is of the authority that signed it")?;
+                        }
+                        Ok(())
+                    }
                 }
-            },
+            }
         }
     }
 }
 
+/// As much of a text as a reader needs.
+pub(crate) fn shortened(text: &str, max: usize) -> Cow<'_, str> {
+    match text.char_indices().find(|(place, _)| *place >= max) {
+        Some((place, _)) => format!("{}…", &text[..place]).into(),
+        None => text.into(),
+    }
+}
+
 fn kind_of(error: &tokio_postgres::Error) -> Kind {
-    let Some(state) = error.code() else {
-        return kind_without_state(error);
-    };
+    error.code().map_or_else(|| kind_without_state(error), kind_of_state)
+}
+
+/// What blames a row is a list; what is not on it says nothing about what was asked, and may pass.
+fn kind_of_state(state: &SqlState) -> Kind {
     match *state {
         SqlState::DISK_FULL => Kind::Full,
         SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => Kind::Corrupt,
@@ -152,16 +262,19 @@ fn kind_of(error: &tokio_postgres::Error) -> Kind {
         SqlState::READ_ONLY_SQL_TRANSACTION => Kind::Io,
         SqlState::INVALID_CATALOG_NAME | SqlState::INSUFFICIENT_PRIVILEGE => Kind::CannotOpen,
         SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => Kind::Io,
+        SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN => Kind::Io,
         // A transaction that lasted too long for the server's settings (`transaction_timeout`, PostgreSQL 17).
         _ if state.code() == "25P04" => Kind::Io,
         _ => match &state.code()[..2] {
             // Connection, operator intervention, system error.
             "08" | "57" | "58" => Kind::Io,
+            // A value, a constraint, a limit of the server: cardinality, data, integrity, check option, program limit.
+            "21" | "22" | "23" | "44" | "54" => Kind::Internal,
             // Too many connections, out of memory.
             "53" => Kind::Busy,
             // Wrong password, no such role.
             "28" => Kind::CannotOpen,
-            _ => Kind::Internal,
+            _ => Kind::Unavailable,
         },
     }
 }
@@ -187,9 +300,25 @@ fn kind_without_state(error: &tokio_postgres::Error) -> Kind {
     }
 }
 
+/// The words of the client for it.
+pub(crate) const WITHOUT_TLS: &str = "server does not support TLS";
+
 /// How the client says that it was told to use TLS and the server has none, which no other try changes.
 fn is_without_tls(source: &(dyn Error + 'static)) -> bool {
-    source.to_string() == "server does not support TLS"
+    source.to_string() == WITHOUT_TLS
+}
+
+/// How TLS says that it cannot know whether a certificate was revoked.
+fn is_without_list(source: &(dyn Error + 'static)) -> bool {
+    let inner = source
+        .downcast_ref::<std::io::Error>()
+        .and_then(|error| error.get_ref());
+    matches!(
+        inner.and_then(|inner| inner.downcast_ref()),
+        Some(rustls::Error::InvalidCertificate(
+            rustls::CertificateError::UnknownRevocationStatus
+        ))
+    )
 }
 
 /// How TLS says that it does not believe a certificate.
@@ -198,4 +327,40 @@ fn is_invalid_data(source: &(dyn Error + 'static)) -> bool {
         error.kind() == std::io::ErrorKind::InvalidData
             || error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that refused logins or writes for two seconds had every turn taken for one that cannot be stored, and every instance for
+    /// good from its worker.
+    #[test]
+    fn only_what_blames_a_row_is_a_verdict_on_a_write() {
+        let passes = [
+            "28000", "28P01", "3D000", "42501", "42P01", "53300", "53200", "57P01", "57P03", "0A000", "25006", "XX000",
+            "40001", "40003", "40P01", "08006", "08007", "55P03", "57014", "P0001", "58030", "F0000",
+        ];
+        for code in passes {
+            let kind = kind_of_state(&SqlState::from_code(code));
+            assert!(!kind.blames_row(), "{code} is {kind:?}");
+        }
+        for code in [
+            "21000", "22P02", "22021", "22003", "23505", "23502", "54000", "XX001", "XX002",
+        ] {
+            let kind = kind_of_state(&SqlState::from_code(code));
+            assert!(kind.blames_row(), "{code} is {kind:?}");
+        }
+    }
+
+    #[test]
+    fn what_keeps_an_open_store_from_being_used_may_pass() {
+        let refused = || Failure::Found(Kind::CannotOpen, "role \"app\" is not permitted to log in".into());
+        assert!(!refused().named("x").retryable());
+        let error = refused().named_of_open("x");
+        assert!(
+            error.retryable() && error.message.contains("not permitted to log in"),
+            "{error}"
+        );
+    }
 }

@@ -1,7 +1,7 @@
 //! Histories as their readers find them (P8).
 
 use perdure_engine::{EventId, EventRecord, ExecutionId};
-use perdure_provider::InstanceKey;
+use perdure_provider::{InstanceKey, PageLimit};
 use tokio_postgres::Row;
 
 use crate::connection::Connection;
@@ -9,23 +9,50 @@ use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{event, integer, unreadable};
 
-/// Up to `limit` events of an execution from event `from` on. The ids are checked to be without gap (P8).
+/// As many events as a page takes, by their rows and then by their bytes: how long a value is the server knows without reading it.
+macro_rules! page_of_events {
+    ($from:literal, $rows:literal, $bytes:literal) => {
+        concat!(
+            "SELECT event_id, time, kind, ref_id, name, payload, meta FROM (
+      SELECT p.*, sum(size) OVER (ORDER BY event_id) - size AS before FROM (
+        SELECT *, coalesce(octet_length(payload), 0) + coalesce(octet_length(meta), 0) AS size FROM {schema}.history
+        WHERE ",
+            $from,
+            " ORDER BY event_id LIMIT ",
+            $rows,
+            ") p) q WHERE before < ",
+            $bytes
+        )
+    };
+}
+pub(crate) use page_of_events;
+
+const PAGE: &str = concat!(
+    page_of_events!(
+        "instance_key = $1 AND execution = $2 AND event_id >= $3",
+        "$4",
+        "$5::bigint"
+    ),
+    " ORDER BY event_id"
+);
+
+/// A page of the events of an execution from event `from` on. The ids are checked to be without gap (P8).
 pub(crate) async fn read(
     connection: &Connection,
     key: InstanceKey,
     execution: ExecutionId,
     from: EventId,
-    limit: usize,
+    limit: PageLimit,
 ) -> Result<Vec<EventRecord>, Failure> {
     let rows = connection
         .query(
-            "SELECT event_id, time, kind, ref_id, name, payload, meta FROM {schema}.history
-             WHERE instance_key = $1 AND execution = $2 AND event_id >= $3 ORDER BY event_id LIMIT $4",
+            PAGE,
             &[
                 P::Int(key.0),
                 P::Int(integer(execution.0)),
                 P::Int(integer(from.0)),
-                P::Int(integer(limit as u64)),
+                P::Int(integer(limit.rows as u64)),
+                P::Int(integer(limit.bytes as u64)),
             ],
         )
         .await?;

@@ -7,7 +7,7 @@
 //! <https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-PG-SNAPSHOT>.)
 
 use perdure_engine::{Mailbox, Message, MessageBody, MessageSeq};
-use perdure_provider::{Inbox, InboxPosition, InstanceKey, MessagePage, WorkerId, kept_mailbox};
+use perdure_provider::{Inbox, InboxPosition, InstanceKey, MessagePage, PageLimit, WorkerId, kept_mailbox};
 use tokio_postgres::Row;
 
 use crate::connection::Connection;
@@ -26,17 +26,42 @@ macro_rules! messages_where {
     };
 }
 
-/// What wakes an instance is told besides what waits in its mailboxes; each range of the index is read for itself.
+/// What wakes an instance is told besides what waits in its mailboxes: requests to cancel, then the rest, until there are so many bytes; and
+/// how many they all are. Each range of the index is read for itself.
 const NO_MAIL: &str = concat!(
+    "SELECT * FROM (SELECT m.*, count(*) OVER () AS found,
+       sum(size) OVER (ORDER BY kind <> 'Cancel', seq) - size AS before FROM (
+       SELECT m.*, coalesce(octet_length(payload), 0) AS size FROM (",
     messages_where!("kind < 'Event'"),
     " UNION ALL ",
     messages_where!("kind > 'Event' AND kind < 'Queue'"),
     " UNION ALL ",
-    messages_where!("kind > 'Queue'")
+    messages_where!("kind > 'Queue'"),
+    ") m) m) w WHERE before < $2::bigint"
 );
 
-const OF_MAILBOX: &str = messages_where!(
-    "kind = $2 AND hashtextextended(name, 0) = hashtextextended($3, 0) AND name = $3 ORDER BY seq LIMIT $4"
+/// The oldest messages, as many as there may be rows and bytes of them.
+macro_rules! oldest_where {
+    ($which:literal, $rows:literal, $bytes:literal) => {
+        concat!(
+            "SELECT * FROM (SELECT m.*, sum(size) OVER (ORDER BY seq) - size AS before FROM (
+               SELECT m.*, coalesce(octet_length(payload), 0) AS size FROM (",
+            messages_where!($which),
+            " ORDER BY seq LIMIT ",
+            $rows,
+            ") m) m) w WHERE before < ",
+            $bytes,
+            "::bigint ORDER BY seq"
+        )
+    };
+}
+
+const OF_ANY: &str = oldest_where!("true", "$2", "$3");
+
+const OF_MAILBOX: &str = oldest_where!(
+    "kind = $2 AND hashtextextended(name, 0) = hashtextextended($3, 0) AND name = $3",
+    "$4",
+    "$5"
 );
 
 macro_rules! inbox_where {
@@ -47,12 +72,16 @@ macro_rules! inbox_where {
                  (SELECT string_agg(instance_key || ' ' || epoch, ',' ORDER BY instance_key)
                   FROM {schema}.revocations WHERE worker = $1) AS revoked) s
              LEFT JOIN LATERAL (
-               SELECT m.seq, m.kind, m.name, m.payload, m.execution, m.ref_id, m.instance_key, m.xid::text
-               FROM ",
+               SELECT seq, kind, name, payload, execution, ref_id, instance_key, xid::text FROM (
+                 SELECT m.*, sum(size) OVER (ORDER BY xid, instance_key, seq) - size AS before FROM (
+                   SELECT m.seq, m.kind, m.name, m.payload, m.execution, m.ref_id, m.instance_key, m.xid,
+                     coalesce(octet_length(m.payload), 0) AS size
+                   FROM ",
             $from,
             " WHERE ",
             $which,
-            " ORDER BY m.xid, m.instance_key, m.seq LIMIT $2) m ON true"
+            " ORDER BY m.xid, m.instance_key, m.seq LIMIT $2) m) w
+               WHERE before < $3::bigint ORDER BY w.xid, w.instance_key, w.seq) m ON true"
         )
     };
 }
@@ -66,14 +95,14 @@ const ALL: &str = inbox_where!(
 /// Walks over the messages of late, whoever they are for: there are few, because a worker is told when it gets some.
 const SINCE: &str = inbox_where!(
     "{schema}.messages m JOIN {schema}.instances i ON i.key = m.instance_key AND (i.owner = $1) IS TRUE",
-    "m.xid >= pg_snapshot_xmin($3::text::pg_snapshot) AND NOT pg_visible_in_snapshot(m.xid, $3::text::pg_snapshot)"
+    "m.xid >= pg_snapshot_xmin($4::text::pg_snapshot) AND NOT pg_visible_in_snapshot(m.xid, $4::text::pg_snapshot)"
 );
 
 const SWEEP: &str = inbox_where!(
     "{schema}.messages m JOIN {schema}.instances i ON i.key = m.instance_key AND (i.owner = $1) IS TRUE",
-    "m.xid >= pg_snapshot_xmin($3::text::pg_snapshot) AND NOT pg_visible_in_snapshot(m.xid, $3::text::pg_snapshot)
-     AND pg_visible_in_snapshot(m.xid, $4::text::pg_snapshot)
-     AND (m.xid, m.instance_key, m.seq) > ($5::text::xid8, $6::bigint, $7::bigint)"
+    "m.xid >= pg_snapshot_xmin($4::text::pg_snapshot) AND NOT pg_visible_in_snapshot(m.xid, $4::text::pg_snapshot)
+     AND pg_visible_in_snapshot(m.xid, $5::text::pg_snapshot)
+     AND (m.xid, m.instance_key, m.seq) > ($6::text::xid8, $7::bigint, $8::bigint)"
 );
 
 /// The snapshot that sees nothing.
@@ -104,12 +133,12 @@ impl<'p> Sweep<'p> {
     }
 }
 
-/// Up to `limit` messages for instances that the worker owns.
+/// A page of the messages for instances that the worker owns.
 pub(crate) async fn of_worker(
     connection: &Connection,
     worker: &WorkerId,
     since: &InboxPosition,
-    limit: usize,
+    limit: PageLimit,
 ) -> Result<Inbox, Failure> {
     let mut sweep = Sweep::of(since);
     let mut rows = read_rows(connection, worker, sweep.as_ref(), limit).await?;
@@ -118,14 +147,16 @@ pub(crate) async fn of_worker(
         rows = read_rows(connection, worker, None, limit).await?;
         started = self::started(&rows)?;
     }
-    let mut messages = Vec::new();
+    let (mut messages, mut bytes) = (Vec::new(), 0);
     let mut last = None;
     // Without a message there is one row, which tells the snapshot.
     for row in &rows {
         if let Some(seq) = row.try_get::<_, Option<i64>>(0)? {
             let (key, xid): (i64, &str) = (row.try_get(6)?, row.try_get(7)?);
             last = Some(format!("{xid} {key} {seq}"));
-            messages.push((InstanceKey(key), read(row)?));
+            let message = read(row)?;
+            bytes += message.as_ref().map_or(0, |message: &Message| message.body.bytes());
+            messages.push((InstanceKey(key), message));
         }
     }
     let first = rows
@@ -139,7 +170,7 @@ pub(crate) async fn of_worker(
         }) => until,
         _ => now,
     };
-    let more = messages.len() == limit;
+    let more = limit.is_reached(messages.len(), bytes);
     let position = match last.filter(|_| more) {
         Some(last) => {
             let since = sweep.as_ref().map_or(NOTHING, |sweep| sweep.since);
@@ -159,12 +190,13 @@ async fn read_rows(
     connection: &Connection,
     worker: &WorkerId,
     sweep: Option<&Sweep<'_>>,
-    limit: usize,
+    limit: PageLimit,
 ) -> Result<Vec<Row>, Failure> {
-    let (owner, limit) = (P::Text(&worker.0), P::Int(integer(limit as u64)));
+    let owner = P::Text(&worker.0);
+    let [rows, bytes] = [limit.rows, limit.bytes].map(|limit| P::Int(integer(limit as u64)));
     match sweep {
-        None => connection.query(ALL, &[owner, limit]).await,
-        Some(Sweep { since, rest: None, .. }) => connection.query(SINCE, &[owner, limit, P::Text(since)]).await,
+        None => connection.query(ALL, &[owner, rows, bytes]).await,
+        Some(Sweep { since, rest: None, .. }) => connection.query(SINCE, &[owner, rows, bytes, P::Text(since)]).await,
         Some(Sweep {
             since,
             rest: Some((until, xid, key, seq)),
@@ -172,7 +204,8 @@ async fn read_rows(
         }) => {
             let params = [
                 owner,
-                limit,
+                rows,
+                bytes,
                 P::Text(since),
                 P::Text(until),
                 P::Text(xid),
@@ -199,41 +232,48 @@ fn read(row: &Row) -> Result<Result<Message, MessageSeq>, Failure> {
     }
 }
 
-/// Up to `limit` messages that wait for an instance, of these mailboxes or of any, and all that are no mail. On a connection that
+/// A page of the messages that wait for an instance, of these mailboxes or of any, and of those that are no mail. On a connection that
 /// shows one moment.
 pub(crate) async fn of_instance(
     connection: &Connection,
     key: InstanceKey,
     mailboxes: Option<&[Mailbox]>,
-    limit: usize,
+    limit: PageLimit,
 ) -> Result<MessagePage, Failure> {
-    let (key, some) = (P::Int(key.0), P::Int(integer(limit as u64).saturating_add(1)));
-    let mut messages = Vec::new();
+    let (key, some) = (P::Int(key.0), P::Int(integer(limit.rows as u64).saturating_add(1)));
+    let bytes = P::Int(integer(limit.bytes as u64));
+    let mut page = MessagePage::default();
+    let messages = &mut page.messages;
+    let mut is_all = false;
     match mailboxes {
         None => {
-            let rows = connection
-                .query(messages_where!("true ORDER BY seq LIMIT $2"), &[key, some])
-                .await?;
-            add(&rows, &mut messages)?;
+            add(&connection.query(OF_ANY, &[key, some, bytes]).await?, messages)?;
+            let size = messages.iter().map(|message| message.body.bytes()).sum();
+            is_all = messages.len() <= limit.rows && limit.bytes > size;
+            if !is_all {
+                limit.cut(messages);
+            }
         }
         Some(mailboxes) => {
             for mailbox in mailboxes {
                 let (kind, name) = kept_mailbox(mailbox);
                 let name = encode(name);
                 let rows = connection
-                    .query(OF_MAILBOX, &[key, P::Text(kind), P::Text(&name), some])
+                    .query(OF_MAILBOX, &[key, P::Text(kind), P::Text(&name), some, bytes])
                     .await?;
-                add(&rows, &mut messages)?;
+                add(&rows, messages)?;
+                // The oldest of all of them, and no more in memory than that.
+                messages.sort_unstable_by_key(|message| message.seq);
+                limit.cut(messages);
             }
-            messages.sort_unstable_by_key(|message| message.seq);
         }
     }
-    let is_all = mailboxes.is_none() && messages.len() <= limit;
-    let mut more_up_to = None;
     if !is_all {
-        messages.truncate(limit);
         messages.retain(|message| matches!(message.body, MessageBody::Mail { .. }));
-        add(&connection.query(NO_MAIL, &[key]).await?, &mut messages)?;
+        let others = connection.query(NO_MAIL, &[key, bytes]).await?;
+        let found: i64 = others.first().map(|row| row.try_get(7)).transpose()?.unwrap_or(0);
+        page.more_settled = found > integer(others.len() as u64);
+        add(&others, messages)?;
         messages.sort_unstable_by_key(|message| message.seq);
         let row = connection
             .query_one(
@@ -242,13 +282,13 @@ pub(crate) async fn of_instance(
             )
             .await?;
         if number(&row, 0)? > messages.len() as u64 {
-            more_up_to = row
+            page.more_up_to = row
                 .try_get::<_, Option<i64>>(1)?
                 .and_then(|last| u64::try_from(last).ok())
                 .map(MessageSeq);
         }
     }
-    Ok(MessagePage { messages, more_up_to })
+    Ok(page)
 }
 
 fn add(rows: &[Row], messages: &mut Vec<Message>) -> Result<(), Failure> {

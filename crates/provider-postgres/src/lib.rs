@@ -1,30 +1,37 @@
 //! Perdure's store in a schema of a Postgres database: `perdure_provider::Provider` over `tokio-postgres`.
 //!
 //! Owns the tables (`migrations/`), the connections and what is said on them. It knows nothing of orchestrations or of napi. The
-//! invariants P1 to P15 that comments cite are those of `perdure_provider`.
+//! invariants P1 to P16 that comments cite are those of `perdure_provider`.
 //!
 //! - One task writes. Whatever waits becomes one transaction, and is answered when that is durable (`writer.rs`); its statements take
 //!   arrays and are sent together (`write/`). Other processes write at the same time: rows are locked in one order (`write/lock.rs`), and
 //!   what became of a transaction whose answer was lost is told by its mark (`session.rs`, `marks.rs`).
 //! - Everything else takes a connection of the pool for as long as it lasts.
+//! - All connections lead to one server, the first of the URL's hosts that takes writes (`hosts.rs`).
 //! - What other processes did is heard on a connection of its own, and looked for once a second (`wake.rs`).
 //! - All times that are compared are the server's clock's (P9).
 //! - It has a thread of its own, on which all of that runs and every answer is given. A batch that finds nothing before it is sent by the thread
 //!   that hands it over (`drive.rs`), and who waits for its answer is woken before that is read (`herald.rs`).
 
 mod acquire;
+mod auth;
 mod connection;
 mod deletion;
 mod drive;
 mod error;
 mod herald;
 mod history;
+mod hosts;
 mod inbox;
+mod index_builds;
 mod inspection;
+mod integrity;
+mod lineage;
 mod listing;
 mod marks;
 mod options;
 mod params;
+mod pooler;
 mod provider;
 mod revocation;
 mod rows;
@@ -35,14 +42,16 @@ mod status;
 mod suspicion;
 mod tasks;
 mod text;
+mod texts;
 mod time;
 mod tls;
 mod url;
 mod wake;
+mod watched;
 mod worker;
 mod write;
 mod writer;
 
-pub use options::{DEFAULT_POOL_SIZE, DEFAULT_SCHEMA, PostgresOptions, Tls, TlsMode};
+pub use options::{DEFAULT_POOL_SIZE, DEFAULT_SCHEMA, PasswordSource, Pooler, PostgresOptions, Tls, TlsMode};
 pub use provider::PostgresProvider;
 pub use url::location_of;

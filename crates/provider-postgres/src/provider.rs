@@ -7,10 +7,11 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, AnswerListener, Change, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox,
-    InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Overdue,
-    Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
-    ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, AnswerListener, Change, ChangeListener, CheckRequest, Checked, CommitDone, Epoch,
+    GiveBack, GivenBack, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load,
+    Loaded, MessagePage, NewWorker, Newest, Overdue, PageLimit, Provider, ProviderError, ProviderErrorKind,
+    ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, Renewal, ResumeUnfit, StoreStats, TakenOver,
+    TaskName, TaskRequest, TextChange, TextPage, TextRequest, Unfit, Worker, WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -20,12 +21,12 @@ use tokio_util::task::TaskTracker;
 use crate::connection::{Connection, Connections};
 use crate::error::Failure;
 use crate::options::{BATCH_WRITES_MAX, CLOSING_MAX, PostgresOptions};
-use crate::session::{self, Session, Work, read_only, transaction};
+use crate::session::{Session, Work, read_only, transaction};
 use crate::wake::Waker;
 use crate::writer::{self, Batch};
 use crate::{
-    acquire, deletion, drive, history, inbox, inspection, listing, schema, stats, status, suspicion, tasks, worker,
-    write,
+    acquire, deletion, drive, history, inbox, inspection, integrity, listing, marks, schema, stats, status, suspicion,
+    tasks, texts, worker, write,
 };
 
 /// Perdure's store in a schema of a Postgres database.
@@ -46,7 +47,8 @@ impl PostgresProvider {
     /// Connect to the store in a schema; it is made if it is not there (unless [`PostgresOptions::migrate`] forbids it),
     /// its database is not.
     ///
-    /// The URL is libpq's: `postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=/path`.
+    /// The URL is libpq's: `postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=/path`. A server that asks for what its
+    /// `require_auth` does not allow is sent no password.
     ///
     /// # Errors
     ///
@@ -73,12 +75,24 @@ impl PostgresProvider {
             telling: TaskTracker::new(),
             runtime: Some(runtime),
         };
-        provider.run(prepare(Arc::clone(&connections), options.migrate)).await?;
+        let prepared = provider.run(prepare(Arc::clone(&connections), options)).await;
+        prepared.map_err(|failure| failure.named(&connections.location))?;
         let runtime = provider.runtime();
         provider.telling.spawn_on(Arc::clone(&waker).run(), runtime.handle());
         let writing = writer::run(connections, waker, queued);
         drive::spawn(runtime.handle(), provider.at_work.track_future(writing));
         Ok(provider)
+    }
+
+    /// What its user should know of the way to the server: it is another machine, and the connection is not encrypted.
+    pub fn warning(&self) -> Option<String> {
+        self.connections.hosts.is_open_to_all().then(|| {
+            format!(
+                "The Postgres store '{}' is on another machine and its connections are not encrypted: whoever is on the way can read and change what is said, \
+                 passwords too. Say sslmode=verify-full in the URL, or `tls: true`.",
+                self.connections.location
+            )
+        })
     }
 
     fn runtime(&self) -> &Runtime {
@@ -91,15 +105,21 @@ impl PostgresProvider {
     async fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
-    ) -> Result<T, ProviderError> {
-        let location = &self.connections.location;
+    ) -> Result<T, Failure> {
         if self.closed.load(Ordering::Acquire) {
-            return Err(self.refused());
+            return Err(Failure::Found(ProviderErrorKind::Closed, String::new()));
         }
-        match self.at_work.spawn_on(work, self.runtime().handle()).await {
-            Ok(result) => result.map_err(|failure| failure.named(location)),
-            Err(_) => Err(Failure::internal("an operation panicked").named(location)),
-        }
+        let done = self.at_work.spawn_on(work, self.runtime().handle()).await;
+        done.unwrap_or_else(|_| Err(Failure::internal("an operation panicked").of_unknown_outcome()))
+    }
+
+    /// The same for a caller that uses the store.
+    async fn serve<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    ) -> Result<T, ProviderError> {
+        let done = self.run(work).await;
+        done.map_err(|failure| failure.named_of_open(&self.connections.location))
     }
 
     async fn write<T, F>(&self, work: F) -> Result<T, ProviderError>
@@ -108,7 +128,7 @@ impl PostgresProvider {
         F: for<'t> Fn(&'t Session<'t>) -> Work<'t, T> + Send + Sync + 'static,
     {
         let connections = Arc::clone(&self.connections);
-        self.run(async move { transaction(&connections, work).await }).await
+        self.serve(async move { transaction(&connections, work).await }).await
     }
 
     async fn read<T, F>(&self, work: F) -> Result<T, ProviderError>
@@ -117,7 +137,7 @@ impl PostgresProvider {
         F: for<'t> Fn(&'t Connection) -> Work<'t, T> + Send + Sync + 'static,
     {
         let connections = Arc::clone(&self.connections);
-        self.run(async move {
+        self.serve(async move {
             let connection = connections.get().await?;
             work(&connection).await
         })
@@ -129,14 +149,21 @@ impl PostgresProvider {
     }
 }
 
-async fn prepare(connections: Arc<Connections>, migrate: bool) -> Result<(), Failure> {
+async fn prepare(connections: Arc<Connections>, options: PostgresOptions) -> Result<(), Failure> {
+    connections.look_around(&options).await?;
     let connection = connections.get().await?;
-    if migrate {
-        schema::migrate(connection.client(), &connections.schema).await?;
+    if options.migrate {
+        schema::migrate(
+            connection.client(),
+            &connections.schema,
+            connections.habits().keeps_sessions,
+        )
+        .await?;
     } else {
         schema::check_newest(connection.client(), &connections.schema).await?;
     }
-    session::forget_old_marks(&connection).await
+    connections.lineage.heed(connection.client()).await?;
+    marks::forget_old(&connection).await
 }
 
 #[async_trait]
@@ -148,6 +175,7 @@ impl Provider for PostgresProvider {
             // One: while it is written the next one gathers, and it is handed over by the answer to the first.
             concurrent_commits: 1,
             batch_max: BATCH_WRITES_MAX,
+            hides_values: false,
         }
     }
 
@@ -190,11 +218,34 @@ impl Provider for PostgresProvider {
         worker: &WorkerId,
         lease_ms: u64,
         about: Option<&str>,
-    ) -> Result<Option<i64>, ProviderError> {
+    ) -> Result<Option<Renewal>, ProviderError> {
         let (worker, about) = (worker.clone(), about.map(str::to_owned));
         self.write(move |session| {
             let (worker, about) = (worker.clone(), about.clone());
             Box::pin(async move { worker::renew(session, &worker, lease_ms, about.as_deref()).await })
+        })
+        .await
+    }
+
+    async fn owned_by(
+        &self,
+        worker: &WorkerId,
+        after: InstanceKey,
+        limit: usize,
+    ) -> Result<Vec<(InstanceKey, Epoch)>, ProviderError> {
+        let worker = worker.clone();
+        self.read(move |connection| {
+            let worker = worker.clone();
+            Box::pin(async move { worker::owned(connection, &worker, after, limit).await })
+        })
+        .await
+    }
+
+    async fn tell_orchestrations(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
+        let worker = worker.clone();
+        self.write(move |session| {
+            let (worker, newest) = (worker.clone(), newest.clone());
+            Box::pin(async move { worker::tell_orchestrations(session, &worker, &newest).await })
         })
         .await
     }
@@ -280,9 +331,24 @@ impl Provider for PostgresProvider {
         .await
     }
 
+    async fn load(&self, request: Load) -> Result<Vec<Result<Loaded, ProviderError>>, ProviderError> {
+        let connections = Arc::clone(&self.connections);
+        let request = Arc::new(request);
+        let load = async move {
+            read_only(&connections, |connection| {
+                let request = Arc::clone(&request);
+                Box::pin(async move { acquire::load(connection, &request).await })
+            })
+            .await
+        };
+        let named = |failure: Failure| failure.named(&self.connections.location);
+        let loaded = self.serve(load).await?;
+        Ok(loaded.into_iter().map(|one| one.map_err(named)).collect())
+    }
+
     async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
         // Most often there is none, which needs no transaction.
-        if request.limit == 0 || !self.read(|connection| Box::pin(tasks::any_wait(connection))).await? {
+        if request.limit.rows == 0 || !self.read(|connection| Box::pin(tasks::any_wait(connection))).await? {
             return Ok(AcquiredTasks::default());
         }
         let request = Arc::new(request);
@@ -332,13 +398,18 @@ impl Provider for PostgresProvider {
         key: InstanceKey,
         execution: ExecutionId,
         from: EventId,
-        limit: usize,
+        limit: PageLimit,
     ) -> Result<Vec<EventRecord>, ProviderError> {
         self.read(move |connection| Box::pin(history::read(connection, key, execution, from, limit)))
             .await
     }
 
-    async fn read_inbox(&self, worker: &WorkerId, since: &InboxPosition, limit: usize) -> Result<Inbox, ProviderError> {
+    async fn read_inbox(
+        &self,
+        worker: &WorkerId,
+        since: &InboxPosition,
+        limit: PageLimit,
+    ) -> Result<Inbox, ProviderError> {
         let (worker, since) = (worker.clone(), since.clone());
         self.read(move |connection| {
             let (worker, since) = (worker.clone(), since.clone());
@@ -351,7 +422,7 @@ impl Provider for PostgresProvider {
         &self,
         key: InstanceKey,
         mailboxes: Option<Vec<Mailbox>>,
-        limit: usize,
+        limit: PageLimit,
     ) -> Result<MessagePage, ProviderError> {
         let connections = Arc::clone(&self.connections);
         let read = async move {
@@ -361,7 +432,7 @@ impl Provider for PostgresProvider {
             })
             .await
         };
-        self.run(read).await
+        self.serve(read).await
     }
 
     async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {
@@ -372,9 +443,17 @@ impl Provider for PostgresProvider {
         .await
     }
 
+    async fn ids_of(&self, keys: Vec<InstanceKey>) -> Result<Vec<Option<String>>, ProviderError> {
+        self.read(move |connection| {
+            let keys = keys.clone();
+            Box::pin(async move { status::ids_of(connection, &keys).await })
+        })
+        .await
+    }
+
     async fn list(&self, request: ListRequest) -> Result<ListPage, ProviderError> {
         let connections = Arc::clone(&self.connections);
-        self.run(async move {
+        self.serve(async move {
             read_only(&connections, |connection| {
                 let request = request.clone();
                 Box::pin(async move { listing::list(connection, &request).await })
@@ -417,6 +496,23 @@ impl Provider for PostgresProvider {
             .await
     }
 
+    async fn stored_texts(&self, request: TextRequest) -> Result<TextPage, ProviderError> {
+        self.read(move |connection| {
+            let request = request.clone();
+            Box::pin(async move { texts::page(connection, &request).await })
+        })
+        .await
+    }
+
+    async fn replace_texts(&self, changes: Vec<TextChange>) -> Result<usize, ProviderError> {
+        let changes = Arc::new(changes);
+        self.write(move |session| {
+            let changes = Arc::clone(&changes);
+            Box::pin(async move { texts::replace(session, &changes).await })
+        })
+        .await
+    }
+
     async fn stats(&self) -> Result<StoreStats, ProviderError> {
         self.read(|connection| Box::pin(stats::of_store(connection))).await
     }
@@ -427,6 +523,11 @@ impl Provider for PostgresProvider {
 
     async fn inspect(&self) -> Result<Inspection, ProviderError> {
         self.read(|connection| Box::pin(inspection::of_store(connection))).await
+    }
+
+    async fn check(&self, request: CheckRequest) -> Result<Checked, ProviderError> {
+        self.read(move |connection| Box::pin(integrity::step(connection, request)))
+            .await
     }
 
     async fn close(&self) {

@@ -6,14 +6,17 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use crate::error::Failure;
+use crate::index_builds;
 
-/// Migrations; the one at place n brings version n to version n + 1.
+/// Migrations; the one at place n brings version n to version n + 1. An index on a table that has rows is a statement of its own, on columns of an
+/// earlier migration, and begins with `CREATE INDEX IF NOT EXISTS`: see `index_builds.rs`.
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_first.sql"),
     include_str!("migrations/0002_task_order.sql"),
     include_str!("migrations/0003_revocations.sql"),
     include_str!("migrations/0004_about.sql"),
     include_str!("migrations/0005_narrow_lists.sql"),
+    include_str!("migrations/0006_newest_versions.sql"),
 ];
 
 /// Longest name that Postgres does not cut, bytes.
@@ -55,19 +58,32 @@ pub(crate) fn fill_in(sql: &str, schema: &str) -> String {
 }
 
 /// Bring a schema to the newest version, once: of several processes one migrates, and the others find it done.
-pub(crate) async fn migrate(client: &Client, schema: &str) -> Result<(), Failure> {
-    if version(client, schema).await? == newest() {
-        return Ok(());
+///
+/// A new schema is made in one transaction. One that has rows goes from version to version, each in a transaction of its own, and its indexes
+/// are built before that while others write, where the connection is kept between two statements (`keeps_session`). Behind a pooler that gives
+/// each transaction another one, they are built in the transaction, and writers wait.
+pub(crate) async fn migrate(client: &Client, schema: &str, keeps_session: bool) -> Result<(), Failure> {
+    loop {
+        let found = version(client, schema).await?;
+        if found == newest() {
+            return Ok(());
+        }
+        if found > 0 && keeps_session && !index_builds::build(client, schema, found, MIGRATIONS[found as usize]).await?
+        {
+            continue;
+        }
+        client
+            // It waits for others that migrate, and an index takes as long as its table is large.
+            .batch_execute(
+                "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0",
+            )
+            .await?;
+        let migrated = bring_forward(client, schema, found).await;
+        let end = if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" };
+        let ended = client.batch_execute(end).await;
+        migrated?;
+        ended?;
     }
-    client
-        .batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-        .await?;
-    let migrated = bring_forward(client, schema).await;
-    let end = if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" };
-    let ended = client.batch_execute(end).await;
-    migrated?;
-    ended?;
-    Ok(())
 }
 
 /// Refuse a schema that [`migrate`] would change.
@@ -86,7 +102,8 @@ pub(crate) async fn check_newest(client: &Client, schema: &str) -> Result<(), Fa
     Ok(())
 }
 
-async fn bring_forward(client: &Client, schema: &str) -> Result<(), Failure> {
+/// To the next version, or from nothing to the newest; nothing where another process was here meanwhile.
+async fn bring_forward(client: &Client, schema: &str, expected: u32) -> Result<(), Failure> {
     // A lock of the transaction: a pooler may give the next one another connection.
     let name = format!("perdure {schema}");
     client
@@ -96,9 +113,10 @@ async fn bring_forward(client: &Client, schema: &str) -> Result<(), Failure> {
         )
         .await?;
     let found = version(client, schema).await?;
-    if found == newest() {
+    if found != expected {
         return Ok(());
     }
+    let to = if found == 0 { newest() } else { found + 1 };
     let mut steps = String::new();
     if found == 0 {
         if !finds(client, SCHEMA, schema).await? {
@@ -106,10 +124,13 @@ async fn bring_forward(client: &Client, schema: &str) -> Result<(), Failure> {
         }
         steps.push_str(&format!("CREATE TABLE {schema}.schema_version (version integer NOT NULL);\nINSERT INTO {schema}.schema_version VALUES (0);\n"));
     }
-    for migration in &MIGRATIONS[found as usize..] {
+    for migration in &MIGRATIONS[found as usize..to as usize] {
+        if found > 0 {
+            index_builds::drop_invalid(client, schema, migration).await?;
+        }
         steps.push_str(&fill_in(migration, schema));
     }
-    steps.push_str(&format!("UPDATE {schema}.schema_version SET version = {};", newest()));
+    steps.push_str(&format!("UPDATE {schema}.schema_version SET version = {to};"));
     client.batch_execute(&steps).await.map_err(|error| match error.code() {
         Some(state) if *state == SqlState::DUPLICATE_TABLE => Failure::Found(
             Kind::NotADatabase,

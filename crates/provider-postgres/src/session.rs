@@ -1,8 +1,8 @@
 //! Transactions.
 //!
-//! - The first statement of a transaction leaves a mark: a number in a row that no other transaction of this time writes. When the
-//!   answer to COMMIT is lost, the row tells what became of it, and nothing is ever written a second time on a guess. (The server's own
-//!   numbers would not do: one that was lost in a crash is given to another transaction after it.)
+//! - The first statement of a transaction leaves a [mark](crate::marks). When the answer to COMMIT is lost, the mark tells what became of the transaction,
+//!   and nothing is ever written a second time on a guess. (The server's own numbers would not do: one that was lost in a crash is given to
+//!   another transaction after it.)
 //! - The instances that a transaction changes are locked before they are looked at, in order of keys; what follows sees all that was
 //!   committed before it had the locks.
 //! - A transaction that the server took back because of another one is tried again.
@@ -13,10 +13,10 @@ use std::sync::{Arc, LazyLock};
 
 use tokio_postgres::Row;
 
-use crate::connection::{Ask, Connection, Connections, in_time};
+use crate::connection::{Ask, Connection, Connections};
 use crate::error::Failure;
-use crate::marks::{self, Mark};
-use crate::options::{MARKS_KEPT, OUTCOME_EVERY, TRANSACTION_ATTEMPTS};
+use crate::marks::{self, Mark, was_committed};
+use crate::options::TRANSACTION_ATTEMPTS;
 use crate::params::P;
 
 /// What is done in a transaction.
@@ -97,11 +97,12 @@ async fn attempt_once<T>(
         return Err(failure);
     }
     let has_number = marked.is_ok();
-    let result = match marked.and(result) {
-        Ok(value) => commit(connection, &mark).await.map(|()| value),
+    let ended = match marked.and(result) {
+        Ok(value) => commit(connection, mark).await.map(|()| value),
         Err(failure) => {
-            if simply(connection, "ROLLBACK").await.is_err() {
-                connection.give_up();
+            match simply(connection, "ROLLBACK").await {
+                Ok(()) => from.marks.give_back(mark),
+                Err(_) => connection.give_up(),
             }
             Err(failure)
         }
@@ -109,12 +110,12 @@ async fn attempt_once<T>(
     if has_number {
         from.count_transaction();
     }
-    from.marks.give_back(mark);
-    result
+    ended
 }
 
 async fn simply(connection: &Connection, sql: &str) -> Result<(), Failure> {
-    in_time(async { Ok(connection.client().batch_execute(sql).await?) }).await
+    let said = async { Ok(connection.client().batch_execute(sql).await?) };
+    connection.from.in_time(said).await
 }
 
 async fn leave(connection: &Connection, mark: &Mark) -> Result<(), Failure> {
@@ -125,42 +126,28 @@ async fn leave(connection: &Connection, mark: &Mark) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn commit(connection: &mut Connection, mark: &Mark) -> Result<(), Failure> {
-    let Err(failure) = simply(connection, "COMMIT").await else {
-        return Ok(());
-    };
-    if failure.is_conflict() {
-        return Err(failure);
-    }
-    connection.give_up();
-    if was_committed(&Arc::clone(&connection.from), mark).await? {
-        Ok(())
-    } else {
-        Err(failure)
-    }
-}
-
-/// Whether a transaction passed whose COMMIT was not answered. Asked until the server says. It waits for the transaction to end, which
-/// holds the row, also where that is to be the first to write it.
-pub(crate) async fn was_committed(connections: &Arc<Connections>, mark: &Mark) -> Result<bool, Failure> {
-    loop {
-        let asked = async {
-            let connection = connections.get().await?;
-            let row = connection
-                .query_one(
-                    "INSERT INTO {schema}.marks AS m (slot, number, time) VALUES ($1, 0, {now})
-                     ON CONFLICT (slot) DO UPDATE SET time = excluded.time RETURNING m.number",
-                    &[P::Text(&mark.slot)],
-                )
-                .await?;
-            Ok::<i64, Failure>(row.try_get(0)?)
-        };
-        match asked.await {
-            Ok(number) => return Ok(number == mark.number),
-            Err(failure) if connections.is_closed() => return Err(failure),
-            Err(_) => {}
+async fn commit(connection: &mut Connection, mark: Mark) -> Result<(), Failure> {
+    let from = Arc::clone(&connection.from);
+    match simply(connection, "COMMIT").await {
+        Ok(()) => {
+            from.marks.give_back(mark);
+            Ok(())
         }
-        crate::time::sleep(OUTCOME_EVERY).await;
+        Err(failure) if failure.is_conflict() => {
+            from.marks.give_back(mark);
+            Err(failure)
+        }
+        Err(failure) => {
+            let given_up = connection.give_up_commit();
+            match was_committed(&from, &mark).await {
+                Ok(true) => Ok(()),
+                Ok(false) => {
+                    given_up.cancel();
+                    Err(failure)
+                }
+                Err(_) => Err(failure.of_unknown_outcome()),
+            }
+        }
     }
 }
 
@@ -181,13 +168,4 @@ pub(crate) async fn read_only<T>(
     }
     begun?;
     result
-}
-
-/// Processes that are gone have left theirs.
-pub(crate) async fn forget_old_marks(connection: &Connection) -> Result<(), Failure> {
-    let kept_ms = i64::try_from(MARKS_KEPT.as_millis()).unwrap_or(i64::MAX);
-    connection
-        .query("DELETE FROM {schema}.marks WHERE time < {now} - $1", &[P::Int(kept_ms)])
-        .await?;
-    Ok(())
 }

@@ -4,51 +4,81 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use perdure_engine::ExecutionId;
-use perdure_provider::{InstanceKey, InstanceStatus};
+use perdure_provider::{InstanceKey, InstanceStatus, LIST_BYTES_MAX};
 use tokio_postgres::Row;
 
 use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
-use crate::rows::{number, optional_text, status, text};
+use crate::rows::{integer, number, optional_text, status, text};
 use crate::text::encode;
 
 /// The result of an ended instance is in its last event, and nowhere else.
-macro_rules! status_where {
-    ($which:literal) => {
-        concat!(
-            "SELECT i.key, i.id, i.name, i.version, i.execution, i.status, i.custom_status, i.custom_status_version,
-      i.created_at, i.updated_at, i.completed_at, i.parent_id, i.tags, coalesce(h.payload, i.report), i.priority
-    FROM {schema}.instances i LEFT JOIN {schema}.history h ON i.completed_at IS NOT NULL
-      AND h.instance_key = i.key AND h.execution = i.execution AND h.event_id = i.next_event_id - 1
-    WHERE ",
-            $which
-        )
+macro_rules! status_of {
+    () => {
+        "i.key, i.id, i.name, i.version, i.execution, i.status, i.custom_status, i.custom_status_version,
+      i.created_at, i.updated_at, i.completed_at, i.parent_id, i.tags, coalesce(h.payload, i.report), i.priority"
     };
 }
 
-/// Status of each id, all at one moment.
+macro_rules! last_event {
+    () => {
+        " LEFT JOIN {schema}.history h ON i.completed_at IS NOT NULL
+      AND h.instance_key = i.key AND h.execution = i.execution AND h.event_id = i.next_event_id - 1"
+    };
+}
+
+/// A row for each id, in order, until their values have so many bytes.
+const OF_IDS: &str = concat!(
+    "SELECT * FROM (SELECT ",
+    status_of!(),
+    ", a.place, sum(s.size) OVER (ORDER BY a.place) - s.size AS before
+    FROM unnest($1::text[]) WITH ORDINALITY AS a (id, place) LEFT JOIN {schema}.instances i ON i.id = a.id",
+    last_event!(),
+    " CROSS JOIN LATERAL (SELECT coalesce(octet_length(i.custom_status), 0)
+      + coalesce(octet_length(h.payload), octet_length(i.report), 0) AS size) s) w
+  WHERE before <= $2::bigint ORDER BY place"
+);
+
+/// Status of each id, or of the first of them, all at one moment.
 pub(crate) async fn statuses(connection: &Connection, ids: &[String]) -> Result<Vec<Option<InstanceStatus>>, Failure> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
     let kept: Vec<Cow<'_, str>> = ids.iter().map(|id| encode(id)).collect();
-    let rows = connection
-        .query(status_where!("i.id = ANY ($1)"), &[P::Texts(&kept)])
-        .await?;
-    let mut found = HashMap::with_capacity(rows.len());
-    for row in &rows {
-        let status = instance_status(row)?;
-        found.insert(status.id.clone(), status);
+    let bytes = P::Int(integer(LIST_BYTES_MAX as u64));
+    let rows = connection.query(OF_IDS, &[P::Texts(&kept), bytes]).await?;
+    let status = |row: &Row| {
+        let key: Option<i64> = row.try_get(0)?;
+        key.map(|_| instance_status(row)).transpose()
+    };
+    rows.iter().map(status).collect()
+}
+
+/// The id of each key.
+pub(crate) async fn ids_of(connection: &Connection, keys: &[InstanceKey]) -> Result<Vec<Option<String>>, Failure> {
+    const IDS: &str = "SELECT key, id FROM {schema}.instances WHERE key = ANY ($1)";
+    let asked: Vec<i64> = keys.iter().map(|key| key.0).collect();
+    let mut found: HashMap<i64, String> = HashMap::new();
+    for row in connection.query(IDS, &[P::Ints(&asked)]).await? {
+        found.insert(row.try_get(0)?, text(&row, 1)?);
     }
-    // An id may be asked for twice.
-    Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
+    Ok(asked.iter().map(|key| found.get(key).cloned()).collect())
 }
 
 /// Status of the instances with these keys, in no order.
 pub(crate) async fn of(connection: &Connection, keys: &[i64]) -> Result<Vec<InstanceStatus>, Failure> {
     let rows = connection
-        .query(status_where!("i.key = ANY ($1)"), &[P::Ints(keys)])
+        .query(
+            concat!(
+                "SELECT ",
+                status_of!(),
+                " FROM {schema}.instances i",
+                last_event!(),
+                " WHERE i.key = ANY ($1)"
+            ),
+            &[P::Ints(keys)],
+        )
         .await?;
     rows.iter().map(instance_status).collect()
 }

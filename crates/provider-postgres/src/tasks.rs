@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{AcquiredTasks, InstanceKey, Task, TaskName, TaskRequest, WorkerId};
+use perdure_provider::{AcquiredTasks, InstanceKey, LetGoTask, Outcome, Task, TaskName, TaskRequest, WorkerId};
 use tokio_postgres::Row;
 
 use crate::connection::Connection;
@@ -31,15 +31,24 @@ const TAKE: &str = "WITH w AS MATERIALIZED (
     ORDER BY t.priority DESC, t.due_at, t.instance_key, t.event_id LIMIT $5 FOR UPDATE SKIP LOCKED) d
   ORDER BY d.priority DESC, d.due_at, d.instance_key, d.event_id LIMIT $5
 ), ranked AS MATERIALIZED (
-  SELECT *, row_number() OVER () AS place FROM due
+  SELECT * FROM (
+    SELECT r.*, sum(s.size) OVER (ORDER BY r.place) - s.size AS before FROM (
+      SELECT *, row_number() OVER (ORDER BY priority DESC, due_at, instance_key, event_id) AS place FROM due) r
+    CROSS JOIN LATERAL (SELECT coalesce(
+      (SELECT coalesce(octet_length(h.payload), 0) + coalesce(octet_length(h.meta), 0) FROM {schema}.history h
+        WHERE h.instance_key = r.instance_key AND h.execution = r.execution AND h.event_id = r.event_id), 0)
+      + coalesce((SELECT octet_length(b.details) FROM {schema}.heartbeats b
+        WHERE b.instance_key = r.instance_key AND b.execution = r.execution AND b.scheduled = r.event_id), 0) AS size) s) m
+  WHERE before < $6::bigint
 ), taken AS (
   UPDATE {schema}.tasks t SET owner = $4 FROM ranked r
   WHERE t.instance_key = r.instance_key AND t.execution = r.execution AND t.event_id = r.event_id
   RETURNING r.place, t.instance_key, t.execution, t.event_id, t.attempt, t.name, t.deadline
 )
-SELECT t.instance_key, t.execution, t.event_id, t.attempt, i.id, i.name, t.name, h.payload, h.meta, t.deadline, b.details
+SELECT t.instance_key, t.execution, t.event_id, t.attempt, i.id, i.name, t.name, h.payload, h.meta, t.deadline, b.details, s.meta
 FROM taken t JOIN {schema}.instances i ON i.key = t.instance_key
   JOIN {schema}.history h ON h.instance_key = t.instance_key AND h.execution = t.execution AND h.event_id = t.event_id
+  JOIN {schema}.history s ON s.instance_key = t.instance_key AND s.execution = t.execution AND s.event_id = 1
   LEFT JOIN {schema}.heartbeats b ON b.instance_key = t.instance_key AND b.execution = t.execution AND b.scheduled = t.event_id
 ORDER BY t.place";
 
@@ -53,9 +62,10 @@ pub(crate) async fn acquire(session: &Session<'_>, request: &TaskRequest) -> Res
     let names: Vec<Cow<'_, str>> = request.names.iter().map(|name| encode(name)).collect();
     let (queues, names) = (P::Texts(&queues), P::Texts(&names));
     let worker = P::Text(&request.worker.0);
-    let limit = P::Int(integer(request.limit as u64));
+    let limit = P::Int(integer(request.limit.rows as u64));
+    let bytes = P::Int(integer(request.limit.bytes as u64));
     let rows = session
-        .query(TAKE, &[session.now(), queues, names, worker, limit])
+        .query(TAKE, &[session.now(), queues, names, worker, limit, bytes])
         .await?;
     let next = session.query_one(NEXT, &[queues, names, worker]).await?;
     Ok(AcquiredTasks {
@@ -74,6 +84,7 @@ fn task(row: &Row) -> Result<Task, Failure> {
         task: task_name(row)?,
         instance_id: text(row, 4)?,
         orchestration: text(row, 5)?,
+        started: optional_text(row, 11)?,
         name: text(row, 6)?,
         input: optional_text(row, 7)?,
         options: optional_text(row, 8)?,
@@ -107,6 +118,24 @@ pub(crate) async fn of_worker(connection: &Connection, worker: &WorkerId) -> Res
         )
         .await?;
     rows.iter().map(task_name).collect()
+}
+
+/// A worker returns one of its own. The row of its instance is locked.
+pub(crate) async fn let_go(session: &Session<'_>, LetGoTask { worker, task }: &LetGoTask) -> Result<Outcome, Failure> {
+    let gone = session
+        .query_optional(
+            "UPDATE {schema}.tasks SET owner = NULL
+             WHERE instance_key = $1 AND execution = $2 AND event_id = $3 AND attempt = $4 AND owner = $5 RETURNING 1",
+            &[
+                P::Int(task.key.0),
+                P::Int(integer(task.execution.0)),
+                P::Int(integer(task.scheduled.0)),
+                P::Int(i64::from(task.attempt)),
+                P::Text(&worker.0),
+            ],
+        )
+        .await?;
+    Ok(gone.map_or(Outcome::Fenced, |_| Outcome::Noted))
 }
 
 fn task_name(row: &Row) -> Result<TaskName, Failure> {

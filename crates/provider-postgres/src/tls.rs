@@ -3,21 +3,139 @@
 //! What each mode believes is libpq's (<https://www.postgresql.org/docs/current/libpq-ssl.html>): `require` encrypts and believes anybody
 //! unless roots are given, `verify-ca` asks for a signature, `verify-full` for the host's name, too.
 
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use perdure_provider::ProviderErrorKind as Kind;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_postgres::Config;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{SslMode, SslNegotiation};
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_util::either::Either;
 
-use crate::error::Failure;
+use crate::auth::RequireAuth;
+use crate::error::{Failure, WITHOUT_TLS};
 use crate::options::{Tls, TlsMode};
+use crate::watched::{Watched, Wire};
+
+type Rustls = MakeRustlsConnect;
+
+/// How a client asks a server for TLS.
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
+
+/// Holds the first message of a server against a rule, encrypted or not. What makes a connection hands over those that are to be encrypted alone, so it is told
+/// that all are to be, at once, and this asks for TLS in its place.
+#[derive(Clone, Copy)]
+pub(crate) struct Guard {
+    rule: RequireAuth,
+    mode: SslMode,
+    negotiation: SslNegotiation,
+}
+
+impl Guard {
+    /// Stand before the connections of a configuration.
+    pub(crate) fn before(config: &mut Config, rule: RequireAuth) -> Self {
+        let (mode, negotiation) = (config.get_ssl_mode(), config.get_ssl_negotiation());
+        config
+            .ssl_mode(SslMode::Require)
+            .ssl_negotiation(SslNegotiation::Direct);
+        Self {
+            rule,
+            mode,
+            negotiation,
+        }
+    }
+
+    /// Ask for TLS, if it is to be asked for. Whether the connection is to be encrypted from here on.
+    async fn begins_tls<S: Wire>(self, wire: &mut S) -> io::Result<bool> {
+        if self.mode == SslMode::Disable {
+            return Ok(false);
+        }
+        if self.negotiation == SslNegotiation::Direct {
+            return Ok(true);
+        }
+        wire.write_all(&SSL_REQUEST).await?;
+        // Not a byte more: what is not encrypted yet must not be taken for what is.
+        match wire.read_u8().await? {
+            b'S' => Ok(true),
+            _ if self.mode == SslMode::Prefer => Ok(false),
+            _ => Err(io::Error::other(WITHOUT_TLS)),
+        }
+    }
+}
+
+/// Encrypts one connection, and tells whether it was asked to: with `prefer` that is up to the server.
+#[derive(Clone)]
+pub(crate) struct Telling {
+    tls: Rustls,
+    guard: Option<Guard>,
+    is_asked: Arc<AtomicBool>,
+}
+
+impl Telling {
+    pub(crate) fn of(tls: &Rustls, guard: Option<Guard>) -> Self {
+        Self {
+            tls: tls.clone(),
+            guard,
+            is_asked: Arc::default(),
+        }
+    }
+
+    pub(crate) fn is_asked(&self) -> bool {
+        self.is_asked.load(Ordering::Acquire)
+    }
+}
+
+impl<S: Wire> MakeTlsConnect<S> for Telling {
+    type Stream = Watched<S>;
+    type TlsConnect = TellingOnce<S>;
+    type Error = <Rustls as MakeTlsConnect<S>>::Error;
+
+    fn make_tls_connect(&mut self, host: &str) -> Result<TellingOnce<S>, Self::Error> {
+        Ok(TellingOnce {
+            tls: MakeTlsConnect::<S>::make_tls_connect(&mut self.tls, host)?,
+            guard: self.guard,
+            is_asked: Arc::clone(&self.is_asked),
+        })
+    }
+}
+
+pub(crate) struct TellingOnce<S: Wire> {
+    tls: <Rustls as MakeTlsConnect<S>>::TlsConnect,
+    guard: Option<Guard>,
+    is_asked: Arc<AtomicBool>,
+}
+
+impl<S: Wire> TlsConnect<S> for TellingOnce<S> {
+    type Stream = Watched<S>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Watched<S>>> + Send>>;
+
+    fn connect(self, mut wire: S) -> Self::Future {
+        Box::pin(async move {
+            let is_encrypted = match self.guard {
+                Some(guard) => guard.begins_tls(&mut wire).await?,
+                None => true,
+            };
+            let wire = if is_encrypted {
+                self.is_asked.store(true, Ordering::Release);
+                Either::Right(self.tls.connect(wire).await?)
+            } else {
+                Either::Left(wire)
+            };
+            Ok(Watched::new(wire, self.guard.map(|guard| guard.rule)))
+        })
+    }
+}
 
 /// Set the mode of a connection, and make what encrypts it.
 pub(crate) fn connector(
@@ -30,6 +148,12 @@ pub(crate) fn connector(
         TlsMode::Prefer => SslMode::Prefer,
         TlsMode::Require | TlsMode::VerifyCa | TlsMode::VerifyFull => SslMode::Require,
     });
+    // A server that is not asked cannot say that it has none.
+    if tls.mode == TlsMode::Prefer && config.get_ssl_negotiation() == SslNegotiation::Direct {
+        return Err(refused(
+            "sslnegotiation=direct is for sslmode=require, verify-ca or verify-full alone",
+        ));
+    }
     let crypto = Arc::new(ring::default_provider());
     let verifier = verifier(tls, default_roots, &crypto)?;
     let builder = ClientConfig::builder_with_provider(crypto)
@@ -63,6 +187,18 @@ fn certificates(what: &str, pem: &str) -> Result<Vec<CertificateDer<'static>>, F
     }
 }
 
+fn revocations(pem: Option<&str>) -> Result<Vec<CertificateRevocationListDer<'static>>, Failure> {
+    let Some(pem) = pem else {
+        return Ok(Vec::new());
+    };
+    let found: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(pem.as_bytes()).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => Err(refused("no PEM is in the list of revoked certificates")),
+        Err(error) => Err(refused(format!("the list of revoked certificates: {error:?}"))),
+    }
+}
+
 fn verifier(
     tls: &Tls,
     default_roots: Option<&str>,
@@ -90,6 +226,7 @@ fn verifier(
         return Err(refused(format!("none of the {unusable} root certificates can be used")));
     }
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(crypto))
+        .with_crls(revocations(tls.crls.as_deref())?)
         .build()
         .map_err(refused)?;
     Ok(if tls.mode == TlsMode::VerifyFull {

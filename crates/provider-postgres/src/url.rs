@@ -1,29 +1,30 @@
-//! Connection URLs: libpq's, with those parameters about TLS that `tokio-postgres` leaves to others.
+//! Connection URLs: libpq's, with those parameters about TLS and authentication that `tokio-postgres` leaves to others.
 //!
-//! `sslmode`, `sslrootcert`, `sslcert` and `sslkey` mean what they mean to libpq
-//! (<https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS>); the last three name files in PEM.
+//! `sslmode`, `sslrootcert`, `sslcrl`, `sslcert`, `sslkey` and `require_auth` mean what they mean to libpq
+//! (<https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS>); those from `sslrootcert` to `sslkey` name files in PEM.
 
-use std::borrow::Cow;
 use std::fmt::Display;
 use std::fs;
-use std::time::Duration;
 
 use perdure_provider::{ProviderError, ProviderErrorKind as Kind};
 use tokio_postgres::Config;
-use tokio_postgres::config::Host;
+use tokio_postgres::config::{Host, TargetSessionAttrs};
 
-use crate::error::Failure;
-use crate::options::{CONNECT_TIMEOUT, CONNECT_TIMEOUT_MIN, KEEPALIVE, PEM_BYTES_MAX, TCP_USER_TIMEOUT, Tls, TlsMode};
+use crate::auth::RequireAuth;
+use crate::error::{Failure, shortened};
+use crate::options::{KEEPALIVE, PEM_BYTES_MAX, Pooler, TCP_USER_TIMEOUT, Tls, TlsMode};
 
 /// A URL, taken apart.
 pub(crate) struct Target {
     pub(crate) config: Config,
     /// What it says of TLS.
     pub(crate) tls: Tls,
+    /// How a server may ask for authentication; `None`: as it likes.
+    pub(crate) require_auth: Option<RequireAuth>,
+    /// What it says stands in between.
+    pub(crate) pooler: Option<Pooler>,
     /// Where that is, without the password.
     pub(crate) location: String,
-    /// How long it may take until one of its hosts has let us in.
-    pub(crate) connecting_max: Duration,
 }
 
 /// Read a URL; the error says what is wrong with it, and not what is in it.
@@ -38,15 +39,26 @@ pub(crate) fn parse(url: &str) -> Result<Target, Failure> {
     }
     let (place, query) = url.split_once('?').unwrap_or((url, ""));
     let place = with_one_at(place)?;
-    let (mut mode, mut roots, mut cert, mut key) = (None, None, None, None);
+    let (mut mode, mut roots, mut crls, mut cert, mut key) = (None, None, None, None, None);
     let mut rest = Vec::new();
+    let (mut pooler, mut require_auth) = (None, None);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         match name {
             "sslmode" => mode = Some(mode_of(value)?),
             "sslrootcert" => roots = Some(read_pem(name, value)?),
+            "sslcrl" => crls = Some(read_pem(name, value)?),
             "sslcert" => cert = Some(read_pem(name, value)?),
             "sslkey" => key = Some(read_pem(name, value)?),
+            "require_auth" => require_auth = RequireAuth::parse(&percent_decoded(value))?,
+            // As others say it.
+            "pgbouncer" => match value {
+                "true" => pooler = Some(Pooler::Transaction),
+                "false" => pooler = None,
+                _ => return refuse("pgbouncer is not true or false"),
+            },
+            // The client knows the older word alone.
+            "target_session_attrs" if value == "primary" => rest.push("target_session_attrs=read-write".to_owned()),
             _ if !is_name(name) => return refuse(&format!("its URL has parameters that are none{QUOTING}")),
             _ => rest.push(pair.replace('@', "%40")),
         }
@@ -66,11 +78,11 @@ pub(crate) fn parse(url: &str) -> Result<Target, Failure> {
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
         return refuse("its URL names no host");
     }
-    // Hosts are tried one after the other.
-    let hosts = u32::try_from(config.get_hosts().len().max(config.get_hostaddrs().len())).unwrap_or(u32::MAX);
-    let each = (CONNECT_TIMEOUT / hosts).max(CONNECT_TIMEOUT_MIN);
-    let each = config.get_connect_timeout().copied().unwrap_or(each);
-    config.connect_timeout(each);
+    // A store is to be written: of several hosts it is where that can be done.
+    let hosts = config.get_hosts().len().max(config.get_hostaddrs().len());
+    if hosts > 1 && config.get_target_session_attrs() == TargetSessionAttrs::Any {
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    }
     config.tcp_user_timeout(TCP_USER_TIMEOUT);
     config
         .keepalives_idle(KEEPALIVE)
@@ -85,10 +97,12 @@ pub(crate) fn parse(url: &str) -> Result<Target, Failure> {
         tls: Tls {
             mode: mode.unwrap_or(TlsMode::Prefer),
             roots,
+            crls,
             client,
         },
+        require_auth,
+        pooler,
         location,
-        connecting_max: each.saturating_mul(hosts),
     })
 }
 
@@ -188,16 +202,8 @@ fn location(config: &Config) -> String {
     let port = config.get_ports().first().copied().unwrap_or(5432);
     let user = config.get_user().unwrap_or_default();
     let database = config.get_dbname().unwrap_or(user);
-    let [user, host, database] = [user, &host, database].map(shortened);
+    let [user, host, database] = [user, &host, database].map(|name| shortened(name, 4 * NAME_MAX));
     format!("postgres://{user}@{host}:{port}/{database}")
-}
-
-/// As much of a name as a reader needs.
-fn shortened(name: &str) -> Cow<'_, str> {
-    match name.char_indices().find(|(place, _)| *place >= 4 * NAME_MAX) {
-        Some((place, _)) => format!("{}…", &name[..place]).into(),
-        None => name.into(),
-    }
 }
 
 #[cfg(test)]
@@ -225,6 +231,8 @@ mod tests {
             "postgres://ada:s3cret@h/db?sslmode=s3cret",
             "postgres://ada:s3cret@h/db?no_such_option=s3cret",
             "postgres://ada:s3cret@h/db?sslcert=/no/such/file",
+            "postgres://ada:s3cret@h/db?require_auth=s3cret",
+            "postgres://ada:s3cret@h/db?require_auth=md5,!s3cret",
             "postgres://ada:s3cret@[::1/db",
             "postgres://ada:s3cret@h/db\0",
             "postgres://ada:s3cret%00@h/db",
@@ -279,16 +287,33 @@ mod tests {
     }
 
     #[test]
-    fn all_hosts_of_a_url_share_the_time_unless_it_says_otherwise() {
-        let times = |url: &str| {
-            let target = parse(url).expect("it is a URL");
-            let each = target.config.get_connect_timeout().copied();
-            (each.map(|each| each.as_millis()), target.connecting_max.as_millis())
+    fn of_several_hosts_it_is_one_that_takes_writes() {
+        let wanted = |url: &str| parse(url).expect("it is a URL").config.get_target_session_attrs();
+        assert_eq!(wanted("postgres://a/db"), TargetSessionAttrs::Any);
+        assert_eq!(wanted("postgres://a,b/db"), TargetSessionAttrs::ReadWrite);
+        assert_eq!(
+            wanted("postgres://a/db?target_session_attrs=primary"),
+            TargetSessionAttrs::ReadWrite
+        );
+    }
+
+    #[test]
+    fn the_last_require_auth_counts_as_it_is_decoded() {
+        let required = |query: &str| {
+            let target = parse(&format!("postgres://h/db?{query}")).expect("it is a URL");
+            target.require_auth.map(|rule| rule.to_string())
         };
-        assert_eq!(times("postgres://a/db"), (Some(4_000), 4_000));
-        assert_eq!(times("postgres://a,b/db"), (Some(2_000), 4_000));
-        assert_eq!(times("postgres://a,b,c,d,e,f,g,h/db"), (Some(1_000), 8_000));
-        assert_eq!(times("postgres://a,b/db?connect_timeout=7"), (Some(7_000), 14_000));
+        assert_eq!(required("sslmode=disable"), None);
+        assert_eq!(required("require_auth="), None);
+        assert_eq!(required("require_auth"), None);
+        assert_eq!(
+            required("require_auth=scram-sha-256%2Cmd5").as_deref(),
+            Some("md5, scram-sha-256")
+        );
+        assert_eq!(
+            required("require_auth=none&require_auth=%21none,!gss,!sspi,!oauth").as_deref(),
+            Some("password, md5, scram-sha-256")
+        );
     }
 
     #[test]

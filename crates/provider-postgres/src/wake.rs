@@ -7,8 +7,10 @@
 //!   transaction gets: that costs next to nothing, and when it has risen by more than the transactions of this process, anything may have
 //!   changed. The question also shows that the connection still lives.
 //! - Without notifications that question is all there is.
+//! - A server that does not answer the question in [`PULSE_MAX`] is taken to be silent: the next connection is made to another host, if there is one, and
+//!   all others follow it ([`Hosts`](crate::hosts::Hosts)). So they do when it answers, but not to what is to be committed: a former primary whose
+//!   standby was promoted waits for it for ever. While it waits for a standby, nobody gives a commit up.
 
-use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +18,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use perdure_provider::{AfterTurn, Change, ChangeListener, Outcome, Receiving, TurnCommit, WorkerId, Write};
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::types::Type;
 use tokio_postgres::{AsyncMessage, Client, Row};
@@ -24,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connection::Connections;
 use crate::error::Failure;
+use crate::hosts::{Carrier, Carry};
 use crate::options::{NOTIFY_EVERY, NOTIFY_WORKERS_MAX, PULSE_EVERY, PULSE_MAX, RECONNECT_EVERY};
 use crate::time::sleep;
 
@@ -34,8 +36,6 @@ pub(crate) struct Waker {
     channel: String,
     /// Name of this handle: what it told itself is no news.
     name: String,
-    /// Workers of this handle: their process knows by itself.
-    local: Mutex<BTreeSet<Arc<str>>>,
     listeners: Mutex<Vec<Arc<ChangeListener>>>,
     untold: Mutex<Change>,
     wanted: Notify,
@@ -44,16 +44,25 @@ pub(crate) struct Waker {
 
 impl Waker {
     pub(crate) fn new(connections: Arc<Connections>, name: String) -> Arc<Self> {
-        Arc::new(Self {
+        let waker = Arc::new(Self {
             channel: channel(&connections.schema),
             connections,
             name,
-            local: Mutex::default(),
             listeners: Mutex::default(),
             untold: Mutex::default(),
             wanted: Notify::new(),
             ending: CancellationToken::new(),
-        })
+        });
+        let weak = Arc::downgrade(&waker);
+        waker.connections.lineage.on_change(Box::new(move || {
+            if let Some(waker) = weak.upgrade() {
+                waker.heard(&Change {
+                    leases: true,
+                    ..Change::anything()
+                });
+            }
+        }));
+        waker
     }
 
     pub(crate) fn add_listener(&self, listener: ChangeListener) {
@@ -61,11 +70,11 @@ impl Waker {
     }
 
     pub(crate) fn add_worker(&self, worker: &WorkerId) {
-        self.local.lock().insert(Arc::clone(&worker.0));
+        self.connections.lineage.add_worker(worker);
     }
 
     pub(crate) fn remove_worker(&self, worker: &WorkerId) {
-        self.local.lock().remove(&worker.0);
+        self.connections.lineage.remove_worker(worker);
     }
 
     /// Tell others what a durable batch means for them.
@@ -79,7 +88,7 @@ impl Waker {
 
     /// Tell others.
     pub(crate) fn tell(&self, change: Change) {
-        if change == Change::default() || !self.connections.notify {
+        if change == Change::default() || !self.connections.habits().notifies {
             return;
         }
         merge(&mut self.untold.lock(), change);
@@ -116,6 +125,7 @@ impl Waker {
             }
             Outcome::Deleted => change.statuses = true,
             Outcome::Noted if matches!(write, Write::LetGo(_)) => change.work = true,
+            Outcome::Noted if matches!(write, Write::LetGoTask(_)) => change.tasks = true,
             Outcome::Resumed => {
                 change.work = true;
                 change.statuses = true;
@@ -148,6 +158,7 @@ impl Waker {
                 .iter()
                 .any(|started| matches!(started, Outcome::Started { .. }));
             change.tasks |= !others.stopped.is_empty();
+            change.statuses |= others.ended;
             for receiver in &others.receivers {
                 self.receives(change, receiver.as_ref());
             }
@@ -167,7 +178,7 @@ impl Waker {
             change.work = true;
             return;
         };
-        if !self.local.lock().contains(&owner.0) {
+        if !self.connections.lineage.has_worker(owner) {
             merge_receiving(&mut change.messages, Receiving::These(vec![owner.clone()]));
         }
     }
@@ -183,13 +194,10 @@ impl Waker {
     pub(crate) async fn run(self: Arc<Self>) {
         let mut last = Seen::default();
         while !self.ending.is_cancelled() {
-            let lived = if self.connections.notify {
-                self.listen(&mut last).await
-            } else {
-                self.look(&mut last).await
-            };
-            self.rest(if lived.is_err() { RECONNECT_EVERY } else { PULSE_EVERY })
-                .await;
+            // It ends when the connection breaks, or this is to end.
+            let _ = self.live(&mut last).await;
+            self.connections.set_awaits_standby(false);
+            self.rest(RECONNECT_EVERY).await;
         }
     }
 
@@ -206,26 +214,18 @@ impl Waker {
         }
     }
 
-    /// Listen on a connection until it breaks, or this is to end.
-    async fn listen(self: &Arc<Self>, last: &mut Seen) -> Result<(), Failure> {
-        let connecting = self.connections.config.connect(self.connections.tls.clone());
-        let connected = tokio::select! {
-            connected = timeout(self.connections.connecting_max, connecting) => connected,
+    /// Hear and tell on a connection until it breaks, or this is to end.
+    async fn live(self: &Arc<Self>, last: &mut Seen) -> Result<(), Failure> {
+        let carry: Carry<'_> = &|carrier| tokio::spawn(Arc::clone(self).hear(carrier));
+        let connecting = self.connections.hosts.connect(carry, "");
+        let (client, _hearing) = tokio::select! {
+            connected = connecting => connected?,
             () = self.ending.cancelled() => return Ok(()),
         };
-        let (client, mut connection) = connected.map_err(|_| Failure::silent())??;
-        let this = Arc::clone(self);
-        let _hearing = Aborted(tokio::spawn(async move {
-            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-                if let AsyncMessage::Notification(told) = message
-                    && let Some(change) = this.read(told.payload())
-                {
-                    this.heard(&change);
-                }
-            }
-        }));
-        let listen = format!("LISTEN {}", self.channel);
-        in_time(async { Ok(client.batch_execute(&listen).await?) }).await?;
+        if self.connections.habits().notifies {
+            let listen = format!("LISTEN {}", self.channel);
+            in_time(async { Ok(client.batch_execute(&listen).await?) }).await?;
+        }
         // From here on nothing is missed; what came before is asked for.
         self.heard(&Change::anything());
         let telling = async {
@@ -251,9 +251,21 @@ impl Waker {
         let looking = async {
             loop {
                 let own = self.connections.own_transactions();
-                let asked = async { Ok(client.query_typed(NEXT_TRANSACTION, &[]).await?) };
-                let rows = in_time(asked).await?;
-                self.saw(last, rows.first(), own)?;
+                let question = if self.connections.lineage.tells_log() {
+                    NEXT_TRANSACTION_AND_LOG
+                } else {
+                    NEXT_TRANSACTION
+                };
+                let asked = async { Ok(client.query_typed(question, &[]).await?) };
+                let asked = in_time(asked).await;
+                if matches!(asked, Err(Failure::Found(..))) {
+                    self.connections.hosts.found_silent();
+                }
+                self.saw(last, asked?.first(), own)?;
+                if !self.connections.habits().keeps_sessions {
+                    in_time(self.connections.lineage.heed(&client)).await?;
+                }
+                self.see_to_slow(&client, carry).await?;
                 sleep(PULSE_EVERY).await;
             }
         };
@@ -274,17 +286,34 @@ impl Waker {
         Ok(())
     }
 
-    /// Look once on a connection of the pool.
-    async fn look(&self, last: &mut Seen) -> Result<(), Failure> {
-        let connection = self.connections.get().await?;
-        let own = self.connections.own_transactions();
-        let row = connection.query_one(NEXT_TRANSACTION, &[]).await?;
-        self.saw(last, Some(&row), own)
+    async fn hear(self: Arc<Self>, mut carrier: Carrier) {
+        while let Some(Ok(message)) = poll_fn(|context| carrier.poll_message(context)).await {
+            if let AsyncMessage::Notification(told) = message
+                && let Some(change) = self.read(told.payload())
+            {
+                self.heard(&change);
+            }
+        }
+    }
+
+    /// See why statements wait, if some do.
+    async fn see_to_slow(&self, client: &Client, carry: Carry<'_>) -> Result<(), Failure> {
+        let mut awaits_standby = false;
+        if self.connections.has_slow() {
+            let asked = async { Ok(client.query_typed(AWAITS_STANDBY, &[]).await?) };
+            awaits_standby = !in_time(asked).await?.is_empty();
+            self.connections.hosts.look_elsewhere(carry).await;
+        }
+        self.connections.set_awaits_standby(awaits_standby);
+        Ok(())
     }
 
     /// Compare with the last look. `own` counts transactions that had ended before this one: they are all below the number.
     fn saw(&self, last: &mut Seen, row: Option<&Row>, own: u64) -> Result<(), Failure> {
         let next: Option<String> = row.map(|row| row.try_get(0)).transpose()?;
+        if let Some(log) = row.filter(|row| row.len() > 1) {
+            self.connections.lineage.saw_log(log.try_get(1)?);
+        }
         let now = Seen {
             next: next.and_then(|next| next.parse().ok()).unwrap_or(0),
             own,
@@ -335,6 +364,7 @@ impl Waker {
             work: what.contains('w'),
             tasks: what.contains('t'),
             statuses: what.contains('s'),
+            leases: false,
             messages,
         })
     }
@@ -348,6 +378,13 @@ struct Seen {
     /// How many transactions of this process had ended.
     own: u64,
 }
+
+/// A row, while commits wait for a synchronous standby that does not confirm them. A transaction under load waits for some ms.
+const AWAITS_STANDBY: &str = "SELECT FROM pg_catalog.pg_stat_activity
+  WHERE datname = current_database() AND wait_event = 'SyncRep' AND state_change < clock_timestamp() - interval '1 second' LIMIT 1";
+
+const NEXT_TRANSACTION_AND_LOG: &str =
+    "SELECT pg_snapshot_xmax(pg_current_snapshot())::text, (pg_current_wal_flush_lsn() - '0/0')::bigint";
 
 const NEXT_TRANSACTION: &str = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text";
 
@@ -364,6 +401,7 @@ fn merge(into: &mut Change, change: Change) {
     into.work |= change.work;
     into.tasks |= change.tasks;
     into.statuses |= change.statuses;
+    into.leases |= change.leases;
     merge_receiving(&mut into.messages, change.messages);
 }
 
@@ -384,14 +422,5 @@ fn merge_receiving(into: &mut Receiving, more: Receiving) {
 async fn in_time<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     timeout(PULSE_MAX, work)
         .await
-        .unwrap_or_else(|_| Err(Failure::internal("the connection that listens does not answer")))
-}
-
-/// A task that ends with its holder.
-struct Aborted(JoinHandle<()>);
-
-impl Drop for Aborted {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+        .unwrap_or_else(|_| Err(Failure::silent()))
 }

@@ -1,6 +1,8 @@
 //! Workers: who may own instances, and what becomes of the instances of one that is gone.
 
-use perdure_provider::{NewWorker, TakenOver, Worker, WorkerId, WorkerLoad};
+use perdure_provider::{
+    Epoch, InstanceKey, NewWorker, Newest, OwnedDigest, Renewal, TakenOver, Worker, WorkerId, WorkerLoad,
+};
 use tokio_postgres::Row;
 
 use crate::connection::Connection;
@@ -15,10 +17,11 @@ use crate::{revocation, suspicion};
 pub(crate) async fn register(session: &Session<'_>, worker: &NewWorker) -> Result<i64, Failure> {
     let row = session
         .query_one(
-            "INSERT INTO {schema}.workers (id, name, host, pid, process_start, lease_until, about)
-             VALUES ($2, $3, $4, $5, $6, coalesce($1, {now}) + $7, $8)
+            "INSERT INTO {schema}.workers (id, name, host, pid, process_start, lease_until, about, newest)
+             VALUES ($2, $3, $4, $5, $6, coalesce($1, {now}) + $7, $8, $9)
              ON CONFLICT (id) DO UPDATE SET name = excluded.name, host = excluded.host, pid = excluded.pid,
-               process_start = excluded.process_start, lease_until = excluded.lease_until, about = excluded.about
+               process_start = excluded.process_start, lease_until = excluded.lease_until, about = excluded.about,
+               newest = excluded.newest
              RETURNING lease_until - $7",
             &[
                 session.now(),
@@ -29,6 +32,7 @@ pub(crate) async fn register(session: &Session<'_>, worker: &NewWorker) -> Resul
                 P::Text(&encode(&worker.process_start)),
                 P::Int(lease(worker.lease_ms)),
                 P::MaybeText(worker.about.as_deref().map(encode).as_deref()),
+                P::Text(&encode(&worker.newest.to_text())),
             ],
         )
         .await?;
@@ -45,21 +49,79 @@ pub(crate) async fn renew(
     worker: &WorkerId,
     lease_ms: u64,
     about: Option<&str>,
-) -> Result<Option<i64>, Failure> {
+) -> Result<Option<Renewal>, Failure> {
     let about = about.map(encode);
     let renewed = session
         .query_optional(
-            "UPDATE {schema}.workers SET lease_until = coalesce($1, {now}) + $3, about = coalesce($4, about) WHERE id = $2
-             RETURNING lease_until - $3",
+            "WITH renewed AS (
+               UPDATE {schema}.workers SET lease_until = coalesce($1, {now}) + $3, about = coalesce($4, about) WHERE id = $2
+               RETURNING lease_until - $3 AS now)
+             SELECT r.now, o.instances, o.keys, (SELECT count(*) FROM {schema}.tasks WHERE owner = $2) FROM renewed r CROSS JOIN (
+               SELECT count(*) AS instances, coalesce(sum(key & $5), 0)::bigint AS keys FROM {schema}.instances WHERE owner = $2) o",
             &[
                 session.now(),
                 P::Text(&worker.0),
                 P::Int(lease(lease_ms)),
                 P::MaybeText(about.as_deref()),
+                P::Int(OwnedDigest::KEY_BITS),
             ],
         )
         .await?;
-    Ok(renewed.map(|row| row.try_get(0)).transpose()?)
+    let told = |row: Row| {
+        Ok(Renewal {
+            now_ms: row.try_get(0)?,
+            owned: OwnedDigest {
+                instances: number(&row, 1)?,
+                keys: number(&row, 2)?,
+            },
+            tasks: number(&row, 3)?,
+        })
+    };
+    renewed.map(told).transpose()
+}
+
+/// What it owns after a key, by key.
+pub(crate) async fn owned(
+    connection: &Connection,
+    worker: &WorkerId,
+    after: InstanceKey,
+    limit: usize,
+) -> Result<Vec<(InstanceKey, Epoch)>, Failure> {
+    let rows = connection
+        .query(
+            "SELECT key, epoch FROM {schema}.instances WHERE owner = $1 AND key > $2 ORDER BY key LIMIT $3",
+            &[P::Text(&worker.0), P::Int(after.0), P::Int(integer(limit as u64))],
+        )
+        .await?;
+    let owned = |row: &Row| Ok((InstanceKey(row.try_get(0)?), Epoch(number(row, 1)?)));
+    rows.iter().map(owned).collect()
+}
+
+/// It has other orchestrations from now on.
+pub(crate) async fn tell_orchestrations(
+    session: &Session<'_>,
+    worker: &WorkerId,
+    newest: &Newest,
+) -> Result<(), Failure> {
+    let newest = newest.to_text();
+    session
+        .query(
+            "UPDATE {schema}.workers SET newest = $2 WHERE id = $1",
+            &[P::Text(&worker.0), P::Text(&encode(&newest))],
+        )
+        .await?;
+    Ok(())
+}
+
+/// What the workers have whose lease holds.
+pub(crate) async fn live_orchestrations(session: &Session<'_>) -> Result<Vec<Newest>, Failure> {
+    let rows = session
+        .query(
+            "SELECT newest FROM {schema}.workers WHERE lease_until > coalesce($1, {now}) AND newest IS NOT NULL",
+            &[session.now()],
+        )
+        .await?;
+    rows.iter().map(|row| Ok(Newest::read(&text(row, 0)?))).collect()
 }
 
 /// Remove a worker; what it owned or ran is due at once, for others (P7, P12).

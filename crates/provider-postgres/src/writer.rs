@@ -13,8 +13,9 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::connection::Connections;
 use crate::drive;
 use crate::error::Failure;
+use crate::marks::was_committed;
 use crate::options::{OUTCOME_EVERY, TRANSACTION_JOBS_MAX, TRANSACTION_WRITES_MAX};
-use crate::session::{transaction, was_committed};
+use crate::session::transaction;
 use crate::wake::Waker;
 use crate::write;
 use crate::write::alone::{self, Alone, Marked};
@@ -61,7 +62,7 @@ async fn write_group(connections: &Arc<Connections>, waker: &Waker, group: Vec<B
                 answer(connections, waker, batch, Ok(outcomes));
             }
         }
-        Err(failure) if group.len() > 1 && !failure.kind().retryable() => {
+        Err(failure) if group.len() > 1 && failure.kind().blames_row() => {
             for batch in group {
                 let result = attempt(connections, vec![Arc::clone(&batch.writes)]).await;
                 let result = result.map(|mut outcomes| outcomes.pop().unwrap_or_default());
@@ -69,7 +70,7 @@ async fn write_group(connections: &Arc<Connections>, waker: &Waker, group: Vec<B
             }
         }
         Err(failure) => {
-            let error = failure.named(&connections.location);
+            let error = failure.named_of_open(&connections.location);
             for batch in group {
                 answer_with(batch, Err(error.clone()));
             }
@@ -84,7 +85,7 @@ fn writes_of(group: &[Batch]) -> Vec<Arc<Vec<Write>>> {
 /// Write batches at once; the outcomes of each. An error means that nothing of them is in the store.
 async fn attempt(connections: &Arc<Connections>, batches: Vec<Arc<Vec<Write>>>) -> Result<Vec<Vec<Outcome>>, Failure> {
     let all: Vec<&Write> = batches.iter().flat_map(|batch| batch.iter()).collect();
-    let outcomes = match alone::of(&all).filter(|_| connections.notify) {
+    let outcomes = match alone::of(&all).filter(|_| connections.habits().keeps_sessions) {
         Some(Alone::Turns(turns)) => write_turns(connections, &batches, &turns).await?,
         Some(Alone::Marked(marked)) => write_marked(connections, &batches, &marked).await?,
         None => write_all(connections, &batches).await?,
@@ -113,7 +114,8 @@ async fn write_turns(
             return write_all(connections, batches).await;
         }
     };
-    connection.give_up();
+    // It is not cancelled: what follows waits for the same locks behind it, and finds it ended.
+    drop(connection.give_up_commit());
     loop {
         let again = async {
             let mut outcomes = write_all(connections, batches).await?;
@@ -122,13 +124,14 @@ async fn write_turns(
         };
         match again.await {
             Ok(outcomes) => return Ok(outcomes),
-            Err(_) if connections.is_closed() => return Err(failure),
+            Err(_) if connections.is_closed() => return Err(failure.of_unknown_outcome()),
+            Err(failure) if !failure.kind().retryable() => return Err(failure.of_unknown_outcome()),
             Err(_) => crate::time::sleep(OUTCOME_EVERY).await,
         }
     }
 }
 
-/// As [`write_turns`].
+/// As [`write_turns`]. The mark tells what became of it, and sees to it that it does not come to pass later.
 async fn write_marked(
     connections: &Arc<Connections>,
     batches: &[Arc<Vec<Write>>],
@@ -139,18 +142,22 @@ async fn write_marked(
     let written = connections.herald.awaiting(marked.write(&connection, &mark));
     let made = match written.await {
         Err(failure) if failure.is_unknown() => {
-            connection.give_up();
-            if !was_committed(connections, &mark).await? {
-                return Err(failure);
-            }
-            Some(made(connections, marked).await?)
+            let given_up = connection.give_up_commit();
+            return match was_committed(connections, &mark).await {
+                Ok(true) => Ok(vec![made(connections, marked).await?]),
+                Ok(false) => {
+                    given_up.cancel();
+                    Err(failure)
+                }
+                Err(_) => Err(failure.of_unknown_outcome()),
+            };
         }
-        Err(failure) if failure.is_to_be_tried_again() => None,
-        made => made?,
+        Err(failure) if failure.is_to_be_tried_again() => Ok(None),
+        made => made,
     };
     drop(connection);
     connections.marks.give_back(mark);
-    match made {
+    match made? {
         Some(outcome) => Ok(vec![outcome]),
         None => write_all(connections, batches).await,
     }
@@ -161,9 +168,10 @@ async fn made(connections: &Arc<Connections>, marked: &Marked<'_>) -> Result<Out
     loop {
         let made = async { marked.made(&connections.get().await?).await };
         match made.await {
-            Err(failure) if failure.kind().retryable() && !connections.is_closed() => {
+            Err(failure) if !failure.kind().blames_row() && !connections.is_closed() => {
                 crate::time::sleep(OUTCOME_EVERY).await;
             }
+            Err(failure) => return Err(failure.of_unknown_outcome()),
             made => return made,
         }
     }
@@ -186,7 +194,10 @@ fn answer(connections: &Connections, waker: &Waker, batch: Batch, result: Result
     if let Ok(outcomes) = &result {
         waker.written(&batch.writes, outcomes);
     }
-    answer_with(batch, result.map_err(|failure| failure.named(&connections.location)));
+    answer_with(
+        batch,
+        result.map_err(|failure| failure.named_of_open(&connections.location)),
+    );
 }
 
 /// A caller's code must not end the task that all others depend on.

@@ -5,9 +5,9 @@ mod common;
 use std::sync::Arc;
 
 use perdure_provider::{ManualClock, Provider};
-use perdure_provider_contract::Fixture;
+use perdure_provider_contract::{Damage, Fixture, finds_each_damage};
 
-use common::{Schema, connect};
+use common::{Schema, connect, other_program};
 
 struct OnServer {
     first: Arc<dyn Provider>,
@@ -33,6 +33,19 @@ impl Fixture for OnServer {
     async fn second(&self) -> Option<Arc<dyn Provider>> {
         Some(Arc::new(connect(&self.schema, self.clock.clone()).await))
     }
+}
+
+impl Damage for OnServer {
+    async fn damage(&self, sql: &str) {
+        let other = other_program().await;
+        let path = format!("SET search_path = \"{}\"; {sql}", self.schema.0);
+        other.batch_execute(&path).await.expect("the rows are changed");
+    }
+}
+
+#[tokio::test]
+async fn a_check_finds_each_damage() {
+    finds_each_damage::<OnServer>().await;
 }
 
 perdure_provider_contract::suite!(OnServer);

@@ -5,15 +5,18 @@ mod common;
 use std::sync::Arc;
 
 use perdure_provider::{
-    Acquire, ManualClock, Provider, ProviderErrorKind as Kind, Status, TaskRequest, WorkerId, Write,
+    Acquire, AcquiredInstance, Load, ManualClock, PageLimit, Provider, ProviderErrorKind as Kind, Status, TaskRequest,
+    WorkerId, Write,
 };
 use perdure_provider_contract::{instance, new_worker};
 use tokio::sync::oneshot;
 
 use common::{Schema, connect, other_program};
 
+const TEN: PageLimit = PageLimit::rows(10);
+
 #[tokio::test]
-async fn an_instance_with_an_impossible_row_is_suspended_alone() {
+async fn an_instance_with_an_impossible_row_is_told_of_alone() {
     for damage in [
         "UPDATE {instances} SET epoch = -7 WHERE id = 'bad'",
         "UPDATE {instances} SET execution = -1 WHERE id = 'bad'",
@@ -44,7 +47,7 @@ async fn an_instance_with_an_impossible_row_is_suspended_alone() {
             worker: worker.clone(),
             queues: vec!["default".into()],
             names: vec!["act".into()],
-            limit: 10,
+            limit: TEN,
         };
         let tasks = store.acquire_tasks(tasks).await.expect("it is answered");
         assert_eq!(tasks.tasks, []);
@@ -52,19 +55,32 @@ async fn an_instance_with_an_impossible_row_is_suspended_alone() {
         let work = Acquire {
             worker,
             registered: vec![(first.name, first.version)],
-            limit: 10,
-            history_page: 10,
-            message_page: 10,
+            limit: TEN,
+            history_page: TEN,
         };
         let acquired = store
             .acquire(work)
             .await
             .unwrap_or_else(|error| panic!("{damage}: {error}"));
-        let ids: Vec<_> = acquired.instances.iter().map(|instance| instance.id.as_str()).collect();
+        let load = Load {
+            instances: acquired.instances.iter().map(AcquiredInstance::to_load).collect(),
+            history_page: TEN,
+            message_page: TEN,
+        };
+        let loaded = store.load(load).await.expect("it is answered");
+        let mut ids = Vec::new();
+        for (instance, loaded) in acquired.instances.iter().zip(loaded) {
+            match loaded {
+                Ok(_) => ids.push(instance.id.as_str()),
+                Err(error) => assert_eq!(error.kind, Kind::Corrupt, "{error}"),
+            }
+        }
         if damage.contains("{tasks}") {
             assert_eq!(ids, ["bad", "good"], "{damage}");
         } else {
             assert_eq!(ids, ["good"], "{damage}");
+        }
+        if acquired.instances.len() == 1 {
             match store.statuses(vec!["bad".into()]).await {
                 Ok(statuses) => assert_eq!(statuses[0].as_ref().map(|bad| bad.status), Some(Status::Suspended)),
                 Err(error) => assert_eq!(error.kind, Kind::Corrupt, "{error}"),

@@ -55,7 +55,7 @@ async fn a_newer_schema_is_refused_and_left_as_it_is() {
         "{error:?}"
     );
     assert!(
-        error.message.contains("4711") && error.message.contains("up to 5"),
+        error.message.contains("4711") && error.message.contains("up to 6"),
         "{error}"
     );
     assert!(!error.retryable());
@@ -83,9 +83,9 @@ async fn without_migrations_only_a_store_as_it_should_be_is_opened() {
     let set = format!("UPDATE \"{}\".schema_version SET version = 2", schema.0);
     other.batch_execute(&set).await.expect("it is changed");
     let older = refused(&url(), look()).await;
-    assert_eq!(older.kind, Kind::SchemaVersion { found: 2, supported: 5 });
+    assert_eq!(older.kind, Kind::SchemaVersion { found: 2, supported: 6 });
     assert!(
-        older.message.contains("version 2") && older.message.contains("version 5"),
+        older.message.contains("version 2") && older.message.contains("version 6"),
         "{older}"
     );
 }
@@ -169,6 +169,7 @@ async fn a_certificate_that_nobody_signed_is_refused_where_one_is_asked_for() {
         tls: Some(Tls {
             mode,
             roots: roots.map(str::to_owned),
+            crls: None,
             client: None,
         }),
         ..options(&schema)

@@ -70,6 +70,7 @@ fn class(write: &Write) -> (Stage, Name<'_>, Option<u64>) {
         Write::Heartbeat(heartbeat) => (Stage::Single, Name::Key(heartbeat.key), None),
         Write::Trial(trial) => (Stage::Single, Name::Key(trial.key), None),
         Write::LetGo(let_go) => (Stage::Single, Name::Key(let_go.key), None),
+        Write::LetGoTask(let_go) => (Stage::Single, Name::Key(let_go.task.key), None),
         Write::TaskDone(done) => (Stage::Single, Name::Key(done.task.key), None),
     }
 }

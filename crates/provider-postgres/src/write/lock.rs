@@ -54,6 +54,7 @@ impl<'w> Lock<'w> {
                 Write::Heartbeat(heartbeat) => lock.keys.push(heartbeat.key.0),
                 Write::Trial(trial) => lock.keys.push(trial.key.0),
                 Write::LetGo(let_go) => lock.keys.push(let_go.key.0),
+                Write::LetGoTask(let_go) => lock.keys.push(let_go.task.key.0),
                 Write::TaskDone(done) => lock.keys.push(done.task.key.0),
                 Write::Turn(_) | Write::Message(_) => {}
             }

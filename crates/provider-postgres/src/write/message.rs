@@ -147,6 +147,8 @@ pub(super) enum Sent {
         key: InstanceKey,
         seq: MessageSeq,
         owner: Option<WorkerId>,
+        /// The instance is suspended: none of its code can run.
+        is_held: bool,
     },
     /// The instance has ended, its mailbox is full, or nobody waits any more.
     Refused(Status),
@@ -166,6 +168,7 @@ pub(super) fn sent(rows: &[Row], count: usize) -> Result<Vec<Sent>, Failure> {
                 key: InstanceKey(row.try_get(1)?),
                 seq: MessageSeq(seq),
                 owner: worker(row, 3)?,
+                is_held: status(row, 2)? == Status::Suspended,
             },
             None => Sent::Refused(status(row, 2)?),
         };
@@ -178,7 +181,7 @@ impl Sent {
     pub(super) fn outcome(self, message: &NewMessage) -> Outcome {
         match self {
             Sent::NotFound => Outcome::NotFound,
-            Sent::Delivered { key, seq, owner } => Outcome::Delivered { key, seq, owner },
+            Sent::Delivered { key, seq, owner, .. } => Outcome::Delivered { key, seq, owner },
             Sent::Refused(status) if status.is_terminal() => Outcome::Ended { status },
             Sent::Refused(_) => Outcome::MailboxFull {
                 max: message.unread_max.unwrap_or(0),

@@ -5,6 +5,7 @@
 //! different callers, none of whom was answered yet, and may come in any.
 
 pub(crate) mod alone;
+mod cancel;
 mod events;
 mod heartbeat;
 mod layers;
@@ -25,11 +26,11 @@ use perdure_provider::{Epoch, InstanceKey, Outcome, Status, WorkerId, Write};
 use tokio_postgres::Row;
 
 use crate::connection::Ask;
-use crate::deletion;
 use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{integer, number, status, worker};
 use crate::session::Session;
+use crate::{deletion, tasks};
 
 use layers::Layer;
 pub(crate) use resume::resume_unfit;
@@ -69,7 +70,7 @@ async fn run_layer(session: &Session<'_>, layer: &Layer<'_>, outcomes: &mut [Opt
         outcomes[*place] = Some(start::outcome(*place, instance, made.get(*key), &mut deeds));
     }
     for ((place, message), sent) in layer.messages.iter().zip(message::sent(&sent, layer.messages.len())?) {
-        outcomes[*place] = Some(sent.outcome(message));
+        outcomes[*place] = Some(cancel::outcome(session, message, sent).await?);
     }
     others::carry_out(session, deeds, outcomes).await?;
     turn::tell_status(session, layer, outcomes).await?;
@@ -87,6 +88,7 @@ async fn run_one(session: &Session<'_>, write: &Write) -> Result<Outcome, Failur
         Write::TaskDone(done) => task::done(session, done).await,
         Write::Trial(trial) => trial::say(session, trial).await,
         Write::LetGo(let_go) => let_go::let_go(session, let_go).await,
+        Write::LetGoTask(let_go) => tasks::let_go(session, let_go).await,
         Write::Start(instance) => start::restart(session, instance).await,
         Write::Suspend(suspension) => suspend::suspend(session, suspension).await,
         Write::Delete { id } => deletion::delete(session, id).await,
@@ -110,6 +112,16 @@ async fn find(session: &Session<'_>, id: &str) -> Result<Option<Found>, Failure>
         .query_optional(
             "SELECT key, status, owner, execution, next_event_id, epoch FROM {schema}.instances WHERE id = $1 FOR NO KEY UPDATE",
             &[P::Text(&id)],
+        )
+        .await?;
+    row.map(|row| found(&row)).transpose()
+}
+
+async fn find_by_key(session: &Session<'_>, key: InstanceKey) -> Result<Option<Found>, Failure> {
+    let row = session
+        .query_optional(
+            "SELECT key, status, owner, execution, next_event_id, epoch FROM {schema}.instances WHERE key = $1 FOR NO KEY UPDATE",
+            &[P::Int(key.0)],
         )
         .await?;
     row.map(|row| found(&row)).transpose()

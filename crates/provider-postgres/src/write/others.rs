@@ -6,6 +6,7 @@ use perdure_provider::{
     AfterTurn, InstanceKey, NewMessage, OtherStart, Others, Outcome, Receivers, Status, ToOthers, TurnCommit, WorkerId,
 };
 
+use super::cancel::{self, Held};
 use super::message::{Messages, Sent};
 use super::start::{self, AllMade, Starts};
 use super::{place, task, turn};
@@ -39,6 +40,17 @@ pub(super) struct Doer {
     pub(super) key: InstanceKey,
     pub(super) execution: ExecutionId,
     pub(super) time_ms: i64,
+}
+
+/// Those who are told of something.
+#[derive(Default)]
+pub(super) struct Told {
+    /// Whoever got a message.
+    pub(super) receivers: Receivers,
+    /// Those who run attempts that nobody waits for any more.
+    pub(super) stopped: Vec<WorkerId>,
+    /// Instances have ended.
+    pub(super) ended: bool,
 }
 
 /// What a turn does to others.
@@ -220,24 +232,37 @@ async fn tell_all(
         let time_ms = deed.doer.time_ms;
         for (_, child) in cancelled.iter().filter(|(deed, _)| *deed == n) {
             messages.send_to(*child, &cancel, time_ms);
-            of.push((n, false));
+            of.push((n, Some(&cancel), false));
         }
         for (itself, body) in &refused[n] {
             messages.tell(itself, body, time_ms);
-            of.push((n, true));
+            of.push((n, None, true));
         }
         if let Some((parent, body)) = &deed.ends {
             messages.tell(parent, body, time_ms);
-            of.push((n, false));
+            of.push((n, None, false));
         }
     }
     let sent = messages.send(session).await?;
     drop(messages);
-    for ((n, is_refusal), sent) in of.into_iter().zip(sent) {
-        if let Sent::Delivered { owner, .. } = sent {
+    let mut held = Vec::new();
+    for ((n, cancel, is_refusal), sent) in of.into_iter().zip(sent) {
+        if let Some(child) = cancel.and_then(|cancel| Held::of(cancel, &sent)) {
+            held.push((n, child));
+        } else if let Sent::Delivered { owner, .. } = sent {
             add(&mut deeds[n].did.receivers, owner);
             deeds[n].did.refused |= is_refusal;
         }
+    }
+    for (n, child) in held {
+        let mut told = Told::default();
+        cancel::end_held(session, vec![child], deeds[n].doer.time_ms, &mut told).await?;
+        let did = &mut deeds[n].did;
+        told.receivers
+            .into_iter()
+            .for_each(|owner| add(&mut did.receivers, owner));
+        did.stopped.extend(told.stopped);
+        did.ended |= told.ended;
     }
     Ok(())
 }

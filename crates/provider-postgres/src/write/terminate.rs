@@ -1,15 +1,17 @@
 //! The end of an instance from outside, whoever owns it.
 
-use perdure_engine::{Event, EventRecord, MessageBody};
+use perdure_engine::{Event, EventRecord, MessageBody, Payload};
 use perdure_provider::{InstanceKey, Outcome, Status, Terminate};
 
+use super::cancel::{self, Held};
 use super::events::Events;
 use super::message::{Messages, Sent};
-use super::others::{add, settlement};
-use super::{find, task, turn};
+use super::others::{Told, add, settlement};
+use super::{Found, find, task, turn};
 use crate::error::Failure;
 use crate::params::P;
 use crate::revocation;
+use crate::rows::integer;
 use crate::session::Session;
 
 const END: &str = "WITH e AS (
@@ -23,7 +25,7 @@ const END: &str = "WITH e AS (
   ), forgotten AS (
     DELETE FROM {schema}.heartbeats WHERE instance_key = $1
   )
-  UPDATE {schema}.instances SET status = 'Terminated', next_event_id = next_event_id + 1, owner = NULL, wake_at = NULL, unread = 0,
+  UPDATE {schema}.instances SET status = $12, next_event_id = $13, owner = NULL, wake_at = NULL, unread = 0,
     report = NULL, unfit_code = NULL, updated_at = $2, completed_at = $2
   WHERE key = $1 RETURNING parent_key, parent_execution, parent_event";
 
@@ -36,40 +38,83 @@ pub(super) async fn terminate(session: &Session<'_>, termination: &Terminate) ->
             status: instance.status,
         });
     }
-    let event = Event::ExecutionTerminated {
-        reason: termination.reason.clone(),
-    };
-    let event = EventRecord::new(instance.next_event_id, termination.time_ms, event);
-    let mut events = Events::default();
-    events.push(instance.key, instance.execution, &event);
-    let mut params = vec![P::Int(instance.key.0), P::Int(termination.time_ms)];
-    params.extend(events.params());
-    // The owner is cleared (P7) and the next event id moves on: what the former owner still sends is fenced off twice.
-    let ended = session.query_one(END, &params).await?;
-    revocation::note(session, instance.owner.as_ref(), instance.key, instance.epoch).await?;
-    let parent = turn::parent(&ended, 0)?;
-    let told = parent.map(|parent| parent.told(settlement(Status::Terminated, termination.reason.clone())));
-    let cancel = MessageBody::Cancel { reason: None };
-    let children = children_of(session, instance.key).await?;
-    let mut messages = Messages::default();
-    if let (Some(parent), Some(told)) = (&parent, &told) {
-        messages.tell(parent, told, termination.time_ms);
-    }
-    for child in children {
-        messages.send_to(child, &cancel, termination.time_ms);
-    }
-    let mut receivers = Vec::new();
-    for sent in messages.send(session).await? {
-        if let Sent::Delivered { owner, .. } = sent {
-            add(&mut receivers, owner);
-        }
-    }
+    let (reason, time_ms) = (|| termination.reason.clone(), termination.time_ms);
+    let event = Event::ExecutionTerminated { reason: reason() };
+    let mut told = Told::default();
+    let held = end(
+        session,
+        &instance,
+        Status::Terminated,
+        [event],
+        reason(),
+        time_ms,
+        &mut told,
+    )
+    .await?;
+    cancel::end_held(session, held, time_ms, &mut told).await?;
+    let Told { receivers, stopped, .. } = told;
     Ok(Outcome::Terminated {
         key: instance.key,
         owner: instance.owner,
         receivers,
-        stopped: task::withdraw_of(session, instance.key).await?,
+        stopped,
     })
+}
+
+/// End an instance that has not ended, with these events, the last of which says how. Its parent is told and its children are asked to
+/// cancel; those that are suspended are returned.
+pub(super) async fn end(
+    session: &Session<'_>,
+    instance: &Found,
+    status: Status,
+    ends: impl IntoIterator<Item = Event>,
+    result: Payload,
+    time_ms: i64,
+    told: &mut Told,
+) -> Result<Vec<Held>, Failure> {
+    let (mut next, mut events) = (instance.next_event_id, Events::default());
+    let records: Vec<EventRecord> = ends
+        .into_iter()
+        .map(|event| {
+            let record = EventRecord::new(next, time_ms, event);
+            next = next.next();
+            record
+        })
+        .collect();
+    for record in &records {
+        events.push(instance.key, instance.execution, record);
+    }
+    let mut params = vec![P::Int(instance.key.0), P::Int(time_ms)];
+    params.extend(events.params());
+    params.extend([P::Text(status.as_str()), P::Int(integer(next.0))]);
+    // The owner is cleared (P7) and the next event id moves on: what the former owner still sends is fenced off twice.
+    let ended = session.query_one(END, &params).await?;
+    revocation::note(session, instance.owner.as_ref(), instance.key, instance.epoch).await?;
+    let parent = turn::parent(&ended, 0)?;
+    let settled = parent.map(|parent| parent.told(settlement(status, result)));
+    let cancel = MessageBody::Cancel { reason: None };
+    let children = children_of(session, instance.key).await?;
+    let mut messages = Messages::default();
+    let mut bodies = Vec::new();
+    if let (Some(parent), Some(settled)) = (&parent, &settled) {
+        messages.tell(parent, settled, time_ms);
+        bodies.push(settled);
+    }
+    for child in children {
+        messages.send_to(child, &cancel, time_ms);
+        bodies.push(&cancel);
+    }
+    let mut held = Vec::new();
+    for (body, sent) in bodies.into_iter().zip(messages.send(session).await?) {
+        match (Held::of(body, &sent), sent) {
+            (Some(child), _) => held.push(child),
+            (None, Sent::Delivered { owner, .. }) => add(&mut told.receivers, owner),
+            _ => {}
+        }
+    }
+    told.ended = true;
+    told.stopped.extend(task::withdraw_of(session, instance.key).await?);
+    Ok(held)
 }
 
 /// Those that have ended get no message.

@@ -1,10 +1,12 @@
 //! Stores for the tests of this crate: each has a schema of its own on one server.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod way;
+
 use std::sync::Arc;
 
 use perdure_provider::Clock;
-use perdure_provider_postgres::{PostgresOptions, PostgresProvider};
+use perdure_provider_postgres::{Pooler, PostgresOptions, PostgresProvider};
 
 /// URL of the server: `PERDURE_TEST_POSTGRES_URL`, or one on this machine.
 pub(crate) fn url() -> String {
@@ -51,11 +53,13 @@ pub(crate) fn options(schema: &Schema) -> PostgresOptions {
     }
 }
 
-/// Without notifications, as behind a pooler in transaction mode.
+/// As behind a pooler in transaction mode that keeps no track of prepared statements.
 pub(crate) async fn connect_unlistened(schema: &Schema, clock: Arc<dyn Clock>) -> PostgresProvider {
     let options = PostgresOptions {
         clock: Some(clock),
-        notify: false,
+        notify: Some(false),
+        pooler: Some(Pooler::Transaction),
+        prepare: Some(false),
         ..options(schema)
     };
     PostgresProvider::connect(&url(), options)

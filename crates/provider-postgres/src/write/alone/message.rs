@@ -58,7 +58,8 @@ impl Message<'_> {
         let rows = connection.query(&SENT, &params).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         connection.from.count_transaction();
-        delivered(row).map(Some)
+        // It is written, and whoever sent it cannot be told more.
+        delivered(row).map(Some).map_err(Failure::of_unknown_outcome)
     }
 
     /// See [`Marked::made`](super::Marked::made).

@@ -15,6 +15,7 @@ mod start;
 mod turn;
 mod values;
 
+use perdure_engine::MessageBody;
 use perdure_provider::{AfterTurn, Outcome, TurnCommit, Write};
 
 use crate::connection::Connection;
@@ -63,6 +64,8 @@ pub(crate) fn of<'w>(writes: &[&'w Write]) -> Option<Alone<'w>> {
     match writes {
         [Write::Turn(turn)] if turn::fits(turn) => Some(Alone::Turns(vec![(0, &**turn)])),
         [Write::Start(instance)] => Start::of(instance).map(|start| Alone::Marked(Marked::Start(start))),
+        // What is suspended ends by a request to cancel, with all that follows from that.
+        [Write::Message(message)] if matches!(message.body, MessageBody::Cancel { .. }) => None,
         [Write::Message(message)] => Some(Alone::Marked(Marked::Message(Message(message)))),
         _ => held::of(writes).map(Alone::Turns),
     }

@@ -111,7 +111,7 @@ pub(super) async fn write(connection: &Connection, turn: &TurnCommit) -> Result<
     let Some(row) = rows.first() else { return Ok(None) };
     connection.from.count_transaction();
     let told = if shape.tells {
-        Some(told(row, turn, status)?)
+        Some(told(row, turn, status).map_err(Failure::of_unknown_outcome)?)
     } else {
         None
     };

@@ -1,0 +1,174 @@
+//! Which history of commits a server goes on with, and what is done when it is another one than before.
+//!
+//! After a failover that lost commits, or a restore, the store is as it was earlier, and what is counted in it (events, messages, epochs, keys) is given a second time. A worker
+//! that goes on with what it remembers takes a new message for one that it has seen, and consumes it unread. So what it remembers must end.
+//!
+//! - **N1** The lineage of a server is its system identifier, its timeline (a promotion and a recovery to an earlier point begin a new one) and the identifier of the sequence
+//!   of keys (tables that were restored into the same server have another). A restart changes none of them, and the write-ahead log that is on disk never gets shorter: a server
+//!   that has less of it than was seen a second ago was put back to an earlier state. Where this cannot be asked for (a role without the rights, a server of another sort) the
+//!   time at which the server was started stands in its place: then each restart counts.
+//! - **N2** Each new connection is asked for it before anything else, and the first answer is kept. A connection leads to one server for as long as it lives
+//!   ([`Hosts`](crate::hosts::Hosts) cuts those to a former one). A standby has none: it is no server of a store before it is promoted.
+//! - **N3** When the answer is another one, the workers of this process are released in the store, in one transaction, before the connection is used. All fences then see to
+//!   the rest: no turn, start, heartbeat or acquisition of a session that began before can be written. Its next renewal, which is asked for at once, ends it, and a new worker
+//!   reads everything anew.
+//! - **N4** The rest of a block of keys is dropped: the sequence may give it to others.
+//!
+//! Behind a pooler that gives a connection to each transaction the server changes without a new connection: there the lineage is looked at every
+//! [`PULSE_EVERY`](crate::options::PULSE_EVERY).
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use perdure_provider::{Clock, WorkerId};
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+
+use crate::connection::NOW;
+use crate::error::Failure;
+use crate::schema::fill_in;
+
+/// The lineage, nothing where the store is not made yet, and how much of the write-ahead log is on disk.
+const LINEAGE: &str = "SELECT (SELECT system_identifier FROM pg_catalog.pg_control_system())::text || ' '
+    || pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8) || ' ' || pg_catalog.to_regclass({keys})::oid::text,
+  (pg_catalog.pg_current_wal_flush_lsn() - '0/0')::bigint";
+
+const WITHOUT_RIGHTS: &str = "SELECT pg_catalog.pg_postmaster_start_time()::text || ' ' || pg_catalog.to_regclass({keys})::oid::text, NULL::bigint";
+
+/// Told that the workers of this process were released.
+type Listener = Box<dyn Fn() + Send + Sync>;
+
+pub(crate) struct Lineage {
+    schema: String,
+    clock: Option<Arc<dyn Clock>>,
+    /// Workers of this process.
+    workers: Mutex<BTreeSet<Arc<str>>>,
+    /// What the first connection was told, and each after a change. Locked while the workers are released.
+    known: tokio::sync::Mutex<Option<String>>,
+    /// How much of the write-ahead log was seen on disk, and whether that can be asked for.
+    log: AtomicI64,
+    tells_log: AtomicBool,
+    changes: AtomicU64,
+    listener: OnceLock<Listener>,
+}
+
+impl Lineage {
+    /// `schema`: quoted.
+    pub(crate) fn new(schema: String, clock: Option<Arc<dyn Clock>>) -> Self {
+        Self {
+            schema,
+            clock,
+            workers: Mutex::default(),
+            known: tokio::sync::Mutex::default(),
+            log: AtomicI64::new(0),
+            tells_log: AtomicBool::new(false),
+            changes: AtomicU64::new(0),
+            listener: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn add_worker(&self, worker: &WorkerId) {
+        self.workers.lock().insert(Arc::clone(&worker.0));
+    }
+
+    pub(crate) fn remove_worker(&self, worker: &WorkerId) {
+        self.workers.lock().remove(&worker.0);
+    }
+
+    pub(crate) fn has_worker(&self, worker: &WorkerId) -> bool {
+        self.workers.lock().contains(&worker.0)
+    }
+
+    /// Call `listener` after each change. Once.
+    pub(crate) fn on_change(&self, listener: Listener) {
+        // There is one waker.
+        let _ = self.listener.set(listener);
+    }
+
+    /// Whether [`saw_log`](Self::saw_log) can be told anything.
+    pub(crate) fn tells_log(&self) -> bool {
+        self.tells_log.load(Ordering::Acquire)
+    }
+
+    /// So much of the write-ahead log is on disk.
+    pub(crate) fn saw_log(&self, bytes: i64) {
+        self.log.fetch_max(bytes, Ordering::AcqRel);
+    }
+
+    /// How often it was another one.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Ask a connection where it leads, and release the workers when that is another history (N3). A store that is not made yet has none.
+    pub(crate) async fn heed(&self, client: &Client) -> Result<(), Failure> {
+        // What is seen meanwhile on other connections may be more than is there when this one is asked.
+        let log_before = self.log.load(Ordering::Acquire);
+        let (now, log) = self.of(client).await?;
+        let Some(now) = now else {
+            return Ok(());
+        };
+        let mut known = self.known.lock().await;
+        match &*known {
+            Some(known) if *known == now && log.is_none_or(|log| log >= log_before) => {
+                self.log.fetch_max(log.unwrap_or(0), Ordering::AcqRel);
+                return Ok(());
+            }
+            Some(_) => self.release_workers(client).await?,
+            None => {}
+        }
+        self.log.store(log.unwrap_or(0), Ordering::Release);
+        self.tells_log.store(log.is_some(), Ordering::Release);
+        if known.replace(now).is_some() {
+            self.changes.fetch_add(1, Ordering::AcqRel);
+            drop(known);
+            if let Some(listener) = self.listener.get() {
+                listener();
+            }
+        }
+        Ok(())
+    }
+
+    async fn of(&self, client: &Client) -> Result<(Option<String>, Option<i64>), Failure> {
+        let ask = async |sql: &str| client.query_typed(&fill_in(sql, &self.schema), &[]).await;
+        let rows = match ask(LINEAGE).await {
+            // It is a standby.
+            Err(error) if error.code() == Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE) => return Err(error.into()),
+            // A role without rights, or a server of a sort that has none of this.
+            Err(error) if error.as_db_error().is_some() && !client.is_closed() => ask(WITHOUT_RIGHTS).await,
+            answer => answer,
+        };
+        let row = rows?.into_iter().next();
+        let row = row.ok_or_else(|| Failure::internal("a server without a lineage"))?;
+        Ok((row.try_get(0)?, row.try_get(1)?))
+    }
+
+    /// As `worker::release` does.
+    async fn release_workers(&self, client: &Client) -> Result<(), Failure> {
+        let workers: Vec<String> = self.workers.lock().iter().map(|worker| quoted(worker)).collect();
+        if workers.is_empty() {
+            return Ok(());
+        }
+        let (schema, of) = (&self.schema, format!("ANY (ARRAY[{}])", workers.join(", ")));
+        let now = self
+            .clock
+            .as_ref()
+            .map_or_else(|| NOW.to_owned(), |clock| clock.now_ms().to_string());
+        let sql = format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED;
+             DELETE FROM {schema}.workers WHERE id = {of};
+             UPDATE {schema}.instances SET owner = NULL, wake_at = {now}
+               WHERE key IN (SELECT key FROM {schema}.instances WHERE owner = {of} ORDER BY key FOR NO KEY UPDATE);
+             UPDATE {schema}.tasks SET owner = NULL WHERE owner = {of};
+             DELETE FROM {schema}.revocations WHERE worker = {of};
+             COMMIT"
+        );
+        Ok(client.batch_execute(&sql).await?)
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}

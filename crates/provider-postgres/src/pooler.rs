@@ -1,0 +1,91 @@
+//! What stands between this process and the server, and what may be kept on a connection because of it.
+//!
+//! A pooler in transaction mode gives a server's connection to each transaction: what one says of its session is another's an instant later. It is told
+//! by what gives it away: two connections that are both open are answered by one backend, or one connection by two.
+
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+use crate::error::Failure;
+use crate::hosts::{Carry, Hosts};
+use crate::options::{Pooler, PostgresOptions};
+
+/// What is done on connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Habits {
+    /// Others are told of changes, and heard.
+    pub(crate) notifies: bool,
+    /// Settings are those of a session, and a statement may stand without a transaction.
+    pub(crate) keeps_sessions: bool,
+    /// Statements are prepared.
+    pub(crate) prepares: bool,
+}
+
+/// What the options say and, where they do not, what two connections show. A pooler that does many other things at that moment may hide.
+pub(crate) async fn habits(
+    hosts: &Hosts,
+    options: &PostgresOptions,
+    url_says: Option<Pooler>,
+) -> Result<Habits, Failure> {
+    let said = options.pooler.or(url_says);
+    let is_known = match said {
+        Some(Pooler::None) => true,
+        Some(Pooler::Transaction) => options.prepare.is_some(),
+        None => false,
+    };
+    let carry: Carry<'_> = &|carrier| tokio::spawn(async move { drop(carrier.await) });
+    let (is_pooled, tracks) = if is_known {
+        (said == Some(Pooler::Transaction), false)
+    } else {
+        let (one, other) = tokio::try_join!(hosts.connect(carry, ""), hosts.connect(carry, ""))?;
+        let is_pooled = said.is_some() || share_backends(&one.0, &other.0).await?;
+        (
+            is_pooled,
+            is_pooled && options.prepare.is_none() && tracks_statements(&one.0).await?,
+        )
+    };
+    Ok(Habits {
+        notifies: options.notify.unwrap_or(!is_pooled),
+        keeps_sessions: !is_pooled,
+        prepares: options.prepare.unwrap_or(!is_pooled || tracks),
+    })
+}
+
+async fn share_backends(one: &Client, other: &Client) -> Result<bool, Failure> {
+    const BACKEND: &str = "SELECT pg_catalog.pg_backend_pid()";
+    let (mut ones, mut others) = (Vec::new(), Vec::new());
+    // A pooler gives the backend that was used last, unless somebody else was faster.
+    for _ in 0..2 {
+        ones.push(ask(one, BACKEND).await?);
+        others.push(ask(other, BACKEND).await?);
+    }
+    let is_steady = |backends: &[Option<String>]| backends.windows(2).all(|pair| pair[0] == pair[1]);
+    Ok(!is_steady(&ones) || !is_steady(&others) || ones[0] == others[0])
+}
+
+/// Whether a pooler prepares the statements of its clients on each connection of a server that they come to: it gives them names of its own, then.
+async fn tracks_statements(client: &Client) -> Result<bool, Failure> {
+    const TEXT: &str = "SELECT 'a statement of Perdure'";
+    // All of it on one connection of the server, where nothing of it stays.
+    client.batch_execute("BEGIN").await?;
+    let mut is_renamed = false;
+    if let Ok(statement) = client.prepare(TEXT).await
+        && client.query(&statement, &[]).await.is_ok()
+    {
+        // The client's own names are `s` and a number.
+        let renamed = format!(
+            "SELECT 1 FROM pg_catalog.pg_prepared_statements WHERE statement = '{}' AND name !~ '^s[0-9]+$' LIMIT 1",
+            TEXT.replace('\'', "''")
+        );
+        is_renamed = ask(client, &renamed).await?.is_some();
+    }
+    client.batch_execute("ROLLBACK").await?;
+    Ok(is_renamed)
+}
+
+async fn ask(client: &Client, sql: &str) -> Result<Option<String>, Failure> {
+    let answers = client.simple_query(sql).await?;
+    Ok(answers.iter().find_map(|answer| match answer {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    }))
+}

@@ -1,0 +1,233 @@
+//! Texts of values, one row after the other, and others in their place.
+
+use std::borrow::Cow;
+
+use perdure_provider::{InstanceKey, StoredText, TextChange, TextField, TextPage, TextRequest, TextRow, TextTable};
+use tokio_postgres::Row;
+
+use crate::connection::Connection;
+use crate::error::Failure;
+use crate::params::P;
+use crate::rows::{integer, number, optional_number, optional_text, text};
+use crate::session::Session;
+use crate::text::encode;
+
+/// The walked rows have the columns key, execution, number, kind, name, of_execution, ref_id, text, other. Those that follow a text with
+/// which the page is full come without theirs.
+macro_rules! page {
+    ($walked:literal, $is_of_child:literal, $other:literal) => {
+        concat!(
+            "WITH walked AS (",
+            $walked,
+            "), looked AS (
+               SELECT *, text IS NOT NULL AND NOT starts_with(text, $5) AS wanted FROM walked
+             ), measured AS (
+               SELECT *, CASE WHEN wanted THEN octet_length(text) ELSE 0 END AS bytes,
+                 (sum(CASE WHEN wanted THEN octet_length(text) ELSE 0 END) OVER (ORDER BY key, execution, number))::bigint AS up_to
+               FROM looked
+             )
+             SELECT w.key, w.execution, w.number, i.id, w.kind, w.name, w.of_execution, w.ref_id,
+               CASE WHEN ",
+            $is_of_child,
+            " THEN (SELECT s.meta FROM {schema}.history s
+                 WHERE s.instance_key = w.key AND s.execution = coalesce(w.of_execution, w.execution) AND s.event_id = w.ref_id) END,
+               CASE WHEN wanted AND fits THEN CASE WHEN $6::bigint IS NULL THEN text ELSE left(text, $6::integer) END END,
+               CASE WHEN fits THEN ",
+            $other,
+            " END, fits
+             FROM (SELECT *, up_to <= $7 OR up_to = bytes AS fits FROM measured) w LEFT JOIN {schema}.instances i ON i.key = w.key
+             ORDER BY w.key, w.execution, w.number"
+        )
+    };
+}
+
+const MESSAGES: &str = page!(
+    "SELECT instance_key AS key, 0::bigint AS execution, seq AS number, kind, name, execution AS of_execution, ref_id, payload AS text,
+       NULL::text AS other
+     FROM {schema}.messages WHERE (instance_key, seq) > ($1, $3) AND $2 = 0 ORDER BY instance_key, seq LIMIT $4",
+    "starts_with(w.kind, 'Child')",
+    "NULL"
+);
+const HEARTBEATS: &str = page!(
+    "SELECT instance_key AS key, execution, scheduled AS number, NULL::text AS kind, NULL::text AS name, NULL::bigint AS of_execution,
+       NULL::bigint AS ref_id, details AS text, NULL::text AS other
+     FROM {schema}.heartbeats WHERE (instance_key, execution, scheduled) > ($1, $2, $3) ORDER BY instance_key, execution, scheduled LIMIT $4",
+    "false",
+    "NULL"
+);
+const INSTANCES: &str = page!(
+    "SELECT key, 0::bigint AS execution, 0::bigint AS number, NULL::text AS kind, NULL::text AS name, NULL::bigint AS of_execution,
+       NULL::bigint AS ref_id, custom_status AS text, report AS other
+     FROM {schema}.instances WHERE key > $1 AND $2 = 0 AND $3 = 0 ORDER BY key LIMIT $4",
+    "false",
+    "w.other"
+);
+const HISTORY: &str = page!(
+    "SELECT instance_key AS key, execution, event_id AS number, kind, name, NULL::bigint AS of_execution, ref_id, payload AS text,
+       meta AS other
+     FROM {schema}.history WHERE (instance_key, execution, event_id) > ($1, $2, $3) ORDER BY instance_key, execution, event_id LIMIT $4",
+    "w.kind IN ('ChildCompleted', 'ChildFailed')",
+    "CASE WHEN wanted OR (w.number = 1 AND strpos(w.other, '\"customStatus\"') > 0) THEN w.other END"
+);
+
+pub(crate) async fn page(connection: &Connection, request: &TextRequest) -> Result<TextPage, Failure> {
+    let sql = match request.table {
+        TextTable::Messages => MESSAGES,
+        TextTable::Heartbeats => HEARTBEATS,
+        TextTable::Instances => INSTANCES,
+        TextTable::History => HISTORY,
+    };
+    let after = request.after;
+    let rows = connection
+        .query(
+            sql,
+            &[
+                P::Int(after.key.0),
+                P::Int(integer(after.execution)),
+                P::Int(integer(after.number)),
+                P::Int(integer(request.walk_max as u64).saturating_add(1)),
+                P::Text(&encode(&request.except)),
+                P::MaybeInt(request.head.map(|head| integer(head as u64))),
+                P::Int(integer(request.bytes_max as u64)),
+            ],
+        )
+        .await?;
+    let mut page = TextPage::default();
+    let mut last = after;
+    for found in &rows {
+        let fits: bool = found.try_get(11)?;
+        if page.walked >= request.walk_max || !fits {
+            page.next = Some(last);
+            break;
+        }
+        page.walked += 1;
+        last = TextRow {
+            key: InstanceKey(found.try_get(0)?),
+            execution: number(found, 1)?,
+            number: number(found, 2)?,
+        };
+        page.texts.extend(stored(last, found)?);
+    }
+    Ok(page)
+}
+
+fn stored(row: TextRow, found: &Row) -> Result<Option<StoredText>, Failure> {
+    let (wanted, other) = (optional_text(found, 9)?, optional_text(found, 10)?);
+    let is_deleted = found.try_get::<_, Option<&str>>(3)?.is_none();
+    if is_deleted || (wanted.is_none() && other.is_none()) {
+        return Ok(None);
+    }
+    Ok(Some(StoredText {
+        row,
+        instance: text(found, 3)?,
+        kind: optional_text(found, 4)?,
+        name: optional_text(found, 5)?,
+        execution: optional_number(found, 6)?,
+        ref_id: optional_number(found, 7)?,
+        scheduled: optional_text(found, 8)?,
+        text: wanted,
+        other,
+    }))
+}
+
+/// What is changed in one column of a table.
+macro_rules! replace {
+    ($table:literal, $column:literal, $row:literal) => {
+        concat!(
+            "UPDATE {schema}.",
+            $table,
+            " t SET ",
+            $column,
+            " = c.after
+             FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[]) AS c (key, execution, number, before, after)
+             WHERE ",
+            $row,
+            " AND t.",
+            $column,
+            " = c.before RETURNING 1"
+        )
+    };
+}
+
+const REPLACE: [(TextTable, TextField, &str); 6] = [
+    (
+        TextTable::Messages,
+        TextField::Text,
+        replace!("messages", "payload", "t.instance_key = c.key AND t.seq = c.number"),
+    ),
+    (
+        TextTable::Heartbeats,
+        TextField::Text,
+        replace!(
+            "heartbeats",
+            "details",
+            "t.instance_key = c.key AND t.execution = c.execution AND t.scheduled = c.number"
+        ),
+    ),
+    (
+        TextTable::Instances,
+        TextField::Text,
+        replace!("instances", "custom_status", "t.key = c.key"),
+    ),
+    (
+        TextTable::Instances,
+        TextField::Other,
+        replace!("instances", "report", "t.key = c.key"),
+    ),
+    (
+        TextTable::History,
+        TextField::Text,
+        replace!(
+            "history",
+            "payload",
+            "t.instance_key = c.key AND t.execution = c.execution AND t.event_id = c.number"
+        ),
+    ),
+    (
+        TextTable::History,
+        TextField::Other,
+        replace!(
+            "history",
+            "meta",
+            "t.instance_key = c.key AND t.execution = c.execution AND t.event_id = c.number"
+        ),
+    ),
+];
+
+/// Their instances are locked first, in order of keys, as by everybody who changes something of them: no two wait for each other.
+pub(crate) async fn replace(session: &Session<'_>, changes: &[TextChange]) -> Result<usize, Failure> {
+    let mut keys: Vec<i64> = changes.iter().map(|change| change.row.key.0).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    session
+        .query(
+            "SELECT key FROM {schema}.instances WHERE key = ANY ($1::bigint[]) ORDER BY key FOR NO KEY UPDATE",
+            &[P::Ints(&keys)],
+        )
+        .await?;
+    let mut replaced = 0;
+    for (table, field, sql) in REPLACE {
+        let of_this: Vec<&TextChange> = changes
+            .iter()
+            .filter(|c| c.table == table && c.field == field)
+            .collect();
+        if of_this.is_empty() {
+            continue;
+        }
+        let column =
+            |value: fn(&TextRow) -> i64| -> Vec<i64> { of_this.iter().map(|change| value(&change.row)).collect() };
+        let (keys, executions) = (column(|row| row.key.0), column(|row| integer(row.execution)));
+        let numbers = column(|row| integer(row.number));
+        let before: Vec<Cow<'_, str>> = of_this.iter().map(|change| encode(&change.before)).collect();
+        let after: Vec<Cow<'_, str>> = of_this.iter().map(|change| encode(&change.after)).collect();
+        let params = [
+            P::Ints(&keys),
+            P::Ints(&executions),
+            P::Ints(&numbers),
+            P::Texts(&before),
+            P::Texts(&after),
+        ];
+        replaced += session.query(sql, &params).await?.len();
+    }
+    Ok(replaced)
+}

@@ -1,0 +1,307 @@
+//! A store behind a proxy that loses what is sent, or delivers it late.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody, MessageSeq};
+use perdure_provider::{
+    AfterTurn, Epoch, InstanceKey, NewInstance, NewMessage, Outcome, Provider, ProviderError, Status, StatusChange,
+    TurnCommit, WorkerId, Write,
+};
+use perdure_provider_contract::{completed, instance, new_worker, scheduled};
+use perdure_provider_postgres::{PostgresOptions, PostgresProvider};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, oneshot};
+
+use super::{Schema, options, other_program, url};
+
+/// Where the way is cut, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// The next that is sent does not come to the server.
+    Before,
+    /// It does, and the answer does not come back.
+    After,
+    /// As [`After`](Self::After), for what ends a transaction.
+    AfterCommit,
+    /// It is [delivered](Way::deliver) when the client has long lost its connection.
+    Late,
+    /// As [`Late`](Self::Late), for what ends a transaction.
+    LateCommit,
+}
+
+impl Cut {
+    fn is_of_commit(self) -> bool {
+        matches!(self, Self::AfterCommit | Self::LateCommit)
+    }
+
+    fn is_late(self) -> bool {
+        matches!(self, Self::Late | Self::LateCommit)
+    }
+}
+
+/// A way to the server.
+#[derive(Default)]
+pub(crate) struct Way {
+    pub(crate) cut: Mutex<Option<Cut>>,
+    /// What is still to be delivered, and where.
+    late: Mutex<Vec<(TcpStream, Vec<u8>)>>,
+    /// All connections break now.
+    broken: Notify,
+}
+
+/// How a connection begins that asks for a cancellation: its length and its code.
+const CANCEL: [u8; 8] = [0, 0, 0, 16, 4, 210, 22, 46];
+
+impl Way {
+    /// Take what is to be done about `sent`.
+    fn cut(&self, sent: &[u8]) -> Option<Cut> {
+        let mut cut = self.cut.lock();
+        match *cut {
+            Some(of) if of.is_of_commit() && !sent.windows(7).any(|word| word == b"COMMIT\0") => None,
+            _ if sent.starts_with(&CANCEL) => None,
+            _ => cut.take(),
+        }
+    }
+
+    async fn carry(&self, mut client: TcpStream, mut server: TcpStream) -> std::io::Result<()> {
+        let (mut sent, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+        loop {
+            tokio::select! {
+                () = self.broken.notified() => return Ok(()),
+                n = client.read(&mut sent) => {
+                    let sent = &sent[..n?];
+                    let cut = self.cut(sent);
+                    if sent.is_empty() || cut == Some(Cut::Before) {
+                        return Ok(());
+                    }
+                    if cut.is_some_and(Cut::is_late) {
+                        self.late.lock().push((server, sent.to_vec()));
+                        return Ok(());
+                    }
+                    server.write_all(sent).await?;
+                    if cut.is_some() {
+                        // It has been carried out when the server answers.
+                        let _answer = server.read(&mut answered).await?;
+                        return Ok(());
+                    }
+                }
+                n = server.read(&mut answered) => {
+                    let n = n?;
+                    if n == 0 {
+                        return Ok(());
+                    }
+                    client.write_all(&answered[..n]).await?;
+                }
+            }
+        }
+    }
+
+    /// Break all connections.
+    pub(crate) fn break_all(&self) {
+        self.broken.notify_waiters();
+    }
+
+    /// Deliver what is late; it has been carried out after this.
+    pub(crate) async fn deliver(&self) {
+        let late = std::mem::take(&mut *self.late.lock());
+        for (mut server, sent) in late {
+            server.write_all(&sent).await.expect("the server takes it");
+            let mut answered = vec![0; 1 << 16];
+            // It has not ended the connection, and says that it is ready for more.
+            while server
+                .read(&mut answered)
+                .await
+                .is_ok_and(|n| n > 0 && answered[n - 6..n - 1] != READY)
+            {}
+        }
+    }
+
+    /// What is late never comes.
+    pub(crate) fn lose(&self) {
+        self.late.lock().clear();
+    }
+}
+
+/// `ReadyForQuery`, but for the state.
+const READY: [u8; 5] = [b'Z', 0, 0, 0, 5];
+
+/// A store behind a way of its own, with one connection.
+pub(crate) struct Store {
+    pub(crate) provider: PostgresProvider,
+    pub(crate) way: Arc<Way>,
+    pub(crate) worker: WorkerId,
+    pub(crate) other: tokio_postgres::Client,
+    pub(crate) schema: Schema,
+}
+
+impl Store {
+    pub(crate) async fn open() -> Self {
+        Self::open_schema(Schema::new(), "").await
+    }
+
+    /// On a server that waits for a lock longer than anybody waits for an answer.
+    pub(crate) async fn open_patient() -> Self {
+        let limits = "&options=-c%20lock_timeout%3D120s%20-c%20statement_timeout%3D120s";
+        Self::open_schema(Schema::new(), limits).await
+    }
+
+    /// Another process on the same store.
+    pub(crate) async fn open_in(schema: &Schema) -> Self {
+        Self::open_schema(Schema(schema.0.clone()), "").await
+    }
+
+    async fn open_schema(schema: Schema, settings: &str) -> Self {
+        let config: tokio_postgres::Config = url().parse().expect("a URL");
+        let tokio_postgres::config::Host::Tcp(host) = config.get_hosts()[0].clone() else {
+            panic!("a server that is reached by TCP");
+        };
+        let server = (host, config.get_ports()[0]);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let way = Arc::new(Way::default());
+        let carrier = Arc::clone(&way);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = TcpStream::connect(server.clone()).await.expect("the server answers");
+                let way = Arc::clone(&carrier);
+                tokio::spawn(async move { way.carry(client, server).await });
+            }
+        });
+        let password = config
+            .get_password()
+            .map(|word| format!(":{}", String::from_utf8_lossy(word)));
+        let through = format!(
+            "postgres://{}{}@127.0.0.1:{port}/{}?sslmode=disable{settings}",
+            config.get_user().unwrap_or("postgres"),
+            password.unwrap_or_default(),
+            config.get_dbname().unwrap_or("postgres"),
+        );
+        let options = PostgresOptions {
+            pool_size: 1,
+            ..options(&schema)
+        };
+        let provider = PostgresProvider::connect(&through, options).await.expect("it opens");
+        let worker = new_worker(&format!("worker {port}"));
+        provider
+            .register_worker(worker.clone())
+            .await
+            .expect("it is registered");
+        let other = other_program().await;
+        Self {
+            provider,
+            way,
+            worker: worker.id,
+            other,
+            schema,
+        }
+    }
+
+    pub(crate) async fn batch(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, ProviderError> {
+        let (answer, answered) = oneshot::channel();
+        self.provider.commit(
+            Arc::new(writes),
+            Box::new(move |result| answer.send(result).expect("somebody waits")),
+        );
+        answered.await.expect("it is answered")
+    }
+
+    /// Write, and cut the way once while that is under way.
+    pub(crate) async fn cut(&self, cut: Cut, writes: Vec<Write>) -> Result<Vec<Outcome>, ProviderError> {
+        *self.way.cut.lock() = Some(cut);
+        let outcomes = self.batch(writes).await;
+        assert_eq!(*self.way.cut.lock(), None, "the way was cut");
+        outcomes
+    }
+
+    /// Start an instance that this worker owns.
+    pub(crate) async fn started(&self, id: &str) -> InstanceKey {
+        let outcomes = self.batch(vec![self.start(id)]).await.expect("it is written");
+        let [
+            Outcome::Started {
+                key,
+                claimed: Some(Epoch(1)),
+                ..
+            },
+        ] = outcomes[..]
+        else {
+            panic!("it is started, not {outcomes:?}");
+        };
+        key
+    }
+
+    pub(crate) fn start(&self, id: &str) -> Write {
+        Write::Start(Box::new(NewInstance {
+            claim: Some(self.worker.clone()),
+            ..instance(id)
+        }))
+    }
+
+    /// The turn that appends event `event`.
+    pub(crate) fn turn(&self, key: InstanceKey, event: u64) -> TurnCommit {
+        TurnCommit {
+            key,
+            worker: self.worker.clone(),
+            epoch: Epoch(1),
+            execution: ExecutionId::FIRST,
+            next_event_id: EventId(event),
+            events: vec![scheduled(event)],
+            consumed: Vec::new(),
+            seen: MessageSeq(0),
+            heartbeats_over: Vec::new(),
+            custom_status: None,
+            to_others: None,
+            after: AfterTurn::Hold,
+            tell_status: false,
+            time_ms: 2,
+        }
+    }
+
+    pub(crate) fn end(&self, key: InstanceKey, event: u64) -> TurnCommit {
+        TurnCommit {
+            events: vec![completed(event, Some("7".into()))],
+            custom_status: Some(StatusChange {
+                value: Some("\"all\"".into()),
+            }),
+            after: AfterTurn::End {
+                status: Status::Completed,
+            },
+            tell_status: true,
+            ..self.turn(key, event)
+        }
+    }
+
+    /// Numbers that the rows show.
+    pub(crate) async fn count(&self, what: &str) -> i64 {
+        let query = what.replace("{schema}", &format!("\"{}\"", self.schema.0));
+        self.other.query_one(&query, &[]).await.expect("it is asked").get(0)
+    }
+
+    pub(crate) async fn events(&self) -> i64 {
+        self.count("SELECT count(*) FROM {schema}.history").await
+    }
+}
+
+pub(crate) fn turns(turns: impl IntoIterator<Item = TurnCommit>) -> Vec<Write> {
+    turns.into_iter().map(|turn| Write::Turn(Box::new(turn))).collect()
+}
+
+pub(crate) const COMMITTED: Outcome = Outcome::Committed {
+    status: None,
+    wake_at_ms: None,
+    others: None,
+};
+
+/// A message that is one statement: a request to cancel is a transaction.
+pub(crate) fn message(to: &str) -> Write {
+    Write::Message(NewMessage {
+        instance: to.into(),
+        body: MessageBody::Mail {
+            mailbox: Mailbox::Event("go".into()),
+            payload: None,
+        },
+        unread_max: None,
+        time_ms: 2,
+    })
+}
