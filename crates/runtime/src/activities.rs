@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use perdure_engine::{ActivityTask, Bug, EventId, ExecutionId, Payload, is_planted};
+use perdure_engine::{ActivityTask, Bug, EventId, ExecutionId, Incarnation, Payload, is_planted};
 use perdure_provider::{InstanceKey, TaskName};
 use perdure_scheduler::LaneId;
 use rustc_hash::FxHashMap;
@@ -21,7 +21,7 @@ use crate::turnover::Turnover;
 
 /// Name of one attempt of an activity between the runtime and its host; never used again within a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ActivityToken(pub u32);
+pub struct ActivityToken(pub u64);
 
 impl fmt::Display for ActivityToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -73,6 +73,13 @@ impl Origin {
         match self {
             Origin::Instance(instance) => instance.execution,
             Origin::Task(borrowed) => borrowed.task.execution,
+        }
+    }
+
+    pub(crate) fn incarnation(&self) -> Option<Incarnation> {
+        match self {
+            Origin::Instance(instance) => instance.incarnation(),
+            Origin::Task(borrowed) => borrowed.incarnation,
         }
     }
 
@@ -446,12 +453,13 @@ mod tests {
     use crate::RuntimeOptions;
     use crate::instance::Token;
 
-    fn instance(token: u32) -> Arc<Instance> {
+    fn instance(token: u64) -> Arc<Instance> {
         let started = Event::ExecutionStarted {
             name: "main".into(),
             version: "1.0.0".into(),
             input: None,
             seed: 0,
+            incarnation: None,
             parent: None,
             custom_status: None,
             trace: None,
@@ -471,6 +479,7 @@ mod tests {
             seen: MessageSeq(0),
             heartbeats: Vec::new(),
             tasks: Vec::new(),
+            page_bytes: 0,
             suspicion: Suspicion::default(),
         };
         Instance::new(Token(token), acquired, &RuntimeOptions::default())
@@ -520,6 +529,7 @@ mod tests {
             task,
             instance_id: "i".into(),
             orchestration: "main".into(),
+            incarnation: None,
             heartbeats: parking_lot::Mutex::default(),
         }));
         Attempt {
@@ -568,7 +578,7 @@ mod tests {
     fn an_instance_takes_its_own_attempts_with_it_and_not_those_of_the_next_with_its_key() {
         let (mut activities, old, new) = (activities(1), instance(1), instance(2));
         for (token, i) in [(1, &old), (2, &old), (3, &new)] {
-            assert!(activities.add(ActivityToken(token), attempt(i, 1 + u64::from(token)), None));
+            assert!(activities.add(ActivityToken(token), attempt(i, 1 + token), None));
         }
         assert_eq!(activities.admit(), Some(ActivityToken(1)));
         assert!(activities.begin(ActivityToken(1), LaneId(3)).is_some());
@@ -581,10 +591,10 @@ mod tests {
     fn the_queue_does_not_grow_behind_one_that_never_ends() {
         let (mut activities, i) = (activities(1), instance(1));
         for token in 1..10_000 {
-            assert!(activities.add(ActivityToken(token), attempt(&i, u64::from(token)), None));
+            assert!(activities.add(ActivityToken(token), attempt(&i, token), None));
             activities.admit();
             if token > 1 {
-                activities.cancel(i.key(), ExecutionId::FIRST, EventId(u64::from(token)));
+                activities.cancel(i.key(), ExecutionId::FIRST, EventId(token));
             }
         }
         assert_eq!(activities.len(), 1);

@@ -9,9 +9,14 @@ use perdure_scheduler::Class;
 
 use crate::instance::Instance;
 use crate::job::Queued;
-use crate::options::{CACHE_IDLE_EVENTS, CACHE_IDLE_MS, SET_ASIDE_MAX, TRIM_MAX};
+use crate::options::{CACHE_IDLE_EVENTS, CACHE_IDLE_MS, HISTORY_PAGE, SET_ASIDE_MAX, TRIM_MAX};
 use crate::session::Session;
 use crate::table::Table;
+
+/// About how many bytes the first page of an instance's history has.
+fn page_bytes(engine: &Engine) -> usize {
+    usize::try_from(engine.history_bytes()).map_or(HISTORY_PAGE.bytes, |bytes| bytes.min(HISTORY_PAGE.bytes))
+}
 
 /// Set aside what is not used, until the session ends.
 pub(crate) async fn run(session: Arc<Session>) {
@@ -69,6 +74,7 @@ impl Session {
                 // next turn.
                 return;
             }
+            core.page_bytes = core.engine.as_ref().map_or(0, page_bytes);
             core.engine = None;
             if let Some(lane) = instance.stand() {
                 // Before anything can load it again: its next turn on this lane must find no generator.

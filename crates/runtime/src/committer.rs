@@ -1,15 +1,26 @@
 //! Group commit over instances and clients: whatever waits goes into the next batch, with no delay added.
+//!
+//! - **C1** A batch that fails for now is tried again, and goes on before what came after it. After [`BATCH_TRIES_MAX`] failures in a row it is tried
+//!   write by write, because one of them may be why.
+//! - **C2** A write that fails by itself is set aside for a while, with an increasing delay, and the others pass it. It is never given up for that:
+//!   the store may be away, and then each of them fails.
+//! - **C3** Nothing passes a write of the same subject that is set aside, an instance by its id or by its key.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use perdure_provider::{Outcome, Provider, ProviderError, ProviderErrorKind, Write};
+use perdure_provider::{
+    CommitOutcome, InstanceKey, Outcome, Provider, ProviderError, ProviderErrorKind, Suspend, Terminate, Write,
+};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::metrics::{Durations, Histogram};
-use crate::options::{BATCH_BYTES_MAX, CLIENT_LOOK, CLIENT_PATIENCE, RETRY_DELAYS};
+use crate::options::{BATCH_BYTES_MAX, BATCH_TRIES_MAX, CLIENT_LOOK, CLIENT_PATIENCE, RETRY_DELAYS};
+use crate::panics::contained;
+use crate::retry::is_final;
 
 /// Told what came of a write, from where the provider answers.
 pub(crate) type WriteDone = Box<dyn FnOnce(Result<Outcome, ProviderError>) + Send>;
@@ -27,14 +38,59 @@ struct Item {
     write: Write,
     /// When it is given up, if it still waits.
     until: Option<Instant>,
-    /// A batch with it was refused for good, perhaps because of another write in it: it goes by itself.
+    /// A batch with it was refused for good, perhaps because of another write in it, or it has failed by itself: it goes by itself.
     alone: bool,
+    /// What was answered when it may have been written. The same again is written once at most, but a process that ends meanwhile may find it written.
+    unknown: Option<ProviderError>,
+    /// How often it has failed by itself.
+    failures: u32,
+    /// Until when it is set aside.
+    aside_until: Option<Instant>,
     done: WriteDone,
 }
 
 impl Item {
+    /// It is not tried any more. The last error may be that of others.
+    fn give_up(self, last: &ProviderError) {
+        let error = self.unknown.unwrap_or_else(|| ProviderError {
+            outcome: CommitOutcome::NotCommitted,
+            ..last.clone()
+        });
+        (self.done)(Err(error));
+    }
+
     fn is_over(&self) -> bool {
         self.until.is_some_and(|until| until <= Instant::now())
+    }
+
+    fn is_aside(&self, now: Instant) -> bool {
+        self.aside_until.is_some_and(|until| until > now)
+    }
+}
+
+/// What a write is about (C3).
+#[derive(PartialEq, Eq, Hash)]
+enum Subject<'w> {
+    Id(&'w str),
+    Key(InstanceKey),
+}
+
+impl<'w> Subject<'w> {
+    fn of(write: &'w Write) -> Self {
+        match write {
+            Write::Start(new) => Subject::Id(&new.id),
+            Write::Message(message) => Subject::Id(&message.instance),
+            Write::Terminate(Terminate { id, .. })
+            | Write::Suspend(Suspend { id, .. })
+            | Write::Resume { id, .. }
+            | Write::Delete { id } => Subject::Id(id),
+            Write::Turn(turn) => Subject::Key(turn.key),
+            Write::Heartbeat(heartbeat) => Subject::Key(heartbeat.key),
+            Write::TaskDone(done) => Subject::Key(done.task.key),
+            Write::Trial(trial) => Subject::Key(trial.key),
+            Write::LetGo(let_go) => Subject::Key(let_go.key),
+            Write::LetGoTask(let_go) => Subject::Key(let_go.task.key),
+        }
     }
 }
 
@@ -66,18 +122,61 @@ struct State {
 }
 
 impl State {
-    /// How many of the waiting writes make the next batch.
-    fn batch_len(&self, most: usize) -> usize {
-        if self.waiting.front().is_some_and(|item| item.alone) {
-            return 1;
+    /// The waiting writes that make the next batch; none when all that wait are set aside.
+    fn take_batch(&mut self, most: usize) -> Vec<Item> {
+        if self.failures >= BATCH_TRIES_MAX {
+            return Vec::from_iter(self.take_probe());
         }
-        let mut bytes = 0;
-        let fits = self.waiting.iter().take(most).take_while(|item| {
-            let fits = !item.alone && bytes < BATCH_BYTES_MAX;
+        let now = Instant::now();
+        let mut taken = Vec::with_capacity(most.min(self.waiting.len()));
+        let (mut bytes, mut passed) = (0, 0);
+        while taken.len() < most && bytes < BATCH_BYTES_MAX {
+            let Some(item) = self.waiting.get(passed) else { break };
+            if item.is_aside(now) || self.follows_passed(passed) {
+                passed += 1;
+                continue;
+            }
+            let is_alone = item.alone;
+            if is_alone && !taken.is_empty() {
+                break;
+            }
             bytes += item.write.payload_bytes();
-            fits
-        });
-        fits.count()
+            taken.extend(self.waiting.remove(passed));
+            if is_alone {
+                break;
+            }
+        }
+        taken
+    }
+
+    /// The first of those writes that have failed by themselves the least often: each has its turn, however many others always fail.
+    fn take_probe(&mut self) -> Option<Item> {
+        let now = Instant::now();
+        let mut subjects = HashSet::new();
+        let mut best: Option<(u32, usize)> = None;
+        for (place, item) in self.waiting.iter().enumerate() {
+            if subjects.insert(Subject::of(&item.write))
+                && !item.is_aside(now)
+                && best.is_none_or(|(failures, _)| item.failures < failures)
+            {
+                best = Some((item.failures, place));
+                if item.failures == 0 {
+                    break;
+                }
+            }
+        }
+        let (_, place) = best?;
+        self.waiting.remove(place)
+    }
+
+    /// Whether the write after the first ones, which are passed, has the subject of one of them.
+    fn follows_passed(&self, passed: usize) -> bool {
+        if passed == 0 {
+            return false;
+        }
+        let subject = Subject::of(&self.waiting[passed].write);
+        let mut before = self.waiting.iter().take(passed);
+        before.any(|item| Subject::of(&item.write) == subject)
     }
 }
 
@@ -90,6 +189,26 @@ pub struct CommitStats {
     pub writes: u64,
     /// Batches that failed and were tried again.
     pub retries: u64,
+}
+
+/// A batch is at the provider. If that drops it, the tokio runtime has ended that the answer was to come from. Then what waits behind it is
+/// never written, and those who wait for it would keep the store, and with it this, for ever.
+struct Unanswered(Option<Arc<Committer>>);
+
+impl Unanswered {
+    fn answered(mut self) -> Arc<Committer> {
+        self.0.take().expect("a batch is answered once")
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if let Some(committer) = self.0.take() {
+            let waiting = std::mem::take(&mut committer.state.lock().waiting);
+            // Not locked: those who wait may let go of more.
+            drop(waiting);
+        }
+    }
 }
 
 impl Committer {
@@ -111,6 +230,9 @@ impl Committer {
             write,
             until,
             alone: false,
+            unknown: None,
+            failures: 0,
+            aside_until: None,
             done,
         });
         self.pump();
@@ -142,7 +264,7 @@ impl Committer {
                     (given_up, state.failure.clone())
                 };
                 for item in given_up {
-                    (item.done)(Err(error.clone().unwrap_or_else(|| this.busy())));
+                    item.give_up(&error.clone().unwrap_or_else(|| this.busy()));
                 }
             }
         });
@@ -151,15 +273,15 @@ impl Committer {
     /// The store is neither gone nor does it come to what waits.
     fn busy(&self) -> ProviderError {
         let info = self.provider.info();
-        ProviderError {
-            kind: ProviderErrorKind::Busy,
-            message: format!(
+        ProviderError::new(
+            ProviderErrorKind::Busy,
+            format!(
                 "The {} store '{}' has not come to this within {} s.",
                 info.kind,
                 info.location,
                 CLIENT_PATIENCE.as_secs()
             ),
-        }
+        )
     }
 
     pub(crate) fn stats(&self) -> CommitStats {
@@ -174,20 +296,24 @@ impl Committer {
     fn pump(self: &Arc<Self>) {
         let mut is_mine = false;
         loop {
-            let items: Vec<Item> = {
+            let items = {
                 let mut state = self.state.lock();
                 if state.pumping && !is_mine {
                     // Whoever does it looks again before it stops.
                     return;
                 }
-                is_mine = !state.waiting.is_empty() && state.in_flight < self.concurrent && !state.backing_off;
+                let items = if state.in_flight < self.concurrent && !state.backing_off {
+                    state.take_batch(self.batch_max)
+                } else {
+                    Vec::new()
+                };
+                is_mine = !items.is_empty();
                 state.pumping = is_mine;
                 if !is_mine {
                     return;
                 }
                 state.in_flight += 1;
-                let n = state.batch_len(self.batch_max);
-                state.waiting.drain(..n).collect()
+                items
             };
             self.send(items);
         }
@@ -200,22 +326,25 @@ impl Committer {
                 .map(|item| std::mem::replace(&mut item.write, PLACEHOLDER))
                 .collect::<Vec<_>>(),
         );
-        let this = Arc::clone(self);
+        let unanswered = Unanswered(Some(Arc::clone(self)));
         let kept = Arc::clone(&batch);
         let begun = Instant::now();
         self.provider.commit(
             batch,
-            Box::new(move |result| match result {
-                Ok(outcomes) => {
-                    this.latency.note(begun.elapsed());
-                    this.written(items, outcomes);
-                }
-                Err(error) => {
-                    let writes = Arc::try_unwrap(kept).unwrap_or_else(|shared| (*shared).clone());
-                    for (item, write) in items.iter_mut().zip(writes) {
-                        item.write = write;
+            Box::new(move |result| {
+                let this = unanswered.answered();
+                match result {
+                    Ok(outcomes) => {
+                        this.latency.note(begun.elapsed());
+                        this.written(items, outcomes);
                     }
-                    this.failed(items, &error);
+                    Err(error) => {
+                        let writes = Arc::try_unwrap(kept).unwrap_or_else(|shared| (*shared).clone());
+                        for (item, write) in items.iter_mut().zip(writes) {
+                            item.write = write;
+                        }
+                        this.failed(items, &error);
+                    }
                 }
             }),
         );
@@ -237,44 +366,58 @@ impl Committer {
         }
         // The answers first: what they set going may be in time for the next batch.
         for (item, outcome) in items.into_iter().zip(outcomes) {
-            (item.done)(Ok(outcome));
+            // Whoever panics in its answer sees to that itself; the others must have theirs.
+            drop(contained(|| (item.done)(Ok(outcome))));
         }
         self.pump();
     }
 
     fn failed(self: &Arc<Self>, items: Vec<Item>, error: &ProviderError) {
         let mut given_up = Vec::new();
+        let is_final = is_final(error);
+        let mut aside = None;
         let delay = {
             let mut state = self.state.lock();
             state.in_flight -= 1;
             state.stats.retries += 1;
             let was_alone = items.len() == 1;
+            let is_tried_alone = was_alone && state.failures + 1 >= BATCH_TRIES_MAX;
             for mut item in items.into_iter().rev() {
                 // Refused for good, perhaps because of one write in it: the others must not suffer for that.
-                item.alone |= !error.retryable();
-                let again = if error.retryable() { !item.is_over() } else { !was_alone };
+                item.alone |= is_final;
+                if error.outcome == CommitOutcome::Unknown {
+                    item.unknown = Some(error.clone());
+                }
+                if !is_final && was_alone && (item.alone || is_tried_alone) {
+                    item.alone = true;
+                    item.failures = item.failures.saturating_add(1);
+                    let delay = delay_after(item.failures);
+                    item.aside_until = Some(Instant::now() + delay);
+                    aside = Some(delay);
+                }
+                let again = if is_final { !was_alone } else { !item.is_over() };
                 if again {
                     state.waiting.push_front(item);
                 } else {
                     given_up.push(item);
                 }
             }
-            state.failures = if error.retryable() {
-                state.failures.saturating_add(1)
-            } else {
-                0
-            };
-            state.failure = error.retryable().then(|| error.clone());
-            state.backing_off |= error.retryable();
-            let (first, most) = RETRY_DELAYS;
-            first
-                .saturating_mul(1 << state.failures.clamp(1, 16).saturating_sub(1))
-                .min(most)
+            state.failures = if is_final { 0 } else { state.failures.saturating_add(1) };
+            state.failure = (!is_final).then(|| error.clone());
+            state.backing_off |= !is_final;
+            delay_after(state.failures)
         };
-        for item in given_up.into_iter().rev() {
-            (item.done)(Err(error.clone()));
+        if let Some(delay) = aside {
+            let this = Arc::clone(self);
+            self.tokio.spawn(async move {
+                crate::time::sleep(delay).await;
+                this.pump();
+            });
         }
-        if !error.retryable() {
+        for item in given_up.into_iter().rev() {
+            item.give_up(error);
+        }
+        if is_final {
             return self.pump();
         }
         self.look_after_clients();
@@ -285,6 +428,13 @@ impl Committer {
             this.pump();
         });
     }
+}
+
+/// How long to wait after so many failures in a row.
+fn delay_after(failures: u32) -> Duration {
+    let (first, most) = RETRY_DELAYS;
+    let doubled = first.saturating_mul(1 << failures.clamp(1, 16).saturating_sub(1));
+    doubled.min(most)
 }
 
 /// Stands in an item for a write that is under way.

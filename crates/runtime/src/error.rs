@@ -87,6 +87,19 @@ pub enum RuntimeError {
         /// The limit.
         max: u64,
     },
+    /// A value is longer than a JavaScript string can be.
+    #[error(
+        "{what} is a text of {characters} characters, and a JavaScript string holds at most {max}: it stays in the store as it is, where \
+         another program can read it. Store large values elsewhere, and hand over where they are"
+    )]
+    TooLong {
+        /// What it was to be: begins the sentence.
+        what: &'static str,
+        /// Its length in UTF-16 units.
+        characters: usize,
+        /// The longest string.
+        max: usize,
+    },
     /// The call does not fit the state that the runtime is in.
     #[error("{0}")]
     State(&'static str),
@@ -108,6 +121,7 @@ impl RuntimeError {
             | RuntimeError::ExecutionNotFound { .. }
             | RuntimeError::ExecutionPruned { .. } => "INSTANCE_NOT_FOUND",
             RuntimeError::Nondeterminism(_) => "NONDETERMINISM",
+            RuntimeError::TooLong { .. } => "PAYLOAD",
             RuntimeError::Limit(_) | RuntimeError::MailboxFull { .. } => "LIMIT",
             RuntimeError::InstanceEnded { .. }
             | RuntimeError::NotSuspended { .. }
@@ -118,6 +132,7 @@ impl RuntimeError {
             RuntimeError::Provider(error) if matches!(error.kind, ProviderErrorKind::SchemaVersion { .. }) => {
                 "SCHEMA_VERSION"
             }
+            RuntimeError::Provider(error) if error.kind == ProviderErrorKind::Unencodable => "PAYLOAD",
             RuntimeError::Provider(error) if error.kind == ProviderErrorKind::Closed => "RUNTIME_STATE",
             RuntimeError::Provider(_) => "PROVIDER",
         }

@@ -87,7 +87,7 @@ impl Store {
     }
 
     /// Step by step, so that turns are committed in between.
-    async fn sweep(&self) -> Result<(), RuntimeError> {
+    pub(crate) async fn sweep(&self) -> Result<(), RuntimeError> {
         while self.provider.sweep(SWEEP_EVENTS).await? {}
         Ok(())
     }

@@ -6,22 +6,25 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard};
-use perdure_engine::{Completion, Engine, EventId, ExecutionId, Mailbox, Message, MessageBody, MessageSeq, Start};
-use perdure_provider::{AcquiredInstance, Epoch, InstanceKey, MessagePage, Suspicion};
+use perdure_engine::{
+    Completion, Engine, EventId, ExecutionId, Incarnation, Mailbox, Message, MessageBody, MessageSeq, Start,
+};
+use perdure_provider::{AcquiredInstance, Epoch, InstanceKey, Loaded, MessagePage, Suspicion};
 use perdure_scheduler::{Control, LaneId, Then};
 
 use crate::alarms::AlarmId;
 use crate::backlog::Backlog;
+use crate::byte_budget::Held;
 use crate::heartbeats::Heartbeats;
 use crate::loading::PageAhead;
-use crate::options::{MESSAGES_HELD_MAX, RuntimeOptions};
+use crate::options::{MESSAGE_BYTES_HELD_MAX, MESSAGES_HELD_MAX, RuntimeOptions};
 use crate::panics::caught;
 use crate::starting::PendingStart;
 use crate::tasks::Lent;
 
 /// Name of a loaded instance between the runtime and its host; never used again within a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(pub u32);
+pub struct Token(pub u64);
 
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,6 +47,8 @@ pub(crate) struct Instance {
     pub(crate) version: String,
     pub(crate) parent_id: Option<String>,
     pub(crate) execution: ExecutionId,
+    /// Which start of its id it comes from, which its first event says: known once that is read.
+    incarnation: OnceLock<Incarnation>,
     /// The lane that has its generator, while one has: no other may run its turns. Changes under the lock of the core.
     seat: AtomicUsize,
     core: Mutex<Core>,
@@ -58,6 +63,14 @@ pub(crate) struct Core {
     pub(crate) engine: Option<Engine>,
     /// The page of its history that its replay comes to next, being read.
     pub(crate) ahead: Option<PageAhead>,
+    /// What of its history is in memory and not replayed yet.
+    pub(crate) held: Option<Held>,
+    /// Bytes of the first page of its history, as far as that is known.
+    pub(crate) page_bytes: usize,
+    /// What is stored besides its history was taken in since it was acquired.
+    pub(crate) is_read: bool,
+    /// No turn of the execution was committed yet.
+    pub(crate) is_fresh: bool,
     /// Id of the next event, as the store has it.
     pub(crate) next_event_id: EventId,
     /// The alarm set for its earliest awaited timer.
@@ -67,6 +80,10 @@ pub(crate) struct Core {
     /// Highest message that was loaded, or is known to be left in the store.
     pub(crate) seen: MessageSeq,
     pub(crate) backlog: Backlog,
+    /// Bytes of the values in messages that the engine has not taken in.
+    pending_bytes: usize,
+    /// Messages that are no mail were left in the store: it is read again when those that are here were consumed.
+    left_settled: bool,
     /// Messages wait in the store that were not handed over, or one that cannot be read: before anything else all that wait are read.
     pub(crate) rereads: bool,
     /// What its open activities have told of their progress.
@@ -101,6 +118,7 @@ impl Instance {
             epoch,
             next_event_id,
             fresh,
+            page_bytes,
             history,
             messages,
             seen,
@@ -109,29 +127,43 @@ impl Instance {
             suspicion,
         } = acquired;
         let complete = history.last().is_some_and(|last| last.event_id.next() == next_event_id);
-        let engine = caught(|| {
-            Engine::new(Start {
-                execution,
-                history,
-                complete,
-                fresh,
-                budget: options.budget,
+        // Without its first event it is not loaded.
+        let is_read = !history.is_empty();
+        let engine = is_read.then(|| {
+            caught(|| {
+                Engine::new(Start {
+                    execution,
+                    history,
+                    complete,
+                    fresh,
+                    budget: options.budget,
+                })
             })
         });
-        let (engine, problem) = match engine {
-            Ok(engine) => (Some(engine.with_limits(options.limits)), None),
+        let (engine, problem) = match engine.transpose() {
+            Ok(engine) => (
+                engine.map(|engine| engine.with_limits(options.limits).with_version(&version)),
+                None,
+            ),
             Err(problem) => (None, Some(problem)),
         };
+        let incarnation = engine.as_ref().and_then(Engine::incarnation);
         let mut core = Core {
             control: Control::default(),
             epoch,
             engine,
             ahead: None,
+            held: None,
+            page_bytes,
+            is_read,
+            is_fresh: fresh,
             next_event_id,
             alarm: None,
             reloaded: false,
             seen,
             backlog: Backlog::default(),
+            pending_bytes: 0,
+            left_settled: false,
             rereads: false,
             heartbeats: Heartbeats::stored(heartbeats),
             lent: Lent::of(tasks),
@@ -150,6 +182,7 @@ impl Instance {
             version,
             parent_id,
             execution,
+            incarnation: incarnation.map(OnceLock::from).unwrap_or_default(),
             seat: AtomicUsize::new(NO_SEAT),
             core: Mutex::new(core),
         });
@@ -162,6 +195,18 @@ impl Instance {
     /// The store's name of it. While its start is not written it has none, and this is a key that no instance has.
     pub(crate) fn key(&self) -> InstanceKey {
         self.key.get().copied().unwrap_or(NO_KEY)
+    }
+
+    /// Which start of its id it comes from. No attempt of it begins before that is known.
+    pub(crate) fn incarnation(&self) -> Option<Incarnation> {
+        self.incarnation.get().copied()
+    }
+
+    /// Its first event was read, perhaps again.
+    pub(crate) fn set_incarnation(&self, incarnation: Option<Incarnation>) {
+        if let Some(incarnation) = incarnation {
+            let _ = self.incarnation.set(incarnation);
+        }
     }
 
     /// Its start was written.
@@ -197,6 +242,7 @@ impl Core {
     /// Hand over what came meanwhile.
     pub(crate) fn take_in(&mut self) {
         if let Some(engine) = &mut self.engine {
+            self.pending_bytes = 0;
             for completion in self.control.take() {
                 engine.offer(completion);
             }
@@ -211,13 +257,23 @@ impl Core {
                 return false;
             }
             self.seen = message.seq;
-            if let MessageBody::Mail { mailbox, .. } = &message.body
-                && (self.backlog.exists() || self.held_messages() >= MESSAGES_HELD_MAX)
-            {
-                self.backlog.leave(mailbox);
-                let awaits = |engine: &Engine| engine.awaited_mailboxes().contains(mailbox);
-                return self.engine.as_ref().is_none_or(awaits);
+            let is_full = self.held_bytes() >= MESSAGE_BYTES_HELD_MAX;
+            match &message.body {
+                MessageBody::Mail { mailbox, .. }
+                    if is_full || self.backlog.exists() || self.held_messages() >= MESSAGES_HELD_MAX =>
+                {
+                    self.backlog.leave(mailbox);
+                    let awaits = |engine: &Engine| engine.awaited_mailboxes().contains(mailbox);
+                    return self.engine.as_ref().is_none_or(awaits);
+                }
+                MessageBody::Mail { .. } => {}
+                _ if is_full || self.left_settled => {
+                    self.left_settled = true;
+                    return true;
+                }
+                _ => {}
             }
+            self.pending_bytes += message.body.bytes();
         }
         self.control.put(completion);
         true
@@ -228,14 +284,50 @@ impl Core {
         self.control.events().len() + self.engine.as_ref().map_or(0, Engine::held_messages)
     }
 
+    /// Bytes of the values in the messages that are in memory.
+    fn held_bytes(&self) -> usize {
+        self.pending_bytes + self.engine.as_ref().map_or(0, Engine::held_bytes)
+    }
+
+    /// So much of its history is in memory and not replayed yet.
+    pub(crate) fn settle_held(&mut self) {
+        match self.engine.as_ref().map_or(0, Engine::unreplayed_bytes) {
+            0 => self.held = None,
+            bytes => {
+                if let Some(held) = &mut self.held {
+                    held.set(bytes);
+                }
+            }
+        }
+    }
+
+    /// What it needs before its code can run at all. Nothing of a suspect is read before its trial is announced (T1).
+    pub(crate) fn lacks(&self) -> Option<Needs> {
+        if self.awaits_trial() {
+            return Some(Needs::Trial);
+        }
+        match &self.engine {
+            Some(engine) if self.is_read => {
+                let history = || engine.needs_history().map(Needs::History);
+                self.rereads.then_some(Needs::Messages).or_else(history)
+            }
+            _ => Some(Needs::Stored),
+        }
+    }
+
     /// What it does about what has come, which is taken in. A message that nobody waits for, or a timer that nobody waits for any more,
     /// wakes nobody.
     pub(crate) fn next(&mut self, now_ms: i64) -> Then<Needs> {
         self.take_in();
         match &self.engine {
-            None => Then::Needs(Needs::History(EventId::FIRST)),
+            None => Then::Needs(if self.awaits_trial() {
+                Needs::Trial
+            } else {
+                Needs::Stored
+            }),
             Some(_) if self.rereads => Then::Needs(Needs::Messages),
             Some(engine) if engine.is_runnable(now_ms) => Then::Step,
+            Some(_) if self.left_settled => Then::Needs(Needs::Messages),
             Some(engine) if engine.lacks_message() && self.backlog.may_hold(engine.awaited_mailboxes()) => {
                 Then::Needs(Needs::Found)
             }
@@ -245,20 +337,23 @@ impl Core {
 
     /// A released instance is this worker's again.
     pub(crate) fn reuse(&mut self, acquired: AcquiredInstance) {
-        let AcquiredInstance {
-            epoch,
-            messages,
-            heartbeats,
-            suspicion,
-            ..
-        } = acquired;
         self.control.renew();
-        self.epoch = epoch;
-        self.heartbeats = Heartbeats::stored(heartbeats);
-        self.rereads = false;
-        (self.suspicion, self.on_trial) = (suspicion, false);
-        // All of them, also those below `seen`: a later one can have been read from the inbox before this acquisition brought an earlier one.
-        self.take_messages(messages, self.backlog.left());
+        self.epoch = acquired.epoch;
+        self.is_read = false;
+        (self.suspicion, self.on_trial) = (acquired.suspicion, false);
+    }
+
+    /// Take in what is stored of it besides its history. All messages, also those below `seen`: a later one can have been read from the inbox
+    /// before an earlier one is loaded. `left`: what the backlog had before.
+    pub(crate) fn take_stored(&mut self, loaded: Loaded, left: u64) {
+        if !self.is_read {
+            self.is_read = true;
+            self.heartbeats = Heartbeats::stored(loaded.heartbeats);
+            if self.engine.is_none() {
+                self.lent = Lent::of(loaded.tasks);
+            }
+        }
+        self.take_messages(loaded.messages, left);
     }
 
     /// Its turn cannot begin before that is announced.
@@ -272,6 +367,7 @@ impl Core {
             (self.suspicion, self.on_trial) = (Suspicion::default(), false);
         }
         self.next_event_id = next_event_id;
+        self.is_fresh = false;
     }
 
     /// Whether messages came that the engine has not taken in.
@@ -291,6 +387,7 @@ impl Core {
             self.forget_mail();
         }
         self.backlog.read(left, page.more_up_to.is_some(), None);
+        self.left_settled = page.more_settled;
         self.take_page(page);
     }
 
@@ -299,14 +396,19 @@ impl Core {
         let is_mail = |message: &Message| matches!(message.body, MessageBody::Mail { .. });
         let none_of = (!page.messages.iter().any(is_mail)).then_some(mailboxes);
         self.backlog.read(left, page.more_up_to.is_some(), none_of);
-        if self.held_messages() + page.messages.len() > MESSAGES_HELD_MAX {
+        let bytes: usize = page.messages.iter().map(|message| message.body.bytes()).sum();
+        let rows = self.held_messages() + page.messages.len();
+        if rows > MESSAGES_HELD_MAX || self.held_bytes() + bytes > MESSAGE_BYTES_HELD_MAX {
             self.forget_mail();
         }
+        self.left_settled = page.more_settled;
         self.take_page(page);
     }
 
     fn take_page(&mut self, page: MessagePage) {
-        let MessagePage { messages, more_up_to } = page;
+        let MessagePage {
+            messages, more_up_to, ..
+        } = page;
         let known: HashSet<MessageSeq> = self
             .control
             .events()
@@ -319,15 +421,24 @@ impl Core {
         let last = messages.last().map(|last| last.seq);
         self.seen = self.seen.max(last.max(more_up_to).unwrap_or(MessageSeq(0)));
         // The engine puts them in order, and takes none twice.
-        let unknown = messages.into_iter().filter(|message| !known.contains(&message.seq));
-        unknown.for_each(|message| self.control.put(Completion::Message(message)));
+        for message in messages {
+            if !known.contains(&message.seq) {
+                self.pending_bytes += message.body.bytes();
+                self.control.put(Completion::Message(message));
+            }
+        }
     }
 
     fn forget_mail(&mut self) {
+        let mut bytes = 0;
         self.control.retain(|completion| match completion {
-            Completion::Message(message) => !matches!(message.body, MessageBody::Mail { .. }),
+            Completion::Message(message) if matches!(message.body, MessageBody::Mail { .. }) => {
+                bytes += message.body.bytes();
+                false
+            }
             _ => true,
         });
+        self.pending_bytes = self.pending_bytes.saturating_sub(bytes);
         if let Some(engine) = &mut self.engine {
             engine.forget_messages();
         }
@@ -341,6 +452,8 @@ pub(crate) enum Needs {
     Messages,
     /// The messages of the mailboxes that it waits for, for which the store is to be searched (B3).
     Found,
+    /// The first page of its history, unless it has its engine, and what else is stored of it.
+    Stored,
     /// The page of its history that begins with this event.
     History(EventId),
     /// That its trial is announced (T1).

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use perdure_engine::{EventId, Payload, TraceContext};
+use perdure_engine::{EventId, Incarnation, Payload, TraceContext};
 use perdure_provider::Status;
 use perdure_scheduler::{LaneId, Place};
 
@@ -36,7 +36,7 @@ pub enum Job {
     /// Drive an instance until all its fibers wait and [`step`](crate::Runtime::step) says that the turn is over.
     Turn(Token),
     /// Run an attempt of an activity.
-    Activity(ActivityJob),
+    Activity(Box<ActivityJob>),
     /// Abort an attempt.
     Abort {
         /// Which one.
@@ -98,6 +98,8 @@ pub struct ActivityJob {
     pub instance_id: String,
     /// Its execution.
     pub execution: u64,
+    /// Which start of that id the instance comes from; `None`: it was started before starts had this.
+    pub incarnation: Option<Incarnation>,
     /// Name of its orchestration.
     pub orchestration: String,
     /// Event that scheduled it.

@@ -8,18 +8,25 @@ use tokio::time::Instant;
 
 /// The end of a worker's lease, by a clock that nobody can set: a wall clock that jumps must neither end a lease nor prolong it.
 pub(crate) struct Lease {
+    given: Instant,
     lasts: Duration,
     /// `None`: it was found to have ended, and counts as such from then on.
     end: Mutex<Option<Instant>>,
 }
 
 impl Lease {
-    /// One that was given at a time.
+    /// One that was asked for at a time: the store gives it then or later.
     pub(crate) fn new(lasts: Duration, given: Instant) -> Self {
         Self {
+            given,
             lasts,
             end: Mutex::new(Some(given + lasts)),
         }
+    }
+
+    /// When it was asked for first.
+    pub(crate) fn given(&self) -> Instant {
+        self.given
     }
 
     /// When it ends.

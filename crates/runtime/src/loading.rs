@@ -1,23 +1,34 @@
-//! What is read from the store for an instance: pages of its history, and messages that came before it was here or were left there.
+//! What is read from the store for an instance: what is stored of it when it comes, pages of its history, and messages that came before it was
+//! here or were left there. Histories keep to the session's [budget](Session::loads): docs/internals/memory.md.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use perdure_engine::{Engine, EventId, EventRecord, Start};
-use perdure_provider::{ProviderError, ProviderErrorKind};
+use perdure_provider::{Load, LoadOne, Loaded, ProviderError, ProviderErrorKind};
+use perdure_scheduler::State;
 use tokio::task::JoinHandle;
 
 use crate::activities::AbortReason;
+use crate::byte_budget::Held;
 use crate::instance::{Core, Instance};
-use crate::options::{HISTORY_PAGE, MESSAGE_PAGE};
+use crate::options::{HISTORY_PAGE, MESSAGE_PAGE, NO_MEMORY_PATIENCE};
 use crate::panics::caught;
 use crate::report::Report;
-use crate::retry::retrying;
+use crate::retry::reading;
 use crate::session::Session;
 
 /// The page of an instance's history that follows those it has: it is read while they are replayed. Dropped, it is not.
 pub(crate) struct PageAhead {
     from: EventId,
-    page: JoinHandle<Result<Vec<EventRecord>, ProviderError>>,
+    page: JoinHandle<Result<Page, ProviderError>>,
+}
+
+/// A page of a history, and the memory that it takes.
+struct Page {
+    events: Vec<EventRecord>,
+    held: Held,
+    is_last: bool,
 }
 
 impl Drop for PageAhead {
@@ -26,21 +37,26 @@ impl Drop for PageAhead {
     }
 }
 
+fn bytes_of(events: &[EventRecord]) -> usize {
+    events.iter().map(EventRecord::bytes).sum()
+}
+
 impl Session {
     /// Read all messages that wait for a blocked instance; it is ready afterwards, or reads its history.
     pub(crate) fn load_messages(self: &Arc<Self>, instance: Arc<Instance>) {
         let this = Arc::clone(self);
-        self.shared.store.tokio.spawn(async move {
+        self.spawn(async move {
             let left = {
                 let mut core = instance.lock();
                 core.rereads = false;
                 core.backlog.left()
             };
             let provider = &this.shared.store.provider;
-            match retrying(|| provider.read_messages(instance.key(), None, MESSAGE_PAGE)).await {
+            let read = || provider.read_messages(instance.key(), None, MESSAGE_PAGE);
+            match reading(read, NO_MEMORY_PATIENCE).await {
                 Ok(page) => {
                     instance.lock().take_messages(page, left);
-                    this.loaded(instance);
+                    this.go_on(&instance);
                 }
                 Err(error) => this.unreadable(&instance, &error),
             }
@@ -50,7 +66,7 @@ impl Session {
     /// Search the store for messages of the mailboxes that a blocked instance waits for (B3); it is ready afterwards.
     pub(crate) fn search(self: &Arc<Self>, instance: Arc<Instance>) {
         let this = Arc::clone(self);
-        self.shared.store.tokio.spawn(async move {
+        self.spawn(async move {
             let (mailboxes, left) = {
                 let core = instance.lock();
                 let awaited = core.engine.as_ref().map(Engine::awaited_mailboxes);
@@ -58,99 +74,211 @@ impl Session {
             };
             let provider = &this.shared.store.provider;
             let read = || provider.read_messages(instance.key(), Some(mailboxes.clone()), MESSAGE_PAGE);
-            match retrying(read).await {
+            match reading(read, NO_MEMORY_PATIENCE).await {
                 Ok(page) => {
                     instance.lock().take_found(page, mailboxes, left);
-                    this.loaded(instance);
+                    this.go_on(&instance);
                 }
                 Err(error) => this.unreadable(&instance, &error),
             }
         });
     }
 
+    /// Read what is stored of instances that were acquired together, which is no more than the acquisition was limited to; they are ready
+    /// afterwards.
+    pub(crate) fn load_all(self: &Arc<Self>, instances: Vec<Arc<Instance>>) {
+        if instances.is_empty() {
+            return;
+        }
+        let held: Vec<Held> = instances
+            .iter()
+            .map(|instance| self.loads.take(instance.lock().page_bytes))
+            .collect();
+        let this = Arc::clone(self);
+        self.spawn(async move { this.read_stored(instances, held).await });
+    }
+
+    /// Read what is stored of one instance, when there is room for it.
+    pub(crate) fn load_one(self: &Arc<Self>, instance: Arc<Instance>) {
+        let this = Arc::clone(self);
+        self.spawn(async move {
+            let bytes = instance.lock().page_bytes;
+            let held = this.loads.reserve(bytes).await;
+            this.read_stored(vec![instance], vec![held]).await;
+        });
+    }
+
+    async fn read_stored(self: &Arc<Self>, instances: Vec<Arc<Instance>>, held: Vec<Held>) {
+        let mut left = Vec::with_capacity(instances.len());
+        let mut to_load = Vec::with_capacity(instances.len());
+        for instance in &instances {
+            let mut core = instance.lock();
+            core.rereads = false;
+            left.push(core.backlog.left());
+            to_load.push(LoadOne {
+                key: instance.key(),
+                execution: instance.execution,
+                next_event_id: core.next_event_id,
+            });
+        }
+        let request = Load {
+            instances: to_load,
+            history_page: HISTORY_PAGE,
+            message_page: MESSAGE_PAGE,
+        };
+        let provider = &self.shared.store.provider;
+        let is_alone = instances.len() == 1;
+        let patience = if is_alone { NO_MEMORY_PATIENCE } else { Duration::ZERO };
+        let loaded = match reading(|| provider.load(request.clone()), patience).await {
+            Ok(loaded) => loaded,
+            // Perhaps one of them is too large, and the others are not.
+            Err(error) if error.kind == ProviderErrorKind::NoMemory && !is_alone => {
+                drop(held);
+                return instances.into_iter().for_each(|instance| self.load_one(instance));
+            }
+            Err(error) => return instances.iter().for_each(|instance| self.unreadable(instance, &error)),
+        };
+        for (((instance, loaded), held), left) in instances.into_iter().zip(loaded).zip(held).zip(left) {
+            match loaded {
+                Ok(loaded) => self.take_stored(&instance, loaded, held, left),
+                Err(error) => self.unreadable(&instance, &error),
+            }
+        }
+    }
+
+    /// What is stored of an instance is here.
+    fn take_stored(self: &Arc<Self>, instance: &Arc<Instance>, mut loaded: Loaded, mut held: Held, left: u64) {
+        let mut core = instance.lock();
+        let engine = if core.engine.is_none() {
+            let history = std::mem::take(&mut loaded.history);
+            let bytes = bytes_of(&history);
+            held.set(bytes);
+            if !core.is_fresh {
+                self.shared.metrics.replays.add(1);
+                self.shared.metrics.replayed_events.add(history.len() as u64);
+            }
+            let start = Start {
+                execution: instance.execution,
+                complete: !HISTORY_PAGE.is_reached(history.len(), bytes),
+                history,
+                fresh: core.is_fresh,
+                budget: self.shared.options.budget,
+            };
+            match caught(|| Engine::new(start)) {
+                Ok(engine) => Some(
+                    engine
+                        .with_limits(self.shared.options.limits)
+                        .with_version(&instance.version),
+                ),
+                Err(problem) => {
+                    drop(core);
+                    return self.suspend(instance, Report::of_problem(&problem));
+                }
+            }
+        } else {
+            None
+        };
+        core.take_stored(loaded, left);
+        if let Some(engine) = engine {
+            instance.set_incarnation(engine.incarnation());
+            core.engine = Some(engine);
+            core.reloaded = true;
+            core.held = Some(held);
+            self.read_ahead(instance, &mut core);
+        }
+        drop(core);
+        self.go_on(instance);
+    }
+
     /// Read a page of history for a blocked instance; it is ready afterwards.
     pub(crate) fn load(self: &Arc<Self>, instance: Arc<Instance>, from: EventId) {
         let this = Arc::clone(self);
-        self.shared.store.tokio.spawn(async move {
-            let provider = &this.shared.store.provider;
-            let (key, execution) = (instance.key(), instance.execution);
-            let page = this.page(&instance, from).await;
-            let left = instance.lock().backlog.left();
-            let messages = if from == EventId::FIRST {
-                retrying(|| provider.read_messages(key, None, MESSAGE_PAGE))
-                    .await
-                    .map(Some)
-            } else {
-                Ok(None)
-            };
-            let (page, messages) = match (page, messages) {
-                (Ok(page), Ok(messages)) => (page, messages),
-                (Err(error), _) | (_, Err(error)) => return this.unreadable(&instance, &error),
+        self.spawn(async move {
+            let Page { events, held, is_last } = match this.page(&instance, from).await {
+                Ok(page) => page,
+                Err(error) => return this.unreadable(&instance, &error),
             };
             let mut core = instance.lock();
-            let complete = page.len() < HISTORY_PAGE;
-            this.shared.metrics.replayed_events.add(page.len() as u64);
-            this.shared.metrics.replays.add(u64::from(core.engine.is_none()));
+            this.shared.metrics.replayed_events.add(events.len() as u64);
             let loaded = caught(|| match &mut core.engine {
-                Some(engine) => engine.extend_history(page, complete),
-                None => Engine::new(Start {
-                    execution,
-                    history: page,
-                    complete,
-                    // An instance is set aside only after a turn was committed.
-                    fresh: false,
-                    budget: this.shared.options.budget,
-                })
-                .map(|engine| {
-                    core.engine = Some(engine.with_limits(this.shared.options.limits));
-                    core.reloaded = true;
-                }),
+                Some(engine) => engine.extend_history(events, is_last),
+                None => Ok(()),
             });
             if let Err(problem) = loaded {
                 drop(core);
                 return this.suspend(&instance, Report::of_problem(&problem));
             }
-            if let Some(messages) = messages {
-                core.take_messages(messages, left);
+            match &mut core.held {
+                Some(all) => all.add(held),
+                none => *none = Some(held),
             }
             this.read_ahead(&instance, &mut core);
             drop(core);
-            this.loaded(instance);
+            this.go_on(&instance);
         });
     }
 
-    /// Begin to read the page that the replay of an instance comes to after those it has. One at a time: a second would be memory, and no faster.
-    pub(crate) fn read_ahead(&self, instance: &Instance, core: &mut Core) {
+    /// Begin to read the page that the replay of an instance comes to after those it has, if there is room for it. One at a time: a second would
+    /// be memory, and no faster.
+    fn read_ahead(&self, instance: &Instance, core: &mut Core) {
         let Some(from) = core.engine.as_ref().and_then(Engine::next_page) else {
             return;
         };
-        let provider = Arc::clone(&self.shared.store.provider);
-        let (key, execution) = (instance.key(), instance.execution);
-        let page = async move { retrying(|| provider.read_history(key, execution, from, HISTORY_PAGE)).await };
+        if self.loads.room() == 0 {
+            return;
+        }
+        let page = self.read_page(instance, from);
         let page = self.shared.store.tokio.spawn(page);
         core.ahead = Some(PageAhead { from, page });
     }
 
-    /// A page of an instance's history.
-    async fn page(&self, instance: &Instance, from: EventId) -> Result<Vec<EventRecord>, ProviderError> {
+    /// A page of an instance's history. It does not wait for room, because the instance holds some already (Y3).
+    fn read_page(
+        &self,
+        instance: &Instance,
+        from: EventId,
+    ) -> impl Future<Output = Result<Page, ProviderError>> + Send + use<> {
+        let provider = Arc::clone(&self.shared.store.provider);
+        let (key, execution) = (instance.key(), instance.execution);
+        let mut held = self.loads.take(HISTORY_PAGE.bytes);
+        async move {
+            let read = || provider.read_history(key, execution, from, HISTORY_PAGE);
+            let events = reading(read, NO_MEMORY_PATIENCE).await?;
+            let bytes = bytes_of(&events);
+            held.set(bytes);
+            Ok(Page {
+                held,
+                is_last: !HISTORY_PAGE.is_reached(events.len(), bytes),
+                events,
+            })
+        }
+    }
+
+    async fn page(&self, instance: &Instance, from: EventId) -> Result<Page, ProviderError> {
         let ahead = instance.lock().ahead.take();
         if let Some(mut ahead) = ahead.filter(|ahead| ahead.from == from)
             && let Ok(page) = (&mut ahead.page).await
         {
             return page;
         }
-        let provider = &self.shared.store.provider;
-        retrying(|| provider.read_history(instance.key(), instance.execution, from, HISTORY_PAGE)).await
+        self.read_page(instance, from).await
     }
 
-    /// What an instance was blocked for is here.
-    fn loaded(self: &Arc<Self>, instance: Arc<Instance>) {
-        let more = instance.lock().engine.as_ref().and_then(Engine::needs_history);
-        match more {
-            Some(from) => self.load(instance, from),
-            None => {
-                self.resume(&instance);
+    /// What an instance was blocked for is here: it is given what it lacks besides, or has its turn. `false`: it is over meanwhile.
+    pub(crate) fn go_on(self: &Arc<Self>, instance: &Arc<Instance>) -> bool {
+        let lacks = {
+            let core = instance.lock();
+            if core.control.state() == State::Complete {
+                return false;
             }
+            core.lacks()
+        };
+        match lacks {
+            Some(needs) => {
+                self.provide(Arc::clone(instance), needs);
+                true
+            }
+            None => self.resume(instance),
         }
     }
 

@@ -6,7 +6,6 @@
 //! not do that for ever.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use perdure_provider::{GiveBack, InstanceKey};
 use perdure_scheduler::LaneId;
@@ -14,6 +13,7 @@ use perdure_scheduler::LaneId;
 use crate::activities::{AbortReason, Origin};
 use crate::instance::{Instance, NO_KEY};
 use crate::job::Level;
+use crate::ownership::{Leaving, Owned};
 use crate::pulse::Doing;
 use crate::report::Report;
 use crate::session::Session;
@@ -37,12 +37,11 @@ impl Session {
             }
         }
         if let Some(suspect) = suspect {
+            let epoch = suspect.lock().epoch;
+            let leaving = self.leaving(Owned::Instance(suspect.key(), epoch));
             self.forget(&suspect, AbortReason::LeaseLost);
             let this = Arc::clone(self);
-            self.shared
-                .store
-                .tokio
-                .spawn(async move { this.accuse(&suspect).await });
+            self.spawn(async move { this.accuse(&suspect, leaving).await });
         }
         {
             // What it was given is given to another one.
@@ -76,28 +75,30 @@ impl Session {
     }
 
     /// Give an instance back with evidence against it.
-    async fn accuse(self: &Arc<Self>, suspect: &Instance) {
+    async fn accuse(self: &Arc<Self>, suspect: &Instance, leaving: Leaving) {
         let epoch = suspect.lock().epoch;
-        // Before it is known what stays.
-        self.give_backs.fetch_add(1, Ordering::AcqRel);
+        let open = self.open_request();
         let kept: Vec<InstanceKey> = self.table.lock().owned().map(|instance| instance.key()).collect();
+        // In this order: an attempt that ends meanwhile is among those on their way before it is no longer among those that run.
+        let mut kept_tasks = self.activities.lock().borrowed();
+        kept_tasks.extend(self.leaving_tasks());
         let request = GiveBack {
             worker: self.worker.clone(),
             stalled: Some((suspect.key(), epoch)),
             kept,
-            kept_tasks: self.activities.lock().borrowed(),
+            kept_tasks,
             report: Report::of_thread().into_text(),
         };
-        match self.shared.store.provider.give_back(request).await {
-            Ok(given) => {
-                self.given_back(given);
-                self.due_at(0);
-            }
+        open.keep(&request);
+        match self.give_back_to_store(open, request).await {
+            // Perhaps also what this worker did not know of.
+            Ok(()) => self.shared.store.some_was_released(),
             Err(error) => {
                 let message = format!("instance '{}' is given back without evidence: {error}", suspect.id);
                 self.shared.log_about(suspect, Level::Warn, message);
                 self.let_go(suspect.key(), epoch);
             }
         }
+        drop(leaving);
     }
 }

@@ -5,6 +5,7 @@
 use std::fs;
 use std::sync::Arc;
 
+use perdure_engine::Incarnation;
 use perdure_provider::{Clock, SystemClock, Worker, WorkerId};
 use tokio::time::Instant;
 
@@ -26,7 +27,7 @@ pub trait Machine: Clock {
         String::new()
     }
 
-    /// Whether the process of a worker is surely gone.
+    /// Whether the process of a worker is surely gone. Where that cannot be told the answer is no, and its lease decides.
     fn knows_gone(&self, worker: &Worker) -> bool;
 }
 
@@ -53,12 +54,14 @@ impl ThisMachine {
     #[must_use]
     pub fn read() -> Self {
         let pid = std::process::id();
-        let process = Process {
-            host: host(),
-            pid,
-            start: start_of(pid).unwrap_or_default(),
+        let start = match look_at(pid) {
+            Sight::Running { start } => start,
+            Sight::Gone | Sight::Hidden => String::new(),
         };
-        Self { process }
+        let host = host(pid);
+        Self {
+            process: Process { host, pid, start },
+        }
     }
 }
 
@@ -98,10 +101,11 @@ pub(crate) fn new_worker_id(machine: &dyn Machine) -> WorkerId {
     WorkerId(Arc::from(id.hyphenated().to_string()))
 }
 
-/// Seed of an execution's random numbers.
-pub(crate) fn new_seed(machine: &dyn Machine) -> u64 {
+/// What each start draws: the seed of its random numbers, and what tells it from other starts of the same id.
+pub(crate) fn new_start(machine: &dyn Machine) -> (u64, Incarnation) {
     let random = machine.random();
-    (random >> 64) as u64 ^ random as u64
+    let (high, low) = ((random >> 64) as u64, random as u64);
+    (high ^ low, Incarnation(high))
 }
 
 impl Process {
@@ -112,21 +116,24 @@ impl Process {
         {
             return false;
         }
-        match start_of(worker.pid) {
-            Some(start) => !worker.process_start.is_empty() && start != worker.process_start,
-            None => !exists(worker.pid),
+        match look_at(worker.pid) {
+            Sight::Running { start } => !worker.process_start.is_empty() && start != worker.process_start,
+            Sight::Gone => true,
+            Sight::Hidden => false,
         }
     }
 }
 
-fn host() -> String {
+/// The machine since its last boot and the namespace of its process numbers, which only Linux tells.
+fn host(pid: u32) -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    if boot.trim().is_empty() {
-        String::new()
-    } else {
-        format!("{}/{}", boot.trim(), namespace.display())
+    // A /proc that was mounted in another namespace shows other processes under the numbers of this one.
+    let is_ours = fs::read_link("/proc/self").is_ok_and(|target| target.as_os_str() == pid.to_string().as_str());
+    if boot.trim().is_empty() || namespace.as_os_str().is_empty() || !is_ours {
+        return String::new();
     }
+    format!("{}/{}", boot.trim(), namespace.display())
 }
 
 #[cfg(unix)]
@@ -147,38 +154,56 @@ fn name() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_default()
 }
 
-/// Start time of a process in clock ticks since boot: field 22 of `/proc/PID/stat` (proc(5)); a zombie counts as gone.
-fn start_of(pid: u32) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+/// What the machine shows of a process.
+enum Sight {
+    /// The process runs; its start time, in clock ticks since boot.
+    Running { start: String },
+    /// There is no process of that number, or a zombie.
+    Gone,
+    /// There is one that this process may not inspect: that of another user where `/proc` is mounted with `hidepid`, which systemd's
+    /// `ProtectProc=` does too.
+    Hidden,
+}
+
+/// Looks at a process by `/proc/PID/stat` (proc(5)): field 3 is its state, field 22 its start time.
+fn look_at(pid: u32) -> Sight {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return if is_free(pid) { Sight::Gone } else { Sight::Hidden };
+    };
     // The name in parentheses may itself hold spaces and parentheses.
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    match fields.first() {
-        Some(&("Z" | "X")) => None,
-        _ => fields.get(19).map(|s| (*s).to_owned()),
+    let fields: Vec<&str> = stat
+        .rsplit_once(')')
+        .map_or("", |(_, rest)| rest)
+        .split_whitespace()
+        .collect();
+    match (fields.first(), fields.get(19)) {
+        (Some(&("Z" | "X")), _) => Sight::Gone,
+        (_, Some(start)) => Sight::Running {
+            start: (*start).to_owned(),
+        },
+        _ => Sight::Hidden,
     }
 }
 
+/// Whether no process has that number. Any refusal to say so, such as EPERM, means that one has it.
 #[cfg(unix)]
-fn exists(pid: u32) -> bool {
+fn is_free(pid: u32) -> bool {
     let Ok(pid) = libc::pid_t::try_from(pid) else {
-        return false;
+        return true;
     };
-    if fs::exists("/proc/self/stat").unwrap_or(false) {
-        // What /proc shows was looked at already: no entry or a zombie.
-        return false;
-    }
     // SAFETY: signal 0 only asks whether the process is there.
     let answer = unsafe { libc::kill(pid, 0) };
-    answer == 0 || std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+    answer != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
 #[cfg(not(unix))]
-fn exists(_pid: u32) -> bool {
-    true
+fn is_free(_pid: u32) -> bool {
+    false
 }
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use std::ffi::CStr;
     use std::process::Command;
     use std::sync::Arc;
 
@@ -198,11 +223,18 @@ mod tests {
         }
     }
 
+    fn start_of(pid: u32) -> String {
+        match look_at(pid) {
+            Sight::Running { start } => start,
+            Sight::Gone | Sight::Hidden => panic!("process {pid} runs and is shown"),
+        }
+    }
+
     #[test]
     fn a_running_process_is_not_gone_and_a_killed_one_is() {
         let this = ThisMachine::read().process;
         let mut child = Command::new("sleep").arg("60").spawn().expect("sleep starts");
-        let worker = worker_of(&this.host, child.id(), &start_of(child.id()).expect("it runs"));
+        let worker = worker_of(&this.host, child.id(), &start_of(child.id()));
         assert!(!this.knows_gone(&worker));
         child.kill().expect("it can be killed");
         child.wait().expect("it ends");
@@ -222,9 +254,78 @@ mod tests {
         assert!(!this.knows_gone(&worker_of(&this.host, this.pid, &this.start)));
     }
 
+    /// Its /proc shows a process under another number than the one that the process has of itself.
+    #[test]
+    fn a_process_with_the_proc_of_another_namespace_has_no_machine_to_compare() {
+        let pid = std::process::id();
+        assert_ne!(host(pid), "");
+        assert_eq!(host(pid + 1), "");
+    }
+
     #[test]
     fn nothing_is_known_of_other_machines() {
         let this = ThisMachine::read().process;
         assert!(!this.knows_gone(&worker_of("elsewhere", 1 << 22, "1")));
+    }
+
+    /// Runs `work` on a thread of another user whose own `/proc` hides what is not that user's; `None` where this process may not set
+    /// that up. All of it is the thread's and ends with it.
+    fn behind_hidepid<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        const NOBODY: libc::uid_t = 65_534;
+        let mount = |kind: &CStr, target: &CStr, flags, data: &CStr| {
+            // SAFETY: all of these are texts that end with NUL.
+            let done = unsafe {
+                libc::mount(
+                    kind.as_ptr(),
+                    target.as_ptr(),
+                    kind.as_ptr(),
+                    flags,
+                    data.as_ptr().cast(),
+                )
+            };
+            done == 0
+        };
+        // SAFETY: it concerns this thread alone, and parts its root and working directory from the others', too.
+        let leave = || unsafe { libc::unshare(libc::CLONE_NEWNS) } == 0;
+        // Of another group, too: the group of root sees all that root sees.
+        // SAFETY: the plain system calls change this thread alone, where libc's functions would change each of them.
+        let become_nobody = || unsafe {
+            libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>()) == 0
+                && libc::syscall(libc::SYS_setresgid, NOBODY, NOBODY, NOBODY) == 0
+                && libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) == 0
+        };
+        let become_hidden = move || {
+            leave()
+                && mount(c"none", c"/", libc::MS_REC | libc::MS_PRIVATE, c"")
+                && mount(c"proc", c"/proc", 0, c"hidepid=2")
+                && become_nobody()
+        };
+        let thread = std::thread::spawn(move || become_hidden().then(work));
+        thread.join().expect("the thread does not panic")
+    }
+
+    /// Workers of two users with `ProtectProc=` took each other over every two seconds: what /proc does not show counted as gone.
+    #[test]
+    fn a_process_that_may_not_be_inspected_is_alive_until_its_number_is_free() {
+        let this = ThisMachine::read().process;
+        let mut child = Command::new("sleep").arg("60").spawn().expect("sleep starts");
+        let worker = worker_of(&this.host, child.id(), &start_of(child.id()));
+        let gone = || {
+            let (this, worker) = (this.clone(), worker.clone());
+            behind_hidepid(move || {
+                let shown = fs::exists(format!("/proc/{}", worker.pid)).expect("its own /proc can be read");
+                assert!(!shown, "the process is hidden from the thread");
+                this.knows_gone(&worker)
+            })
+        };
+        let while_it_ran = gone();
+        child.kill().expect("it can be killed");
+        child.wait().expect("it ends");
+        match while_it_ran {
+            Some(while_it_ran) => assert_eq!((while_it_ran, gone()), (false, Some(true))),
+            None => eprintln!(
+                "skipped: this process may not mount a /proc (it takes root, and a container that lets root do so)"
+            ),
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use perdure_engine::{Budget, DEFAULT_QUEUE, Limits};
+use perdure_provider::PageLimit;
 
 /// Options of a runtime.
 #[derive(Clone, Debug)]
@@ -52,6 +53,8 @@ impl Default for RuntimeOptions {
     }
 }
 
+const MIB: usize = 1024 * 1024;
+
 /// How soon the timer of an instance is due that stays where it is, unless the options say otherwise.
 const HOLD_TIMER: Duration = Duration::from_secs(1);
 /// How long a turn may hold the lane's thread, unless the options say otherwise.
@@ -68,10 +71,25 @@ pub(crate) const OWNED_INSTANCES_MAX: usize = 20_000;
 pub(crate) const ACQUIRE_BATCH: usize = 64;
 /// Suspended instances that are resumed with one write when other code is registered.
 pub(crate) const RESUME_BATCH: usize = 500;
-/// History events read at once.
-pub(crate) const HISTORY_PAGE: usize = 2_000;
+/// Owned instances of a worker that are listed with one read, when they are compared with those that it knows.
+pub(crate) const OWNED_PAGE: usize = 5_000;
+/// Instances and tasks that a line of the log names when a worker releases what it does not know.
+pub(crate) const ORPHANS_NAMED: usize = 10;
+/// How often a suspension is written that the store refuses for good; then the instance is released.
+pub(crate) const SUSPENSION_TRIES: u32 = 3;
+/// History read at once for an instance, or for a client.
+pub(crate) const HISTORY_PAGE: PageLimit = PageLimit {
+    rows: 2_000,
+    bytes: 4 * MIB,
+};
+/// Bytes of histories that were read and not replayed yet, of all instances of a worker: as many are acquired at once as fit.
+pub(crate) const LOAD_BYTES_MAX: usize = 32 * MIB;
 /// Instances that one read of a list looks at: some 20 ms of a thread that others read with, too.
 pub(crate) const LIST_WALK: usize = 10_000;
+/// Rows whose texts are encoded anew with one read and one write, at most; their instances are locked meanwhile.
+pub(crate) const TEXTS_WALK: usize = 500;
+/// Bytes of these texts; one always passes.
+pub(crate) const TEXTS_BYTES: usize = 1 << 20;
 /// Instances that are deleted with one write when many are.
 pub(crate) const PRUNE_BATCH: usize = 200;
 /// Ended instances that one such write looks at.
@@ -80,10 +98,19 @@ pub(crate) const PRUNE_WALK: usize = 2_000;
 pub(crate) const SWEEP_EVENTS: usize = 2_000;
 /// Messages of its mailboxes that an instance holds; the others wait in the store.
 pub(crate) const MESSAGES_HELD_MAX: usize = 1_024;
+/// Bytes of the values in messages that an instance holds; the others wait in the store.
+pub(crate) const MESSAGE_BYTES_HELD_MAX: usize = 4 * MIB;
 /// Messages of its mailboxes that are read at once for an instance.
-pub(crate) const MESSAGE_PAGE: usize = 256;
+pub(crate) const MESSAGE_PAGE: PageLimit = PageLimit { rows: 256, bytes: MIB };
 /// Messages read at once for all instances of a worker.
-pub(crate) const INBOX_PAGE: usize = 1_000;
+pub(crate) const INBOX_PAGE: PageLimit = PageLimit {
+    rows: 1_000,
+    bytes: 4 * MIB,
+};
+/// Bytes of what attempts are given that are taken at once for other workers' instances.
+pub(crate) const TASK_BYTES_MAX: usize = 8 * MIB;
+/// A batch that has failed so often is tried write by write, because one of them may be why.
+pub(crate) const BATCH_TRIES_MAX: u32 = 3;
 /// Instances remembered because messages came for them before they did; with more, every instance that comes is looked after.
 pub(crate) const EARLY_MAX: usize = 10_000;
 /// How long a generator is kept alive that is not used, ms.
@@ -112,9 +139,11 @@ pub(crate) const ABOUT_LANES_MAX: usize = 64;
 /// Longest name of a machine that a worker tells, characters.
 pub(crate) const HOST_NAME_MAX: usize = 255;
 /// A batch takes no more writes once their payloads have so many bytes.
-pub(crate) const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub(crate) const BATCH_BYTES_MAX: usize = 8 * MIB;
 /// Delay before a failed write or read is tried again: doubles from the first to the second.
 pub(crate) const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
+/// How long an instance is read again and again that this process has not the memory for; then it is suspended.
+pub(crate) const NO_MEMORY_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a client's request waits for a store that is busy or gone, before the caller is told.
 pub(crate) const CLIENT_PATIENCE: Duration = Duration::from_secs(5);
 /// How often those that wait are looked at for it.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use perdure_engine::{
-    Event, EventId, EventRecord, ExecutionId, InstanceStart, MessageBody, MessageSeq, ParentLink, ToOthers,
-    TurnMessage, TurnStart,
+    Event, EventId, EventRecord, ExecutionId, Incarnation, InstanceStart, MessageBody, MessageSeq, ParentLink,
+    ToOthers, TurnMessage, TurnStart,
 };
 use perdure_provider::{self as provider, AcquiredInstance, NewInstance, NewMessage, OnConflict, Others, Outcome};
 
 use crate::instance::Instance;
-use crate::machine::new_seed;
+use crate::machine::new_start;
 use crate::session::Session;
 
 /// The starts of a turn, in order; those that are left to whoever acquires them are `None`.
@@ -32,7 +32,7 @@ pub(crate) fn prepare(
     let unread_max = session.shared.options.mailbox_messages;
     let machine = &*session.shared.store.machine;
     let starts = starts.into_iter().map(|start| {
-        let mut other = other_start(instance, start, new_seed(machine), now);
+        let mut other = other_start(instance, start, new_start(machine), now);
         let new = &mut other.instance;
         if room > 0 && session.shared.registry.lock().has(&new.name, &new.version) {
             room -= 1;
@@ -53,7 +53,12 @@ pub(crate) fn prepare(
     (Box::new(to_others), claimed)
 }
 
-fn other_start(instance: &Instance, start: TurnStart, seed: u64, now: i64) -> provider::OtherStart {
+fn other_start(
+    instance: &Instance,
+    start: TurnStart,
+    (seed, incarnation): (u64, Incarnation),
+    now: i64,
+) -> provider::OtherStart {
     let TurnStart {
         scheduled,
         is_child,
@@ -78,6 +83,7 @@ fn other_start(instance: &Instance, start: TurnStart, seed: u64, now: i64) -> pr
         version: version.clone(),
         input,
         seed,
+        incarnation: Some(incarnation),
         parent,
         custom_status: None,
         trace,
@@ -145,6 +151,7 @@ pub(crate) fn written(session: &Arc<Session>, claimed: Claimed, others: Others) 
                 seen: MessageSeq(0),
                 heartbeats: Vec::new(),
                 tasks: Vec::new(),
+                page_bytes: 0,
                 suspicion: provider::Suspicion::default(),
             }),
             (_, Outcome::Started { .. }) => left = true,
@@ -156,6 +163,9 @@ pub(crate) fn written(session: &Arc<Session>, claimed: Claimed, others: Others) 
         store.work_is_due();
     }
     store.told(&others.receivers);
+    if others.ended {
+        store.watch.look_at_all();
+    }
     if !others.stopped.is_empty() {
         store.look_at_tasks();
     }

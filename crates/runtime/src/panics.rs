@@ -1,9 +1,13 @@
 //! A panic in the middle of one instance's work is that instance's problem alone: it is suspended with the reason, as one is whose rows
-//! cannot be read, and the task that serves all of them goes on.
+//! cannot be read, and the task that serves all of them goes on. A panic in anything else ends the session, and another worker goes on
+//! from what is stored: a worker that renews its lease and has lost what acquires, or reads its inbox, would hold its instances for nothing.
 
 use std::any::Any;
 use std::fmt::Display;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
 
 /// What came of some work, or why there is nothing of it. What it worked on must not be used after a panic.
 pub(crate) fn caught<T, E: Display>(work: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
@@ -11,6 +15,24 @@ pub(crate) fn caught<T, E: Display>(work: impl FnOnce() -> Result<T, E>) -> Resu
         Ok(result) => result.map_err(|problem| problem.to_string()),
         Err(panic) => Err(format!("Perdure failed while it was loaded: {}", message(&*panic))),
     }
+}
+
+/// Do something that must not take whoever called it along; why it has panicked, if it has.
+pub(crate) fn contained(work: impl FnOnce()) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| message(&*panic).to_owned())
+}
+
+/// Run a task to its end; why it has panicked, if it has.
+pub(crate) async fn guarded(work: impl Future<Output = ()>) -> Result<(), String> {
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
+        polled.map_or_else(
+            |panic| Poll::Ready(Err(message(&*panic).to_owned())),
+            |poll| poll.map(Ok),
+        )
+    })
+    .await
 }
 
 fn message(panic: &(dyn Any + Send)) -> &str {

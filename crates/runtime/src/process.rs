@@ -3,7 +3,7 @@
 use std::ops::DerefMut;
 use std::sync::Arc;
 
-use perdure_engine::{Bug, Completion, Engine, is_planted};
+use perdure_engine::{Bug, Completion, is_planted};
 use perdure_scheduler::{Class, Control, LaneId, Process, State, Then};
 
 use crate::instance::{Core, Instance, Needs};
@@ -26,10 +26,7 @@ impl Process for Instance {
 
     /// It has a turn whatever it waits for: it is released again at the end of that if nothing has come.
     fn init(&self, core: &mut Core) -> Option<Needs> {
-        if core.rereads {
-            return Some(Needs::Messages);
-        }
-        core.engine.as_ref().and_then(Engine::needs_history).map(Needs::History)
+        core.lacks()
     }
 
     fn keep(&self, core: &mut Core, completion: Completion) -> bool {
@@ -42,8 +39,8 @@ impl Process for Instance {
     }
 
     fn step(&self, core: &mut Core, session: &Session, lane: LaneId) -> Option<Needs> {
-        if core.awaits_trial() {
-            return Some(Needs::Trial);
+        if core.awaits_trial() || core.engine.is_none() {
+            return core.lacks();
         }
         // A request to cancel that waits lets the code exceed its limits from its first command on.
         core.take_in();
@@ -59,6 +56,7 @@ impl Process for Instance {
             session.alarms.cancel(alarm);
         }
         core.heartbeats.clear(&session.alarms);
+        core.held = None;
         if let Some(lane) = self.stand() {
             session.shared.push(Class::First, Queued::Drop(self.token, lane));
         }
@@ -86,6 +84,7 @@ impl Session {
         match needs {
             Needs::Messages => self.load_messages(instance),
             Needs::Found => self.search(instance),
+            Needs::Stored => self.load_one(instance),
             Needs::History(from) => self.load(instance, from),
             Needs::Trial => self.await_trial(instance),
         }

@@ -1,11 +1,12 @@
 //! Clients read lists of instances and histories, page by page: nothing here holds more than a page.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use perdure_engine::{EventId, EventRecord, ExecutionId};
 use perdure_provider::{
-    Filter, Inspection, InstanceKey, InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, Overdue, Place,
-    ProviderInfo,
+    CheckRequest, Checked, Filter, Inspection, InstanceKey, InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest,
+    Overdue, PageLimit, Place, ProviderInfo,
 };
 
 use crate::error::RuntimeError;
@@ -23,7 +24,7 @@ pub struct HistoryRequest {
     pub execution: Option<ExecutionId>,
     /// The first event.
     pub from: EventId,
-    /// At most so many events, and never more than [`HISTORY_PAGE`].
+    /// At most so many events, and never more than a [page](HISTORY_PAGE), of which the bytes are limited, too.
     pub limit: usize,
 }
 
@@ -95,7 +96,10 @@ impl Store {
             from,
             limit,
         } = request;
-        let limit = limit.min(HISTORY_PAGE);
+        let limit = PageLimit {
+            rows: limit.min(HISTORY_PAGE.rows),
+            ..HISTORY_PAGE
+        };
         let status = self.find(id.clone()).await?;
         // Another instance that has the id by now has another history.
         let status = status
@@ -117,7 +121,7 @@ impl Store {
         Ok(HistoryPage {
             key: status.key,
             execution,
-            is_last: events.len() < limit,
+            is_last: !limit.is_reached(events.len(), events.iter().map(EventRecord::bytes).sum()),
             events,
         })
     }
@@ -127,6 +131,20 @@ impl Store {
         let this = Arc::clone(self);
         self.tokio
             .spawn(async move { reply(this.provider.overdue().await.map_err(RuntimeError::from)) });
+    }
+
+    /// A step of the check of the store's rows.
+    pub fn check(self: &Arc<Self>, request: CheckRequest, reply: Reply<Checked>) {
+        let this = Arc::clone(self);
+        self.tokio
+            .spawn(async move { reply(this.provider.check(request).await.map_err(RuntimeError::from)) });
+    }
+
+    /// Copy the store into another file while it is in use.
+    pub fn back_up(self: &Arc<Self>, to: PathBuf, replace: bool, reply: Reply<u64>) {
+        let this = Arc::clone(self);
+        self.tokio
+            .spawn(async move { reply(this.provider.back_up(to, replace).await.map_err(RuntimeError::from)) });
     }
 
     /// How the store is set up and who works on it.

@@ -1,8 +1,9 @@
 //! What a runtime can run.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::fmt;
+
+use perdure_provider::{Newest, OPEN_VERSION, compare_versions};
 
 /// Orchestrations by name, each with its versions, and names of activities.
 #[derive(Debug, Default)]
@@ -48,7 +49,7 @@ impl Registry {
         let Registered { name, version, code } = new;
         let versions = self.orchestrations.entry(name).or_default();
         versions.push(Version { version, code });
-        versions.sort_by(|a, b| compare(&a.version, &b.version));
+        versions.sort_by(|a, b| compare_versions(&a.version, &b.version));
         true
     }
 
@@ -105,6 +106,25 @@ impl Registry {
         self.activities.iter().cloned().collect()
     }
 
+    /// The newest version of each orchestration.
+    pub(crate) fn newest(&self) -> Newest {
+        let names = self.orchestrations.keys();
+        Newest(
+            names
+                .filter_map(|name| Some((name.clone(), self.highest(name)?.to_owned())))
+                .collect(),
+        )
+    }
+
+    /// What instances can be acquired: those of all versions, and those whose version is open.
+    pub(crate) fn acquirable(&self) -> Vec<(String, String)> {
+        let open = self
+            .orchestrations
+            .keys()
+            .map(|name| (name.clone(), OPEN_VERSION.to_owned()));
+        self.all().into_iter().chain(open).collect()
+    }
+
     pub(crate) fn all(&self) -> Vec<(String, String)> {
         self.orchestrations
             .iter()
@@ -135,12 +155,6 @@ impl Registry {
             self.news.pop_front();
         }
     }
-}
-
-/// Order of versions: by their numbers from left to right, then as text.
-fn compare(a: &str, b: &str) -> Ordering {
-    let numbers = |v: &str| -> Vec<u64> { v.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect() };
-    numbers(a).cmp(&numbers(b)).then_with(|| a.cmp(b))
 }
 
 #[cfg(test)]

@@ -1,19 +1,53 @@
 //! Reads that are tried until the store answers.
 
-use perdure_provider::ProviderError;
+use std::time::Duration;
+
+use perdure_engine::{Bug, is_planted};
+use perdure_provider::{ProviderError, ProviderErrorKind};
 
 use crate::options::RETRY_DELAYS;
+
+/// Whether an error is the last word on what was asked: it blames the row, or nobody will ever answer. Any other says that the store
+/// cannot answer now.
+pub(crate) fn is_final(error: &ProviderError) -> bool {
+    let is_misjudged = is_planted(Bug::RefusalBlamesRow) && error.kind == ProviderErrorKind::Unavailable;
+    error.blames_row() || error.kind == ProviderErrorKind::Closed || is_misjudged
+}
+
+/// Read of an instance until the store answers, refuses for good, or has been out of memory for a while: what is too large for this process
+/// would be read for ever.
+pub(crate) async fn reading<T, F>(read: impl Fn() -> F, patience: Duration) -> Result<T, ProviderError>
+where
+    F: Future<Output = Result<T, ProviderError>>,
+{
+    retrying_until(read, |error, waited| {
+        is_final(error) || (error.kind == ProviderErrorKind::NoMemory && waited >= patience)
+    })
+    .await
+}
 
 /// Read until the store answers, or refuses for good.
 pub(crate) async fn retrying<T, F>(read: impl Fn() -> F) -> Result<T, ProviderError>
 where
     F: Future<Output = Result<T, ProviderError>>,
 {
+    retrying_until(read, |error, _| is_final(error)).await
+}
+
+async fn retrying_until<T, F>(
+    read: impl Fn() -> F,
+    is_last: impl Fn(&ProviderError, Duration) -> bool,
+) -> Result<T, ProviderError>
+where
+    F: Future<Output = Result<T, ProviderError>>,
+{
     let (mut delay, most) = RETRY_DELAYS;
+    let mut waited = Duration::ZERO;
     loop {
         match read().await {
-            Err(error) if error.retryable() => {
+            Err(error) if !is_last(&error, waited) => {
                 crate::time::sleep(delay).await;
+                waited += delay;
                 delay = (delay * 2).min(most);
             }
             answer => return answer,

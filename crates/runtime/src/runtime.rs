@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use perdure_engine::{AttemptResult, Awaited, Command, Outcome, Payload, TraceContext};
+use perdure_engine::{AttemptResult, Awaited, Command, EventId, Outcome, Payload, TraceContext};
+use perdure_provider::InstanceKey;
 use perdure_scheduler::LaneId;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -191,8 +192,8 @@ impl Runtime {
         self.shared.attach(MAIN, host);
         self.shared.registry.lock().renew();
         match worker::register(&self.shared).await {
-            Ok(worker) => {
-                let session = Session::new(Arc::clone(&self.shared), worker);
+            Ok((worker, asked)) => {
+                let session = Session::new(Arc::clone(&self.shared), worker, asked);
                 worker::others(&session).await;
                 let id = session.worker.to_string();
                 let this_start = Phase::Started(self.state.starts.fetch_add(1, Ordering::Relaxed));
@@ -318,6 +319,14 @@ impl Runtime {
         }
     }
 
+    /// Whether its worker knows an instance as its own: one that it owns, or that is on its way out.
+    #[must_use]
+    pub fn knows(&self, key: InstanceKey) -> bool {
+        let Some(session) = self.session() else { return false };
+        let is_owned = session.table.lock().get(key).is_some();
+        is_owned || session.is_leaving(key)
+    }
+
     /// Where its tasks run.
     #[must_use]
     pub fn tokio(&self) -> &Handle {
@@ -378,7 +387,7 @@ impl Runtime {
                     if let Some(job) = self.activity_job(token, lane) {
                         self.shared.metrics.attempts.add(1);
                         pulse.enter(Doing::Activity(token));
-                        return Some(Job::Activity(job));
+                        return Some(Job::Activity(Box::new(job)));
                     }
                 }
                 Queued::Abort(activity, reason, _) => return Some(Job::Abort { activity, reason }),
@@ -410,6 +419,9 @@ impl Runtime {
             return None;
         }
         let mut activities = session.activities.lock();
+        if session.withholds(&activities, token) {
+            return None;
+        }
         let (attempt, waited) = activities.begin(token, lane)?;
         self.shared.metrics.queue_age.note(waited);
         let task = &attempt.task;
@@ -435,6 +447,7 @@ impl Runtime {
             trace: options.trace.clone(),
             instance_id: origin.instance_id().to_owned(),
             execution: origin.execution().0,
+            incarnation: origin.incarnation(),
             orchestration: origin.orchestration().to_owned(),
             scheduled: task.scheduled,
         })
@@ -510,6 +523,16 @@ impl Runtime {
         Ok(Next::Over { sleeps })
     }
 
+    /// Before the first step of an execution, and after many commands without a wait: a request to cancel that has come. Code that never waits
+    /// hears of it by that.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn interrupt(&self, token: Token) -> Result<Option<turn::Delivered>, RuntimeError> {
+        turn::interrupt(&self.turn(token)?)
+    }
+
     /// The code has ended; the turn is over and on its way to the store.
     ///
     /// # Errors
@@ -579,6 +602,15 @@ impl Runtime {
         self.turn(token)?.with_engine(|engine| engine.recorded_payload())
     }
 
+    /// The event that the code's next command, or its end, is in history, or will be.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn next_command_id(&self, token: Token) -> Result<EventId, RuntimeError> {
+        self.turn(token)?.with_engine(|engine| engine.next_command_id())
+    }
+
     /// Whether the instance was asked to cancel, which lets it exceed its limits.
     ///
     /// # Errors
@@ -642,12 +674,12 @@ async fn start_over(shared: Arc<Shared>, state: Arc<State>, this_start: Phase, f
     let (mut delay, most) = RETRY_DELAYS;
     loop {
         session.over().await;
-        let worker = loop {
+        let (worker, asked) = loop {
             if *state.phase.lock() != this_start {
                 return;
             }
             match worker::register_again(&shared, &session.worker).await {
-                Ok(worker) => break worker,
+                Ok(registered) => break registered,
                 Err(error) => {
                     shared.log(
                         Level::Warn,
@@ -659,7 +691,7 @@ async fn start_over(shared: Arc<Shared>, state: Arc<State>, this_start: Phase, f
             }
         };
         delay = RETRY_DELAYS.0;
-        session = Session::new(Arc::clone(&shared), worker);
+        session = Session::new(Arc::clone(&shared), worker, asked);
         worker::others(&session).await;
         let is_wanted = {
             let phase = state.phase.lock();

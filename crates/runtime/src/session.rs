@@ -2,18 +2,17 @@
 //!
 //! A session ends when the runtime shuts down or loses its lease; a runtime that lost its lease starts another by itself.
 //!
-//! Lock order: table, then starting or trials, then an instance's core, then activities. A lane and the alarms may be called with any of them locked; the
+//! Lock order: table, then starting or trials, then an instance's core, then activities, then what is being given back. A lane and the alarms may be called with any of them locked; the
 //! committer, whose provider may answer at once, with none.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
 use perdure_engine::{AttemptResult, Bug, Completion, Effect, EventId, is_planted};
 use perdure_provider::{
-    AcquiredInstance, AfterTurn, Clock, Epoch, InstanceKey, LetGo, MessagePage, NewInstance, NextExecution, Outcome,
-    ProviderError, Revoked, Status, Suspicion, TurnCommit, WorkerId, Write,
+    AcquiredInstance, Clock, Epoch, InstanceKey, MessagePage, NewInstance, NextExecution, Revoked, Suspicion, WorkerId,
 };
 use perdure_scheduler::{Class, Drain, LaneId, Process, Then};
 use rustc_hash::FxHashMap;
@@ -23,12 +22,16 @@ use tokio::time::Instant;
 
 use crate::activities::{AbortReason, Activities, ActivityToken, Attempt, Origin};
 use crate::alarms::Alarms;
-use crate::committer::{Patience, WriteDone};
+use crate::byte_budget::ByteBudget;
+use crate::committer::WriteDone;
+use crate::giving_back::GivingBack;
 use crate::heartbeats::Heartbeats;
 use crate::instance::{Instance, Needs};
 use crate::job::{Level, Queued};
 use crate::lease::Lease;
-use crate::options::OWNED_INSTANCES_MAX;
+use crate::options::{LOAD_BYTES_MAX, OWNED_INSTANCES_MAX};
+use crate::ownership::{Owned, Ownership};
+use crate::panics::{contained, guarded};
 use crate::report::Report;
 use crate::shared::{MAIN, Shared};
 use crate::starting::Starting;
@@ -58,17 +61,20 @@ pub(crate) struct Session {
     pub(crate) starting: Mutex<Starting>,
     pub(crate) alarms: Arc<Alarms<Alarm>>,
     pub(crate) trials: Mutex<Trials>,
+    pub(crate) ownership: Ownership,
+    /// Histories that were read and not replayed yet.
+    pub(crate) loads: Arc<ByteBudget>,
     /// While a request for work is under way: what was terminated or suspended meanwhile, up to which epoch.
     acquiring: Mutex<Option<FxHashMap<InstanceKey, Epoch>>>,
     /// When the next look for due instances is needed, ms since 1970; `None`: not before something tells.
     pub(crate) next_acquire_ms: Mutex<Option<i64>>,
     pub(crate) acquire_wanted: Notify,
     pub(crate) inbox_wanted: Notify,
+    pub(crate) renewal_wanted: Notify,
     /// The [cache](crate::cache) holds something again.
     pub(crate) cache_used: Notify,
     pub(crate) tasks_wanted: Notify,
-    /// How often something was given back, or is about to be: a task whose acquisition was not answered then may have gone along.
-    pub(crate) give_backs: AtomicU64,
+    pub(crate) giving_back: GivingBack,
     /// Tasks may wait in the store for a slot here.
     pub(crate) wants_room: AtomicBool,
     /// Names of activities that were offered because they are not registered here, and nobody has looked yet whether anybody has them.
@@ -100,11 +106,12 @@ impl Drop for AtStore {
 }
 
 impl Session {
-    pub(crate) fn new(shared: Arc<Shared>, worker: WorkerId) -> Arc<Self> {
+    /// A session of a worker whose registration was asked for at a time.
+    pub(crate) fn new(shared: Arc<Shared>, worker: WorkerId, asked: Instant) -> Arc<Self> {
         let clock = Arc::clone(&shared.clock);
         let slots = shared.options.activity_concurrency;
         let alarms = Arc::new(Alarms::new(clock));
-        let lease = Lease::new(shared.options.lease, Instant::now());
+        let lease = Lease::new(shared.options.lease, asked);
         Arc::new(Self {
             shared,
             worker,
@@ -114,13 +121,16 @@ impl Session {
             starting: Mutex::default(),
             alarms,
             trials: Mutex::default(),
+            ownership: Ownership::default(),
+            loads: ByteBudget::new(LOAD_BYTES_MAX),
             acquiring: Mutex::default(),
             next_acquire_ms: Mutex::new(Some(0)),
             acquire_wanted: Notify::new(),
             inbox_wanted: Notify::new(),
+            renewal_wanted: Notify::new(),
             cache_used: Notify::new(),
             tasks_wanted: Notify::new(),
-            give_backs: AtomicU64::new(0),
+            giving_back: GivingBack::default(),
             wants_room: AtomicBool::new(false),
             strange: Mutex::default(),
             expected: Mutex::default(),
@@ -159,24 +169,35 @@ impl Session {
             let until = acquiring.as_ref().and_then(|taken| taken.get(&key).copied());
             until.filter(|until| epoch <= *until)
         };
+        let mut unread = Vec::new();
         for instance in instances {
             let (key, epoch) = (instance.key, instance.epoch);
             if taken(key, epoch).is_some() {
                 continue;
             }
-            self.insert(instance);
+            // First: a start that is answered later finds that it is another's by now, although that is here.
+            self.starting.lock().taken_away(key);
+            unread.extend(self.take_up(instance));
             // It may have been taken away before it could be found.
             if let Some(until) = taken(key, epoch) {
                 self.forget_taken(key, until, AbortReason::Cancelled);
             }
         }
         *self.acquiring.lock() = None;
+        self.load_all(unread);
     }
 
-    /// An instance was acquired, or started and claimed.
+    /// An instance was started and claimed, or its next execution begins.
     pub(crate) fn insert(self: &Arc<Self>, acquired: AcquiredInstance) {
+        if let Some(unread) = self.take_up(acquired) {
+            self.follow(&unread, Then::Needs(Needs::Stored));
+        }
+    }
+
+    /// An instance is this worker's from now on. It is returned when what is stored of it is to be read next.
+    fn take_up(self: &Arc<Self>, acquired: AcquiredInstance) -> Option<Arc<Instance>> {
         let stale = {
-            let Some(mut table) = self.live_table() else { return };
+            let mut table = self.live_table()?;
             match table.take_released(acquired.key, acquired.epoch, acquired.next_event_id) {
                 Some((instance, true)) => {
                     // In one go with what follows, or its engine could be set aside in between.
@@ -185,32 +206,36 @@ impl Session {
                     return self.own(table, instance);
                 }
                 Some((stale, false)) => Some(stale),
-                // It was suspended from elsewhere and resumed, and has not come to commit anything since.
+                // It was suspended from elsewhere and resumed, and this worker has not heard of that. It may be at a turn that is fenced off
+                // when it is stored, or at one that was stored before and is not answered yet: what that asked for is the next one's.
                 None => table
                     .get(acquired.key)
-                    .filter(|owned| owned.lock().control.is_idle())
+                    .filter(|owned| owned.lock().epoch < acquired.epoch)
                     .cloned(),
             }
         };
         if let Some(stale) = stale {
             self.forget(&stale, AbortReason::LeaseLost);
         }
-        if !acquired.fresh {
-            self.shared.metrics.replays.add(1);
-            self.shared.metrics.replayed_events.add(acquired.history.len() as u64);
-        }
         match Instance::new(self.shared.next_token(), acquired, &self.shared.options) {
             Ok(instance) => {
-                self.read_ahead(&instance, &mut instance.lock());
-                if let Some(table) = self.live_table() {
-                    self.own(table, instance);
-                }
+                let table = self.live_table()?;
+                self.own(table, instance)
             }
-            Err((instance, problem)) => self.suspend(&instance, Report::of_problem(&problem)),
+            Err((instance, problem)) => {
+                self.suspend(&instance, Report::of_problem(&problem));
+                None
+            }
         }
     }
 
-    fn own(self: &Arc<Self>, mut table: MutexGuard<'_, Table>, instance: Arc<Instance>) {
+    fn own(self: &Arc<Self>, mut table: MutexGuard<'_, Table>, instance: Arc<Instance>) -> Option<Arc<Instance>> {
+        let epoch = instance.lock().epoch;
+        if table.has_later(instance.key(), epoch) {
+            drop(table);
+            self.forget(&instance, AbortReason::LeaseLost);
+            return None;
+        }
         let came_early = table.insert(Arc::clone(&instance));
         // Still under the table's lock: nobody else has found it, so nobody else makes it ready.
         let then = {
@@ -219,12 +244,18 @@ impl Session {
             instance.start(&mut core)
         };
         drop(table);
+        if then == Then::Needs(Needs::Stored) {
+            return Some(instance);
+        }
         self.follow(&instance, then);
+        None
     }
 
-    /// An instance that was started here has its key: own it.
-    pub(crate) fn adopt(&self, instance: &Arc<Instance>) {
-        if let Some(mut table) = self.live_table() {
+    /// An instance that was started here in an epoch has its key: own it, unless it was acquired since.
+    pub(crate) fn adopt(&self, instance: &Arc<Instance>, epoch: Epoch) {
+        if let Some(mut table) = self.live_table()
+            && !table.has_later(instance.key(), epoch)
+        {
             self.touch(&mut table, instance);
             let came_early = table.insert(Arc::clone(instance));
             instance.lock().rereads |= came_early;
@@ -319,8 +350,9 @@ impl Session {
                 then => self.follow(&instance, then),
             },
             Some(Origin::Task(borrowed)) => {
-                // First: a shutdown that does not find the attempt any more finds this.
+                // First: whoever does not find the attempt any more, a shutdown or a comparison, finds this.
                 let writing = self.at_store();
+                let _leaving = self.leaving(Owned::Task(borrowed.task));
                 if self.activities.lock().remove(token).is_some() {
                     self.report(&borrowed, result, writing);
                 }
@@ -349,7 +381,8 @@ impl Session {
 
     /// A slot may be free again: tasks may wait for it in the store.
     fn look_for_tasks(&self, activities: &Activities) {
-        if self.wants_room.load(Ordering::Acquire) && activities.room() > 0 {
+        // As the one who looks has it: else it would be told again and again by what it does.
+        if self.wants_room.load(Ordering::Acquire) && self.takes_work() && activities.room() > 0 {
             self.tasks_wanted.notify_one();
         }
     }
@@ -469,27 +502,11 @@ impl Session {
             heartbeats: Vec::new(),
             tasks: Vec::new(),
             suspicion: Suspicion::default(),
+            page_bytes: 0,
         };
         self.insert(next);
         self.table.lock().remove(instance);
         self.draining.tell();
-    }
-
-    /// A turn of an instance was fenced off. Most often it is another worker's by then. But a store that lost what it had acknowledged,
-    /// with a server whose place a standby took, still has it as this worker's, and nobody would ever take it.
-    pub(crate) fn let_go(self: &Arc<Self>, key: InstanceKey, epoch: Epoch) {
-        let write = Write::LetGo(LetGo {
-            key,
-            worker: self.worker.clone(),
-            epoch,
-        });
-        let store = Arc::clone(&self.shared.store);
-        let done = Box::new(move |answer: Result<Outcome, ProviderError>| {
-            if answer == Ok(Outcome::Noted) {
-                store.work_is_due();
-            }
-        });
-        self.shared.store.committer.submit(write, Patience::Endless, done);
     }
 
     fn abort_activities(&self, instance: &Instance, reason: AbortReason) {
@@ -498,71 +515,6 @@ impl Session {
             self.shared.push(Class::First, Queued::Abort(token, reason, lane));
         }
         self.admit(&mut activities);
-    }
-
-    /// Hold an instance whose code or history is not fit to go on. Nothing of its turn is stored.
-    pub(crate) fn suspend(self: &Arc<Self>, instance: &Arc<Instance>, report: Report) {
-        let start = instance.lock().start.take();
-        if let Some(start) = start {
-            return self.suspend_start(instance, start, report);
-        }
-        if self.has_ended() {
-            // What went wrong may have gone wrong because of that; another worker will see.
-            return;
-        }
-        self.shared.log_about(
-            &**instance,
-            Level::Error,
-            format!("instance '{}' is suspended: {}", instance.id, report.headline()),
-        );
-        let unfit_code = report.is_mismatch().then(|| {
-            let registry = self.shared.registry.lock();
-            registry.code(&instance.name, &instance.version).map(str::to_owned)
-        });
-        let commit = {
-            let core = instance.lock();
-            TurnCommit {
-                key: instance.key(),
-                worker: self.worker.clone(),
-                epoch: core.epoch,
-                execution: instance.execution,
-                next_event_id: core.next_event_id,
-                events: Vec::new(),
-                consumed: Vec::new(),
-                seen: core.seen,
-                heartbeats_over: Vec::new(),
-                custom_status: None,
-                to_others: None,
-                after: AfterTurn::Suspend {
-                    report: report.into_text(),
-                    unfit_code: unfit_code.flatten(),
-                },
-                tell_status: false,
-                time_ms: self.now_ms(),
-            }
-        };
-        self.forget(instance, AbortReason::Cancelled);
-        let (this, instance) = (Arc::clone(self), Arc::clone(instance));
-        let done = Box::new(move |answer: Result<_, ProviderError>| match answer {
-            Ok(outcome) => {
-                if matches!(outcome, Outcome::Committed { .. }) {
-                    this.shared.ended(&instance, Status::Suspended);
-                }
-                this.shared.store.watch.look(&instance.id);
-            }
-            Err(error) => this.shared.log_about(
-                &*instance,
-                Level::Error,
-                format!(
-                    "instance '{}' could not be suspended, it stays with worker {}: {error}",
-                    instance.id, this.worker
-                ),
-            ),
-        });
-        self.shared
-            .store
-            .committer
-            .submit(Write::Turn(Box::new(commit)), Patience::Endless, done);
     }
 
     // ---- the session ends ----
@@ -591,6 +543,37 @@ impl Session {
     pub(crate) fn at_store(self: &Arc<Self>) -> AtStore {
         *self.at_store.lock() += 1;
         AtStore(Arc::clone(self))
+    }
+
+    /// Run something for the session. A panic in it ends the session: what it worked on may be half done, and another worker goes on from
+    /// what is stored.
+    pub(crate) fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+        let this = Arc::clone(self);
+        self.shared.store.tokio.spawn(async move {
+            if let Err(reason) = guarded(work).await {
+                this.broken(&reason);
+            }
+        })
+    }
+
+    /// Carry out an answer of the store. A panic in it ends the session, as in a task of it.
+    pub(crate) fn carry(self: &Arc<Self>, answer: impl FnOnce()) {
+        if let Err(reason) = contained(answer) {
+            self.broken(&reason);
+        }
+    }
+
+    /// Something that works for the session has panicked.
+    pub(crate) fn broken(self: &Arc<Self>, reason: &str) {
+        if self.has_ended() {
+            return;
+        }
+        let message = format!(
+            "worker {} starts over, what it owned goes on from what is stored: a task of it failed, which is a defect of Perdure: {reason}",
+            self.worker
+        );
+        self.shared.log(Level::Error, message);
+        self.end(AbortReason::LeaseLost);
     }
 
     pub(crate) fn keep_tasks(&self, tasks: Vec<JoinHandle<()>>) {
@@ -684,6 +667,10 @@ impl LocalWorker for Session {
 
     fn look_for_messages(&self) {
         self.inbox_wanted.notify_one();
+    }
+
+    fn look_at_lease(&self) {
+        self.renewal_wanted.notify_one();
     }
 
     fn look_for_work(&self) {

@@ -1,9 +1,10 @@
 //! What a runtime shares with its sessions.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use perdure_provider::Newest;
 use perdure_provider::{Convict, Status};
 use perdure_scheduler::{Class, LaneId, Lanes, Place};
 use serde_json::json;
@@ -75,11 +76,14 @@ pub(crate) struct Shared {
     /// Of each lane.
     threads: Box<[Thread]>,
     pub(crate) registry: Mutex<Registry>,
+    /// What the store knows of it.
+    pub(crate) told_newest: Mutex<Newest>,
     pub(crate) metrics: Counters,
     /// Whether the host wants to be told of instances that end.
     pub(crate) reports_ends: AtomicBool,
-    tokens: AtomicU32,
-    activities: AtomicU32,
+    /// A process that lives for years never comes to the end of these, which JavaScript holds exactly up to 2^53.
+    tokens: AtomicU64,
+    activities: AtomicU64,
 }
 
 impl Shared {
@@ -92,10 +96,11 @@ impl Shared {
             lanes,
             options,
             registry: Mutex::default(),
+            told_newest: Mutex::default(),
             metrics: Counters::default(),
             reports_ends: AtomicBool::new(false),
-            tokens: AtomicU32::new(1),
-            activities: AtomicU32::new(1),
+            tokens: AtomicU64::new(1),
+            activities: AtomicU64::new(1),
         })
     }
 
@@ -196,6 +201,14 @@ impl Shared {
 
     pub(crate) fn next_activity(&self) -> ActivityToken {
         ActivityToken(self.activities.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// As many instances were loaded, and attempts taken in, as 32 bits can number.
+    #[cfg(test)]
+    pub(crate) fn has_worked_for_years(&self) {
+        for count in [&self.tokens, &self.activities] {
+            count.store(u64::from(u32::MAX), Ordering::Relaxed);
+        }
     }
 
     /// An instance has ended or was suspended, and that is durable.

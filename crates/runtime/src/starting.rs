@@ -49,7 +49,7 @@ impl Drop for PendingStart {
 #[derive(Default)]
 pub(crate) struct Starting {
     instances: FxHashMap<Token, Arc<Instance>>,
-    /// What was terminated or suspended meanwhile: any of them may have one of these keys.
+    /// What was terminated, suspended or acquired again meanwhile: any of them may have one of these keys.
     taken_away: FxHashSet<InstanceKey>,
 }
 
@@ -95,6 +95,7 @@ impl Session {
             seen: MessageSeq(0),
             heartbeats: Vec::new(),
             tasks: Vec::new(),
+            page_bytes: 0,
             suspicion: Suspicion::default(),
         };
         let start = PendingStart {
@@ -122,8 +123,8 @@ impl Session {
         self.shared.push(Class::New, Queued::Turn(instance));
     }
 
-    /// A start was answered. Whether the instance is this worker's from now on, and not another's, lost with its thread, or terminated or
-    /// suspended already; and in either case what came of its first turn, if that was written with it.
+    /// A start was answered. Whether the instance is this worker's from now on, and not another's, lost with its thread, or terminated,
+    /// suspended or acquired again already; and in either case what came of its first turn, if that was written with it.
     pub(crate) fn started(
         self: &Arc<Self>,
         instance: &Arc<Instance>,
@@ -142,9 +143,16 @@ impl Session {
         if let Some((key, epoch)) = claimed {
             instance.set_key(key);
             instance.lock().epoch = epoch;
-            self.adopt(instance);
+            self.adopt(instance, epoch);
         }
         let is_taken_away = self.starting.lock().remove(instance);
+        if is_taken_away && matches!(turn, Some(Outcome::Committed { .. })) {
+            // No other turn says that again.
+            self.tell(logs);
+            self.forget(instance, AbortReason::Cancelled);
+            done(answer);
+            return (false, turn);
+        }
         if claimed.is_none() || is_taken_away {
             self.forget(instance, AbortReason::Cancelled);
             done(answer);
@@ -159,18 +167,23 @@ impl Session {
             done(answer);
             return (false, turn);
         }
-        for record in logs {
-            self.shared.push(Class::First, Queued::Log(record));
-        }
+        self.tell(logs);
         done(answer);
         self.draining.tell();
         (true, turn)
+    }
+
+    fn tell(&self, logs: Vec<LogRecord>) {
+        for record in logs {
+            self.shared.push(Class::First, Queued::Log(record));
+        }
     }
 
     /// The first turn of a start ended in no way that can be stored: write the start alone, then suspend the instance.
     pub(crate) fn suspend_start(self: &Arc<Self>, instance: &Arc<Instance>, start: PendingStart, report: Report) {
         let (new, done, logs) = start.take();
         let (this, instance) = (Arc::clone(self), Arc::clone(instance));
+        let claim = self.claim();
         self.shared.store.committer.submit(
             Write::Start(new),
             Patience::Limited,
@@ -179,6 +192,7 @@ impl Session {
                 if is_here {
                     this.suspend(&instance, report);
                 }
+                drop(claim);
             }),
         );
     }

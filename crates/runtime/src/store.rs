@@ -6,22 +6,19 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use perdure_engine::{Bug, Event, EventId, EventRecord, MessageBody, Payload, TraceContext, is_planted};
 use perdure_provider::{
-    AnswerListener, Change, Clock, Epoch, InstanceKey, InstanceStatus, NewInstance, NewMessage, OnConflict, Outcome,
-    Provider, ProviderError, ProviderErrorKind, Terminate, WorkerId, Write,
+    AnswerListener, Change, Clock, Epoch, InstanceKey, InstanceStatus, NewInstance, NewMessage, OPEN_VERSION,
+    OnConflict, Outcome, Provider, ProviderError, ProviderErrorKind, Terminate, WorkerId, Write,
 };
 use tokio::runtime::Handle;
 
 use crate::committer::{Committer, Patience, WriteDone};
 use crate::error::RuntimeError;
-use crate::machine::{Machine, new_seed};
+use crate::machine::{Machine, new_start};
 use crate::store_clock::StoreClock;
 use crate::watch::{Awaiting, WaitId, Watch};
 
 /// Told the answer of a client operation, on any thread; it must not block.
 pub type Reply<T> = Box<dyn FnOnce(Result<T, RuntimeError>) + Send>;
-
-/// Version of an orchestration when neither the start nor a registration names one.
-pub const DEFAULT_VERSION: &str = "1.0.0";
 
 /// An instance that has ended is acquired no more.
 const NEVER_AGAIN: Epoch = Epoch(u64::MAX);
@@ -33,7 +30,7 @@ pub struct StartRequest {
     pub id: String,
     /// Name of the orchestration.
     pub name: String,
-    /// Its version; `None`: the highest registered in this process, else [`DEFAULT_VERSION`].
+    /// Its version; `None`: the highest registered in this process, else it is [open](OPEN_VERSION).
     pub version: Option<String>,
     /// Its input.
     pub input: Payload,
@@ -74,6 +71,8 @@ pub(crate) trait LocalWorker: Send + Sync {
     fn taken_away(self: Arc<Self>, key: InstanceKey, until: Epoch);
     /// Messages may have come for its instances.
     fn look_for_messages(&self);
+    /// Its lease may be gone.
+    fn look_at_lease(&self);
     /// Instances may be due.
     fn look_for_work(&self);
     /// Tasks may have been offered or withdrawn.
@@ -128,6 +127,9 @@ impl Store {
         for worker in self.workers() {
             if change.is_for(worker.worker()) {
                 worker.look_for_messages();
+            }
+            if change.leases {
+                worker.look_at_lease();
             }
             if change.work {
                 worker.look_for_work();
@@ -188,11 +190,13 @@ impl Store {
         };
         let version = version.unwrap_or_else(|| self.version_to_start(&name));
         let worker = self.workers().into_iter().find(|w| w.can_take(&name, &version));
+        let (seed, incarnation) = new_start(&*self.machine);
         let started = Event::ExecutionStarted {
             name: name.clone(),
             version: version.clone(),
             input,
-            seed: new_seed(&*self.machine),
+            seed,
+            incarnation: Some(incarnation),
             parent: None,
             custom_status: None,
             trace,
@@ -233,17 +237,18 @@ impl Store {
         }
     }
 
-    /// Version of an orchestration that an instance gets whose start names none: the highest registered in this process, else
-    /// [`DEFAULT_VERSION`].
+    /// Version of an orchestration that an instance gets whose start names none: the highest registered in this process, else it is
+    /// [open](OPEN_VERSION) until a worker comes by it.
     #[must_use]
     pub fn version_to_start(&self, name: &str) -> String {
         let workers = self.workers();
         let highest = workers.iter().find_map(|worker| worker.highest_version(name));
-        highest.unwrap_or_else(|| DEFAULT_VERSION.to_owned())
+        highest.unwrap_or_else(|| OPEN_VERSION.to_owned())
     }
 
     /// Send a message to an instance for which no more than `unread_max` wait then; a request to cancel
-    /// is always taken. To cancel one that has ended is no error: there is nothing left to cancel.
+    /// is always taken. To cancel one that has ended is no error: there is nothing left to cancel. One that is suspended ends at once, because
+    /// none of its code can run.
     pub fn send(self: &Arc<Self>, id: String, body: MessageBody, unread_max: u64, reply: Reply<()>) {
         let is_cancel = matches!(body, MessageBody::Cancel { .. });
         let message = NewMessage {
@@ -256,6 +261,10 @@ impl Store {
         self.write(Write::Message(message), move |outcome| match outcome {
             Ok(Outcome::Delivered { owner, .. }) => {
                 this.told(&[owner]);
+                reply(Ok(()));
+            }
+            Ok(Outcome::Terminated { receivers, stopped, .. }) => {
+                this.ended_from_outside(&receivers, !stopped.is_empty());
                 reply(Ok(()));
             }
             Ok(Outcome::MailboxFull { max }) => reply(Err(RuntimeError::MailboxFull { id, max })),
@@ -281,18 +290,24 @@ impl Store {
                 receivers,
                 stopped,
             }) => {
-                this.told(&receivers);
-                if !stopped.is_empty() {
-                    this.look_at_tasks();
-                }
                 this.taken_away(key, NEVER_AGAIN, owner.as_ref());
-                this.watch.look(&id);
+                this.ended_from_outside(&receivers, !stopped.is_empty());
                 reply(Ok(()));
             }
             Ok(Outcome::NotFound) => reply(Err(RuntimeError::InstanceNotFound { id })),
             Ok(Outcome::Ended { .. }) => reply(Ok(())),
             other => reply(Err(unexpected(other))),
         });
+    }
+
+    /// An instance was ended by a client. `stops`: others run attempts that nobody waits for any more.
+    fn ended_from_outside(&self, receivers: &[Option<WorkerId>], stops: bool) {
+        self.told(receivers);
+        if stops {
+            self.look_at_tasks();
+        }
+        // And suspended children with it.
+        self.watch.look_at_all();
     }
 
     /// Wait until an instance has ended or its custom status has changed; the status then, or `InstanceNotFound`.
@@ -367,6 +382,21 @@ impl Store {
     pub(crate) fn work_is_due(&self) {
         for worker in self.workers() {
             worker.look_for_work();
+        }
+    }
+
+    /// What a worker owned or ran may be due. Other processes are told by the provider, and this one by nobody else.
+    pub(crate) fn some_was_released(&self) {
+        self.work_is_due();
+        self.look_at_tasks();
+    }
+
+    /// The thread that all workers of this store share is held up no longer: each may take work of every kind again.
+    pub(crate) fn takes_work_again(&self) {
+        for worker in self.workers() {
+            worker.look_for_work();
+            worker.look_at_tasks();
+            worker.look_for_messages();
         }
     }
 

@@ -71,6 +71,11 @@ impl Table {
         self.early.keys.remove(&key) || self.early.any || replaced
     }
 
+    /// Whether an instance is owned by a later acquisition: what comes late of an earlier one does not take its place.
+    pub(crate) fn has_later(&self, key: InstanceKey, epoch: Epoch) -> bool {
+        self.owned.get(&key).is_some_and(|owned| owned.lock().epoch > epoch)
+    }
+
     /// Something came for an instance: which one that is, and what becomes of it. `None`: it is not here, and is looked after when it is.
     #[must_use]
     pub(crate) fn send(

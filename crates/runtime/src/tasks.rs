@@ -13,17 +13,21 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use perdure_engine::{ActivityTask, AttemptResult, Effect, EventId, EventKind, TurnOutput};
+use perdure_engine::{
+    ActivityTask, AttemptResult, Effect, EventId, EventKind, Incarnation, TurnOutput, incarnation_of,
+};
 use perdure_provider::{
-    Outcome, ProviderError, ProviderErrorKind, Task, TaskDone, TaskName, TaskOffer, TaskRequest, Write,
+    Outcome, PageLimit, ProviderError, ProviderErrorKind, Task, TaskDone, TaskName, TaskOffer, TaskRequest, Write,
 };
 use perdure_scheduler::Class;
 
 use crate::activities::{AbortReason, Attempt, Origin};
 use crate::committer::Patience;
+use crate::giving_back::Quiet;
 use crate::heartbeats::Heartbeats;
 use crate::job::{Level, Queued};
-use crate::options::{RETRY_DELAYS, SAFETY_POLL};
+use crate::options::{RETRY_DELAYS, SAFETY_POLL, TASK_BYTES_MAX};
+use crate::ownership::Owned;
 use crate::retry::retrying;
 use crate::session::{AtStore, Session};
 
@@ -32,6 +36,7 @@ pub(crate) struct Borrowed {
     pub(crate) task: TaskName,
     pub(crate) instance_id: String,
     pub(crate) orchestration: String,
+    pub(crate) incarnation: Option<Incarnation>,
     pub(crate) heartbeats: Mutex<Heartbeats>,
 }
 
@@ -153,14 +158,19 @@ pub(crate) async fn run(session: Arc<Session>) {
                 worker: session.worker.clone(),
                 queues: session.shared.options.queues.clone(),
                 names,
-                limit,
+                limit: PageLimit {
+                    rows: limit,
+                    bytes: TASK_BYTES_MAX,
+                },
             };
-            let give_backs = session.give_backs.load(Ordering::Acquire);
+            let quiet = session.giving_back.until_quiet().await;
+            let claim = session.claim();
             match session.shared.store.provider.acquire_tasks(request).await {
                 Ok(acquired) => {
                     delay = RETRY_DELAYS.0;
                     next_due_ms = acquired.next_due_ms;
-                    session.borrow(acquired.tasks, give_backs).await;
+                    session.borrow(acquired.tasks, quiet).await;
+                    drop(claim);
                 }
                 Err(error) if error.kind == ProviderErrorKind::Closed => return,
                 Err(error) => {
@@ -270,9 +280,9 @@ impl Session {
         }
     }
 
-    /// Run tasks that were acquired when so much had been given back. What was given back meanwhile may have taken some of them along, which are
-    /// others' then, and over perhaps.
-    async fn borrow(self: &Arc<Self>, tasks: Vec<Task>, mut give_backs: u64) {
+    /// Run tasks that were asked for when nothing was being given back, but for those that were given back since, which are others' then, and
+    /// over perhaps (B2).
+    async fn borrow(self: &Arc<Self>, tasks: Vec<Task>, mut quiet: Quiet) {
         let mut attempts: Vec<(TaskName, Attempt)> =
             tasks.into_iter().filter_map(|task| self.attempt_of(task)).collect();
         while !attempts.is_empty() {
@@ -282,7 +292,7 @@ impl Session {
                     return;
                 }
                 // Under the lock, under which it is looked what stays when something is given back: either that finds these, or this finds that.
-                if self.give_backs.load(Ordering::Acquire) == give_backs {
+                if self.giving_back.quiet() == Some(quiet) {
                     for (_, attempt) in attempts {
                         self.take_on(&mut activities, attempt, None);
                         self.admit(&mut activities);
@@ -290,7 +300,7 @@ impl Session {
                     return;
                 }
             }
-            give_backs = self.give_backs.load(Ordering::Acquire);
+            quiet = self.giving_back.until_quiet().await;
             let provider = &self.shared.store.provider;
             // Without an answer the store is closed, or the session has ended.
             let Ok(own) = retrying(|| provider.tasks_of(&self.worker)).await else {
@@ -305,15 +315,20 @@ impl Session {
             task: name,
             instance_id,
             orchestration,
+            started,
             name: activity,
             input,
             options,
             deadline_ms,
             last_heartbeat,
         } = task;
-        let Ok(options) = serde_json::from_str(options.as_deref().unwrap_or("{}")) else {
+        let options = serde_json::from_str(options.as_deref().unwrap_or("{}"));
+        let incarnation = incarnation_of(started.as_deref().unwrap_or("{}"));
+        let (Ok(options), Ok(incarnation)) = (options, incarnation) else {
             // It stays where it is until somebody looks: whoever owns the instance cannot read its history either.
-            let message = format!("the options of activity '{activity}' of instance '{instance_id}' cannot be read");
+            let message = format!(
+                "the options of activity '{activity}' of instance '{instance_id}', or its start, cannot be read"
+            );
             self.shared.log(Level::Error, message);
             return None;
         };
@@ -322,6 +337,7 @@ impl Session {
                 task: name,
                 instance_id,
                 orchestration,
+                incarnation,
                 heartbeats: Mutex::default(),
             })),
             task: Arc::new(ActivityTask {
@@ -347,6 +363,7 @@ impl Session {
             time_ms: self.now_ms(),
         };
         let (this, id) = (Arc::clone(self), borrowed.instance_id.clone());
+        let leaving = self.leaving(Owned::Task(borrowed.task));
         let done_with = Box::new(move |answer: Result<Outcome, ProviderError>| {
             match answer {
                 Ok(Outcome::Told { receivers }) => this.shared.store.told(&receivers),
@@ -355,10 +372,10 @@ impl Session {
                 Err(error) if error.kind == ProviderErrorKind::Closed => {}
                 Err(error) => this.shared.log(
                     Level::Error,
-                    format!("the end of an activity of instance '{id}' could not be stored: {error}"),
+                    format!("the end of an activity of instance '{id}' could not be stored, it is run again: {error}"),
                 ),
             }
-            drop(writing);
+            drop((writing, leaving));
         });
         self.shared
             .store

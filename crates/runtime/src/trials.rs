@@ -3,7 +3,7 @@
 //! Of which of its instances a dead worker died is known of none of them. So those that have lost two workers in a row are tried: what they do
 //! is announced to the store, a few at a time, and those that were among the few when a worker died, alone.
 //!
-//! - **T1** A suspect's turn begins when its trial is announced. The trial is over when the turn has got on, or is over and the activities of
+//! - **T1** A suspect is read from the store, and its turn begins, when its trial is announced: what it holds may be what its worker died of. The trial is over when the turn has got on, or is over and the activities of
 //!   the instance have run for [`PROBATION_MS`] without harm.
 //! - **T2** At most [`TRIED_MAX`] suspects of a worker are tried at once; one that is accused is tried alone, and so is one that nobody else waits
 //!   with. The death of a worker is evidence against an instance only when it was tried alone, and an acquittal takes back what is none.
@@ -115,7 +115,7 @@ impl Session {
             return self.forget(&instance, AbortReason::LeaseLost);
         }
         instance.lock().on_trial = true;
-        if !self.resume(&instance) {
+        if !self.go_on(&instance) {
             self.trial_over(&instance);
         }
     }

@@ -13,10 +13,10 @@ use perdure_provider::{
 use perdure_scheduler::{LaneId, Process, State, Then};
 
 use crate::activities::AbortReason;
-use crate::committer::Patience;
+use crate::committer::{Patience, WriteDone};
 use crate::error::RuntimeError;
 use crate::instance::{Core, Instance};
-use crate::job::Level;
+use crate::job::{Level, LogRecord};
 use crate::maps::Turn;
 use crate::others::{self, Claimed};
 use crate::report::Report;
@@ -120,6 +120,16 @@ pub(crate) fn step(turn: &Turn, awaited: Awaited) -> Result<Option<Delivered>, R
     }
 }
 
+/// A request to cancel that is handed over although the code does not wait.
+pub(crate) fn interrupt(turn: &Turn) -> Result<Option<Delivered>, RuntimeError> {
+    let now = turn.session.now_ms();
+    let mut core = turn.instance.lock();
+    core.take_in();
+    let engine = core.engine.as_mut().ok_or(NO_TURN)?;
+    let delivered = engine.interrupt(now);
+    Ok(delivered.map(|(delivery, time_ms)| Delivered { delivery, time_ms }))
+}
+
 pub(crate) fn finish(turn: &Turn, end: End) -> Result<(), RuntimeError> {
     turn.with_engine(|engine| engine.finish(end))?
         .map_err(RuntimeError::from)
@@ -137,6 +147,7 @@ pub(crate) fn end(turn: Turn) -> bool {
     let next = engine
         .next_execution()
         .map(|first| next_execution(&session, first, now));
+    core.settle_held();
     let is_runnable = core.next(now) != Then::Rest;
     if core.reloaded && is_live {
         // The engine names every open activity once it is past its history; those that run here already must not be started
@@ -206,33 +217,51 @@ pub(crate) fn end(turn: Turn) -> bool {
         }
         let store = Arc::clone(&session.shared.store);
         let Some(start) = start else {
-            let done = Box::new(move |answer| answered(&session, &instance, kept, answer));
+            let claim = kept.claimed.iter().any(Option::is_some).then(|| session.claim());
+            let done = Box::new(move |answer| {
+                session.carry(|| answered(&session, &instance, kept, answer));
+                drop(claim);
+            });
             store
                 .committer
                 .submit(Write::Turn(Box::new(commit)), Patience::Endless, done);
             return sleeps;
         };
         let (mut new, done, logs) = start.take();
+        let claim = session.claim();
         new.first_turn = Some(Box::new(commit));
         let done = Box::new(move |answer| {
-            match session.started(&instance, logs, done, answer) {
-                (true, Some(committed)) => answered(&session, &instance, kept, Ok(committed)),
-                // What it started and claimed is this worker's although it is not itself.
-                (
-                    false,
-                    Some(Outcome::Committed {
-                        others: Some(others), ..
-                    }),
-                ) => {
-                    others::written(&session, kept.claimed, *others);
-                    session.draining.tell();
-                }
-                _ => {}
-            }
+            session.carry(|| first_turn_answered(&session, &instance, kept, logs, done, answer));
+            drop(claim);
         });
         store.committer.submit(Write::Start(new), Patience::Limited, done);
     }
     sleeps
+}
+
+/// A start with its first turn was answered.
+fn first_turn_answered(
+    session: &Arc<Session>,
+    instance: &Arc<Instance>,
+    kept: Kept,
+    logs: Vec<LogRecord>,
+    done: WriteDone,
+    answer: Result<Outcome, ProviderError>,
+) {
+    match session.started(instance, logs, done, answer) {
+        (true, Some(committed)) => answered(session, instance, kept, Ok(committed)),
+        // What it started and claimed is this worker's although it is not itself.
+        (
+            false,
+            Some(Outcome::Committed {
+                others: Some(others), ..
+            }),
+        ) => {
+            others::written(session, kept.claimed, *others);
+            session.draining.tell();
+        }
+        _ => {}
+    }
 }
 
 /// The code does not fit its history, or cannot be run: suspend the instance and tell where in the code that showed.
@@ -240,6 +269,9 @@ pub(crate) fn suspend(turn: Turn, source: &str, report: Option<&str>) {
     let report = {
         let core = turn.instance.lock();
         match (core.engine.as_ref().and_then(Engine::fault), report) {
+            (Some(Fault::Mismatch(mismatch)), _) if turn.session.shared.store.provider.info().hides_values => {
+                Report::of_mismatch(&mismatch.without_values(), source)
+            }
             (Some(Fault::Mismatch(mismatch)), _) => Report::of_mismatch(mismatch, source),
             (_, Some(report)) => Report::told(report, source),
             (Some(Fault::Limit(limit)), None) => Report::of_limit(*limit),
@@ -370,6 +402,11 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
                         store.watch.changed(*status);
                     }
                     session.forget(instance, AbortReason::Cancelled);
+                }
+                // Forgotten meanwhile: its next execution is another's, or it is this worker's by a later acquisition.
+                AfterTurn::ContinueAsNew(_) if core.control.state() == State::Complete => {
+                    drop(core);
+                    session.forget(instance, AbortReason::LeaseLost);
                 }
                 AfterTurn::ContinueAsNew(next) => {
                     drop(core);

@@ -64,8 +64,9 @@ async fn resume_all(session: &Arc<Session>, registered: &Registered) -> Result<(
                 Level::Info,
                 format!("{registered} has other code now; suspended instances that go on: {count}"),
             );
-            shared.store.work_is_due();
         }
+        // Also when these are none: a try whose answer was lost may have resumed some.
+        shared.store.work_is_due();
         if count < RESUME_BATCH {
             return Ok(());
         }

@@ -11,6 +11,7 @@ use perdure_provider::{InstanceStatus, Provider, ProviderError, ProviderErrorKin
 use tokio::sync::Notify;
 
 use crate::options::{RETRY_DELAYS, STATUS_PAGE};
+use crate::retry::is_final;
 
 /// What somebody waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +151,9 @@ impl Watch {
             match provider.statuses(page.clone()).await {
                 Ok(statuses) => {
                     delay = RETRY_DELAYS.0;
+                    // Of some ids alone, where more would be too large for one answer.
+                    let untold = page.iter().skip(statuses.len()).cloned();
+                    self.state.lock().dirty.extend(untold);
                     for (id, status) in page.iter().zip(statuses) {
                         self.settle(
                             id,
@@ -159,7 +163,7 @@ impl Watch {
                         );
                     }
                 }
-                Err(error) if error.retryable() => {
+                Err(error) if !is_final(&error) => {
                     self.state.lock().dirty.extend(page);
                     crate::time::sleep(delay).await;
                     delay = (delay * 2).min(RETRY_DELAYS.1);

@@ -4,22 +4,26 @@
 //!   [`LOOKS`] looks, which the turn deadline is divided into. A process that was stopped as a whole, or got no processor, was not looked
 //!   at either, and is not taken for one that is held up. A lane that is parked is not looked at.
 //! - **W2** A thread that is held up takes no new work. While the first one is, the worker takes none at all: no instance, no claimed start, no
-//!   task, until it comes by again. All workers of a store in one process share that thread.
+//!   task, until it comes by again. All workers of a store in one process share that thread, and all look for work of every kind then: those
+//!   that began while it was held up, too.
 //! - **W3** What its worker owns and the thread alone can run is given back in one commit as soon as a worker of another process is there to take it: with
 //!   threads besides the first, that is what it has a generator of, and what is registered with the first alone. That fences off what
 //!   the thread still does for it (P7), and everything is forgotten here up to the epoch that was given back; generators are dropped and
 //!   attempts aborted when the thread comes by. With nobody else there, giving back would only abort what runs.
 //! - **W4** An activity whose function holds the thread is not run twice: its instance stays, or its task. When code holds the thread
 //!   that runs outside of any job, as what follows an `await` does, any attempt that was begun may be the one, and all of them stay.
+//!   A task whose attempt has ended stays, too: its end is on its way to the store.
 //! - **W5** An instance whose turn holds the thread does not stay, and that is evidence against it (P14): a lease holds for no turn
 //!   beyond the deadline. With enough of it the instance is suspended in the same commit.
 //! - **W6** While it lasts it is looked at again and again: a claim or an acquisition that was under way is given back, too.
+//! - **W7** What was given back is for the others until the next look. Then this worker looks for it, too: perhaps no other one has the code or a
+//!   place for it, and another thread of this one does.
 //!
 //! Nothing here waits for the thread. The host is told at once, so that it can say so by other means; the log and its listeners, which live on
 //! that thread, hear of it when it comes by.
 
+use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use perdure_engine::{Bug, is_planted};
 use perdure_provider::{Epoch, GiveBack, GivenBack, InstanceKey, TaskName};
@@ -34,30 +38,45 @@ use crate::report::Report;
 use crate::session::Session;
 use crate::shared::MAIN;
 
-/// Look after a lane's thread until the session ends.
-pub(crate) async fn watch(session: Arc<Session>, lane: LaneId) {
+/// Look after a lane's thread until the session ends. A session may begin while the thread is held up: that is seen here and now, before
+/// any other task of the session looks whether it takes work, and not when the future is polled first.
+pub(crate) fn watch(session: Arc<Session>, lane: LaneId) -> impl Future<Output = ()> + Send {
+    let pulse = session.shared.pulse(lane);
+    let seen = pulse.beats();
+    let looks = if pulse.is_held_up() { LOOKS } else { 0 };
+    watch_since(session, lane, seen, looks)
+}
+
+/// The thread has not come by since a beat, for so many looks.
+async fn watch_since(session: Arc<Session>, lane: LaneId, mut seen: u64, mut looks: u32) {
     let shared = &session.shared;
     let (pulse, lanes) = (shared.pulse(lane), &shared.lanes);
-    let (mut seen, mut looks) = (pulse.beats(), 0);
+    let mut gave = false;
     loop {
-        pulse.while_parked(lanes, lane).await;
+        // It may have come by and be parked already: who waits for that is still to be told.
+        if looks < LOOKS {
+            pulse.while_parked(lanes, lane).await;
+        }
         crate::time::sleep(shared.options.turn_deadline / LOOKS).await;
         let beats = pulse.beats();
         if beats != seen || lanes.is_parked(lane) {
             if looks >= LOOKS {
-                session.look_for_all();
+                shared.store.takes_work_again();
             }
             (seen, looks) = (beats, 0);
             continue;
         }
-        looks += 1;
+        looks = looks.saturating_add(1);
         if looks == LOOKS {
             pulse.hold_up(beats);
             session.tell_held_up(lane);
         }
+        if mem::take(&mut gave) {
+            shared.store.some_was_released();
+        }
         let is_over = looks >= LOOKS && !is_planted(Bug::HeldUpForEver);
         if is_over && session.others_can_go_on().await && pulse.is_held_up() {
-            session.give_back(lane).await;
+            gave = session.give_back(lane).await;
         }
     }
 }
@@ -80,13 +99,6 @@ impl Holding {
 }
 
 impl Session {
-    /// The thread has come by again: there may be work of every kind.
-    fn look_for_all(&self) {
-        self.due_at(0);
-        self.tasks_wanted.notify_one();
-        self.inbox_wanted.notify_one();
-    }
-
     fn tell_held_up(&self, lane: LaneId) {
         let (shared, ms) = (&self.shared, self.shared.options.turn_deadline.as_millis());
         let what = match shared.pulse(lane).doing() {
@@ -134,27 +146,24 @@ impl Session {
             .any(|worker| worker.lease_until_ms > now && !store.has_worker(&worker.id))
     }
 
-    /// Give back what the thread does not come to do (W3).
-    async fn give_back(self: &Arc<Self>, lane: LaneId) {
+    /// Give back what the thread does not come to do (W3). Whether the store did that.
+    async fn give_back(self: &Arc<Self>, lane: LaneId) -> bool {
         if lane == MAIN {
             self.leave_starts();
         }
-        // Before it is known what stays.
-        self.give_backs.fetch_add(1, Ordering::AcqRel);
+        let open = self.open_request();
         let Holding {
             instances: kept,
             tasks: kept_tasks,
             stalled,
         } = self.holding(lane);
-        if !self.shared.pulse(lane).is_held_up() {
-            // It has come back meanwhile. What it was in may be over, and not stored yet: that is nobody else's.
-            return;
-        }
         let owned = self.table.lock().len();
-        let mut given_tasks = self.activities.lock().borrowed();
-        given_tasks.retain(|task| !kept_tasks.contains(task));
-        if owned <= kept.len() && given_tasks.is_empty() {
-            return;
+        let keeps_tasks = {
+            let activities = self.activities.lock();
+            activities.borrowed().iter().all(|task| kept_tasks.contains(task))
+        };
+        if owned <= kept.len() && keeps_tasks {
+            return false;
         }
         let request = GiveBack {
             worker: self.worker.clone(),
@@ -163,18 +172,19 @@ impl Session {
             kept_tasks,
             report: Report::of_stall(self.shared.options.turn_deadline).into_text(),
         };
-        let given = match self.shared.store.provider.give_back(request).await {
-            Ok(given) => given,
-            // The next look tries again.
-            Err(error) => {
-                let message = format!("what the thread does not come to do could not be given back: {error}");
-                return self.shared.log(Level::Warn, message);
-            }
-        };
-        self.given_back(given);
-        // Whoever looks for more may be waiting for an answer of the store.
-        self.give_up_borrowed(given_tasks, AbortReason::LeaseLost);
-        self.tasks_wanted.notify_one();
+        open.keep(&request);
+        if !self.shared.pulse(lane).is_held_up() {
+            // It has come back meanwhile. What it was in may be over, and not stored yet: that is nobody else's. After what is withheld was
+            // said: nothing that it begins from here on is given back.
+            return false;
+        }
+        let given = self.give_back_to_store(open, request).await;
+        // The next look tries again.
+        if let Err(error) = &given {
+            let message = format!("what the thread does not come to do could not be given back: {error}");
+            self.shared.log(Level::Warn, message);
+        }
+        given.is_ok()
     }
 
     /// The store has taken instances back.
@@ -212,6 +222,8 @@ impl Session {
                 .begun_at(lane)
                 .for_each(|attempt| holding.keep(&attempt.origin)),
         }
+        // Last: an attempt that ends meanwhile is found running above, or here. To run it again would be to do what is done.
+        holding.tasks.extend(self.leaving_tasks());
         holding.instances.sort_unstable();
         holding.instances.dedup();
         holding.tasks.sort_unstable();

@@ -5,7 +5,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use perdure_engine::{Bug, Completion, is_planted};
-use perdure_provider::{Acquire, InboxPosition, NewWorker, ProviderErrorKind, TakenOver, Worker, WorkerId};
+use perdure_provider::{
+    Acquire, CommitOutcome, InboxPosition, NewWorker, PageLimit, ProviderError, ProviderErrorKind, Renewal, TakenOver,
+    Worker, WorkerId,
+};
 use tokio::time::Instant;
 
 use crate::about::WorkerAbout;
@@ -13,7 +16,7 @@ use crate::activities::AbortReason;
 use crate::error::RuntimeError;
 use crate::job::Level;
 use crate::machine::new_worker_id;
-use crate::options::{ACQUIRE_BATCH, HISTORY_PAGE, INBOX_PAGE, MESSAGE_PAGE, RETRY_DELAYS, SAFETY_POLL, WORKERS_LOOK};
+use crate::options::{ACQUIRE_BATCH, HISTORY_PAGE, INBOX_PAGE, RETRY_DELAYS, SAFETY_POLL, WORKERS_LOOK};
 use crate::report::Report;
 use crate::retry::retrying;
 use crate::session::Session;
@@ -21,11 +24,13 @@ use crate::shared::Shared;
 use crate::store::LocalWorker;
 use crate::unfit;
 
-/// Register a new worker.
-pub(crate) async fn register(shared: &Shared) -> Result<WorkerId, RuntimeError> {
+/// Register a new worker. Returns its id, and when the request was made: the store's lease begins no earlier than that, and may begin long before
+/// the answer comes.
+pub(crate) async fn register(shared: &Shared) -> Result<(WorkerId, Instant), RuntimeError> {
     let machine = &*shared.store.machine;
     let process = machine.process();
     let worker = new_worker_id(machine);
+    let newest = shared.registry.lock().newest();
     let row = NewWorker {
         id: worker.clone(),
         name: shared.options.worker_name.clone(),
@@ -34,18 +39,46 @@ pub(crate) async fn register(shared: &Shared) -> Result<WorkerId, RuntimeError> 
         process_start: process.start,
         lease_ms: lease_ms(shared),
         about: Some(WorkerAbout::of_runtime(shared).into_text()),
+        newest: newest.clone(),
     };
-    let asked = shared.clock.ask();
-    let now_ms = shared.store.provider.register_worker(row).await?;
-    shared.clock.hear(asked, now_ms);
-    Ok(worker)
+    let asked = Instant::now();
+    let question = shared.clock.ask();
+    let now_ms = match shared.store.provider.register_worker(row).await {
+        Ok(now_ms) => now_ms,
+        Err(error) => {
+            if error.outcome == CommitOutcome::Unknown {
+                forget_registration(shared, worker);
+            }
+            return Err(error.into());
+        }
+    };
+    shared.clock.hear(question, now_ms);
+    *shared.told_newest.lock() = newest;
+    Ok((worker, asked))
 }
 
 /// Register a new worker after one that lost its lease and did not die: what that one owned is released in good order, unless others
 /// have taken it over.
-pub(crate) async fn register_again(shared: &Shared, former: &WorkerId) -> Result<WorkerId, RuntimeError> {
-    shared.store.provider.release_worker(former).await?;
+pub(crate) async fn register_again(shared: &Shared, former: &WorkerId) -> Result<(WorkerId, Instant), RuntimeError> {
+    released(shared, former).await?;
     register(shared).await
+}
+
+/// A worker may be registered that nobody is: until its lease ends it would pass for one that could take what others give back.
+fn forget_registration(shared: &Shared, worker: WorkerId) {
+    let provider = Arc::clone(&shared.store.provider);
+    // If the store refuses that, the lease ends it.
+    shared
+        .store
+        .tokio
+        .spawn(async move { provider.release_worker(&worker).await.map(drop) });
+}
+
+/// Release a worker in the store. Whatever the answer is, it may have been carried out, and then what it owned is due.
+async fn released(shared: &Shared, worker: &WorkerId) -> Result<(), ProviderError> {
+    let released = shared.store.provider.release_worker(worker).await;
+    shared.store.some_was_released();
+    released.map(drop)
 }
 
 /// Let a session whose worker was just registered take work.
@@ -58,6 +91,7 @@ pub(crate) fn set_going(session: &Arc<Session>) {
         Box::pin(inbox(Arc::clone(session))),
         Box::pin(unfit::resume(Arc::clone(session))),
         Box::pin(renew(Arc::clone(session))),
+        Box::pin(crate::ownership::run(Arc::clone(session))),
         Box::pin(take_over(Arc::clone(session))),
         Box::pin(crate::tasks::run(Arc::clone(session))),
         Box::pin(crate::cache::run(Arc::clone(session))),
@@ -65,13 +99,12 @@ pub(crate) fn set_going(session: &Arc<Session>) {
     for lane in session.shared.all_lanes() {
         tasks.push(Box::pin(crate::watchdog::watch(Arc::clone(session), lane)));
     }
-    let tokio = &session.shared.store.tokio;
-    session.keep_tasks(tasks.into_iter().map(|task| tokio.spawn(task)).collect());
+    session.keep_tasks(tasks.into_iter().map(|task| session.spawn(task)).collect());
 }
 
 /// Give back what a worker owns, and its row.
 pub(crate) async fn release(shared: &Shared, worker: &WorkerId) {
-    if let Err(error) = shared.store.provider.release_worker(worker).await {
+    if let Err(error) = released(shared, worker).await {
         let message = format!("what worker {worker} owned is taken over when its lease ends: {error}");
         shared.log(Level::Warn, message);
     }
@@ -89,7 +122,7 @@ async fn acquire(session: Arc<Session>) {
         let due = *session.next_acquire_ms.lock();
         let now = session.now_ms();
         let room = session.room();
-        let registered = shared.registry.lock().all();
+        let registered = shared.registry.lock().acquirable();
         match due {
             Some(at) if at <= now && room > 0 && !registered.is_empty() => {}
             Some(at) if room > 0 && !registered.is_empty() => {
@@ -111,25 +144,52 @@ async fn acquire(session: Arc<Session>) {
                 continue;
             }
         }
+        // Those that come are read together.
+        let bytes = session.loads.room();
+        if bytes == 0 {
+            tokio::select! {
+                biased;
+                () = session.loads.freed() => {}
+                () = crate::time::sleep(SAFETY_POLL) => {}
+            }
+            continue;
+        }
+        let newest = shared.registry.lock().newest();
+        if newest != *shared.told_newest.lock() {
+            // Without an answer the store is closed, or the session has ended.
+            let telling = || {
+                shared
+                    .store
+                    .provider
+                    .tell_orchestrations(&session.worker, newest.clone())
+            };
+            if retrying(telling).await.is_ok() {
+                *shared.told_newest.lock() = newest;
+            }
+        }
         // What becomes due from here on must lead to another look.
         *session.next_acquire_ms.lock() = None;
-        let limit = room.min(ACQUIRE_BATCH);
+        let limit = PageLimit {
+            rows: room.min(ACQUIRE_BATCH),
+            bytes,
+        };
         let request = Acquire {
             worker: session.worker.clone(),
             registered,
             limit,
             history_page: HISTORY_PAGE,
-            message_page: MESSAGE_PAGE,
         };
         let asked = shared.clock.ask();
+        let claim = session.claim();
         session.acquire();
         match shared.store.provider.acquire(request).await {
             Ok(acquired) => {
                 delay = RETRY_DELAYS.0;
                 // First: what is due for the store is due for the engines.
                 shared.clock.hear(asked, acquired.now_ms);
-                let full = acquired.instances.len() == limit;
+                let full = acquired.instances.len() == limit.rows;
                 session.acquired(acquired.instances);
+                drop(claim);
                 if let Some(at) = if full { Some(0) } else { acquired.next_wake_at_ms } {
                     session.due_at(at);
                 }
@@ -189,15 +249,22 @@ async fn inbox(session: Arc<Session>) {
 async fn renew(session: Arc<Session>) {
     let shared = Arc::clone(&session.shared);
     let mut told = String::new();
+    // Counted from the request and not from its answer, which may have taken most of the lease.
+    let mut last_asked = session.lease.given();
     loop {
-        crate::time::sleep(shared.options.lease / 3).await;
+        tokio::select! {
+            () = tokio::time::sleep_until(last_asked + shared.options.lease / 3) => {}
+            () = session.renewal_wanted.notified() => {}
+        }
         let asked = Instant::now();
+        last_asked = asked;
         let question = shared.clock.ask();
         let about = WorkerAbout::of_session(&session).into_text();
         match retry_until_end(&session, (about != told).then_some(&about)).await {
-            Some(Some(now_ms)) if session.lease.renew(asked) => {
-                shared.clock.hear(question, now_ms);
+            Some(Some(renewal)) if session.lease.renew(asked) => {
+                shared.clock.hear(question, renewal.now_ms);
                 told = about;
+                session.renewed(renewal);
             }
             _ if is_planted(Bug::LeaseNotHeeded) => {}
             lost => {
@@ -217,16 +284,29 @@ async fn renew(session: Arc<Session>) {
     }
 }
 
-/// Renew, again and again while the store fails, until the lease ends; then `None`.
-async fn retry_until_end(session: &Session, about: Option<&String>) -> Option<Option<i64>> {
+/// Renew, again and again whatever error the store answers with, until the lease ends; then `None`.
+async fn retry_until_end(session: &Session, about: Option<&String>) -> Option<Option<Renewal>> {
     let end = session.lease.end()?;
     let lease = lease_ms(&session.shared);
     let provider = &session.shared.store.provider;
-    let renewal = retrying(|| provider.renew_worker(&session.worker, lease, about.map(String::as_str)));
+    let renewal = async {
+        let (mut delay, most) = RETRY_DELAYS;
+        loop {
+            let renewed = provider.renew_worker(&session.worker, lease, about.map(String::as_str));
+            match renewed.await {
+                Ok(renewal) => return Some(renewal),
+                Err(error) if error.kind == ProviderErrorKind::Closed => return None,
+                Err(_) => {
+                    crate::time::sleep(delay).await;
+                    delay = (delay * 2).min(most);
+                }
+            }
+        }
+    };
     tokio::select! {
         biased;
         () = tokio::time::sleep_until(end) => None,
-        answer = renewal => answer.ok(),
+        answer = renewal => answer,
     }
 }
 
@@ -249,10 +329,14 @@ async fn take_over(session: Arc<Session>) {
                 .collect();
             others.retain(|other| !gone.contains(&other.id));
             for worker in gone {
-                if let Ok(mut taken) = provider.take_over_worker(&worker, &report).await {
-                    // Whoever was first.
-                    taken.workers = vec![worker];
-                    taken_over(&session, taken);
+                match provider.take_over_worker(&worker, &report).await {
+                    Ok(mut taken) => {
+                        // Whoever was first.
+                        taken.workers = vec![worker];
+                        taken_over(&session, taken);
+                    }
+                    // It may have been carried out.
+                    Err(_) => session.shared.store.some_was_released(),
                 }
             }
             let now = Instant::now();
@@ -267,8 +351,8 @@ async fn take_over(session: Arc<Session>) {
         match provider.take_over_expired_workers(&report).await {
             Ok(taken) => taken_over(&session, taken),
             Err(error) if error.kind == ProviderErrorKind::Closed => return,
-            // It is tried again soon.
-            Err(_) => {}
+            // It is tried again soon, and may have been carried out: then nobody will find that worker again.
+            Err(_) => session.shared.store.some_was_released(),
         }
     }
 }
@@ -298,7 +382,6 @@ fn taken_over(session: &Session, taken: TakenOver) {
     for worker in taken.workers {
         shared.metrics.takeovers.add(1);
         shared.log(Level::Info, format!("worker {worker} is gone; its instances go on"));
-        session.due_at(0);
-        session.tasks_wanted.notify_one();
+        shared.store.some_was_released();
     }
 }

@@ -436,7 +436,7 @@ impl Fixture {
                 }
                 self.given_to.insert(job.token, self.lane);
                 self.attempts.push(job.name.clone());
-                self.running.push(job);
+                self.running.push(*job);
             }
             Job::Abort { activity, reason } => {
                 self.running.retain(|job| job.token != activity);
@@ -457,7 +457,7 @@ impl Fixture {
                 Job::Activity(job) => {
                     self.given_to.insert(job.token, self.lane);
                     self.wakes[self.lane.0].fetch_add(1, Ordering::SeqCst);
-                    return job;
+                    return *job;
                 }
                 other => self.run(other),
             }
@@ -499,6 +499,10 @@ impl Fixture {
         let (runtime, generators, seat) = (&self.runtime, &mut self.generators, (self.lane, token));
         let this = generators.get_mut(&seat).expect("it was just made");
         let execution = runtime.describe(token)?.execution;
+        if this.at == 0 && execution > 1 && runtime.interrupt(token)?.is_some() {
+            generators.remove(&seat);
+            return runtime.finish(token, End::Cancelled(None));
+        }
         loop {
             let mut awaited = Awaited::default();
             let Some(op) = this.script.get(this.at) else {
@@ -694,6 +698,11 @@ impl Fixture {
         assert_eq!(self.running.len(), 0, "attempts");
         assert_eq!(self.store.watch.len(), 0, "waits");
         assert_eq!(self.alarms(), 0, "alarms");
+        let session = self.runtime.session();
+        assert!(
+            session.is_none_or(|session| session.ownership.is_at_rest()),
+            "claims, or what is on its way out"
+        );
     }
 }
 

@@ -9,7 +9,8 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 use perdure_engine::{EventRecord, Mailbox, MessageBody};
 use perdure_provider::{
-    Clock, CommitDone, NewWorker, Outcome, Provider, ProviderError, ProviderErrorKind, TrialStep, WorkerId, Write,
+    Clock, CommitDone, InstanceKey, Load, NewWorker, Newest, Outcome, PageLimit, Provider, ProviderError,
+    ProviderErrorKind, Task, TaskRequest, TrialStep, WorkerId, Write,
 };
 use perdure_provider_memory::{InstanceRow, MemoryProvider, MemoryStore};
 use tokio::sync::Notify;
@@ -20,9 +21,15 @@ pub(crate) enum Call {
     Commit,
     Register,
     Renew,
+    Owned,
     Release,
+    /// Its answer is lost when it fails.
+    TakeOver,
     GiveBack,
+    /// The request to give back, held before it reaches the store.
+    GivingBack,
     Acquire,
+    Load,
     History,
     Inbox,
     Tasks,
@@ -39,16 +46,25 @@ type Refuse = Box<dyn Fn(&Write) -> bool + Send>;
 
 #[derive(Default)]
 struct Control {
-    faults: HashMap<Call, VecDeque<ProviderErrorKind>>,
+    faults: HashMap<Call, VecDeque<ProviderError>>,
+    panics: HashSet<Call>,
     held: HashSet<Call>,
     held_commits: VecDeque<Held>,
-    refusal: Option<Refuse>,
+    refusal: Option<(ProviderErrorKind, Refuse)>,
     answers_at_once: bool,
     batches: Vec<usize>,
     heartbeat_writes: usize,
     renewals: Vec<Option<String>>,
     history_reads: usize,
+    lists_of_owned: usize,
+    lists_of_tasks: usize,
     trials: usize,
+    /// An instance that takes down whoever loads it.
+    poison: Option<InstanceKey>,
+    /// An instance that is too large to be loaded.
+    too_large: Option<InstanceKey>,
+    /// Bytes of histories that were loaded together, at most.
+    loaded_bytes_max: usize,
     closed: bool,
 }
 
@@ -83,12 +99,76 @@ impl Memory {
     pub(crate) fn fail(&self, call: Call, kind: ProviderErrorKind, times: usize) {
         let mut control = self.control.lock();
         let faults = control.faults.entry(call).or_default();
-        faults.extend(std::iter::repeat_n(kind, times));
+        faults.extend(std::iter::repeat_n(planned(kind), times));
+    }
+
+    /// The next call fails, and whether it wrote is not told.
+    pub(crate) fn fail_unknown(&self, call: Call, kind: ProviderErrorKind) {
+        let mut control = self.control.lock();
+        control
+            .faults
+            .entry(call)
+            .or_default()
+            .push_back(planned(kind).of_unknown_outcome());
+    }
+
+    /// The next call panics, which is a defect.
+    pub(crate) fn panic_at(&self, call: Call) {
+        self.control.lock().panics.insert(call);
+    }
+
+    /// How often what a worker owns was listed.
+    pub(crate) fn lists_of_owned(&self) -> usize {
+        self.control.lock().lists_of_owned
+    }
+
+    /// How often the tasks of a worker were listed.
+    pub(crate) fn lists_of_tasks(&self) -> usize {
+        self.control.lock().lists_of_tasks
+    }
+
+    pub(super) fn note_list_of_tasks(&self) {
+        self.control.lock().lists_of_tasks += 1;
     }
 
     /// Refuse for good what a batch says where this is true of one of its writes.
     pub(crate) fn refuse(&self, refusal: impl Fn(&Write) -> bool + Send + 'static) {
-        self.control.lock().refusal = Some(Box::new(refusal));
+        self.fail_those(ProviderErrorKind::Internal, refusal);
+    }
+
+    /// Fail batches in some way where this is true of one of their writes.
+    pub(crate) fn fail_those(&self, kind: ProviderErrorKind, which: impl Fn(&Write) -> bool + Send + 'static) {
+        self.control.lock().refusal = Some((kind, Box::new(which)));
+    }
+
+    /// Whoever loads this instance never hears of it, as if its process was gone.
+    pub(crate) fn poison(&self, key: InstanceKey) {
+        self.control.lock().poison = Some(key);
+    }
+
+    /// No process has the memory to load this instance.
+    pub(crate) fn enlarge(&self, key: InstanceKey) {
+        self.control.lock().too_large = Some(key);
+    }
+
+    pub(super) fn is_poison(&self, load: &Load) -> bool {
+        let poison = self.control.lock().poison;
+        load.instances.iter().any(|one| Some(one.key) == poison)
+    }
+
+    pub(super) fn is_too_large(&self, load: &Load) -> bool {
+        let too_large = self.control.lock().too_large;
+        load.instances.iter().any(|one| Some(one.key) == too_large)
+    }
+
+    pub(super) fn note_load(&self, bytes: usize) {
+        let mut control = self.control.lock();
+        control.loaded_bytes_max = control.loaded_bytes_max.max(bytes);
+    }
+
+    /// The most that was loaded together, bytes of histories.
+    pub(crate) fn loaded_bytes_max(&self) -> usize {
+        self.control.lock().loaded_bytes_max
     }
 
     /// Hold the answers of a call back (commits are held before they are written).
@@ -154,16 +234,36 @@ impl Memory {
 
     /// Another process has a worker.
     pub(crate) fn add_worker(&self, worker: &str) {
+        self.add_worker_for(worker, u64::MAX);
+    }
+
+    /// Another process has a worker, whose lease ends after so many ms.
+    pub(crate) fn add_worker_for(&self, worker: &str, lease_ms: u64) {
         let worker = NewWorker {
             id: WorkerId(worker.into()),
             name: String::new(),
             host: String::new(),
             pid: 1,
             process_start: String::new(),
-            lease_ms: u64::MAX,
+            lease_ms,
             about: None,
+            newest: Newest::default(),
         };
         at_once(self.others.register_worker(worker)).expect("it is open");
+    }
+
+    /// Another process takes tasks of a queue, one name of them.
+    pub(crate) fn take_tasks(&self, worker: &str, queue: &str, name: &str) -> Vec<Task> {
+        let request = TaskRequest {
+            worker: WorkerId(worker.into()),
+            queues: vec![queue.to_owned()],
+            names: vec![name.to_owned()],
+            limit: PageLimit {
+                rows: usize::MAX,
+                bytes: usize::MAX,
+            },
+        };
+        at_once(self.others.acquire_tasks(request)).expect("it is open").tasks
     }
 
     pub(crate) fn remove_worker(&self, worker: &str) {
@@ -205,11 +305,16 @@ impl Memory {
     pub(super) fn enter(&self, call: Call) -> Result<(), ProviderError> {
         let mut control = self.control.lock();
         control.history_reads += usize::from(call == Call::History);
+        control.lists_of_owned += usize::from(call == Call::Owned);
+        if control.panics.remove(&call) {
+            drop(control);
+            panic!("planned");
+        }
         if control.closed {
             return Err(planned(ProviderErrorKind::Closed));
         }
         let fault = control.faults.get_mut(&call).and_then(VecDeque::pop_front);
-        fault.map_or(Ok(()), |kind| Err(planned(kind)))
+        fault.map_or(Ok(()), Err)
     }
 
     /// Wait for as long as the answers of a call are held back.
@@ -249,9 +354,10 @@ impl Memory {
 
     fn try_write(&self, batch: &[Write]) -> Result<Vec<Outcome>, ProviderError> {
         self.enter(Call::Commit)?;
-        let is_refused = (self.control.lock().refusal.as_ref()).is_some_and(|refuse| batch.iter().any(refuse));
-        if is_refused {
-            return Err(planned(ProviderErrorKind::Internal));
+        if let Some((kind, refusal)) = &self.control.lock().refusal
+            && batch.iter().any(refusal)
+        {
+            return Err(planned(*kind));
         }
         self.write(batch)
     }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox, InboxPosition,
-    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Overdue, Provider,
-    ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
-    ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, GiveBack, GivenBack,
+    Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage,
+    NewWorker, Newest, Overdue, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions,
+    PruneRequest, Pruned, PrunedExecutions, Renewal, ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest,
+    TextChange, TextPage, TextRequest, Unfit, Worker, WorkerId, Write,
 };
 
 use super::memory::{Call, Memory, is_damaged, planned};
@@ -41,11 +42,27 @@ impl Provider for Memory {
         worker: &WorkerId,
         lease_ms: u64,
         about: Option<&str>,
-    ) -> Result<Option<i64>, ProviderError> {
+    ) -> Result<Option<Renewal>, ProviderError> {
         self.enter(Call::Renew)?;
         self.leave(Call::Renew).await;
         self.note_renewal(about);
         self.provider.renew_worker(worker, lease_ms, about).await
+    }
+
+    async fn owned_by(
+        &self,
+        worker: &WorkerId,
+        after: InstanceKey,
+        limit: usize,
+    ) -> Result<Vec<(InstanceKey, Epoch)>, ProviderError> {
+        self.enter(Call::Owned)?;
+        let owned = self.provider.owned_by(worker, after, limit).await;
+        self.leave(Call::Owned).await;
+        owned
+    }
+
+    async fn tell_orchestrations(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
+        self.provider.tell_orchestrations(worker, newest).await
     }
 
     /// All of another machine: only their leases tell of them.
@@ -68,11 +85,14 @@ impl Provider for Memory {
     }
 
     async fn take_over_expired_workers(&self, report: &str) -> Result<TakenOver, ProviderError> {
-        self.provider.take_over_expired_workers(report).await
+        let taken = self.provider.take_over_expired_workers(report).await;
+        self.enter(Call::TakeOver)?;
+        taken
     }
 
     async fn give_back(&self, request: GiveBack) -> Result<GivenBack, ProviderError> {
         self.enter(Call::GiveBack)?;
+        self.leave(Call::GivingBack).await;
         let given = self.provider.give_back(request).await;
         self.leave(Call::GiveBack).await;
         given
@@ -83,6 +103,27 @@ impl Provider for Memory {
         let acquired = self.provider.acquire(request).await;
         self.leave(Call::Acquire).await;
         acquired
+    }
+
+    async fn load(&self, request: Load) -> Result<Vec<Result<Loaded, ProviderError>>, ProviderError> {
+        self.enter(Call::Load)?;
+        if self.is_poison(&request) {
+            std::future::pending::<()>().await;
+        }
+        if self.is_too_large(&request) {
+            return Err(planned(ProviderErrorKind::NoMemory));
+        }
+        let mut loaded = self.provider.load(request).await?;
+        let histories = loaded.iter().flatten().flat_map(|one| &one.history);
+        self.note_load(histories.map(EventRecord::bytes).sum());
+        for one in &mut loaded {
+            let messages = one.iter().flat_map(|loaded| &loaded.messages.messages);
+            if messages.into_iter().any(|message| is_damaged(&message.body)) {
+                *one = Err(planned(ProviderErrorKind::Corrupt));
+            }
+        }
+        self.leave(Call::Load).await;
+        Ok(loaded)
     }
 
     async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
@@ -98,6 +139,9 @@ impl Provider for Memory {
 
     async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError> {
         self.enter(Call::Tasks)?;
+        self.note_list_of_tasks();
+        // No store answers at once.
+        tokio::task::yield_now().await;
         self.provider.tasks_of(worker).await
     }
 
@@ -113,7 +157,7 @@ impl Provider for Memory {
         key: InstanceKey,
         execution: ExecutionId,
         from: EventId,
-        limit: usize,
+        limit: PageLimit,
     ) -> Result<Vec<EventRecord>, ProviderError> {
         self.enter(Call::History)?;
         let page = self.provider.read_history(key, execution, from, limit).await;
@@ -121,7 +165,12 @@ impl Provider for Memory {
         page
     }
 
-    async fn read_inbox(&self, worker: &WorkerId, since: &InboxPosition, limit: usize) -> Result<Inbox, ProviderError> {
+    async fn read_inbox(
+        &self,
+        worker: &WorkerId,
+        since: &InboxPosition,
+        limit: PageLimit,
+    ) -> Result<Inbox, ProviderError> {
         self.enter(Call::Inbox)?;
         let mut inbox = self.provider.read_inbox(worker, since, limit).await;
         for (_, message) in inbox.iter_mut().flat_map(|inbox| &mut inbox.messages) {
@@ -139,7 +188,7 @@ impl Provider for Memory {
         &self,
         key: InstanceKey,
         mailboxes: Option<Vec<Mailbox>>,
-        limit: usize,
+        limit: PageLimit,
     ) -> Result<MessagePage, ProviderError> {
         self.enter(Call::Messages)?;
         let page = self.provider.read_messages(key, mailboxes, limit).await?;
@@ -159,6 +208,10 @@ impl Provider for Memory {
         let statuses = self.provider.statuses(ids).await;
         self.leave(Call::Statuses).await;
         statuses
+    }
+
+    async fn ids_of(&self, keys: Vec<InstanceKey>) -> Result<Vec<Option<String>>, ProviderError> {
+        self.provider.ids_of(keys).await
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage, ProviderError> {
@@ -185,6 +238,14 @@ impl Provider for Memory {
         self.provider.sweep(limit).await
     }
 
+    async fn stored_texts(&self, request: TextRequest) -> Result<TextPage, ProviderError> {
+        self.provider.stored_texts(request).await
+    }
+
+    async fn replace_texts(&self, changes: Vec<TextChange>) -> Result<usize, ProviderError> {
+        self.provider.replace_texts(changes).await
+    }
+
     async fn stats(&self) -> Result<StoreStats, ProviderError> {
         self.provider.stats().await
     }
@@ -195,6 +256,10 @@ impl Provider for Memory {
 
     async fn inspect(&self) -> Result<Inspection, ProviderError> {
         self.provider.inspect().await
+    }
+
+    async fn check(&self, request: CheckRequest) -> Result<Checked, ProviderError> {
+        self.provider.check(request).await
     }
 
     async fn close(&self) {

@@ -27,6 +27,25 @@ async fn no_more_run_than_there_are_slots() {
     f.assert_empty();
 }
 
+/// Tokens had 32 bits. The one after the last was that of an attempt which ran since the first day: it took its place, and its instance waited for
+/// ever.
+#[tokio::test(start_paused = true)]
+async fn tokens_are_not_used_again_however_many_there_were() {
+    let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Spawn("a"), Op::Activity("b")]).await;
+    f.start("since-the-first-day").await;
+    f.runtime.shared.has_worked_for_years();
+    f.start("i").await;
+    f.start("j").await;
+    assert_eq!(f.metrics().open_activities, 6);
+    for name in ["a", "b", "a", "b", "a", "b"] {
+        f.complete(name).await;
+    }
+    for id in ["since-the-first-day", "i", "j"] {
+        assert_eq!(f.memory.get(id).status, Status::Completed, "{id}");
+    }
+    f.assert_empty();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_retry_waits_for_its_time_without_a_slot() {
     let mut f = Fixture::started(slots(1), &[Op::Retried("a")]).await;

@@ -3,7 +3,7 @@
 use perdure_engine::{EventKind, Mailbox, MessageBody};
 use perdure_provider::Status;
 
-use crate::options::{MESSAGE_PAGE, MESSAGES_HELD_MAX};
+use crate::options::{MESSAGE_BYTES_HELD_MAX, MESSAGE_PAGE, MESSAGES_HELD_MAX};
 use crate::testing::{Call, Fixture, Op, answer};
 use crate::{Awaiting, RuntimeOptions};
 
@@ -190,7 +190,7 @@ async fn a_message_that_comes_while_the_store_is_searched_is_found() {
 /// When all of them are read, what comes is handed over as it comes.
 #[tokio::test(start_paused = true)]
 async fn a_crowd_that_was_read_leaves_nothing_behind() {
-    let count = MESSAGES_HELD_MAX + MESSAGE_PAGE;
+    let count = MESSAGES_HELD_MAX + MESSAGE_PAGE.rows;
     let script = reader(
         &[Op::Spawn("a"), Op::Activity("b")],
         count,
@@ -215,7 +215,7 @@ async fn a_crowd_that_was_read_leaves_nothing_behind() {
 /// The page that it is read with ends before a message that was handed over as it came.
 #[tokio::test(start_paused = true)]
 async fn a_crowd_that_comes_before_its_instance_keeps_its_order() {
-    let count = 2 * MESSAGE_PAGE + 2;
+    let count = 2 * MESSAGE_PAGE.rows + 2;
     // After the first it is held, so that no release tells the store what is not known here.
     let mut f = Fixture::started(cached(0), reader(&[Op::Event("x"), Op::Spawn("a")], count - 1, &[])).await;
     f.start("i").await;
@@ -231,4 +231,32 @@ async fn a_crowd_that_comes_before_its_instance_keeps_its_order() {
     end(&mut f).await;
     assert_eq!(received(&f, "x"), (0..count).collect::<Vec<_>>());
     f.assert_empty();
+}
+
+/// A few large ones are as many as a crowd.
+#[tokio::test(start_paused = true)]
+async fn large_messages_are_left_in_the_store_and_read_in_order() {
+    const SIZE: usize = 1024 * 1024;
+    let mut f = Fixture::started(cached(100), reader(&[Op::Activity("a")], 12, &[])).await;
+    f.start("i").await;
+    for n in 0..12 {
+        let body = MessageBody::Mail {
+            mailbox: Mailbox::Event("x".into()),
+            payload: Some(format!("{}{n}", " ".repeat(SIZE))),
+        };
+        f.store.send("i".into(), body, u64::MAX, answer().reply());
+        f.settle().await;
+    }
+    assert_eq!(f.held_messages("i"), MESSAGE_BYTES_HELD_MAX / SIZE);
+    f.complete("a").await;
+    let ended = f.wait("i", Awaiting::End);
+    for _ in 0..20 {
+        assert!(f.held_messages("i") <= MESSAGE_BYTES_HELD_MAX / SIZE);
+        f.settle().await;
+    }
+    assert!(ended.take().is_some(), "{} messages wait", f.memory.waiting("i"));
+    let history = f.memory.get("i").history;
+    let payloads = history.iter().filter_map(|event| event.payload.as_deref());
+    let received: Vec<usize> = payloads.filter_map(|text| text.trim().parse().ok()).collect();
+    assert_eq!(received, (0..12).collect::<Vec<_>>());
 }

@@ -99,12 +99,12 @@ async fn messages_that_come_while_history_is_read_are_delivered_after_it() {
     )
     .await;
     f.start("i").await;
-    f.memory.hold(Call::History);
+    f.memory.hold(Call::Load);
     f.event("i", "2").await;
     f.event("i", "1").await;
     f.event("i", "3").await;
     f.complete("a").await;
-    f.memory.let_go(Call::History);
+    f.memory.let_go(Call::Load);
     f.settle().await;
     assert_eq!(f.memory.get("i").status, Status::Completed);
     assert_eq!(f.attempts, ["a"]);
@@ -115,7 +115,7 @@ async fn messages_that_come_while_history_is_read_are_delivered_after_it() {
 async fn a_history_that_cannot_be_read_for_a_while_is_waited_for() {
     let mut f = Fixture::started(cached(0), &[Op::Activity("a"), Op::Activity("b")]).await;
     f.start("i").await;
-    f.memory.fail(Call::History, ProviderErrorKind::Io, 3);
+    f.memory.fail(Call::Load, ProviderErrorKind::Io, 3);
     f.complete("a").await;
     for _ in 0..5 {
         f.advance(100).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use perdure_provider::{Outcome, Provider, ProviderErrorKind, Write};
+use perdure_provider::{CommitOutcome, Outcome, Provider, ProviderError, ProviderErrorKind, Write};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
@@ -230,4 +230,114 @@ async fn a_closed_store_that_answers_at_once_is_not_called_from_within_its_answe
     let answers = f.answers.lock().clone();
     assert_eq!(answers.len(), 20_000);
     assert!(answers.iter().all(|(_, a)| *a == Err(ProviderErrorKind::Closed)));
+}
+
+/// Given up, or refused later, it is told as what may have been written; what was not in that batch is not.
+#[tokio::test(start_paused = true)]
+async fn what_may_have_been_written_is_told_as_such_whatever_comes_after() {
+    let f = Fixture::new(1);
+    let outcomes: Arc<Mutex<Vec<(&str, CommitOutcome)>>> = Arc::default();
+    let submit = |name: &'static str| {
+        let outcomes = Arc::clone(&outcomes);
+        let done = Box::new(move |answer: Result<Outcome, ProviderError>| {
+            let error = answer.expect_err("nothing is written");
+            outcomes.lock().push((name, error.outcome));
+        });
+        let write = Write::Resume {
+            id: name.into(),
+            time_ms: 0,
+        };
+        f.committer.submit(write, Patience::Limited, done);
+    };
+    f.memory.fail_unknown(Call::Commit, ProviderErrorKind::Io);
+    f.memory.fail(Call::Commit, ProviderErrorKind::Busy, 100);
+    submit("in it");
+    submit("not in it");
+    while outcomes.lock().len() < 2 {
+        f.settle().await;
+        tokio::time::advance(Duration::from_millis(50)).await;
+    }
+    let expected = [
+        ("in it", CommitOutcome::Unknown),
+        ("not in it", CommitOutcome::NotCommitted),
+    ];
+    // Both are given up at once, in whatever order they were tried last.
+    outcomes.lock().sort_unstable_by_key(|(name, _)| *name);
+    assert_eq!(*outcomes.lock(), expected);
+}
+
+fn message(instance: &str, text: &str) -> Write {
+    let body = perdure_engine::MessageBody::Mail {
+        mailbox: perdure_engine::Mailbox::Event("e".into()),
+        payload: Some(text.into()),
+    };
+    Write::Message(perdure_provider::NewMessage {
+        instance: instance.into(),
+        body,
+        unread_max: None,
+        time_ms: 0,
+    })
+}
+
+/// Nor do several.
+#[tokio::test(start_paused = true)]
+async fn writes_that_always_fail_leave_their_turn_to_the_others() {
+    let f = Fixture::new(1);
+    let is_bad = |write: &Write| matches!(write, Write::Message(m) if m.body.bytes() == 3);
+    f.memory.fail_those(ProviderErrorKind::Io, is_bad);
+    for n in 0..20 {
+        f.submit_write(message(&n.to_string(), "bad"), "bad", Patience::Endless);
+    }
+    f.submit_write(message("good", "x"), "good", Patience::Endless);
+    crate::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(f.names(), ["good"]);
+}
+
+/// The store takes it for a failure that passes, and it never does: of the ways in which one write can be too much for a store not all are known.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_always_fails_blocks_no_other() {
+    let f = Fixture::new(1);
+    let is_bad = |write: &Write| matches!(write, Write::Message(m) if m.instance == "bad" && m.body.bytes() == 3);
+    f.memory.fail_those(ProviderErrorKind::Io, is_bad);
+    for (instance, text) in [("a", "1"), ("bad", "bad"), ("b", "2"), ("bad", "after"), ("c", "3")] {
+        f.submit_write(
+            message(instance, text),
+            &format!("{instance} {text}"),
+            Patience::Endless,
+        );
+    }
+    crate::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(f.names(), ["a 1", "b 2", "c 3"]);
+    // Those that come later neither wait for it nor go alone.
+    let batches = f.memory.batches().len();
+    f.memory.hold(Call::Commit);
+    for name in ["4", "5", "6", "7"] {
+        f.submit(name, Patience::Endless);
+    }
+    f.memory.let_go(Call::Commit);
+    crate::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(f.names()[3..], ["4", "5", "6", "7"]);
+    assert!(f.memory.batches()[batches..].contains(&3), "{:?}", f.memory.batches());
+    f.memory.fail_those(ProviderErrorKind::Io, |_| false);
+    crate::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(f.names()[7..], ["bad bad", "bad after"], "in their order");
+}
+
+/// Each fails alone then, and none is given up.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_away_for_long_keeps_the_order_of_each_subject() {
+    let f = Fixture::new(1);
+    f.memory.fail(Call::Commit, ProviderErrorKind::Io, 40);
+    for n in 0..12 {
+        let instance = ["a", "b", "c"][n % 3];
+        f.submit_write(message(instance, "x"), &format!("{instance}{n}"), Patience::Endless);
+    }
+    crate::time::sleep(Duration::from_secs(200)).await;
+    let names = f.names();
+    assert_eq!(names.len(), 12);
+    for instance in ["a", "b", "c"] {
+        let of_one: Vec<_> = names.iter().filter(|name| name.starts_with(instance)).collect();
+        let numbers: Vec<usize> = of_one.iter().map(|name| name[1..].parse().expect("a number")).collect();
+        assert!(numbers.is_sorted(), "{names:?}");
+    }
 }

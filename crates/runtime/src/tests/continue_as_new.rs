@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use perdure_engine::{EventId, ExecutionId};
+use perdure_engine::{EventId, ExecutionId, MessageBody};
 use perdure_provider::Status;
 
-use crate::testing::{Call, Fixture, Op};
+use crate::testing::{Call, Fixture, Op, answer};
 use crate::{Awaiting, RuntimeOptions};
 
 #[tokio::test(start_paused = true)]
@@ -162,5 +162,33 @@ async fn it_can_be_terminated_in_its_next_execution() {
     f.terminate("i").await;
     assert_eq!(f.memory.get("i").status, Status::Terminated);
     assert_eq!(f.aborted.len(), 1);
+    f.assert_empty();
+}
+
+/// An instance whose executions follow each other without a wait never came to hear of it: the request was read anew by each of them.
+#[tokio::test(start_paused = true)]
+async fn a_request_to_cancel_reaches_executions_that_never_wait() {
+    let mut f = Fixture::started(RuntimeOptions::default(), &[Op::ContinueTo(u64::MAX, None)]).await;
+    f.memory.hold(Call::Commit);
+    let started = f.ask_start("i", "main");
+    f.settle().await;
+    let cancelled = answer();
+    // It is the next one that is written, and the first execution is over by then.
+    f.memory.write_held()();
+    f.settle().await;
+    assert!(started.take().expect("it was answered").is_ok());
+    f.store.send(
+        "i".into(),
+        MessageBody::Cancel { reason: None },
+        u64::MAX,
+        cancelled.reply(),
+    );
+    let ended = f.wait("i", Awaiting::End);
+    f.memory.let_go(Call::Commit);
+    f.settle().await;
+    let row = f.memory.get("i");
+    assert_eq!(row.status, Status::Cancelled);
+    assert_eq!(f.memory.waiting("i"), 0);
+    assert!(ended.take().is_some());
     f.assert_empty();
 }

@@ -1,10 +1,11 @@
 //! Instances that a client holds, whoever runs them.
 
+use perdure_engine::MessageBody;
 use perdure_provider::Status;
 
 use crate::activities::AbortReason;
 use crate::testing::{Call, Fixture, Op, answer};
-use crate::{RuntimeError, RuntimeOptions};
+use crate::{Awaiting, RuntimeError, RuntimeOptions};
 
 impl Fixture {
     async fn suspend(&mut self, id: &str) -> Result<(), RuntimeError> {
@@ -106,5 +107,33 @@ async fn an_instance_that_is_held_while_it_is_acquired_does_not_run() {
     f.resume("i").await;
     f.complete("a").await;
     assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}
+
+/// None of its code can run: it waited for somebody to bring code that fits, and so did whoever waited for its end.
+#[tokio::test(start_paused = true)]
+async fn a_suspended_instance_is_cancelled_at_once_and_its_children_with_it() {
+    let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Child("child", "c")]).await;
+    f.script("child", &[Op::Event("never")]);
+    f.start("i").await;
+    for id in ["c", "i"] {
+        assert_eq!(f.suspend(id).await, Ok(()));
+    }
+    let ends = [f.wait("i", Awaiting::End), f.wait("c", Awaiting::End)];
+    f.settle().await;
+    let cancelled = answer();
+    f.store.send(
+        "i".into(),
+        MessageBody::Cancel { reason: None },
+        u64::MAX,
+        cancelled.reply(),
+    );
+    f.settle().await;
+    assert_eq!(cancelled.take(), Some(Ok(())));
+    for (id, ended) in ["i", "c"].into_iter().zip(ends) {
+        assert_eq!(f.memory.get(id).status, Status::Cancelled, "{id}");
+        let ended = ended.take().expect("it is told").expect("it is there");
+        assert_eq!(ended.status, Status::Cancelled);
+    }
     f.assert_empty();
 }

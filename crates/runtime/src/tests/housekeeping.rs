@@ -111,7 +111,7 @@ async fn a_history_is_read_page_by_page_and_of_one_instance() {
     let mut f = ended(1).await;
     let record = f.memory.get("i0").history[0].clone();
     f.memory.history("i0", |events| {
-        let last = HISTORY_PAGE as u64 + 1;
+        let last = HISTORY_PAGE.rows as u64 + 1;
         *events = (1..=last)
             .map(|id| perdure_engine::EventRecord {
                 event_id: EventId(id),
@@ -130,12 +130,12 @@ async fn a_history_is_read_page_by_page_and_of_one_instance() {
     f.store.history(request.clone(), first.reply());
     f.settle().await;
     let page = first.take().expect("it is answered").expect("it is read");
-    assert_eq!((page.events.len(), page.is_last), (HISTORY_PAGE, false));
+    assert_eq!((page.events.len(), page.is_last), (HISTORY_PAGE.rows, false));
     let rest = Answer::default();
     let next = HistoryRequest {
         key: Some(page.key),
         execution: Some(page.execution),
-        from: EventId(HISTORY_PAGE as u64 + 1),
+        from: EventId(HISTORY_PAGE.rows as u64 + 1),
         limit: usize::MAX,
         ..request
     };

@@ -248,13 +248,20 @@ async fn a_thread_that_is_held_up_gives_back_what_it_alone_can_run() {
     assert_eq!(f.seats(), [MAIN, ONE]);
     f.memory.add_worker("other");
     let token = f.turn_after("i").await;
-    f.hang(8).await;
+    let epoch = f.memory.get("i").epoch;
+    f.hang(6).await;
     assert!(
         f.held_up.lock()[0].contains("the event loop of thread 1"),
         "{:?}",
         f.held_up.lock()
     );
     assert_eq!(f.memory.get("i").owner, None);
+    // The other worker does not take it, so the first thread goes on with it.
+    f.hang(2).await;
+    assert!(f.memory.get("i").epoch > epoch);
+    f.lane = MAIN;
+    f.settle().await;
+    assert_eq!(f.seats(), [MAIN, MAIN, ONE]);
     assert!(f.memory.get("fine").owner.is_some());
     assert!(f.runtime.session().expect("it is started").takes_work());
     // It comes back, and what it did is not stored.

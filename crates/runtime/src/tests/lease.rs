@@ -4,7 +4,7 @@ use std::future::Future;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use perdure_provider::Status;
+use perdure_provider::{ProviderErrorKind, Status, WorkerId};
 
 use crate::testing::{Call, Fixture, Op};
 use crate::{AbortReason, RuntimeOptions};
@@ -194,4 +194,78 @@ async fn what_is_due_next_is_known_of_what_is_held_and_of_what_sleeps() {
     f.advance(900).await;
     assert_eq!(f.memory.get("i").status, Status::Completed);
     assert_eq!(f.runtime.next_due_ms(), None);
+}
+
+/// A runtime whose registration reaches the store at once and is answered after so many ms, and the id of its first worker.
+async fn registered_after(ms: u64) -> (Fixture, String) {
+    let mut f = Fixture::new(options());
+    f.script("main", &[Op::Activity("a")]);
+    f.memory.hold(Call::Register);
+    let late = async {
+        tokio::time::advance(Duration::from_millis(ms)).await;
+        f.memory.let_go(Call::Register);
+    };
+    let (started, ()) = tokio::join!(f.runtime.start(f.host()), late);
+    let worker = started.expect("it starts");
+    f.settle().await;
+    (f, worker)
+}
+
+/// The lease counted from the answer to the registration, which may take longer than the lease itself: others took the worker over by the
+/// store's clock, and it began attempts all the same.
+#[tokio::test(start_paused = true)]
+async fn a_lease_begins_when_the_registration_is_asked_for() {
+    let (mut f, _) = registered_after(500).await;
+    f.memory.hold(Call::Renew);
+    f.start("i").await;
+    for _ in 0..24 {
+        f.advance(100).await;
+    }
+    assert_eq!(f.aborted.len(), 0);
+    for _ in 0..2 {
+        f.advance(100).await;
+    }
+    assert_eq!(f.aborted, [AbortReason::LeaseLost]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_whose_registration_was_answered_late_renews_at_once() {
+    let (mut f, worker) = registered_after(2_500).await;
+    f.start("i").await;
+    for _ in 0..6 {
+        f.advance(900).await;
+    }
+    assert_eq!(f.runtime_worker(), worker);
+    f.complete("a").await;
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_whose_registration_was_answered_after_its_lease_starts_over() {
+    let (mut f, worker) = registered_after(3_500).await;
+    assert_ne!(f.runtime_worker(), worker);
+    f.start("i").await;
+    assert_eq!(f.attempts, ["a"]);
+    f.complete("a").await;
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}
+
+/// Nobody found that worker again, and nobody looked for what it had owned.
+#[tokio::test(start_paused = true)]
+async fn a_takeover_whose_answer_is_lost_lets_what_was_owned_go_on() {
+    let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a")]).await;
+    f.start("i").await;
+    f.memory.add_worker_for("dead", 30_000);
+    f.memory.row("i", |row| {
+        row.owner = Some(WorkerId("dead".into()));
+        row.epoch.0 += 1;
+    });
+    f.advance(25_000).await;
+    assert_eq!(f.aborted, [AbortReason::LeaseLost], "it is another's");
+    f.memory.fail_unknown(Call::TakeOver, ProviderErrorKind::Io);
+    f.advance(10_000).await;
+    assert_eq!(f.memory.workers_len(), 1);
+    let owner = f.memory.get("i").owner.map(|owner| owner.to_string());
+    assert_eq!(owner, Some(f.runtime_worker()));
 }

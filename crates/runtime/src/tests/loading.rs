@@ -3,14 +3,15 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use perdure_provider::{ProviderErrorKind, Status};
+use perdure_engine::{Mailbox, MessageBody};
+use perdure_provider::{InstanceKey, ProviderErrorKind, Status};
 
 use crate::RuntimeOptions;
-use crate::options::HISTORY_PAGE;
-use crate::testing::{Call, Fixture, Op};
+use crate::options::{HISTORY_PAGE, LOAD_BYTES_MAX, NO_MEMORY_PATIENCE};
+use crate::testing::{Call, Fixture, Op, answer};
 
 /// Two pages and one event.
-const STEPS: usize = HISTORY_PAGE;
+const STEPS: usize = HISTORY_PAGE.rows;
 
 static LONG: LazyLock<Vec<Op>> = LazyLock::new(|| {
     let mut script = vec![Op::Activity("a"); STEPS];
@@ -81,4 +82,72 @@ async fn the_page_of_an_instance_that_is_gone_is_not_waited_for() {
     f.settle().await;
     assert_eq!(f.memory.history_reads(), 1);
     f.assert_empty();
+}
+
+/// Each has read a message of 4 MiB and waits for another one.
+#[tokio::test(start_paused = true)]
+async fn many_large_histories_are_read_as_they_are_replayed() {
+    const COUNT: usize = 24;
+    const SIZE: usize = 4 * 1024 * 1024;
+    let script = &[Op::Event("large"), Op::Activity("a")];
+    let mut before = Fixture::started(RuntimeOptions::default(), script).await;
+    let ids: Vec<String> = (0..COUNT).map(|n| n.to_string()).collect();
+    for id in &ids {
+        before.start(id).await;
+        let body = MessageBody::Mail {
+            mailbox: Mailbox::Event("large".into()),
+            payload: Some("x".repeat(SIZE)),
+        };
+        before.store.send(id.clone(), body, u64::MAX, answer().reply());
+        before.settle().await;
+    }
+    assert_eq!(before.attempts.len(), COUNT);
+    before.shut_down(Duration::ZERO).await;
+    let mut after = before.beside(RuntimeOptions::default());
+    after.script("main", script);
+    after.begin().await;
+    after.settle().await;
+    assert_eq!(after.attempts.len(), COUNT, "all are here");
+    let most = after.memory.loaded_bytes_max();
+    assert!(
+        most >= LOAD_BYTES_MAX / 2,
+        "several are read together, not {most} bytes"
+    );
+    assert!(most < LOAD_BYTES_MAX + 2 * SIZE, "{most} bytes were read together");
+    for _ in &ids {
+        after.complete("a").await;
+    }
+    for id in &ids {
+        assert_eq!(after.memory.get(id).status, Status::Completed);
+    }
+    after.assert_empty();
+}
+
+/// It was read again and again, and those that were acquired with it waited for it.
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_memory_is_too_small_for_is_suspended_and_those_beside_it_go_on() {
+    let script = &[Op::Event("go")];
+    let mut before = Fixture::started(RuntimeOptions::default(), script).await;
+    for id in ["a", "large", "b"] {
+        before.start(id).await;
+    }
+    before.shut_down(Duration::ZERO).await;
+    let mut after = before.beside(RuntimeOptions::default());
+    after.script("main", script);
+    after.memory.enlarge(InstanceKey(2));
+    let told = ["a", "large", "b"].map(|id| after.ask_event(id, "go"));
+    after.settle().await;
+    assert!(told.iter().all(|told| told.take() == Some(Ok(()))));
+    after.begin().await;
+    after.settle().await;
+    for id in ["a", "b"] {
+        assert_eq!(after.memory.get(id).status, Status::Completed);
+    }
+    assert_eq!(after.memory.get("large").status, Status::Running);
+    // Each pause between two tries ends with a step.
+    for _ in 0..NO_MEMORY_PATIENCE.as_millis() / 250 {
+        after.advance(500).await;
+    }
+    assert_eq!(after.memory.get("large").status, Status::Suspended);
+    after.assert_empty();
 }

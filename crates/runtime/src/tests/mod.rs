@@ -15,6 +15,7 @@ mod lease;
 mod loading;
 mod messages;
 mod others;
+mod ownership;
 mod shutdown;
 mod starting;
 mod suspension;

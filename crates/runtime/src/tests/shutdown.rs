@@ -141,3 +141,19 @@ async fn a_shutdown_while_a_new_worker_is_registered_leaves_none() {
     f.settle().await;
     assert_eq!(f.memory.workers_len(), 0);
 }
+
+/// What it had waited until something else told the other one to look.
+#[tokio::test(start_paused = true)]
+async fn another_runtime_on_the_same_store_goes_on_at_once() {
+    let mut first = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a")]).await;
+    let mut second = first.beside(RuntimeOptions::default());
+    second.script("main", &[Op::Activity("a")]);
+    second.begin().await;
+    first.start("i").await;
+    assert_eq!((first.attempts.len(), second.attempts.len()), (1, 0));
+    first.shut_down(Duration::ZERO).await;
+    second.settle().await;
+    assert_eq!(second.attempts, ["a"]);
+    second.complete("a").await;
+    assert_eq!(second.memory.get("i").status, Status::Completed);
+}

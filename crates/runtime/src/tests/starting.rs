@@ -93,6 +93,35 @@ async fn a_message_that_comes_before_the_answer_to_the_start_is_delivered() {
     f.assert_empty();
 }
 
+/// Its place in the table was taken by the one that had been released: nobody knew of the instance any more, which ran on all the same while
+/// the comparison with the store gave it to others.
+#[tokio::test(start_paused = true)]
+async fn a_start_whose_answer_comes_after_the_instance_was_acquired_again_does_not_take_its_place() {
+    let mut f = Fixture::with_commits(RuntimeOptions::default(), 2);
+    f.script(
+        "main",
+        &[Op::Trace("began"), Op::Event("go"), Op::Activity("a"), Op::Event("on")],
+    );
+    f.begin().await;
+    f.memory.hold(Call::Commit);
+    let started = f.ask_start("i", "main");
+    f.settle().await;
+    let answer = f.memory.write_held();
+    f.memory.let_go(Call::Commit);
+    f.event("i", "go").await;
+    assert_eq!((f.attempts.len(), started.take()), (1, None));
+    answer();
+    f.settle().await;
+    assert_eq!(started.take(), Some(Ok(())));
+    assert_eq!(f.logged, ["began"]);
+    let session = f.runtime.session().expect("it is started");
+    assert!(session.table.lock().owns_id("i"));
+    f.complete("a").await;
+    f.event("i", "on").await;
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}
+
 /// The instance is there, held for somebody to look at; the start is no failure.
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_cannot_run_is_suspended_after_its_start() {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use perdure_engine::EventKind;
-use perdure_provider::Status;
+use perdure_provider::{ProviderErrorKind, Status};
+use perdure_scheduler::LaneId;
 
 use crate::options::SLOT_SOON;
 use crate::testing::{Call, Fixture, Op, Script};
@@ -208,6 +209,126 @@ async fn a_shutdown_waits_until_the_end_of_an_attempt_is_stored() {
     settle(&mut owner, &mut helper).await;
     assert!(session.is_drained());
     assert_eq!(owner.attempts, ["after"]);
+}
+
+/// The attempt had ended and its end waited for the store when the thread was held up: the task was given back, and its end was refused.
+#[tokio::test(start_paused = true)]
+async fn a_task_whose_end_is_being_written_is_not_given_back() {
+    let (mut owner, mut helper) = two(MAIN).await;
+    for id in ["i", "k"] {
+        owner.start(id).await;
+    }
+    settle(&mut owner, &mut helper).await;
+    owner.start("j").await;
+    owner.memory.add_worker("other");
+    owner.memory.hold(Call::Commit);
+    let ended = helper.running.remove(0);
+    helper.runtime.complete_activity(LaneId(0), ended.token, None);
+    let holds = helper.next_attempt();
+    assert_eq!((ended.instance_id.as_str(), holds.instance_id.as_str()), ("i", "j"));
+    helper.hang(7).await;
+    owner.memory.let_go(Call::Commit);
+    helper.hang(0).await;
+    helper.running.push(holds);
+    settle(&mut owner, &mut helper).await;
+    helper.advance(1_000).await;
+    let again: Vec<&str> = helper.running.iter().map(|job| job.instance_id.as_str()).collect();
+    assert_eq!(again, ["j", "k"], "that of 'k' was given back, and that of 'i' is done");
+    for _ in 0..2 {
+        helper.complete("render").await;
+    }
+    settle(&mut owner, &mut helper).await;
+    for _ in 0..3 {
+        owner.complete("after").await;
+    }
+    for id in ["i", "j", "k"] {
+        assert_eq!(owner.memory.get(id).status, Status::Completed);
+    }
+    helper.assert_empty();
+    owner.assert_empty();
+}
+
+/// An owner of instances 'i', 'j', 'k' and a worker that runs their tasks, whose thread that of 'i' holds up from now on. It has asked for
+/// more, and took the task of 'l' in the store, but is not answered; and it is about to give back the task of 'k'.
+async fn giving_back_while_it_asks() -> (Fixture, Fixture) {
+    let (mut owner, mut helper) = two(MAIN).await;
+    for id in ["j", "k"] {
+        owner.start(id).await;
+    }
+    settle(&mut owner, &mut helper).await;
+    owner.start("i").await;
+    owner.memory.add_worker("other");
+    let holds = helper.next_attempt();
+    assert_eq!(holds.instance_id, "i");
+    owner.memory.hold(Call::Tasks);
+    owner.memory.hold(Call::GivingBack);
+    owner.start("l").await;
+    helper.hang(7).await;
+    assert_eq!(owner.memory.waiting_tasks(), 0, "all are the helper's");
+    helper.running.push(holds);
+    (owner, helper)
+}
+
+/// The store still said that the task was this worker's when it was asked, and then gave it back with the rest. It began when that was
+/// answered, and elsewhere.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_comes_while_others_are_given_back_may_go_with_them() {
+    let (mut owner, mut helper) = giving_back_while_it_asks().await;
+    owner.memory.let_go(Call::Tasks);
+    helper.hang(0).await;
+    // Nor does it hear soon what is its own.
+    owner.memory.fail(Call::Tasks, ProviderErrorKind::Busy, 1);
+    owner.memory.let_go(Call::GivingBack);
+    helper.hang(0).await;
+    taken_by_another(&mut owner, &mut helper).await;
+}
+
+/// The answer that brings it comes after the one that takes it away.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_comes_after_others_were_given_back_may_have_gone_with_them() {
+    let (mut owner, mut helper) = giving_back_while_it_asks().await;
+    owner.memory.let_go(Call::GivingBack);
+    helper.hang(0).await;
+    owner.memory.let_go(Call::Tasks);
+    helper.hang(0).await;
+    taken_by_another(&mut owner, &mut helper).await;
+}
+
+/// Another worker has what was given back, before the helper can ask for it again.
+async fn taken_by_another(owner: &mut Fixture, helper: &mut Fixture) {
+    let taken = owner.memory.take_tasks("other", "gpu", "render");
+    let mut of: Vec<&str> = taken.iter().map(|task| task.instance_id.as_str()).collect();
+    of.sort_unstable();
+    assert_eq!(of, ["j", "k", "l"]);
+    settle(owner, helper).await;
+    let began: Vec<&str> = helper.running.iter().map(|job| job.instance_id.as_str()).collect();
+    assert_eq!((began, helper.attempts.len()), (vec!["i"], 2));
+    helper.complete("render").await;
+    helper.advance(1_000).await;
+    settle(owner, helper).await;
+    helper.assert_empty();
+}
+
+/// It told itself without end that it had room: one request after the other for as long as its thread was held up.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_held_up_does_not_ask_again_and_again() {
+    let (mut owner, mut helper) = two(MAIN).await;
+    owner.start("i").await;
+    owner.memory.add_worker("other");
+    let holds = helper.next_attempt();
+    helper.hang(7).await;
+    for _ in 0..3 {
+        helper.store.look_at_tasks();
+        helper.hang(0).await;
+    }
+    assert!(owner.memory.lists_of_tasks() < 10, "{}", owner.memory.lists_of_tasks());
+    helper.running.push(holds);
+    settle(&mut owner, &mut helper).await;
+    helper.complete("render").await;
+    settle(&mut owner, &mut helper).await;
+    owner.complete("after").await;
+    helper.assert_empty();
+    owner.assert_empty();
 }
 
 #[tokio::test(start_paused = true)]

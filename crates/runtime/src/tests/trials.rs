@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use perdure_provider::{Clock, Status, Suspicion, TrialStep};
+use perdure_provider::{Clock, InstanceKey, Status, Suspicion, TrialStep};
 
 use crate::RuntimeOptions;
 use crate::testing::{Call, Fixture, Op, Script};
@@ -59,6 +59,35 @@ async fn an_instance_that_takes_its_workers_down_is_suspended_and_the_others_go_
     for id in ["good", "better"] {
         let row = f.memory.get(id);
         assert_eq!((row.status, row.suspicion), (Status::Running, Suspicion::SUSPECT));
+    }
+    for name in ["a", "a", "b", "b"] {
+        f.complete(name).await;
+    }
+    for id in ["good", "better"] {
+        assert_eq!(f.memory.get(id).status, Status::Completed);
+    }
+    f.assert_empty();
+}
+
+/// What an instance holds can be what its worker dies of: it is the worker's before anything of it is read, and a suspect is read only once its
+/// trial is announced.
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_takes_down_whoever_reads_it_is_suspended_and_the_others_go_on() {
+    let mut f = Fixture::started(RuntimeOptions::default(), MAIN).await;
+    for id in ["good", "bad", "better"] {
+        f.start(id).await;
+    }
+    // The second that was started.
+    f.memory.poison(InstanceKey(2));
+    let mut deaths = 0;
+    while f.memory.get("bad").status == Status::Running {
+        f = die(f).await;
+        deaths += 1;
+        assert!(deaths < 10, "{:?}", f.memory.get("bad"));
+    }
+    assert_eq!(f.memory.get("bad").owner, None);
+    for id in ["good", "better"] {
+        assert_eq!(f.memory.get(id).status, Status::Running);
     }
     for name in ["a", "a", "b", "b"] {
         f.complete(name).await;

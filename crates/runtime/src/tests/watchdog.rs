@@ -1,4 +1,6 @@
-//! A thread that does not come back holds up nobody but whoever holds it (W1 to W6).
+//! A thread that does not come back holds up nobody but whoever holds it (W1 to W7).
+
+use std::time::Duration;
 
 use perdure_provider::{ProviderErrorKind, Status, Suspicion, WorkerId};
 
@@ -227,6 +229,59 @@ async fn a_store_that_does_not_answer_is_asked_again() {
     assert!(owner(&f, "j").is_some());
     f.hang(3).await;
     assert_eq!(owner(&f, "j"), None);
+}
+
+/// Whether it was given back nobody can tell, so nothing of it begins here any more.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_cannot_know_what_it_gave_back_starts_over() {
+    let mut f = two().await;
+    let worker = f.runtime_worker();
+    f.memory.fail_unknown(Call::GiveBack, ProviderErrorKind::Io);
+    let token = f.turn_after("i").await;
+    f.hang(7).await;
+    assert_ne!(f.runtime_worker(), worker);
+    assert_eq!((owner(&f, "i"), owner(&f, "j")), (None, None));
+    f.turn(token);
+    f.settle().await;
+    f.advance(1_000).await;
+    assert!(owner(&f, "i").is_some() && owner(&f, "j").is_some());
+    for name in ["a", "a", "b", "b"] {
+        f.complete(name).await;
+    }
+    for id in ["i", "j"] {
+        assert_eq!(f.memory.get(id).status, Status::Completed);
+    }
+    f.assert_empty();
+}
+
+/// The new session finds the thread held up, and nobody says again what became due meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_starts_over_while_held_up_looks_for_tasks_when_its_thread_comes_by() {
+    let mut owner = Fixture::started(RuntimeOptions::default(), &[Op::Queued("gpu", "render")]).await;
+    owner.memory.add_worker(OTHER);
+    owner.start("i").await;
+    assert_eq!(owner.memory.take_tasks(OTHER, "gpu", "render").len(), 1);
+    let mut helper = owner.beside(RuntimeOptions {
+        queues: vec!["gpu".to_owned()],
+        ..RuntimeOptions::default()
+    });
+    helper.runtime.register_activity("render".into());
+    helper.script("local", &[Op::Event("go")]);
+    helper.begin().await;
+    owner.shut_down(Duration::ZERO).await;
+    let worker = helper.runtime_worker();
+    let started = helper.ask_start("l", "local");
+    helper.hang(7).await;
+    owner.memory.remove_worker(&worker);
+    while helper.runtime_worker() == worker {
+        helper.hang(1).await;
+    }
+    owner.memory.remove_worker(OTHER);
+    helper.hang(1).await;
+    helper.settle().await;
+    helper.advance(2_000).await;
+    assert_eq!(started.take(), Some(Ok(())));
+    assert_eq!(helper.attempts, ["render"]);
 }
 
 /// They are of one thread, so it would come from bad to worse.

@@ -1,0 +1,191 @@
+//! A budget of bytes that what is in memory for a while keeps to.
+//!
+//! - **Y1** What is held together exceeds the budget by one item at most, where all that is held was [reserved](ByteBudget::reserve): one item always
+//!   passes when nothing else is held.
+//! - **Y2** Those who wait are served in the order in which they came. While one waits there is no [room](ByteBudget::room) for others.
+//! - **Y3** Who holds something may [take](ByteBudget::take) more without waiting, or two that wait for each other would wait for ever.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// The budget.
+pub(crate) struct ByteBudget {
+    max: usize,
+    state: Mutex<State>,
+    freed: Notify,
+    turnstile: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct State {
+    held: usize,
+    waiting: usize,
+}
+
+/// Bytes that are held until this is dropped.
+pub(crate) struct Held {
+    budget: Arc<ByteBudget>,
+    bytes: usize,
+}
+
+impl ByteBudget {
+    pub(crate) fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self {
+            max,
+            state: Mutex::default(),
+            freed: Notify::new(),
+            turnstile: tokio::sync::Mutex::new(()),
+        })
+    }
+
+    /// How much more may be held.
+    pub(crate) fn room(&self) -> usize {
+        let state = self.state.lock();
+        if state.waiting > 0 {
+            return 0;
+        }
+        self.max.saturating_sub(state.held)
+    }
+
+    /// Until something was given back.
+    pub(crate) async fn freed(&self) {
+        self.freed.notified().await;
+    }
+
+    /// Hold so many bytes, whether there is room or not.
+    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Held {
+        self.state.lock().held += bytes;
+        Held {
+            budget: Arc::clone(self),
+            bytes,
+        }
+    }
+
+    /// Hold so many bytes when there is room for them, or nothing else is held.
+    pub(crate) async fn reserve(self: &Arc<Self>, bytes: usize) -> Held {
+        let _waiting = Waiting::of(self);
+        let _turn = self.turnstile.lock().await;
+        loop {
+            let mut freed = std::pin::pin!(self.freed.notified());
+            freed.as_mut().enable();
+            {
+                let mut state = self.state.lock();
+                if state.held == 0 || state.held.saturating_add(bytes) <= self.max {
+                    state.held += bytes;
+                    return Held {
+                        budget: Arc::clone(self),
+                        bytes,
+                    };
+                }
+            }
+            freed.await;
+        }
+    }
+}
+
+/// Counts one who waits, also one who is aborted.
+struct Waiting<'b>(&'b ByteBudget);
+
+impl<'b> Waiting<'b> {
+    fn of(budget: &'b ByteBudget) -> Self {
+        budget.state.lock().waiting += 1;
+        Self(budget)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().waiting -= 1;
+        self.0.freed.notify_waiters();
+    }
+}
+
+impl Held {
+    /// It turned out to be another number, or some was given back.
+    pub(crate) fn set(&mut self, bytes: usize) {
+        let mut state = self.budget.state.lock();
+        state.held = state.held - self.bytes + bytes;
+        drop(state);
+        let is_less = bytes < self.bytes;
+        self.bytes = bytes;
+        if is_less {
+            self.budget.freed.notify_waiters();
+        }
+    }
+
+    /// Hold what another one does, too.
+    pub(crate) fn add(&mut self, mut other: Self) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.set(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_always_passes_and_the_others_wait_in_their_order() {
+        let budget = ByteBudget::new(100);
+        let large = budget.reserve(1_000).await;
+        assert_eq!(budget.room(), 0);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let waiting: Vec<_> = [90, 90, 10]
+            .into_iter()
+            .enumerate()
+            .map(|(n, bytes)| {
+                let (budget, order) = (Arc::clone(&budget), Arc::clone(&order));
+                tokio::spawn(async move {
+                    let held = budget.reserve(bytes).await;
+                    order.lock().push(n);
+                    tokio::task::yield_now().await;
+                    drop(held);
+                })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        assert!(order.lock().is_empty());
+        drop(large);
+        for task in waiting {
+            task.await.expect("it comes to an end");
+        }
+        assert_eq!(*order.lock(), [0, 1, 2]);
+        assert_eq!(budget.room(), 100);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_given_back_makes_room() {
+        let budget = ByteBudget::new(100);
+        let mut first = budget.take(60);
+        first.add(budget.take(60));
+        assert_eq!(budget.room(), 0);
+        first.set(30);
+        assert_eq!(budget.room(), 70);
+        drop(first);
+        assert_eq!(budget.room(), 100);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_is_aborted_waits_no_more() {
+        let budget = ByteBudget::new(100);
+        let held = budget.take(100);
+        let waiting = tokio::spawn({
+            let budget = Arc::clone(&budget);
+            async move { drop(budget.reserve(1).await) }
+        });
+        tokio::task::yield_now().await;
+        waiting.abort();
+        assert!(waiting.await.is_err());
+        drop(held);
+        assert_eq!(budget.room(), 100);
+    }
+}

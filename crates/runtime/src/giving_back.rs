@@ -1,0 +1,176 @@
+//! What waits while a worker gives instances and tasks back.
+//!
+//! - **B1** Between the request to give back and its answer the store may have carried it out, and another worker may have recorded the completion of
+//!   a step by then. So no attempt begins meanwhile of what the request does not keep. It has its slot, and begins when the answer has come,
+//!   unless the answer takes it away.
+//! - **B2** The store gives back whatever the worker has at that moment, and so also a task that it took after it was known what stays, or one whose
+//!   acquisition is not answered yet. So a task is taken on while no request is open, and only if none was since it was asked for, or since
+//!   the store said last that it is this worker's.
+//! - **B3** When nobody can tell whether a request was carried out, the session ends: what is withheld may be running elsewhere, and so may what
+//!   comes with an answer that is still under way.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use perdure_provider::{CommitOutcome, GiveBack, GivenBack, InstanceKey, ProviderError, TaskName};
+use tokio::sync::Notify;
+
+use crate::activities::{AbortReason, Activities, ActivityToken, Origin};
+use crate::job::Level;
+use crate::session::Session;
+
+/// Requests to give back.
+#[derive(Default)]
+pub(crate) struct GivingBack {
+    requests: Mutex<Requests>,
+    /// One of them is over.
+    over: Notify,
+}
+
+#[derive(Default)]
+struct Requests {
+    /// How many there were so far.
+    count: u64,
+    /// Those that are not answered yet: one for each thread at most.
+    open: Vec<Open>,
+}
+
+struct Open {
+    number: u64,
+    /// `None`: it is not known yet what stays.
+    kept: Option<Kept>,
+    withheld: Vec<ActivityToken>,
+}
+
+struct Kept {
+    instances: Vec<InstanceKey>,
+    tasks: Vec<TaskName>,
+}
+
+impl Kept {
+    fn has(&self, origin: &Origin) -> bool {
+        match origin {
+            Origin::Instance(instance) => self.instances.contains(&instance.key()),
+            Origin::Task(borrowed) => self.tasks.contains(&borrowed.task),
+        }
+    }
+}
+
+/// How many requests there were when none was open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Quiet(u64);
+
+impl GivingBack {
+    /// `None`: a request is open.
+    pub(crate) fn quiet(&self) -> Option<Quiet> {
+        let requests = self.requests.lock();
+        requests.open.is_empty().then_some(Quiet(requests.count))
+    }
+
+    /// Wait until no request is open. For one caller at a time.
+    pub(crate) async fn until_quiet(&self) -> Quiet {
+        loop {
+            if let Some(quiet) = self.quiet() {
+                return quiet;
+            }
+            self.over.notified().await;
+        }
+    }
+}
+
+/// While it is there, a request is open.
+pub(crate) struct Request<'s> {
+    session: &'s Arc<Session>,
+    number: u64,
+}
+
+impl Request<'_> {
+    /// What the request keeps. From here on the rest is withheld (B1).
+    pub(crate) fn keep(&self, request: &GiveBack) {
+        let kept = Kept {
+            instances: request.kept.clone(),
+            tasks: request.kept_tasks.clone(),
+        };
+        let mut requests = self.session.giving_back.requests.lock();
+        if let Some(open) = requests.open.iter_mut().find(|open| open.number == self.number) {
+            open.kept = Some(kept);
+        }
+    }
+}
+
+impl Drop for Request<'_> {
+    fn drop(&mut self) {
+        let giving_back = &self.session.giving_back;
+        let withheld = {
+            let mut requests = giving_back.requests.lock();
+            let answered = requests.open.iter().position(|open| open.number == self.number);
+            answered.map(|at| requests.open.swap_remove(at).withheld)
+        };
+        let activities = self.session.activities.lock();
+        for token in withheld.into_iter().flatten() {
+            self.session.hand_out(&activities, token);
+        }
+        drop(activities);
+        giving_back.over.notify_one();
+    }
+}
+
+impl Session {
+    /// A request to give back is about to be made. Before it is known what stays: a task that comes later is not taken on (B2).
+    pub(crate) fn open_request(self: &Arc<Self>) -> Request<'_> {
+        let mut requests = self.giving_back.requests.lock();
+        let number = requests.count;
+        requests.count += 1;
+        requests.open.push(Open {
+            number,
+            kept: None,
+            withheld: Vec::new(),
+        });
+        Request { session: self, number }
+    }
+
+    /// Gives back what a request does not keep, and forgets what the store took.
+    pub(crate) async fn give_back_to_store(
+        self: &Arc<Self>,
+        open: Request<'_>,
+        request: GiveBack,
+    ) -> Result<(), ProviderError> {
+        let kept_tasks = request.kept_tasks.clone();
+        let given: GivenBack = match self.shared.store.provider.give_back(request).await {
+            Ok(given) => given,
+            Err(error) => {
+                if error.outcome == CommitOutcome::Unknown {
+                    self.is_in_doubt(&error);
+                }
+                return Err(error);
+            }
+        };
+        // While the request is open: what the store took does not begin.
+        let mut lost = self.activities.lock().borrowed();
+        lost.retain(|task| !kept_tasks.contains(task));
+        self.give_up_borrowed(lost, AbortReason::LeaseLost);
+        self.given_back(given);
+        drop(open);
+        Ok(())
+    }
+
+    fn is_in_doubt(self: &Arc<Self>, error: &ProviderError) {
+        let message = format!(
+            "worker {} starts over, because it cannot know what it has given back: {error}",
+            self.worker
+        );
+        self.shared.log(Level::Warn, message);
+        self.end(AbortReason::LeaseLost);
+    }
+
+    /// Whether an attempt that is about to begin has to wait for the answer to a request (B1).
+    pub(crate) fn withholds(&self, activities: &Activities, token: ActivityToken) -> bool {
+        let Some(attempt) = activities.get(token) else {
+            return false;
+        };
+        let mut requests = self.giving_back.requests.lock();
+        let takes = |open: &&mut Open| open.kept.as_ref().is_some_and(|kept| !kept.has(&attempt.origin));
+        let asked = requests.open.iter_mut().find(takes);
+        asked.map(|open| open.withheld.push(token)).is_some()
+    }
+}

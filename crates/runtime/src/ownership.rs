@@ -1,0 +1,341 @@
+//! What a worker owns in the store, compared with what it knows, at each renewal of its lease (design: docs/internals/ownership.md).
+//!
+//! An instance or a task that the store lists as a live worker's, and that the worker does not know, would wait for ever: nobody else
+//! may take it. It comes about by a fault that nobody thought of, or by an answer of the store that was wrong.
+//!
+//! - **O1** The worker forgets nothing before the store has released it, but for what is [on its way out](Leaving), which it knows.
+//! - **O2** What may make something the worker's is a [`Claim`] until its answer is carried out.
+//! - **O3** What the store lists at two looks in a row and the worker does not know is released, fenced by its epoch; not while a claim
+//!   is open that was open at the first of the two looks, because that may be the one that brings it.
+//! - **O4** What rests here and the store does not list, at two looks in a row, is forgotten.
+//! - **O5** A look costs the store two sums, which come with the renewal. Only sums that differ have the list read, in pages of
+//!   [`OWNED_PAGE`].
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use perdure_engine::{Bug, is_planted};
+use perdure_provider::{
+    Epoch, InstanceKey, LetGo, LetGoTask, Outcome, OwnedDigest, ProviderError, ProviderErrorKind, Renewal, TaskName,
+    Write,
+};
+use perdure_scheduler::State;
+use rustc_hash::{FxHashMap, FxHashSet};
+use tokio::sync::Notify;
+
+use crate::activities::AbortReason;
+use crate::committer::Patience;
+use crate::instance::{Instance, Token};
+use crate::job::Level;
+use crate::options::{ORPHANS_NAMED, OWNED_PAGE};
+use crate::session::Session;
+
+/// What a worker may own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Owned {
+    /// An instance, acquired in this epoch.
+    Instance(InstanceKey, Epoch),
+    /// An attempt of an activity.
+    Task(TaskName),
+}
+
+/// What the comparison needs to know of a session.
+#[derive(Default)]
+pub(crate) struct Ownership {
+    claims: Mutex<Claims>,
+    /// What is on its way out, and how often.
+    leaving: Mutex<FxHashMap<Owned, usize>>,
+    /// What the last renewal told, until it is looked at.
+    renewal: Mutex<Option<Renewal>>,
+    renewed: Notify,
+}
+
+/// Claims that are open: those that were at the last look, and those that came since.
+#[derive(Default)]
+struct Claims {
+    era: usize,
+    open: [usize; 2],
+}
+
+impl Claims {
+    /// Whether none is open that was at the last look.
+    fn are_settled(&self) -> bool {
+        self.open[1 - self.era] == 0
+    }
+
+    /// A look: those that are open now were open at it.
+    fn look(&mut self) {
+        debug_assert!(self.are_settled(), "the last look is settled first");
+        self.era = 1 - self.era;
+    }
+}
+
+/// A request to the store is under way that may make something this worker's (O2).
+pub(crate) struct Claim(Arc<Session>, usize);
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.0.ownership.claims.lock().open[self.1] -= 1;
+    }
+}
+
+/// Something is forgotten here while its release is under way (O1).
+pub(crate) struct Leaving(Arc<Session>, Owned);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        let mut leaving = self.0.ownership.leaving.lock();
+        if let Some(count) = leaving.get_mut(&self.1) {
+            *count -= 1;
+            if *count == 0 {
+                leaving.remove(&self.1);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl Ownership {
+    /// Whether no claim is open and nothing is on its way out.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.claims.lock().open == [0, 0] && self.leaving.lock().is_empty()
+    }
+}
+
+/// What a session knows at one moment.
+struct Known {
+    owned: FxHashSet<Owned>,
+    digest: OwnedDigest,
+    tasks: u64,
+    /// Instances that have nothing to do.
+    resting: FxHashMap<Token, (Arc<Instance>, Owned)>,
+}
+
+/// What the last look left open.
+#[derive(Default)]
+struct Look {
+    /// Listed by the store, and not known.
+    unknown: BTreeSet<Owned>,
+    /// At rest here, and not listed.
+    unlisted: FxHashSet<(Token, Owned)>,
+}
+
+/// Compare after each renewal, until the session ends.
+pub(crate) async fn run(session: Arc<Session>) {
+    let mut last = Look::default();
+    loop {
+        session.ownership.renewed.notified().await;
+        let Some(renewal) = session.ownership.renewal.lock().take() else {
+            continue;
+        };
+        match session.compare(renewal, &mut last).await {
+            Err(error) if error.kind == ProviderErrorKind::Closed => return,
+            // The next renewal is soon.
+            Err(_) | Ok(()) => {}
+        }
+    }
+}
+
+impl Session {
+    /// Something may become this worker's until the claim is dropped.
+    pub(crate) fn claim(self: &Arc<Self>) -> Claim {
+        let mut claims = self.ownership.claims.lock();
+        let era = claims.era;
+        claims.open[era] += 1;
+        Claim(Arc::clone(self), era)
+    }
+
+    /// Something is on its way out until that is dropped.
+    pub(crate) fn leaving(self: &Arc<Self>, owned: Owned) -> Leaving {
+        *self.ownership.leaving.lock().entry(owned).or_default() += 1;
+        Leaving(Arc::clone(self), owned)
+    }
+
+    /// Tasks whose end is on its way to the store: still this worker's, although nothing runs.
+    pub(crate) fn leaving_tasks(&self) -> Vec<TaskName> {
+        let leaving = self.ownership.leaving.lock();
+        let tasks = leaving.keys().filter_map(|owned| match owned {
+            Owned::Task(task) => Some(*task),
+            Owned::Instance(..) => None,
+        });
+        tasks.collect()
+    }
+
+    /// Whether an instance is on its way out.
+    pub(crate) fn is_leaving(&self, key: InstanceKey) -> bool {
+        let leaving = self.ownership.leaving.lock();
+        let mut instances = leaving.keys().filter_map(|owned| match owned {
+            Owned::Instance(key, _) => Some(*key),
+            Owned::Task(_) => None,
+        });
+        instances.any(|leaves| leaves == key)
+    }
+
+    /// The lease was renewed.
+    pub(crate) fn renewed(&self, renewal: Renewal) {
+        if is_planted(Bug::OwnedNotCompared) {
+            return;
+        }
+        *self.ownership.renewal.lock() = Some(renewal);
+        self.ownership.renewed.notify_one();
+    }
+
+    /// Release an instance that is not known here, or no more. Most often it is another worker's by then. But the store may have it as this
+    /// worker's, and nobody would ever take it.
+    pub(crate) fn let_go(self: &Arc<Self>, key: InstanceKey, epoch: Epoch) {
+        let write = Write::LetGo(LetGo {
+            key,
+            worker: self.worker.clone(),
+            epoch,
+        });
+        self.give_up(Owned::Instance(key, epoch), write);
+    }
+
+    fn let_go_task(self: &Arc<Self>, task: TaskName) {
+        let worker = self.worker.clone();
+        self.give_up(Owned::Task(task), Write::LetGoTask(LetGoTask { worker, task }));
+    }
+
+    fn give_up(self: &Arc<Self>, owned: Owned, write: Write) {
+        let (store, leaving) = (Arc::clone(&self.shared.store), self.leaving(owned));
+        let done = Box::new(move |answer: Result<Outcome, ProviderError>| {
+            match (answer, owned) {
+                (Ok(Outcome::Noted), Owned::Instance(..)) => store.work_is_due(),
+                (Ok(Outcome::Noted), Owned::Task(_)) => store.look_at_tasks(),
+                // It was not this worker's. If the store refuses, it is found again.
+                _ => {}
+            }
+            drop(leaving);
+        });
+        self.shared.store.committer.submit(write, Patience::Endless, done);
+    }
+
+    async fn compare(self: &Arc<Self>, renewal: Renewal, last: &mut Look) -> Result<(), ProviderError> {
+        let before = self.known();
+        if (renewal.owned, renewal.tasks) == (before.digest, before.tasks) {
+            *last = Look::default();
+            return Ok(());
+        }
+        // Before the list is read: what a claim brings that ends while it is read is in the list, and not in what is known so far.
+        let are_settled = self.ownership.claims.lock().are_settled();
+        let listed = self.listed().await?;
+        let after = self.known();
+        let is_known = |owned: &Owned| before.owned.contains(owned) || after.owned.contains(owned);
+        let unknown: BTreeSet<Owned> = listed.iter().filter(|owned| !is_known(owned)).copied().collect();
+        let unlisted = self.drop_unlisted(&before, &after, &listed, last);
+        if !are_settled {
+            last.unknown.retain(|owned| unknown.contains(owned));
+            last.unlisted = unlisted;
+            return Ok(());
+        }
+        self.ownership.claims.lock().look();
+        let (orphans, unknown) = unknown.into_iter().partition(|owned| last.unknown.contains(owned));
+        *last = Look { unknown, unlisted };
+        self.release_orphans(&orphans);
+        Ok(())
+    }
+
+    /// What the store has as this worker's.
+    async fn listed(&self) -> Result<FxHashSet<Owned>, ProviderError> {
+        let provider = &self.shared.store.provider;
+        let tasks = provider.tasks_of(&self.worker).await?;
+        let mut listed: FxHashSet<Owned> = tasks.into_iter().map(Owned::Task).collect();
+        let mut last = InstanceKey(i64::MIN);
+        loop {
+            let page = provider.owned_by(&self.worker, last, OWNED_PAGE).await?;
+            let is_last = page.len() < OWNED_PAGE;
+            last = page.last().map_or(last, |(key, _)| *key);
+            listed.extend(page.into_iter().map(|(key, epoch)| Owned::Instance(key, epoch)));
+            if is_last {
+                return Ok(listed);
+            }
+        }
+    }
+
+    fn known(&self) -> Known {
+        let instances: Vec<Arc<Instance>> = self.table.lock().owned().cloned().collect();
+        let tasks = self.activities.lock().borrowed();
+        let mut owned: FxHashSet<Owned> = tasks.into_iter().map(Owned::Task).collect();
+        owned.extend(self.ownership.leaving.lock().keys());
+        let mut resting = FxHashMap::default();
+        for instance in instances {
+            let (epoch, state) = {
+                let core = instance.lock();
+                (core.epoch, core.control.state())
+            };
+            let own = Owned::Instance(instance.key(), epoch);
+            owned.insert(own);
+            if state == State::Idle {
+                resting.insert(instance.token, (instance, own));
+            }
+        }
+        let keys = owned.iter().filter_map(|owned| match owned {
+            Owned::Instance(key, _) => Some(*key),
+            Owned::Task(_) => None,
+        });
+        let digest: OwnedDigest = keys.collect();
+        Known {
+            tasks: owned.len() as u64 - digest.instances,
+            digest,
+            owned,
+            resting,
+        }
+    }
+
+    /// Forget what rested here before and after the list was read and is not in it, a second time (O4). What is so for the first time.
+    fn drop_unlisted(
+        self: &Arc<Self>,
+        before: &Known,
+        after: &Known,
+        listed: &FxHashSet<Owned>,
+        last: &Look,
+    ) -> FxHashSet<(Token, Owned)> {
+        let mut unlisted = FxHashSet::default();
+        for (token, (instance, owned)) in &after.resting {
+            let rested = before.resting.get(token).is_some_and(|(_, before)| before == owned);
+            if !rested || listed.contains(owned) {
+                continue;
+            }
+            if !last.unlisted.contains(&(*token, *owned)) {
+                unlisted.insert((*token, *owned));
+                continue;
+            }
+            let message = format!(
+                "instance '{}' is not worker {}'s any more, as the store says; it goes on wherever it is acquired",
+                instance.id, self.worker
+            );
+            self.shared.log_about(&**instance, Level::Warn, message);
+            self.forget(instance, AbortReason::LeaseLost);
+        }
+        unlisted
+    }
+
+    fn release_orphans(self: &Arc<Self>, orphans: &BTreeSet<Owned>) {
+        if orphans.is_empty() {
+            return;
+        }
+        let named: Vec<String> = orphans.iter().take(ORPHANS_NAMED).map(named).collect();
+        let message = format!(
+            "worker {} owned {} in the store and did not know of it; what it does not know is released, so that it goes on: {}",
+            self.worker,
+            orphans.len(),
+            named.join(", ")
+        );
+        self.shared.log(Level::Warn, message);
+        for orphan in orphans {
+            match orphan {
+                Owned::Instance(key, epoch) => self.let_go(*key, *epoch),
+                Owned::Task(task) => self.let_go_task(*task),
+            }
+        }
+    }
+}
+
+/// By the key of its row: its id is not known here.
+fn named(owned: &Owned) -> String {
+    match owned {
+        Owned::Instance(key, _) => format!("instance with key {}", key.0),
+        Owned::Task(task) => format!("activity {} of the instance with key {}", task.scheduled.0, task.key.0),
+    }
+}

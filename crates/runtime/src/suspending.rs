@@ -1,0 +1,140 @@
+//! Suspensions by the worker that owns the instance: its code or its history is not fit to go on.
+//!
+//! The instance is forgotten at once and is [on its way out](crate::ownership::Leaving) until the store has written that. A suspension
+//! that the store refuses is tried [a few times](SUSPENSION_TRIES), without what may be refused of it; then the instance is released.
+
+use std::sync::Arc;
+
+use perdure_provider::{AfterTurn, Outcome, ProviderError, ProviderErrorKind, Status, TurnCommit, Write};
+
+use crate::activities::AbortReason;
+use crate::committer::Patience;
+use crate::instance::Instance;
+use crate::job::Level;
+use crate::options::{RETRY_DELAYS, SUSPENSION_TRIES};
+use crate::ownership::{Leaving, Owned};
+use crate::report::Report;
+use crate::session::Session;
+
+/// A suspension that is to be written.
+struct Suspension {
+    instance: Arc<Instance>,
+    commit: TurnCommit,
+    /// How often it was refused.
+    refused: u32,
+    leaving: Leaving,
+}
+
+impl Session {
+    /// Hold an instance whose code or history is not fit to go on. Nothing of its turn is stored.
+    pub(crate) fn suspend(self: &Arc<Self>, instance: &Arc<Instance>, report: Report) {
+        let start = instance.lock().start.take();
+        if let Some(start) = start {
+            return self.suspend_start(instance, start, report);
+        }
+        if self.has_ended() {
+            // What went wrong may have gone wrong because of that; another worker will see.
+            return;
+        }
+        self.shared.log_about(
+            &**instance,
+            Level::Error,
+            format!("instance '{}' is suspended: {}", instance.id, report.headline()),
+        );
+        let unfit_code = report.is_mismatch().then(|| {
+            let registry = self.shared.registry.lock();
+            registry.code(&instance.name, &instance.version).map(str::to_owned)
+        });
+        let commit = self.suspension(instance, report, unfit_code.flatten());
+        let suspension = Suspension {
+            leaving: self.leaving(Owned::Instance(commit.key, commit.epoch)),
+            instance: Arc::clone(instance),
+            commit,
+            refused: 0,
+        };
+        self.forget(instance, AbortReason::Cancelled);
+        self.write_suspension(suspension);
+    }
+
+    fn suspension(&self, instance: &Instance, report: Report, unfit_code: Option<String>) -> TurnCommit {
+        let core = instance.lock();
+        TurnCommit {
+            key: instance.key(),
+            worker: self.worker.clone(),
+            epoch: core.epoch,
+            execution: instance.execution,
+            next_event_id: core.next_event_id,
+            events: Vec::new(),
+            consumed: Vec::new(),
+            seen: core.seen,
+            heartbeats_over: Vec::new(),
+            custom_status: None,
+            to_others: None,
+            after: AfterTurn::Suspend {
+                report: report.into_text(),
+                unfit_code,
+            },
+            tell_status: false,
+            time_ms: self.now_ms(),
+        }
+    }
+
+    fn write_suspension(self: &Arc<Self>, suspension: Suspension) {
+        let write = Write::Turn(Box::new(suspension.commit.clone()));
+        let this = Arc::clone(self);
+        let done = Box::new(move |answer| this.suspended(suspension, answer));
+        self.shared.store.committer.submit(write, Patience::Endless, done);
+    }
+
+    fn suspended(self: &Arc<Self>, suspension: Suspension, answer: Result<Outcome, ProviderError>) {
+        let instance = &suspension.instance;
+        match answer {
+            Ok(Outcome::Committed { .. }) => {
+                self.shared.ended(instance, Status::Suspended);
+                self.shared.store.watch.look(&instance.id);
+            }
+            // It is another's by now, or the store has lost what it had acknowledged.
+            Ok(_) => {
+                self.let_go(suspension.commit.key, suspension.commit.epoch);
+                self.shared.store.watch.look(&instance.id);
+            }
+            Err(error) if error.kind == ProviderErrorKind::Closed => {}
+            Err(error) => self.suspend_again(suspension, &error),
+        }
+    }
+
+    /// The store refuses a suspension for good, perhaps because of its report.
+    fn suspend_again(self: &Arc<Self>, suspension: Suspension, error: &ProviderError) {
+        let Suspension {
+            instance,
+            mut commit,
+            refused,
+            leaving,
+        } = suspension;
+        let then = if refused + 1 < SUSPENSION_TRIES {
+            "it is tried again without its report"
+        } else {
+            "it is released, for another worker to suspend it"
+        };
+        let message = format!("instance '{}' could not be suspended, {then}: {error}", instance.id);
+        self.shared.log_about(&*instance, Level::Error, message);
+        if refused + 1 >= SUSPENSION_TRIES {
+            return self.let_go(commit.key, commit.epoch);
+        }
+        commit.after = AfterTurn::Suspend {
+            report: Report::of_problem("the store refused the report of its suspension").into_text(),
+            unfit_code: None,
+        };
+        let suspension = Suspension {
+            instance,
+            commit,
+            refused: refused + 1,
+            leaving,
+        };
+        let this = Arc::clone(self);
+        self.spawn(async move {
+            crate::time::sleep(RETRY_DELAYS.1).await;
+            this.write_suspension(suspension);
+        });
+    }
+}
