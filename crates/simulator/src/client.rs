@@ -66,7 +66,7 @@ impl Requests {
     }
 }
 
-/// How often something is asked of an instance that is not there.
+/// How often something is asked of an instance that is not there, and that nobody is left to start.
 const TRIES_MAX: u32 = 500;
 /// How long what a dead process had sent may be on its way, ms.
 pub(crate) const LATE_MS: u64 = 30_000;
@@ -204,7 +204,12 @@ impl World<'_> {
             ) => {
                 asked.is_over = true;
             }
-            (_, Err(RuntimeError::InstanceNotFound { .. })) if tries > TRIES_MAX => asked.is_over = true,
+            // An instance that still runs may be the one that starts it.
+            (_, Err(RuntimeError::InstanceNotFound { .. }))
+                if tries > TRIES_MAX && self.unfinished().next().is_none() =>
+            {
+                self.requests.asked[number].is_over = true;
+            }
             (_, Err(_)) => {
                 let wait = self.rng.u64(50..500);
                 self.after(wait, Due::Request(number));

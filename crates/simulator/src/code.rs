@@ -87,6 +87,12 @@ struct Context {
     fibers: Fibers,
 }
 
+impl Drop for Code {
+    fn drop(&mut self) {
+        self.fibers.clear();
+    }
+}
+
 impl Code {
     pub(crate) fn new(about: About, calls: Rc<dyn Calls>) -> Self {
         let fibers = Fibers::default();

@@ -132,6 +132,15 @@ impl Fibers {
         self.0.borrow().awaited.clone()
     }
 
+    /// Give all of them up. They hold this themselves, and with it the runtime that they call.
+    pub(crate) fn clear(&self) {
+        let mut state = self.0.borrow_mut();
+        let futures: Vec<_> = state.fibers.iter_mut().map(|fiber| fiber.future.take()).collect();
+        // What they drop may look here.
+        drop(state);
+        drop(futures);
+    }
+
     /// What each fiber waits for, for a report.
     pub(crate) fn pending(&self) -> Vec<(usize, String)> {
         self.0.borrow().pending.clone()

@@ -14,17 +14,18 @@ use fastrand::Rng;
 use parking_lot::Mutex;
 use perdure_engine::{Bug, EventId, EventRecord, ExecutionId, Mailbox, Message, MessageSeq, is_planted};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CommitDone, GiveBack, GivenBack, Inbox, InboxPosition,
-    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Outcome, Overdue, Provider,
-    ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
-    ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, GiveBack,
+    GivenBack, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded,
+    MessagePage, NewWorker, Newest, Outcome, Overdue, PageLimit, Provider, ProviderError, ProviderErrorKind,
+    ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, Renewal, ResumeUnfit, StoreStats, TakenOver,
+    TaskName, TaskRequest, TextChange, TextPage, TextRequest, Unfit, Worker, WorkerId, Write,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::backend::Connection;
 use crate::log::Log;
-use crate::plan::{Moment, Weather};
+use crate::plan::{Moment, Refusal, Weather};
 use crate::witness::Witness;
 
 /// Whether a process runs.
@@ -43,11 +44,31 @@ pub(crate) struct Air {
     pub(crate) rng: Mutex<Rng>,
     /// Until then no call comes through, from anywhere.
     pub(crate) outage_until: Mutex<Instant>,
+    /// Until then every call is refused, or all that write.
+    pub(crate) refusal: Mutex<Option<(Instant, Refusal)>>,
     /// How often each fault came to pass.
     pub(crate) fired: Mutex<std::collections::BTreeMap<&'static str, u64>>,
+    /// The last of the calls that got stuck so far comes through by then.
+    stuck_until: Mutex<Instant>,
 }
 
 impl Air {
+    pub(crate) fn new(rng: Rng) -> Self {
+        Self {
+            weather: Mutex::default(),
+            rng: Mutex::new(rng),
+            outage_until: Mutex::new(Instant::now()),
+            refusal: Mutex::default(),
+            fired: Mutex::default(),
+            stuck_until: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// By when the last of the calls that got stuck so far comes through.
+    pub(crate) fn stuck_until(&self) -> Instant {
+        *self.stuck_until.lock()
+    }
+
     pub(crate) fn fire(&self, fault: &'static str) {
         *self.fired.lock().entry(fault).or_default() += 1;
     }
@@ -55,6 +76,13 @@ impl Air {
     /// Whether chance has it, `per_mille` times out of a thousand.
     fn chance(&self, per_mille: u16) -> bool {
         per_mille > 0 && self.rng.lock().u16(..1_000) < per_mille
+    }
+
+    /// How the store refuses a call now, if it does.
+    fn refuses(&self, call: &str) -> Option<ProviderErrorKind> {
+        let (until, refusal) = (*self.refusal.lock())?;
+        let is_answered = refusal.lets_read && READS.contains(&call);
+        (Instant::now() < until && !is_answered).then_some(refusal.kind)
     }
 
     fn ms(&self, range: std::ops::Range<u64>) -> Duration {
@@ -69,7 +97,10 @@ impl Air {
         }
         if self.chance(weather.stuck) {
             self.fire("stuck call");
-            return self.ms(1_000..12_000);
+            let wait = self.ms(1_000..12_000);
+            let mut stuck_until = self.stuck_until.lock();
+            *stuck_until = stuck_until.max(Instant::now() + wait);
+            return wait;
         }
         self.ms(0..3)
     }
@@ -101,6 +132,19 @@ struct State {
     seen: VecDeque<(InstanceKey, Result<Message, MessageSeq>)>,
 }
 
+/// Calls that write nothing.
+const READS: [&str; 10] = [
+    "inspect",
+    "list",
+    "overdue",
+    "owned_by",
+    "read_history",
+    "read_inbox",
+    "read_messages",
+    "stats",
+    "statuses",
+    "workers",
+];
 /// How long a lost notification may stay unnoticed.
 const SAFETY_POLL: Duration = Duration::from_secs(1);
 /// Messages that may come again.
@@ -207,6 +251,9 @@ impl Link {
             self.air.fire("call in an outage");
             sleep(self.air.ms(0..200)).await;
             Some(ProviderErrorKind::Io)
+        } else if let Some(kind) = self.air.refuses(call) {
+            self.air.fire("refused call");
+            Some(kind)
         } else if self.air.chance(weather.failing) {
             self.air.fire("failed call");
             Some(kinds[self.air.rng.lock().usize(..3)])
@@ -257,6 +304,34 @@ impl Link {
         answer
     }
 
+    /// An answer may be lost although the call was carried out: that to a request for work.
+    fn lose<T>(&self, name: &str, answer: Result<T, ProviderError>) -> Result<T, ProviderError> {
+        let per_mille = self.air.weather.lock().unanswered;
+        self.lose_some(per_mille, "lost answer", name, answer)
+    }
+
+    /// [`lose`](Self::lose), of any other call about workers and what is theirs.
+    fn unconfirm<T>(&self, name: &str, answer: Result<T, ProviderError>) -> Result<T, ProviderError> {
+        let per_mille = self.air.weather.lock().unconfirmed;
+        self.lose_some(per_mille, "lost confirmation", name, answer)
+    }
+
+    fn lose_some<T>(
+        &self,
+        per_mille: u16,
+        fault: &'static str,
+        name: &str,
+        answer: Result<T, ProviderError>,
+    ) -> Result<T, ProviderError> {
+        if answer.is_err() || !self.air.chance(per_mille) {
+            return answer;
+        }
+        self.air.fire(fault);
+        self.log.say(&self.name, format_args!("{name} is not answered"));
+        let error = ProviderError::new(ProviderErrorKind::Io, "a planned fault: the answer is lost.");
+        Err(error.of_unknown_outcome())
+    }
+
     fn taken_over(&self, taken: &TakenOver) {
         taken.workers.iter().for_each(|worker| self.witness.gone(worker));
         taken
@@ -291,11 +366,73 @@ impl Sent {
                 return done(Err(error));
             }
         };
+        let weather = *link.air.weather.lock();
+        if moment.is_none() && link.air.chance(weather.late) {
+            let answer = Late::send(&link, batch).resolve(&link).await;
+            drop(turn);
+            return done(answer);
+        }
         let outcomes = link.write(&batch);
         link.write_again(&batch);
         link.back("commit", moment).await;
         drop(turn);
         done(outcomes);
+    }
+}
+
+/// A batch that the store holds back (it waits for a lock, or a proxy is slow) and comes to later, whatever has become of the connection.
+/// With it goes a mark, as a store leaves one with each transaction: by that whoever has lost the answer learns whether it came to pass, and
+/// takes the mark if it did not. A batch that finds its mark taken does nothing.
+struct Late(Arc<Mutex<LateMark>>);
+
+enum LateMark {
+    Free,
+    /// It has come to pass, with these outcomes.
+    Left(Result<Vec<Outcome>, ProviderError>),
+    /// It was given up.
+    Taken,
+}
+
+impl Late {
+    fn send(link: &Arc<Link>, batch: Arc<Vec<Write>>) -> Self {
+        link.air.fire("batch that was held back");
+        let mark = Arc::new(Mutex::new(LateMark::Free));
+        let (store, left) = (Arc::clone(link), Arc::clone(&mark));
+        let held_back = link.air.ms(20..12_000);
+        tokio::spawn(async move {
+            sleep(held_back).await;
+            let mut mark = left.lock();
+            if matches!(*mark, LateMark::Taken) {
+                return store
+                    .log
+                    .say(&store.name, format_args!("a batch finds that it was given up"));
+            }
+            store.log.say(&store.name, format_args!("a batch comes late"));
+            *mark = LateMark::Left(store.write(&batch));
+        });
+        Self(mark)
+    }
+
+    /// The connection is cut: what has become of the batch.
+    async fn resolve(self, link: &Link) -> Result<Vec<Outcome>, ProviderError> {
+        sleep(link.air.ms(20..1_000)).await;
+        link.runs().await;
+        let is_left_alone = is_planted(Bug::GivenUpComesToPass);
+        let answer = {
+            let mut mark = self.0.lock();
+            let found = if is_left_alone { LateMark::Free } else { LateMark::Taken };
+            std::mem::replace(&mut *mark, found)
+        };
+        match answer {
+            LateMark::Left(outcomes) => outcomes,
+            LateMark::Free | LateMark::Taken => {
+                link.log.say(&link.name, format_args!("gives a batch up"));
+                Err(ProviderError::new(
+                    ProviderErrorKind::Io,
+                    "a planned fault: the connection is cut",
+                ))
+            }
+        }
     }
 }
 
@@ -346,13 +483,15 @@ impl Provider for Linked {
 
     fn on_foreign_change(&self, listener: ChangeListener) {
         let listener = Arc::new(listener);
-        let link = Arc::clone(&self.0);
+        // The provider keeps it, and the link keeps the provider.
+        let link = Arc::downgrade(&self.0);
         self.0
             .inner
             .provider
             .on_foreign_change(Box::new(move |change: &Change| {
+                let Some(link) = link.upgrade() else { return };
                 let weather = *link.air.weather.lock();
-                let (listener, link) = (Arc::clone(&listener), Arc::clone(&link));
+                let listener = Arc::clone(&listener);
                 let (change, wait) = if link.air.chance(weather.deaf) {
                     link.air.fire("lost notification");
                     if is_planted(Bug::NoSafetyPoll) {
@@ -375,9 +514,11 @@ impl Provider for Linked {
         // What the one before had begun may begin again.
         self.0.witness.disturb(&self.0.name);
         self.0.witness.registers(&worker.id, &self.0.name);
-        self.0
+        let answer = self
+            .0
             .call("register_worker", self.0.inner.provider.register_worker(worker))
-            .await
+            .await;
+        self.0.unconfirm("register_worker", answer)
     }
 
     async fn renew_worker(
@@ -385,13 +526,35 @@ impl Provider for Linked {
         worker: &WorkerId,
         lease_ms: u64,
         about: Option<&str>,
-    ) -> Result<Option<i64>, ProviderError> {
-        self.0
+    ) -> Result<Option<Renewal>, ProviderError> {
+        let answer = self
+            .0
             .call(
                 "renew_worker",
                 self.0.inner.provider.renew_worker(worker, lease_ms, about),
             )
+            .await;
+        self.0.unconfirm("renew_worker", answer)
+    }
+
+    async fn owned_by(
+        &self,
+        worker: &WorkerId,
+        after: InstanceKey,
+        limit: usize,
+    ) -> Result<Vec<(InstanceKey, Epoch)>, ProviderError> {
+        self.0
+            .call("owned_by", self.0.inner.provider.owned_by(worker, after, limit))
             .await
+    }
+
+    async fn tell_orchestrations(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
+        let provider = &self.0.inner.provider;
+        let answer = self
+            .0
+            .call("tell_orchestrations", provider.tell_orchestrations(worker, newest))
+            .await;
+        self.0.unconfirm("tell_orchestrations", answer)
     }
 
     async fn workers(&self) -> Result<Vec<Worker>, ProviderError> {
@@ -400,9 +563,11 @@ impl Provider for Linked {
 
     async fn release_worker(&self, worker: &WorkerId) -> Result<u64, ProviderError> {
         let gone = |_: &u64| self.0.witness.gone(worker);
-        self.0
+        let answer = self
+            .0
             .seen("release_worker", self.0.inner.provider.release_worker(worker), gone)
-            .await
+            .await;
+        self.0.unconfirm("release_worker", answer)
     }
 
     async fn take_over_worker(&self, worker: &WorkerId, report: &str) -> Result<TakenOver, ProviderError> {
@@ -410,43 +575,65 @@ impl Provider for Linked {
             self.0.taken_over(taken);
             self.0.witness.gone(worker);
         };
-        self.0
+        let answer = self
+            .0
             .seen(
                 "take_over_worker",
                 self.0.inner.provider.take_over_worker(worker, report),
                 taken_over,
             )
-            .await
+            .await;
+        self.0.unconfirm("take_over_worker", answer)
     }
 
     async fn take_over_expired_workers(&self, report: &str) -> Result<TakenOver, ProviderError> {
         let taken_over = |taken: &TakenOver| self.0.taken_over(taken);
-        self.0
+        let answer = self
+            .0
             .seen(
                 "take_over_expired_workers",
                 self.0.inner.provider.take_over_expired_workers(report),
                 taken_over,
             )
-            .await
+            .await;
+        self.0.unconfirm("take_over_expired_workers", answer)
     }
 
     async fn give_back(&self, request: GiveBack) -> Result<GivenBack, ProviderError> {
-        let given_back = |given: &GivenBack| self.0.witness.given_back(given);
+        let kept = request.clone();
+        let given_back = |given: &GivenBack| {
+            self.0.witness.gives_back(&self.0.name, &kept, given);
+            given
+                .convict
+                .iter()
+                .for_each(|convict| self.0.witness.convicted(&convict.id));
+        };
         let given = self
             .0
             .seen("give_back", self.0.inner.provider.give_back(request), given_back)
             .await;
-        // Until it hears of it, the process goes on with what it has given back.
-        self.0.witness.disturb(&self.0.name);
+        let given = self.0.unconfirm("give_back", given);
+        self.0.witness.has_given_back(&self.0.name);
         given
     }
 
     async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
         let worker = request.worker.clone();
         let acquired = |acquired: &Acquired| self.0.witness.acquired(&self.0.log, &self.0.name, &worker, acquired);
-        self.0
+        let answer = self
+            .0
             .seen("acquire", self.0.inner.provider.acquire(request), acquired)
-            .await
+            .await;
+        let answer = self.0.lose("acquire", answer);
+        if let Ok(acquired) = &answer {
+            let keys = acquired.instances.iter().map(|instance| instance.key);
+            self.0.witness.hears(&self.0.name, keys);
+        }
+        answer
+    }
+
+    async fn load(&self, request: Load) -> Result<Vec<Result<Loaded, ProviderError>>, ProviderError> {
+        self.0.call("load", self.0.inner.provider.load(request)).await
     }
 
     async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
@@ -454,15 +641,19 @@ impl Provider for Linked {
             let Link { witness, log, name, .. } = &*self.0;
             acquired.tasks.iter().for_each(|task| witness.takes(log, name, task));
         };
-        self.0
+        let answer = self
+            .0
             .seen("acquire_tasks", self.0.inner.provider.acquire_tasks(request), acquired)
-            .await
+            .await;
+        self.0.lose("acquire_tasks", answer)
     }
 
     async fn know_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
-        self.0
+        let answer = self
+            .0
             .call("know_activities", self.0.inner.provider.know_activities(names))
-            .await
+            .await;
+        self.0.unconfirm("know_activities", answer)
     }
 
     async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError> {
@@ -471,9 +662,11 @@ impl Provider for Linked {
 
     async fn resume_unfit(&self, request: ResumeUnfit) -> Result<Vec<Unfit>, ProviderError> {
         let resumed = |resumed: &Vec<Unfit>| resumed.iter().for_each(|unfit| self.0.witness.resumed(unfit.key));
-        self.0
+        let answer = self
+            .0
             .seen("resume_unfit", self.0.inner.provider.resume_unfit(request), resumed)
-            .await
+            .await;
+        self.0.unconfirm("resume_unfit", answer)
     }
 
     async fn read_history(
@@ -481,7 +674,7 @@ impl Provider for Linked {
         key: InstanceKey,
         execution: ExecutionId,
         from: EventId,
-        limit: usize,
+        limit: PageLimit,
     ) -> Result<Vec<EventRecord>, ProviderError> {
         self.0
             .call(
@@ -491,7 +684,12 @@ impl Provider for Linked {
             .await
     }
 
-    async fn read_inbox(&self, worker: &WorkerId, since: &InboxPosition, limit: usize) -> Result<Inbox, ProviderError> {
+    async fn read_inbox(
+        &self,
+        worker: &WorkerId,
+        since: &InboxPosition,
+        limit: PageLimit,
+    ) -> Result<Inbox, ProviderError> {
         let received = |inbox: &Inbox| {
             let (log, name) = (&self.0.log, &self.0.name);
             log.say(name, format_args!("receives {} messages", inbox.messages.len()));
@@ -504,7 +702,9 @@ impl Provider for Linked {
                 received,
             )
             .await?;
-        self.0.witness.hears(&self.0.name, &inbox.revoked);
+        self.0
+            .witness
+            .hears(&self.0.name, inbox.revoked.iter().map(|revoked| revoked.key));
         let weather = *self.0.air.weather.lock();
         let mut state = self.0.state.lock();
         // Drawn whatever the store has said: it may say some things twice by itself, and stores differ in that.
@@ -522,7 +722,7 @@ impl Provider for Linked {
         &self,
         key: InstanceKey,
         mailboxes: Option<Vec<Mailbox>>,
-        limit: usize,
+        limit: PageLimit,
     ) -> Result<MessagePage, ProviderError> {
         self.0
             .call(
@@ -534,6 +734,10 @@ impl Provider for Linked {
 
     async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {
         self.0.call("statuses", self.0.inner.provider.statuses(ids)).await
+    }
+
+    async fn ids_of(&self, keys: Vec<InstanceKey>) -> Result<Vec<Option<String>>, ProviderError> {
+        self.0.call("ids of", self.0.inner.provider.ids_of(keys)).await
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage, ProviderError> {
@@ -554,6 +758,18 @@ impl Provider for Linked {
         self.0.call("sweep", self.0.inner.provider.sweep(limit)).await
     }
 
+    async fn stored_texts(&self, request: TextRequest) -> Result<TextPage, ProviderError> {
+        self.0
+            .call("stored_texts", self.0.inner.provider.stored_texts(request))
+            .await
+    }
+
+    async fn replace_texts(&self, changes: Vec<TextChange>) -> Result<usize, ProviderError> {
+        self.0
+            .call("replace_texts", self.0.inner.provider.replace_texts(changes))
+            .await
+    }
+
     async fn stats(&self) -> Result<StoreStats, ProviderError> {
         self.0.call("stats", self.0.inner.provider.stats()).await
     }
@@ -564,6 +780,10 @@ impl Provider for Linked {
 
     async fn inspect(&self) -> Result<Inspection, ProviderError> {
         self.0.call("inspect", self.0.inner.provider.inspect()).await
+    }
+
+    async fn check(&self, request: CheckRequest) -> Result<Checked, ProviderError> {
+        self.0.call("check", self.0.inner.provider.check(request)).await
     }
 
     async fn close(&self) {

@@ -1,4 +1,4 @@
-//! What must come to pass in time once nothing goes wrong any more: L2, L4 and P15 of the providers. (L1 is the end of a run, L6 that of its processes.)
+//! What must come to pass in time once nothing goes wrong any more: L2, L4, S27 and P15 of the providers. (L1 is the end of a run, L6 that of its processes.)
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use perdure_provider::{Epoch, Provider};
 use perdure_runtime::{LaneId, Token};
+use tokio::time::Instant;
 
 use crate::process::Pid;
 use crate::program::Kind;
-use crate::witness::{Seen, Witness};
+use crate::witness::{Seen, Standing, Witness};
 use crate::world::World;
 
 /// How long work may be due while workers are idle, and the calls that take it, ms.
@@ -18,8 +19,10 @@ const CLAIMED_MS: u64 = 1_000 + 50;
 const HEARD: Duration = Duration::from_secs(5);
 /// What becomes quiet takes so long, besides a lease, until the workers are those that stay.
 const SETTLING: Duration = Duration::from_secs(5);
-/// A call that got stuck before it became quiet may be under way for so long, there and back.
-const STUCK: Duration = Duration::from_secs(25);
+/// How long the look at what is owned, and the calls of the comparison, may take besides two renewals.
+const COMPARED: Duration = Duration::from_secs(2);
+/// What waits for a call that got stuck before it became quiet follows within this time after it.
+const UNSTUCK: Duration = Duration::from_secs(2);
 
 /// Turns that hold up their threads in quiet times.
 pub(crate) type Holds = BTreeMap<(Pid, LaneId), Hold>;
@@ -34,7 +37,8 @@ pub(crate) struct Hold {
 
 impl World<'_> {
     fn is_settled(&self) -> bool {
-        self.is_quiet && self.quiet_since.elapsed() > Duration::from_millis(self.plan.lease_ms) + SETTLING
+        let settles = Duration::from_millis(self.plan.lease_ms) + SETTLING;
+        self.is_quiet && self.quiet_since.elapsed() > settles && self.air.stuck_until().elapsed() > UNSTUCK
     }
 
     /// P15: each owner hears what was taken from it.
@@ -56,6 +60,50 @@ impl World<'_> {
         }
     }
 
+    /// S27: what the store has as a worker's is known to it within two renewals.
+    pub(crate) fn look_at_what_is_owned(&mut self) {
+        let calm = self.quiet_since.max(self.air.stuck_until());
+        let renewals = Duration::from_millis(2 * self.plan.lease_ms / 3) + COMPARED;
+        let mut unknown = BTreeMap::new();
+        for (key, Seen { id, epoch, owner, .. }) in self.witness.instances() {
+            let Some(process) = owner.as_ref().and_then(|owner| self.witness.process_of(owner)) else {
+                continue;
+            };
+            let mut able = self.able(None).into_iter().map(|pid| &self.processes[pid as usize]);
+            if able.all(|able| able.name != process || able.runtime.knows(key)) {
+                continue;
+            }
+            let since = self.unknown.get(&(key, epoch)).copied().unwrap_or_else(Instant::now);
+            unknown.insert((key, epoch), since);
+            let waits = since.max(calm).elapsed();
+            if self.is_quiet && waits > renewals {
+                let ms = waits.as_millis();
+                self.witness
+                    .accuse(format!("S27: {process} owns {id} and has not known it for {ms} ms"));
+            }
+        }
+        self.unknown = unknown;
+    }
+
+    /// A suspended instance ends with its parent, by a write that does not name it. Asked of the store itself.
+    pub(crate) fn look_at_what_is_held(&self) {
+        let instances = self.witness.instances().into_iter();
+        let held = instances.filter(|(_, seen)| seen.standing == Standing::Suspended);
+        let ids: Vec<String> = held.map(|(_, seen)| seen.id).collect();
+        if ids.is_empty() {
+            return;
+        }
+        let (store, witness) = (Arc::clone(&self.onlooker.provider), Arc::clone(&self.witness));
+        tokio::spawn(async move {
+            let statuses = store.statuses(ids).await.expect("the store answers");
+            let ended = statuses
+                .into_iter()
+                .flatten()
+                .filter(|status| status.status.is_terminal());
+            ended.for_each(|status| witness.has_ended(status.key));
+        });
+    }
+
     /// L2: what is due does not stay so, while workers are there and nothing holds them up. Asked of the store itself.
     pub(crate) fn look_at_what_is_due(&self) {
         let programs = &self.plan.programs.all;
@@ -73,7 +121,7 @@ impl World<'_> {
         let facts = self.processes[pid as usize].runtime.describe(token);
         let seen = facts.ok().and_then(|facts| self.witness.find(&facts.instance_id));
         let others = self.able(Some(pid));
-        let is_calm = self.is_quiet && self.quiet_since.elapsed() > STUCK && !others.is_empty();
+        let is_calm = self.is_settled() && !others.is_empty();
         if let Some((_, Seen { id, epoch, .. })) = seen.filter(|_| is_calm) {
             let hold = Hold {
                 instance: id,

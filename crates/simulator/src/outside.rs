@@ -12,13 +12,14 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, Change, ChangeListener, Clock, CommitDone, GiveBack, GivenBack, Inbox,
-    InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, MessagePage, NewWorker, Outcome,
-    Overdue, Provider, ProviderError, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
-    ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest, Unfit, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CheckRequest, Checked, Clock, CommitDone, Epoch,
+    GiveBack, GivenBack, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load,
+    Loaded, MessagePage, NewWorker, Newest, Outcome, Overdue, PageLimit, Provider, ProviderError, ProviderInfo,
+    PruneExecutions, PruneRequest, Pruned, PrunedExecutions, Renewal, ResumeUnfit, StoreStats, TakenOver, TaskName,
+    TaskRequest, TextChange, TextPage, TextRequest, Unfit, Worker, WorkerId, Write,
 };
 use perdure_provider_memory::{MemoryStore, Snapshot};
-use perdure_provider_postgres::{PostgresOptions, PostgresProvider};
+use perdure_provider_postgres::{Pooler, PostgresOptions, PostgresProvider};
 use perdure_provider_sqlite::{Durability, SqliteOptions, SqliteProvider};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -155,7 +156,9 @@ fn connect(place: &Place, name: String, clock: Arc<Shown>, world: Arc<World>) ->
             let options = PostgresOptions {
                 schema: name.clone(),
                 pool_size: 1,
-                notify: false,
+                notify: Some(false),
+                pooler: Some(Pooler::Transaction),
+                prepare: Some(false),
                 clock: Some(Arc::clone(&clock) as _),
                 keep_keys: false,
                 ..PostgresOptions::default()
@@ -288,8 +291,21 @@ impl Provider for StandIn {
         worker: &WorkerId,
         lease_ms: u64,
         about: Option<&str>,
-    ) -> Result<Option<i64>, ProviderError> {
+    ) -> Result<Option<Renewal>, ProviderError> {
         self.ask(self.inner.renew_worker(worker, lease_ms, about))
+    }
+
+    async fn owned_by(
+        &self,
+        worker: &WorkerId,
+        after: InstanceKey,
+        limit: usize,
+    ) -> Result<Vec<(InstanceKey, Epoch)>, ProviderError> {
+        self.ask(self.inner.owned_by(worker, after, limit))
+    }
+
+    async fn tell_orchestrations(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
+        self.ask(self.inner.tell_orchestrations(worker, newest))
     }
 
     async fn workers(&self) -> Result<Vec<Worker>, ProviderError> {
@@ -316,6 +332,10 @@ impl Provider for StandIn {
         self.ask(self.inner.acquire(request))
     }
 
+    async fn load(&self, request: Load) -> Result<Vec<Result<Loaded, ProviderError>>, ProviderError> {
+        self.ask(self.inner.load(request))
+    }
+
     async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
         self.ask(self.inner.acquire_tasks(request))
     }
@@ -337,12 +357,17 @@ impl Provider for StandIn {
         key: InstanceKey,
         execution: ExecutionId,
         from: EventId,
-        limit: usize,
+        limit: PageLimit,
     ) -> Result<Vec<EventRecord>, ProviderError> {
         self.ask(self.inner.read_history(key, execution, from, limit))
     }
 
-    async fn read_inbox(&self, worker: &WorkerId, since: &InboxPosition, limit: usize) -> Result<Inbox, ProviderError> {
+    async fn read_inbox(
+        &self,
+        worker: &WorkerId,
+        since: &InboxPosition,
+        limit: PageLimit,
+    ) -> Result<Inbox, ProviderError> {
         self.ask(self.inner.read_inbox(worker, since, limit))
     }
 
@@ -350,13 +375,17 @@ impl Provider for StandIn {
         &self,
         key: InstanceKey,
         mailboxes: Option<Vec<Mailbox>>,
-        limit: usize,
+        limit: PageLimit,
     ) -> Result<MessagePage, ProviderError> {
         self.ask(self.inner.read_messages(key, mailboxes, limit))
     }
 
     async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {
         self.ask(self.inner.statuses(ids))
+    }
+
+    async fn ids_of(&self, keys: Vec<InstanceKey>) -> Result<Vec<Option<String>>, ProviderError> {
+        self.ask(self.inner.ids_of(keys))
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage, ProviderError> {
@@ -375,6 +404,14 @@ impl Provider for StandIn {
         self.ask(self.inner.sweep(limit))
     }
 
+    async fn stored_texts(&self, request: TextRequest) -> Result<TextPage, ProviderError> {
+        self.ask(self.inner.stored_texts(request))
+    }
+
+    async fn replace_texts(&self, changes: Vec<TextChange>) -> Result<usize, ProviderError> {
+        self.ask(self.inner.replace_texts(changes))
+    }
+
     async fn stats(&self) -> Result<StoreStats, ProviderError> {
         self.ask(self.inner.stats())
     }
@@ -385,6 +422,10 @@ impl Provider for StandIn {
 
     async fn inspect(&self) -> Result<Inspection, ProviderError> {
         self.ask(self.inner.inspect())
+    }
+
+    async fn check(&self, request: CheckRequest) -> Result<Checked, ProviderError> {
+        self.ask(self.inner.check(request))
     }
 
     async fn close(&self) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use fastrand::Rng;
+use perdure_provider::ProviderErrorKind;
 
 use crate::code::Edition;
 use crate::program::{Feed, Origin, Programs, programs};
@@ -20,6 +21,13 @@ pub(crate) struct Weather {
     pub(crate) deaf: u16,
     /// Messages come again.
     pub(crate) repeating: u16,
+    /// The connection is cut while the store holds a batch back, which it comes to later.
+    pub(crate) late: u16,
+    /// What a worker takes is its own in the store, and the answer is an error.
+    pub(crate) unanswered: u16,
+    /// A call about workers and what is theirs is carried out, and the answer is an error: registrations, renewals, releases, takeovers, what is
+    /// given back or resumed.
+    pub(crate) unconfirmed: u16,
 }
 
 /// When in a call a process dies.
@@ -57,6 +65,8 @@ pub(crate) enum Fault {
     Stop { slot: usize, ms: u64 },
     /// The store is gone for so long.
     Outage { ms: u64 },
+    /// The store answers, and refuses everything, or all that writes, for so long.
+    Refusal { ms: u64, refusal: Refusal },
     /// Somebody sets the clock of a machine.
     Jump { slot: usize, ms: i64 },
     /// The process is shut down and begins anew with another edition of the code.
@@ -72,6 +82,14 @@ pub(crate) enum Fault {
     LoseThread { slot: usize, lane: usize, down_ms: u64 },
     /// How likely faults are from here on.
     Weather(Weather),
+}
+
+/// How a store refuses its service: without a login, as a standby, with a full disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) kind: ProviderErrorKind,
+    /// What only reads is answered.
+    pub(crate) lets_read: bool,
 }
 
 /// Something that happens at a time.
@@ -119,6 +137,10 @@ pub(crate) const RUN_MS: u64 = 3_600_000;
 
 /// How long the store may be gone or a process down, ms.
 const DOWN_MS: u64 = 20_000;
+/// What tells the chance of [`Plan::later_faults`] from that of the rest.
+const LATER_FAULTS: u64 = 0x001a_7e5d;
+/// The same of [`Plan::lost_confirmations`].
+const LOST_CONFIRMATIONS: u64 = 0x0dea_dacc;
 
 impl Plan {
     /// The plan of a seed.
@@ -140,6 +162,8 @@ impl Plan {
         // One in eight has no faults: what is wrong there is wrong anywhere.
         if rng.u8(..8) > 0 {
             plan.faults(&mut rng);
+            plan.later_faults(&mut Rng::with_seed(seed ^ LATER_FAULTS));
+            plan.lost_confirmations(&mut Rng::with_seed(seed ^ LOST_CONFIRMATIONS));
         }
         plan.acts.sort_by_key(|(at, _)| *at);
         plan
@@ -234,6 +258,51 @@ impl Plan {
         }
     }
 
+    /// Faults that came after the others. They are drawn by themselves, and half of the plans have none, so that most seeds keep their runs.
+    fn later_faults(&mut self, rng: &mut Rng) {
+        if rng.bool() {
+            return;
+        }
+        for _ in 0..rng.usize(0..=2) {
+            let refusal = Refusal {
+                kind: REFUSALS[rng.usize(..REFUSALS.len())],
+                lets_read: rng.bool(),
+            };
+            let ms = rng.u64(1_000..5_000);
+            self.acts
+                .push((rng.u64(..self.quiet_ms), Act::Fault(Fault::Refusal { ms, refusal })));
+        }
+        let (late, unanswered) = (share(rng, 100), share(rng, 50));
+        self.add_weather(|weather| (weather.late, weather.unanswered) = (late, unanswered));
+    }
+
+    /// A fault that came after the [later ones](Self::later_faults), in a quarter of the plans.
+    fn lost_confirmations(&mut self, rng: &mut Rng) {
+        if rng.bool() {
+            return;
+        }
+        let unconfirmed = share(rng, 200);
+        if unconfirmed > 0 {
+            self.add_weather(|weather| weather.unconfirmed = unconfirmed);
+        }
+    }
+
+    /// Something more goes wrong in each weather of the plan, or from its begin on where there is none.
+    fn add_weather(&mut self, change: impl Fn(&mut Weather)) {
+        let mut has_weather = false;
+        for (_, act) in &mut self.acts {
+            if let Act::Fault(Fault::Weather(weather)) = act {
+                change(weather);
+                has_weather = true;
+            }
+        }
+        if !has_weather {
+            let mut weather = Weather::default();
+            change(&mut weather);
+            self.acts.push((0, Act::Fault(Fault::Weather(weather))));
+        }
+    }
+
     fn fault(&self, rng: &mut Rng) -> Fault {
         let slot = rng.usize(..self.slots.len());
         let threads = self.slots[slot].threads;
@@ -300,13 +369,27 @@ fn slots(rng: &mut Rng) -> Vec<Slot> {
         .collect()
 }
 
+/// How a store says that it refuses, whatever is asked.
+const REFUSALS: [ProviderErrorKind; 5] = [
+    ProviderErrorKind::Unavailable,
+    ProviderErrorKind::CannotOpen,
+    ProviderErrorKind::Busy,
+    ProviderErrorKind::Io,
+    ProviderErrorKind::Full,
+];
+
+/// So many of a thousand, or none.
+fn share(rng: &mut Rng, most: u16) -> u16 {
+    if rng.bool() { rng.u16(..most) } else { 0 }
+}
+
 fn weather(rng: &mut Rng) -> Weather {
-    let mut share = |most: u16| if rng.bool() { rng.u16(..most) } else { 0 };
     Weather {
-        slow: share(100),
-        stuck: share(10),
-        failing: share(100),
-        deaf: share(1_000),
-        repeating: share(500),
+        slow: share(rng, 100),
+        stuck: share(rng, 10),
+        failing: share(rng, 100),
+        deaf: share(rng, 1_000),
+        repeating: share(rng, 500),
+        ..Weather::default()
     }
 }

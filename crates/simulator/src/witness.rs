@@ -9,8 +9,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use perdure_engine::{EventId, ExecutionId, MessageBody, MessageSeq};
 use perdure_provider::{
-    Acquired, AfterTurn, Epoch, GivenBack, InstanceKey, NewInstance, Outcome, Revoked, Task, TurnCommit, WorkerId,
-    Write,
+    Acquired, AfterTurn, Epoch, GiveBack, GivenBack, InstanceKey, NewInstance, Outcome, Task, TaskName, TurnCommit,
+    WorkerId, Write,
 };
 
 use tokio::time::Instant;
@@ -50,9 +50,10 @@ struct Known {
     keys: BTreeMap<String, InstanceKey>,
     /// Steps whose completion is recorded.
     completed: BTreeSet<Step>,
-    /// Attempts that began: by whom last, and how disturbed that process was then, or was when it took the attempt from a queue: what came to
-    /// it in between may have cost it that without its knowing.
-    begun: BTreeMap<(Step, u32), (String, u64)>,
+    /// Attempts that began, as they did last.
+    begun: BTreeMap<(Step, u32), Begun>,
+    /// Processes that have given something back in the store and not heard of that: what they keep. Until then they go on with all of it.
+    giving_back: BTreeMap<String, Kept>,
     /// Attempts that were taken from queues and have not begun.
     taken: BTreeMap<(Step, u32), (String, u64)>,
     /// Attempts that an instance's suspension or an end took back.
@@ -66,6 +67,27 @@ struct Known {
     messages: BTreeMap<i64, Waiting>,
     consumed: BTreeSet<Waiting>,
     figures: Figures,
+}
+
+/// An attempt that began.
+struct Begun {
+    by: String,
+    /// How disturbed that process was then, or was when it took the attempt from a queue: what came to it in between may have cost it that
+    /// without its knowing.
+    since: u64,
+    /// It was taken from a queue.
+    is_task: bool,
+    has_ended: bool,
+    /// It was given back while it ran, or begins after that because its process has not heard of it: others begin it, too.
+    is_given_back: bool,
+    /// Its instance was taken from its process, which had not heard of that.
+    is_unaware: bool,
+}
+
+/// What a process keeps when it gives back the rest.
+struct Kept {
+    instances: BTreeSet<InstanceKey>,
+    tasks: BTreeSet<TaskName>,
 }
 
 /// What came to pass, in figures.
@@ -163,6 +185,10 @@ impl Witness {
                     known.messages.insert(number, (*key, *seq));
                 }
             }
+            (Write::Message(new), Outcome::Terminated { key, .. }) => {
+                log.say(who, format_args!("cancel {}, which is suspended", new.instance));
+                known.take_away(*key, Standing::Ended);
+            }
             (Write::Terminate(terminate), Outcome::Terminated { key, .. }) => {
                 log.say(who, format_args!("terminate {}", terminate.id));
                 known.take_away(*key, Standing::Ended);
@@ -253,12 +279,29 @@ impl Witness {
         }
     }
 
-    pub(crate) fn given_back(&self, given: &GivenBack) {
+    /// A process has given something back, of which it will hear. What it keeps must not begin again elsewhere, nor must a task whose
+    /// attempt was over.
+    pub(crate) fn gives_back(&self, process: &str, request: &GiveBack, given: &GivenBack) {
         let mut known = self.0.lock();
+        let known = &mut *known;
         for (key, _) in &given.instances {
             known.disown(*key);
             known.disturb_instance(*key);
         }
+        let kept = Kept {
+            instances: request.kept.iter().copied().collect(),
+            tasks: request.kept_tasks.iter().copied().collect(),
+        };
+        for (attempt, begun) in &mut known.begun {
+            let is_lost = begun.is_task && !begun.has_ended && !kept.tasks.contains(&task_of(attempt));
+            begun.is_given_back |= begun.by == process && is_lost;
+        }
+        known.giving_back.insert(process.to_owned(), kept);
+    }
+
+    /// A process has heard of what it gave back, or that it gave back nothing.
+    pub(crate) fn has_given_back(&self, process: &str) {
+        self.0.lock().giving_back.remove(process);
     }
 
     /// What was taken from a process longer ago than that, and it has not been told.
@@ -269,11 +312,11 @@ impl Witness {
         unheard.map(|((key, _), _)| *key).collect()
     }
 
-    /// A process is told what was taken from it.
-    pub(crate) fn hears(&self, process: &str, revoked: &[Revoked]) {
+    /// A process is told what was taken from it, or that it has it again.
+    pub(crate) fn hears(&self, process: &str, keys: impl Iterator<Item = InstanceKey>) {
         let mut known = self.0.lock();
-        for Revoked { key, .. } in revoked {
-            known.unaware.remove(&(*key, process.to_owned()));
+        for key in keys {
+            known.unaware.remove(&(key, process.to_owned()));
         }
     }
 
@@ -282,6 +325,18 @@ impl Witness {
         let mut known = self.0.lock();
         if let Some(key) = known.keys.get(id).copied() {
             known.take_away(key, Standing::Suspended);
+        }
+    }
+
+    /// A suspended instance was found to have ended.
+    pub(crate) fn has_ended(&self, key: InstanceKey) {
+        let mut known = self.0.lock();
+        if let Some(seen) = known
+            .instances
+            .get_mut(&key)
+            .filter(|seen| seen.standing == Standing::Suspended)
+        {
+            seen.standing = Standing::Ended;
         }
     }
 
@@ -333,22 +388,51 @@ impl Witness {
                 "S5: {instance} {execution} #{scheduled} began again in {process} after its completion was recorded"
             ));
         }
-        if let Some((by, since)) = known.begun.get(&(step, attempt)) {
+        let taken = known.taken.remove(&(step, attempt)).filter(|(by, _)| by == process);
+        let before = known.begun.get(&(step, attempt));
+        // One that was handed to another thread of its process was taken before.
+        let is_task = taken.is_some() || before.is_some_and(|before| before.by == process && before.is_task);
+        let is_given_back = known.giving_back.get(process).is_some_and(|kept| match is_task {
+            true => !kept.tasks.contains(&task_of(&(step, attempt))),
+            false => !kept.instances.contains(&key),
+        });
+        if let Some(before) = before {
             known.figures.repeated += 1;
-            let is_unaware = known.unaware.contains_key(&(key, by.clone()));
-            if known.disturbed(by, key) == *since && !is_unaware {
+            let by = &before.by;
+            let is_unaware = known.unaware.contains_key(&(key, by.clone())) || before.is_unaware;
+            let is_expected = is_unaware || is_given_back || before.is_given_back;
+            if known.disturbed(by, key) == before.since && !is_expected {
                 let violation = format!(
                     "S6: attempt {attempt} of {instance} {execution} #{scheduled} began in {process} although nothing had happened to {by}"
                 );
                 known.violations.push(violation);
             }
         }
-        let disturbed = known.disturbed(process, key);
-        let taken = known.taken.remove(&(step, attempt));
-        let since = taken
-            .filter(|(by, _)| by == process)
-            .map_or(disturbed, |(_, since)| since);
-        known.begun.insert((step, attempt), (process.to_owned(), since));
+        let begun = Begun {
+            by: process.to_owned(),
+            since: taken.map_or_else(|| known.disturbed(process, key), |(_, since)| since),
+            is_task,
+            has_ended: false,
+            is_given_back,
+            is_unaware: known.unaware.contains_key(&(key, process.to_owned())),
+        };
+        known.begun.insert((step, attempt), begun);
+    }
+
+    /// An attempt is over, and its process knows what it came to.
+    pub(crate) fn ends(&self, process: &str, instance: &str, execution: u64, scheduled: EventId, attempt: u32) {
+        let mut known = self.0.lock();
+        let Some(key) = known.keys.get(instance).copied() else {
+            return;
+        };
+        let step = (key, ExecutionId(execution), scheduled);
+        if let Some(begun) = known
+            .begun
+            .get_mut(&(step, attempt))
+            .filter(|begun| begun.by == process)
+        {
+            begun.has_ended = true;
+        }
     }
 
     /// A process takes an attempt from a queue.
@@ -505,7 +589,11 @@ impl Known {
             AfterTurn::Hold => {}
             AfterTurn::Release { .. } => seen.owner = None,
             AfterTurn::End { .. } => (seen.owner, seen.standing) = (None, Standing::Ended),
-            AfterTurn::Suspend { .. } => {
+            AfterTurn::Suspend { report, .. } => {
+                // Nothing else is wrong with what is stored here.
+                if !report.contains("NONDETERMINISM") {
+                    wrong(format!("S14: {id} is suspended although its code fits: {report}"));
+                }
                 (seen.owner, seen.standing) = (None, Standing::Suspended);
                 // What its attempts had come to is not recorded: they begin again.
                 self.disturb_instance(turn.key);
@@ -522,6 +610,16 @@ impl Known {
                 self.started(log, who, &start.instance, outcome);
             }
         }
+    }
+}
+
+/// The name that an attempt has as a task.
+fn task_of(((key, execution, scheduled), attempt): &(Step, u32)) -> TaskName {
+    TaskName {
+        key: *key,
+        execution: *execution,
+        scheduled: *scheduled,
+        attempt: *attempt,
     }
 }
 

@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use parking_lot::Mutex;
+use perdure_provider::{Epoch, InstanceKey};
 use perdure_runtime::{Failure, Host, Job, LaneId, Runtime, RuntimeError, RuntimeOptions, Store};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::backend::{Backend, Connection};
+use crate::checker;
 use crate::client::{LATE_MS, Requests};
 use crate::code::{ACTIVITY, Edition, QUEUE, VERSION, name_of, work_of};
 use crate::link::{Air, Link, Linked, Pulse, sleep};
@@ -24,7 +26,7 @@ use crate::machine::{Living, VirtualClock, VirtualMachine};
 use crate::plan::{Act, Fault, PATIENCE_MS, Plan, RUN_MS};
 use crate::process::{Lane, MAIN, Pid, Process};
 use crate::program::{Kind, Program};
-use crate::witness::{Standing, Witness};
+use crate::witness::{Seen, Standing, Witness};
 
 /// What the world is told from within tasks.
 pub(crate) enum News {
@@ -94,6 +96,8 @@ pub(crate) struct World<'a> {
     pub(crate) plan: &'a Plan,
     programs: Arc<Vec<Program>>,
     backend: &'a dyn Backend,
+    /// The rows are checked before anything else comes to pass.
+    has_faulted: bool,
     pub(crate) rng: Rng,
     pub(crate) log: Arc<Log>,
     pub(crate) witness: Arc<Witness>,
@@ -115,6 +119,8 @@ pub(crate) struct World<'a> {
     pub(crate) is_quiet: bool,
     /// Turns that hold up their threads in quiet times.
     pub(crate) holds: Holds,
+    /// What the store has as a worker's, and that does not know it, with the epoch, and since when.
+    pub(crate) unknown: BTreeMap<(InstanceKey, Epoch), Instant>,
     /// Looks at the store from outside.
     pub(crate) onlooker: Connection,
     /// Since when nothing has got on, and how many events there were then.
@@ -134,16 +140,12 @@ pub(crate) struct World<'a> {
 impl<'a> World<'a> {
     pub(crate) fn new(plan: &'a Plan, backend: &'a dyn Backend, log: Arc<Log>) -> Self {
         let mut rng = Rng::with_seed(plan.seed ^ 0x5eed);
-        let air = Air {
-            weather: Mutex::default(),
-            rng: Mutex::new(rng.fork()),
-            outage_until: Mutex::new(Instant::now()),
-            fired: Mutex::default(),
-        };
+        let air = Air::new(rng.fork());
         let mut world = Self {
             plan,
             programs: Arc::new(plan.programs.all.clone()),
             backend,
+            has_faulted: false,
             rng,
             log,
             witness: Arc::default(),
@@ -160,6 +162,7 @@ impl<'a> World<'a> {
             hogged: BTreeMap::new(),
             is_quiet: false,
             holds: Holds::new(),
+            unknown: BTreeMap::new(),
             onlooker: backend.connect(),
             still: (Instant::now(), 0),
             is_stuck: false,
@@ -191,6 +194,9 @@ impl<'a> World<'a> {
         loop {
             while let Some(news) = self.newsroom.take() {
                 self.hear(news);
+            }
+            if std::mem::take(&mut self.has_faulted) {
+                checker::rows(&*self.onlooker.provider, &self.witness).await;
             }
             if self.is_ending && self.left.len() == self.processes.len() {
                 return;
@@ -285,7 +291,10 @@ impl<'a> World<'a> {
                     let number = self.requests.add(request);
                     self.send(number);
                 }
-                Act::Fault(fault) => self.fault(fault),
+                Act::Fault(fault) => {
+                    self.has_faulted = true;
+                    self.fault(fault);
+                }
             },
             Due::AttemptOver(pid, token) => self.attempt_over(pid, token),
             Due::Beat(pid, token) => self.beat(pid, token),
@@ -547,6 +556,11 @@ impl<'a> World<'a> {
                 self.log.say("store", format_args!("is gone for {ms} ms"));
                 *self.air.outage_until.lock() = Instant::now() + Duration::from_millis(ms);
             }
+            Fault::Refusal { ms, refusal } => {
+                self.air.fire("refusal");
+                self.log.say("store", format_args!("refuses for {ms} ms: {refusal:?}"));
+                *self.air.refusal.lock() = Some((Instant::now() + Duration::from_millis(ms), refusal));
+            }
             Fault::Jump { slot, ms } => {
                 self.air.fire("clock that was set");
                 self.log.say("clock", format_args!("of slot {slot} is set by {ms} ms"));
@@ -632,6 +646,7 @@ impl<'a> World<'a> {
         self.log.say("world", format_args!("becomes quiet"));
         *self.air.weather.lock() = crate::plan::Weather::default();
         *self.air.outage_until.lock() = Instant::now();
+        *self.air.refusal.lock() = None;
         for slot in 0..self.slots.len() {
             let pid = self.slots[slot];
             if let Some(pid) = pid {
@@ -674,7 +689,7 @@ impl<'a> World<'a> {
                     job.scheduled,
                     job.attempt,
                 );
-                self.attempt(pid, lane, job);
+                self.attempt(pid, lane, *job);
             }
             Job::Abort { activity, reason } => {
                 self.log
@@ -683,7 +698,10 @@ impl<'a> World<'a> {
             }
             Job::Drop(token) => process.lanes[lane.0].drop_code(token),
             Job::Log(record) if record.internal => {
-                self.log.say(&process.name, format_args!("says: {}", record.message))
+                self.log.say(&process.name, format_args!("says: {}", record.message));
+                if record.message.contains("a defect of Perdure") {
+                    self.witness.accuse(format!("panic: {}", record.message));
+                }
             }
             Job::Log(_) | Job::Ended(_) => {}
         }
@@ -765,6 +783,13 @@ impl<'a> World<'a> {
                 job.attempt, job.instance_id, job.execution, job.scheduled
             ),
         );
+        self.witness.ends(
+            &process.name,
+            &job.instance_id,
+            job.execution,
+            job.scheduled,
+            job.attempt,
+        );
         let drain = if fails {
             process.runtime.fail_activity(lane, token, failure())
         } else {
@@ -791,19 +816,21 @@ impl<'a> World<'a> {
 
     /// What is not over yet.
     fn open(&self) -> Vec<String> {
-        let mut open: Vec<String> = self
-            .requests
-            .open()
-            .map(|request| format!("request {request:?}"))
-            .collect();
-        for (_, seen) in self.witness.instances() {
-            let is_poison = self.kind_of(&seen.id) == Kind::Poison;
-            let is_over = seen.standing == Standing::Ended || is_poison && seen.standing == Standing::Suspended;
-            if !is_over {
-                open.push(format!("{} is {:?}", seen.id, seen.standing));
-            }
-        }
-        open
+        let requests = self.requests.open().map(|request| format!("request {request:?}"));
+        let instances = self
+            .unfinished()
+            .map(|seen| format!("{} is {:?}", seen.id, seen.standing));
+        requests.chain(instances).collect()
+    }
+
+    /// Instances that go on by themselves: a poisonous one that is suspended does not.
+    pub(crate) fn unfinished(&self) -> impl Iterator<Item = Seen> {
+        let instances = self.witness.instances().into_iter().map(|(_, seen)| seen);
+        instances.filter(|seen| match seen.standing {
+            Standing::Ended => false,
+            Standing::Suspended => self.kind_of(&seen.id) != Kind::Poison,
+            Standing::Open => true,
+        })
     }
 
     fn kind_of(&self, id: &str) -> Kind {
@@ -825,6 +852,8 @@ impl<'a> World<'a> {
         }
         self.look_at_what_is_due();
         self.look_at_what_was_taken();
+        self.look_at_what_is_owned();
+        self.look_at_what_is_held();
         let events = self.witness.figures().events;
         if events > self.still.1 {
             self.still = (Instant::now(), events);

@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         }
     });
     let totals = totals.into_inner().expect("no thread panicked");
-    totals.print(seeds.end - seeds.start, begin.elapsed().as_secs_f64());
+    totals.print(&seeds, begin.elapsed().as_secs_f64());
     match totals.failed.iter().min() {
         None => ExitCode::SUCCESS,
         Some(first) => {

@@ -1,6 +1,7 @@
 //! What came of all runs together.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use perdure_simulator::{Figures, Report};
 
@@ -27,11 +28,13 @@ impl Totals {
         }
     }
 
-    /// Print all of it for so many seeds, which took so long.
-    pub(crate) fn print(&self, seeds: u64, seconds: f64) {
+    /// Print all of it for these seeds, which took so long.
+    pub(crate) fn print(&self, seeds: &Range<u64>, seconds: f64) {
         let hours = self.virtual_ms as f64 / 3_600_000.0;
+        let Range { start, end } = seeds;
+        let seeds = end - start;
         println!(
-            "{seeds} seeds in {seconds:.1} s, {:.1} seeds a second, {hours:.1} simulated hours",
+            "{seeds} seeds ({start}..{end}) in {seconds:.1} s, {:.1} seeds a second, {hours:.1} simulated hours",
             seeds as f64 / seconds
         );
         let instances = self.instances;
