@@ -6,6 +6,7 @@ import type { ActivityFunction } from './activity.ts';
 import type { AttemptLimits } from './attempt.ts';
 import type { Client } from './client.ts';
 import type { TraceLevel } from './engine.ts';
+import { Place } from './codec-context.ts';
 import { CancelledError, RuntimeStateError, TimeoutError } from './errors.ts';
 import { fromPayload, toPayload } from './payload.ts';
 import type { RuntimeLimits } from './limits.ts';
@@ -31,6 +32,8 @@ export interface ActivityJob {
   readonly executionId: number;
   readonly orchestrationName: string;
   readonly operation: number;
+  /** Which start of its id the instance comes from; `null` when its history is older than that. */
+  readonly incarnation: string | null;
   /** `null` for most attempts. */
   readonly extras: AttemptExtras | null;
 }
@@ -70,6 +73,11 @@ export interface HeartbeatSink {
   readonly texts: StoredTexts;
   readonly limits: Required<RuntimeLimits>;
   heartbeat(activity: number, details: string): void;
+}
+
+/** Whose value a text of an attempt is. */
+export function placeOf({ instanceId, executionId, operation }: ActivityJob, what: 'input' | 'output' | 'error' | 'heartbeat'): Place {
+  return Place.activity(instanceId, executionId, operation, what);
 }
 
 const contexts = new AsyncLocalStorage<ActivityContext>();
@@ -149,12 +157,15 @@ export class ActivityContext {
   }
 
   /**
-   * A key of this call: the same in every attempt and replay, and of no other call. It is `instanceId/executionId/operation`.
+   * A key of this call: the same in every attempt and replay, and of no other call, also not of an instance that is started under the same
+   * id later. It is `instanceId/incarnation/executionId/operation`: the incarnation is drawn at random when an id is started and kept over
+   * `continueAsNew` (an instance whose history is older than that has keys without it).
    * Give it to systems that can tell repeated requests, since an activity may run more than once.
    */
   get idempotencyKey(): string {
-    const { instanceId, executionId, operation } = this.#job;
-    return `${instanceId}/${executionId}/${operation}`;
+    const { instanceId, executionId, operation, incarnation } = this.#job;
+    const started = incarnation === null ? instanceId : `${instanceId}/${incarnation}`;
+    return `${started}/${executionId}/${operation}`;
   }
 
   /**
@@ -194,7 +205,7 @@ export class ActivityContext {
   /** The details of the last {@link heartbeat} of an earlier attempt; a copy, `undefined` when there were none. */
   get lastHeartbeat(): any {
     const { texts } = this.#sink;
-    return fromPayload(texts.read(this.#job.extras?.lastHeartbeat ?? null, 'lastHeartbeat'), 'lastHeartbeat');
+    return fromPayload(texts.read(this.#job.extras?.lastHeartbeat ?? null, 'lastHeartbeat', placeOf(this.#job, 'heartbeat')), 'lastHeartbeat');
   }
 
   /** A client of the same store. */
@@ -254,7 +265,7 @@ export class ActivityContext {
     if (this.#reason !== null) return;
     this.#limits?.beat();
     const { texts } = this.#sink;
-    if (payload !== null) this.#sink.heartbeat(this.#job.token, texts.write(payload, 'details') as string);
+    if (payload !== null) this.#sink.heartbeat(this.#job.token, texts.write(payload, 'details', placeOf(this.#job, 'heartbeat')) as string);
   }
 
   #trace(level: TraceLevel, message: string, fields: TraceFields | undefined): void {

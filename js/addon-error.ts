@@ -27,6 +27,22 @@ export function addonError(cause: unknown, isThere: (specifier: string) => boole
   return new PerdureError(lines.join('\n'), 'ADDON_NOT_LOADED', { cause });
 }
 
+/**
+ * Compare the addon with the package that loads it: each calls the other by positions, so one of another version does something else than it is asked.
+ *
+ * @throws PerdureError when they are not of one version
+ */
+export function checkVersion(addon: string | undefined, version: string): void {
+  if (addon === version) return;
+  const platform = platformHere();
+  const named = process.env['NAPI_RS_NATIVE_LIBRARY_PATH'];
+  const advice = named
+    ? `NAPI_RS_NATIVE_LIBRARY_PATH names ${named}: unset it, or let it name the addon of this version.`
+    : `Let perdure and perdure-${platform} be of one version in package-lock.json. ${REINSTALL}`;
+  const what = `Perdure's addon for ${platform} is of version ${addon ?? 'unknown'}, and the package perdure, which loads it, of version ${version}.`;
+  throw new PerdureError(`${what}\n${advice}`, 'ADDON_NOT_LOADED');
+}
+
 const REINSTALL = 'Delete node_modules and install again on the machine, or in the image, where the program runs.';
 
 /** Why, and what to do. */

@@ -1,7 +1,7 @@
 // One attempt of an activity on its way: called, limited, reported.
 
 import { type ActivityFunction, isRefusal } from './activity.ts';
-import { type ActivityContext, type ActivityJob, callBelow, type HeartbeatSink, type TimeoutReason } from './activity-context.ts';
+import { type ActivityContext, type ActivityJob, callBelow, type HeartbeatSink, placeOf, type TimeoutReason } from './activity-context.ts';
 import { NonRetryableError, RetryAfterError } from './errors.ts';
 import { fromPayload, toErrorPayload, toPayload } from './payload.ts';
 import type { Timer, Timers } from './timers.ts';
@@ -22,13 +22,15 @@ export function runActivity(fn: ActivityFunction, job: ActivityJob, context: Act
   }
   let result: unknown;
   try {
-    result = callBelow(context, fn, fromPayload(sink.texts.read(job.input, 'input'), 'input'));
+    const { texts } = sink;
+    const input = texts.isPlain(job.input) ? job.input : texts.read(job.input, 'input', placeOf(job, 'input'));
+    result = callBelow(context, fn, fromPayload(input, 'input'));
   } catch (error) {
-    failActivity(job.token, error, sink);
+    failActivity(job, error, sink);
     return;
   }
   if (!isThenable(result)) {
-    completeActivity(job.token, result, sink);
+    completeActivity(job, result, sink);
     return;
   }
   const limits = AttemptLimits.of(job, sink.timers, (reason) => timeOut(job, context, sink, reason));
@@ -37,11 +39,11 @@ export function runActivity(fn: ActivityFunction, job: ActivityJob, context: Act
   Promise.resolve(result).then(
     (output: unknown) => {
       context.end();
-      completeActivity(job.token, output, sink);
+      completeActivity(job, output, sink);
     },
     (error: unknown) => {
       context.end();
-      failActivity(job.token, error, sink);
+      failActivity(job, error, sink);
     },
   );
 }
@@ -83,34 +85,34 @@ export class AttemptLimits {
 function timeOut(job: ActivityJob, context: ActivityContext, sink: ActivitySink, reason: TimeoutReason): void {
   context.abort(reason);
   // Nothing is left of a total timeout for another attempt, by whatever clock.
-  failActivity(job.token, context.signal.reason, sink, reason === 'totalTimeout');
+  failActivity(job, context.signal.reason, sink, reason === 'totalTimeout');
 }
 
 /** Report that an attempt failed with `error`, whatever was thrown. */
-export function failActivity(token: number, error: unknown, sink: ActivitySink, useless = false): void {
+export function failActivity(job: ActivityJob, error: unknown, sink: ActivitySink, useless = false): void {
   const nonRetryable = useless || error instanceof NonRetryableError || isRefusal(error);
   const retryAfterMs = error instanceof RetryAfterError ? error.retryAfterMs : -1;
   const payload = toErrorPayload(error);
   const { name } = JSON.parse(payload) as { name: string };
-  sink.failActivity(token, sink.texts.writeError(payload), name, nonRetryable, retryAfterMs, error);
+  sink.failActivity(job.token, sink.texts.writeError(payload, placeOf(job, 'error')), name, nonRetryable, retryAfterMs, error);
 }
 
-function completeActivity(token: number, output: unknown, sink: ActivitySink): void {
+function completeActivity(job: ActivityJob, output: unknown, sink: ActivitySink): void {
   let payload: string | null;
   try {
     payload = toPayload(output, 'output', sink.limits);
   } catch (error) {
     // The next attempt would return the same kind of thing.
-    failActivity(token, error, sink, true);
+    failActivity(job, error, sink, true);
     return;
   }
   try {
-    payload = sink.texts.write(payload, 'output');
+    if (sink.texts.hasCodec) payload = sink.texts.write(payload, 'output', placeOf(job, 'output'));
   } catch (error) {
-    failActivity(token, error, sink);
+    failActivity(job, error, sink);
     return;
   }
-  sink.completeActivity(token, payload);
+  sink.completeActivity(job.token, payload);
 }
 
 function isThenable(value: unknown): boolean {

@@ -6,9 +6,11 @@
 import { createRequire } from 'node:module';
 
 import type { AbortReason, AttemptExtras } from './activity-context.ts';
-import { addonError } from './addon-error.ts';
-import { COMPLETED, type Delivery, type EndKind, type EnginePort, type TraceLevel } from './engine.ts';
-import { fromNative, type NativeErrorData, type PerdureError, ProviderError } from './errors.ts';
+import { addonError, checkVersion } from './addon-error.ts';
+import type { CodecBridge } from './async-codec.ts';
+import { Place } from './codec-context.ts';
+import { ACTIVITY_FAILED, CANCEL, CHILD_FAILED, COMPLETED, type Delivery, type EndKind, type EnginePort, MESSAGE, REFUSED, SUCCEEDED, type TraceLevel } from './engine.ts';
+import { fromNative, type NativeErrorData, PerdureError, ProviderError } from './errors.ts';
 import type { InstanceDescription } from './instance.ts';
 import type { StoredTexts } from './stored-text.ts';
 import type { TraceContext } from './telemetry-hooks.ts';
@@ -23,6 +25,8 @@ export interface NativeReply {
 
 /** An opened provider. Each request is answered by one reply, unless it is abandoned. */
 export interface NativeStore {
+  /** What its user should know of the way to it. */
+  warning(): string | null;
   /** Its number, by which other threads of this process find it. */
   number(): number;
   /** Called once, by {@link attachReplies}. Returns what gives the next reply as text, or `null`. */
@@ -56,16 +60,29 @@ export interface NativeStore {
   delete(request: number, id: string): void;
   prune(request: number, filter: string, limit: number | null): void;
   pruneExecutions(request: number, filter: string, keep: number): void;
+  /** Texts of a table after a row, but those that begin with `except`; of each no more than `head` characters, if that is given. */
+  texts(request: number, table: string, after: string | null, except: string, head: number | null): void;
+  /** `changes` is JSON. */
+  replaceTexts(request: number, table: string, changes: string): void;
+  /** Take away what deleted instances have left. */
+  sweep(request: number): void;
   stats(request: number): void;
   overdue(request: number): void;
   inspect(request: number): void;
+  check(request: number, cursor: string | null, limit: number): void;
+  backUp(request: number, path: string, replace: boolean): void;
   close(request: number): void;
 }
 
+/** What stands in front of a store. */
+type NativeCodec = [ask: ((question: string) => void) | null, required: boolean];
+
 interface NativeStoreClass {
-  openSqlite(path: string, durability: string, migrate: boolean): Promise<NativeStore>;
-  sqliteInMemory(): Promise<NativeStore>;
-  connectPostgres(url: string, options: string): Promise<NativeStore>;
+  openSqlite(path: string, durability: string, migrate: boolean, ...codec: NativeCodec): Promise<NativeStore>;
+  sqliteInMemory(...codec: NativeCodec): Promise<NativeStore>;
+  connectPostgres(url: string, options: string, ask: ((question: number) => void) | null, ...codec: NativeCodec): Promise<NativeStore>;
+  giveTexts(question: number, texts: string): void;
+  givePassword(question: number, password: string | null, whyNot: string): void;
   join(number: number): NativeStore;
 }
 
@@ -78,11 +95,17 @@ export interface NativePostgresOptions {
   readonly schema: string;
   readonly migrate: boolean;
   readonly poolSize: number;
-  readonly notify: boolean;
+  /** `null`: unless a pooler is in between. */
+  readonly notify: boolean | null;
+  /** `null`: it is found out. */
+  readonly pooler: 'none' | 'transaction' | null;
+  /** `null`: it is found out. */
+  readonly prepare: boolean | null;
   /** `null`: as the URL says. */
   readonly tls: {
     readonly mode: 'disable' | 'require' | 'verify-full';
     readonly roots: string | null;
+    readonly crls: string | null;
     readonly cert: string | null;
     readonly key: string | null;
   } | null;
@@ -111,6 +134,7 @@ export type NativeJob =
       readonly executionId: number;
       readonly orchestrationName: string;
       readonly operation: number;
+      readonly incarnation: string | null;
       readonly extras: AttemptExtras | null;
     }
   | { readonly kind: typeof ABORT; readonly token: number; readonly reason: AbortReason }
@@ -192,6 +216,8 @@ export interface NativeLane {
   succeedsNext(): boolean;
   cancelOperation(instance: number, operation: number): void;
   next(instance: number, mailboxes: string[] | null, timers: number[] | null): Delivery | null;
+  /** See `EnginePort`. */
+  interrupt(instance: number): Delivery | null;
   /** Right after `next` returned `null`: whether the instance is released with its turn, and sleeps in the store. */
   sleeps(): boolean;
   finish(instance: number, kind: number, payload: string | null): void;
@@ -200,6 +226,8 @@ export interface NativeLane {
   suspend(instance: number, source: string, report: string | null): void;
   /** What history holds for the value of the next command, or of the end; `null` past the history. */
   recordedPayload(instance: number): string | null;
+  /** The event that the next command is in history, or will be. */
+  nextCommandId(instance: number): number;
   isReplaying(instance: number): boolean;
   historyLength(instance: number): number;
   trace(instance: number, level: string, message: string, fields: string | null): void;
@@ -226,8 +254,9 @@ interface NativeReplay extends Omit<NativeTurn, 'suspend'> {
 }
 
 /** As the addon has one: what is next is the texts in one string, and the numbers in the array it was given. */
-type Raw<T> = Omit<T, 'nextJob' | 'next' | 'sleeps' | 'succeedsNext' | 'describe'> & {
+type Raw<T> = Omit<T, 'nextJob' | 'next' | 'interrupt' | 'sleeps' | 'succeedsNext' | 'describe'> & {
   describe(instance: number): string;
+  interrupt(instance: number): string | null;
   next(instance: number, mailboxes: string[] | null, timers: number[] | null): string | null;
 };
 
@@ -258,6 +287,7 @@ export interface NativeTestStore {
 }
 
 interface NativeModule {
+  readonly ADDON_VERSION?: string;
   readonly Store: NativeStoreClass;
   readonly TestStore: new (nowMs: number, seed: number) => NativeTestStore;
   readonly NativeRuntime: new (store: NativeStore, options: string) => NativeRuntime;
@@ -271,8 +301,11 @@ const addon = load();
 function load(): NativeModule {
   const require = createRequire(import.meta.url);
   try {
-    return require('./native/index.cjs') as NativeModule;
+    const native = require('./native/index.cjs') as NativeModule;
+    checkVersion(native.ADDON_VERSION, (require('../package.json') as { version: string }).version);
+    return native;
   } catch (error) {
+    if (error instanceof PerdureError) throw error;
     throw addonError(error, (specifier) => {
       try {
         return require.resolve(specifier) !== '';
@@ -284,30 +317,46 @@ function load(): NativeModule {
 }
 
 /** @throws ProviderError, SchemaVersionError */
-export async function openSqlite(path: string, durability: string, migrate: boolean): Promise<NativeStore> {
+export async function openSqlite(path: string, durability: string, migrate: boolean, codec: CodecBridge | null): Promise<NativeStore> {
   try {
-    return await addon.Store.openSqlite(path, durability, migrate);
+    return await addon.Store.openSqlite(path, durability, migrate, ...codecOf(codec));
   } catch (error) {
     throw nativeError(error);
   }
 }
 
 /** @throws ProviderError */
-export async function openSqliteInMemory(): Promise<NativeStore> {
+export async function openSqliteInMemory(codec: CodecBridge | null): Promise<NativeStore> {
   try {
-    return await addon.Store.sqliteInMemory();
+    return await addon.Store.sqliteInMemory(...codecOf(codec));
   } catch (error) {
     throw nativeError(error);
   }
 }
 
 /** @throws ProviderError, SchemaVersionError */
-export async function connectPostgres(url: string, options: NativePostgresOptions): Promise<NativeStore> {
+export async function connectPostgres(
+  url: string,
+  options: NativePostgresOptions,
+  codec: CodecBridge | null,
+  password?: () => Promise<string>,
+): Promise<NativeStore> {
+  // Called from a thread that makes a connection, with a number for the answer.
+  const ask = (question: number): void =>
+    void password?.().then(
+      (given) => addon.Store.givePassword(question, given, ''),
+      (why: unknown) => addon.Store.givePassword(question, null, why instanceof Error ? why.message : String(why)),
+    );
   try {
-    return await addon.Store.connectPostgres(url, JSON.stringify(options));
+    return await addon.Store.connectPostgres(url, JSON.stringify(options), password === undefined ? null : ask, ...codecOf(codec));
   } catch (error) {
     throw nativeError(error);
   }
+}
+
+function codecOf(codec: CodecBridge | null): NativeCodec {
+  if (codec === null) return [null, false];
+  return [(question) => codec.ask(question, (number, texts) => addon.Store.giveTexts(number, texts)), codec.required];
 }
 
 /** Options of a runtime, as the addon takes them. */
@@ -324,6 +373,8 @@ export interface NativeRuntimeOptions {
   readonly nodeVersion: string;
   readonly logLevel: TraceLevel;
   readonly historyEvents: number;
+  readonly historyBytes: number;
+  readonly turnBytes: number;
   readonly pendingActivities: number;
   readonly mailboxMessages: number;
 }
@@ -410,7 +461,8 @@ class DecodingLane extends addon.NativeLane implements NativeLane {
       case ACTIVITY: {
         const name = (numbers[LENGTHS] as number) + (numbers[LENGTHS + 1] as number);
         const extras = name + (numbers[LENGTHS + 2] as number);
-        const input = extras + Math.max(numbers[LENGTHS + 3] as number, 0);
+        const incarnation = extras + Math.max(numbers[LENGTHS + 3] as number, 0);
+        const input = incarnation + Math.max(numbers[LENGTHS + 4] as number, 0);
         return {
           kind,
           token: first,
@@ -421,8 +473,9 @@ class DecodingLane extends addon.NativeLane implements NativeLane {
           instanceId: text.slice(0, numbers[LENGTHS]),
           orchestrationName: text.slice(numbers[LENGTHS], name),
           name: text.slice(name, extras),
-          extras: input === extras ? null : (JSON.parse(text.slice(extras, input)) as AttemptExtras),
-          input: (numbers[LENGTHS + 4] as number) < 0 ? null : text.slice(input),
+          extras: incarnation === extras ? null : (JSON.parse(text.slice(extras, incarnation)) as AttemptExtras),
+          incarnation: input === incarnation ? null : text.slice(incarnation, input),
+          input: (numbers[LENGTHS + 5] as number) < 0 ? null : text.slice(input),
         };
       }
       case ABORT:
@@ -446,6 +499,11 @@ class DecodingLane extends addon.NativeLane implements NativeLane {
 
   next(instance: number, mailboxes: string[] | null, timers: number[] | null): Delivery | null {
     return deliveryOf(this.calls.next(instance, mailboxes, timers), this.numbers);
+  }
+
+  // @ts-expect-error: the same call, decoded
+  override interrupt(instance: number): Delivery | null {
+    return deliveryOf(super.interrupt(instance), this.numbers);
   }
 
   sleeps(): boolean {
@@ -477,6 +535,11 @@ class DecodingReplay extends addon.NativeReplay implements NativeTurn {
   // @ts-expect-error: the same call, decoded
   override next(instance: number, mailboxes: string[] | null, timers: number[] | null): Delivery | null {
     return deliveryOf(super.next(instance, mailboxes, timers), this.numbers);
+  }
+
+  // @ts-expect-error: the same call, decoded
+  override interrupt(instance: number): Delivery | null {
+    return deliveryOf(super.interrupt(instance), this.numbers);
   }
 
   succeedsNext(): boolean {
@@ -532,6 +595,10 @@ export class NativeEngine implements EnginePort {
   private readonly lane: NativeTurn;
   private readonly token: number;
   private readonly texts: StoredTexts;
+  private instanceId = '';
+  private executionId = 0;
+  /** Ids of children that have not ended, by their operations; of a store with a codec alone. */
+  private readonly children = new Map<number, string>();
 
   constructor(lane: NativeTurn, token: number, texts: StoredTexts) {
     this.lane = lane;
@@ -541,11 +608,14 @@ export class NativeEngine implements EnginePort {
 
   describe(): InstanceDescription {
     try {
+      const { texts } = this;
       const description = this.lane.describe(this.token);
-      const input = this.texts.read(description.input, 'input');
-      const customStatus = this.texts.read(description.customStatus, 'status');
-      const isPlain = input === description.input && customStatus === description.customStatus;
-      return isPlain ? description : { ...description, input, customStatus };
+      this.instanceId = description.instanceId;
+      this.executionId = description.executionId;
+      if (texts.isPlain(description.input) && texts.isPlain(description.customStatus)) return description;
+      const input = texts.read(description.input, 'input', Place.input(this.instanceId, this.executionId));
+      const customStatus = texts.read(description.customStatus, 'status', Place.ofInstance(this.instanceId, 'status'));
+      return { ...description, input, customStatus };
     } catch (error) {
       throw nativeError(error);
     }
@@ -553,7 +623,7 @@ export class NativeEngine implements EnginePort {
 
   scheduleActivity(name: string, input: string | null, options: string | null): number {
     try {
-      const stored = this.texts.rewrite(input, this, 'input');
+      const stored = this.texts.hasCodec ? this.texts.rewrite(input, this, 'input', this.ofActivity(this.lane.nextCommandId(this.token), 'input')) : input;
       return this.lane.scheduleActivity(this.token, name, stored, options);
     } catch (error) {
       throw nativeError(error);
@@ -587,8 +657,11 @@ export class NativeEngine implements EnginePort {
     trace: TraceContext | null = null,
   ): number {
     try {
-      const stored = this.texts.rewrite(input, this, 'input');
-      return this.lane.startInstance(this.token, isChild, name, id, version, stored, tags, priority, trace);
+      if (!this.texts.hasCodec) return this.lane.startInstance(this.token, isChild, name, id, version, input, tags, priority, trace);
+      const stored = this.texts.rewrite(input, this, 'input', Place.input(id, 1));
+      const operation = this.lane.startInstance(this.token, isChild, name, id, version, stored, tags, priority, trace);
+      if (isChild) this.children.set(operation, id);
+      return operation;
     } catch (error) {
       throw nativeError(error);
     }
@@ -596,7 +669,8 @@ export class NativeEngine implements EnginePort {
 
   sendMessage(receiver: string, mailbox: string, payload: string | null): number {
     try {
-      return this.lane.sendMessage(this.token, receiver, mailbox, this.texts.rewrite(payload, this, 'data'));
+      const stored = this.texts.hasCodec ? this.texts.rewrite(payload, this, 'data', Place.mail(receiver, mailbox)) : payload;
+      return this.lane.sendMessage(this.token, receiver, mailbox, stored);
     } catch (error) {
       throw nativeError(error);
     }
@@ -624,18 +698,29 @@ export class NativeEngine implements EnginePort {
 
   next(mailboxes: string[] | null, timers: number[] | null): Delivery | null {
     try {
-      const delivery = this.lane.next(this.token, mailboxes, timers);
-      if (delivery === null) return null;
-      const value = this.texts.read(delivery.value, 'value');
-      return value === delivery.value ? delivery : { ...delivery, value };
+      return this.read(this.lane.next(this.token, mailboxes, timers));
     } catch (error) {
       throw nativeError(error);
     }
   }
 
+  interrupt(): Delivery | null {
+    try {
+      return this.read(this.lane.interrupt(this.token));
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  private read(delivery: Delivery | null): Delivery | null {
+    if (delivery === null || delivery.kind === REFUSED || this.texts.isPlain(delivery.value)) return delivery;
+    return { ...delivery, value: this.texts.read(delivery.value, 'value', this.placeOf(delivery)) };
+  }
+
   finish(kind: EndKind, payload: string | null): void {
     try {
-      const stored = this.texts.rewrite(payload, this, kind === COMPLETED ? 'output' : 'error');
+      const path = kind === COMPLETED ? 'output' : 'error';
+      const stored = this.texts.hasCodec ? this.texts.rewrite(payload, this, path, Place.end(this.instanceId, path)) : payload;
       this.lane.finish(this.token, kind, stored);
     } catch (error) {
       throw nativeError(error);
@@ -644,7 +729,8 @@ export class NativeEngine implements EnginePort {
 
   continueAsNew(input: string | null, version: string | null): void {
     try {
-      this.lane.continueAsNew(this.token, this.texts.rewrite(input, this, 'input'), version);
+      const stored = this.texts.hasCodec ? this.texts.rewrite(input, this, 'input', Place.input(this.instanceId, this.executionId + 1)) : input;
+      this.lane.continueAsNew(this.token, stored, version);
     } catch (error) {
       throw nativeError(error);
     }
@@ -684,7 +770,8 @@ export class NativeEngine implements EnginePort {
 
   setCustomStatus(text: string | null): void {
     try {
-      this.lane.setCustomStatus(this.token, this.texts.write(text, 'status'));
+      const stored = this.texts.hasCodec ? this.texts.write(text, 'status', Place.ofInstance(this.instanceId, 'status')) : text;
+      this.lane.setCustomStatus(this.token, stored);
     } catch (error) {
       throw nativeError(error);
     }
@@ -725,6 +812,30 @@ export class NativeEngine implements EnginePort {
   /** See {@link NativeLane.recordedPayload}. */
   recordedPayload(): string | null {
     return this.lane.recordedPayload(this.token);
+  }
+
+  private ofActivity(operation: number, what: 'input' | 'output' | 'error'): Place {
+    return Place.activity(this.instanceId, this.executionId, operation, what);
+  }
+
+  /** Whose value a delivery hands over. */
+  private placeOf({ kind, operation, detail, mailbox }: Delivery): Place {
+    const child = this.children.get(operation);
+    switch (kind) {
+      case SUCCEEDED:
+        return child === undefined ? this.ofActivity(operation, 'output') : Place.end(child, 'output');
+      case ACTIVITY_FAILED:
+        return this.ofActivity(operation, 'error');
+      case CHILD_FAILED:
+        return Place.childFailure(child ?? '', detail);
+      case MESSAGE:
+        return Place.mail(this.instanceId, mailbox ?? '');
+      case CANCEL:
+      case REFUSED:
+        return Place.ofInstance(this.instanceId, 'cancellation');
+      default:
+        return kind satisfies never;
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 // The client: starts instances, asks for them and sends to them, from any process that opens the store.
 
 import type { NativeStore } from './binding.ts';
+import { Place } from './codec-context.ts';
 import { descriptionOf, type InspectionData, type StoreDescription, type WorkerInfo, workersOf } from './description.ts';
 import { type Duration, parseDuration } from './duration.ts';
 import { TimeoutError } from './errors.ts';
@@ -13,9 +14,11 @@ import { checkName, checkOptions, duration, named, oneOf, whole } from './option
 import { INSTANCE_OPTIONS, type InputArguments, type InstanceOptions, isOrchestration, type OrchestrationDefinition } from './orchestration.ts';
 import { toPayload } from './payload.ts';
 import { Provider, type StorePort } from './providers.ts';
+import { recode, RECODE_OPTIONS, type Recoded, type RecodeOptions } from './recode.ts';
 import { parse } from './schema.ts';
 import { show } from './show.ts';
 import type { OverdueInstances, StoreStats } from './stats.ts';
+import { CHECK_STORE_OPTIONS, type CheckStoreOptions, stepLimit, type StoreCheck } from './store-check.ts';
 import { checkTelemetry, type ClientCall, type Telemetry, type TraceContext } from './telemetry-hooks.ts';
 import { changeOf, STATUS_CHANGES_OPTIONS, type StatusChange, StatusChanges, type StatusChangesOptions, within } from './watching.ts';
 
@@ -182,7 +185,7 @@ export class Client {
     if (pollInterval !== undefined) duration(1)(pollInterval, 'client.waitForStatusChange: pollInterval');
     const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, 'client.waitForStatusChange: timeout');
     const pending = this.#port.open((store, request) => store.waitForStatusChange(request, id, lastVersion));
-    const change = changeOf(await within(pending, timeoutMs, this.#port.timers, () => null), this.#port);
+    const change = changeOf(await within(pending, timeoutMs, this.#port.timers, () => null), this.#port, id);
     return change && { customStatus: change.customStatus, customStatusVersion: change.customStatusVersion };
   }
 
@@ -217,7 +220,7 @@ export class Client {
   async raiseEvent(id: string, name: string, data?: unknown): Promise<void> {
     checkName(id, 'instance id');
     checkName(name, 'event name');
-    const payload = this.#toStored(data, 'event');
+    const payload = this.#toStored(data, 'event', Place.mail(id, `e${name}`));
     const { mailboxMessages } = this.#holding();
     await this.#telling('raise', id, (store, request) => store.send(request, id, 'event', name, payload, mailboxMessages), name);
   }
@@ -232,7 +235,7 @@ export class Client {
   async enqueueEvent(id: string, queue: string, data?: unknown): Promise<void> {
     checkName(id, 'instance id');
     checkName(queue, 'queue name');
-    const payload = this.#toStored(data, 'event');
+    const payload = this.#toStored(data, 'event', Place.mail(id, `q${queue}`));
     const { mailboxMessages } = this.#holding();
     await this.#telling('enqueue', id, (store, request) => store.send(request, id, 'queue', queue, payload, mailboxMessages), queue);
   }
@@ -241,10 +244,13 @@ export class Client {
    * Ask an instance to cancel: its pending `yield` throws `CancelledError`, which it may catch to clean up. Nothing
    * happens when it has ended, or was asked before: cleanup is not interrupted.
    *
+   * An instance that is Suspended has no code that can run. It is Cancelled when this resolves, without its cleanup, and so are its children
+   * that are Suspended; the others are asked to cancel.
+   *
    * @throws InstanceNotFoundError when there is none of that id
    */
   async cancelInstance(id: string, reason?: string): Promise<void> {
-    const why = this.#reason(id, reason, 'client.cancelInstance');
+    const why = this.#reason(id, reason, 'cancellation', 'client.cancelInstance');
     await this.#telling('cancel', id, (store, request) => store.cancel(request, id, why));
   }
 
@@ -254,7 +260,7 @@ export class Client {
    * @throws InstanceNotFoundError when there is none of that id
    */
   async terminateInstance(id: string, reason?: string): Promise<void> {
-    const why = this.#reason(id, reason, 'client.terminateInstance');
+    const why = this.#reason(id, reason, 'termination', 'client.terminateInstance');
     await this.#telling('terminate', id, (store, request) => store.terminate(request, id, why));
   }
 
@@ -274,7 +280,7 @@ export class Client {
    * ```
    */
   async suspend(id: string, reason?: string): Promise<void> {
-    const why = this.#reason(id, reason, 'client.suspend');
+    const why = this.#reason(id, reason, 'suspension', 'client.suspend');
     await this.#telling('suspend', id, (store, request) => store.suspend(request, id, why));
   }
 
@@ -426,6 +432,25 @@ export class Client {
   }
 
   /**
+   * Encode all values of the store anew with the key that the codec of this client's provider names, while workers run: each text of another key, and plain text
+   * unless the codec says `required`. It goes in small steps and changes only what is still as it was read; run again after it has ended in any way, it goes on with
+   * what is left. Resolves when no text of another key is left but those that the codec cannot read, which stay as they are.
+   *
+   * Every worker and client must read both keys, and write with the new one, before this begins. What workers hold in memory they may still store with the old
+   * key: restart them and run it once more before the old key goes.
+   *
+   * @throws TypeError when the provider has no codec, or that names no key, or an option is wrong
+   *
+   * @example
+   * ```ts
+   * const { keyId, recoded, unreadable } = await client.recode({ onProgress: ({ rows }) => console.log(rows) });
+   * ```
+   */
+  async recode(options?: RecodeOptions): Promise<Recoded> {
+    return recode(this.#port, checkOptions(options, RECODE_OPTIONS, 'client.recode') ?? {});
+  }
+
+  /**
    * How much the store holds. It is counted from indexes: some 0.1 s for a million instances that have ended or sleep. Instances that
    * are due, or that workers hold, are looked at one by one.
    *
@@ -450,6 +475,31 @@ export class Client {
    */
   async describeStore(): Promise<StoreDescription> {
     return descriptionOf(await this.#inspect());
+  }
+
+  /**
+   * Look for rows of the store that are not as they must be: gaps in histories, owners that are no workers, rows that belong to nothing, instances that
+   * nothing can ever wake; and damage of a SQLite file, which is read as a whole by the first step. Nothing is changed. Each step is of one moment, so it may
+   * run while workers run, and what they are in the middle of is no finding.
+   *
+   * @param options - where to go on
+   * @returns what was found in this step, and the cursor of the next one
+   * @throws TypeError naming the option that is unknown or wrong
+   *
+   * @example
+   * ```ts
+   * let step = await client.checkStore();
+   * for (;;) {
+   *   for (const { rule, instanceId, detail } of step.findings) console.error(rule, instanceId, detail);
+   *   if (step.cursor === null) break;
+   *   step = await client.checkStore({ cursor: step.cursor });
+   * }
+   * ```
+   */
+  async checkStore(options?: CheckStoreOptions): Promise<StoreCheck> {
+    const given = checkOptions(options, CHECK_STORE_OPTIONS, 'client.checkStore') ?? {};
+    const reply = await this.#port.request((store, request) => store.check(request, given.cursor ?? null, stepLimit(given)));
+    return JSON.parse(reply as string) as StoreCheck;
   }
 
   /**
@@ -484,7 +534,7 @@ export class Client {
   }
 
   async #start(id: string, name: string, input: unknown, options: StartOptions | undefined): Promise<void> {
-    const payload = this.#toStored(input, 'input');
+    const payload = this.#toStored(input, 'input', Place.input(id, 1));
     const { version = null, tags, priority = 0, onConflict = 'error' } = options ?? {};
     const tagText = tags === undefined ? null : JSON.stringify(tags);
     const start: Issue = (store, request, trace) => store.start(request, id, name, version, payload, tagText, priority, onConflict, trace);
@@ -512,11 +562,11 @@ export class Client {
   }
 
   /** The reason as it is stored. */
-  #reason(id: unknown, reason: unknown, where: string): string | null {
+  #reason(id: string, reason: unknown, what: 'cancellation' | 'termination' | 'suspension', where: string): string | null {
     checkName(id, 'instance id');
     if (reason === undefined) return null;
     if (typeof reason !== 'string') throw new TypeError(`${where}: the reason must be a string`);
-    return this.#toStored(reason, 'reason');
+    return this.#toStored(reason, 'reason', what === 'termination' ? Place.end(id, what) : Place.ofInstance(id, what));
   }
 
   /** The limits that hold now. */
@@ -524,8 +574,8 @@ export class Client {
     return this.#limits === undefined ? this.#port.limits : limitsOver(this.#limits, this.#port.limits);
   }
 
-  #toStored(value: unknown, path: string): string | null {
-    return this.#port.texts.write(toPayload(value, path, this.#holding()), path);
+  #toStored(value: unknown, path: string, place: Place): string | null {
+    return this.#port.texts.write(toPayload(value, path, this.#holding()), path, place);
   }
 }
 

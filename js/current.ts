@@ -30,3 +30,14 @@ export function enter(fiber: Fiber<unknown>): void {
 export function leave(): void {
   running = null;
 }
+
+/** Runs what belongs to the store and not to the orchestration, such as a codec, as if no fiber's code was running: it has the real clock and randomness. */
+export function outsideOfFibers<T>(work: () => T): T {
+  const fiber = running;
+  running = null;
+  try {
+    return work();
+  } finally {
+    running = fiber;
+  }
+}

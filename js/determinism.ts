@@ -97,6 +97,29 @@ const FORBIDDEN: Readonly<Record<string, string>> = {
   fetch: "an activity: yield ctx.scheduleActivity('name', input)",
 };
 
+const TIMER = 'yield ctx.scheduleTimer(ms)';
+const RANDOM = 'ctx.random() or ctx.randomUUID()';
+const CLOCK = 'Date.now() or performance.now()';
+
+/** What else is forbidden, where it is there: by its object, its name in a message, and what stands for it. */
+function forbiddenElsewhere(): [target: object, key: string, name: string, instead: string][] {
+  const crypto = process.getBuiltinModule('node:crypto');
+  const { scheduler, ...promises } = process.getBuiltinModule('node:timers/promises');
+  const { Temporal } = globalThis as { Temporal?: { Now?: object } };
+  const clocks = Object.getOwnPropertyNames(Temporal?.Now ?? {}).filter((key) => key !== 'timeZoneId');
+  return [
+    // The function of the module calls the method of the global.
+    [ownerOf(globalThis.crypto, 'getRandomValues'), 'getRandomValues', 'crypto.getRandomValues', RANDOM],
+    ...['randomBytes', 'randomInt', 'randomFill', 'randomFillSync'].map((key): [object, string, string, string] => [crypto, key, `crypto.${key}`, RANDOM]),
+    ...Object.keys(promises).filter((key) => key.startsWith('set')).map((key): [object, string, string, string] => [process.getBuiltinModule('node:timers/promises'), key, `${key} of node:timers/promises`, TIMER]),
+    ...['wait', 'yield'].map((key): [object, string, string, string] => [ownerOf(scheduler, key), key, `scheduler.${key}`, TIMER]),
+    ...clocks.map((key): [object, string, string, string] => [Temporal?.Now as object, key, `Temporal.Now.${key}`, CLOCK]),
+  ];
+}
+
+/** Of `process`: Node itself calls these by that name, such as when a line is written to stdout. */
+const OF_PROCESS = { nextTick: 'ctx.spawn(function* () {…})', hrtime: CLOCK } as const;
+
 function points(): Point[] {
   const found: Point[] = [
     { target: ownerOf(performance, 'now'), key: 'now', guard: guardPerformanceNow },
@@ -116,6 +139,8 @@ function points(): Point[] {
     found.push({ target: globalThis, key, guard });
     if (key in timers) found.push({ target: timers, key, guard });
   }
+  for (const [target, key, name, instead] of forbiddenElsewhere()) found.push({ target, key, guard: (original) => forbid(original, name, instead) });
+  for (const [key, instead] of Object.entries(OF_PROCESS)) found.push({ target: process, key, guard: (original) => forbid(original, `process.${key}`, instead, true) });
   return found;
 }
 
@@ -217,9 +242,10 @@ function guardRandomUuid(original: AnyFunction): AnyFunction {
   });
 }
 
-function forbid(original: AnyFunction, name: string, instead: string): AnyFunction {
+/** `isNodes`: Node may call it, whatever runs. */
+function forbid(original: AnyFunction, name: string, instead: string, isNodes = false): AnyFunction {
   const replacement = function (this: unknown, ...args: unknown[]): unknown {
-    if (currentFiber() !== null && guarded() !== null) {
+    if (currentFiber() !== null && guarded() !== null && !(isNodes && isCalledByNode(replacement))) {
       const error = new DeterminismError(
         `${name} was called in an orchestration, and a replay could not repeat what it does: use ${instead}`,
         { called: name, instead },
@@ -230,7 +256,21 @@ function forbid(original: AnyFunction, name: string, instead: string): AnyFuncti
     }
     return original.apply(this, args);
   };
-  return dressAs(original, replacement);
+  dressAs(original, replacement);
+  // `process.hrtime.bigint` hangs on it, and is as much of a clock.
+  const bigint: unknown = Object.getOwnPropertyDescriptor(original, 'bigint')?.value;
+  if (typeof bigint === 'function') Object.defineProperty(replacement, 'bigint', { value: forbid(bigint as AnyFunction, `${name}.bigint`, instead, isNodes) });
+  return replacement;
+}
+
+/** Whether the caller of a function is of Node's own modules. */
+function isCalledByNode(below: AnyFunction): boolean {
+  const { stackTraceLimit } = Error;
+  const at: { stack?: unknown } = {};
+  Error.stackTraceLimit = 1;
+  Error.captureStackTrace(at, below);
+  Error.stackTraceLimit = stackTraceLimit;
+  return /\bnode:/.test(String(at.stack));
 }
 
 /** `Date`, whose instances are those of the original: both have one prototype. */

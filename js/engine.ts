@@ -90,6 +90,11 @@ export interface EnginePort {
    * Returns `null` when the turn is over.
    */
   next(mailboxes: string[] | null, timers: number[] | null): Delivery | null;
+  /**
+   * The code does not wait: a request to cancel that has come, if one has. Asked before the first step of an execution that continues
+   * another one, and after every `INTERRUPT_EVERY` commands without a wait, in a replay too: history tells where there was one.
+   */
+  interrupt(): Delivery | null;
   /** The code returned or threw; the turn is over. */
   finish(kind: EndKind, payload: string | null): void;
   /** The code has ended and the next execution of its instance begins; the turn is over. `version`: `null` for the same. */

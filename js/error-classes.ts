@@ -225,10 +225,16 @@ export class LimitError extends PerdureError {
 export class ProviderError extends PerdureError {
   /** Whether the same call may work later. */
   readonly retryable: boolean;
+  /**
+   * Whether what the call was to write may have taken effect. `'not committed'`: it has not, and it will not; the call may be repeated. `'unknown'`: it may
+   * have, or may be found to have after a crash; look before the call is repeated, or repeat a start with `onConflict: 'return'`. Of no meaning for what only reads.
+   */
+  readonly outcome: 'not committed' | 'unknown';
 
-  constructor(message: string, fields: { retryable: boolean } & PerdureErrorOptions) {
+  constructor(message: string, fields: { retryable: boolean; outcome?: 'not committed' | 'unknown' } & PerdureErrorOptions) {
     super(message, 'PROVIDER', fields);
     this.retryable = fields.retryable;
+    this.outcome = fields.outcome ?? 'not committed';
   }
 }
 

@@ -1,7 +1,7 @@
 // Exports of histories as they come from files and from users: looked at before anything is made of them.
 
 import { PerdureError, type PerdureErrorOptions } from './errors.ts';
-import { type ExportedEvent, HISTORY_EVENT_KINDS, type HistoryExport } from './history.ts';
+import { type ExportedEvent, HISTORY_EVENT_KINDS, type HistoryExport, versionIn } from './history.ts';
 import { nearest } from './options.ts';
 import { isList, isRecord, property, show } from './show.ts';
 
@@ -114,7 +114,7 @@ function checkEvent(event: unknown, i: number, path: string): void {
 function checkStart({ name, version, events }: HistoryExport, path: string): void {
   const [first] = events;
   if (first?.kind !== 'ExecutionStarted') throw wrong(at(path, 'events[0].kind'), `is '${first?.kind}', and an execution begins with 'ExecutionStarted'`);
-  for (const [key, said, found] of [['name', name, first.name], ['version', version, first.meta?.['version']]] as const) {
+  for (const [key, said, found] of [['name', name, first.name], ['version', version, versionIn(events)]] as const) {
     if (said !== found) throw wrong(at(path, key), `is ${show(said)}, and its first event says ${show(found)}`);
   }
 }

@@ -163,7 +163,9 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
       let state = yielded.poll();
       // To look at it may decide a race whose losers are to be cancelled, and they may be part of what is looked at.
       while (scheduler.runCancels()) state = yielded.poll();
-      if (state === PENDING) {
+      // A block that could not be interrupted gives what it has come to.
+      const isPressed = scheduler.isPressed && this.interruption !== null && !(yielded instanceof UncancellableBlock);
+      if (state === PENDING || isPressed) {
         const { interruption } = this;
         if (interruption === null || yielded instanceof UncancellableBlock) {
           this.waiting = yielded;

@@ -1,5 +1,6 @@
 // Histories as clients read them: as events, page by page, and as the JSON that a replay test keeps.
 
+import { EventPlaces, type PlacedEvent } from './event-places.ts';
 import type { StatusData } from './instance-status.ts';
 import { type OptionTable, whole } from './options.ts';
 import { fromPayload } from './payload.ts';
@@ -141,8 +142,10 @@ async function* pages(port: StorePort, id: string, executionId: number | undefin
 }
 
 export async function* historyEvents(port: StorePort, id: string, executionId: number | undefined): AsyncGenerator<HistoryEvent, void> {
-  for await (const { events } of pages(port, id, executionId)) {
-    for (const event of events) yield eventOf(event, port.texts);
+  let places: EventPlaces | null = null;
+  for await (const page of pages(port, id, executionId)) {
+    places ??= placesOf(port, id, page);
+    for (const event of page.events) yield eventOf(event, port.texts, places);
   }
 }
 
@@ -155,7 +158,9 @@ export async function historyPage(port: StorePort, id: string, options: HistoryP
   const { executionId = 0, from = 1, limit = PAGE_MAX } = options;
   const reply = await port.request((store, request) => store.history(request, id, 0, executionId, from, limit));
   const page = JSON.parse(reply as string) as PageData;
-  const events = page.events.map((event) => eventOf(event, port.texts));
+  const places = placesOf(port, id, page);
+  if (places !== null) await noteChildren(port, id, page, places);
+  const events = page.events.map((event) => eventOf(event, port.texts, places));
   return { executionId: page.executionId, events, next: page.isLast ? null : from + events.length };
 }
 
@@ -164,12 +169,14 @@ export async function exportHistory(port: StorePort, id: string, executionId: nu
   const status = JSON.parse((await port.request((store, request) => store.status(request, id))) ?? 'null') as StatusData | null;
   const events: ExportedEvent[] = [];
   let execution = 0;
+  let places: EventPlaces | null = null;
   for await (const page of pages(port, id, executionId)) {
     execution = page.executionId;
-    for (const event of page.events) events.push(exportedOf(event, port.texts));
+    places ??= placesOf(port, id, page);
+    for (const event of page.events) events.push(exportedOf(event, port.texts, places));
   }
   const [first] = events;
-  const version = first?.meta?.version;
+  const version = versionIn(events);
   return {
     format: 1,
     instanceId: id,
@@ -181,8 +188,39 @@ export async function exportHistory(port: StorePort, id: string, executionId: nu
   };
 }
 
-function eventOf(data: EventData, texts: StoredTexts): HistoryEvent {
-  const { eventId, timeMs, kind, refId, name, payload, meta } = data;
+/** The version that an execution runs: its start says it, or leaves it open to the first turn. */
+export function versionIn([first, second]: readonly ExportedEvent[]): unknown {
+  return first?.meta?.['version'] || (second?.kind === 'ExecutionBegan' ? second.meta?.['version'] : undefined) || '';
+}
+
+/** Whose values those of an execution are: what only a codec asks for. */
+function placesOf({ texts }: StorePort, id: string, { executionId }: PageData): EventPlaces | null {
+  return texts.hasCodec ? new EventPlaces(id, executionId) : null;
+}
+
+function placed({ meta, ...event }: EventData): PlacedEvent {
+  return { ...event, meta: JSON.parse(meta ?? '{}') as PlacedEvent['meta'] };
+}
+
+/** Read the events before a page that scheduled the children which it tells of. */
+async function noteChildren(port: StorePort, id: string, { key, executionId, events }: PageData, places: EventPlaces): Promise<void> {
+  const scheduling = events.filter(({ kind }) => kind === 'ChildScheduled');
+  for (const event of scheduling) places.note(placed(event));
+  const first = events[0]?.eventId ?? 0;
+  for (;;) {
+    const missing = events.map((event) => places.missing(event)).filter((ref) => ref !== undefined && ref < first) as number[];
+    if (missing.length === 0) return;
+    const from = Math.min(...missing);
+    const reply = await port.request((store, request) => store.history(request, id, key, executionId, from, 0));
+    const found = (JSON.parse(reply as string) as PageData).events;
+    for (const event of found) if (event.kind === 'ChildScheduled') places.note(placed(event));
+    // A history that somebody else has changed.
+    if (found[0]?.kind !== 'ChildScheduled') return;
+  }
+}
+
+function eventOf(data: EventData, texts: StoredTexts, places: EventPlaces | null): HistoryEvent {
+  const { eventId, timeMs, kind, refId, name, meta } = data;
   const path = `payload of event ${eventId}`;
   return {
     eventId,
@@ -190,33 +228,41 @@ function eventOf(data: EventData, texts: StoredTexts): HistoryEvent {
     kind,
     ...(refId === null ? {} : { refId }),
     ...(name === null ? {} : { name }),
-    ...(payload === null ? {} : { payload: fromPayload(texts.read(payload, path), path) }),
+    ...readPayload(data, texts, places, path),
     ...(meta === null ? {} : { meta: JSON.parse(meta) as HistoryEvent['meta'] }),
   };
 }
 
-/** An event of an export as one of a history. */
-export function readEvent({ timeMs, payload, ...event }: ExportedEvent, texts: StoredTexts): HistoryEvent {
-  const path = `payload of event ${event.eventId}`;
-  return { ...event, time: new Date(timeMs), ...(payload === undefined ? {} : { payload: fromPayload(texts.read(payload, path), path) }) };
+function readPayload(data: EventData, texts: StoredTexts, places: EventPlaces | null, path: string): { payload?: unknown } {
+  const place = places?.of(placed(data)) ?? null;
+  return data.payload === null ? {} : { payload: fromPayload(texts.read(data.payload, path, place), path) };
 }
 
-function exportedOf(data: EventData, texts: StoredTexts): ExportedEvent {
+/** An event of an export as one of a history. `places`: of an export whose texts are as a codec made them. */
+export function readEvent(exported: ExportedEvent, texts: StoredTexts, places: EventPlaces | null): HistoryEvent {
+  const { timeMs, payload, ...event } = exported;
+  const path = `payload of event ${event.eventId}`;
+  const place = places?.of({ ...exported, meta: exported.meta ?? {} }) ?? null;
+  return { ...event, time: new Date(timeMs), ...(payload === undefined ? {} : { payload: fromPayload(texts.read(payload, path, place), path) }) };
+}
+
+function exportedOf(data: EventData, texts: StoredTexts, places: EventPlaces | null): ExportedEvent {
   const { eventId, timeMs, kind, refId, name, payload, meta } = data;
+  const place = places?.of(placed(data)) ?? null;
   return {
     eventId,
     timeMs,
     kind,
     ...(refId === null ? {} : { refId }),
     ...(name === null ? {} : { name }),
-    ...(payload === null ? {} : { payload: texts.read(payload, `payload of event ${eventId}`) as string }),
-    ...(meta === null ? {} : { meta: exportedMeta(meta, texts) }),
+    ...(payload === null ? {} : { payload: texts.read(payload, `payload of event ${eventId}`, place) as string }),
+    ...(meta === null ? {} : { meta: exportedMeta(meta, texts, places) }),
   };
 }
 
 /** The one value of the user's that is kept there is the custom status with which an execution begins. */
-function exportedMeta(text: string, texts: StoredTexts): Record<string, unknown> {
+function exportedMeta(text: string, texts: StoredTexts, places: EventPlaces | null): Record<string, unknown> {
   const meta = JSON.parse(text) as Record<string, unknown>;
   const { customStatus } = meta;
-  return typeof customStatus === 'string' ? { ...meta, customStatus: texts.read(customStatus, 'status') } : meta;
+  return typeof customStatus === 'string' ? { ...meta, customStatus: texts.read(customStatus, 'status', places?.status ?? null) } : meta;
 }

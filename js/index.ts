@@ -3,8 +3,10 @@
 export { type ActivityDefinition, type ActivityFunction, defineActivity } from './activity.ts';
 export { activityContext, type ActivityContext } from './activity-context.ts';
 export type { ActivityOptions, InlineOptions, RetryOptions } from './activity-options.ts';
+export type { AsyncCodec } from './async-codec.ts';
 export { type Channel, CLOSED, type Closed } from './channel.ts';
 export { Client, type ClientOptions, type StartOptions, type TypedStartOptions } from './client.ts';
+export type { CodecContext, DecodeContext } from './codec-context.ts';
 export type { Branch, BranchValue, BranchValues, CombineOptions, RaceResult, SelectResult } from './combinators.ts';
 export type { StoreDescription, WorkerAbout, WorkerInfo } from './description.ts';
 export type { Duration } from './duration.ts';
@@ -50,13 +52,15 @@ export {
   type OrchestrationOptions,
 } from './orchestration.ts';
 export { type PostgresOptions, PostgresProvider, type PostgresTlsOptions } from './postgres-provider.ts';
-export { type Provider, type ProviderOptions, SqliteProvider, type SqliteOptions } from './providers.ts';
+export { type Provider, type ProviderOptions, type SqliteBackupOptions, SqliteProvider, type SqliteOptions } from './providers.ts';
 export type { EndState } from './binding.ts';
 export type { InstanceEvent } from './lane.ts';
+export type { Recoded, RecodeFailure, RecodeOptions, RecodeProgress } from './recode.ts';
 export { Runtime, type RuntimeEvents, type RuntimeOptions } from './runtime.ts';
 export type { SchemaInput, SchemaIssue, SchemaOutput, SchemaResult, StandardSchema } from './schema.ts';
 export type { OverdueInstances, StoreStats } from './stats.ts';
-export type { Codec } from './stored-text.ts';
+export type { CheckStoreOptions, StoreCheck, StoreFinding } from './store-check.ts';
+export type { Codec, EncodedText } from './stored-text.ts';
 export type { Telemetry } from './telemetry-hooks.ts';
 export type { TraceFields } from './trace.ts';
 export type { StatusChange, StatusChangesOptions } from './watching.ts';

@@ -1,7 +1,8 @@
 // What a client sees of an instance, made of what the store says.
 
+import { Place } from './codec-context.ts';
 import { fromNative, type NativeErrorData, type PerdureError } from './errors.ts';
-import { fromErrorPayload, fromPayload, terminationError } from './payload.ts';
+import { cancellationError, fromErrorPayload, fromPayload, terminationError } from './payload.ts';
 import type { StoredTexts } from './stored-text.ts';
 
 /** The states from which an instance never changes again. */
@@ -26,7 +27,7 @@ export interface InstanceStatus<T = any> {
   readonly id: string;
   /** Name of its orchestration. */
   readonly name: string;
-  /** Version of its orchestration. */
+  /** Version of its orchestration; empty as long as it was started without one and no worker has come by it. */
   readonly version: string;
   readonly status: InstanceState;
   /** Number of its current or last execution, from 1. */
@@ -86,7 +87,7 @@ export function statusOf<T>(data: StatusData, texts: StoredTexts): InstanceStatu
     status,
     executionId,
     ...resultOf<T>(data, texts),
-    customStatus: fromPayload(texts.read(data.customStatus, 'status'), 'status'),
+    customStatus: fromPayload(texts.read(data.customStatus, 'status', Place.ofInstance(id, 'status')), 'status'),
     customStatusVersion,
     createdAt: new Date(data.createdAt),
     updatedAt: new Date(data.updatedAt),
@@ -100,12 +101,13 @@ export function statusOf<T>(data: StatusData, texts: StoredTexts): InstanceStatu
 function resultOf<T>({ id, status, result }: StatusData, texts: StoredTexts): { output?: T; error?: Error } {
   switch (status) {
     case 'Completed':
-      return { output: fromPayload(texts.read(result, 'output'), 'output') as T };
+      return { output: fromPayload(texts.read(result, 'output', Place.end(id, 'output')), 'output') as T };
     case 'Failed':
+      return { error: fromErrorPayload(texts.read(result, 'error', Place.end(id, 'error'))) };
     case 'Cancelled':
-      return { error: fromErrorPayload(texts.read(result, 'error')) };
+      return { error: cancellationError(texts.read(result, 'error', Place.end(id, 'error')), id) };
     case 'Terminated':
-      return { error: terminationError(texts.read(result, 'reason'), id) };
+      return { error: terminationError(texts.read(result, 'reason', Place.end(id, 'termination')), id) };
     case 'Suspended':
       return { error: suspension(id, result, texts) };
     case 'Pending':
@@ -129,6 +131,6 @@ function suspension(id: string, report: string | null, texts: StoredTexts): Perd
   const { reason } = (data.details ?? {}) as { reason?: string };
   if (reason === undefined) return fromNative(data);
   // What a client gave is a value like others, and goes through the codec like others.
-  const why = fromPayload(texts.read(reason, 'reason'), 'reason');
+  const why = fromPayload(texts.read(reason, 'reason', Place.ofInstance(id, 'suspension')), 'reason');
   return fromNative({ ...data, message: `${data.message}: ${why}`, details: { reason: why } });
 }

@@ -50,6 +50,7 @@ export class Instance {
   private readonly port: EnginePort;
   private readonly scheduler: FiberScheduler;
   private isReleased = false;
+  private hasBegun = false;
   private isDeadlocked = false;
 
   constructor(port: EnginePort, description: InstanceDescription, fn: OrchestrationFunction, host: OrchestrationHost) {
@@ -90,6 +91,11 @@ export class Instance {
   private drive(): TurnEnd {
     const { port, scheduler } = this;
     const { main, mailboxes, onDemand } = scheduler;
+    if (!this.hasBegun) {
+      this.hasBegun = true;
+      // Executions that follow each other without a wait would never hear of it. The first one of an instance has not run before.
+      if (this.facts.executionId > 1) scheduler.interrupt();
+    }
     for (;;) {
       scheduler.runReady();
       if (scheduler.refusal !== null) return this.suspend();

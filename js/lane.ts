@@ -246,9 +246,9 @@ export class Lane implements ActivitySink {
     const own = inline === undefined ? this.host.activityFunction(job.name) : this.instances.get(inline)?.inlineFunction(job.operation);
     const fn = this.host.stage === null ? own : this.host.stage.played(job, own);
     if (fn === undefined) {
-      if (inline === undefined) failActivity(job.token, this.unknownActivity(job.name), this, true);
+      if (inline === undefined) failActivity(job, this.unknownActivity(job.name), this, true);
       // Its instance has just left this worker, and its attempts with it: nobody hears of this.
-      else failActivity(job.token, new RuntimeStateError(`inline activity '${job.name}' has no function: its orchestration is gone`), this);
+      else failActivity(job, new RuntimeStateError(`inline activity '${job.name}' has no function: its orchestration is gone`), this);
       return;
     }
     const context = new ActivityContext(job, this.host, this);

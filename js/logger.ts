@@ -1,6 +1,7 @@
 // Where log lines go.
 
 import type { TraceLevel } from './engine.ts';
+import { harmless, printableLines } from './printable.ts';
 import { property } from './show.ts';
 import { fieldsText, type TraceFields } from './trace.ts';
 
@@ -19,7 +20,10 @@ export function isLogged(level: TraceLevel, threshold: LogLevel): boolean {
   return LOG_LEVELS.indexOf(level) >= LOG_LEVELS.indexOf(threshold);
 }
 
-/** Writes one line of text per entry to stderr: time, level, message, fields as JSON. */
+/**
+ * Writes one line of text per entry to stderr: time, level, message, fields as JSON. Control characters are shown as escapes, and what follows a
+ * line break in a message is indented, so that no id or name looks like an entry of its own.
+ */
 export const consoleLogger: Logger = {
   debug: (fields, message) => print('DEBUG', fields, message),
   info: (fields, message) => print('INFO ', fields, message),
@@ -28,8 +32,8 @@ export const consoleLogger: Logger = {
 };
 
 function print(level: string, fields: TraceFields, message: string): void {
-  const text = Object.keys(fields).length === 0 ? '' : ` ${fieldsText(fields)}`;
-  console.error(`${new Date().toISOString()} ${level} perdure: ${message}${text}`);
+  const text = Object.keys(fields).length === 0 ? '' : ` ${harmless(fieldsText(fields))}`;
+  console.error(`${new Date().toISOString()} ${level} perdure: ${printableLines(message, '    ')}${text}`);
 }
 
 /** @throws TypeError when `value` is no logger */

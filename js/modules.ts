@@ -8,6 +8,7 @@ import type { ActivityOptions } from './activity-options.ts';
 import { RuntimeStateError } from './errors.ts';
 import { defineOrchestration, isOrchestration, type OrchestrationDefinition, type OrchestrationFunction, type OrchestrationOptions } from './orchestration.ts';
 import { isInstance, isList, show } from './show.ts';
+import type { AsyncCodec } from './async-codec.ts';
 import { type Codec, checkCodec } from './stored-text.ts';
 import { checkTelemetry, type Telemetry } from './telemetry-hooks.ts';
 
@@ -22,7 +23,7 @@ export interface Registrar {
 export interface Loaded {
   readonly definitions: readonly (ActivityDefinition | OrchestrationDefinition)[];
   /** The export `codec` of one of them. */
-  readonly codec: Codec | undefined;
+  readonly codec: Codec | AsyncCodec | undefined;
   /** The export `telemetry` of one of them. */
   readonly telemetry: Telemetry | undefined;
 }
@@ -57,7 +58,7 @@ export function specifiersOf(modules: readonly (string | URL)[]): string[] {
  */
 export async function loadModules(specifiers: readonly string[]): Promise<Loaded> {
   const definitions = new Set<ActivityDefinition | OrchestrationDefinition>();
-  let codec: Codec | undefined;
+  let codec: Codec | AsyncCodec | undefined;
   let telemetry: Telemetry | undefined;
   for (const specifier of specifiers) {
     const before = definitions.size;
@@ -72,7 +73,7 @@ export async function loadModules(specifiers: readonly string[]): Promise<Loaded
     }
     if (exports['codec'] !== undefined) {
       checkCodec(exports['codec'], `the export codec of '${specifier}'`);
-      codec = exports['codec'] as Codec;
+      codec = exports['codec'] as Codec | AsyncCodec;
     }
     if (exports['telemetry'] !== undefined) {
       checkTelemetry(exports['telemetry'], `the export telemetry of '${specifier}'`);

@@ -54,7 +54,10 @@ export interface OrchestrationDefinition<I = any, O = any> {
 
 /** Options of an instance that is started. */
 export interface InstanceOptions {
-  /** Version of its orchestration. Default: the highest that a runtime of this process has registered. */
+  /**
+   * Version of its orchestration. Default: the highest that a runtime of this process has registered; where none has that orchestration, the newest
+   * that any live worker of the store has, settled when a worker comes by the instance, which may be started later.
+   */
   version?: string;
   /** Higher ones are taken first. Default 0. */
   priority?: number;

@@ -12,7 +12,7 @@ import {
 } from './errors.ts';
 import { FAILED, OK } from './future.ts';
 import { OnDemandFuture, OperationFuture } from './operation.ts';
-import { fromErrorPayload, terminationError } from './payload.ts';
+import { cancellationError, fromErrorPayload, terminationError } from './payload.ts';
 import type { FiberScheduler } from './scheduler.ts';
 import { withCallerStack } from './source.ts';
 
@@ -55,7 +55,8 @@ export class ChildFuture<T> extends OperationFuture<T> {
     const { kind, detail, value } = delivery;
     if (kind === REFUSED) return ['could not be started', refusalError(delivery, this.id)];
     if (detail === CHILD_TERMINATED) return ['ended', terminationError(value, this.id)];
-    return [detail === CHILD_CANCELLED ? 'was cancelled' : 'failed', fromErrorPayload(value)];
+    if (detail === CHILD_CANCELLED) return ['was cancelled', cancellationError(value, this.id)];
+    return ['failed', fromErrorPayload(value)];
   }
 }
 

@@ -38,6 +38,12 @@ export function fromErrorPayload(text: string | null): Error {
   }
 }
 
+/** What an instance that was cancelled ended with; `text` is of its code's error, `null` when none of its code could run. */
+export function cancellationError(text: string | null, id: string): Error {
+  if (text !== null) return fromErrorPayload(text);
+  return new CancelledError(`instance '${id}' was suspended, and none of its code ran`);
+}
+
 /** What an instance that was terminated ended with; `text` is that of the reason given. */
 export function terminationError(text: string | null, id: string): CancelledError {
   const reason = fromPayload(text, 'reason');

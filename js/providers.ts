@@ -1,5 +1,6 @@
 // Providers: opened stores, and the one reply port of each.
 
+import { type AsyncCodec, LaterTexts } from './async-codec.ts';
 import { attachReplies, laneOf, type NativeLane, type NativeReply, type NativeStore, nativeError, openSqlite, openSqliteInMemory, replyError } from './binding.ts';
 import { TIMER_MAX_MS } from './duration.ts';
 import { RuntimeStateError } from './errors.ts';
@@ -44,10 +45,10 @@ export class StorePort {
   private state: 'open' | 'closing' | 'closed' = 'open';
   private closing: Promise<void> | undefined;
 
-  constructor(store: NativeStore, codec: Codec | undefined, stage: Stage | null = null) {
+  constructor(store: NativeStore, texts: StoredTexts, stage: Stage | null = null) {
     this.store = stage === null ? store : stage.store(store);
     this.stage = stage;
-    this.texts = new StoredTexts(codec);
+    this.texts = texts;
     this.nextReply = attachReplies(store, this.takeReplies);
   }
 
@@ -237,7 +238,16 @@ export interface ProviderOptions {
    * const provider = await SqliteProvider.open('orders.db', { codec: { encode: encrypt, decode: decrypt } });
    * ```
    */
-  codec?: Codec;
+  codec?: Codec | AsyncCodec;
+}
+
+/** The texts of a store with a codec. */
+export function textsOf(codec: Codec | AsyncCodec | undefined): StoredTexts {
+  return isAsync(codec) ? new LaterTexts(codec) : new StoredTexts(codec);
+}
+
+function isAsync(codec: Codec | AsyncCodec | undefined): codec is AsyncCodec {
+  return codec !== undefined && 'async' in codec && codec.async;
 }
 
 /** @internal */
@@ -260,6 +270,19 @@ export interface SqliteOptions extends ProviderOptions {
   migrate?: boolean;
 }
 
+/** Options of {@link SqliteProvider.backup}. */
+export interface SqliteBackupOptions {
+  /** `true`: the copy takes the place of a file that is there. Default: `false`. */
+  replace?: boolean;
+}
+
+function checkPath(path: unknown, where: string): asserts path is string {
+  if (typeof path !== 'string' || path.length === 0 || path.includes('\0') || !path.isWellFormed()) {
+    throw new TypeError(`${where}: the path must be a string that is not empty, without NUL and lone surrogates`);
+  }
+  if (path.length > PATH_MAX) throw new TypeError(`${where}: the path must have at most ${PATH_MAX} characters, got ${path.length}`);
+}
+
 /**
  * A store in an SQLite file. Several processes of one machine may open the same file.
  *
@@ -274,21 +297,42 @@ export class SqliteProvider extends Provider {
   }
 
   /**
-   * Open a file, which is made when it does not exist yet; its directory must exist. Migrations are applied.
+   * Open a file, which is made when it does not exist yet; its directory must exist. Migrations are applied. A file that is made is its owner's alone (mode
+   * 0600, as are its write-ahead log and index); one that is there keeps its mode.
    *
    * @throws ProviderError when the file cannot be opened, is corrupt or is no database, or is not there and not to be made
    * @throws SchemaVersionError when a newer Perdure wrote it, or an older one and `migrate` is `false`; nothing is touched then
    * @throws TypeError when an argument is wrong
    */
   static async open(path: string, options?: SqliteOptions): Promise<SqliteProvider> {
-    if (typeof path !== 'string' || path.length === 0 || path.includes('\0') || !path.isWellFormed()) {
-      throw new TypeError('SqliteProvider.open: the path must be a string that is not empty, without NUL and lone surrogates');
-    }
-    if (path.length > PATH_MAX) throw new TypeError(`SqliteProvider.open: the path must have at most ${PATH_MAX} characters, got ${path.length}`);
+    checkPath(path, 'SqliteProvider.open');
     if (path === ':memory:') throw new TypeError("SqliteProvider.open: use SqliteProvider.inMemory() instead of ':memory:'");
     const table = { ...PROVIDER_OPTIONS, durability: oneOf('full', 'normal'), migrate: bool };
     const { durability = 'full', migrate = true, codec } = checkOptions(options, table, 'SqliteProvider.open') ?? {};
-    return new SqliteProvider(new StorePort(await openSqlite(path, durability, migrate), codec));
+    const texts = textsOf(codec);
+    return new SqliteProvider(new StorePort(await openSqlite(path, durability, migrate, texts.bridge), texts));
+  }
+
+  /**
+   * Copy the store into another file while runtimes work on it. The copy is of one moment: it holds all that was acknowledged before this was called. It is
+   * durable, and under its name, when the promise resolves; until then there is nothing under that name. Its mode is 0600. To restore it, put it in the place of the store while
+   * nothing has that open, without the files `-wal` and `-shm` of the former one.
+   *
+   * @param path - of the copy; its directory must exist
+   * @returns the size of the copy
+   * @throws ProviderError when there is a file already, unless `replace` is `true`; when the path cannot be written, or this store is in memory
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * await provider.backup(`backups/orders-${Date.now()}.db`);
+   * ```
+   */
+  async backup(path: string, options?: SqliteBackupOptions): Promise<{ bytes: number }> {
+    checkPath(path, 'provider.backup');
+    const { replace = false } = checkOptions(options, { replace: bool }, 'provider.backup') ?? {};
+    const port = Provider.portOf(this, 'provider.backup');
+    return { bytes: Number(await port.request((store, request) => store.backUp(request, path, replace))) };
   }
 
   /**
@@ -298,6 +342,7 @@ export class SqliteProvider extends Provider {
    */
   static async inMemory(options?: ProviderOptions): Promise<SqliteProvider> {
     const { codec } = checkOptions(options, PROVIDER_OPTIONS, 'SqliteProvider.inMemory') ?? {};
-    return new SqliteProvider(new StorePort(await openSqliteInMemory(), codec));
+    const texts = textsOf(codec);
+    return new SqliteProvider(new StorePort(await openSqliteInMemory(texts.bridge), texts));
   }
 }

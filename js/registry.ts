@@ -45,8 +45,11 @@ export class Registry {
     return nearest(name, this.activities.keys());
   }
 
+  /** An open version (empty) is any: nothing of such an execution has run. */
   orchestrationFunction(name: string, version: string): OrchestrationFunction | undefined {
-    return this.orchestrations.get(name)?.get(version)?.fn;
+    const versions = this.orchestrations.get(name);
+    const found = version === '' ? versions?.values().next().value : versions?.get(version);
+    return found?.fn;
   }
 
   /** The JSON to record with a schedule; see `OrchestrationHost`. */

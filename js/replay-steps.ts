@@ -1,6 +1,7 @@
 // The steps of a replay: each event as the code passes it, on the stack of the code, and the event after which it goes no further.
 
 import type { ReplayEngine } from './binding.ts';
+import type { EventPlaces } from './event-places.ts';
 import { type ExportedEvent, type HistoryEvent, readEvent } from './history.ts';
 import type { StoredTexts } from './stored-text.ts';
 
@@ -26,6 +27,7 @@ export class ReplaySteps {
   private readonly engine: ReplayEngine;
   private readonly events: readonly ExportedEvent[];
   private readonly texts: StoredTexts;
+  private readonly places: EventPlaces;
   private readonly until: number;
   private readonly listener: EventListener | undefined;
   private thrown: { readonly error: unknown } | null = null;
@@ -35,10 +37,11 @@ export class ReplaySteps {
    *
    * @param until - the code goes no further than to where it waits with this event behind it
    */
-  constructor(engine: ReplayEngine, events: readonly ExportedEvent[], texts: StoredTexts, until: number, listener: EventListener | undefined) {
+  constructor(engine: ReplayEngine, events: readonly ExportedEvent[], texts: StoredTexts, places: EventPlaces, until: number, listener: EventListener | undefined) {
     this.engine = engine;
     this.events = events;
     this.texts = texts;
+    this.places = places;
     this.until = until;
     this.listener = listener;
     for (const name of PASSING) {
@@ -82,7 +85,7 @@ export class ReplaySteps {
       this.passed += 1;
       if (this.listener === undefined || this.thrown !== null) continue;
       try {
-        this.listener(readEvent(event, this.texts));
+        this.listener(readEvent(event, this.texts, this.places));
       } catch (error) {
         this.thrown = { error };
       }

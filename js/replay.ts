@@ -6,7 +6,9 @@
 import { recordedOptions } from './activity-options.ts';
 import { ReplayEngine } from './binding.ts';
 import { acquireGuard, releaseGuard, withoutGuard } from './determinism.ts';
+import { Place } from './codec-context.ts';
 import { fromNative, NondeterminismError, NotRegisteredError, PerdureError } from './errors.ts';
+import { EventPlaces } from './event-places.ts';
 import { HistoryError } from './exported.ts';
 import type { ExportedEvent, HistoryEventKind, HistoryExport } from './history.ts';
 import { Instance } from './instance.ts';
@@ -89,11 +91,11 @@ export function replayExecution(exported: HistoryExport, host: ReplayHost, where
   const fn = functionOf(exported, host, where);
   const engine = open(exported, host, where);
   if (!exported.hasBegun) return { executionId, name, version, events: events.length, outcome: 'notBegun', pending: [] };
-  const steps = run(engine, events, host, fn);
+  const steps = run(engine, exported, host, fn);
   if (engine.refusal !== null) throw fromNative({ ...engine.refusal, message: `${where}: ${engine.refusal.message}` });
   const passed = events.slice(0, steps.passed);
   const outcome = OUTCOMES[passed.at(-1)?.kind as HistoryEventKind] ?? 'waiting';
-  if (outcome === 'failed' || outcome === 'cancelled') compareErrors(events, engine.thrown, host.texts, where);
+  if (outcome === 'failed' || outcome === 'cancelled') compareErrors(exported, engine.thrown, host.texts, where);
   const pending = outcome === 'waiting' ? pendingOf(passed, engine.awaited) : [];
   return { executionId, name, version, events: passed.length, outcome, pending };
 }
@@ -117,9 +119,9 @@ function open({ instanceId, executionId, events }: HistoryExport, { texts }: Rep
   }
 }
 
-function run(engine: ReplayEngine, events: readonly ExportedEvent[], host: ReplayHost, fn: OrchestrationFunction): ReplaySteps {
+function run(engine: ReplayEngine, { instanceId, executionId, events }: HistoryExport, host: ReplayHost, fn: OrchestrationFunction): ReplaySteps {
   const { limits, isGuarded, texts, until = Number.POSITIVE_INFINITY, onEvent } = host;
-  const steps = new ReplaySteps(engine, events, texts, until, onEvent);
+  const steps = new ReplaySteps(engine, events, texts, new EventPlaces(instanceId, executionId), until, onEvent);
   const orchestrationHost: OrchestrationHost = {
     // What an activity is registered with is not known here, and need not be: its options are taken from history.
     recordedOptions: (_, called, defined) => recordedOptions(defined, called),
@@ -142,9 +144,9 @@ function run(engine: ReplayEngine, events: readonly ExportedEvent[], host: Repla
  * The engine compares outputs, and of errors only that there is one: what a stack holds changes with every edit. Here they have to be alike
  * but for that.
  */
-function compareErrors(events: readonly ExportedEvent[], thrown: string | null, texts: StoredTexts, where: string): void {
+function compareErrors({ instanceId, events }: HistoryExport, thrown: string | null, texts: StoredTexts, where: string): void {
   const last = events.at(-1);
-  const recorded = shortError(texts.read(last?.payload ?? null, 'error'));
+  const recorded = shortError(texts.read(last?.payload ?? null, 'error', Place.end(instanceId, 'error')));
   const attempted = shortError(thrown);
   if (recorded === attempted) return;
   const what = last?.kind === 'ExecutionFailed' ? 'the orchestration throws' : 'the orchestration ends as cancelled';

@@ -13,7 +13,7 @@ import { Registry } from './registry.ts';
 import { type ReplayedExecution, replayExecution, type ReplayHost } from './replay.ts';
 import type { StandardSchema } from './schema.ts';
 import { isInstance, isList, isRecord, show } from './show.ts';
-import { checkCodec, type Codec, StoredTexts } from './stored-text.ts';
+import { checkSyncCodec, type Codec, StoredTexts } from './stored-text.ts';
 
 /** Code to replay, where it is not what `defineOrchestration` returned: what `runtime.registerOrchestration` is given. */
 export interface ReplayCode {
@@ -66,7 +66,7 @@ export interface ReplayedFile extends ReplayedInstance {
   readonly file: string;
 }
 
-const OPTIONS: OptionTable = { codec: checkCodec, limits: checkRuntimeLimits, determinism: oneOf('on', 'off') };
+const OPTIONS: OptionTable = { codec: checkSyncCodec, limits: checkRuntimeLimits, determinism: oneOf('on', 'off') };
 const STEP_OPTIONS: OptionTable = { ...OPTIONS, until: whole(1), onEvent: func };
 
 /**
@@ -170,7 +170,7 @@ function hostOf(definitions: unknown, { codec, limits, determinism = 'on' }: Rep
     orchestrationFunction: (name, version) => registry.orchestrationFunction(name, version),
     known,
     limits: limitsOver(limits, DEFAULT_LIMITS),
-    texts: new StoredTexts(codec),
+    texts: new StoredTexts(codec).ofExports,
     isGuarded: determinism === 'on',
   };
 }

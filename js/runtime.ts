@@ -69,7 +69,10 @@ export interface RuntimeOptions {
    * and have no more than 200 events, which takes a moment. Default 10 000.
    */
   cachedInstancesMax?: number;
-  /** How long other workers wait for a sign of life before they take over. Default 15 s. */
+  /**
+   * How long other workers wait for a sign of life before they take over. Default 15 s. On Linux those of the same machine see within a second
+   * that a process is gone.
+   */
   lease?: Duration;
   /**
    * How long the event loop may be held up before what waits for it goes to other workers. A turn of an orchestration takes
@@ -413,7 +416,7 @@ export class Runtime {
       store: this.#port.store.number(),
       workerId: this.#host.workerId,
       modules: specifiersOf(modules),
-      hasCodec: this.#port.texts.hasCodec,
+      codec: this.#port.texts.kind,
       isTraced: telemetry !== undefined,
       options: { threads, limits, turnSliceMs, sourceStacks, determinism, logLevel },
     };
@@ -491,6 +494,8 @@ export class Runtime {
       nodeVersion: process.versions.node,
       logLevel: logLevel === 'silent' ? 'error' : logLevel,
       historyEvents: this.#host.limits.historyEvents,
+      historyBytes: this.#host.limits.historyBytes,
+      turnBytes: this.#host.limits.turnBytes,
       pendingActivities: this.#host.limits.pendingActivities,
       mailboxMessages: this.#host.limits.mailboxMessages,
       ...this.#port.stage?.runtime,

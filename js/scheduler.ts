@@ -19,7 +19,7 @@ import { ACTIVITY_FAILED, CANCEL, CHILD_FAILED, type Delivery, type EnginePort, 
 import { DeterminismError, LimitError, NondeterminismError, PayloadError } from './errors.ts';
 import { Fiber, type FiberBody, UncancellableBlock } from './fiber.ts';
 import { type BaseFuture, PENDING } from './future.ts';
-import { CANCEL_GRACE, type RuntimeLimits } from './limits.ts';
+import { CANCEL_GRACE, INTERRUPT_EVERY, type RuntimeLimits } from './limits.ts';
 import { AwaitedMailboxes } from './mailbox.ts';
 import { AwaitedOperations, type OperationFuture } from './operation.ts';
 import type { OrchestrationContext } from './orchestration.ts';
@@ -60,6 +60,8 @@ export class FiberScheduler {
   readonly onDemand = new AwaitedOperations();
   /** The deterministic time, ms since 1970: that of the last delivery. */
   now: number;
+  /** Whether a cancellation of the instance came although the code did not wait: then its next `yield` throws, also one that would not wait. */
+  isPressed = false;
   /** Set once a call into the engine was refused: the instance is to be suspended. */
   refusal: Refusal | null = null;
   /** Whether a cancellation of the instance was delivered. */
@@ -73,6 +75,8 @@ export class FiberScheduler {
   private readonly fibers = new Set<Fiber<unknown>>();
   private readonly queue: Runnable[] = [];
   private head = 0;
+  /** Commands since the last delivery. */
+  private commands = 0;
   private fibersMade = 0;
   private lastOrder = 0;
   private readonly toCancel: ToCancel[] = [];
@@ -151,6 +155,7 @@ export class FiberScheduler {
 
   /** Hand one delivery over: futures settle and fibers become ready. */
   deliver(delivery: Delivery): void {
+    this.commands = 0;
     this.now = delivery.timeMs;
     this.dispatch(delivery);
     this.runCancels();
@@ -194,10 +199,20 @@ export class FiberScheduler {
       const operation = command(port);
       const fiber = currentFiber()?.id ?? 0;
       if (fiber !== 0) port.ofFiber(fiber);
+      this.commands += 1;
+      if (this.commands % INTERRUPT_EVERY === 0) this.interrupt();
       return operation;
     } catch (error) {
       throw this.refused(error);
     }
+  }
+
+  /** The code does not wait: hand over a request to cancel that has come all the same. */
+  interrupt(): void {
+    const delivery = this.port.interrupt();
+    if (delivery === null) return;
+    this.isPressed = true;
+    this.deliver(delivery);
   }
 
   /** The command that gives an operation up. */

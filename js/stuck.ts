@@ -59,7 +59,7 @@ export class Explanation {
       return;
     }
     const children: string[] = [];
-    this.lines.push(`instance '${id}' (${status.name} ${status.version}) ${await this.about(status, children)}`);
+    this.lines.push(`instance '${id}' (${`${status.name} ${status.version}`.trimEnd()}) ${await this.about(status, children)}`);
     for (const child of children) await this.add(child);
   }
 
@@ -67,7 +67,7 @@ export class Explanation {
     const { id, name, version } = status;
     if (status.status === 'Suspended') return `is suspended: ${status.error?.message}`;
     if (status.status !== 'Pending' && status.status !== 'Running') return `is ${status.status}`;
-    if (this.host.orchestrationFunction(name, version) === undefined) return `cannot run: ${name} ${version} is not registered with the test runtime`;
+    if (this.host.orchestrationFunction(name, version) === undefined) return `cannot run: ${`${name} ${version}`.trimEnd()} is not registered with the test runtime`;
     const [exported] = exportsOf(await this.client.exportHistory(id), '');
     if (exported === undefined) return 'has no history';
     const { pending } = replayExecution(exported, this.host, `instance '${id}'`);

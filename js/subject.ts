@@ -55,7 +55,7 @@ export class Subject {
 
   async events(): Promise<HistoryEvent[]> {
     const { events } = await this.exported();
-    return events.map((event) => readEvent(event, TEXTS));
+    return events.map((event) => readEvent(event, TEXTS, null));
   }
 
   /** Of a handle's instance: once it has ended. */

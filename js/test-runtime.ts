@@ -17,10 +17,11 @@ import {
   type OrchestrationFunction,
   type OrchestrationOptions,
 } from './orchestration.ts';
-import { Provider, PROVIDER_OPTIONS, type ProviderOptions, StorePort } from './providers.ts';
+import { Provider, StorePort } from './providers.ts';
 import { Runtime, RUNTIME_OPTIONS, type RuntimeEvents, type RuntimeOptions } from './runtime.ts';
 import type { SchemaOutput, StandardSchema } from './schema.ts';
 import { show } from './show.ts';
+import { checkSyncCodec, type Codec, StoredTexts } from './stored-text.ts';
 import { Explanation, StuckError } from './stuck.ts';
 import { type ActivityCall, type Hang, TestActivities } from './test-activities.ts';
 import { TestStage } from './test-stage.ts';
@@ -33,7 +34,9 @@ type Kept = 'activityConcurrency' | 'queues' | 'cachedInstancesMax' | 'sourceSta
  * Options of {@link TestRuntime.create}: its own, and some of a {@link Runtime} and of a provider, with the same meaning. With `cachedInstancesMax: 0` each
  * turn begins with a replay, which finds code that does not do the same again. The default of `logLevel` is `'error'` here.
  */
-export interface TestRuntimeOptions extends Pick<RuntimeOptions, Kept>, ProviderOptions {
+export interface TestRuntimeOptions extends Pick<RuntimeOptions, Kept> {
+  /** As of a provider. Default: none. */
+  codec?: Codec;
   /** What the clock shows at first: a `Date` or ISO text. Default `'2030-01-01T00:00:00Z'`, so that each run is the same. */
   now?: Date | string;
   /**
@@ -50,7 +53,8 @@ export interface TestRuntimeOptions extends Pick<RuntimeOptions, Kept>, Provider
 const { activityConcurrency, queues, cachedInstancesMax, sourceStacks, determinism, limits, logger, logLevel } = RUNTIME_OPTIONS;
 
 const OPTIONS = {
-  ...PROVIDER_OPTIONS,
+  // A clock that stands cannot wait for a promise of the codec's.
+  codec: checkSyncCodec,
   ...{ activityConcurrency, queues, cachedInstancesMax, sourceStacks, determinism, limits, logger, logLevel },
   now: time,
   clock: oneOf('skips', 'stands'),
@@ -126,7 +130,7 @@ export class TestRuntime {
       (request) => this.#port.isOpen(request),
       () => this.#native.crash(this.#parts.native),
     );
-    this.#port = new StorePort(this.#store, codec, this.#stage);
+    this.#port = new StorePort(this.#store, new StoredTexts(codec), this.#stage);
     const provider = new TestProvider(this.#port);
     this.client = new Client(provider);
     this.#runtime = new Runtime(provider, { ...others, logLevel, workerName: 'test' });
@@ -449,7 +453,7 @@ export class TestRuntime {
       orchestrationFunction: (name: string, version: string) => this.#parts.registry.orchestrationFunction(name, version),
       known: [],
       limits: limitsOver(this.#limits, DEFAULT_LIMITS),
-      texts: this.#port.texts,
+      texts: this.#port.texts.ofExports,
       isGuarded: this.#isGuarded,
     };
     const why = await new Explanation(this.client, host, this.#activities.calls)

@@ -18,7 +18,7 @@ export interface ThreadData {
   readonly lane: number;
   readonly workerId: string;
   readonly modules: readonly string[];
-  readonly hasCodec: boolean;
+  readonly codec: 'none' | 'sync' | 'async';
   readonly isTraced: boolean;
   readonly options: HostOptions;
 }

@@ -113,6 +113,15 @@ export class TracedEngine extends NativeEngine {
     return delivery;
   }
 
+  override interrupt(): Delivery | null {
+    const delivery = super.interrupt();
+    if (delivery !== null) {
+      this.goLive();
+      this.deliveries += 1;
+    }
+    return delivery;
+  }
+
   override finish(kind: EndKind, payload: string | null): void {
     this.goLive();
     super.finish(kind, payload);

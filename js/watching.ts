@@ -1,5 +1,6 @@
 // Waiting for an instance: with a timeout, or for one change of its custom status after the other.
 
+import { Place } from './codec-context.ts';
 import type { CustomStatus, InstanceState } from './instance-status.ts';
 import { type OptionTable, whole } from './options.ts';
 import { fromPayload } from './payload.ts';
@@ -29,10 +30,10 @@ export const STATUS_CHANGES_OPTIONS: OptionTable = {
 };
 
 /** The change that the store tells of; `null`: the instance has ended without another one. */
-export function changeOf(reply: string | null, port: StorePort): StatusChange | null {
+export function changeOf(reply: string | null, port: StorePort, id: string): StatusChange | null {
   const data = JSON.parse(reply ?? 'null') as { customStatus: string | null; customStatusVersion: number; status: InstanceState } | null;
   if (data === null) return null;
-  return { ...data, customStatus: fromPayload(port.texts.read(data.customStatus, 'status'), 'status') };
+  return { ...data, customStatus: fromPayload(port.texts.read(data.customStatus, 'status', Place.ofInstance(id, 'status')), 'status') };
 }
 
 /**
@@ -82,7 +83,7 @@ export class StatusChanges implements AsyncIterableIterator<StatusChange, void> 
     if (!this.#isOver) {
       try {
         this.#signal?.throwIfAborted();
-        const change = changeOf(await this.#wait(), this.#port);
+        const change = changeOf(await this.#wait(), this.#port, this.#id);
         if (change !== null && !this.#isOver) {
           this.#seen = change.customStatusVersion;
           return { done: false, value: change };

@@ -2,6 +2,7 @@
 
 import { parentPort, workerData } from 'node:worker_threads';
 
+import { LaterTexts } from './async-codec.ts';
 import { joinStore, laneOf } from './binding.ts';
 import { Client } from './client.ts';
 import { acquireGuard } from './determinism.ts';
@@ -12,7 +13,7 @@ import { Lane } from './lane.ts';
 import { DEFAULT_LIMITS, limitsOver } from './limits.ts';
 import { isLogged } from './logger.ts';
 import { loadModules } from './modules.ts';
-import { Provider, StorePort } from './providers.ts';
+import { Provider, StorePort, textsOf } from './providers.ts';
 import { Registry } from './registry.ts';
 import { acquireRejections } from './rejections.ts';
 import type { ThreadData, ThreadMessage } from './threads.ts';
@@ -62,7 +63,7 @@ function textOf(value: unknown): unknown {
 
 const data = workerData as ThreadData;
 const { definitions, codec, telemetry } = await loadModules(data.modules);
-if (data.hasCodec && codec === undefined) {
+if (data.codec === 'sync' && textsOf(codec).kind !== 'sync') {
   throw new RuntimeStateError("the provider has a codec, and worker threads need it too: one of the modules must export it as 'codec'");
 }
 if (data.isTraced && telemetry === undefined) {
@@ -74,7 +75,7 @@ for (const definition of definitions) {
   if (definition.kind === 'activity') registry.addActivity(definition);
   else registry.addOrchestration(definition);
 }
-const port = new StorePort(joinStore(data.store), codec);
+const port = new StorePort(joinStore(data.store), data.codec === 'async' ? new LaterTexts() : textsOf(codec));
 port.limits = limitsOver(data.options.limits, port.limits);
 const { payloadBytes, mailboxMessages } = limitsOver(data.options.limits, DEFAULT_LIMITS);
 const client = new Client(new JoinedProvider(port), { limits: { payloadBytes, mailboxMessages }, ...tracing });

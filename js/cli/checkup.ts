@@ -126,10 +126,10 @@ function ofDue(workers: readonly WorkerInfo[], { due, tasks }: StoreStats, overd
     ? 'no started runtime has registered it in that version, or those that have are too busy: see `perdure workers`'
     : 'start a runtime that has registered it in that version';
   const findings = overdue.slice(0, NAMED).map(({ name, version, instances, oldestMs, oldestId }): Finding => {
-    const detail = `${countText(instances, 'instance')} of ${printable(`${name} ${version}`)} could go on and nobody takes ${instances === 1 ? 'it' : 'them'}, ${printable(oldestId)} since ${spanText(oldestMs)}`;
+    const detail = `${countText(instances, 'instance')} of ${printable(`${name} ${version}`.trimEnd())} could go on and nobody takes ${instances === 1 ? 'it' : 'them'}, ${printable(oldestId)} since ${spanText(oldestMs)}`;
     return { subject: 'overdue', state: 'unwell', detail, advice };
   });
-  const others = overdue.slice(NAMED).map(({ name, version }) => printable(`${name} ${version}`));
+  const others = overdue.slice(NAMED).map(({ name, version }) => printable(`${name} ${version}`.trimEnd()));
   if (others.length > 0) findings.push({ subject: 'overdue', state: 'unwell', detail: `${countText(due.overdue, 'instance')} in all, also of ${others.join(', ')}` });
   return findings;
 }

@@ -5,6 +5,8 @@ import { readFileSync } from 'node:fs';
 import { Command, CommanderError, Option } from 'commander';
 
 import { Cli } from './cli.ts';
+import { backup } from './commands/backup.ts';
+import { check } from './commands/check.ts';
 import { completion } from './commands/completion.ts';
 import { control } from './commands/control.ts';
 import { dashboard } from './commands/dashboard.ts';
@@ -15,6 +17,7 @@ import { list } from './commands/list.ts';
 import { messages } from './commands/messages.ts';
 import { migrate } from './commands/migrate.ts';
 import { prune } from './commands/prune.ts';
+import { recoding } from './commands/recode.ts';
 import { replaying } from './commands/replay.ts';
 import { show } from './commands/show.ts';
 import { start } from './commands/start.ts';
@@ -70,7 +73,8 @@ export async function run(args: readonly string[], { stdout, stderr, isInteracti
     .configureHelp({ showGlobalOptions: true })
     .showSuggestionAfterError();
   const cli = new Cli(program, (isJson) => new Terminal(stdout, stderr, isInteractive, isJson));
-  for (const add of [list, show, tree, history, timeline, watch, start, messages, control, exporting, replaying, prune, stats, workers, doctor, dashboard, migrate]) add(cli);
+  const commands = [list, show, tree, history, timeline, watch, start, messages, control, exporting, replaying, prune, recoding, stats, workers, doctor, check, backup, dashboard, migrate];
+  for (const add of commands) add(cli);
   completion(program);
   try {
     await program.parseAsync(args, { from: 'user' });

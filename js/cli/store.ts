@@ -1,5 +1,6 @@
 // The store of a command: which one it is, and that it is closed again.
 
+import type { AsyncCodec } from '../async-codec.ts';
 import { Client } from '../client.ts';
 import { PostgresProvider } from '../postgres-provider.ts';
 import { type Provider, SqliteProvider } from '../providers.ts';
@@ -48,8 +49,8 @@ export async function withStore<T>(options: StoreOptions, work: (client: Client)
   }
 }
 
-async function codecOf(path: string): Promise<Codec> {
-  const { codec, default: whole } = (await exportsOfModule(path)) as { codec?: Codec; default?: Codec };
+async function codecOf(path: string): Promise<Codec | AsyncCodec> {
+  const { codec, default: whole } = (await exportsOfModule(path)) as { codec?: Codec | AsyncCodec; default?: Codec | AsyncCodec };
   const found = codec ?? whole;
   if (typeof found?.encode === 'function' && typeof found.decode === 'function') return found;
   throw usageError(`${path} exports no codec: an object with encode and decode, as 'codec' or as its default`);

@@ -1,43 +1,24 @@
 // Values, times and sizes as text for a terminal. Nothing that comes from a store may steer the terminal: control characters are shown.
 
-import { inspect } from 'node:util';
-
+import { boundedInspect } from '../bounded-inspect.ts';
+import { harmless, printable } from '../printable.ts';
 import { isList } from '../show.ts';
 
-/** Everything that a terminal does not just show: control characters, and those that change the direction of what follows. */
-const CONTROL = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
-
-/** Those of them that JSON and `inspect` leave as they are. */
-const LEFT = /[\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
-
-function escaped(character: string): string {
-  const named = { '\n': '\\n', '\r': '\\r', '\t': '\\t' }[character];
-  return named ?? `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
-}
-
-/** A text of a user's in one line. */
-export function printable(text: string): string {
-  return text.replace(CONTROL, escaped);
-}
-
-/** {@link printable} line by line. */
-export function printableLines(text: string): string {
-  return text.split('\n').map(printable).join('\n');
-}
+export { printable, printableLines } from '../printable.ts';
 
 /** A value of a user's as JavaScript shows it, over several lines where it is long. */
 export function valueText(value: unknown, width: number, colors: boolean): string {
-  return inspect(value, { depth: 12, breakLength: width, colors, maxArrayLength: 200, maxStringLength: 10_000 }).replace(LEFT, escaped);
+  return harmless(boundedInspect(value, { depth: 12, breakLength: width, colors, maxArrayLength: 200, maxStringLength: 10_000 }).text);
 }
 
 /** A value as JSON text that is as harmless to look at, and means the same. */
 export function jsonText(value: unknown, indent?: number): string {
-  return (JSON.stringify(value, null, indent) ?? 'null').replace(LEFT, escaped);
+  return harmless(JSON.stringify(value, null, indent) ?? 'null');
 }
 
 /** A value of a user's in one line of limited length. */
 export function valueLine(value: unknown, length: number): string {
-  const text = inspect(value, { depth: 4, breakLength: Infinity, compact: true, maxArrayLength: 20, maxStringLength: length });
+  const { text } = boundedInspect(value, { depth: 4, breakLength: Infinity, compact: true, maxArrayLength: 20, maxStringLength: length });
   return shortened(printable(text), length);
 }
 

@@ -30,8 +30,10 @@ async function startAgain(client: Client, { id, newId, executionId, version }: A
   const status = await statusOf(client, id);
   const { events: [first] } = await client.historyPage(id, { limit: 1, ...(executionId === undefined ? {} : { executionId }) });
   if (first?.kind !== 'ExecutionStarted' || first.name === undefined) throw badRequest('the history of that execution is gone');
+  // Where nobody has settled it, it is left open again.
+  const same = version ?? ((first.meta as { version?: string } | undefined)?.version || status.version);
   await client.startOrchestration(newId ?? id, first.name, first.payload, {
-    version: version ?? (first.meta as { version?: string } | undefined)?.version ?? status.version,
+    ...(same === '' ? {} : { version: same }),
     tags: { ...status.tags },
     priority: status.priority ?? 0,
     onConflict: newId === undefined ? 'restartIfTerminal' : 'error',

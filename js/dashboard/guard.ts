@@ -2,14 +2,16 @@
 //
 // G1  The host in the URL, and in the Host header if there is one, is of this machine or in `allowedHosts`: a page of somebody else cannot
 //     reach the dashboard under a name of its own (DNS rebinding).
-// G2  Without a token a request must come from this machine: by its host, by the address of its connection, and by what proxies say of it.
-//     Where that address is not known nobody is answered, since a Host header can say anything.
+// G2  There is a token: one that was given, or one that is made. Whoever says `token: false` wants none; then `authorize` decides, or, where
+//     there is none, a request must come from this machine: by its host, by the address of its connection, and by what proxies say of it.
+//     Where that address is not known nobody is answered, since a Host header can say anything. A proxy on this machine that says nothing
+//     looks like this machine.
 // G3  Where there is a token, everyone needs it, for everything but the files of the page, which hold no data.
 // G4  Another site cannot make a browser ask on its behalf: Origin and Sec-Fetch-Site must be of this one, and what changes something also
 //     needs a header and a content type that no form can send.
 // G5  Texts that are secret are compared by digest, in constant time.
 
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isIP } from 'node:net';
 
 import type { DashboardOptions } from './options.ts';
@@ -28,7 +30,7 @@ export const ACTION_HEADER = 'x-perdure-dashboard';
 const SIGNED_IN_S = 30 * 24 * 60 * 60;
 
 /** Headers by which a proxy tells whom it speaks for. */
-const FORWARDED = ['x-forwarded-for', 'x-real-ip', 'x-forwarded-host', 'forwarded'];
+const FORWARDED = ['x-forwarded-for', 'x-real-ip', 'x-forwarded-host', 'forwarded', 'via'];
 
 export class Guard {
   readonly #hosts: readonly string[];
@@ -37,10 +39,11 @@ export class Guard {
   /** What the cookie holds: made of the token, which nobody can get back from it. */
   readonly #cookie: { name: string; value: string } | undefined;
 
-  constructor({ token, allowedHosts = [] }: DashboardOptions) {
+  /** `token`: what was given, or else was made. */
+  constructor({ allowedHosts = [], authorize }: DashboardOptions, token: string | false) {
     this.#hosts = allowedHosts.map((host) => (isIP(host) === 6 ? `[${host.toLowerCase()}]` : host.toLowerCase()));
-    this.#isOpen = token === false;
-    if (typeof token !== 'string') return;
+    this.#isOpen = token === false && authorize !== undefined;
+    if (token === false) return;
     this.#token = digest(token);
     const value = createHmac('sha256', token).update('perdure dashboard cookie').digest('base64url');
     // Cookies know no ports: two dashboards of one machine have names of their own.
@@ -59,7 +62,7 @@ export class Guard {
     const isLocal = hosts.every((host) => host !== undefined && isLocalName(host)) && comesFromHere(request, caller);
     if (!isLocal && this.#token === undefined && !this.#isOpen) {
       const why = caller.remoteAddress === undefined ? ', and the server does not tell where this request comes from' : '';
-      throw new Refusal(403, 'TOKEN_NEEDED', `without the option \`token\` the dashboard answers nobody but this machine${why}`);
+      throw new Refusal(403, 'TOKEN_NEEDED', `with \`token: false\` the dashboard answers nobody but this machine${why}`);
     }
     const site = request.headers.get('sec-fetch-site');
     const isForeign = site !== null && site !== 'same-origin' && site !== 'none';
@@ -115,9 +118,14 @@ function comesFromHere(request: Request, { remoteAddress }: Caller): boolean {
   return FORWARDED.every((header) => {
     const said = request.headers.get(header);
     if (said === null) return true;
-    // `Forwarded` has a grammar of its own: whoever sends it needs a token.
-    return header !== 'forwarded' && said.split(',').every((one) => isLocalHost(one.trim()));
+    // `Forwarded` has a grammar of its own, and `Via` says nothing but that there is a proxy: whoever sends these needs a token.
+    return header !== 'forwarded' && header !== 'via' && said.split(',').every((one) => isLocalHost(one.trim()));
   });
+}
+
+/** A token for a dashboard that was given none. */
+export function makeToken(): string {
+  return randomBytes(24).toString('base64url');
 }
 
 function digest(text: string): Buffer {

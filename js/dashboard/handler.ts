@@ -5,8 +5,9 @@ import { consoleLogger, type Logger } from '../logger.ts';
 import { metricsResponse } from '../prometheus.ts';
 import { isInstance, show } from '../show.ts';
 import { act, isChanging } from './actions.ts';
+import type { ActionBodies, ChangingAction } from './answers.ts';
 import { assetAnswer, isAsset } from './assets.ts';
-import { type Caller, Guard } from './guard.ts';
+import { type Caller, Guard, makeToken } from './guard.ts';
 import { Live } from './live.ts';
 import { checkDashboardOptions, DASHBOARD_OPTIONS, type DashboardAction, type DashboardOptions } from './options.ts';
 import { bodyOf, jsonOf, Query, URL_MAX } from './query.ts';
@@ -16,7 +17,11 @@ import { Sampler } from './sampler.ts';
 import { Shower } from './shower.ts';
 
 /** Answers the requests of a dashboard: what {@link dashboardHandler} makes. */
-export type DashboardHandler = (request: Request, caller?: Caller) => Promise<Response>;
+export interface DashboardHandler {
+  (request: Request, caller?: Caller): Promise<Response>;
+  /** The token that was made, where the options gave none. */
+  readonly madeToken?: string;
+}
 
 /** With each answer: nothing but what comes from here runs, nobody else frames it, reads it or guesses what it is. */
 const HEADERS: Readonly<Record<string, string>> = {
@@ -40,10 +45,10 @@ const API = 'api/v1/';
  * The dashboard of a store as a web-standard handler: Hono and Next take it as it is, Node's `http`, Express and Fastify through
  * {@link nodeListener}. It holds nothing but a client, and answers no request by throwing.
  *
- * Who may ask: without a `token`, only this machine. That is decided by the host in the URL and in the `Host` header, which must be
- * `localhost`, `*.localhost` or a loopback address; by the `remoteAddress` of the second argument ({@link nodeListener} and
- * {@link serveDashboard} hand it over); and by what proxies say (`X-Forwarded-For`). A request by itself does not tell where it came from, and
- * anything but a browser may send any `Host`: a server that hands over no address, such as Next, needs a `token`.
+ * Who may ask: whoever has the `token`. Where none is given one is made, and the logger is told how to open the page with it. With `token: false`
+ * and without `authorize`, only this machine: by the host in the URL and in the `Host` header, which must be `localhost`, `*.localhost` or a
+ * loopback address; by the `remoteAddress` of the second argument ({@link nodeListener} and {@link serveDashboard} hand it over); and by what
+ * proxies say (`X-Forwarded-For`). A proxy on this machine that says nothing, as nginx does by default, looks like this machine.
  *
  * @throws TypeError when `client` is none, or an option is wrong
  *
@@ -59,8 +64,12 @@ const API = 'api/v1/';
 export function dashboardHandler(client: Client, options?: DashboardOptions): DashboardHandler {
   if (!isInstance(client, Client)) throw new TypeError(`dashboardHandler takes a Client, got ${show(client)}`);
   const checked = checkDashboardOptions(options, DASHBOARD_OPTIONS, 'dashboardHandler');
-  const dashboard = new Dashboard(client, checked);
-  return (request, caller) => dashboard.answer(request, caller);
+  const { token = makeToken(), basePath = '/', logger = consoleLogger } = checked;
+  const dashboard = new Dashboard(client, checked, token);
+  const answer = (request: Request, caller?: Caller): Promise<Response> => dashboard.answer(request, caller);
+  if (token === false || token === checked.token) return answer;
+  logger.warn({}, `a dashboard was given no token, so one was made: open ${basePath.replace(/\/?$/, '/')}?token=${token} below the URL of its server`);
+  return Object.assign(answer, { madeToken: token });
 }
 
 class Dashboard {
@@ -71,12 +80,12 @@ class Dashboard {
   /** Ends with a slash. */
   readonly #base: string;
 
-  constructor(client: Client, options: DashboardOptions) {
+  constructor(client: Client, options: DashboardOptions, token: string | false) {
     const { basePath = '/', redact, runtime, logger = consoleLogger } = options;
     this.#logger = logger;
     this.#base = basePath.replace(/\/?$/, '/');
     this.#site = { client, options, shower: new Shower(redact, logger), report: (refusal, error) => this.#report(refusal, error) };
-    this.#guard = new Guard(options);
+    this.#guard = new Guard(options, token);
     this.#live = new Live(this.#site, new Sampler(client, runtime));
   }
 
@@ -153,7 +162,7 @@ class Dashboard {
       if (this.#site.options.readOnly === true) throw new Refusal(403, 'READ_ONLY', 'this dashboard is read-only');
       query.only();
       const body = bodyOf(path, await jsonOf(request));
-      await this.#authorize(request, path, body.id);
+      for (const id of new Set([body.id, newIdOf(body)])) await this.#authorize(request, path, id);
       return Response.json(await act(this.#site.client, path, body));
     }
     if (read === undefined && path !== 'live') throw nothing();
@@ -185,6 +194,11 @@ class Dashboard {
     }
     if (mayDo !== true) throw new Refusal(403, 'NOT_AUTHORIZED', `not allowed: ${action}`);
   }
+}
+
+/** The id under which an instance is started again: the one that it has, unless another is given. */
+function newIdOf(body: ActionBodies[ChangingAction]): string {
+  return 'newId' in body && body.newId !== undefined ? body.newId : body.id;
 }
 
 /** No proxy may keep or gather what is meant for now. */

@@ -32,15 +32,17 @@ export interface DashboardOptions {
   basePath?: string;
   /**
    * What whoever wants to see anything must show, from everywhere: as `Authorization: Bearer …`, or once as `?token=…` of the page, which
-   * becomes a cookie (HttpOnly, SameSite=Strict). 16 to 256 visible ASCII characters. Without a token only requests that are
-   * known to come from the same machine are answered. `false`: none is needed from anywhere, because `authorize`, which must be there then, decides it all.
+   * becomes a cookie (HttpOnly, SameSite=Strict). 16 to 256 visible ASCII characters. Default: one is made, which ends with the process; it is
+   * told by {@link ServedDashboard.url} or {@link DashboardHandler.madeToken}. `false`: none is needed. Then `authorize` decides it all; without
+   * `authorize`, requests that come from the same machine are answered, which is whatever a reverse proxy on it lets through.
    */
   token?: string | false;
   /** Whether actions are refused. Default false. */
   readOnly?: boolean;
   /**
    * Asked before each answer but that with the page itself, which holds no data: whether this request may do that. What it throws is
-   * logged, and refuses. `instanceId` is that of the instance, where it is about one.
+   * logged, and refuses. `instanceId` is that of the instance, where it is about one. To start an instance again under another id is asked twice: with
+   * the id of the instance, and with the other id.
    *
    * @example
    * ```ts
@@ -61,7 +63,7 @@ export interface DashboardOptions {
    * ```
    */
   redact?: (value: unknown, place: ValuePlace) => unknown;
-  /** Names of hosts, besides those of the same machine, that may stand in the URL: `'ops.example.com'`, any port; with a port, that one. They need a `token`. */
+  /** Names of hosts, besides those of the same machine, that may stand in the URL: `'ops.example.com'`, any port; with a port, that one. */
   allowedHosts?: readonly string[];
   /** A runtime of this process whose counters are shown, too. */
   runtime?: Runtime;
@@ -122,7 +124,8 @@ export const DASHBOARD_OPTIONS = {
 export function checkDashboardOptions<T extends DashboardOptions>(given: T | undefined, table: OptionTable, where: string): T {
   const options = checkOptions(given, table, where) ?? ({} as T);
   const { token, allowedHosts = [], authorize } = options;
-  if (token === false && authorize === undefined) throw new TypeError(`${where}: token is false, and there is no authorize that would decide instead`);
-  if (allowedHosts.length > 0 && token === undefined) throw new TypeError(`${where}: allowedHosts needs a token, because others than this machine can come by them`);
+  if (allowedHosts.length > 0 && token === false && authorize === undefined) {
+    throw new TypeError(`${where}: allowedHosts needs a token, or an authorize that decides instead, because others than this machine can come by them`);
+  }
   return options;
 }

@@ -9,7 +9,7 @@ import { type ClientAddress, createHeaders, createRequestListener, sendResponse 
 import type { Client } from '../client.ts';
 import { type OptionTable, text, whole } from '../options.ts';
 import { property } from '../show.ts';
-import { isLocalHost } from './guard.ts';
+import { isLocalHost, makeToken } from './guard.ts';
 import { type DashboardHandler, dashboardHandler } from './handler.ts';
 import { checkDashboardOptions, DASHBOARD_OPTIONS, type DashboardOptions } from './options.ts';
 
@@ -53,7 +53,7 @@ async function answerParsed(handler: DashboardHandler, incoming: IncomingMessage
 
 /** Options of {@link serveDashboard}. */
 export interface ServeOptions extends DashboardOptions {
-  /** Address or name to listen on. Any but a loopback one needs a `token`. Default `'127.0.0.1'`. */
+  /** Address or name to listen on. Any but a loopback one needs a `token`, which is made if there is none, or an `authorize`. Default `'127.0.0.1'`. */
   host?: string;
   /** Port to listen on; 0 is any that is free. Default 0. */
   port?: number;
@@ -63,7 +63,7 @@ const SERVE_OPTIONS = { ...DASHBOARD_OPTIONS, host: text, port: whole(0, 65_535)
 
 /** A dashboard that is served. */
 export interface ServedDashboard extends AsyncDisposable {
-  /** Where its page is: `http://127.0.0.1:4321/`. Without the token. */
+  /** Where its page is: `http://127.0.0.1:4321/`. With the token that was made where none was given: `http://127.0.0.1:4321/?token=…`. */
   readonly url: string;
   /** Address that it listens on. */
   readonly host: string;
@@ -76,7 +76,7 @@ export interface ServedDashboard extends AsyncDisposable {
 /**
  * Serve a dashboard by itself.
  *
- * @throws TypeError when `client` is none, an option is wrong, or the host is no loopback address and there is no token
+ * @throws TypeError when `client` is none, an option is wrong, or the host is no loopback address and there is neither a token nor an `authorize`
  * @throws Error of Node when it cannot listen there (`code` `'EADDRINUSE'`, …)
  *
  * @example
@@ -88,16 +88,18 @@ export interface ServedDashboard extends AsyncDisposable {
 export async function serveDashboard(client: Client, options?: ServeOptions): Promise<ServedDashboard> {
   const { host = '127.0.0.1', port = 0, ...others } = checkDashboardOptions(options, SERVE_OPTIONS, 'serveDashboard');
   const isLocal = isLocalHost(host);
-  if (!isLocal && others.token === undefined) throw new TypeError(`serveDashboard: the host '${host}' can be reached from other machines, which needs a token`);
+  if (!isLocal && others.token === false && others.authorize === undefined) throw new TypeError(`serveDashboard: the host '${host}' can be reached from other machines, which needs a token`);
+  const token = others.token ?? makeToken();
   const allowedHosts = [...(others.allowedHosts ?? []), ...(isLocal ? [] : namesOf(host))];
-  const server = createServer(nodeListener(dashboardHandler(client, { ...others, ...(allowedHosts.length > 0 ? { allowedHosts } : {}) })));
+  const server = createServer(nodeListener(dashboardHandler(client, { ...others, token, ...(allowedHosts.length > 0 ? { allowedHosts } : {}) })));
   await listen(server, host, port);
   const address = server.address() as AddressInfo;
   const name = isIP(address.address) === 6 ? `[${address.address}]` : address.address;
   const path = (others.basePath ?? '/').replace(/\/?$/, '/');
   let closing: Promise<void> | undefined;
   const close = (): Promise<void> => (closing ??= end(server));
-  return { url: `http://${name}:${address.port}${path}`, host: address.address, port: address.port, close, [Symbol.asyncDispose]: close };
+  const shown = token === others.token ? '' : `?token=${token}`;
+  return { url: `http://${name}:${address.port}${path}${shown}`, host: address.address, port: address.port, close, [Symbol.asyncDispose]: close };
 }
 
 /** What a browser elsewhere may call it: where it listens on all addresses, each of them and the name of the machine. */

@@ -1,7 +1,6 @@
 // Values as text that a person reads, no longer than it may be: what is cut off is not even looked at.
 
-import { inspect } from 'node:util';
-
+import { boundedInspect } from '../bounded-inspect.ts';
 import { isRecord, property } from '../show.ts';
 import type { Shown } from './answers.ts';
 
@@ -90,8 +89,8 @@ function write(value: unknown, indent: string, around: readonly object[], text: 
 function writeOther(value: object, indent: string, text: Text): void {
   const isBrief = text.left <= BRIEF;
   const size = property(value, 'size') ?? property(value, 'length');
-  const shown = inspect(value, { depth: isBrief ? 2 : Infinity, maxArrayLength: text.left, maxStringLength: text.left, breakLength: 100 });
-  if ((typeof size === 'number' && size > text.left) || (isBrief && DEEPER.test(shown))) text.cut();
+  const { text: shown, isWhole } = boundedInspect(value, { depth: isBrief ? 2 : Infinity, maxArrayLength: text.left, maxStringLength: text.left, breakLength: 100 });
+  if (!isWhole || (typeof size === 'number' && size > text.left) || (isBrief && DEEPER.test(shown))) text.cut();
   text.add(shown.replaceAll('\n', `\n${indent}`));
 }
 
@@ -107,7 +106,7 @@ function errorText(value: unknown): string | undefined {
     // A stack begins with name and message as they were when it was made.
     texts.push(typeof stack === 'string' ? (stack.includes(message) ? stack : `${head}\n${stack}`) : head);
     const fields = Object.entries({ ...error, ...(property(error, 'fields') as object | undefined) }).filter(([key]) => !ERROR_KEYS.has(key));
-    if (fields.length > 0) texts.push(inspect(Object.fromEntries(fields), { depth: 8, breakLength: 100, maxArrayLength: BRIEF }));
+    if (fields.length > 0) texts.push(boundedInspect(Object.fromEntries(fields), { depth: 8, breakLength: 100, maxArrayLength: BRIEF }).text);
     error = property(error, 'cause');
     if (error !== undefined) texts.push('caused by:');
   }

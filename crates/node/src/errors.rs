@@ -33,6 +33,7 @@ fn details(error: &RuntimeError) -> Option<Value> {
             json!({ "limit": "mailboxMessages", "max": max, "instanceId": id })
         }
         RuntimeError::Provider(error) => provider_details(error),
+        RuntimeError::TooLong { what, .. } => json!({ "path": what }),
         RuntimeError::State(_) | RuntimeError::Argument(_) => return None,
     })
 }
@@ -40,7 +41,16 @@ fn details(error: &RuntimeError) -> Option<Value> {
 fn provider_details(error: &ProviderError) -> Value {
     match error.kind {
         ProviderErrorKind::SchemaVersion { found, supported } => json!({ "found": found, "supported": supported }),
-        kind => json!({ "kind": format!("{kind:?}"), "retryable": error.retryable() }),
+        ProviderErrorKind::Unencodable => {
+            let path = error
+                .message
+                .split_once(" cannot be stored")
+                .map_or("value", |(path, _)| path);
+            json!({ "path": path })
+        }
+        kind => {
+            json!({ "kind": format!("{kind:?}"), "retryable": error.retryable(), "outcome": error.outcome.as_str() })
+        }
     }
 }
 

@@ -29,7 +29,30 @@ impl Host for ThisThread {
     /// The logger lives on the thread that does not answer, perhaps for ever, so this is the one line that does not go through it.
     fn held_up(&self, message: &str) {
         if self.warns {
-            eprintln!("WARN perdure: {message}");
+            eprintln!("WARN perdure: {}", one_line(message));
         }
+    }
+}
+
+/// With control characters as escapes: an id must not look like a line of its own.
+fn one_line(message: &str) -> String {
+    let mut line = String::with_capacity(message.len());
+    for character in message.chars() {
+        if character.is_control() {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_log_stays_one() {
+        assert_eq!(one_line("'a\n2026 ERROR\u{1b}[2J'"), r"'a\n2026 ERROR\u{1b}[2J'");
     }
 }

@@ -2,10 +2,10 @@
 
 use napi_derive::napi;
 use perdure_engine::{ChildFailure, Delivery, Mailbox, Refusal};
-use perdure_runtime::{ActivityJob, Delivered, Facts, Job};
+use perdure_runtime::{ActivityJob, Delivered, Facts, Job, RuntimeError};
 use serde_json::{Map, Value};
 
-use crate::answer::Numbers;
+use crate::answer::{Numbers, STRING_UNITS_MAX};
 
 /// Sizes of the maps keyed by instance.
 #[napi(object, object_from_js = false)]
@@ -18,14 +18,25 @@ pub struct MapSizes {
     pub activities: u32,
 }
 
+/// So long may what is told with a job be, bytes; names and ids come besides.
+const SHORT: usize = STRING_UNITS_MAX - 64 * 1024 * 1024;
+
+/// What the texts of jobs and deliveries are, in an error.
+const JOB: &str = "the input of the attempt";
+const VALUE: &str = "the value that comes next in the history";
+
 /// A job; its kinds are `TURN`, `ACTIVITY`, `ABORT`, `DROP`, `LOG` and `ENDED` of `js/binding.ts`, which lists their facts and texts.
-pub(crate) fn job(job: Job, numbers: &Numbers) -> String {
-    match job {
-        Job::Turn(token) => numbers.answer(0, [f64::from(token.0)], []),
+///
+/// # Errors
+///
+/// [`RuntimeError::TooLong`].
+pub(crate) fn job(job: Job, numbers: &Numbers) -> Result<String, RuntimeError> {
+    match shortened(job) {
+        Job::Turn(token) => numbers.answer(0, [token.0 as f64], [], JOB),
         Job::Activity(job) => numbers.answer(
             1,
             [
-                f64::from(job.token.0),
+                job.token.0 as f64,
                 f64::from(job.attempt),
                 job.timeout_ms.map_or(-1.0, |ms| ms as f64),
                 job.execution as f64,
@@ -38,14 +49,16 @@ pub(crate) fn job(job: Job, numbers: &Numbers) -> String {
                     Some(job.orchestration),
                     Some(job.name),
                     extras,
+                    job.incarnation.map(|incarnation| incarnation.to_string()),
                     job.input,
                 ]
             },
+            JOB,
         ),
         Job::Abort { activity, reason } => {
-            numbers.answer(2, [f64::from(activity.0)], [Some(reason.as_str().to_owned())])
+            numbers.answer(2, [activity.0 as f64], [Some(reason.as_str().to_owned())], JOB)
         }
-        Job::Drop(token) => numbers.answer(3, [f64::from(token.0)], []),
+        Job::Drop(token) => numbers.answer(3, [token.0 as f64], [], JOB),
         Job::Ended(instance) => numbers.answer(
             5,
             [instance.execution as f64],
@@ -55,6 +68,7 @@ pub(crate) fn job(job: Job, numbers: &Numbers) -> String {
                 Some(instance.version),
                 Some(instance.status.as_str().to_owned()),
             ],
+            JOB,
         ),
         Job::Log(record) => numbers.answer(
             4,
@@ -64,8 +78,24 @@ pub(crate) fn job(job: Job, numbers: &Numbers) -> String {
                 Some(record.message),
                 record.fields,
             ],
+            JOB,
         ),
     }
+}
+
+/// A job that can be told: of an attempt whose input is too long for a string nobody can make that, and it fails where it is read, by a text that
+/// is no value; a line that is logged goes without its fields. Bytes are counted, of which no text has fewer than units.
+fn shortened(mut job: Job) -> Job {
+    let len = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    match &mut job {
+        Job::Activity(attempt) if len(&attempt.input) + 2 * len(&attempt.last_heartbeat) > SHORT => {
+            attempt.input = Some(format!("(too long: {} bytes)", len(&attempt.input)));
+            attempt.last_heartbeat = None;
+        }
+        Job::Log(record) if record.message.len() + len(&record.fields) > SHORT => record.fields = None,
+        _ => {}
+    }
+    job
 }
 
 /// What only some attempts have: `AttemptExtras` of `js/activity-context.ts`, as JSON.
@@ -103,7 +133,11 @@ fn extras(job: &ActivityJob) -> Option<String> {
 
 /// What a generator is made of. Facts: the execution, the deterministic time in ms since 1970. Texts: the id of the instance, the name and
 /// the version of the orchestration, the id of the parent, the custom status that it begins with, what its start was part of, the input.
-pub(crate) fn description(facts: Facts, numbers: &Numbers) -> String {
+///
+/// # Errors
+///
+/// [`RuntimeError::TooLong`].
+pub(crate) fn description(facts: Facts, numbers: &Numbers) -> Result<String, RuntimeError> {
     numbers.answer(
         0,
         [facts.execution as f64, facts.time_ms as f64],
@@ -116,20 +150,27 @@ pub(crate) fn description(facts: Facts, numbers: &Numbers) -> String {
             facts.trace,
             facts.input,
         ],
+        "the input of the execution",
     )
 }
 
 /// A delivery; its kinds are those of `js/engine.ts`. Facts: the deterministic time, the operation, the detail. Texts: the
 /// mailbox, the value.
-pub(crate) fn delivery(delivered: Delivered, numbers: &Numbers) -> String {
+///
+/// # Errors
+///
+/// [`RuntimeError::TooLong`].
+pub(crate) fn delivery(delivered: Delivered, numbers: &Numbers) -> Result<String, RuntimeError> {
     let time = delivered.time_ms as f64;
     match delivered.delivery {
-        Delivery::Succeeded { operation, value } => numbers.answer(0, [time, operation.0 as f64, 0.0], [None, value]),
+        Delivery::Succeeded { operation, value } => {
+            numbers.answer(0, [time, operation.0 as f64, 0.0], [None, value], VALUE)
+        }
         Delivery::Failed {
             operation,
             error,
             attempt,
-        } => numbers.answer(1, [time, operation.0 as f64, f64::from(attempt)], [None, error]),
+        } => numbers.answer(1, [time, operation.0 as f64, f64::from(attempt)], [None, error], VALUE),
         Delivery::ChildFailed {
             operation,
             failure,
@@ -140,7 +181,7 @@ pub(crate) fn delivery(delivered: Delivered, numbers: &Numbers) -> String {
                 ChildFailure::Cancelled => 1.0,
                 ChildFailure::Terminated => 2.0,
             };
-            numbers.answer(4, [time, operation.0 as f64, how], [None, error])
+            numbers.answer(4, [time, operation.0 as f64, how], [None, error], VALUE)
         }
         Delivery::Refused { operation, refusal } => {
             let (why, max) = match refusal {
@@ -149,15 +190,15 @@ pub(crate) fn delivery(delivered: Delivered, numbers: &Numbers) -> String {
                 Refusal::InstanceEnded => (2.0, None),
                 Refusal::MailboxFull { max } => (3.0, Some(max.to_string())),
             };
-            numbers.answer(5, [time, operation.0 as f64, why], [None, max])
+            numbers.answer(5, [time, operation.0 as f64, why], [None, max], VALUE)
         }
         Delivery::Message { mailbox, payload } => {
             let mailbox = match mailbox {
                 Mailbox::Event(name) => format!("e{name}"),
                 Mailbox::Queue(name) => format!("q{name}"),
             };
-            numbers.answer(2, [time, 0.0, 0.0], [Some(mailbox), payload])
+            numbers.answer(2, [time, 0.0, 0.0], [Some(mailbox), payload], VALUE)
         }
-        Delivery::Cancel { reason } => numbers.answer(3, [time, 0.0, 0.0], [None, reason]),
+        Delivery::Cancel { reason } => numbers.answer(3, [time, 0.0, 0.0], [None, reason], VALUE),
     }
 }

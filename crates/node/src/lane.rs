@@ -9,12 +9,21 @@ use napi_derive::napi;
 use perdure_engine::{Awaited, Command, InstanceStart, Outcome};
 use perdure_runtime::{ActivityToken, Failure, LaneId, Level, Next, Runtime, Token};
 
-use crate::answer::{NUMBERS, Numbers};
+use crate::answer::{NUMBERS, Numbers, checked};
 use crate::calls;
 use crate::errors::{argument, thrown};
 use crate::host::ThisThread;
 use crate::job::{delivery, description, job};
 use crate::process;
+
+/// Tokens cross as numbers, which hold them exactly up to 2^53.
+fn token(number: f64) -> Token {
+    Token(number as u64)
+}
+
+fn activity_token(number: f64) -> ActivityToken {
+    ActivityToken(number as u64)
+}
 
 /// A lane of a runtime.
 #[napi]
@@ -28,27 +37,28 @@ struct Lane {
 }
 
 impl Lane {
-    fn next_job(&self, looks_again: bool) -> Option<String> {
-        let next = self.inner.next_job(self.lane, looks_again)?;
-        Some(job(next, &self.numbers))
+    fn next_job(&self, looks_again: bool) -> napi::Result<Option<String>> {
+        let next = self.inner.next_job(self.lane, looks_again);
+        let text = next.map(|next| job(next, &self.numbers)).transpose();
+        text.map_err(|e| thrown(&e))
     }
 
-    fn describe(&self, instance: u32) -> napi::Result<String> {
-        let facts = self.inner.describe(Token(instance)).map_err(|e| thrown(&e))?;
-        Ok(description(facts, &self.numbers))
+    fn describe(&self, instance: f64) -> napi::Result<String> {
+        let facts = self.inner.describe(token(instance)).map_err(|e| thrown(&e))?;
+        description(facts, &self.numbers).map_err(|e| thrown(&e))
     }
 
     /// The operation's id; the kind of the answer is 1 when history says next that it succeeded, else 0.
-    fn issue(&self, instance: u32, command: Command) -> napi::Result<f64> {
-        let issued = self.inner.issue(Token(instance), command).map_err(|e| thrown(&e))?;
+    fn issue(&self, instance: f64, command: Command) -> napi::Result<f64> {
+        let issued = self.inner.issue(token(instance), command).map_err(|e| thrown(&e))?;
         self.numbers.set_kind(u32::from(issued.succeeds_next));
         Ok(issued.id.0 as f64)
     }
 
-    fn next(&self, instance: u32, awaited: Awaited) -> napi::Result<Option<String>> {
-        let next = self.inner.step(Token(instance), awaited).map_err(|e| thrown(&e))?;
+    fn next(&self, instance: f64, awaited: Awaited) -> napi::Result<Option<String>> {
+        let next = self.inner.step(token(instance), awaited).map_err(|e| thrown(&e))?;
         Ok(match next {
-            Next::Delivered(delivered) => Some(delivery(delivered, &self.numbers)),
+            Next::Delivered(delivered) => Some(delivery(delivered, &self.numbers).map_err(|e| thrown(&e))?),
             Next::Over { sleeps } => {
                 self.numbers.set_kind(u32::from(sleeps));
                 None
@@ -86,7 +96,7 @@ impl NativeLane {
         let mut calls = Object::new(env)?;
         let lane = || Rc::clone(&self.0);
         let this = lane();
-        add(env, &mut calls, "nextJob", move |call| Ok(this.next_job(call.get(0)?)))?;
+        add(env, &mut calls, "nextJob", move |call| this.next_job(call.get(0)?))?;
         let this = lane();
         add(env, &mut calls, "describe", move |call| this.describe(call.get(0)?))?;
         let this = lane();
@@ -102,11 +112,11 @@ impl NativeLane {
         let this = lane();
         add(env, &mut calls, "finish", move |call| {
             let outcome = calls::outcome(call.get(1)?, call.get(2)?)?;
-            this.inner.finish(Token(call.get(0)?), outcome).map_err(|e| thrown(&e))
+            this.inner.finish(token(call.get(0)?), outcome).map_err(|e| thrown(&e))
         })?;
         let this = lane();
         add(env, &mut calls, "completeActivity", move |call| {
-            let activity = ActivityToken(call.get(0)?);
+            let activity = activity_token(call.get(0)?);
             Ok(this.inner.complete_activity(this.lane, activity, call.get(1)?))
         })?;
         Ok(calls)
@@ -127,13 +137,13 @@ impl NativeLane {
 
     /// Create a timer that is due after a delay.
     #[napi]
-    pub fn create_timer(&self, instance: u32, delay_ms: f64) -> napi::Result<f64> {
+    pub fn create_timer(&self, instance: f64, delay_ms: f64) -> napi::Result<f64> {
         self.0.issue(instance, calls::create_timer(delay_ms))
     }
 
     /// Create a timer that is due at a time.
     #[napi]
-    pub fn create_timer_at(&self, instance: u32, at_ms: f64) -> napi::Result<f64> {
+    pub fn create_timer_at(&self, instance: f64, at_ms: f64) -> napi::Result<f64> {
         self.0.issue(instance, calls::create_timer_at(at_ms))
     }
 
@@ -145,7 +155,7 @@ impl NativeLane {
     )]
     pub fn start_instance(
         &self,
-        instance: u32,
+        instance: f64,
         is_child: bool,
         name: String,
         id: String,
@@ -171,7 +181,7 @@ impl NativeLane {
     #[napi]
     pub fn send_message(
         &self,
-        instance: u32,
+        instance: f64,
         receiver: String,
         mailbox: String,
         payload: Option<String>,
@@ -179,110 +189,130 @@ impl NativeLane {
         self.0.issue(instance, calls::send_message(receiver, mailbox, payload)?)
     }
 
+    /// A request to cancel that has come, although the code does not wait; the answer is as that of `next`.
+    #[napi]
+    pub fn interrupt(&self, instance: f64) -> napi::Result<Option<String>> {
+        let delivered = self.0.inner.interrupt(token(instance)).map_err(|e| thrown(&e))?;
+        let text = delivered
+            .map(|delivered| delivery(delivered, &self.0.numbers))
+            .transpose();
+        text.map_err(|e| thrown(&e))
+    }
+
     /// The fiber of what was issued or delivered last, unless it is the main one.
     #[napi]
-    pub fn of_fiber(&self, instance: u32, fiber: u32) -> napi::Result<()> {
-        self.0.inner.of_fiber(Token(instance), fiber).map_err(|e| thrown(&e))
+    pub fn of_fiber(&self, instance: f64, fiber: u32) -> napi::Result<()> {
+        self.0.inner.of_fiber(token(instance), fiber).map_err(|e| thrown(&e))
     }
 
     /// Give an operation up.
     #[napi]
-    pub fn cancel_operation(&self, instance: u32, operation: f64) -> napi::Result<()> {
+    pub fn cancel_operation(&self, instance: f64, operation: f64) -> napi::Result<()> {
         self.0.issue(instance, calls::cancel_operation(operation)).map(|_| ())
     }
 
     /// The code has ended, and goes on as the next execution of its instance; without a version as the same. The turn is over.
     #[napi]
-    pub fn continue_as_new(&self, instance: u32, input: Option<String>, version: Option<String>) -> napi::Result<()> {
+    pub fn continue_as_new(&self, instance: f64, input: Option<String>, version: Option<String>) -> napi::Result<()> {
         self.0
             .inner
-            .finish(Token(instance), Outcome::ContinuedAsNew { input, version })
+            .finish(token(instance), Outcome::ContinuedAsNew { input, version })
             .map_err(|e| thrown(&e))
     }
 
     /// The code is not to go on: suspend the instance. The turn is over and nothing of it is stored. `report` is JSON of an error; without
     /// one it is the mismatch that was found, or `source`.
     #[napi]
-    pub fn suspend(&self, instance: u32, source: String, report: Option<String>) -> napi::Result<()> {
+    pub fn suspend(&self, instance: f64, source: String, report: Option<String>) -> napi::Result<()> {
         self.0
             .inner
-            .suspend(Token(instance), &source, report.as_deref())
+            .suspend(token(instance), &source, report.as_deref())
             .map_err(|e| thrown(&e))
     }
 
     /// Whether the code is being taken through what it did before.
     #[napi]
-    pub fn is_replaying(&self, instance: u32) -> napi::Result<bool> {
-        self.0.inner.is_replaying(Token(instance)).map_err(|e| thrown(&e))
+    pub fn is_replaying(&self, instance: f64) -> napi::Result<bool> {
+        self.0.inner.is_replaying(token(instance)).map_err(|e| thrown(&e))
     }
 
     /// Events recorded so far at this point of the code.
     #[napi]
-    pub fn history_length(&self, instance: u32) -> napi::Result<f64> {
-        let length = self.0.inner.history_length(Token(instance)).map_err(|e| thrown(&e))?;
+    pub fn history_length(&self, instance: f64) -> napi::Result<f64> {
+        let length = self.0.inner.history_length(token(instance)).map_err(|e| thrown(&e))?;
         Ok(length as f64)
     }
 
     /// Write a trace line, unless the instance is replaying.
     #[napi]
-    pub fn trace(&self, instance: u32, level: String, message: String, fields: Option<String>) -> napi::Result<()> {
+    pub fn trace(&self, instance: f64, level: String, message: String, fields: Option<String>) -> napi::Result<()> {
         let level = Level::parse(&level).ok_or_else(|| argument(format!("there is no level '{level}'")))?;
         self.0
             .inner
-            .trace(Token(instance), level, message, fields)
+            .trace(token(instance), level, message, fields)
             .map_err(|e| thrown(&e))
     }
 
     /// Set the custom status, or reset it with `null`.
     #[napi]
-    pub fn set_custom_status(&self, instance: u32, text: Option<String>) -> napi::Result<()> {
+    pub fn set_custom_status(&self, instance: f64, text: Option<String>) -> napi::Result<()> {
         self.0
             .inner
-            .set_custom_status(Token(instance), text)
+            .set_custom_status(token(instance), text)
             .map_err(|e| thrown(&e))
     }
 
     /// A deterministic number in 0..1.
     #[napi]
-    pub fn random(&self, instance: u32) -> napi::Result<f64> {
-        self.0.inner.random(Token(instance)).map_err(|e| thrown(&e))
+    pub fn random(&self, instance: f64) -> napi::Result<f64> {
+        self.0.inner.random(token(instance)).map_err(|e| thrown(&e))
     }
 
     /// A deterministic version 4 UUID.
     #[napi]
-    pub fn random_uuid(&self, instance: u32) -> napi::Result<String> {
-        self.0.inner.random_uuid(Token(instance)).map_err(|e| thrown(&e))
+    pub fn random_uuid(&self, instance: f64) -> napi::Result<String> {
+        self.0.inner.random_uuid(token(instance)).map_err(|e| thrown(&e))
     }
 
     /// A running attempt tells of its progress.
     #[napi]
-    pub fn heartbeat(&self, activity: u32, details: String) {
-        self.0.inner.heartbeat(ActivityToken(activity), details);
+    pub fn heartbeat(&self, activity: f64, details: String) {
+        self.0.inner.heartbeat(activity_token(activity), details);
     }
 
     /// The value that history holds for what the code does next; `null` where it holds none.
     #[napi]
-    pub fn recorded_payload(&self, instance: u32) -> napi::Result<Option<String>> {
-        self.0.inner.recorded_payload(Token(instance)).map_err(|e| thrown(&e))
+    pub fn recorded_payload(&self, instance: f64) -> napi::Result<Option<String>> {
+        let recorded = self.0.inner.recorded_payload(token(instance));
+        let checked = |text| checked(text, "the value that the history holds here");
+        let text = recorded.and_then(|text| text.map(checked).transpose());
+        text.map_err(|e| thrown(&e))
+    }
+
+    /// The event that the next command, or the end, is in history, or will be.
+    #[napi]
+    pub fn next_command_id(&self, instance: f64) -> napi::Result<f64> {
+        let id = self.0.inner.next_command_id(token(instance)).map_err(|e| thrown(&e))?;
+        Ok(id.0 as f64)
     }
 
     /// Whether the instance was asked to cancel, which lets it exceed its limits.
     #[napi]
-    pub fn is_cancelling(&self, instance: u32) -> napi::Result<bool> {
-        self.0.inner.is_cancelling(Token(instance)).map_err(|e| thrown(&e))
+    pub fn is_cancelling(&self, instance: f64) -> napi::Result<bool> {
+        self.0.inner.is_cancelling(token(instance)).map_err(|e| thrown(&e))
     }
 
     /// Whether the execution has a patch of its code.
     #[napi]
-    pub fn patched(&self, instance: u32, patch: String) -> napi::Result<bool> {
-        self.0.inner.patched(Token(instance), &patch).map_err(|e| thrown(&e))
+    pub fn patched(&self, instance: f64, patch: String) -> napi::Result<bool> {
+        self.0.inner.patched(token(instance), &patch).map_err(|e| thrown(&e))
     }
 
     /// An attempt failed. `true`: the lane was parked and has work now, drain it.
     #[napi]
     pub fn fail_activity(
         &self,
-        activity: u32,
+        activity: f64,
         error: String,
         error_name: String,
         non_retryable: bool,
@@ -291,7 +321,7 @@ impl NativeLane {
         let retry_after_ms = (retry_after_ms >= 0.0).then_some(retry_after_ms.ceil() as i64);
         self.0.inner.fail_activity(
             self.0.lane,
-            ActivityToken(activity),
+            activity_token(activity),
             Failure {
                 error: Some(error),
                 error_name,

@@ -5,18 +5,26 @@
 
 mod answer;
 mod calls;
+mod codec;
 mod errors;
 mod host;
 mod job;
 mod lane;
 mod listing;
 mod options;
+mod passwords;
 mod port;
 mod postgres;
 mod process;
+mod questions;
 mod replay;
 mod replies;
 mod runtime;
 mod store;
 mod test_store;
+mod texts;
 mod tokio_threads;
+
+/// The version of the addon: the package that loads it compares it with its own.
+#[napi_derive::napi]
+pub const ADDON_VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -2,8 +2,8 @@
 
 use perdure_engine::EventRecord;
 use perdure_provider::{
-    Filter, Inspection, InstanceKey, InstanceStatus, ListPage, Overdue, Place, ProviderInfo, Status, StoreStats,
-    WorkerLoad,
+    Checked, Filter, Finding, Inspection, InstanceKey, InstanceStatus, ListPage, Overdue, Place, ProviderInfo, Status,
+    StoreStats, WorkerLoad,
 };
 use perdure_runtime::{HistoryPage, RuntimeError, WorkerAbout};
 use serde_json::{Map, Value, json};
@@ -134,6 +134,23 @@ pub(crate) fn inspection_text(info: &ProviderInfo, found: &Inspection) -> String
         "bytes": found.bytes,
         "settings": found.settings,
         "workers": found.workers.iter().map(worker).collect::<Vec<_>>(),
+    })
+    .to_string()
+}
+
+pub(crate) fn checked_text(checked: &Checked) -> String {
+    let finding = |finding: &Finding| {
+        json!({
+            "rule": finding.rule.as_str(),
+            "instanceId": finding.instance,
+            "detail": finding.detail,
+        })
+    };
+    json!({
+        "findings": checked.findings.iter().map(finding).collect::<Vec<_>>(),
+        "instances": checked.instances,
+        "events": checked.events,
+        "cursor": checked.next.map(|key| key.0.to_string()),
     })
     .to_string()
 }

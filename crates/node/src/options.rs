@@ -48,6 +48,8 @@ pub(crate) fn parse(text: &str) -> Result<RuntimeOptions, RuntimeError> {
         budget: defaults.budget,
         limits: Limits {
             history_events: count("historyEvents", usize::MAX)? as u64,
+            history_bytes: count("historyBytes", usize::MAX)? as u64,
+            turn_bytes: count("turnBytes", usize::MAX)? as u64,
             pending_activities: count("pendingActivities", usize::MAX)?,
         },
     })

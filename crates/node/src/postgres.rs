@@ -1,6 +1,6 @@
 //! How a Postgres store is reached, as the driver says it.
 
-use perdure_provider_postgres::{PostgresOptions, Tls, TlsMode};
+use perdure_provider_postgres::{Pooler, PostgresOptions, Tls, TlsMode};
 use perdure_runtime::RuntimeError;
 use serde::Deserialize;
 
@@ -17,7 +17,12 @@ struct PostgresSettings {
     schema: String,
     migrate: bool,
     pool_size: usize,
-    notify: bool,
+    /// `null`: unless a pooler is in between.
+    notify: Option<bool>,
+    /// `null`: it is found out.
+    pooler: Option<PoolerSetting>,
+    /// `null`: it is found out.
+    prepare: Option<bool>,
     /// `null`: as the URL says.
     tls: Option<TlsSettings>,
     /// Certificates that are believed where neither the URL nor `tls` names any, PEM.
@@ -29,8 +34,16 @@ struct PostgresSettings {
 struct TlsSettings {
     mode: Mode,
     roots: Option<String>,
+    crls: Option<String>,
     cert: Option<String>,
     key: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum PoolerSetting {
+    None,
+    Transaction,
 }
 
 #[derive(Deserialize)]
@@ -48,6 +61,11 @@ impl From<PostgresSettings> for PostgresOptions {
             migrate: settings.migrate,
             pool_size: settings.pool_size,
             notify: settings.notify,
+            pooler: settings.pooler.map(|pooler| match pooler {
+                PoolerSetting::None => Pooler::None,
+                PoolerSetting::Transaction => Pooler::Transaction,
+            }),
+            prepare: settings.prepare,
             tls: settings.tls.map(|tls| Tls {
                 mode: match tls.mode {
                     Mode::Disable => TlsMode::Disable,
@@ -55,6 +73,7 @@ impl From<PostgresSettings> for PostgresOptions {
                     Mode::VerifyFull => TlsMode::VerifyFull,
                 },
                 roots: tls.roots,
+                crls: tls.crls,
                 client: tls.cert.zip(tls.key),
             }),
             default_roots: settings.default_roots,

@@ -68,8 +68,8 @@ impl NativeReplay {
 
     /// What is needed to make the generator. Here and below `_instance` is there for the calls to be those of a lane, which has many.
     #[napi]
-    pub fn describe(&self, _instance: u32) -> String {
-        description(self.facts.clone(), &self.numbers)
+    pub fn describe(&self, _instance: u32) -> napi::Result<String> {
+        description(self.facts.clone(), &self.numbers).map_err(|e| thrown(&e))
     }
 
     /// See `NativeLane`.
@@ -138,6 +138,19 @@ impl NativeReplay {
         self.issue(calls::send_message(receiver, mailbox, payload)?)
     }
 
+    /// See `NativeLane`.
+    #[napi]
+    pub fn interrupt(&mut self, _instance: u32) -> napi::Result<Option<String>> {
+        let Some((next, time_ms)) = self.engine.interrupt(0) else {
+            return Ok(None);
+        };
+        let delivered = Delivered {
+            delivery: next,
+            time_ms,
+        };
+        delivery(delivered, &self.numbers).map(Some).map_err(|e| thrown(&e))
+    }
+
     /// See `NativeLane`. Nothing is recorded here.
     #[napi]
     pub fn of_fiber(&self, _instance: u32, _fiber: u32) {}
@@ -166,7 +179,7 @@ impl NativeReplay {
                     delivery: next,
                     time_ms,
                 };
-                Ok(Some(delivery(delivered, &self.numbers)))
+                Ok(Some(delivery(delivered, &self.numbers).map_err(|e| thrown(&e))?))
             }
             Some(Step::Wait) | None => Ok(None),
             Some(Step::Budget | Step::NeedHistory) => {
@@ -241,6 +254,12 @@ impl NativeReplay {
     #[napi]
     pub fn recorded_payload(&self, _instance: u32) -> Option<String> {
         self.engine.recorded_payload()
+    }
+
+    /// See `NativeLane`.
+    #[napi]
+    pub fn next_command_id(&self, _instance: u32) -> f64 {
+        self.engine.next_command_id().0 as f64
     }
 
     /// See `NativeLane`.

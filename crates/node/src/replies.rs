@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use perdure_runtime::RuntimeError;
 
+use crate::answer::checked;
 use crate::errors::to_json;
 use crate::port::Wake;
 
@@ -18,7 +19,8 @@ pub(crate) struct Answer {
 impl Answer {
     /// Whether it succeeded, and the text that goes with it.
     pub(crate) fn into_text(self) -> (bool, Option<String>) {
-        match self.result {
+        let checked = |text| checked(text, "the answer of the store");
+        match self.result.and_then(|text| text.map(checked).transpose()) {
             Ok(text) => (true, text),
             Err(error) => (false, Some(to_json(&error))),
         }

@@ -7,19 +7,22 @@ use napi::bindgen_prelude::{AsyncTask, Float64Array, Function};
 use napi::{Env, Task};
 use napi_derive::napi;
 use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody};
-use perdure_provider::{Filter, InstanceKey, InstanceStatus, Overdue, Provider, ProviderError};
+use perdure_provider::{CheckRequest, Filter, InstanceKey, InstanceStatus, Overdue, Provider, ProviderError};
 use perdure_provider_postgres::{PostgresOptions, PostgresProvider};
 use perdure_provider_sqlite::{Durability, SqliteOptions, SqliteProvider};
 use perdure_runtime::{Awaiting, Conflict, HistoryRequest, RuntimeError, StartRequest, ThisMachine};
 use serde_json::json;
 
 use crate::answer::{NUMBERS, Numbers};
+use crate::codec::{self, Bridge};
 use crate::errors::{argument, thrown};
 use crate::listing::{self, history_text, status_json};
+use crate::passwords::{self, Asking, Given};
 use crate::port::Wake;
 use crate::postgres;
 use crate::process;
 use crate::replies::Replies;
+use crate::texts;
 use crate::tokio_threads;
 
 /// An opened store.
@@ -30,6 +33,11 @@ pub struct Store {
     /// Of this way to it: each thread has one.
     number: u32,
     is_attached: Cell<bool>,
+    warning: Option<String>,
+}
+
+fn bridge(codec: Option<Function<'_, String, ()>>, required: bool) -> napi::Result<Option<Arc<Bridge>>> {
+    codec.map(|codec| Bridge::new(&codec, required)).transpose()
 }
 
 fn filter_of(text: &str) -> napi::Result<Filter> {
@@ -41,6 +49,7 @@ pub struct OpenSqlite {
     path: Option<String>,
     durability: Durability,
     migrate: bool,
+    codec: Option<Arc<Bridge>>,
 }
 
 impl Task for OpenSqlite {
@@ -61,7 +70,7 @@ impl Task for OpenSqlite {
 
     fn resolve(&mut self, _env: Env, opened: Self::Output) -> napi::Result<Store> {
         let provider = opened.map_err(|error| thrown(&RuntimeError::Provider(error)))?;
-        Store::new(Arc::new(provider))
+        Store::new(Arc::new(provider), self.codec.as_ref())
     }
 }
 
@@ -69,6 +78,7 @@ impl Task for OpenSqlite {
 pub struct ConnectPostgres {
     url: String,
     options: PostgresOptions,
+    codec: Option<Arc<Bridge>>,
 }
 
 impl Task for ConnectPostgres {
@@ -82,13 +92,16 @@ impl Task for ConnectPostgres {
 
     fn resolve(&mut self, _env: Env, opened: Self::Output) -> napi::Result<Store> {
         let provider = opened.map_err(|error| thrown(&RuntimeError::Provider(error)))?;
-        Store::new(Arc::new(provider))
+        let warning = provider.warning();
+        let store = Store::new(Arc::new(provider), self.codec.as_ref())?;
+        Ok(Store { warning, ..store })
     }
 }
 
 #[napi]
 impl Store {
-    fn new(provider: Arc<dyn Provider>) -> napi::Result<Self> {
+    fn new(provider: Arc<dyn Provider>, codec: Option<&Arc<Bridge>>) -> napi::Result<Self> {
+        let provider = codec::behind(provider, codec).map_err(|error| thrown(&RuntimeError::Provider(error)))?;
         let inner = perdure_runtime::Store::new(provider, Arc::new(ThisMachine::read()), tokio_threads::handle()?);
         let store = Self::on(inner);
         let replies = store.replies.clone();
@@ -102,6 +115,7 @@ impl Store {
             inner,
             replies: Replies::default(),
             is_attached: Cell::new(false),
+            warning: None,
         }
     }
 
@@ -117,9 +131,16 @@ impl Store {
         Ok(Self::on(process::STORES.get(number)?))
     }
 
-    /// Open a SQLite file; `durability` is `full` or `normal`. Without `migrate` one that is not there or has an older schema is refused.
+    /// Open a SQLite file; `durability` is `full` or `normal`. Without `migrate` one that is not there or has an older schema is refused. `codec` is called
+    /// with questions, which `giveTexts` answers; `required`: it is asked about plain text, too.
     #[napi(ts_return_type = "Promise<Store>")]
-    pub fn open_sqlite(path: String, durability: String, migrate: bool) -> napi::Result<AsyncTask<OpenSqlite>> {
+    pub fn open_sqlite(
+        path: String,
+        durability: String,
+        migrate: bool,
+        codec: Option<Function<'_, String, ()>>,
+        required: bool,
+    ) -> napi::Result<AsyncTask<OpenSqlite>> {
         let durability = match durability.as_str() {
             "full" => Durability::Full,
             "normal" => Durability::Normal,
@@ -133,24 +154,58 @@ impl Store {
             path: Some(path),
             durability,
             migrate,
+            codec: bridge(codec, required)?,
         }))
     }
 
     /// Open a SQLite store in memory.
     #[napi(ts_return_type = "Promise<Store>")]
-    pub fn sqlite_in_memory() -> AsyncTask<OpenSqlite> {
-        AsyncTask::new(OpenSqlite {
+    pub fn sqlite_in_memory(
+        codec: Option<Function<'_, String, ()>>,
+        required: bool,
+    ) -> napi::Result<AsyncTask<OpenSqlite>> {
+        Ok(AsyncTask::new(OpenSqlite {
             path: None,
             durability: Durability::Normal,
             migrate: true,
-        })
+            codec: bridge(codec, required)?,
+        }))
     }
 
-    /// Connect to a Postgres store; the options are JSON, see [`postgres`].
+    /// Connect to a Postgres store; the options are JSON, see [`postgres`]. `ask` is called with a number for each password that is needed, which
+    /// `givePassword` answers.
     #[napi(ts_return_type = "Promise<Store>")]
-    pub fn connect_postgres(url: String, options: String) -> napi::Result<AsyncTask<ConnectPostgres>> {
-        let options = postgres::parse(&options).map_err(|e| thrown(&e))?;
-        Ok(AsyncTask::new(ConnectPostgres { url, options }))
+    pub fn connect_postgres(
+        url: String,
+        options: String,
+        ask: Option<Function<'_, u32, ()>>,
+        codec: Option<Function<'_, String, ()>>,
+        required: bool,
+    ) -> napi::Result<AsyncTask<ConnectPostgres>> {
+        let mut options = postgres::parse(&options).map_err(|e| thrown(&e))?;
+        if let Some(ask) = ask {
+            options.password = Some(Arc::new(Asking::new(&ask)?));
+        }
+        let codec = bridge(codec, required)?;
+        Ok(AsyncTask::new(ConnectPostgres { url, options, codec }))
+    }
+
+    /// Answer a question for a password; without one, `why_not` says why.
+    #[napi]
+    pub fn give_password(question: u32, password: Option<String>, why_not: String) {
+        passwords::answer(question, Given { password, why_not });
+    }
+
+    /// Answer a question for texts: a JSON list with `{ text }`, or `{ why, later }` where there is none, for each.
+    #[napi]
+    pub fn give_texts(question: u32, texts: String) {
+        codec::answer(question, texts);
+    }
+
+    /// What its user should know of the way to it, once it is open.
+    #[napi]
+    pub fn warning(&self) -> Option<String> {
+        self.warning.clone()
     }
 
     /// Say how this thread is woken when replies are there, and where they put their numbers. It does not keep the process alive. Returns the
@@ -170,11 +225,13 @@ impl Store {
         self.replies.attach(Wake::new(&wake)?);
         let replies = self.replies.clone();
         env.create_function_from_closure("nextReply", move |_| {
-            Ok(replies.next().map(|answer| {
-                let request = answer.request;
-                let (ok, text) = answer.into_text();
-                numbers.answer(u32::from(ok), [request], [text])
-            }))
+            let Some(answer) = replies.next() else {
+                return Ok(None);
+            };
+            let request = answer.request;
+            let (ok, text) = answer.into_text();
+            let text = numbers.answer(u32::from(ok), [request], [text], "the answer of the store");
+            text.map(Some).map_err(|error| thrown(&error))
         })
     }
 
@@ -379,6 +436,41 @@ impl Store {
         Ok(())
     }
 
+    /// Texts of a table (`messages`, `heartbeats`, `instances` or `history`) after a row, but those that begin with `except`; of each no more than
+    /// `head` characters, if that is given.
+    #[napi]
+    pub fn texts(
+        &self,
+        request: f64,
+        table: String,
+        after: Option<String>,
+        except: String,
+        head: Option<u32>,
+    ) -> napi::Result<()> {
+        let table = texts::table(&table).map_err(|e| thrown(&e))?;
+        let after = after.as_deref().map(texts::row).transpose().map_err(|e| thrown(&e))?;
+        let reply = self.replies.to(request, |page| Some(texts::page_text(&page)));
+        self.inner
+            .texts(table, after, except, head.map(|head| head as usize), reply);
+        Ok(())
+    }
+
+    /// Put texts of a table in the place of others, each where it is still as it was; how many were. The changes are JSON.
+    #[napi]
+    pub fn replace_texts(&self, request: f64, table: String, changes: String) -> napi::Result<()> {
+        let table = texts::table(&table).map_err(|e| thrown(&e))?;
+        let changes = texts::changes(table, &changes).map_err(|e| thrown(&e))?;
+        let reply = self.replies.to(request, |replaced: usize| Some(replaced.to_string()));
+        self.inner.replace_texts(changes, reply);
+        Ok(())
+    }
+
+    /// Take away what deleted instances have left.
+    #[napi]
+    pub fn sweep(&self, request: f64) {
+        self.inner.sweep_all(self.replies.to(request, |()| None));
+    }
+
     /// How much the store holds.
     #[napi]
     pub fn stats(&self, request: f64) {
@@ -400,6 +492,28 @@ impl Store {
     pub fn inspect(&self, request: f64) {
         let text = |(info, found)| Some(listing::inspection_text(&info, &found));
         self.inner.inspect(self.replies.to(request, text));
+    }
+
+    /// A step of the check of the store's rows after a cursor, which is what the step before gave.
+    #[napi]
+    pub fn check(&self, request: f64, cursor: Option<String>, limit: f64) -> napi::Result<()> {
+        let after = cursor
+            .map(|cursor| cursor.parse().map(InstanceKey))
+            .transpose()
+            .map_err(|_| argument("the cursor is none of a check"))?;
+        let limit = limit as usize;
+        let reply = self
+            .replies
+            .to(request, |checked| Some(listing::checked_text(&checked)));
+        self.inner.check(CheckRequest { after, limit }, reply);
+        Ok(())
+    }
+
+    /// Copy the store into another file while it is in use.
+    #[napi]
+    pub fn back_up(&self, request: f64, path: String, replace: bool) {
+        let reply = self.replies.to(request, |bytes: u64| Some(bytes.to_string()));
+        self.inner.back_up(path.into(), replace, reply);
     }
 
     /// Close the store, once no runtime uses it.

@@ -20,7 +20,7 @@ interface Control {
 const CONTROLS: readonly Control[] = [
   {
     name: 'cancel',
-    description: 'ask instances to end: their code may clean up first',
+    description: 'ask instances to end: their code may clean up first; those that are suspended end at once',
     done: 'asked to cancel',
     takesReason: true,
     act: (client, id, reason) => client.cancelInstance(id, reason),

@@ -1,6 +1,5 @@
 // `perdure dashboard`
 
-import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 
 import { Option } from 'commander';
@@ -12,7 +11,7 @@ import { given } from '../filter.ts';
 interface Flags {
   readonly host: string;
   readonly port: number;
-  readonly token?: string;
+  readonly token?: string | false;
   readonly readOnly?: true;
   readonly allowHost?: string[];
 }
@@ -23,22 +22,18 @@ const PORT = 4_700;
 export function dashboard(cli: Cli): void {
   cli
     .command('dashboard', 'serve a page that shows what is in the store, until it is told to end')
-    .option('--host <address>', 'listen here; any but a loopback address needs a token, which is made if there is none', '127.0.0.1')
+    .option('--host <address>', 'listen here', '127.0.0.1')
     .option('--port <number>', 'and at this port; 0 for any that is free', wholeNumber(0), PORT)
-    .addOption(new Option('--token <token>', 'what whoever wants to see it must show').env('PERDURE_DASHBOARD_TOKEN'))
+    .addOption(new Option('--token <token>', 'what whoever wants to see it must show; made if there is none').env('PERDURE_DASHBOARD_TOKEN'))
+    .option('--no-token', 'show it to this machine without one, and to whatever a proxy on it lets through')
     .option('--read-only', 'show, and change nothing')
     .option('--allow-host <name>', 'a name of this machine that browsers elsewhere use; again for another', (name: string, before: string[] = []) => [...before, name])
     .action(
       cli.onStore(async ({ client, terminal }, { host, port, token, readOnly, allowHost: allowedHosts }: Flags) => {
-        const { isLocalHost } = await import('../../dashboard/guard.ts');
         const { serveDashboard } = await import('../../dashboard/server.ts');
-        const needsToken = !isLocalHost(host) || allowedHosts !== undefined;
-        const made = needsToken && token === undefined ? randomBytes(24).toString('base64url') : undefined;
-        const served = await serveDashboard(client, { host, port, ...given({ token: token ?? made, readOnly, allowedHosts }) });
-        // One that was made is nowhere else; one that was given is its owner's to know.
-        const url = made === undefined ? served.url : `${served.url}?token=${made}`;
-        if (terminal.isJson) terminal.data({ url, readOnly: readOnly === true });
-        else terminal.line(url);
+        const served = await serveDashboard(client, { host, port, ...given({ token, readOnly, allowedHosts }) });
+        if (terminal.isJson) terminal.data({ url: served.url, readOnly: readOnly === true });
+        else terminal.line(served.url);
         terminal.note(`${readOnly === true ? 'it changes nothing; ' : ''}end it with Ctrl-C`);
         await Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
         await served.close();

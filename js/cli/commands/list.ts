@@ -60,7 +60,7 @@ function columns(terminal: Terminal): Column<InstanceStatus>[] {
 }
 
 export function orchestrationText({ name, version }: InstanceStatus): string {
-  return printable(version === '1.0.0' ? name : `${name} ${version}`);
+  return printable(version === '1.0.0' || version === '' ? name : `${name} ${version}`);
 }
 
 /** How long it took; so far, where it has not ended. */

@@ -44,7 +44,7 @@ function formOf(action: ChangingAction, { id, version }: InstanceAnswer, executi
     case 'enqueue':
       return { title: 'Enqueue a message', text: 'It goes to exactly one dequeue of this queue, first in, first out.', fields: [{ name: 'queue', label: 'Queue', kind: 'text', isNeeded: true, known: namesOf(events, 'QueueReceived') }, DATA] };
     case 'cancel':
-      return { title: 'Cancel it?', text: 'Its pending steps throw CancelledError, which it may catch to clean up. Its children are cancelled, too.', fields: [REASON], isHarmful: true };
+      return { title: 'Cancel it?', text: 'Its pending steps throw CancelledError, which it may catch to clean up; if it is suspended it ends at once, without cleanup. Its children are cancelled, too.', fields: [REASON], isHarmful: true };
     case 'terminate':
       return { title: 'Terminate it?', text: 'It ends at once. None of its code runs any more: nothing is cleaned up.', fields: [REASON], isHarmful: true };
     case 'suspend':

@@ -97,6 +97,8 @@ export function listen(pathNow: () => string, listeners: Listeners, onLost: (isL
     source?.close();
     source = undefined;
   };
+  // A stream does not tell why it was refused, and an answer does: whoever is signed out by now is asked for the token.
+  const again = (): void => void get('about').catch(() => undefined).then(() => source ?? open());
   const open = (): void => {
     stop();
     if (isOver || document.hidden) return;
@@ -106,7 +108,7 @@ export function listen(pathNow: () => string, listeners: Listeners, onLost: (isL
       if (opened !== source) return;
       onLost(true);
       stop();
-      timer = window.setTimeout(open, AGAIN_MS);
+      timer = window.setTimeout(again, AGAIN_MS);
     };
     for (const [name, listener] of Object.entries(listeners)) {
       opened.addEventListener(name, (event) => opened === source && listener(JSON.parse((event as MessageEvent<string>).data) as never));

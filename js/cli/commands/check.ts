@@ -1,0 +1,38 @@
+// `perdure check`
+
+import type { StoreFinding } from '../../store-check.ts';
+import type { Cli } from '../cli.ts';
+import { EXIT, Exit } from '../exit.ts';
+import { countText, printable } from '../text.ts';
+
+export function check(cli: Cli): void {
+  cli.command('check', 'look for damage and for rows that are not as they must be; workers may go on').action(
+    cli.onStore(async ({ client, terminal }) => {
+      const findings: StoreFinding[] = [];
+      let [instances, events] = [0, 0];
+      let cursor: string | null = null;
+      do {
+        const step = await client.checkStore(cursor === null ? {} : { cursor });
+        instances += step.instances;
+        events += step.events;
+        findings.push(...step.findings);
+        if (terminal.isJson) for (const finding of step.findings) terminal.data(finding);
+        ({ cursor } = step);
+        terminal.progress(`${countText(instances, 'instance')} checked`);
+      } while (cursor !== null);
+      if (!terminal.isJson && findings.length > 0) {
+        terminal.table<StoreFinding>(
+          [
+            { title: 'RULE', text: ({ rule }) => rule },
+            { title: 'ID', text: ({ instanceId }) => printable(instanceId ?? ''), mayShrink: true },
+            { title: 'FOUND', text: ({ detail }) => printable(detail) },
+          ],
+          findings,
+        );
+      }
+      const seen = `${countText(instances, 'instance')} with ${countText(events, 'event')}`;
+      if (findings.length > 0) throw new Exit(EXIT.unwell, `${countText(findings.length, 'finding')} in ${seen}`);
+      terminal.note(`nothing is wrong in ${seen}`);
+    }),
+  );
+}
