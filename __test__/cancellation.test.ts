@@ -1,5 +1,5 @@
 import { type ActivityContext, CancelledError, defineOrchestration, type Runtime } from 'perdure';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
 import { aborted, Counter, deferred, rejection } from './support/async.ts';
 import { historyViolations, kinds } from './support/history.ts';
@@ -21,6 +21,120 @@ describe.each(STORES)('on $name', (kind) => {
       });
     return { register, begun: begun.promise, stopped: stopped.promise };
   }
+
+  describe('cancelling what is suspended', () => {
+    const family = (runtime: Runtime): Runtime =>
+      runtime
+        .registerOrchestration('child', function* (ctx) {
+          ctx.setCustomStatus('waiting');
+          yield ctx.waitForEvent('never');
+        })
+        .registerOrchestration('parent', function* (ctx, child: string) {
+          return yield ctx.scheduleSubOrchestration('child', undefined, { id: child });
+        });
+
+    /** The parent started it in a turn of its own. */
+    async function isWaiting(id: string): Promise<void> {
+      await vi.waitUntil(async () => (await store.client.getStatus(id))?.customStatus === 'waiting', { timeout: 20_000 });
+    }
+
+    it('ends a suspended child with its parent, which was left behind', async () => {
+      await store.start(family);
+      const [parent, child] = [store.id('parent'), store.id('child')];
+      await store.client.startOrchestration(parent, 'parent', child);
+      await isWaiting(child);
+      await store.client.suspend(child, 'under review');
+      await store.client.cancelInstance(parent);
+      expect((await store.client.waitForOrchestration(parent, SOON)).status).toBe('Cancelled');
+      const { status, error } = await store.client.waitForOrchestration(child, SOON);
+      expect([status, error?.message]).toEqual(['Cancelled', `cancelled: instance '${child}' was suspended, and none of its code ran`]);
+      expect(historyViolations(await store.client.getHistory(child), 'Cancelled')).toEqual([]);
+    });
+
+    it('ends the child alone, of which its parent hears', async () => {
+      await store.start(family);
+      const [parent, child] = [store.id('parent'), store.id('child')];
+      await store.client.startOrchestration(parent, 'parent', child);
+      await isWaiting(child);
+      await store.client.suspend(child);
+      await store.client.cancelInstance(child, 'no');
+      const { status, error } = await store.client.waitForOrchestration(parent, SOON);
+      expect([status, error?.name]).toEqual(['Failed', 'SubOrchestrationError']);
+      expect((error?.cause as Error).message).toBe(`cancelled: instance '${child}' was suspended, and none of its code ran`);
+    });
+
+    it('ends one that nothing can run at all: its process has no code', async () => {
+      const id = store.id();
+      await store.client.startOrchestration(id, 'nobody has it');
+      await store.client.suspend(id);
+      await store.client.cancelInstance(id);
+      expect((await store.client.getStatus(id))?.status).toBe('Cancelled');
+    });
+  });
+
+  describe('cancelling what never waits', () => {
+    it('ends an instance whose executions follow each other, and its history replays', async () => {
+      const rounds = new Counter();
+      const register = (runtime: Runtime): Runtime =>
+        runtime.registerOrchestration('round and round', function* (ctx, n: number) {
+          rounds.add();
+          return yield ctx.continueAsNew(n + 1);
+        });
+      await store.start(register);
+      const id = store.id();
+      await store.client.startOrchestration(id, 'round and round', 1);
+      await rounds.reaches(10);
+      await store.client.cancelInstance(id, 'enough');
+      const { status, error, executionId } = await store.client.waitForOrchestration(id, SOON);
+      expect([status, error?.message]).toEqual(['Cancelled', 'cancelled: enough']);
+      const history = await store.client.getHistory(id);
+      expect(history.map(({ kind }) => kind)).toEqual(['ExecutionStarted', 'CancelRequested', 'ExecutionCancelled']);
+      expect(historyViolations(history, 'Cancelled')).toEqual([]);
+      expect(executionId).toBeGreaterThan(10);
+    });
+
+    it('lets it clean up in the execution that it comes to', async () => {
+      const rounds = new Counter();
+      await store.start((runtime) =>
+        runtime
+          .registerActivity('clean', async () => 'cleaned')
+          .registerOrchestration('tidy', function* (ctx, n: number) {
+            rounds.add();
+            try {
+              return yield ctx.continueAsNew(n + 1);
+            } catch (error) {
+              ctx.setCustomStatus(yield ctx.scheduleActivity('clean'));
+              throw error;
+            }
+          }),
+      );
+      const id = store.id();
+      await store.client.startOrchestration(id, 'tidy', 1);
+      await rounds.reaches(10);
+      await store.client.cancelInstance(id);
+      expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Cancelled', customStatus: 'cleaned' });
+    });
+
+    it('ends such a child with its parent', async () => {
+      const rounds = new Counter();
+      await store.start((runtime) =>
+        runtime
+          .registerOrchestration('for ever', function* (ctx, n: number) {
+            rounds.add();
+            return yield ctx.continueAsNew(n + 1);
+          })
+          .registerOrchestration('parent', function* (ctx, child: string) {
+            yield ctx.scheduleSubOrchestration('for ever', 1, { id: child });
+          }),
+      );
+      const [parent, child] = [store.id('parent'), store.id('child')];
+      await store.client.startOrchestration(parent, 'parent', child);
+      await rounds.reaches(10);
+      await store.client.cancelInstance(parent);
+      expect((await store.client.waitForOrchestration(parent, SOON)).status).toBe('Cancelled');
+      expect((await store.client.waitForOrchestration(child, SOON)).status).toBe('Cancelled');
+    });
+  });
 
   describe('cancelling', () => {
     it('throws at the pending yield, aborts the activity at once, and lets cleanup run', async () => {

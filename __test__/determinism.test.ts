@@ -2,10 +2,16 @@
 // nothing has changed.
 
 import { execFileSync } from 'node:child_process';
-import nodeCrypto, { randomUUID as uuidOfModule } from 'node:crypto';
+import nodeCrypto, { randomBytes as bytesOfModule, randomUUID as uuidOfModule } from 'node:crypto';
+import { nextTick as tickOfModule } from 'node:process';
 import nodeTimers, { setImmediate as immediateOfModule, setTimeout as timeoutOfModule } from 'node:timers';
+import { setTimeout as timeoutOfPromises } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { Writable } from 'node:stream';
 import { Client, DeterminismError, type OrchestrationFunction, type Runtime } from 'perdure';
+import type * as Polyfill from 'temporal-polyfill';
+// Older versions of Node have no global `Temporal` of their own.
+import 'temporal-polyfill/global';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
 import { acquireGuard, releaseGuard } from '../js/determinism.ts';
@@ -26,6 +32,10 @@ function descriptors(): Record<string, PropertyDescriptor | undefined> {
     found[key] = Object.getOwnPropertyDescriptor(globalThis, key);
     found[`timers.${key}`] = Object.getOwnPropertyDescriptor(nodeTimers, key);
   }
+  for (const key of ['randomBytes', 'randomInt', 'randomFill', 'randomFillSync']) found[`crypto.${key}`] = Object.getOwnPropertyDescriptor(nodeCrypto, key);
+  for (const key of ['nextTick', 'hrtime']) found[`process.${key}`] = Object.getOwnPropertyDescriptor(process, key);
+  for (const key of ['setTimeout', 'setInterval', 'setImmediate']) found[`promises.${key}`] = Object.getOwnPropertyDescriptor(nodeTimers.promises, key);
+  found['webRandom'] = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(globalThis.crypto), 'getRandomValues');
   return found;
 }
 
@@ -248,6 +258,21 @@ const FORBIDDEN: [string, () => unknown, RegExp][] = [
   ['setImmediate', () => immediateOfModule(() => {}), /ctx\.spawn/],
   ['queueMicrotask', () => queueMicrotask(() => {}), /ctx\.spawn/],
   ['fetch', () => fetch('data:,'), /activity/],
+  ['setTimeout of node:timers/promises', () => timeoutOfPromises(1), /ctx\.scheduleTimer/],
+  ['setImmediate of node:timers/promises', () => nodeTimers.promises.setImmediate(), /ctx\.scheduleTimer/],
+  ['setInterval of node:timers/promises', () => nodeTimers.promises.setInterval(1), /ctx\.scheduleTimer/],
+  ['scheduler.wait', () => nodeTimers.promises.scheduler.wait(1), /ctx\.scheduleTimer/],
+  ['scheduler.yield', () => nodeTimers.promises.scheduler.yield(), /ctx\.scheduleTimer/],
+  ['process.nextTick', () => process.nextTick(() => {}), /ctx\.spawn/],
+  ['process.nextTick', () => tickOfModule(() => {}), /ctx\.spawn/],
+  ['process.hrtime', () => process.hrtime(), /Date\.now/],
+  ['process.hrtime.bigint', () => process.hrtime.bigint(), /Date\.now/],
+  ['crypto.getRandomValues', () => crypto.getRandomValues(new Uint8Array(1)), /ctx\.random/],
+  ['crypto.getRandomValues', () => nodeCrypto.webcrypto.getRandomValues(new Uint8Array(1)), /ctx\.random/],
+  ['crypto.randomBytes', () => bytesOfModule(1), /ctx\.random/],
+  ['crypto.randomInt', () => nodeCrypto.randomInt(9), /ctx\.random/],
+  ['crypto.randomFill', () => nodeCrypto.randomFill(new Uint8Array(1), () => {}), /ctx\.random/],
+  ['crypto.randomFillSync', () => nodeCrypto.randomFillSync(new Uint8Array(1)), /ctx\.random/],
 ];
 
 describe.each(STORES)('on $name', (kind) => {
@@ -261,6 +286,24 @@ describe.each(STORES)('on $name', (kind) => {
     if (error !== undefined) throw error;
     return output;
   }
+
+  it('Node itself may use what is forbidden, such as when a line is written', async () => {
+    const runtime = await store.start(() => {});
+    const written: string[] = [];
+    const stream = new Writable({ write: (chunk, _encoding, done) => void (written.push(String(chunk)), done()) });
+    await run(runtime, 'writes', function* () {
+      stream.write('a line');
+    });
+    expect(written).toContain('a line');
+  });
+
+  it('Temporal.Now is forbidden', async () => {
+    const runtime = await store.start(() => {});
+    const asks: OrchestrationFunction = function* () {
+      return (globalThis as unknown as typeof Polyfill).Temporal.Now.instant().epochMilliseconds;
+    };
+    await expect(run(runtime, 'asks Temporal', asks)).rejects.toThrow(/^Temporal\.Now\.instant was called/);
+  });
 
   it('an instance sees its own clock and randomness, the same in a replay', async () => {
     const passes: unknown[][] = [];

@@ -18,9 +18,11 @@ import {
 } from 'perdure';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
+import { fromErrorPayload } from '../js/payload.ts';
 import { StoredTexts } from '../js/stored-text.ts';
 import { rejection } from './support/async.ts';
 import { historyViolations } from './support/history.ts';
+import { WAYS } from './support/later.ts';
 import { temporaryFolder } from './support/providers.ts';
 import { SOON } from './support/store.ts';
 
@@ -44,6 +46,8 @@ function aes(key: Buffer): Codec {
 /** Stands in every value that a test hands over. */
 const CANARY = 'canary-7f3a';
 
+/** How the codecs of a test answer. */
+let answering = WAYS[0]!.of;
 let folder: string;
 let runtimes: Runtime[];
 let providers: Provider[];
@@ -66,7 +70,7 @@ const failing = (message: string) => (): never => {
 };
 
 async function provide(codec: Codec | undefined): Promise<Provider> {
-  const provider = await SqliteProvider.open(join(folder, 'store.db'), codec === undefined ? {} : { codec });
+  const provider = await SqliteProvider.open(join(folder, 'store.db'), codec === undefined ? {} : { codec: answering(codec) });
   providers.push(provider);
   return provider;
 }
@@ -126,7 +130,14 @@ const waiting = defineOrchestration('waiting', function* (ctx, input: string) {
   return [input, yield* ctx.call(echo, event)];
 });
 
-describe('a store with a codec', () => {
+describe.each(WAYS)('a store with a codec that answers $way', ({ of }) => {
+  beforeEach(() => {
+    answering = of;
+    return () => {
+      answering = WAYS[0]!.of;
+    };
+  });
+
   it('holds no value as it was, and gives them all back in every replay', async () => {
     const { client, stop } = await deploy(aes(randomBytes(32)), everywhere, waiting, echo, fail);
     const handle = await client.start(everywhere, { secret: CANARY }, { id: 'i' });
@@ -249,11 +260,11 @@ describe('a store with a codec', () => {
     // A key ring.
     const both: Codec = {
       ...right,
-      decode(text) {
+      decode(text, context) {
         try {
-          return right.decode(text);
+          return right.decode(text, context);
         } catch {
-          return otherKey.decode(text);
+          return otherKey.decode(text, context);
         }
       },
     };
@@ -339,9 +350,9 @@ describe('a codec that does not work', () => {
     broken = 'event back';
     let attempts = 0;
     const encode = codec.encode;
-    codec.encode = (text) => {
+    codec.encode = (text, context) => {
       if (text.includes(broken)) attempts += 1;
-      if (attempts === 1 && text.includes(broken)) return encode(text);
+      if (attempts === 1 && text.includes(broken)) return encode(text, context);
       return Buffer.from(text).toString('base64');
     };
     await client.resume('i');
@@ -352,9 +363,9 @@ describe('a codec that does not work', () => {
 
   it('does not keep an error from being stored, without what it says', () => {
     const texts = new StoredTexts({ ...plain, encode: failing(CANARY) });
-    const text = texts.writeError(JSON.stringify({ name: 'Error', message: CANARY }));
+    const text = texts.writeError(JSON.stringify({ name: 'Error', message: CANARY }), null);
     expect(text).not.toContain(CANARY);
-    expect(JSON.parse(text)).toMatchObject({ type: 'PayloadError', message: "error cannot be stored: the codec's encode threw" });
+    expect(fromErrorPayload(text)).toMatchObject({ name: 'PayloadError', code: 'PAYLOAD', path: 'error', message: "error cannot be stored: the codec's encode failed" });
   });
 
   it.each([

@@ -77,12 +77,17 @@ describe.each(STORES)('on $name', (kind) => {
     expect((await client.waitForOrchestration(sleeping, SOON)).status).toBe('Completed');
   });
 
-  it('one that is held can be terminated, and cancelled once it goes on', async () => {
+  it('one that is held can be terminated and cancelled, which ends it at once', async () => {
     const name = store.id('waits');
     const ids = [store.id(), store.id()] as const;
+    let cleanups = 0;
     await store.start((runtime) =>
       runtime.registerOrchestration(name, function* (ctx) {
-        yield ctx.waitForEvent('never');
+        try {
+          yield ctx.waitForEvent('never');
+        } finally {
+          cleanups += 1;
+        }
       }),
     );
     const { client } = store;
@@ -93,8 +98,24 @@ describe.each(STORES)('on $name', (kind) => {
     await client.terminateInstance(ids[0]);
     expect(await client.getStatus(ids[0])).toMatchObject({ status: 'Terminated' });
     await client.cancelInstance(ids[1], 'no more');
-    await client.resume(ids[1]);
-    expect((await client.waitForOrchestration(ids[1], SOON)).status).toBe('Cancelled');
+    expect(await client.getStatus(ids[1])).toMatchObject({ status: 'Cancelled' });
+    expect(await rejection(client.resume(ids[1]))).toMatchObject({ status: 'Cancelled' });
+    expect(cleanups).toBe(0);
+  });
+
+  it('one that was asked to cancel before it was held hears of that once it goes on', async () => {
+    const [id, name] = [store.id(), store.id('later')];
+    await store.client.startOrchestration(id, name);
+    await store.client.cancelInstance(id, 'no more');
+    await store.client.suspend(id);
+    expect(await store.client.getStatus(id)).toMatchObject({ status: 'Suspended' });
+    await store.client.resume(id);
+    await store.start((runtime) =>
+      runtime.registerOrchestration(name, function* (ctx) {
+        yield ctx.waitForEvent('never');
+      }),
+    );
+    expect((await store.client.waitForOrchestration(id, SOON)).status).toBe('Cancelled');
   });
 
   it('one that has ended is not', async () => {

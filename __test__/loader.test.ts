@@ -113,6 +113,15 @@ describe('what is said without an addon', () => {
     expect(said({ first })).toContain(PLATFORMS.join(', '));
   });
 
+  it('names both versions, when the addon is of another one than the package', () => {
+    const manifest = join(modules, 'perdure/package.json');
+    const { version, ...rest } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string };
+    writeFileSync(manifest, JSON.stringify({ ...rest, version: '9.8.7' }));
+    putPlatform(platform, readFileSync(join(native, addon)));
+    expect(said()).toContain(`Perdure's addon for ${platform} is of version ${version}, and the package perdure, which loads it, of version 9.8.7.`);
+    expect(said()).toContain('Delete node_modules and install again');
+  });
+
   it('names the bundler that has taken the code out of its package', () => {
     rmSync(join(modules, 'perdure/dist/native'), { recursive: true });
     expect(said()).toContain('serverExternalPackages');

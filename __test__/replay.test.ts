@@ -3,7 +3,7 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type Codec, defineOrchestration, type HistoryEvent, type HistoryExport, NondeterminismError, NotRegisteredError, type OrchestrationFunction, PayloadError, RuntimeStateError } from 'perdure';
+import { defineOrchestration, type HistoryEvent, type HistoryExport, NondeterminismError, NotRegisteredError, type OrchestrationFunction, PayloadError, RuntimeStateError } from 'perdure';
 import { HistoryError, replay, replayFiles, TestRuntime } from 'perdure/testing';
 import { afterAll, describe, expect, it } from 'vitest';
 
@@ -328,9 +328,9 @@ describe('what is given', () => {
   });
 
   describe('with options', () => {
-    const codec: Codec = {
-      encode: (text) => Buffer.from(text).toString('base64'),
-      decode: (text) => Buffer.from(text, 'base64').toString(),
+    const codec = {
+      encode: (text: string) => Buffer.from(text).toString('base64'),
+      decode: (text: string) => Buffer.from(text, 'base64').toString(),
     };
 
     it('values as a codec made them are compared as they were before', () => {

@@ -725,7 +725,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       expect(historyViolations(await store.client.getHistory(id), 'Completed')).toEqual([]);
     });
 
-    it('is suspended again when it is resumed with the wrong code, and can be cancelled and terminated', async () => {
+    it('is suspended again when it is resumed with the wrong code, and ends at once when it is cancelled', async () => {
       const id = store.id();
       const first = await store.start((runtime) =>
         runtime.registerOrchestration('stays wrong', function* (ctx) {
@@ -751,9 +751,14 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await store.settled();
       expect(await store.client.getStatus(id)).toMatchObject({ status: 'Suspended' });
       expect(store.errors.splice(0)).toHaveLength(2);
+      await store.client.cancelInstance(id, 'given up');
+      const { status, error } = (await store.client.getStatus(id)) ?? {};
+      expect([status, error?.message]).toEqual(['Cancelled', `cancelled: instance '${id}' was suspended, and none of its code ran`]);
+      const history = await store.client.getHistory(id);
+      expect(historyViolations(history, 'Cancelled')).toEqual([]);
+      expect(history.slice(-2)).toMatchObject([{ kind: 'CancelRequested', payload: 'given up' }, { kind: 'ExecutionCancelled' }]);
       await store.client.cancelInstance(id);
-      await store.client.terminateInstance(id, 'given up');
-      expect(await store.client.getStatus(id)).toMatchObject({ status: 'Terminated' });
+      expect(await rejection(store.client.resume(id))).toMatchObject({ code: 'RUNTIME_STATE' });
     });
   });
 });

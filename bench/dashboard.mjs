@@ -68,7 +68,7 @@ async function seed(count) {
 }
 
 async function measure() {
-  const handler = dashboardHandler(client, { runtime });
+  const handler = dashboardHandler(client, { runtime, token: false });
   const get = async (path) => {
     const response = await handler(new Request(`http://localhost/${path}`), { remoteAddress: '127.0.0.1' });
     if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
@@ -110,7 +110,7 @@ async function measure() {
 async function browse() {
   const executablePath = process.env.PERDURE_TEST_CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path));
   if (executablePath === undefined) return console.log('no Chromium: the page is not measured');
-  const { url, close } = await serveDashboard(client, { runtime });
+  const { url, close } = await serveDashboard(client, { runtime, token: false });
   const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
   const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
   await page.goto(url);

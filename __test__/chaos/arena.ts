@@ -46,6 +46,11 @@ export const COUNTS = [
   'disks full',
   'failed writes and syncs',
   'power cuts',
+  'primaries killed',
+  'primaries frozen',
+  'primaries frozen that woke up',
+  'standbys away',
+  'switchovers',
   'stale writes rejected',
   'leases lost',
   'takeovers',
@@ -74,6 +79,8 @@ export class Arena {
   readonly tally: Tally = {};
   /** Faults that have struck, and how long that took with all that belongs to it. */
   readonly struck: Struck[] = [];
+  /** From each promotion of a standby until something was committed there, ms. */
+  readonly promotions: number[] = [];
   readonly absences: Absence[] = [];
   readonly looks: Look[] = [];
   /** What should not have happened. */
@@ -108,7 +115,7 @@ export class Arena {
   }
 
   async startClient(): Promise<void> {
-    const options = { store: this.site.address, log: this.clientLog, seed: this.seed, strands: STRANDS, note: NOTE };
+    const options = { store: this.site.addressOf(), log: this.clientLog, seed: this.seed, strands: STRANDS, note: NOTE };
     this.client = ChaosClient.of(`client ${this.count('clients')}`, options);
     this.#watch(this.client);
     await this.inTime('the client starts', this.client.said('ready'));

@@ -2,6 +2,7 @@ import { afterEach, expect, it } from 'vitest';
 
 import { noCluster } from '../support/cluster.ts';
 import { Process } from '../support/process.ts';
+import { FAULTS, GROUPS } from './faults/index.ts';
 import { describe as describeReport } from './report.ts';
 import { run } from './run.ts';
 
@@ -15,16 +16,21 @@ afterEach(async () => {
 });
 
 it.for([
-  ['sqlite', undefined],
-  ['postgres', noCluster],
+  ['sqlite', 'whatever happens', allBut('failover'), undefined],
+  ['postgres', 'whatever happens', allBut('failover'), noCluster],
+  ['postgres', 'while primaries fail and standbys take over', GROUPS['failover'], noCluster],
 ] as const)(
-  'nothing is lost, stuck or done twice on %s, whatever happens',
+  'nothing is lost, stuck or done twice on %s, %s',
   { timeout: 300_000 },
-  async ([provider, missing], { skip }) => {
+  async ([provider, , faults, missing], { skip }) => {
     if (missing !== undefined) skip(missing);
-    const report = await run({ provider, seed: SEED, workers: 3, minutes: 0, isShort: true });
+    const report = await run({ provider, faults, seed: SEED, workers: 3, minutes: 0, isShort: true });
     // What was skipped, and why, stands in it.
     console.log(describeReport(report));
     expect(report.failures).toEqual([]);
   },
 );
+
+function allBut(group: string): string[] {
+  return FAULTS.map(({ name }) => name).filter((name) => !GROUPS[group]?.includes(name));
+}

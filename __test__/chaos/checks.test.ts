@@ -127,6 +127,7 @@ describe('a run', () => {
     options: { provider: 'sqlite', ground: 'disk', seed: 1, faults: [], workers: 3 },
     tally,
     struck,
+    promotions: [],
     violations: { lost: [], stuck: [], repeated: [], other: [] },
     settledMs: 1,
   });

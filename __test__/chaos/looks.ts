@@ -18,9 +18,15 @@ export interface Look {
 const SCHEDULED = 'ActivityScheduled';
 const FINISHED = new Set(['ActivityCompleted', 'ActivityFailed']);
 
-/** How the idempotency key of an activity names the event that scheduled it. */
-function keyOf(id: string, execution: number, event: number): string {
-  return `${id}/${execution}/${event}`;
+/** How the idempotency key of an activity names the event that scheduled it; `started`: its instance, and which start of that id it comes from. */
+function keyOf(started: string, execution: number, event: number): string {
+  return `${started}/${execution}/${event}`;
+}
+
+/** Which start of its id an instance comes from, as keys name it behind the id. */
+function incarnationOf({ meta }: EventRow): string {
+  const { incarnation } = JSON.parse(meta ?? '{}') as { incarnation?: string };
+  return incarnation === undefined ? '' : `/${incarnation}`;
 }
 
 /** Events by the key of the activity that they are about. */
@@ -30,11 +36,12 @@ class Activities {
   readonly finished = new Map<string, number>();
 
   constructor(rows: StoreRows) {
-    const ids = new Map(rows.instances.map(({ key, id }) => [key, id]));
+    const incarnations = new Map(rows.history.filter(({ event_id }) => event_id === 1).map((event) => [event.instance_key, incarnationOf(event)]));
+    const started = new Map(rows.instances.map(({ key, id }) => [key, `${id}${incarnations.get(key) ?? ''}`]));
     for (const { instance_key, execution, event_id, kind, ref_id, time } of rows.history) {
-      const id = ids.get(instance_key) ?? '';
-      if (kind === SCHEDULED) this.scheduled.add(keyOf(id, execution, event_id));
-      if (FINISHED.has(kind) && ref_id !== null) this.finished.set(keyOf(id, execution, ref_id), time);
+      const of = started.get(instance_key) ?? '';
+      if (kind === SCHEDULED) this.scheduled.add(keyOf(of, execution, event_id));
+      if (FINISHED.has(kind) && ref_id !== null) this.finished.set(keyOf(of, execution, ref_id), time);
     }
   }
 }

@@ -1,6 +1,6 @@
 // The command `npm run chaos`:
 //
-//   npm run chaos -- --provider sqlite|postgres [--minutes N] [--seed N] [--faults kill,stop,…] [--workers N] [--short]
+//   npm run chaos -- --provider sqlite|postgres [--minutes N] [--seed N] [--faults kill,stop,…|failover] [--workers N] [--short]
 //
 // Everything that is up to chance comes from the seed, which is printed: `--minutes 0` with the seed of a round begins with that round. The
 // run as such is not repeated by it, since processes go their own ways. `--short` plans rounds as the tests do. Ends with 0 when all has held,
@@ -10,7 +10,7 @@ import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
 
 import { noCluster } from '../support/cluster.ts';
-import { FAULTS } from './faults/index.ts';
+import { FAULTS, GROUPS } from './faults/index.ts';
 import { describe, describeRound } from './report.ts';
 import type { RoundResult } from './round.ts';
 import { run, type RunOptions } from './run.ts';
@@ -38,9 +38,9 @@ function optionsOf(args: readonly string[]): RunOptions {
     if (!(value >= least) || (isWhole && !Number.isSafeInteger(value))) throw new TypeError(`--${name} is a ${isWhole ? 'whole ' : ''}number from ${least} on`);
     return value;
   };
-  const faults = values.faults?.split(',');
+  const faults = values.faults?.split(',').flatMap((name) => GROUPS[name] ?? [name]);
   const unknown = faults?.find((name) => !FAULTS.some((fault) => fault.name === name));
-  if (unknown !== undefined) throw new TypeError(`there is no fault '${unknown}'; there are: ${FAULTS.map(({ name }) => name).join(', ')}`);
+  if (unknown !== undefined) throw new TypeError(`there is no fault '${unknown}'; there are: ${[...FAULTS.map(({ name }) => name), ...Object.keys(GROUPS)].join(', ')}`);
   return {
     provider,
     faults,

@@ -21,11 +21,13 @@ export function describeRound({ options, tally, struck, violations, settledMs }:
 export function describe({ options, rounds, tally, struck, skipped, violations, failures, ms }: Report): string {
   const { programs = 0, finished = 0 } = tally;
   const settled = rounds.map(({ settledMs }) => settledMs);
+  const promotions = rounds.flatMap((round) => round.promotions);
   const rows: [string, string | number][] = [
     ['rounds', rounds.length],
     ...COUNTS.flatMap((name): [string, number][] => (tally[name] === undefined ? [] : [[name, tally[name]]])),
     ['programs that ended', `${((100 * finished) / Math.max(programs, 1)).toFixed(1)} %`],
     ['longest until all was over', seconds(Math.max(...settled))],
+    ...(promotions.length === 0 ? [] : [['longest from promotion to work', seconds(Math.max(...promotions))] as [string, string]]),
     ['acknowledged work lost', violations.lost.length],
     ['stuck', violations.stuck.length],
     ['repeated finished steps', violations.repeated.length],
@@ -33,7 +35,7 @@ export function describe({ options, rounds, tally, struck, skipped, violations, 
   ];
   return [
     `Chaos on ${options.provider}, seeds ${options.seed} to ${options.seed + rounds.length - 1}, ${options.workers} workers, ${(ms / 60_000).toFixed(1)} min`,
-    ...rows.map(([name, value]) => `  ${name.padEnd(28)} ${String(value).padStart(8)}`),
+    ...rows.map(([name, value]) => `  ${name.padEnd(30)} ${String(value).padStart(8)}`),
     `  faults: ${[...struck].map(([name, times]) => `${name} ${times}`).join(', ')}`,
     ...skipped.map(({ fault, why }) => `  skipped: ${fault} (${why})`),
     ...failures.slice(0, SHOWN).map((failure) => `  FAILED: ${failure}`),

@@ -45,6 +45,8 @@ export interface RoundResult {
   readonly options: RoundOptions;
   readonly tally: Tally;
   readonly struck: readonly Struck[];
+  /** From each promotion of a standby until something was committed there, ms. */
+  readonly promotions: readonly number[];
   readonly violations: Violations;
   /** From the last fault until all programs had ended, ms. */
   readonly settledMs: number;
@@ -55,7 +57,7 @@ export async function playRound(options: RoundOptions): Promise<RoundResult> {
   const arena = new Arena(site, options.seed);
   try {
     const settledMs = await play(arena, options);
-    return { options, tally: arena.tally, struck: arena.struck, violations: await check(arena), settledMs };
+    return { options, tally: arena.tally, struck: arena.struck, promotions: arena.promotions, violations: await check(arena), settledMs };
   } finally {
     await arena.close();
   }

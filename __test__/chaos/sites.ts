@@ -2,18 +2,18 @@
 
 import { join } from 'node:path';
 import { rmSync } from 'node:fs';
-import { Client as PgClient } from 'pg';
 
 import { Cluster } from '../support/cluster.ts';
 import { Mount } from '../support/mounts.ts';
 import { Process, root } from '../support/process.ts';
 import { type StoreAddress, temporaryFolder } from '../support/providers.ts';
 import { Proxy } from '../support/proxy.ts';
+import { PairSite } from './pair.ts';
 
 export type ProviderName = 'sqlite' | 'postgres';
 
-/** What the store's files are on. */
-export type Ground = 'disk' | 'tmpfs' | 'ext4';
+/** What the store is on: what its files are on or, for a server, that it has a synchronous standby. */
+export type Ground = 'disk' | 'tmpfs' | 'ext4' | 'pair';
 
 /** Comes in every connection URL, and must show nowhere. A server that trusts everybody does not look at it. */
 export const PASSWORD = 'canary-password';
@@ -25,10 +25,10 @@ export interface Site {
   readonly provider: ProviderName;
   /** What its files are on, where that can be filled up or cut off. */
   readonly mount: Mount | undefined;
-  /** Where the store is. */
+  /** Where the store is now. */
   readonly address: StoreAddress;
-  /** Where it is for the worker in a place. */
-  addressOf(place: number): StoreAddress;
+  /** Where it is for the worker in a place, or for a client. */
+  addressOf(place?: number): StoreAddress;
   /**
    * What the worker in a place writes from now on reaches the store only after the returned function is called, and is not lost meanwhile,
    * even if the worker stands still.
@@ -40,6 +40,7 @@ export interface Site {
 }
 
 export async function makeSite(provider: ProviderName, ground: Ground, places: number): Promise<Site> {
+  if (ground === 'pair') return PairSite.create();
   const bytes = MOUNT_BYTES[provider];
   const mount = ground === 'tmpfs' ? await Mount.tmpfs(bytes) : ground === 'ext4' ? await Mount.ext4(bytes) : undefined;
   return provider === 'sqlite' ? new SqliteSite(mount) : PostgresSite.create(mount, places);
@@ -102,8 +103,8 @@ export class PostgresSite implements Site {
     return new PostgresSite(mount, cluster, { kind: 'postgres', url: url.href, schema: 'chaos' }, ways);
   }
 
-  addressOf(place: number): StoreAddress {
-    return { ...this.address, url: this.way(place).url };
+  addressOf(place?: number): StoreAddress {
+    return place === undefined ? this.address : { ...this.address, url: this.way(place).url };
   }
 
   way(place: number): { readonly proxy: Proxy; readonly url: string } {
@@ -116,17 +117,6 @@ export class PostgresSite implements Site {
     const { proxy } = this.way(place);
     proxy.block();
     return async () => proxy.free();
-  }
-
-  /** What a client of the server's own is answered. */
-  async ask(sql: string): Promise<readonly Record<string, unknown>[]> {
-    const client = new PgClient({ connectionString: this.cluster.url });
-    await client.connect();
-    try {
-      return (await client.query(sql)).rows;
-    } finally {
-      await client.end();
-    }
   }
 
   async remove(): Promise<void> {

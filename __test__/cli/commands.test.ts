@@ -5,11 +5,12 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type Codec, NonRetryableError, type Runtime } from 'perdure';
+import { NonRetryableError, type Runtime } from 'perdure';
 import { afterAll, describe, expect, it } from 'vitest';
 
 import { eventually } from '../support/async.ts';
 import { SHARED_STORES, temporaryFolder } from '../support/providers.ts';
+import { change } from '../support/rows.ts';
 import { SOON, useStore } from '../support/store.ts';
 import { type Ended, launch, MAIN, perdure, storeFlags, valuesOf } from './perdure.ts';
 
@@ -44,6 +45,35 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await store.client.waitForStatusChange(id, 1, undefined, SOON);
     return id;
   }
+
+  it('a store that is well has no findings, and a damaged row is named', async () => {
+    const id = store.id('checked');
+    await store.client.startOrchestration(id, 'nobody registers this');
+    expect(await on('check')).toEqual({ code: 0, out: '', err: expect.stringMatching(/^nothing is wrong in \d+ instances? with \d+ events?\n$/) });
+    change(store.address, `UPDATE instances SET next_event_id = 9 WHERE id = '${id}'`);
+    const [shown, plain] = [await on('check'), await on('check', '--json')];
+    expect(shown).toMatchObject({ code: 4, err: expect.stringContaining('1 finding in ') });
+    expect(shown.out).toContain(`history  ${id}`);
+    expect(plain.code).toBe(4);
+    expect(valuesOf({ ...plain, code: 0 })).toEqual([{ rule: 'history', instanceId: id, detail: 'its next event is to be 9, and its last one is 1' }]);
+    change(store.address, `UPDATE instances SET next_event_id = 2 WHERE id = '${id}'`);
+    expect((await on('check')).code).toBe(0);
+  });
+
+  it('a backup is a store, and replaces nothing unless it is told to', async () => {
+    const copy = join(folder, `${store.id('copy')}.db`);
+    const made = await on('backup', copy);
+    if (store.address.kind === 'postgres') {
+      expect(made).toMatchObject({ code: 2, err: expect.stringContaining('pg_dump') });
+      return;
+    }
+    expect(made).toMatchObject({ code: 0, out: expect.stringContaining(copy) });
+    expect((await perdure('--db', copy, 'check')).code).toBe(0);
+    expect(await on('backup', copy)).toMatchObject({ code: 1, err: expect.stringContaining('--force') });
+    expect(valuesOf(await on('backup', copy, '--force', '--json'))).toEqual([{ path: copy, bytes: expect.any(Number) }]);
+    const nowhere = await on('backup', join(folder, 'absent', 'copy.db'));
+    expect(nowhere).toMatchObject({ code: 1, err: expect.stringContaining('directory does not exist') });
+  });
 
   it('an instance is started, looked at, sent to, and waited for', async () => {
     await store.start(register);
@@ -271,7 +301,7 @@ it('a store with a codec is read with it', async () => {
   const db = join(folder, 'codec.db');
   const module = join(folder, 'codec.mjs');
   writeFileSync(module, `export const codec = { encode: (text) => Buffer.from(text).toString('base64'), decode: (text) => Buffer.from(text, 'base64').toString() };`);
-  const { codec } = (await import(pathToFileURL(module).href)) as { codec: Codec };
+  const { codec } = (await import(pathToFileURL(module).href)) as { codec: { encode(text: string): string; decode(text: string): string } };
   expect(codec.decode(codec.encode('a'))).toBe('a');
   expect(await perdure('--db', db, 'migrate')).toMatchObject({ code: 0, out: expect.stringContaining('was made') });
   expect(await perdure('--db', db, '--codec', module, 'start', 'order', '{"secret":1}', '--id', 'a')).toMatchObject({ code: 0 });
@@ -281,6 +311,24 @@ it('a store with a codec is read with it', async () => {
   const other = join(folder, 'no-codec.mjs');
   writeFileSync(other, 'export const codec = 1;');
   expect(await perdure('--db', db, '--codec', other, 'list')).toMatchObject({ code: 2, err: expect.stringContaining('exports no codec') });
+});
+
+it('a store is encoded anew with another key, and what cannot be is named', async () => {
+  const db = join(folder, 'recode.db');
+  const ring = new URL('../support/keys.mjs', import.meta.url).href;
+  const module = (...keys: string[]): string => {
+    const path = join(folder, `${keys.join('-')}.mjs`);
+    writeFileSync(path, `import { keyRing } from '${ring}'; export const codec = keyRing(...${JSON.stringify(keys)});`);
+    return path;
+  };
+  await perdure('--db', db, 'migrate');
+  for (const id of ['a', 'b']) expect(await perdure('--db', db, '--codec', module('old'), 'start', 'order', '1', '--id', id)).toMatchObject({ code: 0 });
+  expect(await perdure('--db', db, 'recode')).toMatchObject({ code: 2, err: expect.stringContaining('--to') });
+  expect(await perdure('--db', db, 'recode', '--to', module('new', 'old'), '--dry-run')).toMatchObject({ code: 0, out: 'KEY  TEXTS\nold      2\n' });
+  expect(await perdure('--db', db, 'recode', '--to', module('new'))).toMatchObject({ code: 4, err: expect.stringContaining("2 texts cannot be read by this codec, and stay as they are:\n  instance a, input: input cannot be read: the codec's decode threw") });
+  expect(await perdure('--db', db, 'recode', '--to', module('new', 'old'))).toMatchObject({ code: 0, out: '2 texts encoded anew with key new\n' });
+  expect(valuesOf(await perdure('--db', db, '--codec', module('new'), 'recode', '--json'))).toEqual([{ keyId: 'new', recoded: 0, unreadable: 0, failures: [] }]);
+  expect(valuesOf(await perdure('--db', db, '--codec', module('new'), 'show', 'a', '--json'))).toEqual([expect.objectContaining({ input: 1 })]);
 });
 
 it('a watch of the whole store goes on until it is told to end', async () => {
@@ -298,7 +346,7 @@ it('the dashboard is served until it is told to end', async () => {
   const db = join(folder, 'dashboard.db');
   await perdure('--db', db, 'migrate');
   await perdure('--db', db, 'start', 'nobody registers this', '--id', 'a');
-  const local = launch(['--db', db, 'dashboard', '--port', '0', '--read-only', '--json']);
+  const local = launch(['--db', db, 'dashboard', '--port', '0', '--read-only', '--no-token', '--json']);
   await local.wrote('}');
   const { url } = JSON.parse(await local.line()) as { url: string };
   expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/$/);
@@ -307,14 +355,17 @@ it('the dashboard is served until it is told to end', async () => {
   local.kill();
   expect(await local.ended).toMatchObject({ code: 0, err: expect.stringContaining('changes nothing') });
 
-  const open = launch(['--db', db, 'dashboard', '--host', '0.0.0.0', '--port', '0']);
-  await open.wrote('\n');
-  const [, port, token] = /:(\d+)\/\?token=([\w-]{32})$/.exec(await open.line()) as unknown as [string, string, string];
-  const at = `http://127.0.0.1:${port}/api/v1/about`;
-  expect((await fetch(at)).status).toBe(401);
-  expect((await fetch(at, { headers: { authorization: `Bearer ${token}` } })).status).not.toBe(401);
-  open.kill();
-  expect((await open.ended).code).toBe(0);
+  // One is made wherever it listens: a proxy on this machine looks like this machine.
+  for (const host of ['0.0.0.0', '127.0.0.1']) {
+    const open = launch(['--db', db, 'dashboard', '--host', host, '--port', '0']);
+    await open.wrote('\n');
+    const [, port, token] = /:(\d+)\/\?token=([\w-]{32})$/.exec(await open.line()) as unknown as [string, string, string];
+    const at = `http://127.0.0.1:${port}/api/v1/about`;
+    expect((await fetch(at)).status).toBe(401);
+    expect((await fetch(at, { headers: { authorization: `Bearer ${token}` } })).status).not.toBe(401);
+    open.kill();
+    expect((await open.ended).code).toBe(0);
+  }
 });
 
 it('whoever reads no further ends a command without a word', async () => {

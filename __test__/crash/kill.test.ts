@@ -92,7 +92,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const effects = effectsOf(log, instances);
     for (const [id, history] of end) {
       expect(historyViolations(history, 'Completed'), id).toEqual([]);
-      expect(history, id).toHaveLength(2 + 2 * STEPS);
+      // Besides, the first turn records the version of those that a client without a runtime has started.
+      expect(history.filter(({ kind }) => kind !== 'ExecutionBegan'), id).toHaveLength(2 + 2 * STEPS);
     }
     expect(violations(effects, kills, end)).toEqual([]);
 

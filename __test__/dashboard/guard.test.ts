@@ -1,8 +1,11 @@
 // Who may ask a dashboard, and for what.
 
+import { createServer, request as forward } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
 import type { Logger } from 'perdure';
 import { dashboardHandler, type DashboardOptions, serveDashboard, type ValuePlace } from 'perdure/dashboard';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 
 import { rejection } from '../support/async.ts';
 import { STORES } from '../support/providers.ts';
@@ -13,7 +16,7 @@ const TOKEN = 'a token that nobody guesses'.replaceAll(' ', '-');
 
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
-  const asker = (options?: DashboardOptions, headers?: Record<string, string>) => new Asker(dashboardHandler(store.client, options), headers);
+  const asker = (options?: DashboardOptions, headers?: Record<string, string>) => new Asker(dashboardHandler(store.client, { token: false, ...options }), headers);
   /** A logger that keeps its lines. */
   const kept = () => {
     const lines: string[] = [];
@@ -39,7 +42,7 @@ describe.each(STORES)('on $name', (kind) => {
     ['http://192.168.1.4/', '403 HOST'],
     ['http://0.0.0.0/', '403 HOST'],
     ['http://[::2]/', '403 HOST'],
-  ])('without a token answers at %s: %s', async (url, expected) => {
+  ])('with token: false answers at %s: %s', async (url, expected) => {
     expect(await verdict(asker().ask(`${url}api/v1/about`))).toBe(expected);
     expect(await verdict(asker().ask(url))).toBe(expected);
   });
@@ -48,7 +51,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await verdict(asker({}, { host }).ask('api/v1/about'))).toBe('403 HOST');
   });
 
-  it('without a token answers nobody of another address, by whatever name it is called', async () => {
+  it('with token: false answers nobody of another address, by whatever name it is called', async () => {
     const about = (caller: { remoteAddress?: string }, headers = {}) => verdict(asker({}, headers).ask('api/v1/about', {}, caller));
     expect(await about({ remoteAddress: '127.0.0.1' })).toBe('200');
     expect(await about({ remoteAddress: '::ffff:127.0.0.1' })).toBe('200');
@@ -63,6 +66,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await about({ remoteAddress: '127.0.0.1' }, { 'x-real-ip': '10.0.0.7' })).toBe('403 TOKEN_NEEDED');
     expect(await about({ remoteAddress: '127.0.0.1' }, { 'x-forwarded-host': 'ops.example.com' })).toBe('403 TOKEN_NEEDED');
     expect(await about({ remoteAddress: '127.0.0.1' }, { forwarded: 'for=10.0.0.7' })).toBe('403 TOKEN_NEEDED');
+    expect(await about({ remoteAddress: '127.0.0.1' }, { via: '1.1 proxy' })).toBe('403 TOKEN_NEEDED');
     expect(await about({ remoteAddress: '127.0.0.1' }, { 'x-forwarded-for': '::1', 'x-forwarded-host': 'localhost:3000' })).toBe('200');
   });
 
@@ -187,10 +191,67 @@ describe.each(STORES)('on $name', (kind) => {
     expect(new Set(lines)).toEqual(new Set(['the authorize hook of a dashboard threw']));
   });
 
-  it('without a token leaves everything to authorize, when that is said', async () => {
+  it('with token: false leaves everything to authorize, where there is one', async () => {
     const there = asker({ token: false, authorize: (request) => request.headers.get('x-user') === 'ada', allowedHosts: ['ops.example.com'] }, { 'x-user': 'ada' });
     expect(await verdict(there.ask('http://ops.example.com/api/v1/about', {}, { remoteAddress: '10.0.0.7' }))).toBe('200');
     expect(await verdict(there.ask('http://evil.example/api/v1/about'))).toBe('403 HOST');
+  });
+
+  it('asks authorize about both ids, where an instance is started again under another one', async () => {
+    const [id, mine, others] = [await open(), store.id('mine'), store.id('others')];
+    const asked: unknown[] = [];
+    const there = asker({
+      authorize(_, action, instanceId) {
+        asked.push([action, instanceId]);
+        return instanceId !== others;
+      },
+    });
+    expect(await verdict(there.post('start', { id, newId: others }))).toBe('403 NOT_AUTHORIZED');
+    expect(await store.client.getStatus(others)).toBeNull();
+    expect(await verdict(there.post('start', { id, newId: mine }))).toBe('200');
+    expect(asked).toEqual([['start', id], ['start', others], ['start', id], ['start', mine]]);
+  });
+
+  // nginx with nothing but `proxy_pass http://127.0.0.1:4700;`: the request comes from this machine, names this machine as its host, and has no
+  // header that tells whom it speaks for. Whoever reached nginx saw and did everything.
+  it('is closed behind a proxy that tells nothing of itself, to whoever does not show the token that was made', async () => {
+    await using served = await serveDashboard(store.client);
+    const [url, token = ''] = served.url.split('?token=') as [string, string?];
+    expect(token).toMatch(/^[\w-]{32}$/);
+    const proxy = createServer((incoming, outgoing) => {
+      const { host: _, ...headers } = incoming.headers;
+      const onward = forward(new URL(incoming.url ?? '', url), { method: incoming.method, headers: { ...headers, host: new URL(url).host } }, (answer) => {
+        outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
+        answer.pipe(outgoing);
+      });
+      incoming.pipe(onward);
+    });
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => {
+      proxy.close();
+      proxy.closeAllConnections();
+    });
+    const at = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}/`;
+    const id = await open();
+    expect(await verdict(fetch(`${at}api/v1/about`))).toBe('401 TOKEN');
+    expect(await verdict(fetch(`${at}metrics`))).toBe('401 TOKEN');
+    expect(await verdict(fetch(`${at}api/v1/terminate`, { method: 'POST', headers: ACTION, body: JSON.stringify({ id }) }))).toBe('401 TOKEN');
+    const signedIn = await fetch(`${at}?token=${token}`, { redirect: 'manual' });
+    expect([signedIn.status, signedIn.headers.get('location'), signedIn.headers.get('referrer-policy')]).toEqual([303, '/', 'no-referrer']);
+    const [cookie = ''] = (signedIn.headers.get('set-cookie') ?? '').split(';');
+    expect(await verdict(fetch(`${at}api/v1/about`, { headers: { cookie } }))).toBe('200');
+  });
+
+  it('makes a token for a handler that is given none, and says once how the page is opened with it', async () => {
+    const { lines, logger } = kept();
+    const handler = dashboardHandler(store.client, { basePath: '/perdure', logger });
+    const { madeToken = '' } = handler;
+    expect(madeToken).toMatch(/^[\w-]{32}$/);
+    expect(lines).toEqual([`a dashboard was given no token, so one was made: open /perdure/?token=${madeToken} below the URL of its server`]);
+    expect(await verdict(new Asker(handler).ask('perdure/api/v1/about'))).toBe('401 TOKEN');
+    expect(await verdict(new Asker(handler, { authorization: `Bearer ${madeToken}` }).ask('perdure/api/v1/about'))).toBe('200');
+    expect(dashboardHandler(store.client, { logger }).madeToken).not.toBe(madeToken);
+    for (const token of [TOKEN, false] as const) expect(dashboardHandler(store.client, { token }).madeToken).toBeUndefined();
   });
 
   it('redacts each value before it leaves', async () => {
@@ -262,8 +323,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(made({ readonly: true })).toThrow(/did you mean `readOnly`/);
     expect(made({ token: 'short' })).toThrow(/token must be a string of 16 to 256 visible ASCII characters, or false$/);
     expect(made({ token: true })).toThrow(TypeError);
-    expect(made({ token: false })).toThrow(/there is no authorize/);
-    expect(made({ allowedHosts: ['ops.example.com'] })).toThrow(/allowedHosts needs a token/);
+    expect(made({ token: false, allowedHosts: ['ops.example.com'] })).toThrow(/allowedHosts needs a token, or an authorize/);
     for (const host of ['http://ops', 'ops/', '*', 'a b', '', 7]) expect(made({ token: TOKEN, allowedHosts: [host] }), String(host)).toThrow(/allowedHosts\[0\] must be the name of a host/);
     for (const basePath of ['perdure', '/a//b', '/../x', '/a/..', '/%70', '/a?b', '', 7]) expect(made({ basePath }), String(basePath)).toThrow(/basePath must be a path/);
     expect(made({ authorize: 'yes' })).toThrow(/authorize must be a function/);
@@ -273,10 +333,11 @@ describe.each(STORES)('on $name', (kind) => {
     expect(() => dashboardHandler({} as never)).toThrow(/takes a Client, got an object/);
   });
 
-  it('serves loopback alone, unless there is a token', async () => {
-    for (const host of ['0.0.0.0', '::', '192.168.1.4', 'ops.example.com', '']) expect(await rejection(serveDashboard(store.client, { host })), host).toBeInstanceOf(TypeError);
+  it('serves loopback alone, when there is neither a token nor an authorize', async () => {
+    for (const host of ['0.0.0.0', '::', '192.168.1.4', 'ops.example.com', '']) expect(await rejection(serveDashboard(store.client, { host, token: false })), host).toBeInstanceOf(TypeError);
     expect((await rejection<Error>(serveDashboard(store.client, { prot: 1 } as object))).message).toMatch(/did you mean `port`/);
-    await using own = await serveDashboard(store.client);
+    await using own = await serveDashboard(store.client, { token: TOKEN });
+    expect(own.url).not.toContain(TOKEN);
     expect(own.host).toBe('127.0.0.1');
     expect((await fetch(own.url)).status).toBe(200);
     expect(await rejection(serveDashboard(store.client, { port: own.port }))).toMatchObject({ code: 'EADDRINUSE' });

@@ -11,7 +11,7 @@ import { Asker, verdict } from './ask.ts';
 
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
-  const asker = (options?: Parameters<typeof dashboardHandler>[1]) => new Asker(dashboardHandler(store.client, options));
+  const asker = (options?: Parameters<typeof dashboardHandler>[1]) => new Asker(dashboardHandler(store.client, { token: false, ...options }));
 
   const orders = () =>
     store.start((runtime) => {
@@ -288,7 +288,7 @@ describe.each(STORES)('on $name', (kind) => {
     const id = store.id('full');
     await store.client.startOrchestration(id, 'nobody registers it');
     const small = new Client(store.provider, { limits: { mailboxMessages: 1 } });
-    const there = new Asker(dashboardHandler(small));
+    const there = new Asker(dashboardHandler(small, { token: false }));
     expect(await verdict(there.post('raise', { id, name: 'e' }))).toBe('200');
     expect(await verdict(there.post('raise', { id, name: 'e' }))).toBe('409 LIMIT');
   });

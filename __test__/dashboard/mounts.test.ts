@@ -105,7 +105,7 @@ describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
   it.each(MOUNTS)('is mounted in %s', async (_, mount, needsToken = false) => {
-    const mounted = await mount(dashboardHandler(store.client, { basePath: BASE, ...(needsToken ? { token: TOKEN } : {}) }));
+    const mounted = await mount(dashboardHandler(store.client, { basePath: BASE, token: needsToken && TOKEN }));
     const ask: typeof mounted = (path, init = {}) => mounted(path, needsToken ? { ...init, headers: { ...(init.headers as object), authorization: `Bearer ${TOKEN}` } } : init);
     const id = store.id('mounted');
     await store.client.startOrchestration(id, 'nobody registers it');

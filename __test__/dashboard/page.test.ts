@@ -149,8 +149,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await page.getByLabel('Tag').fill('even:false');
       await shown(page, 'No instance matches all of these conditions.');
       expect(new URLSearchParams(new URL(page.url()).hash.split('?')[1]).getAll('status')).toEqual(['Terminated']);
-      // Whoever is given the URL sees the same.
-      const other = await open(page.url());
+      // A browser that has the token and is given the URL sees the same.
+      const other = await open(`${url}${new URL(page.url()).hash}`);
       await shown(other, 'No instance matches all of these conditions.');
       expect(await other.getByLabel('Tag').inputValue()).toBe('even:false');
       expect(await other.getByLabel('Terminated').isChecked()).toBe(true);
@@ -448,13 +448,27 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   });
 
   it('says that the server is gone, and goes on when it is there again', async () => {
-    const first = await serveDashboard(store.client);
+    const first = await serveDashboard(store.client, { token: false });
     const page = await open(first.url);
     await page.getByRole('status').getByText('live').waitFor();
     await first.close();
     await page.getByRole('status').getByText('connection lost').waitFor();
+    const again = await serveDashboard(store.client, { port: first.port, token: false });
+    onTestFinished(() => again.close());
+    await page.getByRole('status').getByText('live').waitFor();
+  });
+
+  it('is opened by the URL that a server prints, keeps no token in its own, and asks for the one of a server that took its place', async () => {
+    const first = await serveDashboard(store.client);
+    const page = await open(`${first.url}#/instances`);
+    await page.getByRole('link', { name: 'Overview' }).click();
+    await page.getByRole('status').getByText('live').waitFor();
+    expect(page.url()).toBe(`${first.url.replace(/\?.*/, '')}#/`);
+    await first.close();
     const again = await serveDashboard(store.client, { port: first.port });
     onTestFinished(() => again.close());
+    await page.getByLabel('Token of this dashboard').fill(again.url.split('?token=')[1] ?? '');
+    await page.keyboard.press('Enter');
     await page.getByRole('status').getByText('live').waitFor();
   });
 });

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 
+import { valueText as terminalText } from '../../js/cli/text.ts';
 import { valueText } from '../../js/dashboard/value-text.ts';
 
 const whole = (value: unknown): string => {
@@ -66,4 +67,18 @@ describe('the text of a value', () => {
     for (let i = 0; i < 100_000; i += 1) value = [value];
     expect(valueText(value, 10_000_000).isWhole).toBe(false);
   });
+});
+
+// A few hundred bytes of a store: each map holds the one before it twice. Written out that is 2 to the power of 40 of them.
+it.each<[string, () => unknown]>([
+  ['maps', () => Array.from({ length: 40 }).reduce<unknown>((inner) => new Map([[1, inner], [2, inner]]), 'end')],
+  ['maps by their keys', () => Array.from({ length: 40 }).reduce<unknown>((inner) => new Map<unknown, unknown>([[inner, 1], ['other', inner]]), 'end')],
+  ['sets of lists', () => Array.from({ length: 40 }).reduce<unknown>((inner) => new Set([[inner], [inner]]), 'end')],
+  ['an error with such maps', () => Object.assign(new Error('why'), { found: Array.from({ length: 40 }).reduce<unknown>((inner) => [inner, inner, inner, inner, inner, inner, inner, inner], 'end') })],
+])('a value that holds itself many times is not written out: %s', (_, make) => {
+  const value = make();
+  const { text, isWhole } = valueText(value, 100_000);
+  expect(text.length).toBeLessThanOrEqual(100_000);
+  if (!(value instanceof Error)) expect(isWhole).toBe(false);
+  expect(terminalText(value, 80, false).length).toBeLessThan(10_000_000);
 });

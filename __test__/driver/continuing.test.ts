@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
+import { INTERRUPT_EVERY } from '../../js/limits.ts';
 import type { OrchestrationContext, OrchestrationGenerator } from '../../js/orchestration.ts';
 import { Script } from './scripted-engine.ts';
 
@@ -146,5 +147,89 @@ describe('continueAsNew', () => {
     });
     script.engine.mismatchAt = 0;
     expect(script.turn()).toBe('suspended');
+  });
+});
+
+describe('a cancellation of code that does not wait', () => {
+  test('comes at the first wait of the next execution', () => {
+    const script = new Script(
+      function* (ctx) {
+        return yield ctx.continueAsNew(2);
+      },
+      undefined,
+      undefined,
+      2,
+    );
+    script.engine.interruptAt = 1;
+    expect(script.turn()).toBe('cancelled');
+    expect(script.engine.continued).toBeNull();
+  });
+
+  test('is not asked for in the first execution, which has not run before', () => {
+    const script = new Script(function* (ctx) {
+      return yield ctx.continueAsNew(2);
+    });
+    script.engine.interruptAt = 1;
+    expect(script.turn()).toBe('continued');
+  });
+
+  test('lets code that catches it clean up, and go on if it wants to', () => {
+    const script = new Script(
+      function* (ctx) {
+        try {
+          yield ctx.continueAsNew(2);
+        } catch {
+          return 'done anyway';
+        }
+        return undefined;
+      },
+      undefined,
+      undefined,
+      2,
+    );
+    script.engine.interruptAt = 1;
+    expect(script.turn()).toBe('completed');
+  });
+
+  test('ends an execution that continues without a wait and never saw it', () => {
+    const script = new Script(
+      function* (ctx) {
+        return ctx.continueAsNew(2);
+      },
+      undefined,
+      undefined,
+      2,
+    );
+    script.engine.interruptAt = 1;
+    expect(script.turn()).toBe('cancelled');
+  });
+
+  test.each([1, 2, 3])('comes after every so many commands without a wait: the %s. time', (nth) => {
+    const script = new Script(function* (ctx) {
+      for (;;) {
+        ctx.scheduleActivity('a');
+        // It has settled: nothing is waited for.
+        yield ctx.all([]);
+      }
+    });
+    script.engine.interruptAt = nth;
+    expect(script.turn()).toBe('cancelled');
+    const scheduled = script.engine.commands.filter((command) => command.startsWith('activity'));
+    expect(scheduled).toHaveLength(nth * INTERRUPT_EVERY);
+  });
+
+  test('does not interrupt what must not be', () => {
+    const script = new Script(function* (ctx) {
+      yield ctx.uncancellable(function* () {
+        for (let i = 0; i < 2 * INTERRUPT_EVERY; i += 1) {
+          ctx.scheduleActivity('a');
+          yield ctx.all([]);
+        }
+      });
+      yield ctx.waitForEvent('never');
+    });
+    script.engine.interruptAt = 1;
+    expect(script.turn()).toBe('cancelled');
+    expect(script.engine.commands.filter((command) => command.startsWith('activity'))).toHaveLength(2 * INTERRUPT_EVERY);
   });
 });

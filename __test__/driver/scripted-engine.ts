@@ -135,6 +135,17 @@ export class ScriptedEngine implements EnginePort {
     return { ...delivery, timeMs: this.timeMs };
   }
 
+  /** A request to cancel that comes although the code does not wait, at the n-th question for one. */
+  interruptAt = Number.POSITIVE_INFINITY;
+  private questions = 0;
+
+  interrupt(): Delivery | null {
+    this.questions += 1;
+    if (this.questions !== this.interruptAt) return null;
+    this.timeMs += 1;
+    return { ...NOTHING, kind: CANCEL, value: toPayload('stop', 'reason'), timeMs: this.timeMs };
+  }
+
   finish(kind: EndKind, payload: string | null): void {
     this.check('finish');
     this.end = { kind: END_NAMES[kind], payload };
@@ -224,8 +235,8 @@ export class Script {
   readonly engine = new ScriptedEngine();
   readonly instance: Instance;
 
-  constructor(fn: OrchestrationFunction, input?: unknown, host: OrchestrationHost = HOST) {
-    const description = { instanceId: 'i', executionId: 1, name: 'test', version: '1.0.0', parentId: null, customStatus: null, timeMs: 1_000, trace: null };
+  constructor(fn: OrchestrationFunction, input?: unknown, host: OrchestrationHost = HOST, executionId = 1) {
+    const description = { instanceId: 'i', executionId, name: 'test', version: '1.0.0', parentId: null, customStatus: null, timeMs: 1_000, trace: null };
     this.instance = new Instance(this.engine, { ...description, input: toPayload(input, 'input') }, fn, host);
   }
 

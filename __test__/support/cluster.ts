@@ -1,10 +1,11 @@
 // A Postgres server of a test's own: one that may be stopped, restarted and filled up.
 
 import { execFile, spawnSync } from 'node:child_process';
-import { appendFileSync, chownSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { appendFileSync, chownSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { Client as PgClient } from 'pg';
 
 import { temporaryFolder } from './providers.ts';
 
@@ -20,7 +21,7 @@ const PROGRAMS = ['/usr/lib/postgresql', '/opt/homebrew/opt', '/usr/local/opt'].
 const programs = PROGRAMS.find((folder) => existsSync(join(folder, 'initdb')));
 
 /** Postgres does not run as root: root lends it another user's id. */
-const user: User | undefined = process.getuid?.() === 0 ? idsOf('postgres') : {};
+export const user: User | undefined = process.getuid?.() === 0 ? idsOf('postgres') : {};
 
 /** Why a test cannot have a server of its own here; `undefined`: it can. */
 export const noCluster: string | undefined =
@@ -30,7 +31,7 @@ export const noCluster: string | undefined =
       ? "Postgres does not run as root, and there is no user 'postgres'"
       : undefined;
 
-interface User {
+export interface User {
   readonly uid?: number;
   readonly gid?: number;
 }
@@ -45,26 +46,72 @@ export type StopMode = 'fast' | 'immediate';
 
 export class Cluster {
   readonly url: string;
+  readonly port: number;
   readonly #folder: string;
   /** Of its first process, which all others come from. */
   #pid = 0;
 
-  private constructor(folder: string, url: string) {
+  private constructor(folder: string, port: number) {
     this.#folder = folder;
-    this.url = url;
+    this.port = port;
+    this.url = `postgres://postgres@127.0.0.1:${port}/postgres`;
   }
 
   /** A new server with some settings, in an empty folder. Whoever asks calls {@link remove}. */
   static async create(settings: Readonly<Record<string, string | number>> = {}, folder = temporaryFolder()): Promise<Cluster> {
     if (user?.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid);
     const port = await freePort();
-    const cluster = new Cluster(folder, `postgres://postgres@127.0.0.1:${port}/postgres`);
+    const cluster = new Cluster(folder, port);
     await cluster.#do('initdb', '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync', '--wal-segsize=1');
     const all = { port, listen_addresses: '127.0.0.1', unix_socket_directories: '', shared_buffers: '32MB', ...settings };
     const lines = Object.entries(all).map(([name, value]) => `${name} = '${value}'\n`);
     appendFileSync(join(folder, 'data', 'postgresql.conf'), lines.join(''));
     await cluster.start();
     return cluster;
+  }
+
+  /** A new server that follows another one, on a port of its own unless one is named: what it has received it has written to its disk. Whoever asks calls {@link remove}. */
+  static async standbyOf(primary: Cluster, port?: number): Promise<Cluster> {
+    const folder = temporaryFolder();
+    if (user?.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid);
+    const standby = new Cluster(folder, port ?? (await freePort()));
+    await standby.#do('pg_basebackup', '-d', primary.url, '-R', '-X', 'stream', '-c', 'fast', '--no-sync');
+    appendFileSync(join(folder, 'data', 'postgresql.conf'), `port = '${standby.port}'\n`);
+    await standby.start();
+    return standby;
+  }
+
+  /** A base backup of a server, which is not started and takes its port. Whoever asks calls {@link remove}. */
+  static async backupOf(primary: Cluster): Promise<Cluster> {
+    const folder = temporaryFolder();
+    if (user?.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid);
+    const backup = new Cluster(folder, primary.port);
+    await backup.#do('pg_basebackup', '-d', primary.url, '-X', 'stream', '-c', 'fast', '--no-sync');
+    return backup;
+  }
+
+  /** Change a setting that needs no restart. */
+  async set(name: string, value: string): Promise<void> {
+    await this.ask(`ALTER SYSTEM SET ${name} = '${value}'`);
+    await this.ask('SELECT pg_reload_conf()');
+  }
+
+  /** Whom it lets in, and how, before whom it lets in anyway: a line of `pg_hba.conf`. */
+  async admit(line: string): Promise<void> {
+    const file = join(this.#folder, 'data', 'pg_hba.conf');
+    writeFileSync(file, `${line}\n${readFileSync(file, 'utf8')}`);
+    await this.ask('SELECT pg_reload_conf()');
+  }
+
+  /** What a client of its own is answered. */
+  async ask(sql: string): Promise<readonly Record<string, unknown>[]> {
+    const client = new PgClient({ connectionString: this.url });
+    await client.connect();
+    try {
+      return (await client.query(sql)).rows;
+    } finally {
+      await client.end();
+    }
   }
 
   /** Resolves when it takes connections. */
@@ -80,6 +127,7 @@ export class Cluster {
 
   async stop(mode: StopMode): Promise<void> {
     await this.#do('pg_ctl', 'stop', '-w', '-m', mode);
+    this.#pid = 0;
   }
 
   /** Start it after {@link kill}. */
@@ -87,6 +135,20 @@ export class Cluster {
     // Its number is still taken while nobody has taken note of its end, and no machine that went down would know it.
     rmSync(join(this.#folder, 'data', 'postmaster.pid'), { force: true });
     await this.start();
+  }
+
+  /** Let it be a standby: it takes connections, and no writes. */
+  async demote(): Promise<void> {
+    await this.stop('fast');
+    const signal = join(this.#folder, 'data', 'standby.signal');
+    writeFileSync(signal, '');
+    if (user?.uid !== undefined && user.gid !== undefined) chownSync(signal, user.uid, user.gid);
+    await this.start();
+  }
+
+  /** Let a standby take writes. Resolves when it does. */
+  async promote(): Promise<void> {
+    await this.#do('pg_ctl', 'promote', '-w');
   }
 
   /** Start it unless it runs: it may have given up by itself. */
@@ -100,10 +162,27 @@ export class Cluster {
 
   /** SIGKILL to all its processes, as if the machine had gone down: without a word to its files. */
   kill(): void {
+    this.#signal('SIGKILL');
+    this.#pid = 0;
+  }
+
+  /** SIGSTOP to all its processes: connections are accepted, by the system, and nothing is said. */
+  freeze(): void {
+    this.#signal('SIGSTOP');
+  }
+
+  /** SIGCONT to all its processes. */
+  thaw(): void {
+    this.#signal('SIGCONT');
+  }
+
+  #signal(signal: NodeJS.Signals): void {
+    // Its number may be another process's by now.
+    if (this.#pid === 0) return;
     const { stdout } = spawnSync('ps', ['-o', 'pid=', '--ppid', String(this.#pid)], { encoding: 'utf8' });
     for (const pid of [this.#pid, ...stdout.split('\n').filter(Boolean).map(Number)]) {
       try {
-        process.kill(pid, 'SIGKILL');
+        process.kill(pid, signal);
       } catch (error) {
         if ((error as { code?: string }).code !== 'ESRCH') throw error;
       }
@@ -112,6 +191,7 @@ export class Cluster {
 
   /** Stop it and take its files away. */
   async remove(): Promise<void> {
+    this.thaw();
     await this.stop('immediate').catch(() => {});
     rmSync(this.#folder, { recursive: true });
   }
@@ -122,7 +202,7 @@ export class Cluster {
   }
 }
 
-function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer().on('error', reject);
     probe.listen(0, '127.0.0.1', () => {

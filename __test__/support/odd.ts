@@ -92,7 +92,7 @@ export const ODD: readonly (readonly [what: string, make: () => unknown])[] = [
 ];
 
 /** Messages of V8 and napi about code that was handed what it did not expect. */
-const INNARDS = /Failed to convert|napi|panicked|unwrap|Cannot (read|set|destructure|convert|mix|create)|is not (a function|iterable|a constructor|defined|an object|callable)|called on (null|undefined)|circular|Do not know how|Invalid (array length|time value|count)|Maximum call stack|reduce of|private member|reading '|revoked/i;
+const INNARDS = /Failed to convert|napi|panicked|unwrap|Cannot (read|set|destructure|convert|mix|create)|is not (a function|iterable|a constructor|defined|an object|callable)|called on (null|undefined)|circular|Do not know how|Invalid (array length|time value|count)|Maximum call stack|reduce of|private member|reading '|has been revoked/i;
 
 /** What is wrong with an error that a call ended with; `undefined`: nothing. */
 export function badError(error: unknown): string | undefined {

@@ -70,12 +70,12 @@ const sqliteInMemory: StoreKind = {
 export const POSTGRES_URL = process.env['PERDURE_TEST_POSTGRES_URL'] ?? 'postgres://postgres@127.0.0.1:5432/postgres';
 
 /** A schema of a Postgres server. */
-export function postgresAt(url: string, options: { poolSize?: number; notify?: boolean } = {}): StoreKind {
+export function postgresAt(url: string, { schema: named, ...options }: { schema?: string; poolSize?: number; notify?: boolean } = {}): StoreKind {
   return {
     name: 'Postgres',
     isShared: true,
     create() {
-      const schema = `perdure test ${randomUUID()}`;
+      const schema = named ?? `perdure test ${randomUUID()}`;
       return {
         address: { kind: 'postgres', url, schema, ...options },
         open: (more) => PostgresProvider.connect(url, { schema, poolSize: 4, ...options, ...more }),

@@ -1,8 +1,11 @@
-// A way to a server that can be blocked: what is sent then arrives when it is free again, however late.
+// A way to a server that can be blocked: what is sent then arrives when it is free again, however late. And one that can be cut.
 
 import { connect, createServer, type Server, type Socket } from 'node:net';
 
 import { type Deferred, deferred } from './async.ts';
+
+/** How a connection begins that asks a Postgres server to cancel a statement. */
+const CANCEL = Buffer.from([0, 0, 0, 16, 4, 210, 22, 46]);
 
 export class Proxy {
   readonly #server: Server;
@@ -11,6 +14,10 @@ export class Proxy {
   #awaited: { readonly bytes: string; readonly came: Deferred<void> } | undefined;
   /** What clients have sent since the way was blocked, and where it is to go. */
   #held: [Socket, Buffer][] | undefined;
+  /** What each client has sent, from the moment on that somebody wants to know. */
+  #recorded: Buffer[][] | undefined;
+  /** What asks the server to cancel a statement does not arrive. */
+  losesCancels = false;
 
   private constructor(host: string, port: number) {
     this.#server = createServer((client) => {
@@ -19,13 +26,18 @@ export class Proxy {
         this.#sockets.add(socket);
         socket.on('close', () => other.destroy()).on('error', () => other.destroy());
       }
+      const sent: Buffer[] = [];
+      this.#recorded?.push(sent);
+      const isRecorded = this.#recorded !== undefined;
       client.on('data', (data: Buffer) => {
+        if (isRecorded) sent.push(data);
         if (this.#awaited !== undefined && data.includes(this.#awaited.bytes)) {
           this.block();
           this.#awaited.came.resolve();
           this.#awaited = undefined;
         }
-        if (this.#held === undefined) server.write(data);
+        if (this.losesCancels && data.subarray(0, CANCEL.length).equals(CANCEL)) client.destroy();
+        else if (this.#held === undefined) server.write(data);
         else this.#held.push([server, data]);
       });
       server.pipe(client);
@@ -42,6 +54,13 @@ export class Proxy {
     // What is held is to be read.
     url.searchParams.set('sslmode', 'disable');
     return { proxy, url: url.href };
+  }
+
+  /** Note what clients send that connect from now on: the function that is given returns all that each of them has sent by then. */
+  record(): () => Buffer[] {
+    const recorded: Buffer[][] = [];
+    this.#recorded = recorded;
+    return () => recorded.map((sent) => Buffer.concat(sent));
   }
 
   /** Nothing arrives any more. */
@@ -66,6 +85,12 @@ export class Proxy {
     const held = this.#held ?? [];
     this.#held = undefined;
     for (const [server, data] of held) server.write(data);
+  }
+
+  /** Break all connections off, at both ends. A server in the middle of something does not notice. */
+  cut(): void {
+    for (const socket of this.#sockets) socket.destroy();
+    this.#sockets.clear();
   }
 
   async close(): Promise<void> {

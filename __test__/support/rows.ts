@@ -26,6 +26,11 @@ export function query(address: StoreAddress, sql: string): Row[] {
   return queryAll(address, [sql])[0] ?? [];
 }
 
+/** Change rows as no worker would, by one statement or several at once. Tables are named without their schema. */
+export function change(address: StoreAddress, statements: string | readonly string[]): void {
+  execFileSync(process.execPath, [program, JSON.stringify(address), JSON.stringify([statements].flat()), 'write']);
+}
+
 /** Whether the file itself is sound, as SQLite sees it; a server sees to that by itself. */
 export function isIntact(address: StoreAddress): boolean {
   return address.kind !== 'sqlite' || query(address, 'PRAGMA integrity_check')[0]?.['integrity_check'] === 'ok';

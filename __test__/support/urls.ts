@@ -86,6 +86,8 @@ function parameters(right: string, at: string, each: Each): [string, Outcome][] 
   const secret = `=${CANARY}`;
   return [
     ...each('opens', ...withAll('', '&&', 'sslmode=disable', 'sslmode=allow', 'sslmode=prefer', 'connect_timeout=0', 'connect_timeout=30', 'keepalives=0', 'target_session_attrs=read-write', 'channel_binding=disable', 'load_balance_hosts=random', 'options=-c%20work_mem%3D1MB', 'application_name=a%20%F0%9F%98%80')),
+    ...each('opens', ...withAll('require_auth=', 'require_auth=scram-sha-256', 'require_auth=md5%2Cscram-sha-256', 'require_auth=!password,%21none', 'require_auth=none&require_auth=scram-sha-256', 'require_auth=scram-sha-256&sslmode=disable')),
+    ...each('refused', ...withAll(`require_auth${secret}`, `require_auth=md5,${CANARY}`, 'require_auth=none', 'require_auth=password,md5', 'require_auth=!scram-sha-256', 'require_auth=scram-sha-256,scram-sha-256', 'require_auth=!md5,none', 'require_auth=gss', 'require_auth=scram-sha-256&sslmode=require', 'require_auth=scram-sha-256&sslnegotiation=direct', 'sslnegotiation=direct')),
     ...each('opens', `postgres://${at}/shop?user=app&password=${CANARY}`, `postgres://x:y@${at}/z?user=app&password=${CANARY}&dbname=shop`),
     ...each('refused', ...withAll(`sslmode${secret}`, 'sslmode=', 'sslmode', 'sslmode=require', 'sslmode=verify-ca', 'sslmode=verify-full', 'sslmode=disable&sslmode=banana')),
     ...each('refused', ...withAll('sslrootcert=/no/such/file', 'sslrootcert=/', 'sslrootcert=/dev/zero', 'sslrootcert=%00', 'sslcert=/etc/hostname', 'sslkey=/etc/hostname', 'sslcert=/etc/hostname&sslkey=/etc/hostname', 'sslmode=verify-full&sslrootcert=/etc/hostname')),
@@ -99,6 +101,9 @@ function places({ host, port, socket, mute, foreign, closing, dead, hasDefault }
     socket === undefined
       ? []
       : [
+          ...each('opens', `${app}${quoted(socket)}:${port}/shop?require_auth=scram-sha-256`),
+          ...each('refused', `${app}${quoted(socket)}:${port}/shop?require_auth=!scram-sha-256`),
+          ...each('away', `${app}${quoted(socket)}:${dead}/shop?require_auth=scram-sha-256`),
           ...each('opens', `${app}${quoted(socket)}:${port}/shop`, `postgres://app:${CANARY}@/shop?host=${quoted(socket)}&port=${port}`),
           ...each('away', `${app}${quoted(socket)}:${dead}/shop`),
         ];
@@ -108,7 +113,9 @@ function places({ host, port, socket, mute, foreign, closing, dead, hasDefault }
     ...each('opens', `${app}${host}:${dead},${host}:${port}/shop`, `${app}${host}:${closing},${host}:${port}/shop`, `${right}?hostaddr=127.0.0.1`),
     ...each('away', `${app}${host}:${dead}/shop`, `${app}[::1]:${dead}/shop`, `${app}${host}:${dead},${host}:${closing}/shop`, `${app}%2Fno%2Fsuch%2Ffolder/shop`, `${app}/shop?host=/no/such/folder`),
     ...each('away', `${app}${host}:${closing}/shop`, `${app}${host}:${mute}/shop`, `${app}${host}:${mute}/shop?sslmode=disable`, `${app}${host}:${mute},${host}:${mute}/shop`),
-    ...each('refused', `${app}${host}:${foreign}/shop?sslmode=require`),
-    ...each('away', `${app}${host}:${foreign}/shop?sslmode=disable`),
+    ...each('refused', `${app}${host}:${foreign}/shop?sslmode=require`, `${app}${host}:${foreign}/shop?sslmode=require&require_auth=!none`),
+    ...each('away', `${app}${host}:${foreign}/shop?sslmode=disable`, ...['disable', 'prefer'].map((mode) => `${app}${host}:${foreign}/shop?require_auth=!none&sslmode=${mode}`)),
+    ...each('away', ...[dead, mute, closing].map((other) => `${app}${host}:${other}/shop?require_auth=scram-sha-256`)),
+    ...each('opens', `${app}${host}:${closing},${host}:${port}/shop?require_auth=scram-sha-256`),
   ];
 }

@@ -53,9 +53,9 @@ afterEach(async () => {
 });
 
 export class Worker extends Process<WorkerMessage, WorkerCommand> {
-  /** A process that may fail; see {@link start}. */
-  static spawn(options: WorkerOptions): Worker {
-    return new Worker(options.name, [process.execPath, program, JSON.stringify(options)]);
+  /** A process that may fail; see {@link start}. `under` is what runs it in its place, such as as another user. */
+  static spawn(options: WorkerOptions, under: readonly string[] = []): Worker {
+    return new Worker(options.name, [...under, process.execPath, program, JSON.stringify(options)]);
   }
 
   /** A process whose runtime is started. */

@@ -1,4 +1,5 @@
 import type { Fault } from './fault.ts';
+import { primaryFrozen, primaryKilled, primaryThawed, standbyAway, switchover } from './failover.ts';
 import { eio, full, power } from './files.ts';
 import { kill } from './kill.ts';
 import { crash, restart, stall, terminate } from './server.ts';
@@ -7,4 +8,24 @@ import { stop } from './stop.ts';
 export type { Fault } from './fault.ts';
 
 /** All of them. Another one joins here and nowhere else. */
-export const FAULTS: readonly Fault[] = [kill, stop, restart, crash, terminate, stall, full, eio, power];
+export const FAULTS: readonly Fault[] = [
+  kill,
+  stop,
+  restart,
+  crash,
+  terminate,
+  stall,
+  full,
+  eio,
+  power,
+  primaryKilled,
+  primaryFrozen,
+  primaryThawed,
+  standbyAway,
+  switchover,
+];
+
+/** Names that stand for several. */
+export const GROUPS: Readonly<Record<string, readonly string[]>> = {
+  failover: FAULTS.filter(({ ground }) => ground === 'pair').map(({ name }) => name),
+};

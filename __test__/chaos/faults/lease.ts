@@ -4,17 +4,21 @@ import { type Arena, LEASE_MS } from '../arena.ts';
 
 /** Waits until a worker is registered: one that has just lost its lease is about to start over, and there is nothing to take over from it then. */
 export async function registered(arena: Arena, victim: { readonly name: string }): Promise<void> {
-  await arena.until(`${victim.name} is registered`, () => readRows(arena.site.address).workers.some(({ name }) => name === victim.name));
+  await arena.until(`${victim.name} is registered`, () => isRegistered(arena, victim));
+}
+
+function isRegistered(arena: Arena, victim: { readonly name: string }): boolean {
+  return readRows(arena.site.address).workers.some(({ name }) => name === victim.name);
 }
 
 /**
  * A worker has been cut off since a time: waits until its lease has ended and others have taken its work over, lets it come back, and waits
- * until it knows.
+ * until it knows. Not by counting takeovers: one of another worker may be counted meanwhile.
  */
 export async function takenOver(arena: Arena, victim: { readonly name: string }, from: number, back: () => Promise<void>): Promise<void> {
-  const [takeovers, lost] = [arena.sum('takeovers'), losses(arena, victim.name)];
+  const lost = losses(arena, victim.name);
   await arena.until(`the lease of ${victim.name} ends`, () => Date.now() > from + LEASE_MS);
-  await arena.until(`the work of ${victim.name} is taken over`, () => arena.sum('takeovers') > takeovers);
+  await arena.until(`the work of ${victim.name} is taken over`, () => !isRegistered(arena, victim));
   await back();
   await arena.until(`${victim.name} finds that it has lost its lease`, () => losses(arena, victim.name) > lost);
   arena.absent([victim], from);

@@ -48,7 +48,7 @@ export const terminate: Fault = {
   async strike(arena) {
     const site = siteOf(arena);
     const broken = (sql: string) => async () => {
-      const rows = await site.ask(sql);
+      const rows = await site.cluster.ask(sql);
       arena.count('connections broken', rows.length);
       return rows.length > 0;
     };

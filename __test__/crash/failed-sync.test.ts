@@ -1,0 +1,42 @@
+// A commit whose sync fails is written again, and when that goes on its caller is told that it failed. Its frames are in the log by then: a process that reads the log
+// after a crash may find them. The caller must be told that this is not known.
+
+import { spawnSync } from 'node:child_process';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { Client, SqliteProvider } from 'perdure';
+import { afterAll, describe, expect, it } from 'vitest';
+
+import { temporaryFolder } from '../support/providers.ts';
+import { Process, root } from '../support/process.ts';
+
+interface Told {
+  readonly type: 'told';
+  readonly told: unknown;
+}
+
+const traces = process.platform === 'linux' && spawnSync('strace', ['-o', '/dev/null', 'true']).status === 0;
+
+describe.skipIf(!traces)('on an SQLite file (with strace, on Linux)', () => {
+  const folder = temporaryFolder();
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  it("a start whose sync failed has the outcome 'unknown', and may be there after a crash", async () => {
+    const path = join(folder, 'store.db');
+    const child = new Process<Told, never>('starter', [process.execPath, join(root, '__test__/crash/failed-sync.mjs'), path]);
+    await child.said('told');
+    await child.kill();
+    const [{ told }] = child.all('told') as [Told];
+    expect(told).toMatchObject({ name: 'ProviderError', retryable: true, outcome: 'unknown' });
+    expect(told).toMatchObject({ message: expect.stringMatching(/see to its disk\. Whether this was written is not known\.$/) });
+
+    const provider = await SqliteProvider.open(path);
+    const client = new Client(provider);
+    expect(await client.getStatus('before')).toMatchObject({ status: 'Pending' });
+    expect(await client.getStatus('during')).toMatchObject({ status: 'Pending' });
+    // Whoever was told so may repeat it.
+    await client.startOrchestration('during', 'nobody registers this', undefined, { onConflict: 'return' });
+    expect((await client.listInstances().page()).items.map(({ id }) => id).sort()).toEqual(['before', 'during']);
+    await provider.close();
+  }, 60_000);
+});

@@ -1,0 +1,24 @@
+import { setImmediate as immediate } from 'node:timers/promises';
+import type { AsyncCodec, Codec } from 'perdure';
+
+/** A codec that does the same and answers later. */
+export function later(codec: Codec): AsyncCodec {
+  return {
+    async: true,
+    ...(codec.required === undefined ? {} : { required: codec.required }),
+    async encode(text, context) {
+      await immediate();
+      return codec.encode(text, context);
+    },
+    async decode(text, context) {
+      await immediate();
+      return codec.decode(text, context);
+    },
+  };
+}
+
+/** Both ways in which a codec answers. */
+export const WAYS: readonly { way: string; of(codec: Codec): AsyncCodec | Codec }[] = [
+  { way: 'at once', of: (codec) => codec },
+  { way: 'later', of: later },
+];
