@@ -60,7 +60,7 @@ for (let n = 1; n <= 60; n += 1) await client.waitForStatusChange(`order-${n}`, 
 for (let n = 1; n <= 50; n += 1) await approve(n);
 await client.suspend('order-55', 'a question of the customer');
 await client.waitForOrchestration('order-44');
-const { url, close } = await serveDashboard(client, { runtime });
+const { url, close } = await serveDashboard(client, { runtime, token: false });
 const browser = await chromium.launch({ executablePath: process.env.PERDURE_TEST_CHROMIUM, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 
 const overview = await open({ width: 1120, height: 608 }, '');

@@ -14,10 +14,12 @@ process.chdir(root);
 const STEPS = {
   facts,
   lint: () => run('npm', ['run', '--silent', 'lint']),
+  audit: () => run('npm', ['run', '--silent', 'audit']),
   test: () => run('npm', ['test']),
   package: () => run('npm', ['run', '--silent', 'test:package']),
   'start-up': () => run(process.execPath, ['bench/start-up.mjs', '--check']),
   packages: () => run(process.execPath, ['npm/pack.mjs', '--all']),
+  sbom: () => run(process.execPath, ['npm/sbom.mjs']),
 };
 
 const wanted = process.argv.slice(2);

@@ -1,0 +1,28 @@
+// Compares what Perdure depends on with the public lists of advisories, which takes a network: `npm test` does without.
+//
+//   node npm/audit.mjs
+
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+process.chdir(fileURLToPath(new URL('..', import.meta.url)));
+
+const isWindows = process.platform === 'win32';
+const wrong = [
+  // What users install, and what only builds and tests: the former at any level.
+  run('npm', ['audit', '--omit', 'dev']),
+  run('npm', ['audit', '--audit-level', 'high']),
+  run('cargo', ['deny', '--all-features', 'check']),
+].flat();
+for (const sentence of wrong) console.error(sentence);
+if (wrong.length > 0) process.exitCode = 1;
+
+/** What is wrong, if anything. */
+function run(command, args) {
+  const said = [command, ...args].join(' ');
+  console.log(`\n$ ${said}`);
+  if (command === 'cargo' && spawnSync('cargo', ['deny', '--version']).status !== 0) return ['cargo deny is not here: cargo install cargo-deny --locked'];
+  const { status, error } = spawnSync(command, args, { stdio: 'inherit', shell: command === 'npm' && isWindows });
+  if (error) return [`${said}: ${error.message}`];
+  return status === 0 ? [] : [`${said} ended with ${status}`];
+}
