@@ -5,6 +5,10 @@
 //! ends, and the place of the last message that was read. It holds for the server that gave it, until that is started again: numbers of
 //! transactions that were lost with a server are given to others after it. (Snapshots as values:
 //! <https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-PG-SNAPSHOT>.)
+//!
+//! Messages come in the order of their transactions' numbers, along an index. A transaction has its number before it waits for the row of
+//! an instance, so one with a higher number may write first: then the second message of the instance overtakes the first. A message whose
+//! predecessor comes behind it is not handed over. Its reader is told to read all messages of the instance instead, which are in order.
 
 use perdure_engine::{Mailbox, Message, MessageBody, MessageSeq};
 use perdure_provider::{Inbox, InboxPosition, InstanceKey, MessagePage, PageLimit, WorkerId, kept_mailbox};
@@ -72,10 +76,13 @@ macro_rules! inbox_where {
                  (SELECT string_agg(instance_key || ' ' || epoch, ',' ORDER BY instance_key)
                   FROM {schema}.revocations WHERE worker = $1) AS revoked) s
              LEFT JOIN LATERAL (
-               SELECT seq, kind, name, payload, execution, ref_id, instance_key, xid::text FROM (
+               SELECT seq, kind, name, payload, execution, ref_id, instance_key, xid::text, size,
+                 EXISTS (SELECT FROM {schema}.messages p
+                   WHERE p.instance_key = w.instance_key AND p.seq = w.seq - 1 AND p.xid > w.xid) AS overtakes
+               FROM (
                  SELECT m.*, sum(size) OVER (ORDER BY xid, instance_key, seq) - size AS before FROM (
                    SELECT m.seq, m.kind, m.name, m.payload, m.execution, m.ref_id, m.instance_key, m.xid,
-                     coalesce(octet_length(m.payload), 0) AS size
+                     coalesce(octet_length(m.payload), 0)::bigint AS size
                    FROM ",
             $from,
             " WHERE ",
@@ -154,15 +161,15 @@ pub(crate) async fn of_worker(
         if let Some(seq) = row.try_get::<_, Option<i64>>(0)? {
             let (key, xid): (i64, &str) = (row.try_get(6)?, row.try_get(7)?);
             last = Some(format!("{xid} {key} {seq}"));
-            let message = read(row)?;
-            bytes += message.as_ref().map_or(0, |message: &Message| message.body.bytes());
-            messages.push((InstanceKey(key), message));
+            // Also of one that is not handed over: a page that is full of these is full.
+            bytes += usize::try_from(number(row, 8)?).unwrap_or(usize::MAX);
+            messages.push((InstanceKey(key), read(row)?));
         }
     }
     let first = rows
         .first()
         .ok_or_else(|| Failure::internal("an inbox without a snapshot"))?;
-    let (now, revoked): (&str, Option<&str>) = (first.try_get(8)?, first.try_get(10)?);
+    let (now, revoked): (&str, Option<&str>) = (first.try_get(10)?, first.try_get(12)?);
     let until = match &sweep {
         Some(Sweep {
             rest: Some((until, ..)),
@@ -222,10 +229,13 @@ fn started(rows: &[Row]) -> Result<String, Failure> {
     let row = rows
         .first()
         .ok_or_else(|| Failure::internal("an inbox without a snapshot"))?;
-    Ok(row.try_get(9)?)
+    Ok(row.try_get(11)?)
 }
 
 fn read(row: &Row) -> Result<Result<Message, MessageSeq>, Failure> {
+    if row.try_get(9)? {
+        return Ok(Err(MessageSeq(number(row, 0)?)));
+    }
     match message(row) {
         Err(failure) if failure.is_undecodable() => Ok(Err(MessageSeq(number(row, 0)?))),
         read => Ok(Ok(read?)),

@@ -195,7 +195,8 @@ pub struct InboxPosition(pub String);
 /// Messages that came for instances of a worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inbox {
-    /// Those of one instance in order; of one whose row cannot be read, the number.
+    /// Those of one instance in order. A message that is not handed over has its number here: its row cannot be read, or an earlier message
+    /// comes behind it. Its reader reads all that waits for the instance.
     pub messages: Vec<(InstanceKey, Result<Message, MessageSeq>)>,
     /// Where the next read goes on.
     pub position: InboxPosition,
