@@ -86,6 +86,8 @@ bugs! {
     OwnedNotCompared,
     /// A store that refuses its service for a moment is taken to refuse the write.
     RefusalBlamesRow,
+    /// A message that overtakes an earlier one of its instance is handed over before it.
+    OvertakingMessage,
 }
 
 #[cfg(feature = "planted")]

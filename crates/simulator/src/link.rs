@@ -123,13 +123,16 @@ pub(crate) struct Link {
     death: Death,
 }
 
+/// A message of an inbox, and of which instance.
+type Received = (InstanceKey, Result<Message, MessageSeq>);
+
 struct State {
     pulse: Pulse,
     calls: u64,
     /// The process dies at this call.
     crash: Option<(u64, Moment)>,
     /// Messages of the inbox that came before, which may come again.
-    seen: VecDeque<(InstanceKey, Result<Message, MessageSeq>)>,
+    seen: VecDeque<Received>,
 }
 
 /// Calls that write nothing.
@@ -707,8 +710,14 @@ impl Provider for Linked {
             .hears(&self.0.name, inbox.revoked.iter().map(|revoked| revoked.key));
         let weather = *self.0.air.weather.lock();
         let mut state = self.0.state.lock();
-        // Drawn whatever the store has said: it may say some things twice by itself, and stores differ in that.
-        if self.0.air.chance(weather.repeating) && !state.seen.is_empty() {
+        // Both are drawn whatever the store has said: it may say some things twice by itself, and stores differ in that.
+        let overtakes = self.0.air.chance(weather.overtaking);
+        let repeats = self.0.air.chance(weather.repeating);
+        let is_new = |message: &Received| !state.seen.contains(message);
+        if overtakes && overtake(&mut inbox.messages, is_new) {
+            self.0.air.fire("message that overtook another");
+        }
+        if repeats && !state.seen.is_empty() {
             self.0.air.fire("message that came twice");
             inbox.messages.splice(0..0, state.seen.iter().cloned());
         }
@@ -789,4 +798,24 @@ impl Provider for Linked {
     async fn close(&self) {
         self.0.inner.provider.close().await;
     }
+}
+
+/// The second new message of an instance comes before the first, as where its transaction has the lower number. `false`: there are no two of one
+/// instance.
+fn overtake(messages: &mut Vec<Received>, is_new: impl Fn(&Received) -> bool) -> bool {
+    let new: Vec<usize> = (0..messages.len()).filter(|at| is_new(&messages[*at])).collect();
+    let pair = new.iter().enumerate().find_map(|(n, second)| {
+        let first = new[..n]
+            .iter()
+            .find(|first| messages[**first].0 == messages[*second].0)?;
+        Some((*first, *second))
+    });
+    let Some((first, second)) = pair else { return false };
+    let (key, message) = messages.remove(second);
+    let message = match message {
+        Ok(message) if !is_planted(Bug::OvertakingMessage) => Err(message.seq),
+        message => message,
+    };
+    messages.insert(first, (key, message));
+    true
 }

@@ -28,6 +28,8 @@ pub(crate) struct Weather {
     /// A call about workers and what is theirs is carried out, and the answer is an error: registrations, renewals, releases, takeovers, what is
     /// given back or resumed.
     pub(crate) unconfirmed: u16,
+    /// The second message of an instance comes before the first, whose transaction has the higher number.
+    pub(crate) overtaking: u16,
 }
 
 /// When in a call a process dies.
@@ -141,6 +143,8 @@ const DOWN_MS: u64 = 20_000;
 const LATER_FAULTS: u64 = 0x001a_7e5d;
 /// The same of [`Plan::lost_confirmations`].
 const LOST_CONFIRMATIONS: u64 = 0x0dea_dacc;
+/// The same of [`Plan::overtaking`].
+const OVERTAKING: u64 = 0x0be4_1d04;
 
 impl Plan {
     /// The plan of a seed.
@@ -164,6 +168,7 @@ impl Plan {
             plan.faults(&mut rng);
             plan.later_faults(&mut Rng::with_seed(seed ^ LATER_FAULTS));
             plan.lost_confirmations(&mut Rng::with_seed(seed ^ LOST_CONFIRMATIONS));
+            plan.overtaking(&mut Rng::with_seed(seed ^ OVERTAKING));
         }
         plan.acts.sort_by_key(|(at, _)| *at);
         plan
@@ -284,6 +289,17 @@ impl Plan {
         let unconfirmed = share(rng, 200);
         if unconfirmed > 0 {
             self.add_weather(|weather| weather.unconfirmed = unconfirmed);
+        }
+    }
+
+    /// A fault that came after the [lost confirmations](Self::lost_confirmations), in a quarter of the plans.
+    fn overtaking(&mut self, rng: &mut Rng) {
+        if rng.bool() {
+            return;
+        }
+        let overtaking = share(rng, 1_000);
+        if overtaking > 0 {
+            self.add_weather(|weather| weather.overtaking = overtaking);
         }
     }
 

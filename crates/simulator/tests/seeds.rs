@@ -43,6 +43,7 @@ fn every_fault_comes_to_pass() {
         "lost notification",
         "lost thread",
         "message that came twice",
+        "message that overtook another",
         "poison",
         "refused call",
         "slow call",
