@@ -6,8 +6,6 @@
 
 mod common;
 
-use std::time::Duration;
-
 use perdure_engine::MessageSeq;
 use perdure_provider::{InboxPosition, PageLimit, Provider};
 
@@ -30,10 +28,11 @@ async fn a_message_that_overtakes_another_is_not_handed_over_before_it() {
         let outcomes = slow.batch(vec![message("first"), message("second")]).await;
         (slow, outcomes)
     });
-    let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype IN ('transactionid', 'tuple')
-      AND pid IN (SELECT pid FROM pg_stat_activity WHERE query LIKE '%' || '{schema}' || '%')";
-    while reader.count(waits).await == 0 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
+    let waits = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND position('{schema}' IN query) > 0"
+    );
+    while reader.count(&waits).await == 0 {
+        tokio::task::yield_now().await;
     }
     // It has a higher number, and writes first.
     reader.batch(vec![message("second")]).await.expect("it is written");

@@ -249,11 +249,12 @@ impl Core {
         }
     }
 
-    /// Keep something for the engine, or leave it in the store. `false`: it changes nothing, a message that was loaded before or that
-    /// nobody waits for.
+    /// Keep something for the engine, or leave it in the store. `false`: it changes nothing, a message that was loaded before, that is about to be
+    /// read, or that nobody waits for.
     pub(crate) fn keep(&mut self, completion: Completion) -> bool {
         if let Completion::Message(message) = &completion {
-            if message.seq <= self.seen {
+            // What is to be read holds earlier ones: a turn that is under way must not come to this one first.
+            if self.rereads || message.seq <= self.seen {
                 return false;
             }
             self.seen = message.seq;
