@@ -83,13 +83,27 @@ async fn attempt_once<T>(
     let from = Arc::clone(&connection.from);
     let mark = from.marks.take();
     let begin = from.begin();
+    if !from.habits().keeps_sessions {
+        // A pooler that has no connection to the server may refuse this alone, and what follows would be carried out outside of any transaction.
+        if let Err(failure) = simply(connection, &begin).await {
+            connection.give_up();
+            return Err(failure);
+        }
+    }
     let (begun, marked, result) = {
         let session = Session {
             clock_ms: from.clock_ms(),
             connection,
         };
+        let begun = async {
+            if from.habits().keeps_sessions {
+                simply(connection, &begin).await
+            } else {
+                Ok(())
+            }
+        };
         // Sent in this order, without waiting for the answer in between.
-        tokio::join!(biased; simply(connection, &begin), leave(connection, &mark), work(&session))
+        tokio::join!(biased; begun, leave(connection, &mark), work(&session))
     };
     // Whatever failed after it failed because of that.
     if let Err(failure) = begun {

@@ -125,7 +125,7 @@ async fn write_turns(
         match again.await {
             Ok(outcomes) => return Ok(outcomes),
             Err(_) if connections.is_closed() => return Err(failure.of_unknown_outcome()),
-            Err(failure) if !failure.kind().retryable() => return Err(failure.of_unknown_outcome()),
+            Err(failure) if failure.kind().blames_row() => return Err(failure.of_unknown_outcome()),
             Err(_) => crate::time::sleep(OUTCOME_EVERY).await,
         }
     }

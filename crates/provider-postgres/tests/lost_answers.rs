@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::sync::atomic::Ordering;
+
 use perdure_engine::MessageSeq;
 use perdure_provider::{Epoch, Outcome, Provider, ProviderError, Status, TurnCommit};
 
@@ -31,6 +33,37 @@ async fn turns_are_written_once() {
     let moved =
         "SELECT count(*) FROM {schema}.instances WHERE (id, next_event_id, turns) IN (('a', 10, 8), ('b', 6, 4))";
     assert_eq!(store.count(moved).await, 2);
+    store.provider.close().await;
+}
+
+/// The server refuses its service for a moment when it is asked what became of a turn. That was taken for the last word: the turn was said to be
+/// unknown, written again and fenced off, and what the instance ran was given up and run again.
+#[tokio::test]
+async fn a_turn_is_asked_for_until_the_server_lets_somebody_in_again() {
+    let store = Store::open().await;
+    let key = store.started("a").await;
+    store.batch(turns([store.turn(key, 2)])).await.expect("it is written");
+    store.way.refusals.store(3, Ordering::Release);
+    let outcomes = store.cut(Cut::After, turns([store.turn(key, 3)])).await;
+    assert_eq!(outcomes, Ok(vec![COMMITTED]));
+    assert_eq!(store.way.refusals.load(Ordering::Acquire), 0);
+    assert_eq!(store.events().await, 3);
+    store.provider.close().await;
+}
+
+/// What followed a `BEGIN` that was refused was carried out by itself, and said to have failed.
+#[tokio::test]
+async fn nothing_is_written_when_a_transaction_cannot_begin() {
+    let store = Store::open_pooled().await;
+    store.started("a").await;
+    let failed = store.cut(Cut::Begin, vec![message("a"), message("a")]).await;
+    assert!(failed.as_ref().is_err_and(ProviderError::retryable), "{failed:?}");
+    assert_eq!(store.count("SELECT count(*) FROM {schema}.messages").await, 0);
+    store
+        .batch(vec![message("a"), message("a")])
+        .await
+        .expect("it is written");
+    assert_eq!(store.count("SELECT count(*) FROM {schema}.messages").await, 2);
     store.provider.close().await;
 }
 

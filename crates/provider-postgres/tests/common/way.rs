@@ -1,6 +1,7 @@
 //! A store behind a proxy that loses what is sent, or delivers it late.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody, MessageSeq};
@@ -9,7 +10,7 @@ use perdure_provider::{
     TurnCommit, WorkerId, Write,
 };
 use perdure_provider_contract::{completed, instance, new_worker, scheduled};
-use perdure_provider_postgres::{PostgresOptions, PostgresProvider};
+use perdure_provider_postgres::{Pooler, PostgresOptions, PostgresProvider};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, oneshot};
@@ -29,6 +30,8 @@ pub(crate) enum Cut {
     Late,
     /// As [`Late`](Self::Late), for what ends a transaction.
     LateCommit,
+    /// What begins a transaction is answered with an error, as by a pooler that has no connection to the server. What follows comes to it.
+    Begin,
 }
 
 impl Cut {
@@ -47,6 +50,8 @@ pub(crate) struct Way {
     pub(crate) cut: Mutex<Option<Cut>>,
     /// What is still to be delivered, and where.
     late: Mutex<Vec<(TcpStream, Vec<u8>)>>,
+    /// So many of the next connections are refused.
+    pub(crate) refusals: AtomicUsize,
     /// All connections break now.
     broken: Notify,
 }
@@ -60,6 +65,7 @@ impl Way {
         let mut cut = self.cut.lock();
         match *cut {
             Some(of) if of.is_of_commit() && !sent.windows(7).any(|word| word == b"COMMIT\0") => None,
+            Some(Cut::Begin) if sent.first() != Some(&b'Q') || !sent.windows(6).any(|word| word == b"BEGIN ") => None,
             _ if sent.starts_with(&CANCEL) => None,
             _ => cut.take(),
         }
@@ -71,8 +77,18 @@ impl Way {
             tokio::select! {
                 () = self.broken.notified() => return Ok(()),
                 n = client.read(&mut sent) => {
-                    let sent = &sent[..n?];
-                    let cut = self.cut(sent);
+                    let mut sent = &sent[..n?];
+                    let mut cut = self.cut(sent);
+                    if cut == Some(Cut::Begin) {
+                        let length = u32::from_be_bytes(sent[1..5].try_into().expect("four bytes"));
+                        client.write_all(&said("ERROR", "53300", "the pool has no connection to the server")).await?;
+                        client.write_all(&[&READY[..], b"I"].concat()).await?;
+                        cut = None;
+                        sent = &sent[1 + length as usize..];
+                        if sent.is_empty() {
+                            continue;
+                        }
+                    }
                     if sent.is_empty() || cut == Some(Cut::Before) {
                         return Ok(());
                     }
@@ -96,6 +112,15 @@ impl Way {
                 }
             }
         }
+    }
+
+    /// Say to a new connection that its role may not log in.
+    async fn refuse(&self, mut client: TcpStream) -> std::io::Result<()> {
+        let mut sent = vec![0; 1 << 16];
+        let _startup = client.read(&mut sent).await?;
+        client
+            .write_all(&said("FATAL", "28000", "role is not permitted to log in"))
+            .await
     }
 
     /// Break all connections.
@@ -127,6 +152,13 @@ impl Way {
 /// `ReadyForQuery`, but for the state.
 const READY: [u8; 5] = [b'Z', 0, 0, 0, 5];
 
+/// `ErrorResponse`.
+fn said(severity: &str, state: &str, message: &str) -> Vec<u8> {
+    let fields = format!("S{severity}\0V{severity}\0C{state}\0M{message}\0\0");
+    let length = u32::try_from(fields.len() + 4).expect("it is short");
+    [b"E", &length.to_be_bytes()[..], fields.as_bytes()].concat()
+}
+
 /// A store behind a way of its own, with one connection.
 pub(crate) struct Store {
     pub(crate) provider: PostgresProvider,
@@ -138,21 +170,36 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) async fn open() -> Self {
-        Self::open_schema(Schema::new(), "").await
+        Self::open_schema(Schema::new(), "", |options| options).await
+    }
+
+    /// As behind a pooler that gives a connection to each transaction.
+    pub(crate) async fn open_pooled() -> Self {
+        let pooled = |options| PostgresOptions {
+            notify: Some(false),
+            pooler: Some(Pooler::Transaction),
+            prepare: Some(false),
+            ..options
+        };
+        Self::open_schema(Schema::new(), "", pooled).await
     }
 
     /// On a server that waits for a lock longer than anybody waits for an answer.
     pub(crate) async fn open_patient() -> Self {
         let limits = "&options=-c%20lock_timeout%3D120s%20-c%20statement_timeout%3D120s";
-        Self::open_schema(Schema::new(), limits).await
+        Self::open_schema(Schema::new(), limits, |options| options).await
     }
 
     /// Another process on the same store.
     pub(crate) async fn open_in(schema: &Schema) -> Self {
-        Self::open_schema(Schema(schema.0.clone()), "").await
+        Self::open_schema(Schema(schema.0.clone()), "", |options| options).await
     }
 
-    async fn open_schema(schema: Schema, settings: &str) -> Self {
+    async fn open_schema(
+        schema: Schema,
+        settings: &str,
+        with: impl FnOnce(PostgresOptions) -> PostgresOptions,
+    ) -> Self {
         let config: tokio_postgres::Config = url().parse().expect("a URL");
         let tokio_postgres::config::Host::Tcp(host) = config.get_hosts()[0].clone() else {
             panic!("a server that is reached by TCP");
@@ -164,6 +211,15 @@ impl Store {
         let carrier = Arc::clone(&way);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
+                let refusals = &carrier.refusals;
+                if refusals
+                    .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1))
+                    .is_ok()
+                {
+                    let way = Arc::clone(&carrier);
+                    tokio::spawn(async move { way.refuse(client).await });
+                    continue;
+                }
                 let server = TcpStream::connect(server.clone()).await.expect("the server answers");
                 let way = Arc::clone(&carrier);
                 tokio::spawn(async move { way.carry(client, server).await });
@@ -178,10 +234,10 @@ impl Store {
             password.unwrap_or_default(),
             config.get_dbname().unwrap_or("postgres"),
         );
-        let options = PostgresOptions {
+        let options = with(PostgresOptions {
             pool_size: 1,
             ..options(&schema)
-        };
+        });
         let provider = PostgresProvider::connect(&through, options).await.expect("it opens");
         let worker = new_worker(&format!("worker {port}"));
         provider
