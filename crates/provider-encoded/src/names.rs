@@ -113,9 +113,15 @@ impl Default for Memory {
 impl Memory {
     pub(crate) fn note(&self, key: InstanceKey, id: &str) {
         let mut ids = self.ids.lock();
-        if ids.get(&key).is_none() {
+        if ids.get(&key).is_none_or(|known| **known != *id) {
             ids.insert(key, id.into());
         }
+    }
+
+    /// Forgets everything: a store that lost its last commits gives keys and events a second time.
+    pub(crate) fn clear(&self) {
+        self.ids.lock().clear();
+        self.children.lock().clear();
     }
 
     /// The children that events schedule.
@@ -198,5 +204,22 @@ impl Memory {
             .filter(|event| event.event_id == scheduled)
             .and_then(child_of);
         Ok(id.unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store that lost its last commits gives keys a second time. A process that remembered whose they were encoded values of the later instance as
+    /// those of the lost one, and nobody else could read them.
+    #[test]
+    fn a_key_that_is_given_again_is_the_later_instance_s() {
+        let memory = Memory::default();
+        memory.note(InstanceKey(1), "lost");
+        memory.note(InstanceKey(1), "later");
+        assert_eq!(memory.ids.lock().get(&InstanceKey(1)).map(|id| &**id), Some("later"));
+        memory.clear();
+        assert!(memory.ids.lock().get(&InstanceKey(1)).is_none());
     }
 }

@@ -293,7 +293,14 @@ impl Provider for Encoded {
     }
 
     fn on_foreign_change(&self, listener: ChangeListener) {
-        self.store.on_foreign_change(listener);
+        let inner = Arc::clone(&self.inner);
+        self.store.on_foreign_change(Box::new(move |change| {
+            // The server may have lost its last commits.
+            if change.leases {
+                inner.memory.clear();
+            }
+            listener(change);
+        }));
     }
 
     async fn register_worker(&self, worker: NewWorker) -> Result<i64, ProviderError> {
