@@ -37,6 +37,14 @@ const LINEAGE: &str = "SELECT (SELECT system_identifier FROM pg_catalog.pg_contr
 
 const WITHOUT_RIGHTS: &str = "SELECT pg_catalog.pg_postmaster_start_time()::text || ' ' || pg_catalog.to_regclass({keys})::oid::text, NULL::bigint";
 
+/// How a server says that it never tells what [`LINEAGE`] asks for.
+const NOT_TO_BE_ASKED: [SqlState; 4] = [
+    SqlState::INSUFFICIENT_PRIVILEGE,
+    SqlState::UNDEFINED_FUNCTION,
+    SqlState::UNDEFINED_TABLE,
+    SqlState::FEATURE_NOT_SUPPORTED,
+];
+
 /// Told that the workers of this process were released.
 type Listener = Box<dyn Fn() + Send + Sync>;
 
@@ -136,8 +144,10 @@ impl Lineage {
         let rows = match ask(LINEAGE).await {
             // It is a standby.
             Err(error) if error.code() == Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE) => return Err(error.into()),
-            // A role without rights, or a server of a sort that has none of this.
-            Err(error) if error.as_db_error().is_some() && !client.is_closed() => ask(WITHOUT_RIGHTS).await,
+            // A role without rights, or a server of a sort that has none of this. Any other error is one of the moment.
+            Err(error) if error.code().is_some_and(|state| NOT_TO_BE_ASKED.contains(state)) => {
+                ask(WITHOUT_RIGHTS).await
+            }
             answer => answer,
         };
         let row = rows?.into_iter().next();

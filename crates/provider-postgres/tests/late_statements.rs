@@ -6,7 +6,7 @@ mod common;
 use std::time::Duration;
 
 use perdure_engine::MessageSeq;
-use perdure_provider::{CommitOutcome, Outcome, Provider, ProviderError, Write};
+use perdure_provider::{CommitOutcome, Outcome, Provider, ProviderError, ProviderErrorKind, Write};
 use tokio::time::timeout;
 
 use common::other_program;
@@ -291,5 +291,24 @@ async fn a_hundred_writes_lost_at_different_moments_are_there_once_or_not_at_all
         matches!(next[..], [Outcome::Delivered { seq: at, .. }] if at == seq),
         "{next:?}"
     );
+    store.provider.close().await;
+}
+
+/// The server ends it before its client gives up, so that it is known that nothing came of it, and backends do not pile up.
+#[tokio::test]
+async fn a_statement_that_waits_for_a_lock_is_ended_by_the_server() {
+    let store = Store::open().await;
+    store.started("a").await;
+    let locked = Locked::table(&store, "ACCESS EXCLUSIVE").await;
+    let failed = store.batch(vec![message("a")]).await;
+    let error = failed.expect_err("the table is locked");
+    assert!(error.message.contains("lock timeout"), "{error}");
+    assert_eq!(
+        (error.kind, error.outcome),
+        (ProviderErrorKind::Busy, CommitOutcome::NotCommitted)
+    );
+    assert_eq!(locked.waiting().await, 0);
+    locked.release().await;
+    assert_eq!(store.count("SELECT count(*) FROM {schema}.messages").await, 0);
     store.provider.close().await;
 }
