@@ -192,7 +192,7 @@ pub async fn beside_the_values_are_read_too(store: &Store) {
     assert_eq!(shown(&history), [(1, 1, "b", Some("{}"), true)]);
 }
 
-/// By rows that are looked at, and by bytes.
+/// By rows that are looked at, and by bytes of each text and of what is beside it.
 pub async fn come_in_pages(store: &Store) {
     let store = store.first();
     for n in 0..7 {
@@ -203,9 +203,10 @@ pub async fn come_in_pages(store: &Store) {
         };
         store.start(new).await;
     }
+    let beside = started(None).meta.map_or(0, |meta| meta.len());
     for (walk_max, bytes_max, pages) in [
-        (3, 1_000, vec![3, 3, 1]),
-        (100, 25, vec![2, 2, 2, 1]),
+        (3, 10_000, vec![3, 3, 1]),
+        (100, 25 + 2 * beside, vec![2, 2, 2, 1]),
         (100, 1, vec![1; 7]),
     ] {
         let mut request = TextRequest {

@@ -24,10 +24,10 @@ pub(crate) fn page(tables: &Tables, request: &TextRequest) -> TextPage {
     let mut bytes = 0;
     for text in rows(tables, request) {
         let (row, found) = text;
-        let size = found
-            .as_ref()
-            .and_then(|found| found.text.as_ref())
-            .map_or(0, String::len);
+        let size = found.as_ref().map_or(0, |found| {
+            let texts = found.text.iter().chain(&found.other);
+            texts.map(String::len).sum()
+        });
         if page.walked >= request.walk_max || (bytes > 0 && bytes + size > request.bytes_max) {
             page.next = Some(last);
             break;

@@ -22,9 +22,9 @@ macro_rules! page {
             "), looked AS (
                SELECT *, text IS NOT NULL AND NOT starts_with(text, $5) AS wanted FROM walked
              ), measured AS (
-               SELECT *, CASE WHEN wanted THEN octet_length(text) ELSE 0 END AS bytes,
-                 (sum(CASE WHEN wanted THEN octet_length(text) ELSE 0 END) OVER (ORDER BY key, execution, number))::bigint AS up_to
-               FROM looked
+               SELECT *, (sum(bytes) OVER (ORDER BY key, execution, number))::bigint AS up_to FROM (
+                 SELECT *, CASE WHEN wanted THEN octet_length(text) ELSE 0 END
+                   + CASE WHEN wanted OR number < 2 THEN coalesce(octet_length(other), 0) ELSE 0 END AS bytes FROM looked) b
              )
              SELECT w.key, w.execution, w.number, i.id, w.kind, w.name, w.of_execution, w.ref_id,
                CASE WHEN ",

@@ -97,11 +97,7 @@ pub(crate) fn page(connection: &Connection, request: &TextRequest) -> Result<Tex
     let (mut last, mut bytes) = (after, 0);
     while let Some(found) = rows.next()? {
         let at = row(found)?;
-        let size = found
-            .get_ref(9)?
-            .as_bytes_or_null()
-            .map_err(rusqlite::Error::from)?
-            .map_or(0, <[u8]>::len);
+        let size = length(found, 9)? + length(found, 10)?;
         if page.walked >= request.walk_max || (bytes > 0 && bytes + size > request.bytes_max) {
             page.next = Some(last);
             break;
@@ -112,6 +108,12 @@ pub(crate) fn page(connection: &Connection, request: &TextRequest) -> Result<Tex
         page.texts.extend(stored(at, found)?);
     }
     Ok(page)
+}
+
+/// Bytes of a text that may be absent.
+fn length(found: &Row<'_>, column: usize) -> Result<usize, Failure> {
+    let text = found.get_ref(column)?.as_bytes_or_null();
+    Ok(text.map_err(rusqlite::Error::from)?.map_or(0, <[u8]>::len))
 }
 
 fn row(found: &Row<'_>) -> rusqlite::Result<TextRow> {

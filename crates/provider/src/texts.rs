@@ -70,7 +70,7 @@ pub struct TextRequest {
     pub head: Option<usize>,
     /// Look at no more than so many rows, whether they hold a text that is wanted or not.
     pub walk_max: usize,
-    /// No more than so many bytes of wanted texts; the first text always passes.
+    /// No more than so many bytes of wanted texts and of what is beside them; the first row always passes.
     pub bytes_max: usize,
 }
 
