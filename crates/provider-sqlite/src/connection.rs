@@ -166,14 +166,17 @@ pub(crate) fn open_in_memory() -> Result<WriterConnection, Failure> {
 pub(crate) fn make_private(path: &Path) -> Result<(), Failure> {
     /// Closing a file takes away the locks that this process has on it, so nobody here may open it in between.
     static MAKING: Mutex<()> = Mutex::new(());
+    if fs::metadata(path).is_ok() {
+        return Ok(());
+    }
     let mut options = fs::OpenOptions::new();
-    options.write(true).create_new(true);
+    // Not `create_new`, which takes a link to no file for a file.
+    options.write(true).create(true).truncate(false);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let _making = MAKING.lock();
     match options.open(path) {
         Ok(_) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(error) if error.kind() == ErrorKind::StorageFull => Err(Failure::Found(
             Kind::Full,
             format!("its file cannot be made ({error})."),

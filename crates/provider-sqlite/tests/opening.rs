@@ -136,6 +136,19 @@ fn the_files_of_a_new_store_are_their_owners_alone() {
     assert_eq!(modes(), ["660", "660", "660"]);
 }
 
+#[cfg(unix)]
+#[test]
+fn the_file_of_a_link_to_none_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = Directory::new();
+    let (link, target) = (directory.join("link.db"), directory.join("target.db"));
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    let store = open(&link, system_clock());
+    started(&commit(&store, vec![start("one")]));
+    let found = fs::metadata(&target).expect("the link leads to it");
+    assert_eq!(found.permissions().mode() & 0o777, 0o600);
+}
+
 #[test]
 fn a_store_opens_with_less_durability() {
     let directory = Directory::new();
