@@ -69,6 +69,7 @@ macro_rules! as_kept {
             pages {
                 of_an_acquisition_end_with_the_instance_that_fills_them,
                 of_an_acquisition_are_measured_by_the_first_page_of_each,
+                of_an_acquisition_count_what_waits_for_each_instance,
                 of_what_is_no_mail_are_told_to_be_read_again,
             }
             texts {

@@ -104,6 +104,25 @@ pub async fn of_an_acquisition_end_with_the_instance_that_fills_them(store: &Sto
     }
 }
 
+/// A worker reads all of that at once.
+pub async fn of_an_acquisition_count_what_waits_for_each_instance(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    for id in ["a", "b", "c"] {
+        long(&store, id, &worker).await;
+    }
+    let first = started(Some("{}".into())).bytes();
+    for _ in 0..10 {
+        store.deliver("a", event("go", &large('m'))).await;
+    }
+    store.clock.advance(DUE_MS - START_MS);
+    let limit = bytes(first + 1_000);
+    let acquired = store.request(request(&worker, limit, PageLimit::rows(100))).await;
+    let sizes: Vec<_> = acquired.instances.iter().map(|instance| instance.page_bytes).collect();
+    // The first fills the page by its messages.
+    assert_eq!(sizes, [first + 500 + 1_000]);
+}
+
 /// Not by what it reads later.
 pub async fn of_an_acquisition_are_measured_by_the_first_page_of_each(store: &Store) {
     let store = store.first();

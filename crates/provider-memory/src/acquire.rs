@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use perdure_engine::{Bug, EventId, EventRecord, is_planted};
+use perdure_engine::{Bug, EventId, EventRecord, MessageSeq, is_planted};
 use perdure_provider::{
     Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, Load, LoadOne, Loaded, MessagePage, OPEN_VERSION, Settled,
 };
@@ -59,14 +59,20 @@ pub(crate) fn acquire(tables: &mut Tables, request: &Acquire) -> Acquired {
     acquired
 }
 
-/// Bytes of the first page of an instance's history.
+/// Bytes of the first page of an instance's history, and of the messages and heartbeats that are read with it.
 fn page_bytes(tables: &Tables, request: &Acquire, key: InstanceKey) -> usize {
     let execution = tables
         .instance(key)
         .expect("an entry of an index has its row")
         .execution;
     let page = history::read(tables, key, execution, EventId::FIRST, request.history_page);
-    page.iter().map(EventRecord::bytes).sum()
+    let messages = tables
+        .messages_after(key, MessageSeq(0))
+        .take(request.history_page.rows);
+    let heartbeats = tables.heartbeats.range(of_execution(key, execution));
+    page.iter().map(EventRecord::bytes).sum::<usize>()
+        + messages.map(|(_, body)| body.bytes()).sum::<usize>()
+        + heartbeats.map(|(_, details)| details.len()).sum::<usize>()
 }
 
 /// Settle the version of an instance that is open (P17); whether the worker takes it.

@@ -49,7 +49,7 @@ const TAKE: &str = concat!(
   SELECT id FROM {schema}.workers WHERE id = $4 FOR KEY SHARE
 ), due AS MATERIALIZED (
   SELECT d.* FROM w, class c CROSS JOIN LATERAL (
-    SELECT i.key, i.execution, i.priority, i.wake_at FROM {schema}.instances i
+    SELECT i.key, i.execution, i.priority, i.wake_at, i.unread FROM {schema}.instances i
     WHERE i.wake_at IS NOT NULL AND i.name = c.name AND i.version = c.version AND i.priority = c.priority
       AND i.wake_at <= coalesce($1, {now})
     ORDER BY i.wake_at, i.key LIMIT $5 FOR NO KEY UPDATE SKIP LOCKED) d
@@ -58,7 +58,11 @@ const TAKE: &str = concat!(
   SELECT * FROM (
     SELECT d.key, d.place, s.size, sum(s.size) OVER (ORDER BY d.place) - s.size AS before FROM (
       SELECT *, row_number() OVER (ORDER BY priority DESC, wake_at, key) AS place FROM due) d
-    CROSS JOIN LATERAL (SELECT coalesce(sum(size), 0)::bigint AS size FROM (
+    CROSS JOIN LATERAL (SELECT (coalesce(sum(size), 0)
+        + CASE WHEN d.unread > 0 THEN coalesce((SELECT sum(octet_length(payload)) FROM (
+            SELECT payload FROM {schema}.messages WHERE instance_key = d.key ORDER BY seq LIMIT $7) m), 0) ELSE 0 END
+        + coalesce((SELECT sum(octet_length(details)) FROM {schema}.heartbeats WHERE instance_key = d.key AND execution = d.execution), 0)
+      )::bigint AS size FROM (
       SELECT size, sum(size) OVER (ORDER BY event_id) - size AS before FROM (
         SELECT event_id, coalesce(octet_length(payload), 0) + coalesce(octet_length(meta), 0) AS size FROM {schema}.history
         WHERE instance_key = d.key AND execution = d.execution ORDER BY event_id LIMIT $7) h) h

@@ -88,21 +88,29 @@ pub(crate) fn find(connection: &Connection, request: &Acquire, now_ms: i64) -> R
     })
 }
 
-/// Bytes of the first page of an instance's history. SQLite reads no value to say how long it is.
+/// Bytes of the first page of an instance's history, and of the messages and heartbeats that are read with it. SQLite reads no value to say how
+/// long it is.
 fn page_bytes(connection: &Connection, key: i64, page: PageLimit) -> Result<usize, Failure> {
-    let mut statement = connection.prepare_cached(
-        "SELECT coalesce(octet_length(h.payload), 0) + coalesce(octet_length(h.meta), 0)
+    const OF_PAGE: &str = "SELECT coalesce(octet_length(h.payload), 0) + coalesce(octet_length(h.meta), 0)
          FROM instances i CROSS JOIN history h ON h.instance_key = i.key AND h.execution = i.execution
-         WHERE i.key = ?1 ORDER BY h.event_id LIMIT ?2",
-    )?;
-    let mut rows = statement.query(params![key, integer(page.rows as u64)])?;
-    let mut bytes = 0;
-    while bytes < page.bytes
-        && let Some(row) = rows.next()?
-    {
-        bytes += usize::try_from(number(row, 0)?).unwrap_or(usize::MAX);
+         WHERE i.key = ?1 ORDER BY h.event_id LIMIT ?2";
+    const OF_MESSAGES: &str =
+        "SELECT coalesce(octet_length(payload), 0) FROM messages WHERE instance_key = ?1 ORDER BY seq LIMIT ?2";
+    const OF_HEARTBEATS: &str = "SELECT octet_length(h.details)
+         FROM instances i CROSS JOIN heartbeats h ON h.instance_key = i.key AND h.execution = i.execution WHERE i.key = ?1 LIMIT ?2";
+    let mut all = 0;
+    for sql in [OF_PAGE, OF_MESSAGES, OF_HEARTBEATS] {
+        let mut statement = connection.prepare_cached(sql)?;
+        let mut rows = statement.query(params![key, integer(page.rows as u64)])?;
+        let mut bytes = 0;
+        while bytes < page.bytes
+            && let Some(row) = rows.next()?
+        {
+            bytes += usize::try_from(number(row, 0)?).unwrap_or(usize::MAX);
+        }
+        all += bytes;
     }
-    Ok(bytes)
+    Ok(all)
 }
 
 /// Make the worker the owner of what was found. Where others took some of it meanwhile, what is due besides is looked for here and now.

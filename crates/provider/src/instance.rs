@@ -236,7 +236,7 @@ pub struct AcquiredInstance {
     pub next_event_id: EventId,
     /// Whether no turn of the current execution was committed yet.
     pub fresh: bool,
-    /// Bytes of the first page of its history, as long as the request said.
+    /// Bytes of the first page of its history, as long as the request said, and of the messages and heartbeats that are read with it.
     pub page_bytes: usize,
     /// First page of its history; empty: it is not [loaded](crate::Provider::load).
     pub history: Vec<EventRecord>,
