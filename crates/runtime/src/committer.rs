@@ -56,7 +56,8 @@ impl Item {
             outcome: CommitOutcome::NotCommitted,
             ..last.clone()
         });
-        (self.done)(Err(error));
+        // Whoever panics over its answer must not keep the others from theirs.
+        drop(contained(|| (self.done)(Err(error))));
     }
 
     fn is_over(&self) -> bool {

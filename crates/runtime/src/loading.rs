@@ -2,7 +2,6 @@
 //! here or were left there. Histories keep to the session's [budget](Session::loads): docs/internals/memory.md.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use perdure_engine::{Engine, EventId, EventRecord, Start};
 use perdure_provider::{Load, LoadOne, Loaded, ProviderError, ProviderErrorKind};
@@ -12,10 +11,11 @@ use tokio::task::JoinHandle;
 use crate::activities::AbortReason;
 use crate::byte_budget::Held;
 use crate::instance::{Core, Instance};
+use crate::job::Level;
 use crate::options::{HISTORY_PAGE, MESSAGE_PAGE, NO_MEMORY_PATIENCE};
 use crate::panics::caught;
 use crate::report::Report;
-use crate::retry::reading;
+use crate::retry::{is_final, reading, reading_together};
 use crate::session::Session;
 
 /// The page of an instance's history that follows those it has: it is read while they are replayed. Dropped, it is not.
@@ -128,11 +128,21 @@ impl Session {
         };
         let provider = &self.shared.store.provider;
         let is_alone = instances.len() == 1;
-        let patience = if is_alone { NO_MEMORY_PATIENCE } else { Duration::ZERO };
-        let loaded = match reading(|| provider.load(request.clone()), patience).await {
+        let load = || provider.load(request.clone());
+        let loaded = if is_alone {
+            reading(load, NO_MEMORY_PATIENCE).await
+        } else {
+            reading_together(load).await
+        };
+        let loaded = match loaded {
             Ok(loaded) => loaded,
-            // Perhaps one of them is too large, and the others are not.
-            Err(error) if error.kind == ProviderErrorKind::NoMemory && !is_alone => {
+            // Perhaps one of them is too large, or fails the server, and the others do not.
+            Err(error) if !is_final(&error) && !is_alone => {
+                let message = format!(
+                    "{} instances could not be read together, each is read by itself: {error}",
+                    instances.len()
+                );
+                self.shared.log(Level::Warn, message);
                 drop(held);
                 return instances.into_iter().for_each(|instance| self.load_one(instance));
             }

@@ -144,6 +144,8 @@ pub(crate) const BATCH_BYTES_MAX: usize = 8 * MIB;
 pub(crate) const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
 /// How long an instance is read again and again that this process has not the memory for; then it is suspended.
 pub(crate) const NO_MEMORY_PATIENCE: Duration = Duration::from_secs(5);
+/// How long instances that were acquired together are read together while that fails; then each is read by itself, and the one to blame is alone.
+pub(crate) const TOGETHER_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a client's request waits for a store that is busy or gone, before the caller is told.
 pub(crate) const CLIENT_PATIENCE: Duration = Duration::from_secs(5);
 /// How often those that wait are looked at for it.

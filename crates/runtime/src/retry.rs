@@ -5,7 +5,7 @@ use std::time::Duration;
 use perdure_engine::{Bug, is_planted};
 use perdure_provider::{ProviderError, ProviderErrorKind};
 
-use crate::options::RETRY_DELAYS;
+use crate::options::{RETRY_DELAYS, TOGETHER_PATIENCE};
 
 /// Whether an error is the last word on what was asked: it blames the row, or nobody will ever answer. Any other says that the store
 /// cannot answer now.
@@ -22,6 +22,17 @@ where
 {
     retrying_until(read, |error, waited| {
         is_final(error) || (error.kind == ProviderErrorKind::NoMemory && waited >= patience)
+    })
+    .await
+}
+
+/// Read of several instances, of which one may be to blame, until the store answers or has failed for a while.
+pub(crate) async fn reading_together<T, F>(read: impl Fn() -> F) -> Result<T, ProviderError>
+where
+    F: Future<Output = Result<T, ProviderError>>,
+{
+    retrying_until(read, |error, waited| {
+        is_final(error) || error.kind == ProviderErrorKind::NoMemory || waited >= TOGETHER_PATIENCE
     })
     .await
 }

@@ -62,7 +62,7 @@ struct Control {
     /// An instance that takes down whoever loads it.
     poison: Option<InstanceKey>,
     /// An instance that is too large to be loaded.
-    too_large: Option<InstanceKey>,
+    unloadable: Option<(InstanceKey, ProviderErrorKind)>,
     /// Bytes of histories that were loaded together, at most.
     loaded_bytes_max: usize,
     closed: bool,
@@ -146,9 +146,9 @@ impl Memory {
         self.control.lock().poison = Some(key);
     }
 
-    /// No process has the memory to load this instance.
-    pub(crate) fn enlarge(&self, key: InstanceKey) {
-        self.control.lock().too_large = Some(key);
+    /// A load of this instance fails, and that of others together with it.
+    pub(crate) fn fail_load_of(&self, key: InstanceKey, kind: ProviderErrorKind) {
+        self.control.lock().unloadable = Some((key, kind));
     }
 
     pub(super) fn is_poison(&self, load: &Load) -> bool {
@@ -156,9 +156,10 @@ impl Memory {
         load.instances.iter().any(|one| Some(one.key) == poison)
     }
 
-    pub(super) fn is_too_large(&self, load: &Load) -> bool {
-        let too_large = self.control.lock().too_large;
-        load.instances.iter().any(|one| Some(one.key) == too_large)
+    /// How a load fails, if it does.
+    pub(super) fn failure_of(&self, load: &Load) -> Option<ProviderErrorKind> {
+        let (key, kind) = self.control.lock().unloadable?;
+        load.instances.iter().any(|one| one.key == key).then_some(kind)
     }
 
     pub(super) fn note_load(&self, bytes: usize) {

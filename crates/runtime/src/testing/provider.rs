@@ -110,8 +110,8 @@ impl Provider for Memory {
         if self.is_poison(&request) {
             std::future::pending::<()>().await;
         }
-        if self.is_too_large(&request) {
-            return Err(planned(ProviderErrorKind::NoMemory));
+        if let Some(kind) = self.failure_of(&request) {
+            return Err(planned(kind));
         }
         let mut loaded = self.provider.load(request).await?;
         let histories = loaded.iter().flatten().flat_map(|one| &one.history);

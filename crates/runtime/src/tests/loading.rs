@@ -7,7 +7,7 @@ use perdure_engine::{Mailbox, MessageBody};
 use perdure_provider::{InstanceKey, ProviderErrorKind, Status};
 
 use crate::RuntimeOptions;
-use crate::options::{HISTORY_PAGE, LOAD_BYTES_MAX, NO_MEMORY_PATIENCE};
+use crate::options::{HISTORY_PAGE, LOAD_BYTES_MAX, NO_MEMORY_PATIENCE, TOGETHER_PATIENCE};
 use crate::testing::{Call, Fixture, Op, answer};
 
 /// Two pages and one event.
@@ -123,31 +123,54 @@ async fn many_large_histories_are_read_as_they_are_replayed() {
     after.assert_empty();
 }
 
-/// It was read again and again, and those that were acquired with it waited for it.
-#[tokio::test(start_paused = true)]
-async fn an_instance_that_memory_is_too_small_for_is_suspended_and_those_beside_it_go_on() {
+/// Three instances that wait for an event which has come, the second of which cannot be loaded; those beside it have gone on.
+async fn beside_one_that_fails_to_load(kind: ProviderErrorKind) -> Fixture {
     let script = &[Op::Event("go")];
     let mut before = Fixture::started(RuntimeOptions::default(), script).await;
-    for id in ["a", "large", "b"] {
+    for id in ["a", "bad", "b"] {
         before.start(id).await;
     }
     before.shut_down(Duration::ZERO).await;
     let mut after = before.beside(RuntimeOptions::default());
     after.script("main", script);
-    after.memory.enlarge(InstanceKey(2));
-    let told = ["a", "large", "b"].map(|id| after.ask_event(id, "go"));
+    after.memory.fail_load_of(InstanceKey(2), kind);
+    let told = ["a", "bad", "b"].map(|id| after.ask_event(id, "go"));
     after.settle().await;
     assert!(told.iter().all(|told| told.take() == Some(Ok(()))));
     after.begin().await;
     after.settle().await;
-    for id in ["a", "b"] {
-        assert_eq!(after.memory.get(id).status, Status::Completed);
-    }
-    assert_eq!(after.memory.get("large").status, Status::Running);
+    after
+}
+
+async fn pass(f: &mut Fixture, time: Duration) {
     // Each pause between two tries ends with a step.
-    for _ in 0..NO_MEMORY_PATIENCE.as_millis() / 250 {
-        after.advance(500).await;
+    for _ in 0..time.as_millis() / 250 {
+        f.advance(500).await;
     }
-    assert_eq!(after.memory.get("large").status, Status::Suspended);
-    after.assert_empty();
+}
+
+/// It was read again and again, and those that were acquired with it waited for it.
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_memory_is_too_small_for_is_suspended_and_those_beside_it_go_on() {
+    let mut f = beside_one_that_fails_to_load(ProviderErrorKind::NoMemory).await;
+    for id in ["a", "b"] {
+        assert_eq!(f.memory.get(id).status, Status::Completed);
+    }
+    assert_eq!(f.memory.get("bad").status, Status::Running);
+    pass(&mut f, NO_MEMORY_PATIENCE).await;
+    assert_eq!(f.memory.get("bad").status, Status::Suspended);
+    f.assert_empty();
+}
+
+/// A server that meets a defect of its own at one instance says nothing of that instance. It was read on and on with the others.
+#[tokio::test(start_paused = true)]
+async fn an_instance_at_which_the_store_fails_is_read_by_itself_and_those_beside_it_go_on() {
+    let mut f = beside_one_that_fails_to_load(ProviderErrorKind::Unavailable).await;
+    assert_eq!(f.memory.get("a").status, Status::Running, "perhaps it is the store");
+    pass(&mut f, TOGETHER_PATIENCE).await;
+    for id in ["a", "b"] {
+        assert_eq!(f.memory.get(id).status, Status::Completed);
+    }
+    assert_eq!(f.memory.get("bad").status, Status::Running, "no verdict on it");
+    assert!(f.logged.iter().any(|line| line.contains("could not be read together")));
 }
