@@ -78,6 +78,20 @@ describe('crashEverywhere', () => {
     expect(error).toMatchObject({ code: 'CRASH_DIFFERENCE', message: expect.stringContaining("of execution 1 of instance 'l', the scenario returned 2 instead of 1") });
   });
 
+  it('shows little of a result that holds a text a million times', async () => {
+    const texts = Array.from({ length: 100 }, () => 'x'.repeat(10_000));
+    const lists = Array.from({ length: 6 }, () => Array.from({ length: 100 }, () => texts));
+    let runs = 0;
+    const error = await rejection<Error>(
+      crashEverywhere(async (test) => {
+        await (await test.register(parcel, pack).start(parcel, 'cup')).result();
+        return [(runs += 1), lists];
+      }),
+    );
+    expect(error).toMatchObject({ code: 'CRASH_DIFFERENCE', message: expect.stringMatching(/the scenario returned \[\s+2,\s+\[\s+\[\s+\[Array\]/) });
+    expect(error.message.length).toBeLessThan(100_000);
+  });
+
   it('throws what the scenario throws by itself', async () => {
     const error = await rejection(
       crashEverywhere(() => {

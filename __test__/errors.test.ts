@@ -292,6 +292,12 @@ describe('thrown values that are no errors', () => {
     expect(encodeError(undefined).message).toBe('undefined');
   });
 
+  it('say little in the message of what holds a text a million times', () => {
+    const texts = Array.from({ length: 100 }, () => 'x'.repeat(10_000));
+    const lists = Array.from({ length: 6 }, () => Array.from({ length: 100 }, () => texts));
+    expect(encodeError(lists).message).toMatch(/^\[\s+\[\s+\[Array\], \[Array\]/);
+  });
+
   it('that cannot be stored come back as an error that tells of them', () => {
     for (const value of [Symbol('s'), () => 1, new (class Odd {})(), Promise.resolve(1)]) {
       const back = decodeThrown(stored(value));

@@ -114,6 +114,20 @@ it('waits for the end of a handle, which may not come', async () => {
   await ended;
 });
 
+it('shows little of a history in which a text is three million times', async () => {
+  const full = defineOrchestration('full', function* () {
+    let value: unknown = 'x'.repeat(200);
+    for (const length of [100, 100, 100, 30]) value = Array.from({ length }, () => value);
+    return new Set([value]);
+  });
+  test.register(full);
+  const handle = await test.start(full);
+  await handle.result();
+  const said = await message(expect(handle).toHaveHistory([]));
+  expect(said).toContain('2 ExecutionCompleted  Set(1) {');
+  expect(said.length).toBeLessThan(10_000_000);
+});
+
 it('looks at nothing else', async () => {
   expect(await message(expect('order-1').toHaveCompleted())).toContain("toHaveCompleted looks at the handle of an instance, or at what client.exportHistory returned; got 'order-1'");
 });

@@ -1,57 +1,116 @@
 // `util.inspect` for values of anybody, in a time that has a bound: a few hundred bytes of a store can hold a map that is twice in a map that is
-// twice in a map, and so on, which written out is longer than any memory.
+// twice in a map, and so on, or a list that is in a list two thousand times, which written out is longer than any memory.
 
-import { inspect, type InspectOptions } from 'node:util';
+import { inspect, type InspectOptions, types } from 'node:util';
 
-/** So many objects are shown of one value, however often each is in it. */
-const OBJECTS_MAX = 10_000;
+import { isInstance, property } from './show.ts';
+
+/** The budget of one value: a character that is shown costs 1, each time it is shown. All of it is spent in about a second. */
+const BUDGET = 10_000_000;
+
+/** What every item costs besides its characters, and what an object costs besides: `inspect` takes as long for that as for so many characters. */
+const ITEM = 10;
+const OBJECT = 1_000;
 
 /** Nothing is shown that is nested deeper. */
 const DEPTH_MAX = 200;
 
-/** What `util.inspect` says, no deeper than {@link OBJECTS_MAX} objects allow; `isWhole`: nothing was left out for that. */
-export function boundedInspect(value: unknown, options: InspectOptions): { text: string; isWhole: boolean } {
+/** So many items, with so many characters of each text, are shown of a value whose own items are over the budget. */
+const BRIEF = { items: 1_000, characters: 100 };
+
+/** What `inspect` shows of one list, map or set, and of one text. */
+type Limits = typeof BRIEF;
+
+/**
+ * What `util.inspect` says, no deeper than {@link BUDGET} allows; `isWhole`: nothing was left out for that.
+ *
+ * @param share - of the budget, for one of several values that are shown together
+ */
+export function boundedInspect(value: unknown, options: InspectOptions, share = 1): { text: string; isWhole: boolean } {
+  const budget = BUDGET * share;
   const wanted = Math.min(options.depth ?? DEPTH_MAX, DEPTH_MAX);
-  const depth = depthOf(value, wanted, options.maxArrayLength ?? OBJECTS_MAX);
-  return { text: inspect(value, { ...options, depth }), isWhole: depth === wanted };
+  const limits = { items: options.maxArrayLength ?? 100, characters: options.maxStringLength ?? 10_000 };
+  const depth = depthOf(value, wanted, limits, budget);
+  if (depth >= 0) return { text: inspect(value, { ...options, depth }), isWhole: depth === wanted };
+  const brief = { items: Math.min(limits.items, BRIEF.items), characters: Math.min(limits.characters, BRIEF.characters) };
+  const text = inspect(value, { ...options, maxArrayLength: brief.items, maxStringLength: brief.characters, depth: depthOf(value, 0, brief, budget) });
+  return { text, isWhole: false };
 }
 
-/** The greatest depth, up to `wanted`, at which not too many objects are shown; `wanted`, where nothing is nested deeper. */
-function depthOf(value: unknown, wanted: number, itemsMax: number): number {
-  for (let depth = 0; depth < wanted; depth += 1) {
-    const walk = { left: OBJECTS_MAX, isCut: false };
-    visit(value, depth, itemsMax, walk);
-    if (walk.left < 0) return Math.max(depth - 1, 0);
-    if (!walk.isCut) return wanted;
+/** The greatest depth, up to `wanted`, that the budget allows; -1 where it does not even allow the items of the value itself. */
+function depthOf(value: unknown, wanted: number, limits: Limits, budget: number): number {
+  let left = budget - costOf(value, limits);
+  let level = [value];
+  for (let depth = 0; depth <= wanted && level.length > 0; depth += 1) {
+    const next: unknown[] = [];
+    for (const object of level) {
+      for (const item of itemsOf(object, limits)) {
+        left -= costOf(item, limits);
+        if (left < 0) return depth - 1;
+        if (typeof item === 'object' && item !== null) next.push(item);
+      }
+    }
+    level = next;
   }
   return wanted;
 }
 
-function visit(value: unknown, depth: number, itemsMax: number, walk: { left: number; isCut: boolean }): void {
-  if (typeof value !== 'object' || value === null) return;
-  walk.left -= 1;
-  if (walk.left < 0) return;
-  if (depth < 0) {
-    walk.isCut = true;
-    return;
-  }
-  let items = 0;
-  for (const item of itemsOf(value)) {
-    if (walk.left < 0 || items >= itemsMax) return;
-    items += 1;
-    visit(item, depth - 1, itemsMax, walk);
+/** What an item costs where it stands, whether or not what is in it is shown. */
+function costOf(item: unknown, { items, characters }: Limits): number {
+  if (typeof item === 'string') return ITEM + Math.min(item.length, characters);
+  if (typeof item === 'bigint') return ITEM + digitsOf(item);
+  if (typeof item !== 'object' || item === null) return ITEM;
+  return OBJECT + charactersOf(item, items);
+}
+
+/** The time that its decimal digits take grows with the square of their number; the hexadecimal ones are cheap. */
+function digitsOf(number: bigint): number {
+  return number.toString(16).length ** 2 / 1_000;
+}
+
+function charactersOf(object: object, items: number): number {
+  if (types.isProxy(object) || types.isMap(object) || types.isSet(object) || isIndexed(object)) return 0;
+  if (types.isAnyArrayBuffer(object)) return 3 * Math.min(object.byteLength, items);
+  if (types.isStringObject(object)) return ITEM * object.length;
+  if (types.isBigIntObject(object)) return digitsOf(BigInt.prototype.valueOf.call(object));
+  if (types.isRegExp(object)) return String(property(object, 'source')).length;
+  if (isInstance(object, URL) || isInstance(object, URLSearchParams)) return String(object).length;
+  const keys = Object.keys(object).reduce((sum, key) => sum + ITEM + key.length, 0);
+  return isInstance(object, Error) ? keys + String(property(object, 'stack')).length : keys;
+}
+
+/** What is shown within an object. Getters are not asked, as `inspect` asks none; a proxy, which no store holds, is not looked into. */
+function* itemsOf(object: unknown, { items }: Limits): Generator<unknown> {
+  if (typeof object !== 'object' || object === null || types.isProxy(object) || types.isBoxedPrimitive(object)) return;
+  let left = items;
+  if (types.isMap(object)) {
+    for (const entry of Map.prototype.entries.call(object)) {
+      if (left-- <= 0) return;
+      yield* entry;
+    }
+  } else if (types.isSet(object)) {
+    for (const item of Set.prototype.values.call(object)) {
+      if (left-- <= 0) return;
+      yield item;
+    }
+  } else if (isIndexed(object)) {
+    for (let i = 0; i < Math.min(object.length, items); i += 1) {
+      // Holes are shown as one, however many there are.
+      if (!Object.hasOwn(object, i)) return yield* Object.keys(object).slice(i).map((key) => valueAt(object, key));
+      yield valueAt(object, i);
+    }
+  } else {
+    for (const key of Object.keys(object)) yield valueAt(object, key);
+    // Shown also where they are not enumerable.
+    if (isInstance(object, Error)) yield* [property(object, 'cause'), property(object, 'errors')];
+    if (types.isDataView(object)) yield object.buffer;
   }
 }
 
-function itemsOf(value: object): Iterable<unknown> {
-  if (Array.isArray(value) || value instanceof Set) return value;
-  if (value instanceof Map) return pairsOf(value);
-  return ArrayBuffer.isView(value) ? [] : Object.values(value);
+function isIndexed(object: object): object is ArrayLike<unknown> {
+  return Array.isArray(object) || types.isTypedArray(object);
 }
 
-function* pairsOf(map: Map<unknown, unknown>): Generator<unknown> {
-  for (const [key, item] of map) {
-    yield key;
-    yield item;
-  }
+function valueAt(object: object, key: PropertyKey): unknown {
+  return Object.getOwnPropertyDescriptor(object, key)?.value;
 }

@@ -1,7 +1,8 @@
 // A scenario, again and again, with a crash at another place each time.
 
-import { inspect, isDeepStrictEqual } from 'node:util';
+import { isDeepStrictEqual } from 'node:util';
 
+import { boundedInspect } from './bounded-inspect.ts';
 import { PerdureError } from './errors.ts';
 import type { InstanceStatus } from './instance-status.ts';
 import { show } from './show.ts';
@@ -137,7 +138,7 @@ function differenceOf(without: Outcome, crashed: Outcome): string | null {
 }
 
 function shown(value: unknown): string {
-  return value instanceof Error ? `${value.name}: ${value.message}` : inspect(value, { depth: 6, breakLength: Number.POSITIVE_INFINITY });
+  return value instanceof Error ? `${value.name}: ${value.message}` : boundedInspect(value, { depth: 6, breakLength: Number.POSITIVE_INFINITY }).text;
 }
 
 function differs({ what }: Place, difference: string, { end }: Outcome): PerdureError {

@@ -1,5 +1,6 @@
-import { inspect, types } from 'node:util';
+import { types } from 'node:util';
 
+import { boundedInspect } from './bounded-inspect.ts';
 import { ERROR_CLASSES, PerdureError } from './error-classes.ts';
 import { isPlain, type Json } from './plain.ts';
 import type { Extension } from './rich-check.ts';
@@ -321,7 +322,7 @@ function describe(value: unknown): string {
   if (typeof value === 'string') return value;
   try {
     const message = typeof value === 'object' && value !== null ? (value as { message?: unknown }).message : undefined;
-    return typeof message === 'string' ? message : inspect(value, { depth: 2, breakLength: Infinity });
+    return typeof message === 'string' ? message : boundedInspect(value, { depth: 2, breakLength: Infinity }).text;
   } catch {
     return 'a value that cannot be shown';
   }

@@ -1,7 +1,6 @@
 // What a matcher looks at: an instance by its handle, or its history as it was exported.
 
-import { inspect } from 'node:util';
-
+import { boundedInspect } from './bounded-inspect.ts';
 import type { Client } from './client.ts';
 import { exportsOf } from './exported.ts';
 import { InstanceHandle } from './handle.ts';
@@ -76,7 +75,7 @@ export class Subject {
     const events = await this.events();
     const width = String(events.length).length;
     const lines = events.map((event) => {
-      const payload = 'payload' in event ? `  ${inspect(event.payload, SHOWN)}` : '';
+      const payload = 'payload' in event ? `  ${boundedInspect(event.payload, SHOWN).text}` : '';
       return `  ${String(event.eventId).padStart(width)} ${stepOf(event)}${payload}`;
     });
     return `history of ${this.name}:\n${lines.join('\n')}`;

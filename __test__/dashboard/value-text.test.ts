@@ -1,7 +1,9 @@
 // Values as text: what they are, and no longer than they may be.
 
+import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 
+import { boundedInspect } from '../../js/bounded-inspect.ts';
 import { valueText as terminalText } from '../../js/cli/text.ts';
 import { valueText } from '../../js/dashboard/value-text.ts';
 
@@ -81,4 +83,57 @@ it.each<[string, () => unknown]>([
   expect(text.length).toBeLessThanOrEqual(100_000);
   if (!(value instanceof Error)) expect(isWhole).toBe(false);
   expect(terminalText(value, 80, false).length).toBeLessThan(10_000_000);
+});
+
+// What counted was the objects that `Object.values` reaches: a list of numbers that is in another one 2000 times took ten seconds, and so did maps in the
+// cause of an error.
+const doubled = () => Array.from({ length: 40 }).reduce<unknown>((inner) => new Map([[1, inner], [2, inner]]), 'end');
+const often = (value: unknown, times = 2_000) => new Map(Array.from({ length: times }, (_, n) => [n, value]));
+
+it.each<[string, () => unknown]>([
+  ['a cause', () => new Set([new Error('why', { cause: doubled() })])],
+  ['the errors of an AggregateError', () => new Set([new AggregateError([doubled()], 'why')])],
+  ['numbers', () => often(Array.from({ length: 10_000 }, (_, n) => n))],
+  ['bytes', () => often(new Uint8Array(100_000))],
+  ['a buffer', () => often([new ArrayBuffer(100_000)])],
+  ['a text', () => often('x'.repeat(100_000))],
+  ['a text of an object', () => Object.fromEntries(often('x'.repeat(100_000)))],
+  ['keys', () => often({ ['x'.repeat(100_000)]: 1 })],
+  ['keys of what is too deep to be shown', () => often(Object.fromEntries(Array.from({ length: 10_000 }, (_, n) => [`key ${n}`, n])))],
+  ['a big integer', () => often(10n ** 100_000n)],
+  ['a big integer as an object', () => often(Object(10n ** 100_000n))],
+  ['a regular expression', () => often(new RegExp('x'.repeat(100_000)))],
+  ['a URL', () => often(new URL(`https://a.example/${'x'.repeat(100_000)}`))],
+  ['parameters of a URL', () => often([new URLSearchParams({ x: 'x'.repeat(100_000) })])],
+  ['a stack', () => often(Object.assign(new Error('why'), { stack: 'x'.repeat(100_000) }))],
+])('a value is cut where it holds too much of %s', (_, make) => {
+  const { text, isWhole } = boundedInspect(make(), { depth: Infinity, maxArrayLength: 100_000, maxStringLength: 100_000 });
+  expect(isWhole).toBe(false);
+  expect(text.length).toBeLessThan(10_000_000);
+});
+
+it('a value is shown as a whole where nothing is in it often, however long it is', () => {
+  const sparse: unknown[] = [];
+  sparse[4_000_000_000] = { a: { b: { c: 1 } } };
+  for (const value of [new Set(Array.from({ length: 300_000 }, (_, n) => n)), new Map([['text', 'x'.repeat(2_000_000)]]), sparse]) {
+    const { text, isWhole } = boundedInspect(value, { depth: Infinity, maxArrayLength: 1_000_000, maxStringLength: 10_000_000 });
+    expect(isWhole).toBe(true);
+    expect(text).toBe(inspect(value, { depth: Infinity, maxArrayLength: 1_000_000, maxStringLength: 10_000_000 }));
+  }
+});
+
+it('a value is looked at without asking what is in it', () => {
+  const asked = { get a(): never { throw new Error('asked'); } };
+  const { proxy, revoke } = Proxy.revocable([], {});
+  revoke();
+  expect(boundedInspect([asked, proxy], { depth: 3 })).toEqual({ text: '[ { a: [Getter] }, <Revoked Proxy> ]', isWhole: true });
+});
+
+it('the causes of an error are all shown, with what they carry, in the time of one value', () => {
+  const found = Array.from({ length: 40 }).reduce<unknown>((inner) => [inner, inner, inner, inner], 'end');
+  const chain = (length: number) => Array.from({ length }).reduce<unknown>((cause, _, n) => Object.assign(new Error(`error ${n}`, { cause }), { found, code: 'NO' }), undefined);
+  const { text } = valueText(chain(20), 100_000_000);
+  expect(text.match(/^Error: error/gm)).toHaveLength(20);
+  expect(text.match(/code: 'NO'/g)).toHaveLength(20);
+  expect(text.length).toBeLessThan(7 * valueText(chain(1), 100_000_000).text.length);
 });
