@@ -4,7 +4,9 @@ import { Client, type Codec, type CodecContext, defineActivity, defineOrchestrat
 import { crashEverywhere, replay, TestRuntime } from 'perdure/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import { StoredTexts } from '../js/stored-text.ts';
+import { LaterTexts } from '../js/async-codec.ts';
+import { Place } from '../js/codec-context.ts';
+import { StoredTexts, UNSTORABLE } from '../js/stored-text.ts';
 import { rejection } from './support/async.ts';
 import { type KeyRing, keyRing } from './support/keys.mjs';
 import { SHARED_STORES, type StoreAddress, type StoreSite } from './support/providers.ts';
@@ -173,6 +175,8 @@ describe.each(SHARED_STORES)('a codec on $name', (kind) => {
     const error = await rejection(strict.getHistory('a'));
     expect(error).toBeInstanceOf(PayloadError);
     expect((error as Error).message).toBe('payload of event 1 cannot be read: it is stored as plain text, and the codec requires that every value is encoded');
+    change(site.address, [`UPDATE history SET payload = '${UNSTORABLE.replaceAll("'", "''")}'`]);
+    expect(await rejection(strict.getHistory('a'))).toMatchObject({ code: 'PAYLOAD', message: expect.stringContaining('it is stored as plain text') });
   });
 
   it('names a key, which is stored beside the text and handed back', async () => {
@@ -243,9 +247,29 @@ describe('the texts of a codec', () => {
   it('keep an error that could not be encoded readable where plain text is refused', () => {
     const codec: KeyRing = { ...keyRing('key'), required: true, encode: () => { throw new Error('no'); } };
     const texts = new StoredTexts(codec);
-    const text = texts.writeError('{"name":"Error","message":"secret"}', place());
+    const text = texts.writeError('{"name":"Error","message":"secret"}', Place.end('i', 'error'));
     expect(text).not.toContain('secret');
-    expect(texts.read(text, 'error', place())).toBe(text);
-    expect(() => texts.read(text.replace('failed', 'faked'), 'error', place())).toThrow('plain text');
+    for (const at of [Place.end('i', 'error'), Place.activity('i', 1, 2, 'error')]) {
+      expect(texts.read(text, 'error', at)).toBe(text);
+      expect(() => texts.read(text.replace('failed', 'faked'), 'error', at)).toThrow('plain text');
+    }
+  });
+
+  // It is the same text for everybody, so whoever can write to the store has it: an orchestration could be given it as its input.
+  it.each([
+    Place.input('i', 1),
+    Place.end('i', 'output'),
+    Place.end('i', 'termination'),
+    Place.ofInstance('i', 'status'),
+    Place.mail('i', 'eerror'),
+    Place.mail('i', 'qactivity:1:error'),
+    Place.activity('i', 1, 2, 'output'),
+  ])('do not take the text of such an error where none is to be: $place', async (at) => {
+    const codec: Codec = { ...keyRing('key'), required: true };
+    expect(() => new StoredTexts(codec).read(UNSTORABLE, 'value', at)).toThrow('value cannot be read: it is stored as plain text');
+    const error = await rejection<Error>(new LaterTexts({ ...codec, async: true }).decoded(UNSTORABLE, 'value', at));
+    expect(error.message).toContain('value cannot be read: it is stored as plain text');
+    const ofError = Place.end('i', 'error');
+    expect(await new LaterTexts({ ...codec, async: true }).decoded(UNSTORABLE, 'error', ofError)).toBe(UNSTORABLE);
   });
 });

@@ -4,7 +4,7 @@
 import { type CodecContext, type DecodeContext, Place } from './codec-context.ts';
 import { PayloadError, RetryAfterError } from './error-classes.ts';
 import { isInstance, property } from './show.ts';
-import { type EncodedText, ENCODED, isEncodable, sealedIn, storedOf, StoredTexts, UNSTORABLE } from './stored-text.ts';
+import { type EncodedText, ENCODED, isEncodable, isUnstorable, sealedIn, storedOf, StoredTexts, UNSTORABLE } from './stored-text.ts';
 
 /**
  * A {@link Codec} whose functions may answer with a promise. Its texts may be read by a {@link Codec} that does the same at once, and the other way round.
@@ -121,7 +121,7 @@ export class LaterTexts extends StoredTexts {
   override async decoded(text: string, path: string, place: Place): Promise<string> {
     const codec = this.asyncCodec;
     if (!text.startsWith(ENCODED)) {
-      if (codec?.required === true && text !== UNSTORABLE) throw plainText(path);
+      if (codec?.required === true && !isUnstorable(text, place)) throw plainText(path);
       return text;
     }
     const { keyId, sealed } = sealedIn(text);
@@ -153,7 +153,7 @@ export class LaterTexts extends StoredTexts {
       return { text: await this.encoded(text, place.place, place) };
     } catch (error) {
       if (!isInstance(error, PayloadError)) return { why: "the codec's encode threw", later: true };
-      return IS_ERROR.test(place.place) ? { text: UNSTORABLE } : { why: whyOf(error) };
+      return place.isOfError ? { text: UNSTORABLE } : { why: whyOf(error) };
     }
   }
 
@@ -175,9 +175,6 @@ export class LaterTexts extends StoredTexts {
 }
 
 const THREW = "the codec's decode threw";
-
-/** Places of errors, of which something is always stored. */
-const IS_ERROR = /^(activity:\d+:)?error$/;
 
 /** The part of its message that the store repeats with a path of its own. */
 function whyOf({ message }: PayloadError): string {

@@ -24,6 +24,8 @@ export interface DecodeContext extends CodecContext {
   readonly keyId: string | null;
 }
 
+const IS_ERROR = /^(activity:\d+:)?error$/;
+
 /** Whose value a text is. */
 export class Place implements DecodeContext {
   readonly instance: string;
@@ -65,6 +67,11 @@ export class Place implements DecodeContext {
   /** How a child ended that did not complete; `detail` is that of the delivery. */
   static childFailure(child: string, detail: number): Place {
     return Place.end(child, detail === CHILD_TERMINATED ? 'termination' : 'error');
+  }
+
+  /** Whether it is the place of an error, of which something is always stored. */
+  get isOfError(): boolean {
+    return IS_ERROR.test(this.place);
   }
 
   get aad(): string {

@@ -77,7 +77,10 @@ export function keyPrefix(keyId: string): string {
   return `${KEYED}${keyId} `;
 }
 
-/** What is stored of an error that the codec could not encode: always the same, so that it is known for one of ours where plain text is refused. */
+/**
+ * What is stored of an error that the codec could not encode: always the same, so that it is known for one of ours where plain text is refused. In the
+ * place of any other value it is refused, too.
+ */
 export const UNSTORABLE = JSON.stringify({
   name: 'PayloadError',
   message: "error cannot be stored: the codec's encode failed",
@@ -85,6 +88,11 @@ export const UNSTORABLE = JSON.stringify({
   code: 'PAYLOAD',
   fields: { path: 'error' },
 });
+
+/** Whether a text is {@link UNSTORABLE}, where an error is to be. */
+export function isUnstorable(text: string, place: Place | null): boolean {
+  return text === UNSTORABLE && place?.isOfError === true;
+}
 
 /** Texts on their way to a store and back. Without a codec they stay as they are. */
 export class StoredTexts {
@@ -171,7 +179,7 @@ export class StoredTexts {
   read(text: string | null, path: string, place: Place | null): string | null {
     if (text === null) return text;
     if (!text.startsWith(ENCODED)) {
-      if (!this.isRequired || text === UNSTORABLE) return text;
+      if (!this.isRequired || isUnstorable(text, place)) return text;
       throw new PayloadError(`${path} cannot be read: it is stored as plain text, and the codec requires that every value is encoded`, { path });
     }
     const { codec } = this;
