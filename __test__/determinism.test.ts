@@ -32,7 +32,7 @@ function descriptors(): Record<string, PropertyDescriptor | undefined> {
     found[key] = Object.getOwnPropertyDescriptor(globalThis, key);
     found[`timers.${key}`] = Object.getOwnPropertyDescriptor(nodeTimers, key);
   }
-  for (const key of ['randomBytes', 'randomInt', 'randomFill', 'randomFillSync']) found[`crypto.${key}`] = Object.getOwnPropertyDescriptor(nodeCrypto, key);
+  for (const key of ['randomBytes', 'randomInt', 'randomFill', 'randomFillSync', 'pseudoRandomBytes', 'prng', 'rng']) found[`crypto.${key}`] = Object.getOwnPropertyDescriptor(nodeCrypto, key);
   for (const key of ['nextTick', 'hrtime']) found[`process.${key}`] = Object.getOwnPropertyDescriptor(process, key);
   for (const key of ['setTimeout', 'setInterval', 'setImmediate']) found[`promises.${key}`] = Object.getOwnPropertyDescriptor(nodeTimers.promises, key);
   found['webRandom'] = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(globalThis.crypto), 'getRandomValues');
@@ -273,6 +273,9 @@ const FORBIDDEN: [string, () => unknown, RegExp][] = [
   ['crypto.randomInt', () => nodeCrypto.randomInt(9), /ctx\.random/],
   ['crypto.randomFill', () => nodeCrypto.randomFill(new Uint8Array(1), () => {}), /ctx\.random/],
   ['crypto.randomFillSync', () => nodeCrypto.randomFillSync(new Uint8Array(1)), /ctx\.random/],
+  ['crypto.pseudoRandomBytes', () => nodeCrypto.pseudoRandomBytes(1), /ctx\.random/],
+  ['crypto.prng', () => (nodeCrypto as unknown as { prng: typeof bytesOfModule }).prng(1), /ctx\.random/],
+  ['crypto.rng', () => (nodeCrypto as unknown as { rng: typeof bytesOfModule }).rng(1), /ctx\.random/],
 ];
 
 describe.each(STORES)('on $name', (kind) => {

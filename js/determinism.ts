@@ -101,6 +101,9 @@ const TIMER = 'yield ctx.scheduleTimer(ms)';
 const RANDOM = 'ctx.random() or ctx.randomUUID()';
 const CLOCK = 'Date.now() or performance.now()';
 
+/** Of `node:crypto`. The last three are old names of the first. */
+const OF_CRYPTO = ['randomBytes', 'randomInt', 'randomFill', 'randomFillSync', 'pseudoRandomBytes', 'prng', 'rng'];
+
 /** What else is forbidden, where it is there: by its object, its name in a message, and what stands for it. */
 function forbiddenElsewhere(): [target: object, key: string, name: string, instead: string][] {
   const crypto = process.getBuiltinModule('node:crypto');
@@ -110,7 +113,7 @@ function forbiddenElsewhere(): [target: object, key: string, name: string, inste
   return [
     // The function of the module calls the method of the global.
     [ownerOf(globalThis.crypto, 'getRandomValues'), 'getRandomValues', 'crypto.getRandomValues', RANDOM],
-    ...['randomBytes', 'randomInt', 'randomFill', 'randomFillSync'].map((key): [object, string, string, string] => [crypto, key, `crypto.${key}`, RANDOM]),
+    ...OF_CRYPTO.map((key): [object, string, string, string] => [crypto, key, `crypto.${key}`, RANDOM]),
     ...Object.keys(promises).filter((key) => key.startsWith('set')).map((key): [object, string, string, string] => [process.getBuiltinModule('node:timers/promises'), key, `${key} of node:timers/promises`, TIMER]),
     ...['wait', 'yield'].map((key): [object, string, string, string] => [ownerOf(scheduler, key), key, `scheduler.${key}`, TIMER]),
     ...clocks.map((key): [object, string, string, string] => [Temporal?.Now as object, key, `Temporal.Now.${key}`, CLOCK]),
