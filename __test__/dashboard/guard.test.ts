@@ -70,6 +70,23 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await about({ remoteAddress: '127.0.0.1' }, { 'x-forwarded-for': '::1', 'x-forwarded-host': 'localhost:3000' })).toBe('200');
   });
 
+  // A proxy need not tell whose address it speaks for: whoever came through one that told the protocol alone was let in.
+  it.each([
+    ['x-forwarded-proto', 'https'],
+    ['x-forwarded-port', '443'],
+    ['X-Forwarded-Server', 'proxy-1'],
+    ['x-forwarded-prefix', '/ops'],
+    ['x-forwarded-', ''],
+    ['x-client-ip', '10.0.0.7'],
+    ['true-client-ip', '10.0.0.7'],
+    ['cf-connecting-ip', '10.0.0.7'],
+  ])('with token: false answers nobody for whom a proxy sends %s', async (header, said) => {
+    const about = (headers: Record<string, string>) => verdict(asker({}, headers).ask('api/v1/about', {}, { remoteAddress: '127.0.0.1' }));
+    expect(await about({ [header]: said })).toBe('403 TOKEN_NEEDED');
+    expect(await about({ [header]: said, 'x-forwarded-for': '127.0.0.1' })).toBe('403 TOKEN_NEEDED');
+    expect(await about({ [header]: '127.0.0.1' })).toBe('200');
+  });
+
   it('with a token answers everybody who shows it, at the hosts that are allowed', async () => {
     const options = { token: TOKEN, allowedHosts: ['ops.example.com', 'other.example.com:8080', '10.0.0.7', 'fd00::7'] };
     const about = (host: string, headers: Record<string, string> = { authorization: `Bearer ${TOKEN}` }) => verdict(asker(options, headers).ask(`http://${host}/api/v1/about`, {}, { remoteAddress: '10.0.0.9' }));

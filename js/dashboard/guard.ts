@@ -29,8 +29,8 @@ export const ACTION_HEADER = 'x-perdure-dashboard';
 /** How long a browser stays signed in, s. */
 const SIGNED_IN_S = 30 * 24 * 60 * 60;
 
-/** Headers by which a proxy tells whom it speaks for. */
-const FORWARDED = ['x-forwarded-for', 'x-real-ip', 'x-forwarded-host', 'forwarded', 'via'];
+/** Headers by which a proxy tells whom it speaks for, or that it is there. */
+const FORWARDED = /^(x-forwarded-.*|x-real-ip|x-client-ip|true-client-ip|cf-connecting-ip|forwarded|via)$/;
 
 export class Guard {
   readonly #hosts: readonly string[];
@@ -115,9 +115,8 @@ export class Guard {
 
 function comesFromHere(request: Request, { remoteAddress }: Caller): boolean {
   if (remoteAddress === undefined || !isLocalAddress(remoteAddress)) return false;
-  return FORWARDED.every((header) => {
-    const said = request.headers.get(header);
-    if (said === null) return true;
+  return [...request.headers].every(([header, said]) => {
+    if (!FORWARDED.test(header)) return true;
     // `Forwarded` has a grammar of its own, and `Via` says nothing but that there is a proxy: whoever sends these needs a token.
     return header !== 'forwarded' && header !== 'via' && said.split(',').every((one) => isLocalHost(one.trim()));
   });

@@ -48,7 +48,7 @@ const API = 'api/v1/';
  * Who may ask: whoever has the `token`. Where none is given one is made, and the logger is told how to open the page with it. With `token: false`
  * and without `authorize`, only this machine: by the host in the URL and in the `Host` header, which must be `localhost`, `*.localhost` or a
  * loopback address; by the `remoteAddress` of the second argument ({@link nodeListener} and {@link serveDashboard} hand it over); and by what
- * proxies say (`X-Forwarded-For`). A proxy on this machine that says nothing, as nginx does by default, looks like this machine.
+ * proxies say (`X-Forwarded-*` and their like). A proxy on this machine that says nothing, as nginx does by default, looks like this machine.
  *
  * @throws TypeError when `client` is none, or an option is wrong
  *
