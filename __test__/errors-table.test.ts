@@ -1,11 +1,15 @@
-// The table of errors in the guide is complete: every class that is exported has its row, with the code that it has and each of its fields.
+// The table of errors in the guide is complete: every class that is exported has its row, with the code that it has and each of its fields, and so has
+// every code that an error has which is of no class but `PerdureError`.
 
-import { readFileSync } from 'node:fs';
-
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import * as perdure from 'perdure';
 import * as dashboard from 'perdure/dashboard';
 import * as testing from 'perdure/testing';
+import ts from 'typescript';
 import { expect, it } from 'vitest';
+
+import { rejection } from './support/async.ts';
 
 const { PerdureError, RetryAfterError } = perdure;
 
@@ -32,6 +36,47 @@ it.each(classes)('%s is in the table, with its code and its fields', (name, type
   expect(found.map(({ code }) => code)).toEqual([error.code]);
   const fields = Object.keys(error).filter((field) => field !== 'code' && (error as unknown as Record<string, unknown>)[field] !== undefined);
   expect(fields.filter((field) => !found[0]?.text.includes(`\`${field}\``))).toEqual([]);
+});
+
+/** Each `new PerdureError(…)` of js/, with its code. */
+function* madeWithCode(): Generator<{ at: string; code: string | undefined }> {
+  for (const entry of readdirSync(new URL('../js', import.meta.url), { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile() || !entry.name.endsWith('.ts')) continue;
+    const text = readFileSync(join(entry.parentPath, entry.name), 'utf8');
+    const source = ts.createSourceFile(entry.name, text, ts.ScriptTarget.Latest, true);
+    const found: ts.NewExpression[] = [];
+    const visit = (node: ts.Node): void => {
+      if (ts.isNewExpression(node) && node.expression.getText() === 'PerdureError') found.push(node);
+      ts.forEachChild(node, visit);
+    };
+    visit(source);
+    for (const node of found) {
+      const code = node.arguments?.[1];
+      const named = code === undefined ? undefined : new RegExp(`^(?:export )?const ${code.getText()} = '(\\w+)';$`, 'm').exec(text)?.[1];
+      yield { at: `${entry.name}: ${node.getText()}`, code: code !== undefined && ts.isStringLiteral(code) ? code.text : named };
+    }
+  }
+}
+
+it('has every code that an error of no other class is made with', () => {
+  const made = [...madeWithCode()];
+  expect(made.map(({ code }) => code)).toEqual(expect.arrayContaining(['ADDON_NOT_LOADED', 'DEADLOCK']));
+  const known = rows.filter(({ name }) => name === 'PerdureError').map(({ code }) => code);
+  expect(made.filter(({ code }) => code === undefined || !known.includes(code))).toEqual([]);
+});
+
+it('has what an error says of an instance that is not in the state for that', async () => {
+  await using provider = await perdure.SqliteProvider.inMemory();
+  const client = new perdure.Client(provider);
+  await client.startOrchestration('i', 'nobody registers this');
+  await client.terminateInstance('i');
+  for (const call of [client.suspend('i'), client.resume('i'), client.raiseEvent('i', 'go')]) {
+    const { code, ...fields } = await rejection<perdure.PerdureError>(call);
+    const row = rows.find((one) => one.code === code);
+    expect(row?.name).toBe('RuntimeStateError');
+    expect(Object.keys(fields).sort()).toEqual(['instanceId', 'status']);
+    expect(Object.keys(fields).filter((field) => !row?.text.includes(`\`${field}\``))).toEqual([]);
+  }
 });
 
 it('names no class that there is not', () => {
