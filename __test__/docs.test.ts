@@ -1,4 +1,5 @@
-// Every code block of the guide is compiled and run, and prints what its page says: see support/docs.ts.
+// Every code block of the guide is compiled and run, and prints what its page says; a TypeScript file that a block names is compiled: see
+// support/docs.ts. SQL is run by privileges.test.ts, and `sh` is not.
 
 import { randomUUID } from 'node:crypto';
 import { rmSync } from 'node:fs';
@@ -73,6 +74,23 @@ describe('the check of the guide', () => {
   it('sees what the compiler sees, at its line in the page', () => {
     const wrong = page('types', fenced('ts', 'const a: number = 1;'), fenced('ts', "const b: number = 'one';"));
     expect(siteOf([wrong]).compile([wrong])).toEqual([expect.stringMatching(/^docs\/types\.md:8: Type 'string' is not assignable/)]);
+  });
+
+  it('sees what the compiler sees in a file that a block names, whether Node or a bundler finds what it imports', () => {
+    const wrong = page(
+      'files',
+      fenced('ts setup.mts', "import { a } from './other.mjs';\nexport const b: string = a;"),
+      fenced('ts other.mts', 'export const a = 1;'),
+      fenced('ts app/[[...path]]/route.ts', "import { c } from '../../shared';\nexport const d: string = c;"),
+      fenced('ts shared.ts', 'export const c = 2;'),
+      fenced('ts extension.mts', "export * from './other';"),
+    );
+    const type = 'Type .number. is not assignable to type .string.';
+    expect(siteOf([wrong]).compile([wrong]).sort()).toEqual([
+      expect.stringMatching(`^docs/files\\.md:14: ${type}`),
+      expect.stringMatching(/^docs\/files\.md:22: .*need explicit file extensions/),
+      expect.stringMatching(`^docs/files\\.md:5: ${type}`),
+    ]);
   });
 
   it('sees what is not printed, what is printed unsaid, and how it ends', async () => {

@@ -4,7 +4,9 @@
 // What a block is says its info string:
 //
 //   ts, js             part of the page's program: all of them in order are one module, run as one process
-//   js name.mjs        a file of that name, for the page's commands (ts, json and others likewise)
+//   js name.mjs        a file of that name, for the page's commands (json and others likewise)
+//   ts name.mts        a file of that name, too, which is compiled by itself: `.mts` as Node finds what it imports, `.ts` as bundlers do,
+//                      for it is a file of a framework. It is run only if a command does
 //   console            a terminal: each line that begins with `$ ` is run, the others are what was printed
 //   text               what the block before it printed; `…` stands for anything on its line
 //   sh                 for the reader to type: not run
@@ -24,6 +26,21 @@ const RUN_MAX_MS = 60_000;
 
 /** What pages use besides Perdure and Node: packages, or scopes of them. */
 const OTHERS = ['vitest', 'zod', 'express', 'fastify', 'hono', 'pino', '@opentelemetry', '@types'];
+
+/** Files that the compiler looks at. */
+const TYPESCRIPT = /\.[mc]?tsx?$/;
+
+const OPTIONS: ts.CompilerOptions = {
+  strict: true,
+  // What Node itself can run as it stands, by leaving the types out.
+  erasableSyntaxOnly: true,
+  verbatimModuleSyntax: true,
+  target: ts.ScriptTarget.ES2023,
+  lib: ['lib.es2023.d.ts', 'lib.esnext.disposable.d.ts'],
+  types: ['node'],
+  typeRoots: [join(root, 'node_modules/@types')],
+  skipLibCheck: true,
+};
 
 /** What ends a block's part of the program's output. No page prints it. */
 const END = '\x1e';
@@ -113,35 +130,37 @@ export class Site {
     for (const page of pages) {
       mkdirSync(this.#path(page));
       writeFileSync(this.#path(page, 'page.ts'), programOf(page));
-      for (const { file, code } of page.blocks) if (file !== undefined) writeFileSync(this.#path(page, file), `${code.join('\n')}\n`);
+      for (const { file, code } of page.blocks) {
+        if (file === undefined) continue;
+        mkdirSync(posix.dirname(this.#path(page, file)), { recursive: true });
+        writeFileSync(this.#path(page, file), `${code.join('\n')}\n`);
+      }
     }
   }
 
-  /** Compile the programs of all pages; what the compiler has to say, as `docs/page.md:12: …`. */
+  /** Compile the programs and the TypeScript files of all pages; what the compiler has to say, as `docs/page.md:12: …`. */
   compile(pages: readonly Page[]): string[] {
+    const ours = new Map<string, { page: Page; before: number }>();
+    for (const page of pages) {
+      ours.set(this.#path(page, 'page.ts'), { page, before: 0 });
+      for (const { file, line } of page.blocks) if (file !== undefined && TYPESCRIPT.test(file)) ours.set(this.#path(page, file), { page, before: line });
+    }
+    const names = [...ours.keys()];
+    const isOfNode = (name: string): boolean => name.endsWith('/page.ts') || name.endsWith('.mts');
     const program = ts.createProgram({
-      rootNames: pages.map((page) => this.#path(page, 'page.ts')),
-      options: {
-        strict: true,
-        // What Node itself can run as it stands, by leaving the types out.
-        erasableSyntaxOnly: true,
-        verbatimModuleSyntax: true,
-        target: ts.ScriptTarget.ES2023,
-        lib: ['lib.es2023.d.ts', 'lib.esnext.disposable.d.ts'],
-        module: ts.ModuleKind.NodeNext,
-        moduleResolution: ts.ModuleResolutionKind.NodeNext,
-        types: ['node'],
-        typeRoots: [join(root, 'node_modules/@types')],
-        inlineSourceMap: true,
-        skipLibCheck: true,
-      },
+      rootNames: names.filter(isOfNode),
+      options: { ...OPTIONS, module: ts.ModuleKind.NodeNext, moduleResolution: ts.ModuleResolutionKind.NodeNext, inlineSourceMap: true },
     });
     const { diagnostics } = program.emit();
-    return [...ts.getPreEmitDiagnostics(program), ...diagnostics].map(({ file, start, messageText }) => {
+    const bundled = ts.createProgram({
+      rootNames: names.filter((name) => !isOfNode(name)),
+      options: { ...OPTIONS, module: ts.ModuleKind.ESNext, moduleResolution: ts.ModuleResolutionKind.Bundler, noEmit: true },
+    });
+    return [...ts.getPreEmitDiagnostics(program), ...diagnostics, ...ts.getPreEmitDiagnostics(bundled)].map(({ file, start, messageText }) => {
       const message = ts.flattenDiagnosticMessageText(messageText, '\n');
-      const page = pages.find((page) => file?.fileName === this.#path(page, 'page.ts'));
-      if (file === undefined || start === undefined || page === undefined) return message;
-      return `${page.name}:${file.getLineAndCharacterOfPosition(start).line + 1}: ${message}`;
+      const place = ours.get(file?.fileName ?? '');
+      if (file === undefined || start === undefined || place === undefined) return message;
+      return `${place.page.name}:${place.before + file.getLineAndCharacterOfPosition(start).line + 1}: ${message}`;
     });
   }
 
