@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 
 import { npm } from './npm.mjs';
 
-const DEFAULT = ['node@20.19.0', 'node@22', 'node@24', 'node@26', 'bun@1'];
+const DEFAULT = ['node@20.19.0', 'node@20', 'node@22', 'node@24', 'node@26', 'bun@1'];
 
 const wanted = process.argv.slice(2);
 const commands = (wanted.length > 0 ? wanted : DEFAULT).map(commandOf);
