@@ -5,10 +5,11 @@ import { join } from 'node:path';
 
 import type { Absence } from '../crash/checker.ts';
 import { eventually, within } from '../support/async.ts';
+import { readEffects } from '../support/effects.ts';
 import { temporaryFolder } from '../support/providers.ts';
 import { readRows } from '../support/violations.ts';
 import { LINE } from '../support/worker-parts.mjs';
-import type { ClientEntry } from './client-log.ts';
+import { type ClientEntry, readClientLog } from './client-log.ts';
 import type { Dice } from './dice.ts';
 import type { Look } from './looks.ts';
 import type { Site } from './sites.ts';
@@ -67,20 +68,26 @@ export interface Struck {
   readonly ms: number;
 }
 
+/** From the order to promote a standby until all workers, and the client, had written there, ms. */
+export interface Promotion {
+  readonly workersMs: number;
+  readonly clientMs: number;
+}
+
 /** What happened in a round. */
 export type Tally = Partial<Record<Count, number>>;
 
 export class Arena {
   readonly site: Site;
   readonly seed: number;
+  readonly isShort: boolean;
   readonly folder = temporaryFolder();
   readonly effectLog = join(this.folder, 'effects');
   readonly clientLog = join(this.folder, 'client');
   readonly tally: Tally = {};
   /** Faults that have struck, and how long that took with all that belongs to it. */
   readonly struck: Struck[] = [];
-  /** From each promotion of a standby until something was committed there, ms. */
-  readonly promotions: number[] = [];
+  readonly promotions: Promotion[] = [];
   readonly absences: Absence[] = [];
   readonly looks: Look[] = [];
   /** What should not have happened. */
@@ -92,9 +99,10 @@ export class Arena {
   /** Those that may end. */
   readonly #expected = new Set<ChaosWorker | ChaosClient>();
 
-  constructor(site: Site, seed: number) {
+  constructor(site: Site, { seed, isShort }: { readonly seed: number; readonly isShort: boolean }) {
     this.site = site;
     this.seed = seed;
+    this.isShort = isShort;
     for (const log of [this.effectLog, this.clientLog]) writeFileSync(log, '');
   }
 
@@ -171,6 +179,22 @@ export class Arena {
   async progress(effects: number): Promise<void> {
     const wanted = lines(this.effectLog) + effects;
     await eventually(DEADLINE_MS, `${effects} more lines in the effect log`, () => lines(this.effectLog) >= wanted);
+  }
+
+  /** Work goes on in each worker: an attempt begins there from now on. */
+  async progressOfEach(): Promise<void> {
+    const before = lines(this.effectLog);
+    for (const { name } of this.workers) {
+      const begins = () => readEffects(this.effectLog).slice(before).some(({ event, worker }) => event === 'begin' && worker === name);
+      await this.until(`${name} begins an attempt`, begins);
+    }
+  }
+
+  /** Whether the client was told of a program that it has started since a time: there is no former start that the answer may be of. */
+  hasStartedSince(time: number): boolean {
+    const starts = readClientLog(this.clientLog).filter(({ action }) => action === 'start');
+    const begun = new Set(starts.flatMap(({ phase, attempt, at, program }) => (phase === 'asked' && attempt === 1 && at > time ? [program] : [])));
+    return starts.some(({ phase, program }) => phase === 'acknowledged' && begun.has(program));
   }
 
   /** Work is under way, somewhere at random. */

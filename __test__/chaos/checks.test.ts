@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 
 import type { Effect } from '../support/effects.ts';
 import type { EventRow, InstanceRow, StoreRows } from '../support/violations.ts';
+import type { Promotion } from './arena.ts';
 import type { ClientEntry } from './client-log.ts';
 import { begunAgain, begunTooSoon, changed, type Look, untrue } from './looks.ts';
 import { instancesOf, lastStatus, valueOf } from './model.ts';
@@ -124,7 +125,7 @@ describe('the outcome of a program', () => {
 describe('a run', () => {
   const options = { provider: 'sqlite', seed: 1, workers: 3, minutes: 0, isShort: true } as const;
   const round = (tally: RoundResult['tally'], struck: RoundResult['struck'] = [{ fault: 'kill', ms: 1 }]): RoundResult => ({
-    options: { provider: 'sqlite', ground: 'disk', seed: 1, faults: [], workers: 3 },
+    options: { provider: 'sqlite', ground: 'disk', seed: 1, faults: [], workers: 3, isShort: true },
     tally,
     struck,
     promotions: [],
@@ -145,5 +146,16 @@ describe('a run', () => {
     ['something was lost', { ...round({ programs: 1, finished: 1 }), violations: { lost: ['x'], stuck: [], repeated: [], other: [] } }, /seed 1: x/],
   ])('fails when %s', (_, result, message) => {
     expect(failures(result).join('\n')).toMatch(message);
+  });
+
+  it.each([
+    ['short', true, { workersMs: 20_000, clientMs: 20_000 }],
+    ['long', false, { workersMs: 5_000, clientMs: 10_000 }],
+  ])('that is %s fails when a process does not go on in time after a promotion', (_, isShort, most) => {
+    const after = (promotion: Promotion) =>
+      summarize({ ...options, isShort }, [{ ...round({ programs: 1, finished: 1 }), promotions: [{ workersMs: 1, clientMs: 1 }, promotion] }], [], ['kill'], 1).failures;
+    expect(after(most)).toEqual([]);
+    expect(after({ ...most, workersMs: most.workersMs + 1 })).toEqual([`${most.workersMs + 1} ms passed from a promotion until all workers had written there, and ${most.workersMs} may`]);
+    expect(after({ ...most, clientMs: most.clientMs + 1 })).toEqual([`${most.clientMs + 1} ms passed from a promotion until the client had written there, and ${most.clientMs} may`]);
   });
 });

@@ -8,7 +8,7 @@ import { openLog, openStore, pause, say } from '../support/worker-parts.mjs';
 import { type ClientEntry, readClientLog } from './client-log.ts';
 import { instancesOf } from './model.ts';
 import { type Action, type Root, rootOf } from './programs.ts';
-import type { ClientOptions } from './talk.ts';
+import type { ClientOptions, ClientTold } from './talk.ts';
 
 const { store, log, seed, strands, note } = JSON.parse(process.argv[2] ?? '') as ClientOptions;
 
@@ -23,6 +23,7 @@ class Player {
   readonly #write: (entry: ClientEntry) => void;
   /** What is known of each program from clients before. */
   readonly #former: ReadonlyMap<number, readonly ClientEntry[]>;
+  readonly #others: Promise<void>[] = [];
   #next: number;
   #isEnough = false;
 
@@ -37,6 +38,10 @@ class Player {
     this.#isEnough = true;
   }
 
+  another(): void {
+    this.#others.push(this.#one(this.#next++));
+  }
+
   /** Programs one after the other, several at a time. Those that others have begun come first. */
   async play(): Promise<void> {
     const begun = [...this.#former.keys()].filter((program) => !this.#isDone(program, 'end'));
@@ -49,6 +54,7 @@ class Player {
       }
     };
     await Promise.all(Array.from({ length: strands }, strand));
+    await Promise.all(this.#others);
   }
 
   async #one(program: number): Promise<void> {
@@ -117,7 +123,7 @@ class Player {
 
 const provider = await openStore(store);
 const player = new Player(provider);
-process.on('message', () => player.enough());
+process.on('message', ({ type }: ClientTold) => player[type]());
 process.on('disconnect', () => process.exit());
 say({ type: 'ready' });
 await player.play();

@@ -1,6 +1,6 @@
 // A run in numbers, as text.
 
-import { COUNTS } from './arena.ts';
+import { COUNTS, type Promotion } from './arena.ts';
 import type { RoundResult } from './round.ts';
 import type { Report } from './run.ts';
 
@@ -8,6 +8,13 @@ import type { Report } from './run.ts';
 const SHOWN = 20;
 
 const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`;
+
+function slowest(promotions: readonly Promotion[]): [string, string][] {
+  return [
+    ['longest from promotion to work', seconds(Math.max(...promotions.map(({ workersMs }) => workersMs)))],
+    ['… to work of the client', seconds(Math.max(...promotions.map(({ clientMs }) => clientMs)))],
+  ];
+}
 
 /** One line. */
 export function describeRound({ options, tally, struck, violations, settledMs }: RoundResult): string {
@@ -27,7 +34,7 @@ export function describe({ options, rounds, tally, struck, skipped, violations, 
     ...COUNTS.flatMap((name): [string, number][] => (tally[name] === undefined ? [] : [[name, tally[name]]])),
     ['programs that ended', `${((100 * finished) / Math.max(programs, 1)).toFixed(1)} %`],
     ['longest until all was over', seconds(Math.max(...settled))],
-    ...(promotions.length === 0 ? [] : [['longest from promotion to work', seconds(Math.max(...promotions))] as [string, string]]),
+    ...(promotions.length === 0 ? [] : slowest(promotions)),
     ['acknowledged work lost', violations.lost.length],
     ['stuck', violations.stuck.length],
     ['repeated finished steps', violations.repeated.length],

@@ -8,7 +8,7 @@ import { isIntact } from '../support/rows.ts';
 import { groupBy, leftViolations, rowViolations } from '../support/violations.ts';
 import { openStore } from '../support/worker-parts.mjs';
 import { absencesOf } from './absences.ts';
-import { Arena, NOTE, type Struck, type Tally } from './arena.ts';
+import { Arena, NOTE, type Promotion, type Struck, type Tally } from './arena.ts';
 import { type ClientEntry, readClientLog } from './client-log.ts';
 import { Dice } from './dice.ts';
 import { evidenceOf } from './evidence.ts';
@@ -27,6 +27,7 @@ export interface RoundOptions {
   /** In this order. */
   readonly faults: readonly Fault[];
   readonly workers: number;
+  readonly isShort: boolean;
 }
 
 /** What must be empty after a round, by what it is a sign of. */
@@ -45,8 +46,7 @@ export interface RoundResult {
   readonly options: RoundOptions;
   readonly tally: Tally;
   readonly struck: readonly Struck[];
-  /** From each promotion of a standby until something was committed there, ms. */
-  readonly promotions: readonly number[];
+  readonly promotions: readonly Promotion[];
   readonly violations: Violations;
   /** From the last fault until all programs had ended, ms. */
   readonly settledMs: number;
@@ -54,7 +54,7 @@ export interface RoundResult {
 
 export async function playRound(options: RoundOptions): Promise<RoundResult> {
   const site = await makeSite(options.provider, options.ground, options.workers);
-  const arena = new Arena(site, options.seed);
+  const arena = new Arena(site, options);
   try {
     const settledMs = await play(arena, options);
     return { options, tally: arena.tally, struck: arena.struck, promotions: arena.promotions, violations: await check(arena), settledMs };

@@ -54,7 +54,10 @@ export interface ClientOptions {
 
 export type ClientSaid = { readonly type: 'ready' } | { readonly type: 'over'; readonly program: number } | { readonly type: 'done' };
 
-export class ChaosClient extends Process<ClientSaid, { type: 'enough' }> {
+/** Begin no more programs, or one more at once, beside those that go on. */
+export type ClientTold = { readonly type: 'enough' | 'another' };
+
+export class ChaosClient extends Process<ClientSaid, ClientTold> {
   static of(name: string, options: ClientOptions): ChaosClient {
     const loader = join(root, 'npm/typescript.mjs');
     return new ChaosClient(name, [process.execPath, '--import', loader, join(root, '__test__/chaos/client.ts'), JSON.stringify(options)]);

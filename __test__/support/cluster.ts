@@ -114,6 +114,11 @@ export class Cluster {
     }
   }
 
+  /** What it has written to its log. */
+  get log(): string {
+    return readFileSync(join(this.#folder, 'log'), 'utf8');
+  }
+
   /** Resolves when it takes connections. */
   async start(): Promise<void> {
     const log = join(this.#folder, 'log');
@@ -193,7 +198,7 @@ export class Cluster {
   async remove(): Promise<void> {
     this.thaw();
     await this.stop('immediate').catch(() => {});
-    rmSync(this.#folder, { recursive: true });
+    rmSync(this.#folder, { recursive: true, force: true });
   }
 
   async #do(program: string, ...args: string[]): Promise<void> {

@@ -2,8 +2,8 @@
 
 import { pause } from '../../support/worker-parts.mjs';
 import { type Cluster, noCluster } from '../../support/cluster.ts';
-import type { Arena } from '../arena.ts';
-import { PairSite } from '../pair.ts';
+import { type Arena, LEASE_MS } from '../arena.ts';
+import { PairSite, POOL_SIZE } from '../pair.ts';
 import type { Fault } from './fault.ts';
 
 const common = { providers: ['postgres'], ground: 'pair', missing: noCluster } as const;
@@ -13,22 +13,35 @@ function siteOf(arena: Arena): PairSite {
   return arena.site;
 }
 
-/** Promote the standby, see that work goes on there, and put another one in its place. `then` is done to the former primary at once. */
+/**
+ * Promote the standby, see that every process goes on there, and put another one in its place, which frees whoever still hangs on the former
+ * primary. `then` is done to that at once. The clock starts before `pg_ctl promote` is called: that returns some time after the new primary takes writes.
+ * A client that only reads does not leave a former primary that woke up, so it is given something to write.
+ */
 async function failOver(arena: Arena, then: (former: Cluster) => void = () => {}): Promise<void> {
   const site = siteOf(arena);
+  const from = Date.now();
   const former = await site.promote();
-  const promoted = Date.now();
   then(former);
-  const before = await events(site.primary);
-  await arena.until('something is committed on the new primary', async () => (await events(site.primary)) > before);
-  arena.promotions.push(Date.now() - promoted);
-  await arena.progress(20);
+  arena.client.tell({ type: 'another' });
+  for (const { name } of arena.workers) {
+    await arena.until(`${name} writes its lease on the new primary`, async () => (await leasesSince(site.primary, from)).has(name));
+  }
+  const workersMs = Date.now() - from;
+  await arena.until('the client starts a program on the new primary', () => arena.hasStartedSince(from));
+  arena.promotions.push({ workersMs, clientMs: Date.now() - from });
+  await arena.progressOfEach();
+  if (former.log.includes(CANCELLED)) arena.complaints.push('a commit that waited for the standby was cancelled, which shows it to whoever still reads the former primary');
   await site.rebuild(former);
 }
 
-async function events(cluster: Cluster): Promise<number> {
-  const [row] = await cluster.ask('SELECT count(*)::int AS count FROM chaos.history');
-  return Number(row?.['count']);
+/** What a server says of a commit that it shows although no standby has it. */
+const CANCELLED = 'canceling wait for synchronous replication due to user request';
+
+/** Names of the workers that have written a lease there since a time: one that the former primary knew ends earlier. */
+async function leasesSince(cluster: Cluster, time: number): Promise<Set<unknown>> {
+  const rows = await cluster.ask(`SELECT name FROM chaos.workers WHERE lease_until > ${time + LEASE_MS}`);
+  return new Set(rows.map((row) => row['name']));
 }
 
 export const primaryKilled: Fault = {
@@ -66,28 +79,37 @@ export const primaryThawed: Fault = {
   },
 };
 
-/** Longer than a statement may take: a commit is not given up because of that. */
-const AWAY_MS = 17_000;
+/** Longer than a statement may take, and than two may: a commit is not given up because of that. */
+const AWAY_MS = 35_000;
 
-/** What a process has open at most: its pool and the connection that listens. */
-const CONNECTIONS_OF_ONE = 4 + 1;
+/** The same in a short round: longer than one. */
+const AWAY_SHORT_MS = 17_000;
+
+/** What a process has open at most: its pool and the connection that listens. A commit that is given up leaves its backend behind, which waits on. */
+const OPEN_MAX = POOL_SIZE + 1;
 
 export const standbyAway: Fault = {
   ...common,
   name: 'standby-away',
   what: 'the standby is gone for longer than a statement may take, and what is committed waits for it',
   async strike(arena) {
-    const { primary, standby } = siteOf(arena);
+    const site = siteOf(arena);
+    const { standby } = site;
     await standby.stop('immediate');
-    const until = Date.now() + AWAY_MS;
-    let most = 0;
+    const until = Date.now() + (arena.isShort ? AWAY_SHORT_MS : AWAY_MS);
+    const most = new Map<string, number>();
+    let waited = 0;
     await arena.until('the standby has been away for long', async () => {
-      const [row] = await primary.ask("SELECT count(*)::int AS count FROM pg_stat_activity WHERE application_name = 'perdure'");
-      most = Math.max(most, Number(row?.['count']));
+      for (const { process, open, waiting } of await site.backends()) {
+        most.set(process, Math.max(open, most.get(process) ?? 0));
+        waited = Math.max(waited, waiting);
+      }
       return Date.now() > until;
     });
-    const allowed = CONNECTIONS_OF_ONE * (arena.workers.length + 1);
-    if (most > allowed) arena.complaints.push(`${most} backends piled up while the standby was away, and ${allowed} connections may be open`);
+    for (const [process, open] of most) {
+      if (open > OPEN_MAX) arena.complaints.push(`${process} had ${open} backends while the standby was away, and may have ${OPEN_MAX} connections`);
+    }
+    if (waited === 0) arena.complaints.push('nothing waited for the standby that was away');
     await standby.start();
     arena.count('standbys away');
   },

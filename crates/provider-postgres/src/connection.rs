@@ -133,9 +133,12 @@ impl Connections {
     }
 
     pub(crate) async fn get(self: &Arc<Self>) -> Result<Connection, Failure> {
+        // First: what is counted too early is taken to lead to a former server, which is told nothing.
+        let moves = self.hosts.moves();
         let client = self.pool.get().await?;
         Ok(Connection {
             client: Some(client),
+            moves,
             from: Arc::clone(self),
             is_spent: AtomicBool::new(false),
         })
@@ -330,13 +333,18 @@ fn settings(are_kept: bool) -> String {
 #[must_use = "the server holds locks for nobody until it is cancelled, or its own limits are over"]
 pub(crate) struct GivenUp {
     hosts: Arc<Hosts>,
+    moves: u64,
     client: Option<ClientWrapper>,
 }
 
 impl GivenUp {
-    /// Tell the server that nobody waits for the answer any more. Nobody waits for this either.
+    /// Tell the server that nobody waits for the answer any more. Nobody waits for this either. A former server is told nothing: a commit that waits there
+    /// for the standby which was promoted would be shown to whoever still reads there, and no other server has it.
     pub(crate) fn cancel(self) {
-        let Self { hosts, client } = self;
+        let Self { hosts, moves, client } = self;
+        if hosts.moves() != moves {
+            return;
+        }
         if let (Some(client), Ok(runtime)) = (client, Handle::try_current()) {
             // Behind a pooler it means this connection, for as long as that is there.
             runtime.spawn(async move { hosts.cancel(client.cancel_token()).await });
@@ -347,6 +355,8 @@ impl GivenUp {
 /// A connection of the pool, which it goes back to.
 pub(crate) struct Connection {
     client: Option<Object<Door>>,
+    /// How often the connections had moved to another server before it was handed out.
+    moves: u64,
     pub(crate) from: Arc<Connections>,
     /// A statement was not answered in time, or is refused where nothing can be written.
     is_spent: AtomicBool,
@@ -377,6 +387,7 @@ impl Connection {
     pub(crate) fn give_up_commit(&mut self) -> GivenUp {
         GivenUp {
             hosts: Arc::clone(&self.from.hosts),
+            moves: self.moves,
             client: self.client.take().map(Object::take),
         }
     }

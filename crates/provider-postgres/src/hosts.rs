@@ -221,6 +221,11 @@ impl Hosts {
         state.silent = state.current.as_ref().map(|server| server.address.clone());
     }
 
+    /// How often the connections have moved to another server.
+    pub(crate) fn moves(&self) -> u64 {
+        *self.moves.borrow()
+    }
+
     /// Tells the server to cancel the statement of a connection, which it may have ended by then. Fails in silence, after [`CONNECT_TIMEOUT`] at the latest.
     pub(crate) async fn cancel(&self, token: CancelToken) {
         let tls = Telling::of(&self.tls, self.guard);
