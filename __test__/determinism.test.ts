@@ -19,6 +19,13 @@ import { nextTick } from './support/async.ts';
 import { STORES } from './support/providers.ts';
 import { SOON, useStore } from './support/store.ts';
 
+/**
+ * Whenever Vitest reports something it puts what it knows of `process.nextTick` into its place for a moment, and what was there back into it a tick later: a guard
+ * that was installed or taken away meanwhile is undone by that. Without this it leaves `process` alone.
+ */
+const timersOfVitest = Object.getOwnPropertySymbols(globalThis).find(({ description }) => description === 'vitest:SAFE_TIMERS');
+delete (globalThis as unknown as Record<symbol, { nextTick?: unknown }>)[timersOfVitest as symbol]!.nextTick;
+
 /** The descriptors of all that the guard replaces. */
 function descriptors(): Record<string, PropertyDescriptor | undefined> {
   const found: Record<string, PropertyDescriptor | undefined> = {
