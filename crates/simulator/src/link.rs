@@ -630,7 +630,7 @@ impl Provider for Linked {
         let answer = self.0.lose("acquire", answer);
         if let Ok(acquired) = &answer {
             let keys = acquired.instances.iter().map(|instance| instance.key);
-            self.0.witness.hears(&self.0.name, keys);
+            self.0.witness.has_again(&self.0.name, keys);
         }
         answer
     }

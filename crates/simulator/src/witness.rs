@@ -312,7 +312,19 @@ impl Witness {
         unheard.map(|((key, _), _)| *key).collect()
     }
 
-    /// A process is told what was taken from it, or that it has it again.
+    /// A process is told that it has these again, unless they were taken from it while the answer was on its way.
+    pub(crate) fn has_again(&self, process: &str, keys: impl Iterator<Item = InstanceKey>) {
+        let mut known = self.0.lock();
+        let known = &mut *known;
+        for key in keys {
+            let owner = known.instances.get(&key).and_then(|seen| seen.owner.as_ref());
+            if owner.is_some_and(|owner| known.processes.get(owner).is_some_and(|owner| owner == process)) {
+                known.unaware.remove(&(key, process.to_owned()));
+            }
+        }
+    }
+
+    /// A process is told what was taken from it.
     pub(crate) fn hears(&self, process: &str, keys: impl Iterator<Item = InstanceKey>) {
         let mut known = self.0.lock();
         for key in keys {

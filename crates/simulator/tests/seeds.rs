@@ -98,9 +98,11 @@ fn seeds_that_showed_a_bug_pass() {
 ///   the second.
 /// - 21554783: an instance was suspended elsewhere, resumed, and acquired by its former owner, which heard of that late and began an attempt
 ///   before. S6 did not take that for an owner that had not heard.
+/// - 21819224282: an instance was suspended elsewhere while the answer to its acquisition was on its way. S6 took that answer for one that it was
+///   acquired again.
 #[test]
 fn seeds_that_were_accused_of_nothing_pass() {
-    for seed in [18_819, 7_006_473, 7_014_057, 20_081_855, 21_554_783] {
+    for seed in [18_819, 7_006_473, 7_014_057, 20_081_855, 21_554_783, 21_819_224_282] {
         let report = run(&Run { seed, ..Run::default() });
         assert_eq!(report.violations, Vec::<String>::new(), "seed {seed}");
     }
