@@ -32,8 +32,12 @@ export interface ActivityJob {
   readonly executionId: number;
   readonly orchestrationName: string;
   readonly operation: number;
-  /** Which start of its id the instance comes from; `null` when its history is older than that. */
-  readonly incarnation: string | null;
+  /**
+   * Which start of its id the instance comes from: a number of 64 bits as two signed ones of 32, which are read without an allocation. Both are 0 when
+   * its history is older than that.
+   */
+  readonly incarnationHigh: number;
+  readonly incarnationLow: number;
   /** `null` for most attempts. */
   readonly extras: AttemptExtras | null;
 }
@@ -78,6 +82,11 @@ export interface HeartbeatSink {
 /** Whose value a text of an attempt is. */
 export function placeOf({ instanceId, executionId, operation }: ActivityJob, what: 'input' | 'output' | 'error' | 'heartbeat'): Place {
   return Place.activity(instanceId, executionId, operation, what);
+}
+
+/** A number of 32 bits as eight digits, as a history has it. */
+function hexOf(half: number): string {
+  return (half >>> 0).toString(16).padStart(8, '0');
 }
 
 const contexts = new AsyncLocalStorage<ActivityContext>();
@@ -163,8 +172,9 @@ export class ActivityContext {
    * Give it to systems that can tell repeated requests, since an activity may run more than once.
    */
   get idempotencyKey(): string {
-    const { instanceId, executionId, operation, incarnation } = this.#job;
-    const started = incarnation === null ? instanceId : `${instanceId}/${incarnation}`;
+    const { instanceId, executionId, operation, incarnationHigh, incarnationLow } = this.#job;
+    const isTold = incarnationHigh !== 0 || incarnationLow !== 0;
+    const started = isTold ? `${instanceId}/${hexOf(incarnationHigh)}${hexOf(incarnationLow)}` : instanceId;
     return `${started}/${executionId}/${operation}`;
   }
 

@@ -134,7 +134,8 @@ export type NativeJob =
       readonly executionId: number;
       readonly orchestrationName: string;
       readonly operation: number;
-      readonly incarnation: string | null;
+      readonly incarnationHigh: number;
+      readonly incarnationLow: number;
       readonly extras: AttemptExtras | null;
     }
   | { readonly kind: typeof ABORT; readonly token: number; readonly reason: AbortReason }
@@ -406,10 +407,10 @@ export function joinStore(number: number): NativeStore {
 }
 
 // Where `crates/node/src/answer.rs` puts the numbers of an answer: its kind, its facts, and the lengths of its texts.
-const NUMBERS = 13;
+const NUMBERS = 15;
 const KIND = 0;
 const FACTS = 1;
-const LENGTHS = 6;
+const LENGTHS = 8;
 
 /**
  * Have `wake` called when replies are there; it does not keep the process alive. Returns what gives the next one, or `null`
@@ -461,8 +462,7 @@ class DecodingLane extends addon.NativeLane implements NativeLane {
       case ACTIVITY: {
         const name = (numbers[LENGTHS] as number) + (numbers[LENGTHS + 1] as number);
         const extras = name + (numbers[LENGTHS + 2] as number);
-        const incarnation = extras + Math.max(numbers[LENGTHS + 3] as number, 0);
-        const input = incarnation + Math.max(numbers[LENGTHS + 4] as number, 0);
+        const input = extras + Math.max(numbers[LENGTHS + 3] as number, 0);
         return {
           kind,
           token: first,
@@ -470,12 +470,13 @@ class DecodingLane extends addon.NativeLane implements NativeLane {
           timeoutMs: numbers[FACTS + 2] as number,
           executionId: numbers[FACTS + 3] as number,
           operation: numbers[FACTS + 4] as number,
+          incarnationHigh: numbers[FACTS + 5] as number,
+          incarnationLow: numbers[FACTS + 6] as number,
           instanceId: text.slice(0, numbers[LENGTHS]),
           orchestrationName: text.slice(numbers[LENGTHS], name),
           name: text.slice(name, extras),
-          extras: incarnation === extras ? null : (JSON.parse(text.slice(extras, incarnation)) as AttemptExtras),
-          incarnation: input === incarnation ? null : text.slice(incarnation, input),
-          input: (numbers[LENGTHS + 5] as number) < 0 ? null : text.slice(input),
+          extras: input === extras ? null : (JSON.parse(text.slice(extras, input)) as AttemptExtras),
+          input: (numbers[LENGTHS + 4] as number) < 0 ? null : text.slice(input),
         };
       }
       case ABORT:

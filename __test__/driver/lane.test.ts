@@ -25,7 +25,7 @@ class ScriptedNative {
   activity(name: string, input: unknown = null, more: { timeoutMs?: number; attempt?: number; extras?: AttemptExtras } = {}): number {
     this.lastActivity += 1;
     const token = this.lastActivity;
-    const facts = { instanceId: 'i', executionId: 1, orchestrationName: 'o', operation: 7, incarnation: null, extras: null };
+    const facts = { instanceId: 'i', executionId: 1, orchestrationName: 'o', operation: 7, incarnationHigh: 0, incarnationLow: 0, extras: null };
     this.jobs.push({ kind: ACTIVITY, token, name, input: JSON.stringify(input), attempt: 1, timeoutMs: -1, ...facts, ...more });
     return token;
   }

@@ -48,9 +48,7 @@ pub struct Incarnation(pub u64);
 
 impl fmt::Display for Incarnation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Each attempt is told it: quicker than by the formatter.
-        let digits: [u8; 16] = std::array::from_fn(|n| b"0123456789abcdef"[(self.0 >> (60 - 4 * n)) as usize & 0xf]);
-        f.write_str(std::str::from_utf8(&digits).map_err(|_| fmt::Error)?)
+        write!(f, "{:016x}", self.0)
     }
 }
 

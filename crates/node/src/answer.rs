@@ -8,14 +8,14 @@ use napi::bindgen_prelude::Float64Array;
 use perdure_runtime::RuntimeError;
 
 /// Numbers of an answer: what kind it is, its facts, and the lengths of its texts.
-pub(crate) const NUMBERS: usize = 13;
+pub(crate) const NUMBERS: usize = 15;
 
 /// The kind of the answer, as `js/binding.ts` numbers them.
 pub(crate) const KIND: usize = 0;
 /// Its other facts begin here.
 pub(crate) const FACTS: usize = 1;
 /// The lengths of its texts begin here, in UTF-16 units; -1: there is none.
-pub(crate) const LENGTHS: usize = 6;
+pub(crate) const LENGTHS: usize = 8;
 
 /// The longest string that V8 makes, in UTF-16 units: `buffer.constants.MAX_STRING_LENGTH` of a 64-bit process.
 pub(crate) const STRING_UNITS_MAX: usize = (1 << 29) - 24;

@@ -1,7 +1,7 @@
 //! What passes the boundary in a turn: jobs, deliveries, and what a generator is made of.
 
 use napi_derive::napi;
-use perdure_engine::{ChildFailure, Delivery, Mailbox, Refusal};
+use perdure_engine::{ChildFailure, Delivery, Incarnation, Mailbox, Refusal};
 use perdure_runtime::{ActivityJob, Delivered, Facts, Job, RuntimeError};
 use serde_json::{Map, Value};
 
@@ -33,28 +33,32 @@ const VALUE: &str = "the value that comes next in the history";
 pub(crate) fn job(job: Job, numbers: &Numbers) -> Result<String, RuntimeError> {
     match shortened(job) {
         Job::Turn(token) => numbers.answer(0, [token.0 as f64], [], JOB),
-        Job::Activity(job) => numbers.answer(
-            1,
-            [
-                job.token.0 as f64,
-                f64::from(job.attempt),
-                job.timeout_ms.map_or(-1.0, |ms| ms as f64),
-                job.execution as f64,
-                job.scheduled.0 as f64,
-            ],
-            {
-                let extras = extras(&job);
+        Job::Activity(job) => {
+            let incarnation = halves(job.incarnation);
+            numbers.answer(
+                1,
                 [
-                    Some(job.instance_id),
-                    Some(job.orchestration),
-                    Some(job.name),
-                    extras,
-                    job.incarnation.map(|incarnation| incarnation.to_string()),
-                    job.input,
-                ]
-            },
-            JOB,
-        ),
+                    job.token.0 as f64,
+                    f64::from(job.attempt),
+                    job.timeout_ms.map_or(-1.0, |ms| ms as f64),
+                    job.execution as f64,
+                    job.scheduled.0 as f64,
+                    incarnation[0],
+                    incarnation[1],
+                ],
+                {
+                    let extras = extras(&job);
+                    [
+                        Some(job.instance_id),
+                        Some(job.orchestration),
+                        Some(job.name),
+                        extras,
+                        job.input,
+                    ]
+                },
+                JOB,
+            )
+        }
         Job::Abort { activity, reason } => {
             numbers.answer(2, [activity.0 as f64], [Some(reason.as_str().to_owned())], JOB)
         }
@@ -96,6 +100,12 @@ fn shortened(mut job: Job) -> Job {
         _ => {}
     }
     job
+}
+
+/// An incarnation as two signed numbers of 32 bits, which JavaScript has without an allocation, the upper half first; 0 and 0 for none.
+fn halves(incarnation: Option<Incarnation>) -> [f64; 2] {
+    let Incarnation(number) = incarnation.unwrap_or(Incarnation(0));
+    [(number >> 32) as i32, number as i32].map(f64::from)
 }
 
 /// What only some attempts have: `AttemptExtras` of `js/activity-context.ts`, as JSON.

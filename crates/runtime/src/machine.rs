@@ -101,11 +101,11 @@ pub(crate) fn new_worker_id(machine: &dyn Machine) -> WorkerId {
     WorkerId(Arc::from(id.hyphenated().to_string()))
 }
 
-/// What each start draws: the seed of its random numbers, and what tells it from other starts of the same id.
+/// What each start draws: the seed of its random numbers, and what tells it from other starts of the same id, which is never 0.
 pub(crate) fn new_start(machine: &dyn Machine) -> (u64, Incarnation) {
     let random = machine.random();
     let (high, low) = ((random >> 64) as u64, random as u64);
-    (high ^ low, Incarnation(high))
+    (high ^ low, Incarnation(high.max(1)))
 }
 
 impl Process {
