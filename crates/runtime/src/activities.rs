@@ -586,6 +586,21 @@ mod tests {
         assert_eq!((activities.admit(), activities.len()), (Some(ActivityToken(3)), 1));
     }
 
+    #[test]
+    fn what_a_lost_instance_left_makes_way_for_the_same_attempt() {
+        let (mut activities, lost, again) = (activities(1), instance(1), instance(2));
+        assert!(activities.add(ActivityToken(1), attempt(&lost, 2), None));
+        assert_eq!(activities.admit(), Some(ActivityToken(1)));
+        assert!(activities.begin(ActivityToken(1), LaneId(3)).is_some());
+        assert_eq!(activities.make_way(&attempt(&lost, 2)), None, "it is its own");
+        assert_eq!(
+            activities.make_way(&attempt(&again, 2)),
+            Some((ActivityToken(1), LaneId(3)))
+        );
+        assert!(activities.add(ActivityToken(2), attempt(&again, 2), None));
+        assert_eq!(activities.admit(), Some(ActivityToken(2)));
+    }
+
     /// Names of what was given up stayed in the queue for as long as nothing got a slot.
     #[test]
     fn the_queue_does_not_grow_behind_one_that_never_ends() {

@@ -214,7 +214,7 @@ impl Session {
                     .cloned(),
             }
         };
-        if let Some(stale) = stale {
+        if let Some(stale) = stale.filter(|_| !is_planted(Bug::AttemptInTheWay)) {
             self.forget(&stale, AbortReason::LeaseLost);
         }
         match Instance::new(self.shared.next_token(), acquired, &self.shared.options) {
