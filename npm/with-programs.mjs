@@ -5,9 +5,11 @@
 // Each is the one that its variable names already, else one on the PATH, else, for root on a Debian, that of the distribution, which is installed.
 // Without any the command runs none the less, and the tests that need it say so.
 
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { accessSync, constants, existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+
+import { run } from './running.mjs';
 
 /** By the package of Debian: what the file may be called, which variable names it, and whether Debian runs it as a service. */
 const PROGRAMS = {
@@ -33,12 +35,7 @@ for (const name of names.split(',')) {
   const path = env[variable] || onPath(files) || installed(name);
   if (path !== undefined) env[variable] = path;
 }
-spawn(command, args, { stdio: 'inherit', env, shell: process.platform === 'win32' })
-  .on('error', (error) => {
-    console.error(`${command} does not run: ${error.message}`);
-    process.exitCode = 1;
-  })
-  .on('close', (code) => (process.exitCode ||= code ?? 1));
+process.exitCode = await run(command, args, env);
 
 function onPath(files) {
   const folders = (process.env.PATH ?? '').split(delimiter);

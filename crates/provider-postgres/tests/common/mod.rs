@@ -14,6 +14,11 @@ pub(crate) fn url() -> String {
         .unwrap_or_else(|_| "postgres://postgres@127.0.0.1:5432/postgres".to_owned())
 }
 
+/// URL of a pooler before that server, `PERDURE_TEST_POOLER_URL` (`npm/with-pooler.mjs`); without one, of the server itself.
+fn pooled_url() -> String {
+    std::env::var("PERDURE_TEST_POOLER_URL").unwrap_or_else(|_| url())
+}
+
 /// A schema, which goes with this.
 pub(crate) struct Schema(pub(crate) String);
 
@@ -53,7 +58,7 @@ pub(crate) fn options(schema: &Schema) -> PostgresOptions {
     }
 }
 
-/// As behind a pooler in transaction mode that keeps no track of prepared statements.
+/// Behind a pooler in transaction mode, as one that keeps no track of prepared statements.
 pub(crate) async fn connect_unlistened(schema: &Schema, clock: Arc<dyn Clock>) -> PostgresProvider {
     let options = PostgresOptions {
         clock: Some(clock),
@@ -62,7 +67,7 @@ pub(crate) async fn connect_unlistened(schema: &Schema, clock: Arc<dyn Clock>) -
         prepare: Some(false),
         ..options(schema)
     };
-    PostgresProvider::connect(&url(), options)
+    PostgresProvider::connect(&pooled_url(), options)
         .await
         .expect("the store opens")
 }
