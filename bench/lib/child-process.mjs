@@ -4,7 +4,7 @@
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 
-import { bench } from './paths.mjs';
+import { root } from './paths.mjs';
 
 /** A role that takes longer hangs. */
 const LIMIT_MS = 180_000;
@@ -13,7 +13,8 @@ const LIMIT_MS = 180_000;
  * @param {string} workload of a workload, or of a peer
  * @param {string} role
  * @param {object} job
- * @param {{ command?: string[], nodeOptions?: string[] }} options `command` goes before node, as `perf record … --`
+ * @param {{ command?: string[], nodeOptions?: string[], clone?: string }} options `command` goes before node, as `perf record … --`; `clone`: of this project,
+ *   whose workload and whose Perdure run (default: this one)
  * @returns {Promise<any>} what the role returned
  */
 export function runChild(workload, role, job, options = {}) {
@@ -41,8 +42,8 @@ export async function runTogether(workload, role, jobs, options = {}) {
   }
 }
 
-function start(workload, role, job, { command = [], nodeOptions = [] }) {
-  const script = join(bench, 'lib', 'child.mjs');
+function start(workload, role, job, { command = [], nodeOptions = [], clone = root }) {
+  const script = join(clone, 'bench', 'lib', 'child.mjs');
   const line = [...command, process.execPath, ...nodeOptions, script, workload, role, JSON.stringify(job)];
   const stdio = ['ignore', process.stderr, process.stderr, 'pipe', 'ipc'];
   const child = spawn(line[0], line.slice(1), { stdio, timeout: LIMIT_MS });
