@@ -1,4 +1,5 @@
 import { type ActivityContext, CancelledError, defineOrchestration, type Runtime } from 'perdure';
+import { replay } from 'perdure/testing';
 import { describe, expect, it, vi } from 'vitest';
 
 import { aborted, Counter, deferred, rejection } from './support/async.ts';
@@ -113,6 +114,27 @@ describe.each(STORES)('on $name', (kind) => {
       await rounds.reaches(10);
       await store.client.cancelInstance(id);
       expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Cancelled', customStatus: 'cleaned' });
+    });
+
+    it('ends code that asks for steps without end and waits for none, and its history replays', async () => {
+      const asked: number[] = [];
+      const greedy = defineOrchestration('greedy', function* (ctx) {
+        for (let n = 0; ; n += 1) {
+          asked.push(n);
+          ctx.scheduleActivity('step', n);
+          yield ctx.all([]);
+        }
+      });
+      const id = store.id();
+      await store.client.startOrchestration(id, 'greedy');
+      await store.client.cancelInstance(id, 'enough');
+      await store.start((runtime) => runtime.registerActivity('step', (_ctx, n: number) => n).register(greedy));
+      const { status, error } = await store.client.waitForOrchestration(id, SOON);
+      expect([status, error?.message]).toEqual(['Cancelled', 'cancelled: enough']);
+      // See INTERRUPT_EVERY.
+      expect(asked).toHaveLength(256);
+      expect(historyViolations(await store.client.getHistory(id), 'Cancelled')).toEqual([]);
+      expect(replay(await store.client.exportHistory(id), greedy).executions).toMatchObject([{ outcome: 'cancelled' }]);
     });
 
     it('ends such a child with its parent', async () => {

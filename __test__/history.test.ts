@@ -36,6 +36,28 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await rejection(rest)).toBeInstanceOf(InstanceNotFoundError);
   });
 
+  it('a page ends where it has 4 MiB, however few events that are', async () => {
+    const [id, name] = [store.id(), store.id('large')];
+    const MIB = 1024 * 1024;
+    await store.start((runtime) =>
+      runtime
+        .registerActivity('make', () => 'x'.repeat(MIB - 2))
+        .registerOrchestration(name, function* (ctx) {
+          for (let n = 0; n < 9; n += 1) yield ctx.scheduleActivity('make');
+        }),
+    );
+    await store.client.startOrchestration(id, name);
+    await store.client.waitForOrchestration(id, SOON);
+    const pages: HistoryEvent[][] = [];
+    for (let from: number | null = 1; from !== null; ) {
+      const page = await store.client.historyPage(id, { from });
+      pages.push([...page.events]);
+      from = page.next;
+    }
+    expect(pages.map((page) => page.filter((event) => event.kind === 'ActivityCompleted').length)).toEqual([4, 4, 1]);
+    expect(pages.flat()).toEqual(await store.client.getHistory(id));
+  });
+
   it('is exported as JSON that says the same, of each execution', async () => {
     const [id, name] = [store.id(), store.id('exported')];
     await store.start((runtime) =>

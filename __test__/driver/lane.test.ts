@@ -20,7 +20,7 @@ class ScriptedNative {
   isParked = true;
   /** What each look for a job found. */
   readonly looks: string[] = [];
-  private lastActivity = 100;
+  lastActivity = 100;
 
   activity(name: string, input: unknown = null, more: { timeoutMs?: number; attempt?: number; extras?: AttemptExtras } = {}): number {
     this.lastActivity += 1;
@@ -113,6 +113,17 @@ describe('a lane', () => {
     await settled();
     expect(native.calls.toSorted()).toEqual(['complete 101 2', 'complete 102 8', 'complete 103 null']);
     expect(lane.sizes).toEqual({ instances: 0, activities: 0 });
+  });
+
+  test('tells two attempts apart whose tokens are 2^32 from each other', async () => {
+    const { native, lane } = setUp({ plus: async (_ctx, n: number) => n + 1 });
+    native.activity('plus', 1);
+    native.lastActivity = 2 ** 32 + 100;
+    native.activity('plus', 2);
+    lane.wake();
+    expect(lane.sizes.activities).toBe(2);
+    await settled();
+    expect(native.calls.toSorted()).toEqual(['complete 101 2', 'complete 4294967397 3']);
   });
 
   test('says what became of a failure: retried, useless, later', async () => {

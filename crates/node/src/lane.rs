@@ -342,3 +342,16 @@ fn add<T: ToNapiValue>(
     let function = env.create_function_from_closure::<(), T, _>(name, call)?;
     to.set_named_property(name, function)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_as_large_in_javascript_as_in_rust() {
+        for number in [1, u64::from(u32::MAX), (1 << 32) + 1, (1 << 53) - 1] {
+            assert_eq!(token(number as f64), Token(number));
+            assert_eq!(activity_token(number as f64), ActivityToken(number));
+        }
+    }
+}
