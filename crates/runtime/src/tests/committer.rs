@@ -200,6 +200,25 @@ async fn one_refused_write_takes_no_other_down() {
 
 /// A second batch that failed for good ended the back-off of a first one that the store was too busy for.
 #[tokio::test(start_paused = true)]
+async fn whoever_panics_over_its_answer_keeps_no_other_from_its_own() {
+    let f = Fixture::new(1);
+    f.memory.hold(Call::Commit);
+    f.submit("1", Patience::Endless);
+    let write = Write::Resume {
+        id: "2".into(),
+        time_ms: 0,
+    };
+    let panics = Box::new(|_: Result<Outcome, ProviderError>| panic!("over its answer"));
+    f.committer.submit(write, Patience::Endless, panics);
+    f.submit("3", Patience::Endless);
+    f.memory.let_go(Call::Commit);
+    f.settle().await;
+    f.submit("4", Patience::Endless);
+    f.settle().await;
+    assert_eq!(f.names(), ["1", "3", "4"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refusal_does_not_end_the_back_off_of_another_batch() {
     let f = Fixture::new(2);
     f.memory.hold(Call::Commit);
