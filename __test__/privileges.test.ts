@@ -27,11 +27,13 @@ const blocks = readPages().find(({ name }) => name === 'docs/deploying.md')?.blo
 /** Roles of the test; the first has a schema of its name. */
 let shop: string;
 let web: string;
+/** The database that their URLs name. */
+let database: string;
 let closing: (() => Promise<unknown>)[];
 
 beforeEach(() => {
   const id = randomUUID().replaceAll('-', '');
-  [shop, web, closing] = [`shop_${id}`, `web_${id}`, []];
+  [shop, web, database, closing] = [`shop_${id}`, `web_${id}`, POSTGRES_URL, []];
 });
 
 afterEach(async () => {
@@ -61,7 +63,7 @@ async function run(url: string, sql: string): Promise<{ rowCount: number | null 
 }
 
 function urlOf(role: string): string {
-  const url = new URL(POSTGRES_URL);
+  const url = new URL(database);
   [url.username, url.password] = [role, PASSWORD];
   return url.href;
 }
@@ -138,4 +140,16 @@ it('such a role may use a whole store that is made once that is said', async () 
   await run(urlOf(shop), `${usage}${sqlOf('default-privileges.sql')}`);
   await connect(shop);
   await work(web);
+});
+
+// It takes each restart of the server for one that may have put it back to an earlier state.
+it('a role works that may not ask which history of commits the server goes on with', async () => {
+  const name = `perdure_${shop}`;
+  await run(POSTGRES_URL, `CREATE DATABASE ${name}`);
+  closing.push(() => run(POSTGRES_URL, `DROP DATABASE ${name} WITH (FORCE)`));
+  database = Object.assign(new URL(POSTGRES_URL), { pathname: `/${name}` }).href;
+  await run(database, 'REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC');
+  await run(database, sqlOf('rights.sql'));
+  expect(await rejection(run(urlOf(shop), 'SELECT pg_control_system()'))).toMatchObject({ code: DENIED });
+  await work(shop);
 });
