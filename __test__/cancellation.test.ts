@@ -1,4 +1,4 @@
-import { type ActivityContext, CancelledError, defineOrchestration, type Runtime } from 'perdure';
+import { type ActivityContext, CancelledError, defineOrchestration, DeterminismError, type Future, type Runtime } from 'perdure';
 import { replay } from 'perdure/testing';
 import { describe, expect, it, vi } from 'vitest';
 
@@ -340,6 +340,45 @@ describe.each(STORES)('on $name', (kind) => {
         'cancelled',
       ]);
       expect(await stopped).toBeInstanceOf(CancelledError);
+    });
+
+    it('is asked for by the code of its own orchestration alone', async () => {
+      let kept: Future<unknown> | undefined;
+      const refused: string[] = [];
+      const giveUp = () => {
+        try {
+          kept?.cancel();
+        } catch (error) {
+          expect(error).toBeInstanceOf(DeterminismError);
+          refused.push((error as Error).message);
+        }
+      };
+      await store.start((runtime) =>
+        runtime
+          .registerOrchestration('keeps', function* (ctx) {
+            kept = ctx.scheduleTimer('1h');
+            yield ctx.run('giveUp', async () => giveUp());
+            ctx.setCustomStatus('waiting');
+            return yield ctx.race([kept, ctx.waitForEvent('go')]);
+          })
+          .registerOrchestration('other', function* () {
+            giveUp();
+          }),
+      );
+      const id = store.id();
+      await store.client.startOrchestration(id, 'keeps');
+      await store.client.waitForStatusChange(id, 0, undefined, SOON);
+      giveUp();
+      const other = store.id();
+      await store.client.startOrchestration(other, 'other');
+      await store.client.waitForOrchestration(other, SOON);
+      await store.client.raiseEvent(id, 'go', 'on');
+      expect((await store.client.waitForOrchestration(id, SOON)).output).toEqual({ index: 1, value: 'on' });
+      const asleep = 'while its orchestration was not running (in a promise callback, a timer or an activity?)';
+      expect(refused).toEqual(
+        [asleep, asleep, 'from another orchestration'].map((where) => `future.cancel was called ${where}: a future belongs to its own function*`),
+      );
+      expect(historyViolations(await store.client.getHistory(id), 'Completed')).toEqual([]);
     });
 
     it('and ending an instance aborts the activities that it leaves running', async () => {

@@ -46,6 +46,7 @@ export interface Future<out T> {
    *
    * @param reason - shown in the error's message
    * @throws TypeError when the reason is no string
+   * @throws DeterminismError when it is called anywhere but in the code of its own orchestration, as in a callback or in a function of `ctx.run`
    */
   cancel(reason?: string): void;
 }
@@ -94,6 +95,7 @@ export abstract class BaseFuture<T> implements Future<T> {
 
   cancel(reason?: string): void {
     if (reason !== undefined && typeof reason !== 'string') throw new TypeError(`future.cancel: the reason must be a string, got ${show(reason)}`);
+    this.scheduler.assertRunning('cancel', 'future');
     this.scheduler.cancel(this, reason);
   }
 

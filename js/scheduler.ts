@@ -232,18 +232,18 @@ export class FiberScheduler {
     return error;
   }
 
-  /** Throws unless a fiber of this instance is running. `method` is what the user called. */
-  assertRunning(method: string): void {
+  /** Throws unless a fiber of this instance is running. `method` is what the user called, of a context or of a future. */
+  assertRunning(method: string, of: 'ctx' | 'future' = 'ctx'): void {
     const scheduler = currentFiber()?.scheduler;
     if (scheduler === this) return;
     const where =
       scheduler === undefined
         ? 'while its orchestration was not running (in a promise callback, a timer or an activity?)'
         : 'from another orchestration';
-    throw new DeterminismError(`ctx.${method} was called ${where}: a context works only inside its own function*`, {
-      called: `ctx.${method}`,
-      instead: `call ctx.${method} directly in the function* that was given this ctx`,
-    });
+    const called = `${of}.${method}`;
+    const [rule, own] =
+      of === 'ctx' ? ['a context works only inside its own function*', 'was given this ctx'] : ['a future belongs to its own function*', 'made this future'];
+    throw new DeterminismError(`${called} was called ${where}: ${rule}`, { called, instead: `call ${called} directly in the function* that ${own}` });
   }
 
   private start<T>(fiber: Fiber<T>): Fiber<T> {
