@@ -47,6 +47,12 @@ describe('a rejection that nobody handles', () => {
     }
   });
 
+  it('is none of a promise that was refused, wherever that was', () => {
+    const places = ['yield', 'list', 'all', 'race', 'select', 'spawn', 'spawned', 'call', 'name', 'input', 'status', 'return', 'function', 'output'];
+    const lines = [...places.map((place) => `${place}: Failed`), 'client: PAYLOAD', ...ends];
+    expect(run(['refused'])).toEqual({ status: 0, lines, stderr: '' });
+  });
+
   it('goes to the listeners of others as ever when it is none of an activity, and only then', () => {
     const { status, lines } = run(['listener', 'activities', 'foreign', 'late']);
     const others = ['listener: foreign', ...ends.slice(0, 2), 'listener: late', 'end'];

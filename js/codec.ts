@@ -2,6 +2,7 @@ import { PayloadError, PerdureError } from './error-classes.ts';
 import { ERROR_EXTENSION } from './error-data.ts';
 import { isPlain } from './plain.ts';
 import { parseRich, stringifyRich } from './rich.ts';
+import { disregardPromises } from './show.ts';
 
 /** What a stored value may be at most. */
 export interface CodecLimits {
@@ -59,6 +60,7 @@ function write(value: unknown, path: string, maxBytes: number): string {
     if (isPlain(value, maxBytes)) return JSON.stringify(value);
     return RICH + stringifyRich(value, { path, maxBytes, extensions: EXTENSIONS });
   } catch (cause) {
+    disregardPromises(value);
     if (cause instanceof PerdureError) throw cause;
     // A getter or proxy of the user's that threw, or text longer than a string can be.
     throw new PayloadError(`${path} cannot be stored: reading it failed`, { path, cause });

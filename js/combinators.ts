@@ -13,12 +13,12 @@
 //   C5. Losers are cancelled after all states are computed, never in between: see `FiberScheduler.runCancels`.
 
 import { CancelledError, TimeoutError } from './errors.ts';
-import { describeValue, Fiber, isGenerator } from './fiber.ts';
+import { claim, describeValue, Fiber, isGenerator, unclaim } from './fiber.ts';
 import { BaseFuture, FAILED, type Future, OK, PENDING, type State, type Waiter } from './future.ts';
 import { ActivityFuture, type TimerFuture } from './operation.ts';
 import { checkKeys } from './options.ts';
 import type { FiberScheduler } from './scheduler.ts';
-import { isInstance, isList, isRecord } from './show.ts';
+import { disregardPromises, isInstance, isList, isRecord } from './show.ts';
 import { WorkList } from './work-list.ts';
 
 /** What can be combined: a future (of whatever kind), or the result of calling a `function*`, which becomes a fiber. */
@@ -370,8 +370,8 @@ export function withTimeout(
   value: unknown,
   makeTimer: () => TimerFuture,
 ): BaseFuture<unknown> {
-  checkBranch('withTimeout: the branch', value);
-  const limit = new TimeLimit(scheduler, branch(scheduler, 'withTimeout: the branch', value), makeTimer(), timeoutMs);
+  checkBranches(scheduler, [value], () => 'withTimeout: the branch', value);
+  const limit = new TimeLimit(scheduler, futureOf(scheduler, value), makeTimer(), timeoutMs);
   limit.poll();
   scheduler.runCancels();
   return limit;
@@ -409,7 +409,7 @@ export function race(scheduler: FiberScheduler, args: readonly unknown[]): BaseF
     branches = args.slice(0, -1);
     options = args[args.length - 1];
   }
-  const list = branchList(scheduler, 'race', branches);
+  const list = branchList(scheduler, 'race', branches, args);
   requireSome('race', list);
   return new Race(scheduler, list, combineOptions('race', options));
 }
@@ -420,31 +420,48 @@ export function select(scheduler: FiberScheduler, branches: unknown, options?: u
     throw new TypeError(`ctx.select takes an object of branches, such as { done: future }, not ${describeValue(branches)}`);
   }
   const [tags, values] = entriesOf(branches);
-  const list = values.map((value, n) => branch(scheduler, `select: branch '${tags[n]}'`, value));
+  const whereOf = (n: number) => `select: branch '${tags[n]}'`;
+  checkBranches(scheduler, values, whereOf, values);
+  const list = values.map((value) => futureOf(scheduler, value));
   requireSome('select', list);
   return new Select(scheduler, tags, list, combineOptions('select', options));
 }
 
-function branchList(scheduler: FiberScheduler, method: string, branches: unknown): BaseFuture<unknown>[] {
+/** `args`: what the method was called with. */
+function branchList(scheduler: FiberScheduler, method: string, branches: unknown, args: unknown = branches): BaseFuture<unknown>[] {
   if (!isList(branches)) {
     throw new TypeError(`ctx.${method} takes a list of branches, such as [a, b], not ${describeValue(branches)}`);
   }
-  // Checked before any becomes a fiber: a call that throws has started nothing.
-  for (let i = 0; i < branches.length; i += 1) checkBranch(`${method}: branch ${i}`, branches[i]);
-  return branches.map((value, i) => branch(scheduler, `${method}: branch ${i}`, value));
+  checkBranches(scheduler, branches, (i) => `${method}: branch ${i}`, args);
+  return branches.map((value) => futureOf(scheduler, value));
 }
 
-function checkBranch(where: string, value: unknown): void {
-  if (isInstance(value, BaseFuture) || isGenerator(value)) return;
+/** Before any of them becomes a fiber: a call that throws has started nothing. */
+function checkBranches(scheduler: FiberScheduler, branches: readonly unknown[], whereOf: (n: number) => string, args: unknown): void {
+  let n = 0;
+  try {
+    for (; n < branches.length; n += 1) checkBranch(scheduler, whereOf(n), branches[n]);
+  } catch (error) {
+    for (const claimed of branches.slice(0, n)) if (!(claimed instanceof BaseFuture)) unclaim(claimed as object);
+    // Those beside the one that is told.
+    disregardPromises(args);
+    throw error;
+  }
+}
+
+function checkBranch(scheduler: FiberScheduler, where: string, value: unknown): void {
+  if (isInstance(value, BaseFuture)) {
+    if (value.scheduler === scheduler) return;
+    throw new TypeError(`ctx.${where} is a future of another orchestration`);
+  }
+  if (isGenerator(value)) return claim(value, `ctx.${where}`);
   const hint = typeof value === 'function' ? ': call it, and hand over the generator that it returns' : '';
   throw new TypeError(`ctx.${where} must be a future or a generator, not ${describeValue(value)}${hint}`);
 }
 
-function branch(scheduler: FiberScheduler, where: string, value: unknown): BaseFuture<unknown> {
-  checkBranch(where, value);
-  if (!(value instanceof BaseFuture)) return scheduler.spawn(value as Generator<unknown, unknown, any>);
-  if (value.scheduler !== scheduler) throw new TypeError(`ctx.${where} is a future of another orchestration`);
-  return value;
+/** A branch that was checked, as a future. */
+function futureOf(scheduler: FiberScheduler, branch: unknown): BaseFuture<unknown> {
+  return branch instanceof BaseFuture ? branch : scheduler.spawn(branch as Generator<unknown, unknown, any>);
 }
 
 function requireSome(method: string, branches: readonly unknown[]): void {

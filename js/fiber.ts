@@ -10,11 +10,13 @@
 //   B3. `advance` goes on over futures that have settled in a loop, so the stack stays flat however many there are.
 //   B4. A fiber that its instance drops is forgotten where it stands: no `finally` of user code runs.
 
+import { types } from 'node:util';
+
 import { enter, leave } from './current.ts';
 import { CancelledError, DeterminismError } from './errors.ts';
-import { BaseFuture, FAILED, OK, PENDING, type Waiter } from './future.ts';
+import { BaseFuture, FAILED, OK, PENDING, type State, type Waiter } from './future.ts';
 import type { FiberScheduler } from './scheduler.ts';
-import { property, show } from './show.ts';
+import { disregardPromises, isInstance, property, show } from './show.ts';
 
 /** What a fiber runs: a generator, or what makes one when it starts. */
 export type FiberBody<T> = Iterator<unknown, T, any> | (() => Iterator<unknown, T, any>);
@@ -154,13 +156,19 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
         this.end(OK, step.value);
         return;
       }
-      const yielded = step.value;
-      if (!(yielded instanceof BaseFuture) || yielded.scheduler !== scheduler) {
+      const yielded = step.value as BaseFuture<unknown>;
+      let state: State | undefined;
+      try {
+        if (yielded instanceof BaseFuture && yielded.scheduler === scheduler) state = yielded.poll();
+      } catch (error) {
+        // A proxy of the user's that threw.
+        if (!types.isProxy(yielded)) throw error;
+      }
+      if (state === undefined) {
         fails = true;
         value = notAFuture(yielded);
         continue;
       }
-      let state = yielded.poll();
       // To look at it may decide a race whose losers are to be cancelled, and they may be part of what is looked at.
       while (scheduler.runCancels()) state = yielded.poll();
       // A block that could not be interrupted gives what it has come to.
@@ -252,8 +260,51 @@ export function isGenerator(value: unknown): value is Generator<unknown, unknown
   return ['next', 'throw', Symbol.iterator].every((key) => typeof property(value, key) === 'function');
 }
 
-/** A value in an error message. */
+/** On a generator that a fiber runs, or has run. A property, because a WeakSet takes six times as long. */
+const CLAIMED = Symbol('run by a fiber');
+
+interface Claimable {
+  [CLAIMED]?: boolean;
+}
+
+/**
+ * A generator is to be run by a fiber of its own.
+ *
+ * @param where - where it was handed over, for the error
+ * @throws TypeError when another fiber runs it or has run it: each would get a part of what it does
+ */
+export function claim(generator: object, where: string): void {
+  const claimable = generator as Claimable;
+  if (claimable[CLAIMED] === true) {
+    throw new TypeError(`${where} is a generator that a fiber runs already, or has run: call its function* again for another one`);
+  }
+  // One that is frozen has no place for it.
+  if (Object.isExtensible(claimable)) claimable[CLAIMED] = true;
+}
+
+/** It is not run after all. */
+export function unclaim(generator: object): void {
+  (generator as Claimable)[CLAIMED] = false;
+}
+
+/** What the async functions of this realm inherit from. To look at that takes a tenth of what their tag takes, and each `ctx.spawn` looks. */
+const ASYNC = [async () => {}, async function* () {}].map((fn) => Object.getPrototypeOf(fn) as object);
+
+/** Why a function makes no generator when it is called; `undefined`: perhaps it does. */
+export function asyncRefusal(fn: object): string | undefined {
+  let prototype: object | null = null;
+  try {
+    prototype = Object.getPrototypeOf(fn) as object | null;
+  } catch {
+    // A proxy that does not tell.
+  }
+  const isAsync = prototype === ASYNC[0] || prototype === ASYNC[1];
+  return isAsync ? 'an async function: its asynchronous work belongs in activities' : undefined;
+}
+
+/** A value that is refused, in the error message. */
 export function describeValue(value: unknown): string {
+  disregardPromises(value);
   // It may be of a payload.
   if (typeof value === 'string') return 'a string';
   if (typeof value === 'number' || typeof value === 'boolean') return `the ${typeof value} ${value}`;
@@ -266,7 +317,7 @@ export function describeValue(value: unknown): string {
 
 /** What an orchestration is told that yielded something that cannot be waited for. */
 function notAFuture(value: unknown): DeterminismError {
-  if (value instanceof BaseFuture) {
+  if (isInstance(value, BaseFuture) && !types.isProxy(value)) {
     return new DeterminismError('a future of another orchestration was yielded: every instance can wait only for its own', {
       called: 'yield',
       instead: 'ctx.scheduleActivity',

@@ -12,7 +12,7 @@ import type { Branch, BranchValue, BranchValues, CombineOptions, RaceResult, Sel
 import { Continuation } from './continuation.ts';
 import { type Duration, parseDuration } from './duration.ts';
 import type { TraceLevel } from './engine.ts';
-import { describeValue, isGenerator } from './fiber.ts';
+import { asyncRefusal, claim, describeValue, isGenerator } from './fiber.ts';
 import { fingerprintOf } from './fingerprint.ts';
 import type { Future } from './future.ts';
 import type { RuntimeLimits } from './limits.ts';
@@ -151,10 +151,8 @@ export function isOrchestration(value: unknown): value is OrchestrationDefinitio
 const DEFINITION_OPTIONS: OptionTable = { version: named, input: checkSchema };
 
 function checkOrchestrationFunction(fn: unknown, name: string): void {
-  const tag = tagOf(fn);
-  if (typeof fn === 'function' && tag !== '[object AsyncFunction]' && tag !== '[object AsyncGeneratorFunction]') return;
-  const got = typeof fn === 'function' ? 'an async function: its asynchronous work belongs in activities' : describeValue(fn);
-  throw new TypeError(`orchestration '${name}' must be a function*, got ${got}`);
+  const refusal = typeof fn === 'function' ? asyncRefusal(fn) : describeValue(fn);
+  if (refusal !== undefined) throw new TypeError(`orchestration '${name}' must be a function*, got ${refusal}`);
 }
 
 /** What sort of function it is, in JavaScript's words; a proxy may not tell. */
@@ -164,6 +162,13 @@ function tagOf(fn: unknown): string {
   } catch {
     return '';
   }
+}
+
+/** What a fiber is to run, as it was handed to a method. */
+function checkBlock(body: unknown, method: string): void {
+  if (typeof body !== 'function' && isGenerator(body)) return claim(body, `ctx.${method}: the block`);
+  const refusal = typeof body === 'function' ? asyncRefusal(body) : describeValue(body);
+  if (refusal !== undefined) throw new TypeError(`ctx.${method} takes a function*, or what a call of one returned, not ${refusal}`);
 }
 
 function checkInlineFunction(fn: unknown, name: string): void {
@@ -621,9 +626,7 @@ export class OrchestrationContext {
    */
   spawn<T>(body: (() => Generator<any, T, any>) | Generator<any, T, any>): Future<T> {
     this.#scheduler.assertRunning('spawn');
-    if (typeof body !== 'function' && !isGenerator(body)) {
-      throw new TypeError(`ctx.spawn takes a function*, or what a call of one returned, not ${describeValue(body)}`);
-    }
+    checkBlock(body, 'spawn');
     return this.#scheduler.spawn<T>(body);
   }
 
@@ -691,9 +694,7 @@ export class OrchestrationContext {
    */
   uncancellable<T>(body: (() => Generator<any, T, any>) | Generator<any, T, any>): Future<T> {
     this.#scheduler.assertRunning('uncancellable');
-    if (typeof body !== 'function' && !isGenerator(body)) {
-      throw new TypeError(`ctx.uncancellable takes a function*, or what a call of one returned, not ${describeValue(body)}`);
-    }
+    checkBlock(body, 'uncancellable');
     return this.#scheduler.spawnUncancellable<T>(body);
   }
 

@@ -1,9 +1,47 @@
 // A value of the user's that may be anything: looked at without harm, and told in a message without what is in it.
 
+import { types } from 'node:util';
+
 /** Longest text that is shown of one. */
 const TEXT_MAX = 60;
 
-/** What it is, for a message. A short text is shown; a number, too; of the rest only what sort of thing it is. */
+/** So many objects of a refused value are searched for promises. */
+const SEARCHED_MAX = 10_000;
+
+const { then } = Promise.prototype;
+
+/**
+ * A value is refused: nobody will hear what becomes of the promises in it, and Node would end the process when one of them is rejected. What is in
+ * arrays, Maps, Sets and properties is found, without running code of the user's.
+ */
+export function disregardPromises(refused: unknown): void {
+  const found = new Set<unknown>([refused]);
+  for (const value of found) {
+    if (typeof value !== 'object' || value === null || types.isProxy(value)) continue;
+    if (types.isPromise(value)) {
+      disregard(value);
+      continue;
+    }
+    for (const part of partsOf(value)) if (typeof part === 'object' && found.size < SEARCHED_MAX) found.add(part);
+  }
+}
+
+function disregard(promise: Promise<unknown>): void {
+  try {
+    then.call(promise, undefined, () => {});
+  } catch {
+    // One whose class does not let itself be waited for.
+  }
+}
+
+function partsOf(value: object): Iterable<unknown> {
+  if (types.isMap(value)) return Map.prototype.values.call(value);
+  if (types.isSet(value)) return Set.prototype.values.call(value);
+  if (ArrayBuffer.isView(value)) return [];
+  return Object.values(Object.getOwnPropertyDescriptors(value)).map((part) => part.value as unknown);
+}
+
+/** What it is that was refused, for a message. A short text is shown; a number, too; of the rest only what sort of thing it is. */
 export function show(value: unknown): string {
   switch (typeof value) {
     case 'string':
@@ -11,6 +49,7 @@ export function show(value: unknown): string {
     case 'object':
       if (value === null) return 'null';
       for (const kind of ['activity', 'orchestration'] as const) if (isDefined(value, kind)) return `the ${kind} ${show(property(value, 'name'))}`;
+      disregardPromises(value);
       return isList(value) ? 'an array' : 'an object';
     case 'function':
     case 'symbol':

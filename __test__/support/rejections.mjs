@@ -41,6 +41,59 @@ if (wanted.has('activities')) {
     print(`${status}: ${output}`);
   }
 }
+if (wanted.has('refused')) {
+  const refused = () => Promise.reject(new Error('refused'));
+  const places = {
+    *yield() {
+      yield refused();
+    },
+    *list() {
+      yield [refused(), new Map([['key', { deep: refused() }]])];
+    },
+    *all(ctx) {
+      yield ctx.all([ctx.scheduleTimer(0), refused(), refused()]);
+    },
+    *race(ctx) {
+      yield ctx.race(refused(), refused());
+    },
+    *select(ctx) {
+      yield ctx.select({ a: refused(), b: refused() });
+    },
+    *spawn(ctx) {
+      yield ctx.spawn(refused());
+    },
+    *spawned(ctx) {
+      yield ctx.spawn(() => refused());
+    },
+    *call(ctx) {
+      yield ctx.call(refused());
+    },
+    *name(ctx) {
+      yield ctx.scheduleActivity(refused());
+    },
+    *input(ctx) {
+      yield ctx.scheduleActivity('echo', { price: refused(), weight: [refused()] });
+    },
+    *status(ctx) {
+      ctx.setCustomStatus(refused());
+    },
+    *return() {
+      return refused();
+    },
+    function: refused,
+    *output(ctx) {
+      yield ctx.run('output', async () => [refused()]);
+    },
+  };
+  for (const [place, fn] of Object.entries(places)) {
+    runtimes[0].registerOrchestration(place, fn);
+    await client.startOrchestration(place, place);
+    const { status } = await client.waitForOrchestration(place);
+    print(`${place}: ${status}`);
+  }
+  await client.startOrchestration('given', 'yield', { price: refused() }).catch(({ code }) => print(`client: ${code}`));
+  await new Promise((resolve) => setTimeout(resolve, 20));
+}
 if (wanted.has('foreign')) {
   void Promise.reject(new Error('foreign'));
   await new Promise((resolve) => setTimeout(resolve, 20));
