@@ -3,9 +3,9 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { defineOrchestration, type HistoryEvent, type HistoryExport, NondeterminismError, NotRegisteredError, type OrchestrationFunction, PayloadError, RuntimeStateError } from 'perdure';
+import { defineOrchestration, type HistoryEvent, type HistoryExport, NondeterminismError, NotRegisteredError, type OrchestrationFunction, PayloadError, type Runtime, RuntimeStateError } from 'perdure';
 import { HistoryError, replay, replayFiles, TestRuntime } from 'perdure/testing';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it, vi } from 'vitest';
 
 import { rejection } from './support/async.ts';
 import { STORES, temporaryFolder } from './support/providers.ts';
@@ -177,6 +177,68 @@ describe.each(STORES)('on $name', (kind) => {
       const { executions } = replay(JSON.stringify(await finished(by)), [defineOrchestration('order', order)]);
       expect(executions).toMatchObject([{ events: 9, outcome, pending: [] }]);
     }
+  });
+
+  describe('an error that the code hands on', () => {
+    /** The code of both, a line apart. */
+    const here = (message: string) => new RangeError(message, { cause: new Error('why') });
+    const there = (message: string) => Object.assign(new RangeError(message, { cause: new Error('why') }));
+
+    /** Hands it to all that takes a value, and what an activity failed with, too. */
+    const handing = (made: Error): OrchestrationFunction =>
+      function* (ctx, name: string) {
+        try {
+          yield ctx.scheduleActivity('fails', undefined, { retry: { maxAttempts: 1 } });
+        } catch (error) {
+          yield ctx.scheduleActivity('told', new Map([['deep', [error, made]]]));
+        }
+        yield ctx.scheduleSubOrchestration('child', made);
+        ctx.startOrchestration('child', `${ctx.instanceId}-detached`, { made });
+        ctx.raiseEvent(`${ctx.instanceId}-detached`, 'told', made);
+        yield ctx.waitForEvent('go');
+        return { name, made };
+      };
+
+    const register = (runtime: Runtime, made: Error): Runtime =>
+      runtime
+        .registerOrchestration('handing', handing(made))
+        .registerOrchestration('child', function* (_ctx, error) {
+          return error;
+        })
+        .registerActivity('told', () => {})
+        .registerActivity('fails', () => {
+          throw new Error('failed');
+        });
+
+    /** The id of one that waits for an event. */
+    async function begun(): Promise<string> {
+      const runtime = await store.start((runtime) => register(runtime, here('boom')));
+      const id = store.id();
+      await store.client.startOrchestration(id, 'handing', 'one');
+      await vi.waitUntil(async () => (await store.client.getHistory(id)).some(({ kind }) => kind === 'EventSent'), { timeout: 20_000 });
+      await runtime.shutdown();
+      return id;
+    }
+
+    it('may have another stack after the code has moved', async () => {
+      const id = await begun();
+      const recorded = JSON.stringify(await store.client.exportHistory(id));
+      await store.start((runtime) => register(runtime, there('boom')));
+      await store.client.raiseEvent(id, 'go');
+      const { status, output } = await store.client.waitForOrchestration(id, SOON);
+      expect([status, output.made]).toEqual(['Completed', new RangeError('boom', { cause: new Error('why') })]);
+      // Of another folder and version.
+      const moved = recorded.replaceAll(/[^\s"(]*:\d+:\d+/g, '/elsewhere.js:1:1');
+      expect(moved).not.toBe(recorded);
+      expect(replay(moved, { name: 'handing', fn: handing(there('boom')) }).executions).toMatchObject([{ outcome: 'waiting' }]);
+    });
+
+    it('is another one when it says something else', async () => {
+      const id = await begun();
+      const exported = await store.client.exportHistory(id);
+      const report = { field: { name: 'input' }, recorded: expect.stringContaining("activity 'told'") };
+      expect(refused(exported, handing(there('bang')), 'handing').report).toMatchObject(report);
+    });
   });
 
   it.each(CHANGES)('a replay and a runtime say the same of $what', async ({ code, report }) => {

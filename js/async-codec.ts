@@ -1,6 +1,7 @@
 // A codec that answers later, such as one of WebCrypto or of a key management service. The store asks it for the texts of a whole write or page at a
 // time, before that goes to the store and after it came from there; everything in between sees values as they are.
 
+import { isSameButForStacks } from './codec.ts';
 import { type CodecContext, type DecodeContext, Place } from './codec-context.ts';
 import { PayloadError, RetryAfterError } from './error-classes.ts';
 import { isInstance, property } from './show.ts';
@@ -91,8 +92,8 @@ export class LaterTexts extends StoredTexts {
 
   /** What history holds must be readable to be compared. */
   override rewrite(text: string | null, history: { recordedPayload(): string | null }, path: string): string | null {
-    this.read(history.recordedPayload(), path);
-    return text;
+    const before = this.read(history.recordedPayload(), path);
+    return text !== null && isSameButForStacks(before, text) ? before : text;
   }
 
   override writeError(text: string): string {

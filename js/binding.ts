@@ -624,7 +624,9 @@ export class NativeEngine implements EnginePort {
 
   scheduleActivity(name: string, input: string | null, options: string | null): number {
     try {
-      const stored = this.texts.hasCodec ? this.texts.rewrite(input, this, 'input', this.ofActivity(this.lane.nextCommandId(this.token), 'input')) : input;
+      const { texts } = this;
+      const place = texts.hasCodec ? this.ofActivity(this.lane.nextCommandId(this.token), 'input') : null;
+      const stored = texts.leaves(input) ? input : texts.rewrite(input, this, 'input', place);
       return this.lane.scheduleActivity(this.token, name, stored, options);
     } catch (error) {
       throw nativeError(error);
@@ -658,10 +660,10 @@ export class NativeEngine implements EnginePort {
     trace: TraceContext | null = null,
   ): number {
     try {
-      if (!this.texts.hasCodec) return this.lane.startInstance(this.token, isChild, name, id, version, input, tags, priority, trace);
-      const stored = this.texts.rewrite(input, this, 'input', Place.input(id, 1));
+      const { texts } = this;
+      const stored = texts.leaves(input) ? input : texts.rewrite(input, this, 'input', Place.input(id, 1));
       const operation = this.lane.startInstance(this.token, isChild, name, id, version, stored, tags, priority, trace);
-      if (isChild) this.children.set(operation, id);
+      if (isChild && texts.hasCodec) this.children.set(operation, id);
       return operation;
     } catch (error) {
       throw nativeError(error);
@@ -670,7 +672,7 @@ export class NativeEngine implements EnginePort {
 
   sendMessage(receiver: string, mailbox: string, payload: string | null): number {
     try {
-      const stored = this.texts.hasCodec ? this.texts.rewrite(payload, this, 'data', Place.mail(receiver, mailbox)) : payload;
+      const stored = this.texts.leaves(payload) ? payload : this.texts.rewrite(payload, this, 'data', Place.mail(receiver, mailbox));
       return this.lane.sendMessage(this.token, receiver, mailbox, stored);
     } catch (error) {
       throw nativeError(error);
@@ -721,7 +723,7 @@ export class NativeEngine implements EnginePort {
   finish(kind: EndKind, payload: string | null): void {
     try {
       const path = kind === COMPLETED ? 'output' : 'error';
-      const stored = this.texts.hasCodec ? this.texts.rewrite(payload, this, path, Place.end(this.instanceId, path)) : payload;
+      const stored = this.texts.leaves(payload) ? payload : this.texts.rewrite(payload, this, path, Place.end(this.instanceId, path));
       this.lane.finish(this.token, kind, stored);
     } catch (error) {
       throw nativeError(error);
@@ -730,7 +732,7 @@ export class NativeEngine implements EnginePort {
 
   continueAsNew(input: string | null, version: string | null): void {
     try {
-      const stored = this.texts.hasCodec ? this.texts.rewrite(input, this, 'input', Place.input(this.instanceId, this.executionId + 1)) : input;
+      const stored = this.texts.leaves(input) ? input : this.texts.rewrite(input, this, 'input', Place.input(this.instanceId, this.executionId + 1));
       this.lane.continueAsNew(this.token, stored, version);
     } catch (error) {
       throw nativeError(error);

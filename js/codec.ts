@@ -1,5 +1,5 @@
 import { PayloadError, PerdureError } from './error-classes.ts';
-import { ERROR_EXTENSION } from './error-data.ts';
+import { ERROR_EXTENSION, STACKLESS_ERROR_EXTENSION } from './error-data.ts';
 import { isPlain } from './plain.ts';
 import { parseRich, stringifyRich } from './rich.ts';
 import { disregardPromises } from './show.ts';
@@ -80,4 +80,28 @@ export function decode(text: string | undefined, path = 'value'): unknown {
   } catch {
     throw new PayloadError(`${path} cannot be read: its stored text of ${text.length} characters is damaged`, { path });
   }
+}
+
+/** Whether a text that {@link encode} made holds an error, or a string that looks like one's name. */
+export function holdsErrors(text: string): boolean {
+  return text.startsWith(RICH) && text.includes(`"${ERROR_EXTENSION.name}"`);
+}
+
+/**
+ * Whether two texts that {@link encode} made are of the same value, the stacks of errors aside: those tell of the lines and folders of the code, and
+ * are others once it has moved.
+ */
+export function isSameButForStacks(recorded: string | null, text: string): boolean {
+  if (recorded === text) return true;
+  if (recorded === null || !holdsErrors(recorded) || !holdsErrors(text)) return false;
+  try {
+    return withoutStacks(recorded) === withoutStacks(text);
+  } catch {
+    // What is recorded is damaged.
+    return false;
+  }
+}
+
+function withoutStacks(text: string): string {
+  return stringifyRich(decode(text), { path: '', maxBytes: Number.MAX_SAFE_INTEGER, extensions: [STACKLESS_ERROR_EXTENSION] });
 }

@@ -114,6 +114,9 @@ export function fromNative(data: NativeErrorData): PerdureError {
 /** Lets errors stand inside of values. */
 export const ERROR_EXTENSION: Extension = errorExtension(encodeError);
 
+/** The same without stacks, which are others when the code has moved. */
+export const STACKLESS_ERROR_EXTENSION: Extension = errorExtension((error) => new Encoder(false).encode(error, 0));
+
 function errorExtension(write: (error: object) => ErrorData): Extension {
   return { name: 'Error', matches: isError, write, read: (data) => restore(data as ErrorData) };
 }
@@ -145,6 +148,11 @@ class Encoder {
   #depth = 0;
   /** Characters until the limits of size begin to hold. */
   #left = FULL_MAX;
+  readonly #keepsStacks: boolean;
+
+  constructor(keepsStacks = true) {
+    this.#keepsStacks = keepsStacks;
+  }
 
   encode(value: unknown, depth: number): ErrorData {
     return isError(value) ? this.#error(value, depth) : this.#thrown(value, depth);
@@ -164,7 +172,7 @@ class Encoder {
     if (this.#seen.has(error)) return data;
     this.#seen.add(error);
 
-    const stack = this.#left > 0 ? read(error, 'stack') : undefined;
+    const stack = this.#keepsStacks && this.#left > 0 ? read(error, 'stack') : undefined;
     if (typeof stack === 'string') data.stack = this.#text(stack);
     if (depth < CAUSES_MAX) this.#inner(error, data, depth);
     if (this.#left > 0) this.#fields(error, data, depth);

@@ -2,6 +2,7 @@
 
 import type { CodecBridge } from './async-codec.ts';
 import type { CodecContext, DecodeContext, Place } from './codec-context.ts';
+import { holdsErrors, isSameButForStacks } from './codec.ts';
 import { outsideOfFibers } from './current.ts';
 import { PayloadError } from './error-classes.ts';
 import { property } from './show.ts';
@@ -124,6 +125,11 @@ export class StoredTexts {
     return null;
   }
 
+  /** Whether {@link rewrite} gives the text itself, whatever history holds. */
+  leaves(text: string | null): boolean {
+    return !this.hasCodec && (text === null || !holdsErrors(text));
+  }
+
   /** Whether {@link read} gives the text itself, whosever it is. */
   isPlain(text: string | null): boolean {
     return text === null || (this.codec === undefined && !text.startsWith(ENCODED));
@@ -150,14 +156,14 @@ export class StoredTexts {
 
   /**
    * The text to be compared with what history holds: the recorded one, when it is of the same value, because a codec need not encode
-   * a text twice alike.
+   * a text twice alike, and the stacks of errors in it may be others.
    *
    * @throws PayloadError as {@link write} and {@link read}
    */
   rewrite(text: string | null, history: { recordedPayload(): string | null }, path: string, place: Place | null): string | null {
-    if (this.codec === undefined || text === null) return text;
+    if (text === null) return null;
     const before = history.recordedPayload();
-    return before !== null && this.read(before, path, place) === text ? before : this.write(text, path, place);
+    return before !== null && isSameButForStacks(this.read(before, path, place), text) ? before : this.write(text, path, place);
   }
 
   /** As {@link write}, for the text of an error. Never throws: where the codec does, the text is {@link UNSTORABLE}, which says that and nothing else. */
