@@ -16,6 +16,19 @@ export function run(command, args, env) {
   });
 }
 
+/** Whether a Postgres server, or a pooler before one, lets its URL in. */
+export async function answers(url) {
+  const { default: pg } = await import('pg');
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
+  try {
+    await client.connect();
+    await client.end();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** A port of 127.0.0.1 that nobody listened on just now. */
 export function freePort() {
   return new Promise((resolve, reject) => {

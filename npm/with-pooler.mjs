@@ -11,9 +11,8 @@ import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import pg from 'pg';
 
-import { freePort, run } from './running.mjs';
+import { answers, freePort, run } from './running.mjs';
 
 /** How long it may take to answer, ms. */
 const START_MS = 20_000;
@@ -77,12 +76,4 @@ async function pooler(server) {
 /** An id of the user whom nothing belongs to. */
 function idOf(which) {
   return Number(spawnSync('id', [which, 'nobody'], { encoding: 'utf8' }).stdout);
-}
-
-async function answers(connectionString) {
-  const client = new pg.Client({ connectionString });
-  return client.connect().then(
-    () => client.end().then(() => true),
-    () => false,
-  );
 }

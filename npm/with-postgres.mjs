@@ -8,9 +8,8 @@
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import pg from 'pg';
 
-import { freePort, run } from './running.mjs';
+import { answers, freePort, run } from './running.mjs';
 
 const LOCAL = 'postgres://postgres@127.0.0.1:5432/postgres';
 const [command, ...args] = process.argv.slice(2);
@@ -23,17 +22,6 @@ async function server() {
   if (named) return { url: named, stop: async () => {} };
   if (await answers(LOCAL)) return { url: LOCAL, stop: async () => {} };
   return embedded();
-}
-
-async function answers(url) {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
-  try {
-    await client.connect();
-    await client.end();
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 async function embedded() {
