@@ -82,14 +82,14 @@ export function decode(text: string | undefined, path = 'value'): unknown {
   }
 }
 
-/** Whether a text that {@link encode} made holds an error, or a string that looks like one's name. */
+/** Whether a text of {@link encode} may hold an error. A string that equals the tag of errors counts, too. */
 export function holdsErrors(text: string): boolean {
   return text.startsWith(RICH) && text.includes(`"${ERROR_EXTENSION.name}"`);
 }
 
 /**
- * Whether two texts that {@link encode} made are of the same value, the stacks of errors aside: those tell of the lines and folders of the code, and
- * are others once it has moved.
+ * Whether two texts of {@link encode} describe the same value. Stacks of errors are not compared: they name lines and folders of the code, which change
+ * when the code moves.
  */
 export function isSameButForStacks(recorded: string | null, text: string): boolean {
   if (recorded === text) return true;
@@ -97,7 +97,7 @@ export function isSameButForStacks(recorded: string | null, text: string): boole
   try {
     return withoutStacks(recorded) === withoutStacks(text);
   } catch {
-    // What is recorded is damaged.
+    // The recorded text is damaged.
     return false;
   }
 }

@@ -260,7 +260,7 @@ export function isGenerator(value: unknown): value is Generator<unknown, unknown
   return ['next', 'throw', Symbol.iterator].every((key) => typeof property(value, key) === 'function');
 }
 
-/** On a generator that a fiber runs, or has run. A property, because a WeakSet takes six times as long. */
+/** On a generator that a fiber runs, or has run. A property, because adding to a WeakSet takes ten times as long. */
 const CLAIMED = Symbol('run by a fiber');
 
 interface Claimable {
@@ -282,12 +282,13 @@ export function claim(generator: object, where: string): void {
   if (Object.isExtensible(claimable)) claimable[CLAIMED] = true;
 }
 
-/** It is not run after all. */
+/** The call that claimed the generator was refused: another call may claim it. */
 export function unclaim(generator: object): void {
-  (generator as Claimable)[CLAIMED] = false;
+  // A frozen one was not marked, and an assignment would throw.
+  delete (generator as Claimable)[CLAIMED];
 }
 
-/** What the async functions of this realm inherit from. To look at that takes a tenth of what their tag takes, and each `ctx.spawn` looks. */
+/** The prototypes of this realm's async functions. Each `ctx.spawn` compares with them, which is quicker than reading the tag of the function. */
 const ASYNC = [async () => {}, async function* () {}].map((fn) => Object.getPrototypeOf(fn) as object);
 
 /** Why a function makes no generator when it is called; `undefined`: perhaps it does. */

@@ -164,7 +164,7 @@ function tagOf(fn: unknown): string {
   }
 }
 
-/** What a fiber is to run, as it was handed to a method. */
+/** Checks the block that a method was given to run as a fiber, and claims a generator for it. */
 function checkBlock(body: unknown, method: string): void {
   if (typeof body !== 'function' && isGenerator(body)) return claim(body, `ctx.${method}: the block`);
   const refusal = typeof body === 'function' ? asyncRefusal(body) : describeValue(body);

@@ -11,8 +11,8 @@ const SEARCHED_MAX = 10_000;
 const { then } = Promise.prototype;
 
 /**
- * A value is refused: nobody will hear what becomes of the promises in it, and Node would end the process when one of them is rejected. What is in
- * arrays, Maps, Sets and properties is found, without running code of the user's.
+ * Handles the rejections of all promises in a refused value: nobody else will, and Node would end the process. Promises in arrays, Maps, Sets and
+ * properties are found. No getter and no proxy is run.
  */
 export function disregardPromises(refused: unknown): void {
   const found = new Set<unknown>([refused]);
@@ -41,7 +41,7 @@ function partsOf(value: object): Iterable<unknown> {
   return Object.values(Object.getOwnPropertyDescriptors(value)).map((part) => part.value as unknown);
 }
 
-/** What it is that was refused, for a message. A short text is shown; a number, too; of the rest only what sort of thing it is. */
+/** Names a refused value in a message: a short text or a number as it is, of anything else only its kind. */
 export function show(value: unknown): string {
   switch (typeof value) {
     case 'string':

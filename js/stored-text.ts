@@ -125,7 +125,7 @@ export class StoredTexts {
     return null;
   }
 
-  /** Whether {@link rewrite} gives the text itself, whatever history holds. */
+  /** Whether {@link rewrite} returns the text unchanged in any case. */
   leaves(text: string | null): boolean {
     return !this.hasCodec && (text === null || !holdsErrors(text));
   }

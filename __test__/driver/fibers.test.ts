@@ -481,6 +481,17 @@ describe('a generator', () => {
     expect(output).toEqual([1]);
   });
 
+  test('that is frozen is refused with the others, by the error of the one that is wrong', () => {
+    const message = outputOf(function* (ctx) {
+      try {
+        ctx.all([Object.freeze(block()), 5 as never]);
+      } catch (error) {
+        return (error as Error).message;
+      }
+    });
+    expect(message).toBe('ctx.all: branch 1 must be a future or a generator, not the number 5');
+  });
+
   test('that is returned and not run is named', () => {
     const script = new Script(function* () {
       return block();
