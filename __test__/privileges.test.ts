@@ -142,7 +142,7 @@ it('such a role may use a whole store that is made once that is said', async () 
   await work(web);
 });
 
-// It takes each restart of the server for one that may have put it back to an earlier state.
+// Such a role cannot tell a restart of the server from a restore, and treats each restart as one.
 it('a role works that may not ask which history of commits the server goes on with', async () => {
   const name = `perdure_${shop}`;
   await run(POSTGRES_URL, `CREATE DATABASE ${name}`);

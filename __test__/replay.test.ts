@@ -227,7 +227,7 @@ describe.each(STORES)('on $name', (kind) => {
       await store.client.raiseEvent(id, 'go');
       const { status, output } = await store.client.waitForOrchestration(id, SOON);
       expect([status, output.made]).toEqual(['Completed', new RangeError('boom', { cause: new Error('why') })]);
-      // Of another folder and version.
+      // As if the code stood in another file.
       const moved = recorded.replaceAll(/[^\s"(]*:\d+:\d+/g, '/elsewhere.js:1:1');
       expect(moved).not.toBe(recorded);
       expect(replay(moved, { name: 'handing', fn: handing(there('boom')) }).executions).toMatchObject([{ outcome: 'waiting' }]);

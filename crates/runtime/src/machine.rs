@@ -101,7 +101,8 @@ pub(crate) fn new_worker_id(machine: &dyn Machine) -> WorkerId {
     WorkerId(Arc::from(id.hyphenated().to_string()))
 }
 
-/// What each start draws: the seed of its random numbers, and what tells it from other starts of the same id, which is never 0.
+/// Two numbers that each start draws: the seed of its random numbers, and the incarnation, which tells it from other starts of the same id and is
+/// never 0.
 pub(crate) fn new_start(machine: &dyn Machine) -> (u64, Incarnation) {
     let random = machine.random();
     let (high, low) = ((random >> 64) as u64, random as u64);
