@@ -6,12 +6,15 @@
 //       between. Its outcome is a function of its branches' outcomes and their places in the settle sequence, so it does
 //       not depend on when it was looked at.
 //   C2. It settles at the place of the branch that decided, so combinators nest. Of branches at one place, which one leaf
-//       decided, the one that is listed first counts.
+//       decided, the one that is listed first counts. One that waits for losers to clean up settles where the last of them did: its
+//       state would depend on when it is looked at otherwise.
 //   C3. While it watches, it does a constant amount of work per branch that settles.
 //   C4. Combinators nest without limit, as trees or sharing branches: nothing here recurses over them. What goes from one
 //       to the next (polling, watching, waking) goes through a list of work.
 //   C5. Losers are cancelled after all states are computed, never in between: see `FiberScheduler.runCancels`.
 
+import type { Holder } from './cancelling.ts';
+import type { Cleanup } from './cleanup.ts';
 import { CancelledError, TimeoutError } from './errors.ts';
 import { claim, describeValue, Fiber, isGenerator, unclaim } from './fiber.ts';
 import { BaseFuture, FAILED, type Future, OK, PENDING, type State, type Waiter } from './future.ts';
@@ -52,11 +55,21 @@ export interface CombineOptions {
 /** So many branches are named in a message. */
 const BRANCHES_SHOWN = 4;
 
-abstract class Combinator<T> extends BaseFuture<T> implements Waiter {
+/** The outcome of a combinator that waits for the cleanup of its losers. */
+interface Decision {
+  readonly state: typeof OK | typeof FAILED;
+  readonly value: unknown;
+  readonly order: number;
+}
+
+abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Holder {
   protected readonly branches: readonly BaseFuture<unknown>[];
   /** While watching: branches that are still awaited; each counts once, however often it is listed. */
   protected remaining = 0;
   private isWatching = false;
+  private decision: Decision | null = null;
+  /** The cleanup that it waits for. */
+  private cleanup: Cleanup | null = null;
   private readonly cancelsLosers: boolean;
   /** 1 over leaves, one more than the deepest branch over combinators, whose states have to be computed first. */
   private readonly depth: number;
@@ -83,16 +96,37 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter {
     return this.depth;
   }
 
+  override get parts(): readonly BaseFuture<unknown>[] {
+    return this.branches;
+  }
+
   wake(source: BaseFuture<unknown>): void {
+    if (this.decision !== null && source === this.cleanup) {
+      const { state, value } = this.decision;
+      this.settleAt(state, value, source.order);
+      return;
+    }
     if (!this.isWatching) return;
     this.remaining -= 1;
     if (this.remaining === 0 || this.decides(source)) this.evaluate();
   }
 
+  /** What only it waits for is given up with it. */
   override abandon(reason: string | undefined): void {
-    this.unwatch();
-    this.settle(FAILED, new CancelledError(reason));
-    for (const branch of this.branches) this.scheduler.cancelSoon(branch, reason);
+    if (this.decision !== null) return;
+    this.release();
+    const pending = this.branches.filter((branch) => branch.state === PENDING);
+    const { cancelling } = this.scheduler;
+    const sharesSome = pending.some((branch) => branch.isAwaited) && cancelling.usesScopes();
+    const givenUp = sharesSome ? pending.filter((branch) => !branch.isAwaited) : pending;
+    this.settleAfter(givenUp, { state: FAILED, value: new CancelledError(reason), order: 0 });
+    for (const branch of givenUp) cancelling.soon(branch, reason);
+  }
+
+  hold(cleanup: Cleanup | null): void {
+    this.cleanup = cleanup;
+    if (cleanup !== null) cleanup.subscribe(this);
+    else this.settleAs(this.decision as Decision);
   }
 
   /** What it is called. */
@@ -113,12 +147,31 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter {
   protected abstract decides(branch: BaseFuture<unknown>): boolean;
 
   protected conclude(state: typeof OK | typeof FAILED, value: unknown, order: number): void {
+    this.release();
+    const losers = this.cancelsLosers ? this.branches.filter((branch) => branch.state === PENDING) : [];
+    this.settleAfter(losers, { state, value, order });
+    for (const loser of losers) this.scheduler.cancelSoon(loser, this.loserReason);
+  }
+
+  /** Nothing decides about it any more. */
+  protected release(): void {
     this.unwatch();
-    this.settleAt(state, value, order);
-    if (!this.cancelsLosers) return;
-    for (const branch of this.branches) {
-      if (branch.state === PENDING) this.scheduler.cancelSoon(branch, this.loserReason);
+  }
+
+  /** Settle, once those that are about to be given up have cleaned up. */
+  private settleAfter(givenUp: readonly BaseFuture<unknown>[], decision: Decision): void {
+    const { cancelling } = this.scheduler;
+    if (givenUp.length === 0 || !cancelling.hasCleanup(givenUp)) {
+      this.settleAs(decision);
+      return;
     }
+    this.decision = decision;
+    cancelling.holdCombinator(this, givenUp);
+  }
+
+  /** An order of 0 stands for the next one. */
+  private settleAs({ state, value, order }: Decision): void {
+    this.settleAt(state, value, order === 0 ? this.scheduler.nextOrder() : order);
   }
 
   /** What losers are told. */
@@ -138,7 +191,7 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter {
   }
 
   private get isStale(): boolean {
-    return this.state === PENDING && !this.isWatching;
+    return this.state === PENDING && !this.isWatching && this.decision === null;
   }
 
   /** Compute the state of this and of all combinators below it, those below first. */
@@ -161,6 +214,7 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter {
 
   /** Only for the lists of work below. */
   static watch(combinator: Combinator<unknown>): void {
+    if (combinator.decision !== null) return;
     combinator.isWatching = true;
     combinator.remaining = 0;
     for (const branch of combinator.branches) {
@@ -325,13 +379,13 @@ class Select extends FirstSettled<{ tag: string; value: unknown }> {
  */
 class TimeLimit extends Combinator<unknown> {
   private readonly timeoutMs: number;
+  private readonly watcher: Waiter = { wakeRank: this.wakeRank + 1, wake: () => void this.poll() };
 
   constructor(scheduler: FiberScheduler, branch: BaseFuture<unknown>, timer: TimerFuture, timeoutMs: number) {
     super(scheduler, [branch, timer], { cancelLosers: true });
     this.timeoutMs = timeoutMs;
-    const watch: Waiter = { wakeRank: this.wakeRank + 1, wake: () => void this.poll() };
-    timer.subscribe(watch);
-    if (branch.state === PENDING && (branch instanceof Fiber || branch instanceof ActivityFuture)) branch.subscribe(watch);
+    timer.subscribe(this.watcher);
+    if (branch.state === PENDING && (branch instanceof Fiber || branch instanceof ActivityFuture)) branch.subscribe(this.watcher);
   }
 
   protected override get verb(): string {
@@ -340,6 +394,13 @@ class TimeLimit extends Combinator<unknown> {
 
   protected override get loserReason(): string {
     return `timed out after ${this.timeoutMs} ms`;
+  }
+
+  protected override release(): void {
+    super.release();
+    for (const branch of this.branches) {
+      if (branch.state === PENDING) branch.unsubscribe(this.watcher);
+    }
   }
 
   protected override evaluate(): void {

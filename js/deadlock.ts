@@ -16,7 +16,7 @@ export function deadlockError(scheduler: FiberScheduler): PerdureError {
   const fibers = scheduler.liveFibers;
   for (const fiber of fibers) {
     if (lines.length > FIBERS_MAX) {
-      lines.push(`  and ${fibers.size - FIBERS_MAX} more fibers`);
+      lines.push(`  and ${fibers.length - FIBERS_MAX} more fibers`);
       break;
     }
     const future = fiber.waitingOn;

@@ -6,14 +6,17 @@
 //
 //   B1. User code runs only inside `advance`, which only the scheduler's `runReady` calls. `wake`, `interrupt` and
 //       whatever settles a future run none: they put the fiber into the ready queue.
-//   B2. A fiber is exactly one of: in the ready queue (or never started), running, waiting on one future, settled.
+//   B2. A fiber is exactly one of: in the ready queue (or never started), running, waiting on one future (which may be the
+//       cleanup of others, before its error or after its function has ended), settled.
 //   B3. `advance` goes on over futures that have settled in a loop, so the stack stays flat however many there are.
 //   B4. A fiber that its instance drops is forgotten where it stands: no `finally` of user code runs.
 
 import { types } from 'node:util';
 
+import { Cleanup } from './cleanup.ts';
 import { enter, leave } from './current.ts';
 import { CancelledError, DeterminismError } from './errors.ts';
+import type { TreeNode } from './fiber-tree.ts';
 import { BaseFuture, FAILED, OK, PENDING, type State, type Waiter } from './future.ts';
 import type { FiberScheduler } from './scheduler.ts';
 import { disregardPromises, isInstance, property, show } from './show.ts';
@@ -21,12 +24,25 @@ import { disregardPromises, isInstance, property, show } from './show.ts';
 /** What a fiber runs: a generator, or what makes one when it starts. */
 export type FiberBody<T> = Iterator<unknown, T, any> | (() => Iterator<unknown, T, any>);
 
-export class Fiber<T> extends BaseFuture<T> implements Waiter {
+/** How a fiber's function has ended. */
+interface Result {
+  readonly state: typeof OK | typeof FAILED;
+  readonly value: unknown;
+}
+
+export class Fiber<T> extends BaseFuture<T> implements Waiter, TreeNode<Fiber<unknown>> {
   /** Its number within the instance, from 0 (the main fiber) in order of creation. */
   readonly id: number;
   /** Whether it runs within an `uncancellable` block: a cancellation of the instance passes it by. */
   readonly isShielded: boolean;
   readonly wakeRank = 0;
+  owner: Fiber<unknown> | null = null;
+  firstOwned: Fiber<unknown> | null = null;
+  lastOwned: Fiber<unknown> | null = null;
+  before: Fiber<unknown> | null = null;
+  after: Fiber<unknown> | null = null;
+  /** Whether it was told to cancel. That comes once: what asks again must not interrupt the cleanup. */
+  isTold = false;
   /** Until it has ended: its function's name is its own, too. */
   private body: FiberBody<T> | null;
   private generator: Iterator<unknown, T, any> | null = null;
@@ -39,14 +55,26 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
   interruption: Error | null = null;
   /** Whether its function is to be left where it is, through its `finally` blocks. */
   private isLeaving = false;
-  /** Whether it was told to cancel. That comes once: what asks again must not interrupt the cleanup. */
-  private isTold = false;
+  /** How its function has ended, while what it owns cleans up. */
+  private result: Result | null = null;
+  /** Whether it is to settle without what is left of that. */
+  private isReleased = false;
 
   constructor(scheduler: FiberScheduler, id: number, body: FiberBody<T>, isShielded: boolean) {
     super(scheduler);
     this.id = id;
     this.body = body;
     this.isShielded = isShielded;
+  }
+
+  /** Whether its function was called and it has not settled. */
+  get hasBegun(): boolean {
+    return this.generator !== null || this.result !== null;
+  }
+
+  /** Whether it was told, and gets the error when others have cleaned up. */
+  get isHeld(): boolean {
+    return this.waiting instanceof Cleanup && this.result === null;
   }
 
   /** What it waits on. */
@@ -61,56 +89,55 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
     this.scheduler.ready(this);
   }
 
-  /** Make the pending `yield` throw `error`, whatever it waits on; if there is none, the next one that would wait. */
+  /**
+   * Make the pending `yield` throw `error`, whatever it waits on; if there is none, the next one that would wait. One whose function has
+   * ended waits for no cleanup any more.
+   */
   interrupt(error: Error): void {
     if (this.state !== PENDING) return;
     this.interruption = error;
-    const waiting = this.waiting;
-    if (waiting === null) return;
-    this.waiting = null;
-    waiting.unsubscribe(this);
-    this.scheduler.ready(this);
+    this.isReleased = this.result !== null;
+    if (this.stopWaiting() !== null) this.scheduler.ready(this);
   }
 
   /** Leave its function at the pending `yield`, as if a `return` stood there. */
   leave(): void {
     if (this.state !== PENDING) return;
     this.isLeaving = true;
-    const { waiting } = this;
-    if (waiting === null) return;
-    this.waiting = null;
-    waiting.unsubscribe(this);
-    this.scheduler.ready(this);
+    if (this.stopWaiting() !== null) this.scheduler.ready(this);
   }
 
   /**
-   * Interrupt it with a `CancelledError`. Returns what it waited for, and no longer does. A wait for an `uncancellable` block is not
-   * interrupted: the error comes at the next `yield` that would wait for something else.
+   * It alone is told to cancel: it gets a `CancelledError` at its `yield`, once what is told under what it waits for has ended. Returns what
+   * it waited for, and no longer does. A wait for an `uncancellable` block is not interrupted: the error comes at the next
+   * `yield` that would wait for something else.
    */
   tell(reason: string | undefined): BaseFuture<unknown> | null {
+    const { scheduler } = this;
     this.isTold = true;
-    const { waiting } = this;
-    const error = new CancelledError(reason);
-    if (waiting instanceof UncancellableBlock) {
-      this.interruption = error;
-      return null;
-    }
-    this.interrupt(error);
-    return waiting;
+    this.interruption = new CancelledError(reason);
+    if (this.waiting instanceof UncancellableBlock) return null;
+    const waited = this.stopWaiting();
+    if (waited === null) return null;
+    if (scheduler.cancelling.hasCleanup([waited])) scheduler.cancelling.holdFiber(this as Fiber<unknown>, waited);
+    else scheduler.ready(this);
+    return waited;
+  }
+
+  hold(cleanup: Cleanup | null): void {
+    if (cleanup === null) this.scheduler.ready(this);
+    else this.waitFor(cleanup);
+  }
+
+  /** It has not begun and is not to: there is nothing in it that could catch. */
+  neverBegin(reason: string | undefined): void {
+    this.conclude(FAILED, new CancelledError(reason));
   }
 
   override abandon(reason: string | undefined): void {
     if (this.isTold) return;
-    if (this.generator === null) {
-      // It never began: there is nothing in it that could catch.
-      this.body = null;
-      this.settle(FAILED, new CancelledError(reason));
-      this.scheduler.ended(this);
-      return;
-    }
-    const waited = this.tell(reason);
-    // What only this fiber waited for is given up with it.
-    if (waited !== null && !waited.isAwaited) this.scheduler.cancelSoon(waited, reason);
+    if (this.hasBegun) this.scheduler.cancelling.tell(this as Fiber<unknown>, reason);
+    else this.neverBegin(reason);
   }
 
   override describe(): string {
@@ -122,8 +149,12 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
 
   /** Run user code until it waits or ends. */
   advance(): void {
-    const { scheduler } = this;
+    const { scheduler, result } = this;
     if (this.state !== PENDING) return;
+    if (result !== null) {
+      this.end(result.state, result.value);
+      return;
+    }
     const { woken } = this;
     let fails = false;
     let value: unknown;
@@ -135,7 +166,7 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
     // An interruption outranks what the wait gave: it was asked for and must not get lost. Not so what a block gave that
     // could not be interrupted.
     if (this.interruption !== null && this.generator !== null && !(woken instanceof UncancellableBlock)) {
-      value = this.interruption;
+      value = woken instanceof Cleanup ? woken.errorFor(this.interruption) : this.interruption;
       this.interruption = null;
       this.isLeaving = false;
       fails = true;
@@ -176,16 +207,20 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
       if (state === PENDING || isPressed) {
         const { interruption } = this;
         if (interruption === null || yielded instanceof UncancellableBlock) {
-          this.waiting = yielded;
-          yielded.subscribe(this);
+          this.waitFor(yielded);
           return;
+        }
+        // As if it had waited already when the cancellation came.
+        if (interruption instanceof CancelledError) {
+          const isHeld = scheduler.cancelling.hasCleanup([yielded]);
+          if (isHeld) scheduler.cancelling.holdFiber(this as Fiber<unknown>, yielded);
+          if (!yielded.isAwaited) scheduler.cancelSoon(yielded, interruption.reason);
+          scheduler.runCancels();
+          if (isHeld || scheduler.refusal !== null) return;
         }
         this.interruption = null;
         fails = true;
         value = interruption;
-        // As if it had waited already when the cancellation came.
-        if (interruption instanceof CancelledError && !yielded.isAwaited) scheduler.cancel(yielded, interruption.reason);
-        if (scheduler.refusal !== null) return;
         continue;
       }
       fails = state === FAILED;
@@ -217,10 +252,39 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter {
     return this.generator;
   }
 
+  private waitFor(future: BaseFuture<unknown>): void {
+    this.waiting = future;
+    future.subscribe(this);
+  }
+
+  /** What it waited for, and no longer does. */
+  private stopWaiting(): BaseFuture<unknown> | null {
+    const { waiting } = this;
+    if (waiting === null) return null;
+    this.waiting = null;
+    waiting.unsubscribe(this);
+    return waiting;
+  }
+
+  /** Its function has ended: it settles, unless what it owns, or has inherited by now, has to clean up before. */
   private end(state: typeof OK | typeof FAILED, value: unknown): void {
     this.generator = null;
+    if (this.isTold && !this.isReleased) {
+      const [first, ...others] = this.scheduler.cancelling.unfinished(this as Fiber<unknown>);
+      if (first !== undefined) {
+        this.result ??= { state, value };
+        this.waitFor(new Cleanup([first, ...others]));
+        return;
+      }
+    }
+    this.conclude(state, value);
+  }
+
+  private conclude(state: typeof OK | typeof FAILED, value: unknown): void {
+    this.generator = null;
     this.body = null;
-    this.scheduler.ended(this);
+    this.result = null;
+    this.scheduler.ended(this as Fiber<unknown>);
     this.settle(state, value);
   }
 }

@@ -56,6 +56,8 @@ export const OK = 1;
 export const FAILED = 2;
 export type State = typeof PENDING | typeof OK | typeof FAILED;
 
+const NO_PARTS: readonly BaseFuture<unknown>[] = [];
+
 /** Whoever waits for a future: a fiber or a combinator. */
 export interface Waiter {
   /** 0 for fibers. Combinators are woken after those that they are made of. */
@@ -106,6 +108,11 @@ export abstract class BaseFuture<T> implements Future<T> {
 
   get isAwaited(): boolean {
     return this.waiters !== null;
+  }
+
+  /** The futures that it is made of, if it is a combinator. */
+  get parts(): readonly BaseFuture<unknown>[] {
+    return NO_PARTS;
   }
 
   /** Add a waiter to a future that is pending as of `poll`. Returns false when it is one already. */

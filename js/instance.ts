@@ -102,6 +102,7 @@ export class Instance {
       if (scheduler.isOver) return this.finish();
       if (scheduler.isStuck) {
         if (main.state !== PENDING) return this.finish();
+        if (scheduler.cancelling.releaseHeld()) continue;
         const error = deadlockError(scheduler);
         if (this.isDeadlocked) return this.fail(error);
         // Thrown where the main fiber waits, once: its cleanup runs, and can still be waited for.
@@ -146,7 +147,7 @@ export class Instance {
 
   private fail(error: unknown): TurnEnd {
     const { port, scheduler } = this;
-    const isCancelled = scheduler.isCancelled && error instanceof CancelledError;
+    const isCancelled = scheduler.cancelling.isRequested && error instanceof CancelledError;
     port.finish(isCancelled ? CANCELLED : FAILED_FOR_GOOD, toErrorPayload(error));
     this.release();
     return isCancelled ? 'cancelled' : 'failed';

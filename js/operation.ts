@@ -15,13 +15,12 @@ export abstract class OperationFuture<T> extends BaseFuture<T> {
   /** The id that the engine gave it. */
   readonly operation: number;
   override source: SourceMark | undefined = undefined;
-  /** Whether it was asked for in an `uncancellable` block: a cancellation of the instance passes it by. */
-  readonly isShielded: boolean;
+  /** Which fiber asked for it. */
+  readonly fiber = currentFiber();
 
   constructor(scheduler: FiberScheduler, operation: number) {
     super(scheduler);
     this.operation = operation;
-    this.isShielded = currentFiber()?.isShielded === true;
     scheduler.operations.set(operation, this);
   }
 
@@ -29,6 +28,11 @@ export abstract class OperationFuture<T> extends BaseFuture<T> {
   askedAt(source: SourceMark | undefined): this {
     this.source = source;
     return this;
+  }
+
+  /** Whether it was asked for in an `uncancellable` block: a cancellation of the instance passes it by. */
+  get isShielded(): boolean {
+    return this.fiber?.isShielded === true;
   }
 
   /** The engine has a result for it. */

@@ -12,12 +12,24 @@
 //   S3. Once `refusal` is set no fiber is advanced any more; what user code makes of the exception has no effect.
 //   S4. When the main fiber has settled no fiber is advanced any more, except that a cancelled instance goes on until its
 //       uncancellable blocks are done.
+//
+// Of cancelling (cancelling.ts, docs/internals/scopes.md):
+//
+//   S5. Every fiber but the main one has an owner: the fiber that ran when it was made, or, once that has ended, the owner of that.
+//   S6. To cancel a fiber is to tell it and all that it owns, each at most once and in order of creation; to cancel an instance is to tell
+//       its main fiber. A block of `uncancellable` is not told, nor what it made. One that has not begun never begins.
+//   S7. A fiber that was told gets the error at its `yield`, after all that is told under what it waits for, and the blocks there, have
+//       ended. What else that `yield` waits for is given up, unless another waits for it, too.
+//   S8. A fiber that was told settles when its function, what it owns that was told, its blocks and what those made have ended.
+//   S9. A combinator that gives branches up settles when those of them that were told have ended.
 
 import type { Continuation } from './continuation.ts';
+import { byAge, Cancelling } from './cancelling.ts';
 import { currentFiber } from './current.ts';
 import { ACTIVITY_FAILED, CANCEL, CHILD_FAILED, type Delivery, type EnginePort, MESSAGE, REFUSED, SUCCEEDED } from './engine.ts';
 import { DeterminismError, LimitError, NondeterminismError, PayloadError } from './errors.ts';
 import { Fiber, type FiberBody, UncancellableBlock } from './fiber.ts';
+import { join, leave, reach } from './fiber-tree.ts';
 import { type BaseFuture, PENDING } from './future.ts';
 import { CANCEL_GRACE, INTERRUPT_EVERY, type RuntimeLimits } from './limits.ts';
 import { AwaitedMailboxes } from './mailbox.ts';
@@ -36,11 +48,6 @@ export interface Refusal {
 /** What stands in the queue of the ready. */
 export interface Runnable {
   advance(): void;
-}
-
-interface ToCancel {
-  readonly future: BaseFuture<unknown>;
-  readonly reason: string | undefined;
 }
 
 /** Entries that were taken are cut off the queue when there are so many of them, and they are half of it. */
@@ -64,23 +71,21 @@ export class FiberScheduler {
   isPressed = false;
   /** Set once a call into the engine was refused: the instance is to be suspended. */
   refusal: Refusal | null = null;
-  /** Whether a cancellation of the instance was delivered. */
-  isCancelled = false;
+  readonly cancelling = new Cancelling(this);
   /** What this execution is to be followed by, if anything. */
   continuation: Continuation | null = null;
   channelsMade = 0;
   /** Uncancellable blocks that have not ended. */
   blocks = 0;
 
-  private readonly fibers = new Set<Fiber<unknown>>();
+  /** Fibers that have not ended. */
+  private fibersAlive = 0;
   private readonly queue: Runnable[] = [];
   private head = 0;
   /** Commands since the last delivery. */
   private commands = 0;
   private fibersMade = 0;
   private lastOrder = 0;
-  private readonly toCancel: ToCancel[] = [];
-  private isCancelling = false;
 
   constructor(port: EnginePort, now: number, limits: Required<RuntimeLimits>, main: FiberBody<unknown>) {
     this.port = port;
@@ -91,32 +96,34 @@ export class FiberScheduler {
 
   /** Start a fiber. It runs when those that are ready before it have. */
   spawn<T>(body: FiberBody<T>): Fiber<T> {
+    const owner = currentFiber();
     // What an uncancellable block starts is part of it.
-    return this.start(new Fiber<T>(this, this.fibersMade, body, currentFiber()?.isShielded === true));
+    return this.start(new Fiber<T>(this, this.fibersMade, body, owner?.isShielded === true), owner);
   }
 
   /** Start a fiber that cannot be cancelled. */
   spawnUncancellable<T>(body: FiberBody<T>): Fiber<T> {
     this.blocks += 1;
-    return this.start(new UncancellableBlock<T>(this, this.fibersMade, body));
+    return this.start(new UncancellableBlock<T>(this, this.fibersMade, body), currentFiber());
   }
 
   /** Fibers that have not ended, in order of creation. */
-  get liveFibers(): ReadonlySet<Fiber<unknown>> {
-    return this.fibers;
+  get liveFibers(): Fiber<unknown>[] {
+    return reach(this.main).filter((fiber) => fiber.state === PENDING).sort(byAge);
   }
 
   ready(runnable: Runnable): void {
     this.queue.push(runnable);
   }
 
-  ended(fiber: Fiber<any>): void {
-    this.fibers.delete(fiber);
+  ended(fiber: Fiber<unknown>): void {
+    this.fibersAlive -= 1;
+    leave(fiber);
   }
 
   /** Whether the execution ends here. */
   get isOver(): boolean {
-    return this.main.state !== PENDING && !(this.isCancelled && this.blocks > 0);
+    return this.main.state !== PENDING && !(this.cancelling.isRequested && this.blocks > 0);
   }
 
   /**
@@ -144,7 +151,7 @@ export class FiberScheduler {
         this.head = 0;
       }
       next.advance();
-      if (this.toCancel.length > 0 && !this.isOver && this.refusal === null) this.runCancels();
+      if (this.cancelling.isDue && !this.isOver && this.refusal === null) this.runCancels();
     }
     // Most deliveries to a combinator make no fiber ready: to set a length costs, even where it is that already.
     if (this.head > 0 && this.head >= queue.length) {
@@ -163,33 +170,18 @@ export class FiberScheduler {
 
   /** Give a future up, unless it has settled. */
   cancel(future: BaseFuture<unknown>, reason: string | undefined): void {
-    this.cancelSoon(future, reason);
-    this.runCancels();
+    this.cancelling.soon(future, reason);
+    this.cancelling.run();
   }
 
   /** Give a future up with the next `runCancels`. */
   cancelSoon(future: BaseFuture<unknown>, reason: string | undefined): void {
-    this.toCancel.push({ future, reason });
+    this.cancelling.soon(future, reason);
   }
 
-  /**
-   * Give up what is to be given up, in the order in which that was asked for. A list and a loop, because to give up a
-   * fiber is to give up what it waits for, and such a chain can be longer than the stack. Returns whether there was any.
-   */
+  /** Give up what is to be given up. Returns whether there was any. */
   runCancels(): boolean {
-    const { toCancel } = this;
-    if (toCancel.length === 0 || this.isCancelling) return false;
-    this.isCancelling = true;
-    try {
-      for (let i = 0; i < toCancel.length; i += 1) {
-        const { future, reason } = toCancel[i] as ToCancel;
-        if (future.poll() === PENDING) future.abandon(reason);
-      }
-    } finally {
-      toCancel.length = 0;
-      this.isCancelling = false;
-    }
-    return true;
+    return this.cancelling.run();
   }
 
   /** The command of the fiber that runs. Returns the operation's id. */
@@ -246,20 +238,21 @@ export class FiberScheduler {
     throw new DeterminismError(`${called} was called ${where}: ${rule}`, { called, instead: `call ${called} directly in the function* that ${own}` });
   }
 
-  private start<T>(fiber: Fiber<T>): Fiber<T> {
+  private start<T>(fiber: Fiber<T>, owner: Fiber<unknown> | null): Fiber<T> {
     // The main fiber is one more.
-    if (this.fibers.size > this.limits.fibers) this.checkFibers();
+    if (this.fibersAlive > this.limits.fibers) this.checkFibers();
     this.fibersMade += 1;
-    this.fibers.add(fiber as Fiber<unknown>);
+    this.fibersAlive += 1;
+    if (owner !== null) join(fiber as Fiber<unknown>, owner);
     this.ready(fiber);
     return fiber;
   }
 
   /** There are as many fibers as the limit allows: whether there may be another one. */
   private checkFibers(): void {
-    const { port, fibers } = this;
+    const { port, fibersAlive } = this;
     const max = this.limits.fibers;
-    if (port.isReplaying() || (port.isCancelling() && fibers.size <= max + CANCEL_GRACE)) return;
+    if (port.isReplaying() || (port.isCancelling() && fibersAlive <= max + CANCEL_GRACE)) return;
     throw this.refused(
       new LimitError(
         `this execution has reached its limit of ${max} fibers (limits.fibers). Let the code start fewer at once, for instance some that ` +
@@ -289,33 +282,10 @@ export class FiberScheduler {
         return;
       }
       case CANCEL:
-        this.cancelAll(fromPayload(delivery.value, 'reason') as string | undefined);
+        this.cancelling.all(fromPayload(delivery.value, 'reason') as string | undefined);
         return;
       default:
         delivery.kind satisfies never;
-    }
-  }
-
-  /**
-   * The instance is to cancel: every pending `yield` throws, and every operation is given up, except for those of
-   * uncancellable blocks. Once: a client that asks again, for
-   * instance because it got no answer, must not interrupt the cleanup.
-   */
-  private cancelAll(reason: string | undefined): void {
-    if (this.isCancelled) return;
-    this.isCancelled = true;
-    // The waits go first: an operation that fails under a combinator could look like an ordinary result to it.
-    const waited: BaseFuture<unknown>[] = [];
-    for (const fiber of this.fibers) {
-      const future = fiber.isShielded ? null : fiber.tell(reason);
-      if (future !== null) waited.push(future);
-    }
-    for (const operation of this.operations.values()) {
-      if (!operation.isShielded) this.cancelSoon(operation, reason);
-    }
-    // And what else they waited for, such as room in a channel, unless somebody waits on.
-    for (const future of waited) {
-      if (!future.isAwaited) this.cancelSoon(future, reason);
     }
   }
 }

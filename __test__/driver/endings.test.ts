@@ -31,7 +31,7 @@ describe('cancelling an instance', () => {
     script.turn();
     script.engine.cancel('enough');
     expect(script.turn()).toBe('cancelled');
-    expect(log).toEqual(['main cleans', 'unwatched: CancelledError']);
+    expect(log).toEqual(['main cleans', 'unwatched: CancelledError', 'fiber: cancelled: enough']);
     expect(script.engine.commands.slice(3)).toEqual(['cancel 2', 'cancel 3', 'cancel 4']);
     expect(script.engine.end?.kind).toBe('cancelled');
     expect(JSON.parse(script.engine.end?.payload ?? '')).toMatchObject({ name: 'CancelledError', message: 'cancelled: enough' });

@@ -61,7 +61,7 @@ describe('withTimeout', () => {
     expect(script.engine.commands).toEqual(['timer +250', 'activity a', 'cancel 2']);
   });
 
-  test('lets a block clean up, and does not wait for that', () => {
+  test('waits until its block has cleaned up', () => {
     const log: string[] = [];
     const script = new Script(function* (ctx): Block {
       const block = ctx.spawn(function* (): Block {
@@ -80,11 +80,11 @@ describe('withTimeout', () => {
     script.turn();
     script.engine.due(2);
     script.turn();
-    expect(log).toEqual(['TimeoutError: timed out after 5 ms', 'cancelled: timed out after 5 ms']);
+    expect(log).toEqual(['cancelled: timed out after 5 ms']);
     expect(script.engine.commands).toEqual(['timer +5', 'activity slow', 'cancel 3', 'activity undo']);
     script.engine.succeed(5);
     script.output();
-    expect(log).toContain('undone');
+    expect(log).toEqual(['cancelled: timed out after 5 ms', 'undone', 'TimeoutError: timed out after 5 ms']);
   });
 
   test('holds for a fiber that nobody waits for yet', () => {
@@ -514,8 +514,10 @@ describe('a cancellation', () => {
     expect(script.engine.commands).toEqual(['activity mine', 'activity shared', 'activity go', 'timer +5', 'activity deep']);
     script.engine.succeed(4);
     script.turn();
-    expect(script.engine.commands.slice(5)).toEqual(['cancel 2', 'cancel 5', 'cancel 6', 'activity undo deep']);
+    expect(script.engine.commands.slice(5)).toEqual(['cancel 6', 'cancel 2', 'cancel 5', 'activity undo deep']);
     script.engine.succeed(3, 'shared');
+    expect(script.turn()).toBe('waiting'); // for the block's cleanup
+    script.engine.succeed(10);
     expect(script.output()).toEqual(['CancelledError: cancelled', 'shared']);
   });
 

@@ -36,6 +36,8 @@ export class ScriptedEngine implements EnginePort {
   suspendedAt: string | null = null;
   report: string | null = null;
   replaying = false;
+  /** Whether the execution passed here before any patch was there. */
+  lacksPatches = false;
   /** The command with this number (from 0) and all after it do not fit the history. */
   mismatchAt = Number.POSITIVE_INFINITY;
   timeMs = 1_000;
@@ -193,7 +195,7 @@ export class ScriptedEngine implements EnginePort {
 
   patched(id: string): boolean {
     this.patches.push(id);
-    return !this.replaying;
+    return !this.replaying && !this.lacksPatches;
   }
 
   private command(text: string): number {

@@ -1,5 +1,5 @@
 // Where golden histories are kept: a file for each instance of a program, in a folder for each release that wrote some. What is in `0.0.0` was written before the first
-// release, when histories did not tell of fibers yet.
+// release, when histories did not tell of fibers yet; in `0.0.1`, before a cancelled fiber waited for the cleanup of those that it owns.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -69,8 +69,10 @@ export function crateViolations(packages: readonly CargoPackage[]): string[] {
 /** Files of js/ that are at home in one layer, by their names without `.ts`. */
 const LEAVES = ['bounded-inspect', 'codec', 'duration', 'error-classes', 'error-data', 'errors', 'plain', 'rich', 'rich-check', 'schema', 'show'];
 const DRIVER = [
+  'cancelling',
   'channel',
   'checked-event',
+  'cleanup',
   'combinators',
   'continuation',
   'current',
@@ -78,6 +80,7 @@ const DRIVER = [
   'determinism',
   'engine',
   'fiber',
+  'fiber-tree',
   'future',
   'line',
   'mailbox',
