@@ -2,9 +2,12 @@ import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
 import { type CargoPackage, crateViolations, CRATE_ARROWS, importsOf, importViolations } from './support/arrows.ts';
+
+// Reading every source takes a while where much else runs.
+vi.setConfig({ testTimeout: 60_000 });
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 

@@ -4,7 +4,7 @@ import { defineActivity, defineOrchestration, type OrchestrationContext, type Or
 import { crashEverywhere, replay, type TestRuntime } from 'perdure/testing';
 import { describe, expect, it, vi } from 'vitest';
 
-import { historyViolations } from './support/history.ts';
+import { historyViolations, kinds } from './support/history.ts';
 import { STORES } from './support/providers.ts';
 import { SOON, useStore } from './support/store.ts';
 
@@ -184,5 +184,62 @@ describe('with a crash after each event', () => {
     });
     expect(result).toEqual(arrivals === undefined ? { status: 'Completed', acts } : { status: 'Cancelled', error: 'cancelled: stop', acts });
     expect(crashes).toBeGreaterThan(acts.length * 2);
+  });
+});
+
+describe.each(STORES)('cancelGrace, on $name', (kind) => {
+  const store = useStore(kind);
+
+  const slow = (options: { cancelGrace?: string }) =>
+    defineOrchestration(
+      'slow',
+      function* (ctx) {
+        ctx.setCustomStatus('waiting');
+        try {
+          yield* ctx.all([ctx.waitForEvent('never')]);
+        } finally {
+          ctx.setCustomStatus('cleaning up');
+          yield* ctx.sleep('30d');
+        }
+      },
+      options,
+    );
+
+  /** Start it with one limit, cancel it, and go on with another in a runtime of its own. */
+  async function cancelled(then: { cancelGrace?: string }, now: { cancelGrace?: string }): Promise<string> {
+    const id = store.id();
+    const cameTo = (status: string) => vi.waitUntil(async () => (await store.client.getStatus(id))?.customStatus === status, { timeout: 20_000 });
+    const runtime = await store.start((first) => first.register(slow(then)));
+    await store.client.startOrchestration(id, 'slow');
+    await cameTo('waiting');
+    await store.client.cancelInstance(id, 'stop');
+    await cameTo('cleaning up');
+    await runtime.shutdown();
+    await store.start((second) => second.register(slow(now)));
+    return id;
+  }
+
+  it.each([['another', { cancelGrace: '1d' }], ['none', {}]])('ends what cleans up for longer, also in code that has %s', async (_, now) => {
+    const id = await cancelled({ cancelGrace: '300ms' }, now);
+    const { status, error } = await store.client.waitForOrchestration(id, SOON);
+    expect([status, error?.message, (error?.cause as Error).name]).toEqual(['Cancelled', 'cancelled: stop', 'TimeoutError']);
+    const history = await store.client.getHistory(id);
+    expect(historyViolations(history, 'Cancelled')).toEqual([]);
+    expect(kinds(history)).toEqual(['ExecutionStarted', 'CancelRequested', 'PatchApplied', 'TimerCreated', 'TimerCreated', 'TimerFired', 'ExecutionCancelled']);
+    for (const code of [slow({ cancelGrace: '300ms' }), slow(now)]) {
+      expect(replay(await store.client.exportHistory(id), code).executions).toMatchObject([{ outcome: 'cancelled' }]);
+    }
+  });
+
+  it('does not hold for what was cancelled before', async () => {
+    const id = await cancelled({}, { cancelGrace: '1ms' });
+    await store.client.raiseEvent(id, 'ignored');
+    await store.settled();
+    expect(await store.client.getStatus(id)).toMatchObject({ status: 'Running', customStatus: 'cleaning up' });
+    await store.client.terminateInstance(id);
+  });
+
+  it.each([[-1], ['soon'], [null]])('is refused where it is %j', (cancelGrace) => {
+    expect(() => slow({ cancelGrace } as object)).toThrow(/cancelGrace/);
   });
 });

@@ -200,6 +200,7 @@ export interface NativeLane {
   scheduleActivity(instance: number, name: string, input: string | null, options: string | null): number;
   createTimer(instance: number, delayMs: number): number;
   createTimerAt(instance: number, atMs: number): number;
+  graceTimer(instance: number, delayMs: number | null): number | null;
   startInstance(
     instance: number,
     isChild: boolean,
@@ -636,6 +637,14 @@ export class NativeEngine implements EnginePort {
   createTimer(delayMs: number): number {
     try {
       return this.lane.createTimer(this.token, delayMs);
+    } catch (error) {
+      throw nativeError(error);
+    }
+  }
+
+  graceTimer(delayMs: number | null): number | null {
+    try {
+      return this.lane.graceTimer(this.token, delayMs);
     } catch (error) {
       throw nativeError(error);
     }

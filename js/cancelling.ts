@@ -3,9 +3,11 @@
 // The rules are S5 to S9 of scheduler.ts; docs/internals/scopes.md says why they are so.
 
 import { Cleanup } from './cleanup.ts';
+import { CancelledError, TimeoutError } from './errors.ts';
 import { Fiber, UncancellableBlock } from './fiber.ts';
 import { reach } from './fiber-tree.ts';
 import { type BaseFuture, PENDING } from './future.ts';
+import { TimerFuture } from './operation.ts';
 import type { FiberScheduler } from './scheduler.ts';
 
 /**
@@ -36,10 +38,16 @@ interface ToCancel {
 export class Cancelling {
   /** Whether a cancellation of the instance was delivered. */
   isRequested = false;
+  /** How long the instance may go on once one was; `undefined`: as long as it takes. */
+  graceMs: number | undefined;
+  /** What the instance ends with when that time is over. */
+  overdue: CancelledError | null = null;
   private readonly scheduler: FiberScheduler;
   private readonly toCancel: ToCancel[] = [];
   private readonly held: Held[] = [];
   private isRunning = false;
+  /** The timer of {@link graceMs}. */
+  private grace: TimerFuture | null = null;
   /** Whether the execution has the patch, once that was asked. */
   private isPatched: boolean | null = null;
 
@@ -121,6 +129,7 @@ export class Cancelling {
   all(reason: string | undefined): void {
     if (this.isRequested) return;
     this.isRequested = true;
+    this.limitTime(reason);
     const { main, operations } = this.scheduler;
     const isScoped = main.firstOwned !== null && this.usesScopes();
     const told = isScoped ? this.toldWith(main) : this.scheduler.liveFibers.filter((fiber) => !fiber.isShielded);
@@ -130,7 +139,7 @@ export class Cancelling {
     for (const fiber of told) this.tellOne(fiber, reason, waited);
     for (const operation of operations.values()) {
       const { fiber } = operation;
-      const isKept = operation.isShielded || (isScoped && fiber !== null && fiber.state === PENDING && !toldNow.has(fiber));
+      const isKept = operation === this.grace || operation.isShielded || (isScoped && fiber !== null && fiber.state === PENDING && !toldNow.has(fiber));
       if (!isKept) this.soon(operation, reason);
     }
     this.giveUpUnawaited(waited, reason);
@@ -155,6 +164,18 @@ export class Cancelling {
     if (held === undefined) return false;
     held.interrupt(held.interruption as Error);
     return true;
+  }
+
+  private limitTime(reason: string | undefined): void {
+    const { scheduler } = this;
+    const operation = scheduler.port.graceTimer(this.graceMs ?? null);
+    if (operation === null) return;
+    this.grace = new TimerFuture(scheduler, operation);
+    const wake = (): void => {
+      const cause = new TimeoutError('it had not ended when its cancelGrace was over, and what was left of its cleanup was dropped');
+      this.overdue = new CancelledError(reason, { cause });
+    };
+    this.grace.subscribe({ wakeRank: 1, wake });
   }
 
   /** The fiber and those that are told with it, in order of creation: blocks are not, nor what was told before. */

@@ -46,8 +46,8 @@ export type SelectResult<B extends Readonly<Record<string, Branch>>> = {
 /** Last argument of `race`, `any`, `select` and `all`. */
 export interface CombineOptions {
   /**
-   * Cancel the branches that are still pending once the outcome is decided. Default false: they go on. The outcome is decided
-   * when a fiber waits for the combinator.
+   * Cancel the branches that are still pending once the outcome is decided, and settle when they have cleaned up. Default false: they go
+   * on. The outcome is decided when a fiber waits for the combinator.
    */
   cancelLosers?: boolean;
 }
@@ -440,7 +440,8 @@ export function withTimeout(
 
 /** @throws TypeError when `branches` is no list of branches, or `options` holds something else than its options */
 export function all(scheduler: FiberScheduler, branches: unknown, options?: unknown): BaseFuture<unknown[]> {
-  return new All(scheduler, branchList(scheduler, 'all', branches), combineOptions('all', options));
+  const checked = combineOptions('all', options, branches);
+  return new All(scheduler, branchList(scheduler, 'all', branches), checked);
 }
 
 /** @throws TypeError as {@link all} */
@@ -450,9 +451,10 @@ export function allSettled(scheduler: FiberScheduler, branches: unknown): BaseFu
 
 /** @throws TypeError as {@link all}, and when the list is empty */
 export function any(scheduler: FiberScheduler, branches: unknown, options?: unknown): BaseFuture<unknown> {
+  const checked = combineOptions('any', options, branches);
   const list = branchList(scheduler, 'any', branches);
   requireSome('any', list);
-  return new Any(scheduler, list, combineOptions('any', options));
+  return new Any(scheduler, list, checked);
 }
 
 /**
@@ -470,9 +472,10 @@ export function race(scheduler: FiberScheduler, args: readonly unknown[]): BaseF
     branches = args.slice(0, -1);
     options = args[args.length - 1];
   }
+  const checked = combineOptions('race', options, args);
   const list = branchList(scheduler, 'race', branches, args);
   requireSome('race', list);
-  return new Race(scheduler, list, combineOptions('race', options));
+  return new Race(scheduler, list, checked);
 }
 
 /** @throws TypeError as {@link all}, and when there is no branch */
@@ -481,11 +484,12 @@ export function select(scheduler: FiberScheduler, branches: unknown, options?: u
     throw new TypeError(`ctx.select takes an object of branches, such as { done: future }, not ${describeValue(branches)}`);
   }
   const [tags, values] = entriesOf(branches);
+  const checked = combineOptions('select', options, values);
   const whereOf = (n: number) => `select: branch '${tags[n]}'`;
   checkBranches(scheduler, values, whereOf, values);
   const list = values.map((value) => futureOf(scheduler, value));
   requireSome('select', list);
-  return new Select(scheduler, tags, list, combineOptions('select', options));
+  return new Select(scheduler, tags, list, checked);
 }
 
 /** `args`: what the method was called with. */
@@ -542,8 +546,18 @@ function entriesOf(branches: object): [tags: string[], values: unknown[]] {
   }
 }
 
-function combineOptions(method: string, options: unknown): CombineOptions | undefined {
+/** Before the branches are looked at: a call that throws has started nothing. `args`: what the method was called with. */
+function combineOptions(method: string, options: unknown, args: unknown): CombineOptions | undefined {
   if (options === undefined) return undefined;
+  try {
+    return checkedOptions(method, options);
+  } catch (error) {
+    disregardPromises(args);
+    throw error;
+  }
+}
+
+function checkedOptions(method: string, options: unknown): CombineOptions {
   if (!isOptions(options)) throw new TypeError(`ctx.${method}: the options must be an object, not ${describeValue(options)}`);
   const { cancelLosers } = checkKeys(options, ['cancelLosers'], `ctx.${method}`) as { cancelLosers?: unknown };
   if (cancelLosers !== undefined && typeof cancelLosers !== 'boolean') {

@@ -79,6 +79,11 @@ export interface EnginePort {
   sendMessage(receiver: string, mailbox: string, payload: string | null): number;
   /** The fiber of what was asked for or delivered last, for those who look at the history; without it, the main one. */
   ofFiber(fiber: number): void;
+  /**
+   * A timer that limits how long an execution may go on once it is cancelled: in `delayMs`, `null` for no limit. `null`: there is none; a replay has
+   * the one that was recorded.
+   */
+  graceTimer(delayMs: number | null): number | null;
   /** Right after an operation was issued: whether history says next that it succeeded. */
   succeedsNext(): boolean;
   /** Give up an operation that has not settled. */

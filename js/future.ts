@@ -41,8 +41,9 @@ export interface Future<out T> {
   [Symbol.iterator](): Iterator<Future<unknown>, T, any>;
   /**
    * Cancel that activity, timer, wait, fiber or combination: whoever waits for it gets a `CancelledError`. A running
-   * activity is told by its `signal`; a fiber gets the error at the `yield` where it is, once, and what only it waited for
-   * is cancelled too. Nothing happens once it has settled, nor to a block of `uncancellable`.
+   * activity is told by its `signal`. A fiber gets the error at the `yield` where it is, once, and so do those that it spawned; what only it
+   * waited for is cancelled too, and it settles when all of that has cleaned up. Nothing happens once it has settled, nor to a block
+   * of `uncancellable`.
    *
    * @param reason - shown in the error's message
    * @throws TypeError when the reason is no string

@@ -8,7 +8,7 @@ import type { TraceLevel } from './engine.ts';
 import type { InstanceEvent, LaneHost } from './lane.ts';
 import { DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from './limits.ts';
 import { isLogged, type LogLevel } from './logger.ts';
-import type { OrchestrationFunction } from './orchestration.ts';
+import type { RunnableOrchestration } from './orchestration.ts';
 import type { Registry } from './registry.ts';
 import type { Stage } from './stage.ts';
 import type { StoredTexts } from './stored-text.ts';
@@ -73,9 +73,9 @@ export abstract class Host implements LaneHost {
     return this.registry.activitiesLike(name);
   }
 
-  orchestrationFunction(name: string, version: string): OrchestrationFunction | undefined {
-    const fn = this.registry.orchestrationFunction(name, version);
-    return fn === undefined || this.isGuarded ? fn : withoutGuard(fn);
+  orchestration(name: string, version: string): RunnableOrchestration | undefined {
+    const found = this.registry.orchestration(name, version);
+    return found === undefined || this.isGuarded ? found : { ...found, fn: withoutGuard(found.fn) };
   }
 
   recordedOptions(name: string, called: ActivityOptions | undefined, defined: ActivityOptions | undefined): string | null {

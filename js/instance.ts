@@ -16,7 +16,7 @@ import { InlineFuture, OperationFuture } from './operation.ts';
 import {
   OrchestrationContext,
   type OrchestrationFacts,
-  type OrchestrationFunction,
+  type RunnableOrchestration,
   type OrchestrationHost,
 } from './orchestration.ts';
 import { fromPayload, toErrorPayload, toPayload } from './payload.ts';
@@ -53,12 +53,14 @@ export class Instance {
   private hasBegun = false;
   private isDeadlocked = false;
 
-  constructor(port: EnginePort, description: InstanceDescription, fn: OrchestrationFunction, host: OrchestrationHost) {
+  constructor(port: EnginePort, description: InstanceDescription, orchestration: RunnableOrchestration, host: OrchestrationHost) {
     const { instanceId, executionId, name, version, input, parentId, customStatus, timeMs } = description;
+    const { fn, cancelGraceMs } = orchestration;
     this.port = port;
     this.facts = { instanceId, executionId, name, version, parentId: parentId ?? undefined };
     // The function is called when the main fiber begins: it is user code, and its input may turn out to be damaged.
     this.scheduler = new FiberScheduler(port, timeMs, host.limits, () => fn(context, fromPayload(input, 'input')));
+    this.scheduler.cancelling.graceMs = cancelGraceMs;
     inheritCustomStatus(this.scheduler, customStatus);
     const context = new OrchestrationContext(this.scheduler, this.facts, host);
   }
@@ -118,7 +120,8 @@ export class Instance {
 
   private finish(): TurnEnd {
     const { port, scheduler } = this;
-    const { main, continuation } = scheduler;
+    const { main, continuation, cancelling } = scheduler;
+    if (cancelling.overdue !== null) return this.fail(cancelling.overdue);
     if (continuation !== null && main.state === OK) {
       // A cancellation that the code never came to see must not end with this execution.
       if (main.interruption !== null) return this.fail(main.interruption);

@@ -18,7 +18,7 @@ import type { TraceLevel } from './engine.ts';
 import { NotRegisteredError, RuntimeStateError } from './errors.ts';
 import { Instance, type InstanceDescription, reportOf, type TurnEnd } from './instance.ts';
 import type { RuntimeLimits } from './limits.ts';
-import type { OrchestrationFunction, OrchestrationHost } from './orchestration.ts';
+import type { RunnableOrchestration, OrchestrationHost } from './orchestration.ts';
 import type { Stage } from './stage.ts';
 import type { StoredTexts } from './stored-text.ts';
 import type { Telemetry } from './telemetry-hooks.ts';
@@ -51,7 +51,7 @@ export interface LaneHost extends ActivityHost, OrchestrationHost {
   activityFunction(name: string): ActivityFunction | undefined;
   /** Names that `name` may be a slip for. */
   activitiesLike(name: string): string[];
-  orchestrationFunction(name: string, version: string): OrchestrationFunction | undefined;
+  orchestration(name: string, version: string): RunnableOrchestration | undefined;
   /** A line from the addon: of an orchestration, or (`isInternal`) of the runtime itself. */
   logText(level: TraceLevel, message: string, fields: string | null, isInternal: boolean): void;
   /** An instance has ended or was suspended, and that is durable. */
@@ -294,13 +294,13 @@ export class Lane implements ActivitySink {
       return undefined;
     }
     const { name, version } = description;
-    const fn = this.host.orchestrationFunction(name, version);
-    if (fn === undefined) {
+    const orchestration = this.host.orchestration(name, version);
+    if (orchestration === undefined) {
       this.host.report(new RuntimeStateError(`orchestration '${name}' ${version} is not registered here`), 'an instance cannot be run');
       this.giveUp(token, `orchestration '${name}' ${version} is not registered in this runtime`);
       return undefined;
     }
-    const instance = new Instance(engine, description, fn, this.host);
+    const instance = new Instance(engine, description, orchestration, this.host);
     this.instances.set(token, instance);
     if (engine instanceof TracedEngine) this.traced.set(token, engine);
     return instance;

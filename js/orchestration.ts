@@ -18,7 +18,7 @@ import type { Future } from './future.ts';
 import type { RuntimeLimits } from './limits.ts';
 import { MailboxFuture } from './mailbox.ts';
 import { ActivityFuture, InlineFuture, TimerFuture } from './operation.ts';
-import { checkName, checkOptions, ISO_TIME, named, type OptionTable, priority, textsByName } from './options.ts';
+import { checkName, checkOptions, duration, ISO_TIME, named, type OptionTable, priority, textsByName } from './options.ts';
 import { ChildFuture, SentFuture } from './others.ts';
 import { toPayload } from './payload.ts';
 import { checkSchema, parseSync, type SchemaInput, type SchemaOutput, type StandardSchema } from './schema.ts';
@@ -38,6 +38,11 @@ export type OrchestrationFunction<I = any, O = any> = (ctx: OrchestrationContext
 export interface OrchestrationOptions {
   /** Its version, such as `'1.2.0'`. Instances stay with the version they were started with. Default `'1.0.0'`. */
   version?: string;
+  /**
+   * How long an instance may go on once it was asked to cancel: after that it ends as Cancelled, whatever its code does, and cleanup that has
+   * not ended is dropped. The time counts from when its code hears of the request, and is the one of the code that runs then. Default: as long as it takes.
+   */
+  cancelGrace?: Duration;
 }
 
 /** An orchestration with its name and version, as {@link defineOrchestration} makes it. */
@@ -48,9 +53,14 @@ export interface OrchestrationDefinition<I = any, O = any> {
   readonly fn: OrchestrationFunction<I, O>;
   /** Of the text of the function that it was defined with: an instance that this code does not fit goes on once it is another. */
   readonly fingerprint: string;
+  /** How long it may go on once it was asked to cancel, in ms; `undefined`: as long as it takes. */
+  readonly cancelGraceMs?: number | undefined;
   /** What its input is checked by, if anything. */
   readonly input?: StandardSchema | undefined;
 }
+
+/** What it takes to run one. */
+export type RunnableOrchestration = Pick<OrchestrationDefinition, 'fn' | 'cancelGraceMs'>;
 
 /** Options of an instance that is started. */
 export interface InstanceOptions {
@@ -103,7 +113,7 @@ export const DEFAULT_VERSION = '1.0.0';
  * @param name - 1 to 256 characters
  * @param fn - a `function*`; it runs again from its start after a crash, with the recorded results, so it must do the
  *   same things again: no clock, randomness or IO of its own
- * @param options - its `version`, and `input`: a Standard Schema (Zod, Valibot, ArkType …). `client.start` throws
+ * @param options - its `version`, its `cancelGrace`, and `input`: a Standard Schema (Zod, Valibot, ArkType …). `client.start` throws
  *   `PayloadError` for an input that does not fit it, and an execution that was started with one by name fails with it;
  *   `fn` gets what the schema makes of the input. That is made anew in each replay, so the schema must answer at once (no
  *   promise) and always alike
@@ -136,11 +146,12 @@ export function defineOrchestration(
 ): OrchestrationDefinition {
   checkName(name, 'orchestration name');
   checkOrchestrationFunction(fn, name);
-  const { version = DEFAULT_VERSION, input: schema } = checkOptions(options, DEFINITION_OPTIONS, `orchestration '${name}'`) ?? {};
-  const fingerprint = fingerprintOf(fn);
-  if (schema === undefined) return Object.freeze({ kind: 'orchestration', name, version, fn, fingerprint });
+  const { version = DEFAULT_VERSION, input: schema, cancelGrace } = checkOptions(options, DEFINITION_OPTIONS, `orchestration '${name}'`) ?? {};
+  const cancelGraceMs = cancelGrace === undefined ? undefined : parseDuration(cancelGrace, 'cancelGrace');
+  const common = { kind: 'orchestration', name, version, fingerprint: fingerprintOf(fn), ...(cancelGraceMs === undefined ? {} : { cancelGraceMs }) } as const;
+  if (schema === undefined) return Object.freeze({ ...common, fn });
   const checked: OrchestrationFunction = (ctx, input) => fn(ctx, parseSync(schema, input, 'input', `orchestration '${name}'`));
-  return Object.freeze({ kind: 'orchestration', name, version, fn: checked, fingerprint, input: schema });
+  return Object.freeze({ ...common, fn: checked, input: schema });
 }
 
 /** Whether it is what {@link defineOrchestration} returns, here or in another copy of this package. */
@@ -148,7 +159,7 @@ export function isOrchestration(value: unknown): value is OrchestrationDefinitio
   return isDefined(value, 'orchestration') && ['version', 'fingerprint'].every((key) => typeof property(value, key) === 'string');
 }
 
-const DEFINITION_OPTIONS: OptionTable = { version: named, input: checkSchema };
+const DEFINITION_OPTIONS: OptionTable = { version: named, input: checkSchema, cancelGrace: duration() };
 
 function checkOrchestrationFunction(fn: unknown, name: string): void {
   const refusal = typeof fn === 'function' ? asyncRefusal(fn) : describeValue(fn);
@@ -609,7 +620,8 @@ export class OrchestrationContext {
 
   /**
    * Start a fiber: a strand of this orchestration that runs beside the others. It begins when the code that spawned it
-   * waits. When the orchestration returns, fibers that have not ended are dropped.
+   * waits. When the orchestration returns or throws, fibers that have not ended are dropped; when it was cancelled, it ends after they have
+   * cleaned up.
    *
    * @param body - a `function*`, or what a call of one returned
    * @returns a future of what it returns
@@ -655,7 +667,7 @@ export class OrchestrationContext {
 
   /**
    * A branch with a limit of time: its value, or a `TimeoutError` when it has not settled by then. The branch is cancelled when the
-   * time is up, the timer when the branch is first. The time runs from now on, whether or not anybody waits.
+   * time is up, and the error comes when it has cleaned up; the timer is cancelled when the branch is first. The time runs from now on, whether or not anybody waits.
    *
    * @param duration - from now on
    * @param branch - a future, a combinator, or what a call of a `function*` returned, which becomes a fiber

@@ -4,7 +4,7 @@ import type { ActivityDefinition, ActivityFunction } from './activity.ts';
 import { type ActivityOptions, checkActivityOptions, recordedOptions } from './activity-options.ts';
 import { RuntimeStateError } from './errors.ts';
 import { nearest } from './options.ts';
-import type { OrchestrationDefinition, OrchestrationFunction } from './orchestration.ts';
+import type { OrchestrationDefinition, RunnableOrchestration } from './orchestration.ts';
 
 interface RegisteredActivity {
   readonly fn: ActivityFunction;
@@ -13,8 +13,7 @@ interface RegisteredActivity {
   readonly recorded: string | null;
 }
 
-interface RegisteredOrchestration {
-  readonly fn: OrchestrationFunction;
+interface RegisteredOrchestration extends RunnableOrchestration {
   readonly fingerprint: string;
 }
 
@@ -30,10 +29,10 @@ export class Registry {
   }
 
   /** @throws RuntimeStateError when the name is taken in that version */
-  addOrchestration({ name, version, fn, fingerprint }: OrchestrationDefinition): void {
+  addOrchestration({ name, version, fn, fingerprint, cancelGraceMs }: OrchestrationDefinition): void {
     const versions = this.orchestrations.get(name) ?? new Map<string, RegisteredOrchestration>();
     if (versions.has(version)) throw new RuntimeStateError(`orchestration '${name}' ${version} is registered already`);
-    versions.set(version, { fn, fingerprint });
+    versions.set(version, { fn, fingerprint, cancelGraceMs });
     this.orchestrations.set(name, versions);
   }
 
@@ -46,10 +45,9 @@ export class Registry {
   }
 
   /** An open version (empty) is any: nothing of such an execution has run. */
-  orchestrationFunction(name: string, version: string): OrchestrationFunction | undefined {
+  orchestration(name: string, version: string): RunnableOrchestration | undefined {
     const versions = this.orchestrations.get(name);
-    const found = version === '' ? versions?.values().next().value : versions?.get(version);
-    return found?.fn;
+    return version === '' ? versions?.values().next().value : versions?.get(version);
   }
 
   /** The JSON to record with a schedule; see `OrchestrationHost`. */

@@ -13,6 +13,7 @@ const PASSING = [
   'scheduleActivity',
   'createTimer',
   'createTimerAt',
+  'graceTimer',
   'startInstance',
   'sendMessage',
   'cancelOperation',

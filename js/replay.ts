@@ -13,7 +13,7 @@ import { HistoryError } from './exported.ts';
 import type { ExportedEvent, HistoryEventKind, HistoryExport } from './history.ts';
 import { Instance } from './instance.ts';
 import type { RuntimeLimits } from './limits.ts';
-import type { OrchestrationFunction, OrchestrationHost } from './orchestration.ts';
+import type { RunnableOrchestration, OrchestrationHost } from './orchestration.ts';
 import { fromErrorPayload } from './payload.ts';
 import { type EventListener, ReplaySteps } from './replay-steps.ts';
 import type { StoredTexts } from './stored-text.ts';
@@ -60,7 +60,7 @@ export interface ReplayedExecution {
 
 /** What a replay needs to know. */
 export interface ReplayHost {
-  orchestrationFunction(name: string, version: string): OrchestrationFunction | undefined;
+  orchestration(name: string, version: string): RunnableOrchestration | undefined;
   /** What there is, for the error where one is missing. */
   readonly known: readonly string[];
   readonly limits: Required<RuntimeLimits>;
@@ -88,10 +88,10 @@ const OUTCOMES: Partial<Record<HistoryEventKind, ReplayOutcome>> = {
  */
 export function replayExecution(exported: HistoryExport, host: ReplayHost, where: string): ReplayedExecution {
   const { name, version, executionId, events } = exported;
-  const fn = functionOf(exported, host, where);
+  const orchestration = orchestrationOf(exported, host, where);
   const engine = open(exported, host, where);
   if (!exported.hasBegun) return { executionId, name, version, events: events.length, outcome: 'notBegun', pending: [] };
-  const steps = run(engine, exported, host, fn);
+  const steps = run(engine, exported, host, orchestration);
   if (engine.refusal !== null) throw fromNative({ ...engine.refusal, message: `${where}: ${engine.refusal.message}` });
   const passed = events.slice(0, steps.passed);
   const outcome = OUTCOMES[passed.at(-1)?.kind as HistoryEventKind] ?? 'waiting';
@@ -100,9 +100,9 @@ export function replayExecution(exported: HistoryExport, host: ReplayHost, where
   return { executionId, name, version, events: passed.length, outcome, pending };
 }
 
-function functionOf({ name, version }: HistoryExport, host: ReplayHost, where: string): OrchestrationFunction {
-  const fn = host.orchestrationFunction(name, version);
-  if (fn !== undefined) return host.isGuarded ? fn : withoutGuard(fn);
+function orchestrationOf({ name, version }: HistoryExport, host: ReplayHost, where: string): RunnableOrchestration {
+  const found = host.orchestration(name, version);
+  if (found !== undefined) return host.isGuarded ? found : { ...found, fn: withoutGuard(found.fn) };
   throw new NotRegisteredError(`${where}: it is an execution of orchestration '${name}' ${version}, and there is only ${host.known.join(', ')}`, {
     kind: 'orchestration',
     missing: name,
@@ -119,7 +119,7 @@ function open({ instanceId, executionId, events }: HistoryExport, { texts }: Rep
   }
 }
 
-function run(engine: ReplayEngine, { instanceId, executionId, events }: HistoryExport, host: ReplayHost, fn: OrchestrationFunction): ReplaySteps {
+function run(engine: ReplayEngine, { instanceId, executionId, events }: HistoryExport, host: ReplayHost, orchestration: RunnableOrchestration): ReplaySteps {
   const { limits, isGuarded, texts, until = Number.POSITIVE_INFINITY, onEvent } = host;
   const steps = new ReplaySteps(engine, events, texts, new EventPlaces(instanceId, executionId), until, onEvent);
   const orchestrationHost: OrchestrationHost = {
@@ -128,7 +128,7 @@ function run(engine: ReplayEngine, { instanceId, executionId, events }: HistoryE
     sourceStacks: true,
     limits,
   };
-  const instance = new Instance(engine, engine.describe(), fn, orchestrationHost);
+  const instance = new Instance(engine, engine.describe(), orchestration, orchestrationHost);
   if (isGuarded) acquireGuard();
   try {
     instance.turn();

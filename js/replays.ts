@@ -167,7 +167,7 @@ function hostOf(definitions: unknown, { codec, limits, determinism = 'on' }: Rep
   const known = [...registry.entries()].map(({ name, version }) => `'${name}' ${version}`);
   if (known.length === 0) throw new TypeError(`${where}: the list of definitions is empty`);
   return {
-    orchestrationFunction: (name, version) => registry.orchestrationFunction(name, version),
+    orchestration: (name, version) => registry.orchestration(name, version),
     known,
     limits: limitsOver(limits, DEFAULT_LIMITS),
     texts: new StoredTexts(codec).ofExports,

@@ -123,6 +123,7 @@ export class FiberScheduler {
 
   /** Whether the execution ends here. */
   get isOver(): boolean {
+    if (this.cancelling.overdue !== null) return true;
     return this.main.state !== PENDING && !(this.cancelling.isRequested && this.blocks > 0);
   }
 

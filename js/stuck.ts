@@ -67,7 +67,7 @@ export class Explanation {
     const { id, name, version } = status;
     if (status.status === 'Suspended') return `is suspended: ${status.error?.message}`;
     if (status.status !== 'Pending' && status.status !== 'Running') return `is ${status.status}`;
-    if (this.host.orchestrationFunction(name, version) === undefined) return `cannot run: ${`${name} ${version}`.trimEnd()} is not registered with the test runtime`;
+    if (this.host.orchestration(name, version) === undefined) return `cannot run: ${`${name} ${version}`.trimEnd()} is not registered with the test runtime`;
     const [exported] = exportsOf(await this.client.exportHistory(id), '');
     if (exported === undefined) return 'has no history';
     const { pending } = replayExecution(exported, this.host, `instance '${id}'`);

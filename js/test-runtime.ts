@@ -213,7 +213,7 @@ export class TestRuntime {
   async start<I, O>(definition: OrchestrationDefinition<I, O>, ...args: InputArguments<I, TypedStartOptions>): Promise<InstanceHandle<O>> {
     if (!isOrchestration(definition)) throw new TypeError(`test.start takes what defineOrchestration returned, not ${show(definition)}`);
     const { name, version } = definition;
-    if (this.#parts.registry.orchestrationFunction(name, version) === undefined) {
+    if (this.#parts.registry.orchestration(name, version) === undefined) {
       throw new NotRegisteredError(`test.start: orchestration '${name}' ${version} is not registered; call test.register with it first`, {
         kind: 'orchestration',
         missing: name,
@@ -450,7 +450,7 @@ export class TestRuntime {
     const due = this.#time.nextDueMs;
     const what = due === null ? 'and nothing is due' : `what is due next comes at ${new Date(due).toISOString()}, and only test.advance gets there`;
     const host = {
-      orchestrationFunction: (name: string, version: string) => this.#parts.registry.orchestrationFunction(name, version),
+      orchestration: (name: string, version: string) => this.#parts.registry.orchestration(name, version),
       known: [],
       limits: limitsOver(this.#limits, DEFAULT_LIMITS),
       texts: this.#port.texts.ofExports,

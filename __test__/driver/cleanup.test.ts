@@ -578,3 +578,59 @@ test('random programs run every finally that was entered, and those that are wai
     { seed: SEED, numRuns: 2_000 },
   );
 });
+
+describe('cancelGrace', () => {
+  const endless = function* (ctx: OrchestrationContext): Block {
+    try {
+      yield ctx.all([book(ctx, [], 'a'), ctx.waitForEvent('never')]);
+    } finally {
+      yield ctx.scheduleActivity('undo main');
+    }
+  };
+
+  test('ends an instance whose cleanup takes longer', () => {
+    const script = new Script(endless, undefined, undefined, undefined, 500);
+    script.turn();
+    script.engine.cancel('stop');
+    expect(script.turn()).toBe('waiting');
+    expect(script.engine.commands).toEqual(['activity a', 'grace +500', 'cancel 2', 'activity undo a']);
+    expect(script.engine.lastAwaited.timers).toEqual([3]);
+    script.engine.due(3);
+    expect(script.turn()).toBe('cancelled');
+    expect(JSON.parse(script.engine.end?.payload ?? '')).toMatchObject({ message: 'cancelled: stop', cause: { name: 'TimeoutError', message: expect.stringContaining('cancelGrace') } });
+  });
+
+  test('is no matter where the cleanup is in time, nor to a second request', () => {
+    const script = new Script(endless, undefined, undefined, undefined, 500);
+    script.turn();
+    script.engine.cancel('stop');
+    script.turn();
+    script.engine.cancel('again');
+    expect(undoAll(script)).toBe('cancelled');
+    expect(script.engine.commands.filter((command) => command.startsWith('grace'))).toEqual(['grace +500']);
+    expect(JSON.parse(script.engine.end?.payload ?? '')).not.toHaveProperty('cause');
+  });
+
+  test('ends also code that has caught the error and goes on', () => {
+    const script = new Script(
+      function* (ctx): Block {
+        for (;;) {
+          try {
+            yield ctx.waitForEvent('never');
+          } catch {
+            // goes on
+          }
+        }
+      },
+      undefined,
+      undefined,
+      undefined,
+      0,
+    );
+    script.turn();
+    script.engine.cancel();
+    script.turn();
+    script.engine.due(2);
+    expect(script.turn()).toBe('cancelled');
+  });
+});

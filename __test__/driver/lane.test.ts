@@ -89,7 +89,7 @@ function setUp(activities: Record<string, ActivityFunction>, orchestration?: Orc
     recordedOptions: () => null,
     activityFunction: (name: string) => activities[name],
     activitiesLike: () => ['charge'],
-    orchestrationFunction: () => orchestration,
+    orchestration: () => (orchestration === undefined ? undefined : { fn: orchestration }),
     log: (level: string, message: string) => void logs.push(`${level} ${message}`),
     logText: (level: string, message: string) => void logs.push(`${level} ${message}`),
     instanceEnded: () => {},

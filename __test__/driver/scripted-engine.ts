@@ -95,6 +95,10 @@ export class ScriptedEngine implements EnginePort {
     return this.command(`timer +${delayMs}`);
   }
 
+  graceTimer(delayMs: number | null): number | null {
+    return delayMs === null ? null : this.command(`grace +${delayMs}`);
+  }
+
   createTimerAt(atMs: number): number {
     return this.command(`timer @${atMs}`);
   }
@@ -237,9 +241,9 @@ export class Script {
   readonly engine = new ScriptedEngine();
   readonly instance: Instance;
 
-  constructor(fn: OrchestrationFunction, input?: unknown, host: OrchestrationHost = HOST, executionId = 1) {
+  constructor(fn: OrchestrationFunction, input?: unknown, host: OrchestrationHost = HOST, executionId = 1, cancelGraceMs?: number) {
     const description = { instanceId: 'i', executionId, name: 'test', version: '1.0.0', parentId: null, customStatus: null, timeMs: 1_000, trace: null };
-    this.instance = new Instance(this.engine, { ...description, input: toPayload(input, 'input') }, fn, host);
+    this.instance = new Instance(this.engine, { ...description, input: toPayload(input, 'input') }, { fn, cancelGraceMs }, host);
   }
 
   turn(): TurnEnd {

@@ -94,7 +94,7 @@ function inInstance(Instance, code) {
   };
   const limits = { payloadBytes: 2 ** 21, fibers: Number.POSITIVE_INFINITY };
   const host = { recordedOptions: () => null, sourceStacks: false, limits };
-  const end = new Instance(new Echo(), description, fn, host).turn();
+  const end = new Instance(new Echo(), description, { fn }, host).turn();
   if (end !== 'completed') throw new Error(`the orchestration is ${end}`);
   return result;
 }

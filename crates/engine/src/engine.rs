@@ -65,6 +65,9 @@ pub struct Start {
 /// its time.
 const LATE_MS: u64 = 1_000;
 
+/// The patch that is recorded before the timer of [`Engine::grace_timer`].
+const GRACE_PATCH: &str = "perdure.cancelGrace";
+
 #[derive(Clone, Debug)]
 enum Phase {
     Replaying(Tape),
@@ -325,6 +328,24 @@ impl Engine {
         };
         self.patches.insert(patch.into(), has_it);
         has_it
+    }
+
+    /// A timer that limits how long the execution may go on once it is cancelled: `delay_ms` from now, where the code has such a limit. A replay
+    /// takes the timer that history holds, or none: another limit of the code holds for what is cancelled from then on.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] as of [`issue`](Self::issue).
+    pub fn grace_timer(&mut self, delay_ms: Option<i64>) -> Result<Option<EventId>, Fault> {
+        let is_there = (delay_ms.is_some() || self.is_replaying()) && self.patched(GRACE_PATCH);
+        let command = match self.recorded_timer() {
+            Some(fire_at_ms) => Some(Command::CreateTimerAt { fire_at_ms }),
+            None => delay_ms.map(|delay_ms| Command::CreateTimer { delay_ms }),
+        };
+        command
+            .filter(|_| is_there)
+            .map(|command| self.issue(command))
+            .transpose()
     }
 
     /// The value that history holds for what the code does next; `None` where it holds none. It is compared with what the code has

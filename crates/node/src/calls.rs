@@ -14,10 +14,14 @@ pub(crate) fn schedule_activity(name: String, input: Option<String>, options: Op
     Ok(Command::ScheduleActivity { name, input, options })
 }
 
-pub(crate) fn create_timer(delay_ms: f64) -> Command {
+pub(crate) fn create_timer(delay: f64) -> Command {
     Command::CreateTimer {
-        delay_ms: delay_ms.ceil() as i64,
+        delay_ms: delay_ms(delay),
     }
+}
+
+pub(crate) fn delay_ms(delay: f64) -> i64 {
+    delay.ceil() as i64
 }
 
 pub(crate) fn create_timer_at(at_ms: f64) -> Command {

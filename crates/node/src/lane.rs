@@ -147,6 +147,13 @@ impl NativeLane {
         self.0.issue(instance, calls::create_timer_at(at_ms))
     }
 
+    /// Create the timer that limits how long a cancelled execution may go on; `null`: there is none.
+    #[napi]
+    pub fn grace_timer(&self, instance: f64, delay_ms: Option<f64>) -> napi::Result<Option<f64>> {
+        let timer = self.0.inner.grace_timer(token(instance), delay_ms.map(calls::delay_ms));
+        Ok(timer.map_err(|e| thrown(&e))?.map(|id| id.0 as f64))
+    }
+
     /// Start another instance: a child, or one that goes its own way. Without a version, the one that a client's start would give it.
     #[napi]
     #[allow(

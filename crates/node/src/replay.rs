@@ -96,6 +96,16 @@ impl NativeReplay {
         self.issue(calls::create_timer_at(at_ms))
     }
 
+    /// See `NativeLane`.
+    #[napi]
+    pub fn grace_timer(&mut self, _instance: u32, delay_ms: Option<f64>) -> napi::Result<Option<f64>> {
+        let timer = self
+            .engine
+            .grace_timer(delay_ms.map(calls::delay_ms))
+            .map_err(refused)?;
+        Ok(timer.map(|id| id.0 as f64))
+    }
+
     /// See `NativeLane`. Without a version none is looked for: it is not compared with the one that was recorded.
     #[napi]
     #[allow(

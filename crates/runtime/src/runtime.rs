@@ -629,6 +629,15 @@ impl Runtime {
         self.turn(token)?.with_engine(|engine| engine.patched(patch))
     }
 
+    /// A timer that limits how long the execution may go on once it is cancelled; its id, unless there is no limit. See [`Engine::grace_timer`](perdure_engine::Engine::grace_timer).
+    ///
+    /// # Errors
+    ///
+    /// As of [`issue`](Self::issue).
+    pub fn grace_timer(&self, token: Token, delay_ms: Option<i64>) -> Result<Option<EventId>, RuntimeError> {
+        turn::grace_timer(&self.turn(token)?, delay_ms)
+    }
+
     /// An attempt succeeded. `true`: the lane was parked and has work now; the caller must drain it.
     pub fn complete_activity(&self, lane: LaneId, token: ActivityToken, output: Payload) -> bool {
         self.settle(lane, token, AttemptResult::Completed(output))

@@ -82,6 +82,17 @@ impl Engine {
         }
     }
 
+    /// When the timer fires that history holds for the next command; `None` when that is another one, or there is no more history.
+    pub(super) fn recorded_timer(&self) -> Option<i64> {
+        let Phase::Replaying(tape) = &self.phase else {
+            return None;
+        };
+        match tape.next_attempted()? {
+            Event::TimerCreated { fire_at_ms } => Some(*fire_at_ms),
+            _ => None,
+        }
+    }
+
     /// Id of the event that the next command, or the end, is in history, or will be: what says to a driver which one it is.
     #[must_use]
     pub fn next_command_id(&self) -> EventId {

@@ -87,7 +87,7 @@ impl<'a> Code<'a> {
                 match target {
                     Target::Mailbox(mailbox) => awaited.mailboxes.push(mailbox.clone()),
                     // The driver knows which of its futures are handed over on demand.
-                    Target::Operation(var) if self.is_on_demand(var) => awaited.timers.push(self.vars[var]),
+                    Target::Operation(var) if self.is_on_demand(var) => awaited.timers.extend(self.vars.get(var)),
                     Target::Operation(_) => {}
                 }
             }
@@ -97,7 +97,10 @@ impl<'a> Code<'a> {
 
     fn is_on_demand(&self, var: &str) -> bool {
         self.program.steps.iter().any(|step| match step {
-            Step::Timer { var: v, .. } | Step::TimerAt { var: v, .. } | Step::Send { var: v, .. } => v == var,
+            Step::Timer { var: v, .. }
+            | Step::TimerAt { var: v, .. }
+            | Step::Grace { var: v, .. }
+            | Step::Send { var: v, .. } => v == var,
             Step::Start { var: v, is_child, .. } => v == var && !is_child,
             _ => false,
         })
@@ -149,6 +152,13 @@ impl<'a> Code<'a> {
             Step::Timer { var, delay_ms } => {
                 let id = self.issue(engine, var, Command::CreateTimer { delay_ms: *delay_ms })?;
                 format!("#{id} timer of {delay_ms} ms")
+            }
+            Step::Grace { var, delay_ms } => {
+                let Some(id) = engine.grace_timer(*delay_ms)? else {
+                    return Ok(Some("no grace timer".into()));
+                };
+                self.vars.insert(var.clone(), id);
+                format!("#{id} grace timer")
             }
             Step::TimerAt { var, at_ms } => {
                 let id = self.issue(
@@ -296,7 +306,7 @@ impl<'a> Code<'a> {
     fn wait(&mut self, targets: &[Target]) -> Option<String> {
         for target in targets {
             if let Target::Operation(var) = target
-                && let Some((value, failed)) = self.settled.get(&self.vars[var]).cloned()
+                && let Some((value, failed)) = self.vars.get(var).and_then(|id| self.settled.get(id)).cloned()
             {
                 self.won(target, value, failed);
                 return None;

@@ -11,6 +11,7 @@
 //! repeat 3 … end
 //! status "text" | status none | status?              set, reset, read the custom status
 //! random | uuid | now
+//! t = grace 5s | t = grace none                       the timer that limits how long the cancelled code may go on
 //! patched x                                          ask for a patch; `if patched` is whether it has it
 //! return it | throw "text" | continue 2 | continue it ; 2.0.0   the last: as the next execution, of a version
 //! on cancel                                          what follows runs when the instance is cancelled, once
@@ -60,6 +61,10 @@ pub(crate) enum Step {
     TimerAt {
         var: String,
         at_ms: i64,
+    },
+    Grace {
+        var: String,
+        delay_ms: Option<i64>,
     },
     Start {
         var: String,
@@ -309,7 +314,7 @@ fn target(text: &str) -> Target {
     mailbox(text).map_or_else(|| Target::Operation(text.trim().to_owned()), Target::Mailbox)
 }
 
-/// `var = activity …` or `var = timer …`
+/// `var = activity …`, `var = timer …` and so on
 fn operation(line: &str) -> Step {
     let (var, rest) = line.split_once('=').unwrap_or_else(|| panic!("{line} is no step"));
     let var = var.trim().to_owned();
@@ -323,6 +328,10 @@ fn operation(line: &str) -> Step {
                 var,
                 delay_ms: duration(delay),
             },
+        },
+        ("grace", text) => Step::Grace {
+            var,
+            delay_ms: (text.trim() != "none").then(|| duration(text)),
         },
         ("activity", text) => {
             let (call, settings) = text
