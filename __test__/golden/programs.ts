@@ -629,6 +629,99 @@ const cancelled: Program = {
   },
 };
 
+/** A block that waits, and takes a step when it is cancelled. */
+function* held(ctx: OrchestrationContext, what: string): Steps<void> {
+  try {
+    ctx.setCustomStatus(what);
+    yield* ctx.waitForEvent('never');
+  } finally {
+    yield* ctx.call(echo, `undo ${what}`);
+  }
+}
+
+function* booked(ctx: OrchestrationContext, what: string): Steps<void> {
+  yield* ctx.call(echo, `book ${what}`);
+  yield* held(ctx, what);
+}
+
+/** One attempt at a time, so that what runs side by side ends in the order in which it began. */
+const ONE_BY_ONE = { activityConcurrency: 1 };
+
+const saga: Program = {
+  name: 'saga',
+  code: [
+    defineOrchestration('saga', function* (ctx) {
+      yield* ctx.call(echo, 'hall');
+      ctx.spawn(booked(ctx, 'beside'));
+      try {
+        yield* ctx.all([booked(ctx, 'left'), ctx.race(booked(ctx, 'right'), ctx.scheduleTimer('24h'))]);
+      } catch (error) {
+        yield* ctx.uncancellable(function* () {
+          yield* ctx.call(echo, ['no hall', told(error)]);
+        });
+        throw error;
+      }
+    }),
+  ],
+  instances: { saga: { outcomes: ['cancelled'] } },
+  async record(stage) {
+    await stage.start([...saga.code, echo], ONE_BY_ONE);
+    await stage.client.startOrchestration('saga', 'saga');
+    await stage.status('saga', 'left');
+    await stage.client.cancelInstance('saga', 'it rains');
+    await stage.end('saga');
+  },
+};
+
+const outOfTime: Program = {
+  name: 'out-of-time',
+  code: [
+    defineOrchestration('out-of-time', function* (ctx) {
+      const late = yield* outcome(ctx.withTimeout('1ms', held(ctx, 'late')));
+      const lost = yield* ctx.race([held(ctx, 'lost'), ctx.scheduleTimer('1ms')], { cancelLosers: true });
+      const given = ctx.all([held(ctx, 'given up'), ctx.waitForEvent('never')]);
+      ctx.spawn(function* () {
+        yield* ctx.scheduleTimer('1ms');
+        given.cancel('not needed');
+      });
+      return [late, lost.index, yield* outcome(given)];
+    }),
+  ],
+  instances: { 'out-of-time': ended },
+  async record(stage) {
+    await stage.start([...outOfTime.code, echo], ONE_BY_ONE);
+    await stage.client.startOrchestration('out-of-time', 'out-of-time');
+    await stage.end('out-of-time');
+  },
+};
+
+const pool: Program = {
+  name: 'pool',
+  code: [
+    defineOrchestration('pool', function* (ctx) {
+      const jobs = ctx.channel<string>();
+      for (const job of ['a', 'b', 'c', 'd']) jobs.send(job);
+      jobs.close();
+      const worker = () => jobs.forEach((job) => booked(ctx, job));
+      try {
+        yield* ctx.all([worker(), worker()]);
+      } catch (error) {
+        const left: string[] = [];
+        for (let job = yield* jobs; job !== free.CLOSED; job = yield* jobs) left.push(job);
+        return [told(error), left];
+      }
+    }, { cancelGrace: '1h' }),
+  ],
+  instances: { pool: ended },
+  async record(stage) {
+    await stage.start([...pool.code, echo], ONE_BY_ONE);
+    await stage.client.startOrchestration('pool', 'pool');
+    await stage.status('pool', 'b');
+    await stage.client.cancelInstance('pool');
+    await stage.end('pool');
+  },
+};
+
 const shielded: Program = {
   name: 'shielded',
   code: [
@@ -893,6 +986,9 @@ export const PROGRAMS: readonly Program[] = [
   fibers,
   stuck,
   cancelled,
+  saga,
+  outOfTime,
+  pool,
   shielded,
   givenUp,
   terminated,
