@@ -132,7 +132,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(status).toBe('Failed');
       expect(error).toMatchObject({ name: 'PerdureError', code: 'DEADLOCK' });
       expect((error as Error).message).toMatch(
-        /the main fiber waits for a value from channel 2, at .*fibers\.test\.ts:\d+:\d+\)?\n {2}fiber 1 \(philosopher\) waits for a value from channel 1/,
+        /the main fiber waits for a value from channel 2 \(made at .*fibers\.test\.ts:\d+:\d+\)?\)\n {2}fiber 1 \(philosopher\) waits for a value from channel 1/,
       );
       expect(cleaned).toEqual([id]);
       expect(historyViolations(await store.client.getHistory(id), 'Failed')).toEqual([]);

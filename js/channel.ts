@@ -16,7 +16,7 @@ import { describeValue, isGenerator } from './fiber.ts';
 import { BaseFuture, FAILED, type Future, OK } from './future.ts';
 import { Line, type Place } from './line.ts';
 import type { FiberScheduler, Runnable } from './scheduler.ts';
-import { captureSource, type SourceMark } from './source.ts';
+import { captureSource, sourceLines, type SourceMark } from './source.ts';
 
 /**
  * What a receive gives once its channel is closed and empty.
@@ -110,7 +110,8 @@ export class FiberChannel<T> implements Channel<T>, Runnable {
   readonly senders = new Line<SendFuture<T>>();
   private readonly buffer = new Line<T>();
   private readonly capacity: number;
-  private readonly marksSource: boolean;
+  /** Where it was made: a stack for each value would cost more than to hand it over. */
+  private readonly source: SourceMark | undefined;
   private closed = false;
   private isReady = false;
 
@@ -124,7 +125,7 @@ export class FiberChannel<T> implements Channel<T>, Runnable {
     this.id = scheduler.channelsMade;
     this.scheduler = scheduler;
     this.capacity = capacity;
-    this.marksSource = marksSource;
+    this.source = marksSource ? captureSource() : undefined;
   }
 
   get isClosed(): boolean {
@@ -136,7 +137,7 @@ export class FiberChannel<T> implements Channel<T>, Runnable {
     scheduler.assertRunning('channel().send');
     if (this.closed) throw new PerdureError(`channel ${this.id} is closed: nothing more can be sent`, 'CHANNEL_CLOSED');
     const hasRoom = this.buffer.size < this.capacity;
-    const future = new SendFuture(this, value, !hasRoom && this.marksSource ? captureSource() : undefined);
+    const future = new SendFuture(this, value);
     if (hasRoom) {
       this.buffer.join(value);
       future.settle(OK, undefined);
@@ -149,7 +150,13 @@ export class FiberChannel<T> implements Channel<T>, Runnable {
 
   receive(): Future<T | Closed> {
     this.scheduler.assertRunning('channel().receive');
-    return new ReceiveFuture<T>(this, this.marksSource ? captureSource() : undefined);
+    return new ReceiveFuture<T>(this);
+  }
+
+  /** What it is, for a message. */
+  describe(): string {
+    const [frame = ''] = sourceLines(this.source).split('\n');
+    return `channel ${this.id}${frame === '' ? '' : ` (made ${frame.trim()})`}`;
   }
 
   close(): void {
@@ -213,14 +220,12 @@ function* forEach<T>(channel: Channel<T>, body: (value: T) => Generator<any, unk
 
 /** The next value of a channel. */
 class ReceiveFuture<T> extends BaseFuture<T | Closed> {
-  override readonly source: SourceMark | undefined;
   private readonly channel: FiberChannel<T>;
   private place: Place<ReceiveFuture<T>> | null = null;
 
-  constructor(channel: FiberChannel<T>, source: SourceMark | undefined) {
+  constructor(channel: FiberChannel<T>) {
     super(channel.scheduler);
     this.channel = channel;
-    this.source = source;
   }
 
   override abandon(reason: string | undefined): void {
@@ -228,7 +233,7 @@ class ReceiveFuture<T> extends BaseFuture<T | Closed> {
   }
 
   override describe(): string {
-    return `a value from channel ${this.channel.id}`;
+    return `a value from ${this.channel.describe()}`;
   }
 
   protected override onAwaited(): void {
@@ -245,17 +250,15 @@ class ReceiveFuture<T> extends BaseFuture<T | Closed> {
 
 /** A value on its way into a channel. */
 class SendFuture<T> extends BaseFuture<void> {
-  override readonly source: SourceMark | undefined;
   readonly message: T;
   /** Where it stands in line, if it does. */
   place: Place<SendFuture<T>> | null = null;
   private readonly channel: FiberChannel<T>;
 
-  constructor(channel: FiberChannel<T>, message: T, source: SourceMark | undefined) {
+  constructor(channel: FiberChannel<T>, message: T) {
     super(channel.scheduler);
     this.channel = channel;
     this.message = message;
-    this.source = source;
   }
 
   /** It was received, or is in the buffer now. */
@@ -272,7 +275,7 @@ class SendFuture<T> extends BaseFuture<void> {
   }
 
   override describe(): string {
-    return `room in channel ${this.channel.id}`;
+    return `room in ${this.channel.describe()}`;
   }
 
   private leave(): void {

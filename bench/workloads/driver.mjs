@@ -13,7 +13,7 @@ const figure = (name, aim) => ({ name: `driver ${name}`, unit: 'ns', better: 'lo
 export const driver = {
   name: 'driver',
   what:
-    'in memory: ns per settled yield*, per step, per branch of all and race, per spawn + join; ' +
+    'in memory: ns per settled yield*, per step, per branch of all and race, per spawn + join, per message of a channel (with source stacks, as by default); ' +
     'reference: next() of a bare generator',
   stores: [MEMORY],
   figures: [
@@ -22,6 +22,7 @@ export const driver = {
     figure('branch of all', 300),
     figure('branch of race', 400),
     figure('spawn + join', 2_000),
+    figure('message', 1_000),
   ],
 
   async round(round) {
@@ -40,6 +41,7 @@ export const driver = {
         'branch of all': () => inInstance(Instance, branchesOfAll),
         'branch of race': () => inInstance(Instance, branchesOfRace),
         'spawn + join': () => inInstance(Instance, spawns),
+        message: () => inInstance(Instance, messages, { sourceStacks: true }),
       };
       const samples = {};
       for (const [name, measure] of Object.entries(measures)) {
@@ -86,14 +88,14 @@ class Echo {
 }
 
 /** Run `code` as an orchestration; it returns ns. */
-function inInstance(Instance, code) {
+function inInstance(Instance, code, { sourceStacks = false } = {}) {
   let result;
   const description = { instanceId: 'i', executionId: 1, name: 'o', version: '1', input: null, parentId: null, customStatus: null, timeMs: 0 };
   const fn = function* (ctx) {
     result = yield* code(ctx);
   };
   const limits = { payloadBytes: 2 ** 21, fibers: Number.POSITIVE_INFINITY };
-  const host = { recordedOptions: () => null, sourceStacks: false, limits };
+  const host = { recordedOptions: () => null, sourceStacks, limits };
   const end = new Instance(new Echo(), description, { fn }, host).turn();
   if (end !== 'completed') throw new Error(`the orchestration is ${end}`);
   return result;
@@ -161,5 +163,16 @@ function* spawns(ctx) {
   };
   const began = performance.now();
   for (let n = 0; n < SPAWNS; n += 1) yield* ctx.spawn(body);
+  return nsPer(SPAWNS, began);
+}
+
+/** From fiber to fiber, through a channel that holds one. */
+function* messages(ctx) {
+  const channel = ctx.channel(1);
+  const consumer = ctx.spawn(channel.forEach(function* () {}));
+  const began = performance.now();
+  for (let n = 0; n < SPAWNS; n += 1) yield* channel.send(n);
+  channel.close();
+  yield* consumer;
   return nsPer(SPAWNS, began);
 }
