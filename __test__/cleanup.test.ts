@@ -1,6 +1,6 @@
 // What is cancelled cleans up before what waits for it goes on: on each store, kept and evicted, replayed, and with a crash after each event.
 
-import { defineActivity, defineOrchestration, type OrchestrationContext, type OrchestrationDefinition, type Runtime, TimeoutError } from 'perdure';
+import { defineActivity, defineOrchestration, type OrchestrationContext, type Runtime, TimeoutError } from 'perdure';
 import { crashEverywhere, replay, type TestRuntime } from 'perdure/testing';
 import { describe, expect, it, vi } from 'vitest';
 
@@ -8,7 +8,7 @@ import { historyViolations, kinds } from './support/history.ts';
 import { STORES } from './support/providers.ts';
 import { SOON, useStore } from './support/store.ts';
 
-type Block<T = unknown> = Generator<any, T, any>;
+type Block = Generator<any, any, any>;
 
 /** Says what it was handed, and what it was told to undo. */
 const act = defineActivity('act', async (_, what: string) => what);

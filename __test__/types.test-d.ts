@@ -3,6 +3,7 @@ import {
   Client,
   defineActivity,
   defineOrchestration,
+  type FiberFuture,
   type Future,
   type HistoryEvent,
   type HistoryExport,
@@ -95,7 +96,18 @@ describe('an orchestration', () => {
       const settled = yield* ctx.allSettled([ctx.call(count)]);
       expectTypeOf(settled).toEqualTypeOf<[PromiseSettledResult<number>]>();
       expectTypeOf(yield* ctx.any([ctx.call(count), block()])).toEqualTypeOf<number | string>();
-      expectTypeOf(ctx.spawn(block)).toEqualTypeOf<Future<string>>();
+      expectTypeOf(ctx.spawn(block)).toEqualTypeOf<FiberFuture<string>>();
+      expectTypeOf<FiberFuture<string>>().toExtend<Future<string>>();
+      const raced = yield* ctx.raceSettled(ctx.call(count), ctx.scheduleTimer('1d'));
+      if (raced.index === 0 && raced.status === 'fulfilled') expectTypeOf(raced.value).toEqualTypeOf<number>();
+      const told = yield* ctx.selectSettled({ count: ctx.call(count), block: block() }, { cancelLosers: 'blocks' });
+      if (told.status === 'rejected') expectTypeOf(told.reason).toBeAny();
+      else if (told.tag === 'block') expectTypeOf(told.value).toEqualTypeOf<string>();
+      const ready = ctx.deferred<number>();
+      expectTypeOf(ready.resolve(1)).toEqualTypeOf<boolean>();
+      expectTypeOf(yield* ready).toEqualTypeOf<number>();
+      // @ts-expect-error its value is a number
+      ready.resolve('one');
       // @ts-expect-error a promise is no branch
       ctx.all([Promise.resolve(1)]);
     });

@@ -43,6 +43,9 @@ const METHODS: Record<string, Inside> = {
   any: { args: (ctx) => [[later(ctx)], {}], options: 1 },
   race: { args: (ctx) => [[later(ctx)], {}], options: 1 },
   select: { args: (ctx) => [{ a: later(ctx) }, {}], options: 1 },
+  raceSettled: { args: (ctx) => [[later(ctx)], {}], options: 1 },
+  selectSettled: { args: (ctx) => [{ a: later(ctx) }, {}], options: 1 },
+  deferred: { args: () => [] },
   spawn: { args: () => [block] },
   channel: { args: () => [1] },
   withTimeout: { args: (ctx) => ['1h', later(ctx)] },
@@ -137,7 +140,7 @@ describe.each(STORES.filter(({ name }) => name !== 'an SQLite file'))('on $name'
     await store.client.startOrchestration(id, 'names');
     expect((await store.client.waitForOrchestration(id, SOON)).error).toBeUndefined();
     expect(names.sort()).toEqual(Object.keys(METHODS).sort());
-    expect(callablesOf(free).sort()).toEqual([...Object.keys(METHODS), 'currentContext'].sort());
+    expect(callablesOf(free).sort()).toEqual([...Object.keys(METHODS), 'currentContext', 'contextLocal'].sort());
   });
 
   it.each(Object.keys(METHODS))('%s', async (name) => {
@@ -179,6 +182,6 @@ describe.each(STORES.filter(({ name }) => name !== 'an SQLite file'))('on $name'
   });
 });
 
-it.each(Object.keys(free).filter((name) => name !== 'CLOSED'))('%s outside of an orchestration', (name) => {
+it.each(Object.keys(free).filter((name) => !['CLOSED', 'contextLocal'].includes(name)))('%s outside of an orchestration', (name) => {
   expect(() => method(free, name)()).toThrow(expect.objectContaining({ name: 'DeterminismError' }));
 });

@@ -1,6 +1,6 @@
 // Cancelling within one instance: who is told, what is given up, and what waits for the cleanup that this causes.
 //
-// The rules are S5 to S9 of scheduler.ts; docs/internals/scopes.md says why they are so.
+// The rules are S5 to S10 of scheduler.ts; docs/internals/scopes.md says why they are so.
 
 import { Cleanup } from './cleanup.ts';
 import { CancelledError, TimeoutError } from './errors.ts';
@@ -8,10 +8,11 @@ import { Fiber, UncancellableBlock } from './fiber.ts';
 import { reach } from './fiber-tree.ts';
 import { type BaseFuture, PENDING } from './future.ts';
 import { TimerFuture } from './operation.ts';
+import type { OnEnd } from './orchestration.ts';
 import type { FiberScheduler } from './scheduler.ts';
 
 /**
- * The patch that an execution has if it goes by S5 to S9. One without it was at such a place before these rules were there: it
+ * The patch that an execution has if it goes by S5 to S10. One without it was at such a place before these rules were there: it
  * tells all fibers at once, and ends with its main fiber.
  */
 export const SCOPES_PATCH = 'perdure.scopes';
@@ -40,6 +41,8 @@ export class Cancelling {
   isRequested = false;
   /** How long the instance may go on once one was; `undefined`: as long as it takes. */
   graceMs: number | undefined;
+  /** What becomes of fibers that are left when the main one has ended without having been told. */
+  onEnd: OnEnd = 'drop';
   /** What the instance ends with when that time is over. */
   overdue: CancelledError | null = null;
   private readonly scheduler: FiberScheduler;
@@ -109,7 +112,7 @@ export class Cancelling {
     this.held.push({ holder, under: losers, awaits: isTold });
   }
 
-  /** Whether the execution goes by S5 to S9. Asked only where that makes a difference, because the answer is recorded. */
+  /** Whether the execution goes by S5 to S10. Asked only where that makes a difference, because the answer is recorded. */
   usesScopes(): boolean {
     this.isPatched ??= this.scheduler.port.patched(SCOPES_PATCH);
     return this.isPatched;
@@ -145,14 +148,38 @@ export class Cancelling {
     this.giveUpUnawaited(waited, reason);
   }
 
-  /** What a told fiber owns and has to wait for before it ends. */
+  /** Throw an error in a fiber and in all that it owns. A cancellation that is on its way stands. */
+  interrupt(root: Fiber<unknown>, error: Error): void {
+    const isLeftOut = root.isShielded ? isBlock : isShielded;
+    for (const fiber of reach(root, isLeftOut).sort(byAge)) {
+      const { state, waitingOn, hasBegun, interruption } = fiber;
+      if (state !== PENDING || interruption instanceof CancelledError) continue;
+      if (!hasBegun) fiber.neverBegin(error);
+      else if (waitingOn instanceof UncancellableBlock) fiber.interruption = error;
+      else fiber.throwAtYield(error);
+    }
+  }
+
+  /** What a fiber owns and has to wait for before it ends, as one that was told or as the main one. */
   unfinished(fiber: Fiber<unknown>): Fiber<unknown>[] {
-    const awaits = fiber.isShielded ? isToldOrBlock : isToldOrShielded;
+    const onEnd = fiber.id === 0 ? this.onEnd : 'drop';
+    if (!fiber.isTold && onEnd === 'drop') return [];
+    if (onEnd === 'cancel') {
+      for (const owned of reach(fiber, isShielded)) if (owned !== fiber) this.soon(owned, 'the orchestration has ended');
+      this.run();
+    }
+    const isAwaited = fiber.isShielded ? isToldOrBlock : isToldOrShielded;
+    const awaits = onEnd === 'join' ? () => true : isAwaited;
     const unfinished: Fiber<unknown>[] = [];
     for (let owned = fiber.firstOwned; owned !== null; owned = owned.after) {
       if (awaits(owned)) unfinished.push(owned);
     }
     return unfinished.length > 0 && this.usesScopes() ? unfinished : [];
+  }
+
+  /** Whether it fails with what those fail with that it waits for at its end. */
+  isFailing(fiber: Fiber<unknown>): boolean {
+    return fiber.id === 0 && this.onEnd !== 'drop';
   }
 
   /**
@@ -162,7 +189,7 @@ export class Cancelling {
   releaseHeld(): boolean {
     const held = this.scheduler.liveFibers.findLast((fiber) => fiber.isHeld);
     if (held === undefined) return false;
-    held.interrupt(held.interruption as Error);
+    held.throwAtYield(held.interruption as Error);
     return true;
   }
 
@@ -186,7 +213,7 @@ export class Cancelling {
 
   private tellOne(fiber: Fiber<unknown>, reason: string | undefined, waited: BaseFuture<unknown>[]): void {
     if (this.isPatched === true && !fiber.hasBegun && fiber !== this.scheduler.main) {
-      fiber.neverBegin(reason);
+      fiber.neverBegin(new CancelledError(reason));
       return;
     }
     const future = fiber.tell(reason);
@@ -224,14 +251,23 @@ function isTold(fiber: Fiber<unknown>): boolean {
   return fiber.isTold;
 }
 
-/** What a fiber within a block waits for. */
-function isToldOrBlock(fiber: Fiber<unknown>): boolean {
-  return fiber.isTold || fiber instanceof UncancellableBlock;
+function isBlock(fiber: Fiber<unknown>): boolean {
+  return fiber instanceof UncancellableBlock;
 }
 
-/** What all others wait for: blocks, and what a block that has ended left. */
+/** Blocks, and what a block that has ended left. */
+function isShielded(fiber: Fiber<unknown>): boolean {
+  return fiber.isShielded;
+}
+
+/** What a fiber within a block waits for. */
+function isToldOrBlock(fiber: Fiber<unknown>): boolean {
+  return fiber.isTold || isBlock(fiber);
+}
+
+/** What all others wait for. */
 function isToldOrShielded(fiber: Fiber<unknown>): boolean {
-  return fiber.isTold || fiber.isShielded;
+  return fiber.isTold || isShielded(fiber);
 }
 
 /** Whether a fiber that has begun, and not ended, is among these futures or what they are made of. */

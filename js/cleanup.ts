@@ -28,10 +28,15 @@ export class Cleanup extends BaseFuture<void> implements Waiter {
 
   override abandon(): void {}
 
+  /** What fibers failed with, besides that they were cancelled. */
+  get failures(): unknown[] {
+    return this.fibers.filter(({ state, value }) => state === FAILED && !(value instanceof CancelledError)).map(({ value }) => value);
+  }
+
   /** The error for whoever waited: `error`, and where a cleanup failed, its failure as the cause. */
   errorFor(error: Error): Error {
     if (!(error instanceof CancelledError)) return error;
-    const failures = this.fibers.filter(({ state, value }) => state === FAILED && !(value instanceof CancelledError)).map(({ value }) => value);
+    const { failures } = this;
     if (failures.length === 0) return error;
     const cause = failures.length === 1 ? failures[0] : new AggregateError(failures, `${failures.length} cleanups failed`);
     return new CancelledError(error.reason, { cause });

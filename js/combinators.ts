@@ -21,7 +21,7 @@ import { BaseFuture, FAILED, type Future, OK, PENDING, type State, type Waiter }
 import { ActivityFuture, type TimerFuture } from './operation.ts';
 import { checkKeys } from './options.ts';
 import type { FiberScheduler } from './scheduler.ts';
-import { disregardPromises, isInstance, isList, isRecord } from './show.ts';
+import { disregardPromises, isInstance, isList, isRecord, show } from './show.ts';
 import { WorkList } from './work-list.ts';
 
 /** What can be combined: a future (of whatever kind), or the result of calling a `function*`, which becomes a fiber. */
@@ -43,13 +43,24 @@ export type SelectResult<B extends Readonly<Record<string, Branch>>> = {
   [K in keyof B]: { tag: K; value: BranchValue<B[K]> };
 }[keyof B];
 
+/** What `raceSettled` gives: the position of the branch that settled first, and what became of it. */
+export type SettledRaceResult<B extends readonly Branch[]> = number extends B['length']
+  ? { index: number } & PromiseSettledResult<BranchValue<B[number]>>
+  : { [K in keyof B]: { index: K extends `${infer N extends number}` ? N : number } & PromiseSettledResult<BranchValue<B[K]>> }[number];
+
+/** What `selectSettled` gives: the tag of the branch that settled first, and what became of it. */
+export type SettledSelectResult<B extends Readonly<Record<string, Branch>>> = {
+  [K in keyof B]: { tag: K } & PromiseSettledResult<BranchValue<B[K]>>;
+}[keyof B];
+
 /** Last argument of `race`, `any`, `select` and `all`. */
 export interface CombineOptions {
   /**
    * Cancel the branches that are still pending once the outcome is decided, and settle when they have cleaned up. Default false: they go
-   * on. The outcome is decided when a fiber waits for the combinator.
+   * on. The outcome is decided when a fiber waits for the combinator. `'blocks'`: cancel those alone that were given as a block of steps, which
+   * nobody else can wait for; futures go on, so that the next round of a loop can wait for them again.
    */
-  cancelLosers?: boolean;
+  cancelLosers?: boolean | 'blocks';
 }
 
 /** So many branches are named in a message. */
@@ -62,6 +73,14 @@ interface Decision {
   readonly order: number;
 }
 
+/** Branches as futures, and those of them that are cancelled when the outcome is decided. */
+interface Contest {
+  readonly branches: readonly BaseFuture<unknown>[];
+  readonly losers: readonly BaseFuture<unknown>[];
+}
+
+const NONE: readonly BaseFuture<unknown>[] = [];
+
 abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Holder {
   protected readonly branches: readonly BaseFuture<unknown>[];
   /** While watching: branches that are still awaited; each counts once, however often it is listed. */
@@ -70,16 +89,16 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Holder {
   private decision: Decision | null = null;
   /** The cleanup that it waits for. */
   private cleanup: Cleanup | null = null;
-  private readonly cancelsLosers: boolean;
+  private readonly losers: readonly BaseFuture<unknown>[];
   /** 1 over leaves, one more than the deepest branch over combinators, whose states have to be computed first. */
   private readonly depth: number;
   /** The last pass of {@link refresh} that came here. */
   private seenIn = 0;
 
-  constructor(scheduler: FiberScheduler, branches: readonly BaseFuture<unknown>[], options: CombineOptions | undefined) {
+  constructor(scheduler: FiberScheduler, { branches, losers }: Contest) {
     super(scheduler);
     this.branches = branches;
-    this.cancelsLosers = options?.cancelLosers === true;
+    this.losers = losers;
     this.depth = branches.reduce((depth, branch) => (branch instanceof Combinator ? Math.max(depth, branch.depth + 1) : depth), 1);
   }
 
@@ -148,7 +167,7 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Holder {
 
   protected conclude(state: typeof OK | typeof FAILED, value: unknown, order: number): void {
     this.release();
-    const losers = this.cancelsLosers ? this.branches.filter((branch) => branch.state === PENDING) : [];
+    const losers = this.losers.length === 0 ? NONE : this.losers.filter((branch) => branch.state === PENDING);
     this.settleAfter(losers, { state, value, order });
     for (const loser of losers) this.scheduler.cancelSoon(loser, this.loserReason);
   }
@@ -285,12 +304,12 @@ class AllSettled extends Combinator<PromiseSettledResult<unknown>[]> {
   }
 
   private results(): PromiseSettledResult<unknown>[] {
-    return this.branches.map((branch) =>
-      branch.state === OK
-        ? { status: 'fulfilled', value: branch.value }
-        : { status: 'rejected', reason: branch.value },
-    );
+    return this.branches.map(outcomeOf);
   }
+}
+
+function outcomeOf({ state, value }: BaseFuture<unknown>): PromiseSettledResult<unknown> {
+  return state === OK ? { status: 'fulfilled', value } : { status: 'rejected', reason: value };
 }
 
 class Any extends Combinator<unknown> {
@@ -321,7 +340,15 @@ class Any extends Combinator<unknown> {
   }
 }
 
-abstract class FirstSettled<T> extends Combinator<T> {
+/** `race` and `select`, which fail where the first branch failed, and `raceSettled` and `selectSettled`, which tell how. */
+abstract class FirstSettled<T extends object> extends Combinator<T & object> {
+  private readonly tellsFailure: boolean;
+
+  constructor(scheduler: FiberScheduler, contest: Contest, tellsFailure: boolean) {
+    super(scheduler, contest);
+    this.tellsFailure = tellsFailure;
+  }
+
   protected override evaluate(): void {
     let first: BaseFuture<unknown> | undefined;
     let index = 0;
@@ -330,46 +357,44 @@ abstract class FirstSettled<T> extends Combinator<T> {
       first = branch;
       index = i;
     }
-    if (first?.state === FAILED) this.conclude(FAILED, first.value, first.order);
-    else if (first !== undefined) this.conclude(OK, this.result(index, first.value), first.order);
+    if (first === undefined) return;
+    if (this.tellsFailure) this.conclude(OK, { ...this.place(index), ...outcomeOf(first) }, first.order);
+    else if (first.state === FAILED) this.conclude(FAILED, first.value, first.order);
+    else this.conclude(OK, { ...this.place(index), value: first.value }, first.order);
   }
 
   protected override decides(): boolean {
     return true;
   }
 
-  protected abstract result(index: number, value: unknown): T;
+  /** What a branch is known by. */
+  protected abstract place(index: number): T;
 }
 
-class Race extends FirstSettled<{ index: number; value: unknown }> {
+class Race extends FirstSettled<{ index: number }> {
   protected override get verb(): string {
     return 'race';
   }
 
-  protected override result(index: number, value: unknown): { index: number; value: unknown } {
-    return { index, value };
+  protected override place(index: number): { index: number } {
+    return { index };
   }
 }
 
-class Select extends FirstSettled<{ tag: string; value: unknown }> {
+class Select extends FirstSettled<{ tag: string }> {
   private readonly tags: readonly string[];
 
   protected override get verb(): string {
     return 'select';
   }
 
-  constructor(
-    scheduler: FiberScheduler,
-    tags: readonly string[],
-    branches: readonly BaseFuture<unknown>[],
-    options: CombineOptions | undefined,
-  ) {
-    super(scheduler, branches, options);
+  constructor(scheduler: FiberScheduler, tags: readonly string[], contest: Contest, tellsFailure: boolean) {
+    super(scheduler, contest, tellsFailure);
     this.tags = tags;
   }
 
-  protected override result(index: number, value: unknown): { tag: string; value: unknown } {
-    return { tag: this.tags[index] as string, value };
+  protected override place(index: number): { tag: string } {
+    return { tag: this.tags[index] as string };
   }
 }
 
@@ -382,7 +407,7 @@ class TimeLimit extends Combinator<unknown> {
   private readonly watcher: Waiter = { wakeRank: this.wakeRank + 1, wake: () => void this.poll() };
 
   constructor(scheduler: FiberScheduler, branch: BaseFuture<unknown>, timer: TimerFuture, timeoutMs: number) {
-    super(scheduler, [branch, timer], { cancelLosers: true });
+    super(scheduler, { branches: [branch, timer], losers: [branch, timer] });
     this.timeoutMs = timeoutMs;
     timer.subscribe(this.watcher);
     if (branch.state === PENDING && (branch instanceof Fiber || branch instanceof ActivityFuture)) branch.subscribe(this.watcher);
@@ -441,12 +466,12 @@ export function withTimeout(
 /** @throws TypeError when `branches` is no list of branches, or `options` holds something else than its options */
 export function all(scheduler: FiberScheduler, branches: unknown, options?: unknown): BaseFuture<unknown[]> {
   const checked = combineOptions('all', options, branches);
-  return new All(scheduler, branchList(scheduler, 'all', branches), checked);
+  return new All(scheduler, contestOf(scheduler, branchList(scheduler, 'all', branches), checked));
 }
 
 /** @throws TypeError as {@link all} */
 export function allSettled(scheduler: FiberScheduler, branches: unknown): BaseFuture<PromiseSettledResult<unknown>[]> {
-  return new AllSettled(scheduler, branchList(scheduler, 'allSettled', branches), undefined);
+  return new AllSettled(scheduler, contestOf(scheduler, branchList(scheduler, 'allSettled', branches)));
 }
 
 /** @throws TypeError as {@link all}, and when the list is empty */
@@ -454,51 +479,57 @@ export function any(scheduler: FiberScheduler, branches: unknown, options?: unkn
   const checked = combineOptions('any', options, branches);
   const list = branchList(scheduler, 'any', branches);
   requireSome('any', list);
-  return new Any(scheduler, list, checked);
+  return new Any(scheduler, contestOf(scheduler, list, checked));
 }
 
 /**
- * `race(a, b, …)`, `race([a, b, …])`, either with options at the end.
+ * `race(a, b, …)`, `race([a, b, …])`, either with options at the end; `raceSettled` likewise.
  *
  * @throws TypeError as {@link all}, and when there is no branch
  */
-export function race(scheduler: FiberScheduler, args: readonly unknown[]): BaseFuture<{ index: number; value: unknown }> {
+export function race(scheduler: FiberScheduler, method: 'race' | 'raceSettled', args: readonly unknown[]): BaseFuture<object> {
   let options: unknown;
   let branches: unknown = args;
   if (isList(args[0])) {
     [branches, options] = args;
-    if (args.length > 2) throw new TypeError('ctx.race takes a list and options, or any number of branches and options');
+    if (args.length > 2) throw new TypeError(`ctx.${method} takes a list and options, or any number of branches and options`);
   } else if (args.length > 0 && isOptions(args[args.length - 1])) {
     branches = args.slice(0, -1);
     options = args[args.length - 1];
   }
-  const checked = combineOptions('race', options, args);
-  const list = branchList(scheduler, 'race', branches, args);
-  requireSome('race', list);
-  return new Race(scheduler, list, checked);
+  const checked = combineOptions(method, options, args);
+  const list = branchList(scheduler, method, branches, args);
+  requireSome(method, list);
+  return new Race(scheduler, contestOf(scheduler, list, checked), method === 'raceSettled');
 }
 
 /** @throws TypeError as {@link all}, and when there is no branch */
-export function select(scheduler: FiberScheduler, branches: unknown, options?: unknown): BaseFuture<{ tag: string; value: unknown }> {
+export function select(scheduler: FiberScheduler, method: 'select' | 'selectSettled', branches: unknown, options?: unknown): BaseFuture<object> {
   if (!isOptions(branches)) {
-    throw new TypeError(`ctx.select takes an object of branches, such as { done: future }, not ${describeValue(branches)}`);
+    throw new TypeError(`ctx.${method} takes an object of branches, such as { done: future }, not ${describeValue(branches)}`);
   }
-  const [tags, values] = entriesOf(branches);
-  const checked = combineOptions('select', options, values);
-  const whereOf = (n: number) => `select: branch '${tags[n]}'`;
+  const [tags, values] = entriesOf(method, branches);
+  const checked = combineOptions(method, options, values);
+  const whereOf = (n: number) => `${method}: branch '${tags[n]}'`;
   checkBranches(scheduler, values, whereOf, values);
-  const list = values.map((value) => futureOf(scheduler, value));
-  requireSome('select', list);
-  return new Select(scheduler, tags, list, checked);
+  requireSome(method, values);
+  return new Select(scheduler, tags, contestOf(scheduler, values, checked), method === 'selectSettled');
 }
 
-/** `args`: what the method was called with. */
-function branchList(scheduler: FiberScheduler, method: string, branches: unknown, args: unknown = branches): BaseFuture<unknown>[] {
+/** The branches that a method was given, checked. `args`: what the method was called with. */
+function branchList(scheduler: FiberScheduler, method: string, branches: unknown, args: unknown = branches): readonly unknown[] {
   if (!isList(branches)) {
     throw new TypeError(`ctx.${method} takes a list of branches, such as [a, b], not ${describeValue(branches)}`);
   }
   checkBranches(scheduler, branches, (i) => `${method}: branch ${i}`, args);
-  return branches.map((value) => futureOf(scheduler, value));
+  return branches;
+}
+
+/** Branches that were checked, as futures. */
+function contestOf(scheduler: FiberScheduler, values: readonly unknown[], { cancelLosers }: CombineOptions = {}): Contest {
+  const branches = values.map((value) => futureOf(scheduler, value));
+  if (cancelLosers === 'blocks') return { branches, losers: branches.filter((branch, i) => branch !== values[i]) };
+  return { branches, losers: cancelLosers === true ? branches : NONE };
 }
 
 /** Before any of them becomes a fiber: a call that throws has started nothing. */
@@ -538,11 +569,11 @@ function isOptions(value: unknown): value is object {
 }
 
 /** Read once: what is checked is what is waited for. */
-function entriesOf(branches: object): [tags: string[], values: unknown[]] {
+function entriesOf(method: string, branches: object): [tags: string[], values: unknown[]] {
   try {
     return [Object.keys(branches), Object.values(branches)];
   } catch (cause) {
-    throw new TypeError('ctx.select: the branches cannot be read', { cause });
+    throw new TypeError(`ctx.${method}: the branches cannot be read`, { cause });
   }
 }
 
@@ -560,8 +591,8 @@ function combineOptions(method: string, options: unknown, args: unknown): Combin
 function checkedOptions(method: string, options: unknown): CombineOptions {
   if (!isOptions(options)) throw new TypeError(`ctx.${method}: the options must be an object, not ${describeValue(options)}`);
   const { cancelLosers } = checkKeys(options, ['cancelLosers'], `ctx.${method}`) as { cancelLosers?: unknown };
-  if (cancelLosers !== undefined && typeof cancelLosers !== 'boolean') {
-    throw new TypeError(`ctx.${method}: cancelLosers must be true or false, not ${describeValue(cancelLosers)}`);
-  }
-  return cancelLosers === undefined ? {} : { cancelLosers };
+  if (cancelLosers === undefined) return {};
+  if (typeof cancelLosers === 'boolean' || cancelLosers === 'blocks') return { cancelLosers };
+  const got = typeof cancelLosers === 'string' ? show(cancelLosers) : describeValue(cancelLosers);
+  throw new TypeError(`ctx.${method}: cancelLosers must be true, false or 'blocks', not ${got}`);
 }

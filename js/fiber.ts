@@ -4,7 +4,7 @@
 //
 // Invariants:
 //
-//   B1. User code runs only inside `advance`, which only the scheduler's `runReady` calls. `wake`, `interrupt` and
+//   B1. User code runs only inside `advance`, which only the scheduler's `runReady` calls. `wake`, `throwAtYield` and
 //       whatever settles a future run none: they put the fiber into the ready queue.
 //   B2. A fiber is exactly one of: in the ready queue (or never started), running, waiting on one future (which may be the
 //       cleanup of others, before its error or after its function has ended), settled.
@@ -17,12 +17,14 @@ import { Cleanup } from './cleanup.ts';
 import { enter, leave } from './current.ts';
 import { CancelledError, DeterminismError } from './errors.ts';
 import type { TreeNode } from './fiber-tree.ts';
-import { BaseFuture, FAILED, OK, PENDING, type State, type Waiter } from './future.ts';
+import { BaseFuture, FAILED, type FiberFuture, OK, PENDING, type State, type Waiter } from './future.ts';
 import type { FiberScheduler } from './scheduler.ts';
 import { disregardPromises, isInstance, property, show } from './show.ts';
 
 /** What a fiber runs: a generator, or what makes one when it starts. */
 export type FiberBody<T> = Iterator<unknown, T, any> | (() => Iterator<unknown, T, any>);
+
+const NONE: readonly never[] = [];
 
 /** How a fiber's function has ended. */
 interface Result {
@@ -30,7 +32,7 @@ interface Result {
   readonly value: unknown;
 }
 
-export class Fiber<T> extends BaseFuture<T> implements Waiter, TreeNode<Fiber<unknown>> {
+export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, TreeNode<Fiber<unknown>> {
   /** Its number within the instance, from 0 (the main fiber) in order of creation. */
   readonly id: number;
   /** Whether it runs within an `uncancellable` block: a cancellation of the instance passes it by. */
@@ -41,6 +43,8 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter, TreeNode<Fiber<un
   lastOwned: Fiber<unknown> | null = null;
   before: Fiber<unknown> | null = null;
   after: Fiber<unknown> | null = null;
+  /** The values of `contextLocal` that it has; shared with others, and so replaced and not changed. */
+  locals: ReadonlyMap<object, unknown> | null = null;
   /** Whether it was told to cancel. That comes once: what asks again must not interrupt the cleanup. */
   isTold = false;
   /** Until it has ended: its function's name is its own, too. */
@@ -89,14 +93,24 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter, TreeNode<Fiber<un
     this.scheduler.ready(this);
   }
 
+  interrupt(error: Error): void {
+    if (!(error instanceof Error)) throw new TypeError(`fiber.interrupt takes an error, not ${describeValue(error)}`);
+    this.scheduler.assertRunning('interrupt', 'future');
+    this.scheduler.cancelling.interrupt(this as Fiber<unknown>, error);
+  }
+
   /**
    * Make the pending `yield` throw `error`, whatever it waits on; if there is none, the next one that would wait. One whose function has
    * ended waits for no cleanup any more.
    */
-  interrupt(error: Error): void {
+  throwAtYield(error: Error): void {
     if (this.state !== PENDING) return;
     this.interruption = error;
-    this.isReleased = this.result !== null;
+    if (this.result !== null) {
+      this.isReleased = true;
+      // A cancellation that leads to a deadlock is a cancellation all the same.
+      if (!this.isTold) this.result = { state: FAILED, value: error };
+    }
     if (this.stopWaiting() !== null) this.scheduler.ready(this);
   }
 
@@ -130,14 +144,14 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter, TreeNode<Fiber<un
   }
 
   /** It has not begun and is not to: there is nothing in it that could catch. */
-  neverBegin(reason: string | undefined): void {
-    this.conclude(FAILED, new CancelledError(reason));
+  neverBegin(error: Error): void {
+    this.conclude(FAILED, error);
   }
 
   override abandon(reason: string | undefined): void {
     if (this.isTold) return;
     if (this.hasBegun) this.scheduler.cancelling.tell(this as Fiber<unknown>, reason);
-    else this.neverBegin(reason);
+    else this.neverBegin(new CancelledError(reason));
   }
 
   override describe(): string {
@@ -152,7 +166,7 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter, TreeNode<Fiber<un
     const { scheduler, result } = this;
     if (this.state !== PENDING) return;
     if (result !== null) {
-      this.end(result.state, result.value);
+      this.goOnEnding(result);
       return;
     }
     const { woken } = this;
@@ -269,15 +283,23 @@ export class Fiber<T> extends BaseFuture<T> implements Waiter, TreeNode<Fiber<un
   /** Its function has ended: it settles, unless what it owns, or has inherited by now, has to clean up before. */
   private end(state: typeof OK | typeof FAILED, value: unknown): void {
     this.generator = null;
-    if (this.isTold && !this.isReleased) {
-      const [first, ...others] = this.scheduler.cancelling.unfinished(this as Fiber<unknown>);
+    if (this.isTold || this.id === 0) {
+      const [first, ...others] = this.isReleased ? NONE : this.scheduler.cancelling.unfinished(this as Fiber<unknown>);
       if (first !== undefined) {
-        this.result ??= { state, value };
+        this.result = { state, value };
         this.waitFor(new Cleanup([first, ...others]));
         return;
       }
     }
     this.conclude(state, value);
+  }
+
+  /** What it waited for after its function has ended, has ended; it may have inherited more. */
+  private goOnEnding({ state, value }: Result): void {
+    const { woken } = this;
+    const failures = woken instanceof Cleanup && state === OK && this.scheduler.cancelling.isFailing(this as Fiber<unknown>) ? woken.failures : NONE;
+    if (failures.length > 0) this.end(FAILED, failures[0]);
+    else this.end(state, value);
   }
 
   private conclude(state: typeof OK | typeof FAILED, value: unknown): void {

@@ -10,7 +10,9 @@ import { DeterminismError } from './errors.ts';
 import type { OrchestrationContext } from './orchestration.ts';
 
 export { type Channel, CLOSED, type Closed } from './channel.ts';
-export type { Future } from './future.ts';
+export { contextLocal, type ContextLocal } from './context-local.ts';
+export type { Deferred } from './deferred.ts';
+export type { FiberFuture, Future } from './future.ts';
 
 type AnyFunction = (...args: any[]) => unknown;
 
@@ -214,6 +216,16 @@ export const any = free('any');
 export const race = free('race');
 
 /**
+ * The first branch that settles, and what became of it, by its index. As {@link OrchestrationContext.raceSettled}.
+ *
+ * @example
+ * ```ts
+ * const first = yield* raceSettled(call(askA, item), call(askB, item));
+ * ```
+ */
+export const raceSettled = free('raceSettled');
+
+/**
  * The first branch that settles, as `{ tag, value }`. As {@link OrchestrationContext.select}.
  *
  * @example
@@ -222,6 +234,16 @@ export const race = free('race');
  * ```
  */
 export const select = free('select');
+
+/**
+ * The first branch that settles, and what became of it, by its tag. As {@link OrchestrationContext.selectSettled}.
+ *
+ * @example
+ * ```ts
+ * const first = yield* selectSettled({ a: call(askA, item), b: call(askB, item) });
+ * ```
+ */
+export const selectSettled = free('selectSettled');
 
 /**
  * Start a fiber. As {@link OrchestrationContext.spawn}.
@@ -234,6 +256,16 @@ export const select = free('select');
  * ```
  */
 export const spawn = free('spawn');
+
+/**
+ * A future that the code settles itself. Synchronous. As {@link OrchestrationContext.deferred}.
+ *
+ * @example
+ * ```ts
+ * const ready = deferred<Config>();
+ * ```
+ */
+export const deferred = free('deferred');
 
 /**
  * A channel between fibers. As {@link OrchestrationContext.channel}.

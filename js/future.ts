@@ -52,6 +52,35 @@ export interface Future<out T> {
   cancel(reason?: string): void;
 }
 
+/** A future of what a fiber returns, as `ctx.spawn` makes it. */
+export interface FiberFuture<out T> extends Future<T> {
+  /**
+   * Throw an error at the `yield` where the fiber is, and where all are that it spawned; what has not begun never does. As often as it is called, also
+   * while they clean up. What they waited for is not given up, and can be waited for again. A block of `uncancellable` comes to its end first, and a
+   * cancellation that is on its way comes in place of the error. Nothing happens once the fiber has settled.
+   *
+   * @throws TypeError when `error` is no error
+   * @throws DeterminismError as {@link cancel}
+   *
+   * @example
+   * ```ts
+   * class Reload extends Error {}
+   * const server = ctx.spawn(function* () {
+   *   for (;;) {
+   *     try {
+   *       return yield* serve(yield* ctx.call(loadConfig));
+   *     } catch (error) {
+   *       if (!(error instanceof Reload)) throw error;
+   *     }
+   *   }
+   * });
+   * yield* ctx.waitForEvent('reload');
+   * server.interrupt(new Reload());
+   * ```
+   */
+  interrupt(error: Error): void;
+}
+
 export const PENDING = 0;
 export const OK = 1;
 export const FAILED = 2;

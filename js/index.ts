@@ -7,8 +7,9 @@ export type { AsyncCodec } from './async-codec.ts';
 export { type Channel, CLOSED, type Closed } from './channel.ts';
 export { Client, type ClientOptions, type StartOptions, type TypedStartOptions } from './client.ts';
 export type { CodecContext, DecodeContext } from './codec-context.ts';
-export type { Branch, BranchValue, BranchValues, CombineOptions, RaceResult, SelectResult } from './combinators.ts';
+export type { Branch, BranchValue, BranchValues, CombineOptions, RaceResult, SelectResult, SettledRaceResult, SettledSelectResult } from './combinators.ts';
 export type { StoreDescription, WorkerAbout, WorkerInfo } from './description.ts';
+export type { Deferred } from './deferred.ts';
 export type { Duration } from './duration.ts';
 export type { TraceLevel } from './engine.ts';
 export {
@@ -31,7 +32,7 @@ export {
   TimeoutError,
 } from './errors.ts';
 export type { NondeterminismReport, PerdureErrorOptions } from './error-classes.ts';
-export type { Future } from './future.ts';
+export type { FiberFuture, Future } from './future.ts';
 export type { InstanceHandle } from './handle.ts';
 export type { ExportedEvent, HistoryEvent, HistoryEventKind, HistoryExport, HistoryPage, HistoryPageOptions } from './history.ts';
 export type { CustomStatus, EndedState, InstanceState, InstanceStatus } from './instance-status.ts';

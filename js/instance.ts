@@ -55,12 +55,13 @@ export class Instance {
 
   constructor(port: EnginePort, description: InstanceDescription, orchestration: RunnableOrchestration, host: OrchestrationHost) {
     const { instanceId, executionId, name, version, input, parentId, customStatus, timeMs } = description;
-    const { fn, cancelGraceMs } = orchestration;
+    const { fn, cancelGraceMs, onEnd = 'drop' } = orchestration;
     this.port = port;
     this.facts = { instanceId, executionId, name, version, parentId: parentId ?? undefined };
     // The function is called when the main fiber begins: it is user code, and its input may turn out to be damaged.
     this.scheduler = new FiberScheduler(port, timeMs, host.limits, () => fn(context, fromPayload(input, 'input')));
     this.scheduler.cancelling.graceMs = cancelGraceMs;
+    this.scheduler.cancelling.onEnd = onEnd;
     inheritCustomStatus(this.scheduler, customStatus);
     const context = new OrchestrationContext(this.scheduler, this.facts, host);
   }
@@ -109,7 +110,7 @@ export class Instance {
         if (this.isDeadlocked) return this.fail(error);
         // Thrown where the main fiber waits, once: its cleanup runs, and can still be waited for.
         this.isDeadlocked = true;
-        main.interrupt(error);
+        main.throwAtYield(error);
         continue;
       }
       const delivery = port.next(mailboxes.list(), onDemand.list());

@@ -8,17 +8,18 @@ import { type ActivityOptions, checkActivityOptions, checkInlineOptions, type In
 import { type Channel, FiberChannel } from './channel.ts';
 import { CheckedEventFuture } from './checked-event.ts';
 import * as combinators from './combinators.ts';
-import type { Branch, BranchValue, BranchValues, CombineOptions, RaceResult, SelectResult } from './combinators.ts';
+import type { Branch, BranchValue, BranchValues, CombineOptions, RaceResult, SelectResult, SettledRaceResult, SettledSelectResult } from './combinators.ts';
 import { Continuation } from './continuation.ts';
+import { type Deferred, DeferredFuture } from './deferred.ts';
 import { type Duration, parseDuration } from './duration.ts';
 import type { TraceLevel } from './engine.ts';
 import { asyncRefusal, claim, describeValue, isGenerator } from './fiber.ts';
 import { fingerprintOf } from './fingerprint.ts';
-import type { Future } from './future.ts';
+import type { FiberFuture, Future } from './future.ts';
 import type { RuntimeLimits } from './limits.ts';
 import { MailboxFuture } from './mailbox.ts';
 import { ActivityFuture, InlineFuture, TimerFuture } from './operation.ts';
-import { checkName, checkOptions, duration, ISO_TIME, named, type OptionTable, priority, textsByName } from './options.ts';
+import { checkName, checkOptions, duration, ISO_TIME, oneOf, named, type OptionTable, priority, textsByName } from './options.ts';
 import { ChildFuture, SentFuture } from './others.ts';
 import { toPayload } from './payload.ts';
 import { checkSchema, parseSync, type SchemaInput, type SchemaOutput, type StandardSchema } from './schema.ts';
@@ -43,7 +44,16 @@ export interface OrchestrationOptions {
    * not ended is dropped. The time counts from when its code hears of the request, and is the one of the code that runs then. Default: as long as it takes.
    */
   cancelGrace?: Duration;
+  /**
+   * What becomes of fibers that have not ended when the function returns or throws, and before the next execution begins, if it continued as new.
+   * `'drop'` (default): they end where they are, without their cleanup. `'cancel'`: they are cancelled, and the instance ends when they have cleaned up.
+   * `'join'`: it ends when they have ended. With these two the instance fails with the first error of such a fiber, unless its function threw.
+   */
+  onEnd?: OnEnd;
 }
+
+/** What becomes of fibers that are left when the function of an orchestration has ended. */
+export type OnEnd = 'drop' | 'cancel' | 'join';
 
 /** An orchestration with its name and version, as {@link defineOrchestration} makes it. */
 export interface OrchestrationDefinition<I = any, O = any> {
@@ -55,12 +65,14 @@ export interface OrchestrationDefinition<I = any, O = any> {
   readonly fingerprint: string;
   /** How long it may go on once it was asked to cancel, in ms; `undefined`: as long as it takes. */
   readonly cancelGraceMs?: number | undefined;
+  /** What becomes of fibers that are left when its function has ended; `undefined`: they are dropped. */
+  readonly onEnd?: OnEnd | undefined;
   /** What its input is checked by, if anything. */
   readonly input?: StandardSchema | undefined;
 }
 
 /** What it takes to run one. */
-export type RunnableOrchestration = Pick<OrchestrationDefinition, 'fn' | 'cancelGraceMs'>;
+export type RunnableOrchestration = Pick<OrchestrationDefinition, 'fn' | 'cancelGraceMs' | 'onEnd'>;
 
 /** Options of an instance that is started. */
 export interface InstanceOptions {
@@ -113,7 +125,7 @@ export const DEFAULT_VERSION = '1.0.0';
  * @param name - 1 to 256 characters
  * @param fn - a `function*`; it runs again from its start after a crash, with the recorded results, so it must do the
  *   same things again: no clock, randomness or IO of its own
- * @param options - its `version`, its `cancelGrace`, and `input`: a Standard Schema (Zod, Valibot, ArkType …). `client.start` throws
+ * @param options - its `version`, its `cancelGrace` and `onEnd`, and `input`: a Standard Schema (Zod, Valibot, ArkType …). `client.start` throws
  *   `PayloadError` for an input that does not fit it, and an execution that was started with one by name fails with it;
  *   `fn` gets what the schema makes of the input. That is made anew in each replay, so the schema must answer at once (no
  *   promise) and always alike
@@ -146,9 +158,16 @@ export function defineOrchestration(
 ): OrchestrationDefinition {
   checkName(name, 'orchestration name');
   checkOrchestrationFunction(fn, name);
-  const { version = DEFAULT_VERSION, input: schema, cancelGrace } = checkOptions(options, DEFINITION_OPTIONS, `orchestration '${name}'`) ?? {};
+  const { version = DEFAULT_VERSION, input: schema, cancelGrace, onEnd } = checkOptions(options, DEFINITION_OPTIONS, `orchestration '${name}'`) ?? {};
   const cancelGraceMs = cancelGrace === undefined ? undefined : parseDuration(cancelGrace, 'cancelGrace');
-  const common = { kind: 'orchestration', name, version, fingerprint: fingerprintOf(fn), ...(cancelGraceMs === undefined ? {} : { cancelGraceMs }) } as const;
+  const common = {
+    kind: 'orchestration',
+    name,
+    version,
+    fingerprint: fingerprintOf(fn),
+    ...(cancelGraceMs === undefined ? {} : { cancelGraceMs }),
+    ...(onEnd === undefined ? {} : { onEnd }),
+  } as const;
   if (schema === undefined) return Object.freeze({ ...common, fn });
   const checked: OrchestrationFunction = (ctx, input) => fn(ctx, parseSync(schema, input, 'input', `orchestration '${name}'`));
   return Object.freeze({ ...common, fn: checked, input: schema });
@@ -159,7 +178,7 @@ export function isOrchestration(value: unknown): value is OrchestrationDefinitio
   return isDefined(value, 'orchestration') && ['version', 'fingerprint'].every((key) => typeof property(value, key) === 'string');
 }
 
-const DEFINITION_OPTIONS: OptionTable = { version: named, input: checkSchema, cancelGrace: duration() };
+const DEFINITION_OPTIONS: OptionTable = { version: named, input: checkSchema, cancelGrace: duration(), onEnd: oneOf('drop', 'cancel', 'join') };
 
 function checkOrchestrationFunction(fn: unknown, name: string): void {
   const refusal = typeof fn === 'function' ? asyncRefusal(fn) : describeValue(fn);
@@ -599,7 +618,27 @@ export class OrchestrationContext {
   race<const B extends readonly Branch[]>(...args: readonly [...branches: B, options: CombineOptions]): Future<RaceResult<B>>;
   race(...args: readonly unknown[]): Future<never> {
     this.#scheduler.assertRunning('race');
-    return combinators.race(this.#scheduler, args) as Future<unknown> as Future<never>;
+    return combinators.race(this.#scheduler, 'race', args) as Future<unknown> as Future<never>;
+  }
+
+  /**
+   * The first branch that settles, and what became of it: `{ index, status: 'fulfilled', value }` or `{ index, status: 'rejected', reason }`. So it
+   * never fails, and tells which branch did. Otherwise as {@link race}.
+   *
+   * @throws TypeError when a branch is none, or there is none
+   *
+   * @example
+   * ```ts
+   * const first = yield* ctx.raceSettled(ctx.call(askA, item), ctx.call(askB, item));
+   * if (first.status === 'rejected') ctx.traceWarn(`${['A', 'B'][first.index]} failed`, { reason: String(first.reason) });
+   * ```
+   */
+  raceSettled<const B extends readonly Branch[]>(branches: B, options?: CombineOptions): Future<SettledRaceResult<B>>;
+  raceSettled<const B extends readonly Branch[]>(...branches: B): Future<SettledRaceResult<B>>;
+  raceSettled<const B extends readonly Branch[]>(...args: readonly [...branches: B, options: CombineOptions]): Future<SettledRaceResult<B>>;
+  raceSettled(...args: readonly unknown[]): Future<never> {
+    this.#scheduler.assertRunning('raceSettled');
+    return combinators.race(this.#scheduler, 'raceSettled', args) as Future<unknown> as Future<never>;
   }
 
   /**
@@ -615,16 +654,33 @@ export class OrchestrationContext {
    */
   select<const B extends Readonly<Record<string, Branch>>>(branches: B, options?: CombineOptions): Future<SelectResult<B>> {
     this.#scheduler.assertRunning('select');
-    return combinators.select(this.#scheduler, branches, options) as unknown as Future<SelectResult<B>>;
+    return combinators.select(this.#scheduler, 'select', branches, options) as unknown as Future<SelectResult<B>>;
+  }
+
+  /**
+   * The first branch that settles, and what became of it: `{ tag, status: 'fulfilled', value }` or `{ tag, status: 'rejected', reason }`. So it
+   * never fails, and tells which branch did. Otherwise as {@link select}.
+   *
+   * @throws TypeError when a branch is none, or there is none
+   *
+   * @example
+   * ```ts
+   * const first = yield* ctx.selectSettled({ a: ctx.call(askA, item), b: ctx.call(askB, item) });
+   * if (first.status === 'rejected') ctx.traceWarn(`${first.tag} failed`, { reason: String(first.reason) });
+   * ```
+   */
+  selectSettled<const B extends Readonly<Record<string, Branch>>>(branches: B, options?: CombineOptions): Future<SettledSelectResult<B>> {
+    this.#scheduler.assertRunning('selectSettled');
+    return combinators.select(this.#scheduler, 'selectSettled', branches, options) as unknown as Future<SettledSelectResult<B>>;
   }
 
   /**
    * Start a fiber: a strand of this orchestration that runs beside the others. It begins when the code that spawned it
-   * waits. When the orchestration returns or throws, fibers that have not ended are dropped; when it was cancelled, it ends after they have
+   * waits. When the orchestration returns or throws, fibers that have not ended are dropped, unless its `onEnd` says otherwise; when it was cancelled, it ends after they have
    * cleaned up.
    *
    * @param body - a `function*`, or what a call of one returned
-   * @returns a future of what it returns
+   * @returns a future of what it returns, with `interrupt`
    * @throws TypeError when `body` is neither
    *
    * @example
@@ -636,10 +692,29 @@ export class OrchestrationContext {
    * });
    * ```
    */
-  spawn<T>(body: (() => Generator<any, T, any>) | Generator<any, T, any>): Future<T> {
+  spawn<T>(body: (() => Generator<any, T, any>) | Generator<any, T, any>): FiberFuture<T> {
     this.#scheduler.assertRunning('spawn');
     checkBlock(body, 'spawn');
     return this.#scheduler.spawn<T>(body);
+  }
+
+  /**
+   * A future that this orchestration settles itself, once, for any number of fibers. In memory. Synchronous.
+   *
+   * @example
+   * ```ts
+   * const ready = ctx.deferred<Config>();
+   * const worker = ctx.spawn(function* () {
+   *   const config = yield* ready;
+   *   yield* ctx.call(work, config);
+   * });
+   * ready.resolve(yield* ctx.call(loadConfig));
+   * yield* worker;
+   * ```
+   */
+  deferred<T = void>(): Deferred<T> {
+    this.#scheduler.assertRunning('deferred');
+    return new DeferredFuture<T>(this.#scheduler);
   }
 
   /**

@@ -29,10 +29,10 @@ export class Registry {
   }
 
   /** @throws RuntimeStateError when the name is taken in that version */
-  addOrchestration({ name, version, fn, fingerprint, cancelGraceMs }: OrchestrationDefinition): void {
+  addOrchestration({ name, version, fn, fingerprint, cancelGraceMs, onEnd }: OrchestrationDefinition): void {
     const versions = this.orchestrations.get(name) ?? new Map<string, RegisteredOrchestration>();
     if (versions.has(version)) throw new RuntimeStateError(`orchestration '${name}' ${version} is registered already`);
-    versions.set(version, { fn, fingerprint, cancelGraceMs });
+    versions.set(version, { fn, fingerprint, cancelGraceMs, onEnd });
     this.orchestrations.set(name, versions);
   }
 

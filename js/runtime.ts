@@ -241,7 +241,7 @@ export class Runtime {
    * orchestration registered with one that is. With the same text they wait for {@link Client.resume}. While workers with different code
    * for one name and version run side by side, any of them may take such an instance and suspend it again: give changed code another version.
    *
-   * @param options - its `version`, its `cancelGrace`, and `input`, a schema: see {@link defineOrchestration}
+   * @param options - its `version`, its `cancelGrace` and `onEnd`, and `input`, a schema: see {@link defineOrchestration}
    * @throws RuntimeStateError when the name is registered already in this version
    * @throws TypeError when an argument is wrong
    */

@@ -21,7 +21,9 @@
 //   S7. A fiber that was told gets the error at its `yield`, after all that is told under what it waits for, and the blocks there, have
 //       ended. What else that `yield` waits for is given up, unless another waits for it, too.
 //   S8. A fiber that was told settles when its function, what it owns that was told, its blocks and what those made have ended.
-//   S9. A combinator that gives branches up settles when those of them that were told have ended.
+//   S9. A main fiber that nobody told settles when its function has ended; with `onEnd`, after what it owns has ended, which it cancels
+//       before, if that says so.
+//  S10. A combinator that gives branches up settles when those of them that were told have ended.
 
 import type { Continuation } from './continuation.ts';
 import { byAge, Cancelling } from './cancelling.ts';
@@ -244,7 +246,10 @@ export class FiberScheduler {
     if (this.fibersAlive > this.limits.fibers) this.checkFibers();
     this.fibersMade += 1;
     this.fibersAlive += 1;
-    if (owner !== null) join(fiber as Fiber<unknown>, owner);
+    if (owner !== null) {
+      join(fiber as Fiber<unknown>, owner);
+      fiber.locals = owner.locals;
+    }
     this.ready(fiber);
     return fiber;
   }

@@ -359,7 +359,7 @@ describe('a fiber that is cancelled', () => {
         ctx.spawn(function* () {
           return yield* ctx.all([ctx.withTimeout('1h', shared), ctx.scheduleActivity(name)]);
         }),
-      ) as [Future<unknown>, Future<unknown>];
+      ) as Future<unknown>[] as [Future<unknown>, Future<unknown>];
       yield ctx.scheduleActivity('go');
       one.cancel();
       return yield two;
@@ -488,7 +488,7 @@ const { tree } = fc.letrec<{ tree: Tree }>((tie) => ({
   tree: fc.record({
     kind: fc.constantFrom<Tree['kind'][]>('wait', 'step', 'all', 'race', 'join', 'leave', 'timeout', 'block'),
     undo: fc.nat({ max: 2 }),
-    below: fc.oneof({ depthSize: 'small' }, fc.constant([]), fc.array(tie('tree'), { minLength: 1, maxLength: 3 })),
+    below: fc.oneof({ depthSize: 'small' }, fc.constant<Tree[]>([]), fc.array(tie('tree'), { minLength: 1, maxLength: 3 })),
   }),
 }));
 
@@ -589,7 +589,7 @@ describe('cancelGrace', () => {
   };
 
   test('ends an instance whose cleanup takes longer', () => {
-    const script = new Script(endless, undefined, undefined, undefined, 500);
+    const script = new Script(endless, undefined, undefined, undefined, { cancelGraceMs: 500 });
     script.turn();
     script.engine.cancel('stop');
     expect(script.turn()).toBe('waiting');
@@ -601,7 +601,7 @@ describe('cancelGrace', () => {
   });
 
   test('is no matter where the cleanup is in time, nor to a second request', () => {
-    const script = new Script(endless, undefined, undefined, undefined, 500);
+    const script = new Script(endless, undefined, undefined, undefined, { cancelGraceMs: 500 });
     script.turn();
     script.engine.cancel('stop');
     script.turn();
@@ -625,7 +625,7 @@ describe('cancelGrace', () => {
       undefined,
       undefined,
       undefined,
-      0,
+      { cancelGraceMs: 0 },
     );
     script.turn();
     script.engine.cancel();

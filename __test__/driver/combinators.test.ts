@@ -1,8 +1,11 @@
 import { describe, expect, expectTypeOf, test } from 'vitest';
 
-import type { Future } from '../../js/future.ts';
+import { type Future, PENDING } from '../../js/future.ts';
 import type { OrchestrationContext } from '../../js/orchestration.ts';
+import type { FiberScheduler } from '../../js/scheduler.ts';
 import { outputOf, Script } from './scripted-engine.ts';
+
+type Block = Generator<any, any, any>;
 
 /** The message of what `body` throws. */
 function thrownBy(body: () => unknown): string {
@@ -351,7 +354,7 @@ describe('wrong arguments', () => {
     ['TypeError: ctx.race needs at least one branch: with none it would wait for ever', (ctx) => ctx.race()],
     ['TypeError: ctx.any needs at least one branch: with none it would wait for ever', (ctx) => ctx.any([])],
     ['TypeError: ctx.race: unknown option `cancelLoosers`; did you mean `cancelLosers`?', (ctx) => ctx.race(ctx.scheduleTimer(1), { cancelLoosers: true } as never)],
-    ['TypeError: ctx.race: cancelLosers must be true or false, not the number 1', (ctx) => ctx.race([ctx.scheduleTimer(1)], { cancelLosers: 1 } as never)],
+    ['TypeError: ctx.race: cancelLosers must be true, false or \'blocks\', not the number 1', (ctx) => ctx.race([ctx.scheduleTimer(1)], { cancelLosers: 1 } as never)],
     ['TypeError: ctx.select: branch \'x\' must be a future or a generator, not the number 1', (ctx) => ctx.select({ x: 1 } as never)],
     ['TypeError: ctx.spawn takes a function*, or what a call of one returned, not a promise', (ctx) => ctx.spawn(Promise.resolve() as never)],
   ])('%s', (message, call) => {
@@ -392,4 +395,87 @@ test('types', () => {
     void f;
   };
   expectTypeOf(code).toBeFunction();
+});
+
+describe('raceSettled and selectSettled', () => {
+  const failing = (script: Script): void => {
+    script.turn();
+    script.engine.fail(3, new RangeError('no'));
+  };
+
+  test('tell which branch failed', () => {
+    const script = new Script(function* (ctx): Block {
+      const first = yield* ctx.raceSettled(ctx.scheduleActivity('a'), ctx.scheduleActivity('b'));
+      return [first.index, first.status, first.status === 'rejected' ? (first.reason as Error).name : first.value];
+    });
+    failing(script);
+    expect(script.output()).toEqual([1, 'rejected', 'ActivityError']);
+    const selected = new Script(function* (ctx): Block {
+      const first = yield* ctx.selectSettled({ a: ctx.scheduleActivity('a'), b: ctx.scheduleActivity('b') }, { cancelLosers: true });
+      return [first.tag, first.status];
+    });
+    failing(selected);
+    expect(selected.output()).toEqual(['b', 'rejected']);
+    expect(selected.engine.commands.at(-1)).toBe('cancel 2');
+  });
+
+  test('give the value of one that succeeds', () => {
+    expect(outputOf(function* (ctx): Block {
+      const done = ctx.spawn(function* () {
+        return 5;
+      });
+      const raced = yield* ctx.raceSettled([ctx.sleep(5), done]);
+      const selected = yield* ctx.selectSettled({ timer: ctx.sleep(5), done });
+      return [Object.entries(raced).join(' '), Object.entries(selected).join(' ')];
+    })).toEqual(['index,1 status,fulfilled value,5', 'tag,done status,fulfilled value,5']);
+  });
+
+  test('name themselves where an argument is wrong', () => {
+    expect(outputOf(function* (ctx): Block {
+      const message = (call: () => unknown): string => {
+        try {
+          call();
+        } catch (error) {
+          return (error as Error).message;
+        }
+        return '';
+      };
+      return [
+        message(() => ctx.raceSettled()),
+        message(() => ctx.raceSettled([5 as never])),
+        message(() => ctx.selectSettled(5 as never)),
+        message(() => ctx.selectSettled({ a: 5 as never })),
+      ].join('\n');
+    })).toMatch(/^ctx\.raceSettled needs.*\nctx\.raceSettled: branch 0 .*\nctx\.selectSettled takes.*\nctx\.selectSettled: branch 'a' /);
+  });
+});
+
+describe('a loop', () => {
+  const ROUNDS = 2_000;
+
+  test('of select over blocks leaves nothing behind but its history', () => {
+    const script = new Script(function* (ctx): Block {
+      const stop = ctx.waitForEvent('stop');
+      for (let n = 0; n < ROUNDS; n += 1) {
+        const block = function* (): Block {
+          yield* ctx.select({ a: ctx.waitForEvent('never'), b: ctx.sleep('1h') });
+        };
+        const first = yield* ctx.select({ step: ctx.scheduleActivity('step'), block: block(), stop }, { cancelLosers: 'blocks' });
+        expect(first.tag).toBe('step');
+        expect(scheduler().liveFibers.length).toBe(1);
+        expect(scheduler().operations.size).toBe(0);
+      }
+      expect(stop).toMatchObject({ state: PENDING, isAwaited: false });
+      return (yield* ctx.select({ step: ctx.sleep('1h'), stop })).tag;
+    });
+    const scheduler = () => (script.instance as unknown as { scheduler: FiberScheduler }).scheduler;
+    for (let n = 0; n < ROUNDS; n += 1) {
+      script.turn();
+      script.engine.succeed(script.engine.commands.lastIndexOf('activity step') + 2);
+    }
+    script.turn();
+    script.engine.post('estop');
+    expect(script.output()).toBe('stop');
+    expect(script.engine.commands).toHaveLength(3 * ROUNDS + 1);
+  });
 });

@@ -13,7 +13,7 @@ type Methods = { [K in keyof OrchestrationContext as OrchestrationContext[K] ext
 describe('the free functions', () => {
   test('are those of the context, each with its types and name', () => {
     const functions = Object.entries(free).filter(([, value]) => typeof value === 'function');
-    expect(functions.map(([name]) => name).sort()).toEqual([...methods, 'currentContext'].sort());
+    expect(functions.map(([name]) => name).sort()).toEqual([...methods, 'currentContext', 'contextLocal'].sort());
     for (const [name, value] of functions) expect((value as Function).name).toBe(name);
     free satisfies Methods;
   });

@@ -16,7 +16,7 @@ import {
 import { NondeterminismError } from '../../js/errors.ts';
 import { Instance, type TurnEnd } from '../../js/instance.ts';
 import { DEFAULT_LIMITS } from '../../js/limits.ts';
-import type { OrchestrationFunction, OrchestrationHost } from '../../js/orchestration.ts';
+import type { OrchestrationFunction, OrchestrationHost, RunnableOrchestration } from '../../js/orchestration.ts';
 import { toErrorPayload, toPayload } from '../../js/payload.ts';
 
 const END_NAMES = ['completed', 'failed', 'cancelled'] as const;
@@ -241,9 +241,9 @@ export class Script {
   readonly engine = new ScriptedEngine();
   readonly instance: Instance;
 
-  constructor(fn: OrchestrationFunction, input?: unknown, host: OrchestrationHost = HOST, executionId = 1, cancelGraceMs?: number) {
+  constructor(fn: OrchestrationFunction, input?: unknown, host: OrchestrationHost = HOST, executionId = 1, options: Omit<RunnableOrchestration, 'fn'> = {}) {
     const description = { instanceId: 'i', executionId, name: 'test', version: '1.0.0', parentId: null, customStatus: null, timeMs: 1_000, trace: null };
-    this.instance = new Instance(this.engine, { ...description, input: toPayload(input, 'input') }, { fn, cancelGraceMs }, host);
+    this.instance = new Instance(this.engine, { ...description, input: toPayload(input, 'input') }, { fn, ...options }, host);
   }
 
   turn(): TurnEnd {

@@ -722,6 +722,55 @@ const pool: Program = {
   },
 };
 
+const company = free.contextLocal('nobody');
+
+const together: Program = {
+  name: 'together',
+  code: [
+    defineOrchestration('together', function* (ctx) {
+      const ready = free.deferred<string>();
+      const other = ctx.deferred<void>();
+      const messages: string[] = [];
+      const server = ctx.spawn(function* () {
+        for (;;) {
+          try {
+            return yield* other;
+          } catch (error) {
+            messages.push((error as Error).message);
+          }
+        }
+      });
+      const waiting = ['a', 'b'].map((name) => {
+        company.set(name);
+        return ctx.spawn(function* () {
+          return `${yield* ready} ${company.get()}`;
+        });
+      });
+      for (const message of ['once', 'twice']) {
+        yield* ctx.scheduleTimer(1);
+        server.interrupt(new Error(message));
+      }
+      yield* ctx.scheduleTimer(1);
+      ready.resolve('go');
+      const words = yield* ctx.all(waiting);
+      other.resolve();
+      yield* server;
+      const never = () => ctx.waitForEvent('never');
+      const results = [
+        yield* ctx.raceSettled([ctx.scheduleActivity('broken', 'chain', ONCE), never()]),
+        yield* ctx.selectSettled({ broken: ctx.scheduleActivity('broken', 'chain', ONCE), never: never() }),
+        yield* free.raceSettled(ctx.scheduleTimer(0), never()),
+        yield* free.selectSettled({ timer: ctx.scheduleTimer(0), block: held(ctx, 'block') }, { cancelLosers: 'blocks' }),
+      ];
+      ctx.spawn(held(ctx, 'left'));
+      yield* ctx.scheduleTimer(1);
+      return [words, messages, results.map(({ status, ...place }) => [status, ...Object.values(place).map((value) => (value instanceof Error ? told(value) : value))])];
+    }, { onEnd: 'cancel' }),
+  ],
+  instances: { together: ended },
+  record: (stage) => throughout(stage, together),
+};
+
 const shielded: Program = {
   name: 'shielded',
   code: [
@@ -989,6 +1038,7 @@ export const PROGRAMS: readonly Program[] = [
   saga,
   outOfTime,
   pool,
+  together,
   shielded,
   givenUp,
   terminated,
