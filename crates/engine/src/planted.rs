@@ -88,6 +88,14 @@ bugs! {
     RefusalBlamesRow,
     /// A message that overtakes an earlier one of its instance is handed over before it.
     OvertakingMessage,
+    /// A cancelled instance ends with its main fiber, and what others clean up is dropped.
+    CleanupDropped,
+    /// A second request to cancel interrupts the cleanup.
+    CleanupInterrupted,
+    /// A cancelled fiber gets its error while what it waits for cleans up.
+    ErrorBeforeCleanup,
+    /// A race goes on while its losers clean up.
+    LosersLeft,
 }
 
 #[cfg(feature = "planted")]

@@ -439,7 +439,7 @@ fn replay(
         match step {
             Step::Deliver { delivery, time_ms } => {
                 calls.time_ms.set(time_ms);
-                code.deliver(delivery);
+                code.deliver(delivery).map_err(|stop| format!("{stop:?}"))?;
             }
             Step::Budget => drop(calls.engine.borrow_mut().end_turn()),
             // It was terminated, or is suspended.

@@ -7,8 +7,10 @@ use perdure_engine::{
     ActivityOptions, Awaited, Command, Delivery, EventId, InstanceStart, Mailbox, Outcome as End, Refusal, RetryPolicy,
 };
 
-use crate::fibers::{Calls, Fibers, Outcome, Stop, refused};
-use crate::program::{ALL_FAILED, Block, CHILD_FAILED, FATAL, Feed, Kind, Op, Program, RACE, STEP, TIMEOUT, Work};
+use crate::fibers::{AskRules, Calls, Fibers, Outcome, Rules, Stop, refused};
+use crate::program::{
+    ALL_FAILED, Block, CHILD_FAILED, FATAL, Feed, Guard, Kind, Op, Program, RACE, STEP, TIMEOUT, Work,
+};
 
 /// Which of the programs' editions a process has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +31,8 @@ pub(crate) const QUEUE: &str = "special";
 pub(crate) const ACTIVITY: &str = "work";
 /// Name of every inline activity.
 pub(crate) const INLINE: &str = "inline";
+/// The patch of an execution whose fibers have the scoped rules.
+pub(crate) const SCOPES: &str = "perdure.scopes";
 /// How long an attempt may take where it may hang, ms.
 const TIMEOUT_MS: u64 = 700;
 /// How long an attempt that tells of its progress may be silent, ms.
@@ -95,8 +99,8 @@ impl Drop for Code {
 
 impl Code {
     pub(crate) fn new(about: About, calls: Rc<dyn Calls>) -> Self {
-        let fibers = Fibers::default();
         let about = Rc::new(about);
+        let fibers = fibers_of(&about, &calls);
         let context = Context {
             about: Rc::clone(&about),
             calls,
@@ -139,9 +143,26 @@ impl Code {
         self.fibers.awaited()
     }
 
-    pub(crate) fn deliver(&self, delivery: Delivery) {
-        self.fibers.deliver(delivery);
+    pub(crate) fn deliver(&self, delivery: Delivery) -> Result<(), Stop> {
+        self.fibers.deliver(delivery)
     }
+
+    /// The rules of its fibers, unless they have made no difference.
+    pub(crate) fn rules(&self) -> Option<Rules> {
+        self.fibers.known_rules()
+    }
+}
+
+/// An edition before the patch does not apply it. Where history has it, that edition goes by it: an execution may move back and forth.
+fn fibers_of(about: &Rc<About>, calls: &Rc<dyn Calls>) -> Fibers {
+    let is_before = !about.programs[about.program].is_scoped;
+    let (about, calls) = (Rc::clone(about), Rc::clone(calls));
+    let ask: AskRules = Box::new(move || {
+        let asks = about.edition > Edition::Old || calls.is_replaying()?;
+        let has_it = asks && calls.patched(SCOPES)?;
+        Ok(if has_it { Rules::Scoped } else { Rules::Flat })
+    });
+    Fibers::new(is_before.then_some(Rules::Flat), ask)
 }
 
 impl Context {
@@ -222,11 +243,10 @@ impl Context {
             } => {
                 let fibers: Vec<_> = branches.iter().map(|block| self.spawn(block)).collect();
                 let winner = self.fibers.race(&fibers).await?;
-                let losers = fibers
-                    .iter()
-                    .enumerate()
-                    .filter(|(place, _)| *cancel_losers && *place != winner);
-                losers.for_each(|(_, fiber)| self.fibers.cancel(*fiber));
+                let losers = fibers.iter().copied().enumerate();
+                let losers = losers.filter(|(place, _)| *cancel_losers && *place != winner);
+                let losers: Vec<_> = losers.map(|(_, fiber)| fiber).collect();
+                self.fibers.cancel_losers(&losers).await?;
                 RACE
             }
             Op::Timeout(delay_ms, block) => {
@@ -235,7 +255,7 @@ impl Context {
                     self.fibers.spawn(Box::pin(self.clone().sleep(*delay_ms))),
                 ];
                 let winner = self.fibers.race(&fibers).await?;
-                self.fibers.cancel(fibers[1 - winner]);
+                self.fibers.cancel_losers(&[fibers[1 - winner]]).await?;
                 TIMEOUT
             }
             Op::Cancel(work, delay_ms) => {
@@ -267,8 +287,29 @@ impl Context {
                 }
                 0
             }
+            Op::Guarded(guard) => self.guarded(guard).await?,
             Op::Fiber(_) => unreachable!("a block starts its fibers itself"),
         })
+    }
+
+    /// A block, and its cleanup where it is cancelled. It is over when the step that closes it has a result.
+    async fn guarded(&self, guard: &Guard) -> Outcome {
+        let outcome = match self.guarded_body(guard).await {
+            // The cancellation may come to that step, too.
+            Ok(sum) => self.activity(guard.close, None).await.map(|closed| sum + closed),
+            stopped => stopped,
+        };
+        if outcome == Err(Stop::Cancelled) {
+            self.activity(guard.undo, None).await?;
+            self.clone().block(Arc::clone(&guard.cleanup)).await?;
+            self.activity(guard.close, None).await?;
+        }
+        outcome
+    }
+
+    async fn guarded_body(&self, guard: &Guard) -> Outcome {
+        let entered = self.activity(guard.enter, None).await?;
+        Ok(entered + self.clone().block(Arc::clone(&guard.body)).await?)
     }
 
     fn issue(&self, command: Command) -> Result<EventId, Stop> {

@@ -2,6 +2,17 @@
 //!
 //! What the driver does with generators is done here with futures: a delivery settles an operation, and then every fiber is polled, in the
 //! order in which they were made, again and again until none gets on. So the same deliveries give the same commands.
+//!
+//! What a cancelled fiber waits for is up to the [`Rules`] of the execution. They are asked for at the first point where they make a difference,
+//! as the driver does: when a cancellation is delivered to more than one fiber, and when a loser is told. With `Rules::Scoped`, those of
+//! docs/internals/scopes.md:
+//!
+//! 1. Each fiber but the main one has an owner: the fiber that ran when it was made.
+//! 2. A fiber is told once, and through it all that it owns, in order of creation. What its cleanup makes is not told.
+//! 3. A fiber gets its error when the told fibers that it waits for have settled.
+//! 4. A told fiber settles when its function has ended and every told fiber below it has settled.
+//! 5. Whoever cancels losers waits until those that it told have settled.
+//! 6. A fiber that is not told settles with its function. What it leaves goes on until the main fiber has settled, and is dropped then.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -9,7 +20,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use perdure_engine::{Awaited, Command, Delivery, EventId, Mailbox, Payload};
+use perdure_engine::{Awaited, Bug, Command, Delivery, EventId, Mailbox, Payload, is_planted};
 use perdure_runtime::RuntimeError;
 
 /// Why a fiber does not go on.
@@ -25,6 +36,18 @@ pub(crate) enum Stop {
 
 /// What a fiber comes to.
 pub(crate) type Outcome = Result<i64, Stop>;
+
+/// What a cancelled fiber waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rules {
+    /// Nothing: all fibers get their errors at once, and the execution ends with the main one.
+    Flat,
+    /// See the module.
+    Scoped,
+}
+
+/// Asks for the rules of the execution, once.
+pub(crate) type AskRules = Box<dyn Fn() -> Result<Rules, RuntimeError>>;
 
 /// What user code asks of a turn.
 pub(crate) trait Calls {
@@ -43,9 +66,17 @@ pub(crate) struct FiberId(usize);
 
 struct Fiber {
     future: Option<Pin<Box<dyn Future<Output = Outcome>>>>,
+    /// What its function came to.
+    ended: Option<Outcome>,
+    /// The same, once it has settled.
     outcome: Option<Outcome>,
-    /// How often it was cancelled: what was waited for before that is not waited for any more.
+    owner: Option<usize>,
+    /// How often it was cancelled by the flat rules: what was waited for before that is not waited for any more.
     cancels: u32,
+    /// Whether it was told to cancel.
+    is_told: bool,
+    /// Whether the error is still to come to it.
+    is_interrupted: bool,
 }
 
 #[derive(Default)]
@@ -60,11 +91,63 @@ struct State {
     awaited: Awaited,
     /// All that is waited for, by fiber.
     pending: Vec<(usize, String)>,
+    /// Unless they have made no difference so far.
+    rules: Option<Rules>,
+}
+
+impl State {
+    /// Rule 2.
+    fn tell(&mut self, at: usize) {
+        let fiber = &mut self.fibers[at];
+        if fiber.is_told {
+            // To interrupt its cleanup is the bug.
+            fiber.is_interrupted |= is_planted(Bug::CleanupInterrupted) && fiber.ended.is_none();
+            return;
+        }
+        if fiber.outcome.is_none() {
+            fiber.is_told = true;
+            fiber.is_interrupted = fiber.ended.is_none();
+        }
+        for below in at + 1..self.fibers.len() {
+            if self.fibers[below].owner == Some(at) {
+                self.tell(below);
+            }
+        }
+        self.progress = true;
+    }
+
+    /// Rule 4.
+    fn settle(&mut self, at: usize) {
+        let fiber = &self.fibers[at];
+        let Some(ended) = fiber.ended.clone().filter(|_| fiber.outcome.is_none()) else {
+            return;
+        };
+        let is_dropped = at == 0 && is_planted(Bug::CleanupDropped);
+        if fiber.is_told && self.has_told_below(at) && !is_dropped {
+            return;
+        }
+        self.fibers[at].outcome = Some(ended);
+        self.progress = true;
+    }
+
+    fn has_told_below(&self, at: usize) -> bool {
+        let owner_of = |below: &usize| self.fibers[*below].owner;
+        let is_below = |below: usize| std::iter::successors(Some(below), owner_of).any(|above| above == at);
+        let mut below = at + 1..self.fibers.len();
+        below.any(|below| self.is_told_and_open(below) && is_below(below))
+    }
+
+    fn is_told_and_open(&self, at: usize) -> bool {
+        self.fibers[at].is_told && self.fibers[at].outcome.is_none()
+    }
 }
 
 /// The fibers of an execution. A clone is the same.
-#[derive(Clone, Default)]
-pub(crate) struct Fibers(Rc<RefCell<State>>);
+#[derive(Clone)]
+pub(crate) struct Fibers {
+    state: Rc<RefCell<State>>,
+    ask_rules: Rc<AskRules>,
+}
 
 /// What is waited for.
 enum Target {
@@ -74,12 +157,30 @@ enum Target {
 }
 
 impl Fibers {
+    /// None so far. `rules`: those that the execution has in any case.
+    pub(crate) fn new(rules: Option<Rules>, ask_rules: AskRules) -> Self {
+        let state = State {
+            rules,
+            ..State::default()
+        };
+        Self {
+            state: Rc::new(RefCell::new(state)),
+            ask_rules: Rc::new(ask_rules),
+        }
+    }
+
+    /// The first one is the main fiber.
     pub(crate) fn spawn(&self, future: impl Future<Output = Outcome> + 'static) -> FiberId {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.state.borrow_mut();
+        let owner = (!state.fibers.is_empty()).then_some(state.current);
         state.fibers.push(Fiber {
             future: Some(Box::pin(future)),
+            ended: None,
             outcome: None,
+            owner,
             cancels: 0,
+            is_told: false,
+            is_interrupted: false,
         });
         state.progress = true;
         FiberId(state.fibers.len() - 1)
@@ -89,17 +190,17 @@ impl Fibers {
     pub(crate) fn run(&self) -> Option<Outcome> {
         loop {
             {
-                let mut state = self.0.borrow_mut();
+                let mut state = self.state.borrow_mut();
                 state.progress = false;
                 state.awaited = Awaited::default();
                 state.pending.clear();
             }
             let mut at = 0;
-            while at < self.0.borrow().fibers.len() {
+            while at < self.state.borrow().fibers.len() {
                 self.poll(at);
                 at += 1;
             }
-            let state = self.0.borrow();
+            let state = self.state.borrow();
             if let Some(outcome) = &state.fibers[0].outcome {
                 return Some(outcome.clone());
             }
@@ -111,30 +212,32 @@ impl Fibers {
 
     fn poll(&self, at: usize) {
         let future = {
-            let mut state = self.0.borrow_mut();
+            let mut state = self.state.borrow_mut();
             state.current = at;
             state.fibers[at].future.take()
         };
-        let Some(mut future) = future else { return };
+        let Some(mut future) = future else {
+            return self.state.borrow_mut().settle(at);
+        };
         let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        let mut state = self.0.borrow_mut();
+        let mut state = self.state.borrow_mut();
         match polled {
             Poll::Pending => state.fibers[at].future = Some(future),
             Poll::Ready(outcome) => {
-                state.fibers[at].outcome = Some(outcome);
-                state.progress = true;
+                state.fibers[at].ended = Some(outcome);
+                state.settle(at);
             }
         }
     }
 
     /// What is waited for that is handed over only then.
     pub(crate) fn awaited(&self) -> Awaited {
-        self.0.borrow().awaited.clone()
+        self.state.borrow().awaited.clone()
     }
 
     /// Give all of them up. They hold this themselves, and with it the runtime that they call.
     pub(crate) fn clear(&self) {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.state.borrow_mut();
         let futures: Vec<_> = state.fibers.iter_mut().map(|fiber| fiber.future.take()).collect();
         // What they drop may look here.
         drop(state);
@@ -143,22 +246,62 @@ impl Fibers {
 
     /// What each fiber waits for, for a report.
     pub(crate) fn pending(&self) -> Vec<(usize, String)> {
-        self.0.borrow().pending.clone()
+        self.state.borrow().pending.clone()
+    }
+
+    /// The rules, unless they have made no difference so far.
+    pub(crate) fn known_rules(&self) -> Option<Rules> {
+        self.state.borrow().rules
+    }
+
+    /// The rules, from here on to the end of the execution.
+    fn rules(&self) -> Result<Rules, Stop> {
+        if let Some(known) = self.known_rules() {
+            return Ok(known);
+        }
+        let rules = (self.ask_rules)().map_err(refused)?;
+        self.state.borrow_mut().rules = Some(rules);
+        Ok(rules)
     }
 
     /// Hand something over, which [`run`](Self::run) then makes use of.
-    pub(crate) fn deliver(&self, delivery: Delivery) {
-        let mut state = self.0.borrow_mut();
+    pub(crate) fn deliver(&self, delivery: Delivery) -> Result<(), Stop> {
+        if matches!(delivery, Delivery::Cancel { .. }) {
+            return self.cancel_all();
+        }
+        let mut state = self.state.borrow_mut();
         let (operation, outcome) = match delivery {
             Delivery::Succeeded { operation, value } => (operation, Ok(value)),
             Delivery::Failed { operation, error, .. } => (operation, Err(error.unwrap_or_default())),
             Delivery::ChildFailed { operation, failure, .. } => (operation, Err(format!("{failure:?}"))),
             Delivery::Refused { operation, refusal } => (operation, Err(refusal.text().into_owned())),
-            Delivery::Message { mailbox, payload } => return state.mail.push_back((mailbox, payload)),
-            Delivery::Cancel { .. } => return state.fibers.iter_mut().for_each(|fiber| fiber.cancels += 1),
+            Delivery::Message { mailbox, payload } => {
+                state.mail.push_back((mailbox, payload));
+                return Ok(());
+            }
+            Delivery::Cancel { .. } => unreachable!("dealt with above"),
         };
         let before = state.settled.insert(operation, outcome);
         assert!(before.is_none(), "#{operation} has settled twice (E5)");
+        Ok(())
+    }
+
+    /// The instance is cancelled. Where only the main fiber is left, the rules make no difference.
+    fn cancel_all(&self) -> Result<(), Stop> {
+        let (open, is_told) = {
+            let State { fibers, .. } = &*self.state.borrow();
+            let open = fibers.iter().filter(|fiber| fiber.outcome.is_none()).count();
+            (open, fibers[0].is_told)
+        };
+        if open > 1 && !is_told {
+            self.rules()?;
+        }
+        let mut state = self.state.borrow_mut();
+        match state.rules {
+            Some(Rules::Flat) => state.fibers.iter_mut().for_each(|fiber| fiber.cancels += 1),
+            Some(Rules::Scoped) | None => state.tell(0),
+        }
+        Ok(())
     }
 
     /// Wait for an operation. `on_demand`: its end is handed over only when somebody waits for it.
@@ -174,14 +317,16 @@ impl Fibers {
     async fn wait(&self, calls: &dyn Calls, target: Target) -> Result<Payload, Stop> {
         let since = self.cancels();
         std::future::poll_fn(|_| {
-            if let Some(settled) = self.take(&target) {
+            // The error outranks what the wait gives.
+            let is_interrupted = self.takes_error(&[]);
+            if let Some(settled) = (!is_interrupted).then(|| self.take(&target)).flatten() {
                 return Poll::Ready(settled.map_err(Stop::Failed));
             }
-            if self.cancels() == since {
+            if self.cancels() == since && !is_interrupted {
                 self.await_target(&target);
                 return Poll::Pending;
             }
-            self.0.borrow_mut().progress = true;
+            self.state.borrow_mut().progress = true;
             let given_up = match target {
                 Target::Operation(id, _) => self.give_up(calls, id),
                 Target::Mailbox(_) => Ok(()),
@@ -192,7 +337,7 @@ impl Fibers {
     }
 
     fn take(&self, target: &Target) -> Option<Result<Payload, String>> {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.state.borrow_mut();
         let taken = match target {
             Target::Operation(id, _) => state.settled.get(id).cloned(),
             Target::Mailbox(mailbox) => {
@@ -205,7 +350,7 @@ impl Fibers {
     }
 
     fn await_target(&self, target: &Target) {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.state.borrow_mut();
         let State {
             awaited,
             pending,
@@ -226,7 +371,7 @@ impl Fibers {
     /// Give an operation up, unless it has settled.
     pub(crate) fn give_up(&self, calls: &dyn Calls, scheduled: EventId) -> Result<(), Stop> {
         let is_open = {
-            let settled = &mut self.0.borrow_mut().settled;
+            let settled = &mut self.state.borrow_mut().settled;
             let is_open = !settled.contains_key(&scheduled);
             if is_open {
                 settled.insert(scheduled, Err("given up".into()));
@@ -239,28 +384,74 @@ impl Fibers {
         Ok(())
     }
 
+    fn is_interrupted(&self) -> bool {
+        let state = self.state.borrow();
+        state.fibers[state.current].is_interrupted
+    }
+
     fn cancels(&self) -> u32 {
-        let state = self.0.borrow();
+        let state = self.state.borrow();
         state.fibers[state.current].cancels
     }
 
-    pub(crate) fn cancel(&self, fiber: FiberId) {
-        let mut state = self.0.borrow_mut();
+    /// Rule 3: whether the error comes to the current fiber, which waits for these.
+    fn takes_error(&self, awaited: &[FiberId]) -> bool {
+        let mut state = self.state.borrow_mut();
+        let current = state.current;
+        let waits = awaited.iter().any(|fiber| state.is_told_and_open(fiber.0));
+        let takes = state.fibers[current].is_interrupted && (!waits || is_planted(Bug::ErrorBeforeCleanup));
+        if takes {
+            state.fibers[current].is_interrupted = false;
+            state.progress = true;
+        }
+        takes
+    }
+
+    fn cancel(&self, fiber: FiberId) {
+        let mut state = self.state.borrow_mut();
         state.fibers[fiber.0].cancels += 1;
         state.progress = true;
     }
 
-    fn outcome(&self, fiber: FiberId) -> Option<Outcome> {
-        self.0.borrow().fibers[fiber.0].outcome.clone()
+    /// Rule 5.
+    pub(crate) async fn cancel_losers(&self, losers: &[FiberId]) -> Result<(), Stop> {
+        let open: Vec<FiberId> = losers
+            .iter()
+            .filter(|fiber| self.outcome(**fiber).is_none())
+            .copied()
+            .collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        if self.rules()? == Rules::Flat {
+            open.iter().for_each(|fiber| self.cancel(*fiber));
+            return Ok(());
+        }
+        open.iter().for_each(|fiber| self.state.borrow_mut().tell(fiber.0));
+        if is_planted(Bug::LosersLeft) {
+            return Ok(());
+        }
+        let all = |outcomes: &[Option<Outcome>]| outcomes.iter().all(Option::is_some).then_some(());
+        self.join(&open, all).await
     }
 
-    /// Wait until `done` says so of what these have come to so far, in their order. They are cancelled with whoever waits.
+    fn outcome(&self, fiber: FiberId) -> Option<Outcome> {
+        self.state.borrow().fibers[fiber.0].outcome.clone()
+    }
+
+    /// Wait until `done` says so of what these have come to so far, in their order. They are cancelled with whoever waits, who owns them.
     async fn join<T>(&self, fibers: &[FiberId], done: impl Fn(&[Option<Outcome>]) -> Option<T>) -> Result<T, Stop> {
         let since = self.cancels();
         std::future::poll_fn(|_| {
+            if self.takes_error(fibers) {
+                return Poll::Ready(Err(Stop::Cancelled));
+            }
+            if self.is_interrupted() {
+                return Poll::Pending;
+            }
             let outcomes: Vec<Option<Outcome>> = fibers.iter().map(|fiber| self.outcome(*fiber)).collect();
             if let Some(done) = done(&outcomes) {
-                self.0.borrow_mut().progress = true;
+                self.state.borrow_mut().progress = true;
                 return Poll::Ready(Ok(done));
             }
             if self.cancels() == since {
@@ -297,4 +488,238 @@ impl Fibers {
 
 pub(crate) fn refused(error: RuntimeError) -> Stop {
     Stop::Refused(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::collections::HashMap;
+
+    use super::*;
+
+    /// Code of a test with the fibers that run it: its steps are timers that the test lets fire by name.
+    #[derive(Clone)]
+    struct Desk {
+        fibers: Fibers,
+        calls: Rc<Timers>,
+        asked: Rc<Cell<u32>>,
+    }
+
+    #[derive(Default)]
+    struct Timers {
+        count: Cell<u64>,
+        open: RefCell<HashMap<&'static str, EventId>>,
+    }
+
+    impl Desk {
+        fn new(rules: Rules) -> Self {
+            let asked = Rc::new(Cell::new(0));
+            let counts = Rc::clone(&asked);
+            let ask: AskRules = Box::new(move || {
+                counts.set(counts.get() + 1);
+                Ok(rules)
+            });
+            Self {
+                fibers: Fibers::new(None, ask),
+                calls: Rc::default(),
+                asked,
+            }
+        }
+
+        async fn step(self, name: &'static str) -> Outcome {
+            let id = self
+                .calls
+                .issue(Command::CreateTimer { delay_ms: 1 })
+                .map_err(refused)?;
+            self.calls.open.borrow_mut().insert(name, id);
+            self.fibers.operation(&*self.calls, id, true).await?;
+            Ok(1)
+        }
+
+        /// A step, and another one where it is cancelled.
+        async fn guarded(self, step: &'static str, cleanup: &'static str) -> Outcome {
+            self.clone()
+                .cleaned(Box::pin(self.clone().step(step)).await, cleanup)
+                .await
+        }
+
+        async fn cleaned(self, outcome: Outcome, cleanup: &'static str) -> Outcome {
+            if outcome == Err(Stop::Cancelled) {
+                self.step(cleanup).await?;
+            }
+            outcome
+        }
+
+        fn spawn(&self, future: impl Future<Output = Outcome> + 'static) -> FiberId {
+            self.fibers.spawn(future)
+        }
+
+        /// Open steps, in the order of their names, when all fibers wait.
+        fn open(&self) -> Vec<&'static str> {
+            assert_eq!(self.fibers.run(), None);
+            let mut open: Vec<_> = self.calls.open.borrow().keys().copied().collect();
+            open.sort_unstable();
+            open
+        }
+
+        fn fire(&self, name: &str) {
+            let operation = self.calls.open.borrow_mut().remove(name).expect("the step is open");
+            let delivered = self.fibers.deliver(Delivery::Succeeded { operation, value: None });
+            delivered.expect("nothing is asked for");
+        }
+
+        fn cancel(&self) {
+            let delivered = self.fibers.deliver(Delivery::Cancel { reason: None });
+            delivered.expect("the rules are known");
+        }
+    }
+
+    impl Calls for Timers {
+        fn issue(&self, command: Command) -> Result<EventId, RuntimeError> {
+            if let Command::CancelOperation { scheduled } = command {
+                self.open.borrow_mut().retain(|_, id| *id != scheduled);
+            }
+            self.count.set(self.count.get() + 1);
+            Ok(EventId(self.count.get()))
+        }
+
+        fn is_replaying(&self) -> Result<bool, RuntimeError> {
+            Ok(false)
+        }
+
+        fn patched(&self, _patch: &str) -> Result<bool, RuntimeError> {
+            Ok(true)
+        }
+
+        fn random(&self) -> Result<f64, RuntimeError> {
+            Ok(0.5)
+        }
+
+        fn random_uuid(&self) -> Result<String, RuntimeError> {
+            Ok(String::new())
+        }
+
+        fn time_ms(&self) -> i64 {
+            0
+        }
+
+        fn set_status(&self, _value: Payload) -> Result<(), RuntimeError> {
+            Ok(())
+        }
+
+        fn trace(&self, _line: String) -> Result<(), RuntimeError> {
+            Ok(())
+        }
+    }
+
+    /// The main fiber waits for two branches; all three clean up.
+    fn waits_for_two(rules: Rules) -> Desk {
+        let desk = Desk::new(rules);
+        let main = desk.clone();
+        desk.spawn(async move {
+            let branches = [("a", "undo a"), ("b", "undo b")];
+            let branches = branches.map(|(step, cleanup)| main.spawn(main.clone().guarded(step, cleanup)));
+            let outcome = main.fibers.all(&branches).await;
+            main.cleaned(outcome, "undo main").await
+        });
+        assert_eq!(desk.open(), ["a", "b"]);
+        desk.cancel();
+        desk
+    }
+
+    #[test]
+    fn told_fiber_gets_its_error_after_the_cleanup_that_it_waits_for() {
+        let desk = waits_for_two(Rules::Scoped);
+        assert_eq!(desk.open(), ["undo a", "undo b"]);
+        desk.fire("undo b");
+        assert_eq!(desk.open(), ["undo a"]);
+        desk.fire("undo a");
+        assert_eq!(desk.open(), ["undo main"]);
+        desk.fire("undo main");
+        assert_eq!(desk.fibers.run(), Some(Err(Stop::Cancelled)));
+        desk.fibers.clear();
+    }
+
+    #[test]
+    fn flat_rules_end_with_the_main_fiber() {
+        let desk = waits_for_two(Rules::Flat);
+        assert_eq!(desk.open(), ["undo a", "undo b", "undo main"]);
+        desk.fire("undo main");
+        assert_eq!(desk.fibers.run(), Some(Err(Stop::Cancelled)));
+        desk.fibers.clear();
+    }
+
+    #[test]
+    fn second_request_does_not_interrupt_the_cleanup() {
+        let desk = waits_for_two(Rules::Scoped);
+        assert_eq!(desk.open(), ["undo a", "undo b"]);
+        desk.cancel();
+        assert_eq!(desk.open(), ["undo a", "undo b"]);
+        assert_eq!(desk.asked.get(), 1);
+        desk.fibers.clear();
+    }
+
+    #[test]
+    fn told_fiber_settles_after_what_it_owns() {
+        let desk = Desk::new(Rules::Scoped);
+        let main = desk.clone();
+        desk.spawn(async move {
+            let owner = main.clone();
+            // It settles at once, and what it made goes on.
+            main.spawn(async move {
+                owner.spawn(owner.clone().guarded("a", "undo a"));
+                Ok(0)
+            });
+            main.step("main").await
+        });
+        assert_eq!(desk.open(), ["a", "main"]);
+        desk.cancel();
+        assert_eq!(desk.open(), ["undo a"]);
+        desk.fire("undo a");
+        assert_eq!(desk.fibers.run(), Some(Err(Stop::Cancelled)));
+        desk.fibers.clear();
+    }
+
+    #[test]
+    fn race_goes_on_after_its_losers() {
+        let desk = Desk::new(Rules::Scoped);
+        let main = desk.clone();
+        desk.spawn(async move {
+            let fibers = [
+                main.spawn(main.clone().step("a")),
+                main.spawn(main.clone().guarded("b", "undo b")),
+            ];
+            let winner = main.fibers.race(&fibers).await?;
+            main.fibers.cancel_losers(&[fibers[1 - winner]]).await?;
+            main.step("after").await
+        });
+        assert_eq!(desk.open(), ["a", "b"]);
+        desk.fire("a");
+        assert_eq!(desk.open(), ["undo b"]);
+        desk.fire("undo b");
+        assert_eq!(desk.open(), ["after"]);
+        desk.fire("after");
+        assert_eq!(desk.fibers.run(), Some(Ok(1)));
+        desk.fibers.clear();
+    }
+
+    #[test]
+    fn rules_are_asked_for_where_they_make_a_difference() {
+        let desk = Desk::new(Rules::Scoped);
+        let main = desk.clone();
+        desk.spawn(async move {
+            let fibers = [main.spawn(main.clone().step("a")), main.spawn(main.clone().step("b"))];
+            main.fibers.all(&fibers).await?;
+            main.fibers.cancel_losers(&fibers).await?;
+            main.guarded("c", "undo c").await
+        });
+        assert_eq!(desk.open(), ["a", "b"]);
+        desk.fire("a");
+        desk.fire("b");
+        assert_eq!(desk.open(), ["c"]);
+        desk.cancel();
+        assert_eq!(desk.open(), ["undo c"]);
+        assert_eq!((desk.asked.get(), desk.fibers.known_rules()), (0, None));
+        desk.fibers.clear();
+    }
 }

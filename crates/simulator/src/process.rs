@@ -153,7 +153,7 @@ fn drive(runtime: &Runtime, token: Token, seated: &Seated) -> Result<Turned, Sto
             return Ok(Turned::Waits);
         };
         calls.time_ms.set(delivered.time_ms);
-        code.deliver(delivered.delivery);
+        code.deliver(delivered.delivery)?;
     }
 }
 

@@ -44,6 +44,8 @@ pub(crate) enum Op {
     Cancel(Work, i64),
     /// A fiber beside what follows in this block; its end is waited for at the end of the block.
     Fiber(Block),
+    /// A block with a cleanup that takes steps.
+    Guarded(Box<Guard>),
     /// Set the custom status.
     Status(u32),
     /// Write a line to the log.
@@ -73,6 +75,20 @@ pub(crate) struct Work {
     /// It is for a queue that not every worker serves.
     pub(crate) is_queued: bool,
     pub(crate) priority: i32,
+}
+
+/// A block with a cleanup. Its own steps are activities, so that history tells of each block how far it came.
+#[derive(Clone, Debug)]
+pub(crate) struct Guard {
+    /// The first step of the block.
+    pub(crate) enter: Work,
+    pub(crate) body: Block,
+    /// The first step of the cleanup, which comes where the block is cancelled.
+    pub(crate) undo: Work,
+    /// The rest of the cleanup.
+    pub(crate) cleanup: Block,
+    /// The last step, whether the block is cancelled or not.
+    pub(crate) close: Work,
 }
 
 /// A message that a program waits for, sent once.
@@ -123,6 +139,8 @@ pub(crate) struct Program {
     pub(crate) cleans_up: bool,
     /// Whether a client may cancel or terminate it: nobody else waits for anything that it does.
     pub(crate) is_free: bool,
+    /// Whether its new edition has the scoped rules for cancelled fibers. Where it has not, it has no guarded blocks.
+    pub(crate) is_scoped: bool,
 }
 
 /// What an operation is worth that may come out in more ways than one.
@@ -157,6 +175,7 @@ impl Op {
             },
             Op::All(blocks) => sum(blocks),
             Op::Fiber(block) => worth(block, programs),
+            Op::Guarded(guard) => guard.enter.value() + worth(&guard.body, programs) + guard.close.value(),
             Op::AllFails(_) => ALL_FAILED,
             Op::Race { .. } => RACE,
             Op::Timeout(..) => TIMEOUT,
@@ -189,6 +208,8 @@ pub(crate) struct Programs {
     pub(crate) feeds: Vec<Feed>,
     /// Those among them that no program sends.
     pub(crate) from_clients: Vec<Feed>,
+    /// The last tag of any activity, message or patch.
+    pub(crate) tag: u32,
 }
 
 impl Programs {
@@ -207,6 +228,7 @@ impl Programs {
                 blocks.iter().any(|block| self.block_sends(block))
             }
             Op::Timeout(_, block) | Op::Fiber(block) => self.block_sends(block),
+            Op::Guarded(guard) => self.block_sends(&guard.body),
             _ => false,
         })
     }
@@ -257,7 +279,38 @@ pub(crate) fn programs(rng: &mut Rng, tops: usize) -> Programs {
         maker.top();
     }
     maker.made.from_clients = maker.open;
+    maker.made.tag = maker.tag;
     maker.made
+}
+
+/// How long a timer runs, ms.
+pub(crate) fn duration(rng: &mut Rng) -> i64 {
+    match rng.u8(..10) {
+        0..=5 => rng.i64(0..200),
+        6..=8 => rng.i64(200..3_000),
+        _ => rng.i64(3_000..20_000),
+    }
+}
+
+/// An activity without a tag.
+pub(crate) fn work(rng: &mut Rng) -> Work {
+    let one_in = |rng: &mut Rng, n: u8| rng.u8(..n) == 0;
+    let ms = if one_in(rng, 12) {
+        rng.u64(1_000..8_000)
+    } else {
+        rng.u64(0..120)
+    };
+    Work {
+        ms,
+        fails: if one_in(rng, 4) { rng.u32(1..=3) } else { 0 },
+        hangs: u32::from(one_in(rng, 12)),
+        is_fatal: one_in(rng, 10),
+        beats: one_in(rng, 6),
+        is_inline: one_in(rng, 8),
+        is_queued: one_in(rng, 8),
+        priority: if one_in(rng, 6) { rng.i32(-3..=3) } else { 0 },
+        ..Work::default()
+    }
 }
 
 impl Maker<'_> {
@@ -289,6 +342,7 @@ impl Maker<'_> {
             body: Block::default(),
             cleans_up: self.rng.bool(),
             is_free,
+            is_scoped: false,
         });
         let outer = (self.allowed, self.to, self.rounds);
         (self.allowed, self.to, self.rounds) = (allowed, number, rounds);
@@ -374,11 +428,7 @@ impl Maker<'_> {
     }
 
     fn duration(&mut self) -> i64 {
-        match self.rng.u8(..10) {
-            0..=5 => self.rng.i64(0..200),
-            6..=8 => self.rng.i64(200..3_000),
-            _ => self.rng.i64(3_000..20_000),
-        }
+        duration(self.rng)
     }
 
     fn plain_work(&mut self) -> Work {
@@ -390,22 +440,10 @@ impl Maker<'_> {
     }
 
     fn work(&mut self) -> Work {
-        let one_in = |rng: &mut Rng, n: u8| rng.u8(..n) == 0;
-        let ms = if one_in(self.rng, 12) {
-            self.rng.u64(1_000..8_000)
-        } else {
-            self.rng.u64(0..120)
-        };
+        let work = work(self.rng);
         Work {
-            ms,
-            fails: if one_in(self.rng, 4) { self.rng.u32(1..=3) } else { 0 },
-            hangs: u32::from(one_in(self.rng, 12)),
-            is_fatal: one_in(self.rng, 10),
-            beats: one_in(self.rng, 6),
-            is_inline: one_in(self.rng, 8),
-            is_queued: one_in(self.rng, 8),
-            priority: if one_in(self.rng, 6) { self.rng.i32(-3..=3) } else { 0 },
-            ..self.plain_work()
+            tag: self.next_tag(),
+            ..work
         }
     }
 
