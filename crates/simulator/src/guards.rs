@@ -1,0 +1,244 @@
+//! Guarded blocks in programs, and programs that are made of them to be cancelled.
+//!
+//! All of this is drawn after the programs and by itself, so that a plan without guarded blocks is what it was before there were any.
+//!
+//! G1. What a cleanup waits for comes by itself.
+//! G2. A cleanup leaves no fiber behind, whose own cleanup nobody would wait for.
+
+use std::sync::Arc;
+
+use fastrand::Rng;
+
+use crate::program::{Block, Guard, Kind, Op, Origin, Program, Programs, duration, work};
+
+/// How deep combinators and guarded blocks are nested in a program that is made of them.
+const DEPTH: u32 = 3;
+/// The same of a cleanup.
+const CLEANUP_DEPTH: u32 = 1;
+
+/// Put guarded blocks into programs, and add programs that are there to be cancelled. All of them have the scoped rules from here on.
+pub(crate) fn add(programs: &mut Programs, rng: &mut Rng) {
+    let mut maker = Maker { rng, tag: programs.tag };
+    for program in &mut programs.all {
+        program.body = maker.guarded(&program.body);
+    }
+    for _ in 0..maker.rng.usize(1..=3) {
+        programs.all.push(Program {
+            origin: Origin::Client,
+            kind: Kind::Plain,
+            rounds: maker.rng.u32(1..=2),
+            body: maker.block(DEPTH, Place::Body),
+            cleans_up: maker.rng.bool(),
+            is_free: true,
+            is_scoped: true,
+        });
+    }
+    programs.tag = maker.tag;
+    programs.all.iter_mut().for_each(|program| program.is_scoped = true);
+}
+
+/// What a block is part of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// What must come to an end by itself.
+    Body,
+    /// What may be given up at any time.
+    Idle,
+    /// A cleanup, or what may be given up in one.
+    Cleanup,
+}
+
+struct Maker<'a> {
+    rng: &'a mut Rng,
+    tag: u32,
+}
+
+impl Maker<'_> {
+    fn next_tag(&mut self) -> u32 {
+        self.tag += 1;
+        self.tag
+    }
+
+    /// A block with some of its operations in guarded ones.
+    fn guarded(&mut self, block: &Block) -> Block {
+        let mut ops: Vec<Op> = block.iter().map(|op| self.within(op)).collect();
+        if !ops.is_empty() && self.rng.u8(..3) == 0 {
+            let from = self.rng.usize(..ops.len());
+            let to = self.rng.usize(from + 1..=ops.len());
+            let body = Arc::new(ops.drain(from..to).collect());
+            ops.insert(from, self.guard(body, CLEANUP_DEPTH));
+        }
+        Arc::new(ops)
+    }
+
+    fn within(&mut self, op: &Op) -> Op {
+        let mut all = |blocks: &[Block]| blocks.iter().map(|block| self.guarded(block)).collect();
+        match op {
+            Op::All(blocks) => Op::All(all(blocks)),
+            Op::AllFails(blocks) => Op::AllFails(all(blocks)),
+            Op::Race {
+                branches,
+                cancel_losers,
+            } => Op::Race {
+                branches: all(branches),
+                cancel_losers: *cancel_losers,
+            },
+            Op::Timeout(ms, block) => Op::Timeout(*ms, self.guarded(block)),
+            Op::Fiber(block) => Op::Fiber(self.guarded(block)),
+            op => op.clone(),
+        }
+    }
+
+    fn guard(&mut self, body: Block, depth: u32) -> Op {
+        Op::Guarded(Box::new(Guard {
+            enter: self.step(),
+            body,
+            undo: self.step(),
+            cleanup: self.cleanup(depth),
+            close: self.step(),
+        }))
+    }
+
+    fn cleanup(&mut self, depth: u32) -> Block {
+        match self.rng.bool() {
+            true => Block::default(),
+            false => self.block(depth, Place::Cleanup),
+        }
+    }
+
+    /// An activity that succeeds.
+    fn step(&mut self) -> crate::program::Work {
+        crate::program::Work {
+            tag: self.next_tag(),
+            is_fatal: false,
+            ..work(self.rng)
+        }
+    }
+
+    fn block(&mut self, depth: u32, place: Place) -> Block {
+        let len = self.rng.usize(1..=3);
+        Arc::new((0..len).map(|_| self.op(depth, place)).collect())
+    }
+
+    fn blocks(&mut self, depth: u32, place: Place) -> Vec<Block> {
+        let count = self.rng.usize(1..=3);
+        (0..count).map(|_| self.block(depth - 1, place)).collect()
+    }
+
+    fn op(&mut self, depth: u32, place: Place) -> Op {
+        let idle = if place == Place::Body { Place::Idle } else { place };
+        match self.rng.u8(..16) {
+            5 if place == Place::Idle => Op::Event("never"),
+            6 | 7 if depth > 0 => Op::All(self.blocks(depth, place)),
+            8 | 9 if depth > 0 => {
+                let mut branches = self.blocks(depth, idle);
+                branches.push(Arc::new(vec![Op::Timer(duration(self.rng))]));
+                Op::Race {
+                    branches,
+                    cancel_losers: place == Place::Cleanup || self.rng.u8(..4) > 0,
+                }
+            }
+            10 if depth > 0 => Op::Timeout(duration(self.rng), self.block(depth - 1, idle)),
+            11 if depth > 0 => Op::Fiber(self.block(depth - 1, place)),
+            12..=15 if depth > 0 => {
+                let body = self.block(depth - 1, place);
+                self.guard(body, CLEANUP_DEPTH.min(depth - 1))
+            }
+            0..=3 => Op::Activity(crate::program::Work {
+                tag: self.next_tag(),
+                ..work(self.rng)
+            }),
+            _ => Op::Timer(duration(self.rng)),
+        }
+    }
+}
+
+/// Two guarded blocks, one in the other, whose order is certain: the inner one is closed before the outer one goes on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Nested<'a> {
+    pub(crate) outer: &'a Guard,
+    pub(crate) inner: &'a Guard,
+    /// Whether it is in the cleanup of the outer one, not in its body.
+    pub(crate) is_in_cleanup: bool,
+}
+
+/// The guarded blocks of a program, and which of them are in others.
+#[derive(Default)]
+pub(crate) struct Guards<'a> {
+    pub(crate) all: Vec<&'a Guard>,
+    pub(crate) nested: Vec<Nested<'a>>,
+}
+
+/// A guarded block around the one that is looked at.
+#[derive(Clone, Copy)]
+struct Around<'a> {
+    guard: &'a Guard,
+    is_in_cleanup: bool,
+    /// Whether a fiber is between the two that the outer one waits for.
+    is_awaited: bool,
+}
+
+impl<'a> Guards<'a> {
+    pub(crate) fn of(program: &'a Program) -> Self {
+        let mut guards = Self::default();
+        guards.look(&program.body, &[]);
+        guards
+    }
+
+    fn look(&mut self, block: &'a Block, around: &[Around<'a>]) {
+        for op in block.iter() {
+            match op {
+                Op::Guarded(guard) => self.found(guard, around),
+                Op::All(blocks) => self.look_at(blocks, &awaited(around)),
+                Op::Race {
+                    branches,
+                    cancel_losers: true,
+                } => self.look_at(branches, &awaited(around)),
+                Op::Timeout(_, block) => self.look(block, &awaited(around)),
+                // Its block waits for it at its end only, but the fiber of that block does not settle before it.
+                Op::Fiber(block) => {
+                    let around = around.iter().filter(|around| around.is_awaited).copied();
+                    self.look(block, &around.collect::<Vec<_>>());
+                }
+                // Whoever waits goes on while others run.
+                Op::AllFails(blocks)
+                | Op::Race {
+                    branches: blocks,
+                    cancel_losers: false,
+                } => self.look_at(blocks, &[]),
+                _ => {}
+            }
+        }
+    }
+
+    fn look_at(&mut self, blocks: &'a [Block], around: &[Around<'a>]) {
+        blocks.iter().for_each(|block| self.look(block, around));
+    }
+
+    fn found(&mut self, guard: &'a Guard, around: &[Around<'a>]) {
+        self.all.push(guard);
+        self.nested.extend(around.iter().map(|around| Nested {
+            outer: around.guard,
+            inner: guard,
+            is_in_cleanup: around.is_in_cleanup,
+        }));
+        let with = |is_in_cleanup| {
+            let this = Around {
+                guard,
+                is_in_cleanup,
+                is_awaited: false,
+            };
+            [around, &[this]].concat()
+        };
+        self.look(&guard.body, &with(false));
+        self.look(&guard.cleanup, &with(true));
+    }
+}
+
+fn awaited<'a>(around: &[Around<'a>]) -> Vec<Around<'a>> {
+    let awaited = |around: &Around<'a>| Around {
+        is_awaited: true,
+        ..*around
+    };
+    around.iter().map(awaited).collect()
+}
