@@ -13,9 +13,10 @@ use perdure_provider::{CheckRequest, Finding, InstanceKey, InstanceStatus, PageL
 use perdure_provider_memory::Snapshot;
 use perdure_runtime::RuntimeError;
 
+use crate::cleanup;
 use crate::client::Requests;
 use crate::code::{About, Code, Edition, program_of};
-use crate::fibers::{Calls, Stop};
+use crate::fibers::{Calls, Rules, Stop};
 use crate::plan::Plan;
 use crate::program::{Feed, Kind, Origin, Program, output};
 use crate::witness::{Seen, Witness};
@@ -362,21 +363,29 @@ impl Checker<'_> {
         }
     }
 
-    /// S13: the code as it is now does what every history says, and comes to the same end.
+    /// S13: the code as it is now does what every history says, and comes to the same end. S28, where it has the rules for that.
     fn replay(&self, record: &Record) {
-        let InstanceStatus { id, status, .. } = &record.status;
+        let InstanceStatus { id, status, name, .. } = &record.status;
         for (execution, history) in (1..).zip(&record.histories) {
             if history.len() == 1 {
                 continue;
             }
             match replay(&self.plan.programs.all, id, ExecutionId(execution), history) {
                 Err(mismatch) => self.wrong(format!("S13: {id} {execution} cannot be replayed: {mismatch}")),
-                Ok(Some(waits))
-                    if !matches!(status, Status::Terminated | Status::Suspended) && !ended_outside(history) =>
-                {
-                    self.wrong(format!("S20: {id} {execution} is {status} and waits: {waits}"));
+                Ok(Replayed { waits, rules }) => {
+                    let is_open = matches!(status, Status::Terminated | Status::Suspended) || ended_outside(history);
+                    if let Some(waits) = waits.filter(|_| !is_open) {
+                        self.wrong(format!("S20: {id} {execution} is {status} and waits: {waits}"));
+                    }
+                    let program = &self.programs()[program_of(name)];
+                    let is_flat = rules == Some(Rules::Flat);
+                    let done = cleanup::done(program, history);
+                    self.witness.cleaned_up(done, is_flat && program.is_scoped);
+                    if !is_flat {
+                        let wrong = cleanup::wrong(program, history).into_iter();
+                        wrong.for_each(|wrong| self.wrong(format!("S28: {id} {execution}: {wrong}")));
+                    }
                 }
-                Ok(_) => {}
             }
         }
     }
@@ -388,13 +397,21 @@ fn ended_outside(history: &[EventRecord]) -> bool {
     matches!(last, Some(Ok(Event::ExecutionCancelled { outside: true, .. })))
 }
 
-/// Run the code of an execution against its history, in an engine of its own. What it waits for then, unless it has ended.
+/// What a replay came to.
+struct Replayed {
+    /// What the code waits for, unless it has ended.
+    waits: Option<String>,
+    /// The rules that the execution has, unless they have made no difference.
+    rules: Option<Rules>,
+}
+
+/// Run the code of an execution against its history, in an engine of its own.
 fn replay(
     programs: &[Program],
     instance: &str,
     execution: ExecutionId,
     history: &[EventRecord],
-) -> Result<Option<String>, String> {
+) -> Result<Replayed, String> {
     let Some(Ok(Event::ExecutionStarted { name, input, .. })) = history.first().map(|event| event.clone().into_event())
     else {
         return Err("its first event is none".into());
@@ -426,7 +443,10 @@ fn replay(
             Err(stop) => return Err(format!("{stop:?}")),
             Ok(Some(end)) => {
                 let finished = calls.engine.borrow_mut().finish(end);
-                return finished.map(|()| None).map_err(|fault| fault.to_string());
+                let (waits, rules) = (None, code.rules());
+                return finished
+                    .map(|()| Replayed { waits, rules })
+                    .map_err(|fault| fault.to_string());
             }
             Ok(None) => {}
         }
@@ -443,7 +463,10 @@ fn replay(
             }
             Step::Budget => drop(calls.engine.borrow_mut().end_turn()),
             // It was terminated, or is suspended.
-            Step::Wait => return Ok(Some(code.pending())),
+            Step::Wait => {
+                let (waits, rules) = (Some(code.pending()), code.rules());
+                return Ok(Replayed { waits, rules });
+            }
             Step::NeedHistory => return Err("it asks for more history than there is".into()),
         }
     }

@@ -4,12 +4,13 @@
 //! A seed makes a [plan](plan): programs, processes, what clients ask for and which faults come when. The [world](world) runs it on one
 //! thread, where each choice is drawn from the same seed, so one seed gives one run, line by line. Meanwhile the [witness](witness) sees what
 //! reaches the store and what begins outside, and at the end the [checker](checker) reads all that is left and compares it with what each
-//! program is worth. What they look for are the invariants S1 to S27 and L1 to L8 that the violations name.
+//! program is worth. What they look for are the invariants S1 to S28 and L1 to L8 that the violations name.
 //!
 //! What is not simulated: SQL, threads that truly run at once (the models of `perdure-scheduler` do that), and JavaScript.
 
 mod backend;
 mod checker;
+mod cleanup;
 mod client;
 mod code;
 mod differential;

@@ -105,6 +105,10 @@ pub struct Figures {
     pub stale: u64,
     /// Attempts that began where nobody had heard that the instance was suspended or terminated from outside.
     pub unaware: u64,
+    /// Guarded blocks that were cancelled and cleaned up.
+    pub cleanups: u64,
+    /// Executions whose fibers were cancelled by the flat rules, although their programs have others by now.
+    pub flat: u64,
 }
 
 impl AddAssign for Figures {
@@ -115,6 +119,8 @@ impl AddAssign for Figures {
         self.repeated += other.repeated;
         self.stale += other.stale;
         self.unaware += other.unaware;
+        self.cleanups += other.cleanups;
+        self.flat += other.flat;
     }
 }
 
@@ -129,6 +135,13 @@ impl Witness {
 
     pub(crate) fn accuse(&self, violation: String) {
         self.0.lock().violations.push(violation);
+    }
+
+    /// So many blocks were cleaned up, by rules that the program has by now, or not.
+    pub(crate) fn cleaned_up(&self, cleanups: u64, is_flat: bool) {
+        let figures = &mut self.0.lock().figures;
+        figures.cleanups += cleanups;
+        figures.flat += u64::from(is_flat);
     }
 
     pub(crate) fn figures(&self) -> Figures {
