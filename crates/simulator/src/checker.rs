@@ -424,10 +424,7 @@ fn replay(
         budget: Budget::default(),
     };
     let engine = Engine::new(start).map_err(|error| error.to_string())?;
-    let calls = Rc::new(OnEngine {
-        time_ms: Cell::new(engine.time_ms()),
-        engine: RefCell::new(engine),
-    });
+    let calls = Rc::new(OnEngine::new(engine));
     let about = About {
         instance: instance.to_owned(),
         programs: Arc::new(programs.to_vec()),
@@ -472,9 +469,19 @@ fn replay(
     }
 }
 
-struct OnEngine {
-    engine: RefCell<Engine>,
+/// What code asks of a turn, in an engine of its own.
+pub(crate) struct OnEngine {
+    pub(crate) engine: RefCell<Engine>,
     time_ms: Cell<i64>,
+}
+
+impl OnEngine {
+    pub(crate) const fn new(engine: Engine) -> Self {
+        Self {
+            time_ms: Cell::new(engine.time_ms()),
+            engine: RefCell::new(engine),
+        }
+    }
 }
 
 impl Calls for OnEngine {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 
-use crate::program::{Block, Guard, Kind, Op, Origin, Program, Programs, duration, work};
+use crate::program::{Block, Guard, Kind, Op, Origin, Program, Programs, Work, duration, work};
 
 /// How deep combinators and guarded blocks are nested in a program that is made of them.
 const DEPTH: u32 = 3;
@@ -107,8 +107,8 @@ impl Maker<'_> {
     }
 
     /// An activity that succeeds.
-    fn step(&mut self) -> crate::program::Work {
-        crate::program::Work {
+    fn step(&mut self) -> Work {
+        Work {
             tag: self.next_tag(),
             is_fatal: false,
             ..work(self.rng)
@@ -144,7 +144,7 @@ impl Maker<'_> {
                 let body = self.block(depth - 1, place);
                 self.guard(body, CLEANUP_DEPTH.min(depth - 1))
             }
-            0..=3 => Op::Activity(crate::program::Work {
+            0..=3 => Op::Activity(Work {
                 tag: self.next_tag(),
                 ..work(self.rng)
             }),
