@@ -16,9 +16,9 @@ use crate::operations::Operations;
 use crate::random::Random;
 use crate::tape::{Recorded, Tape};
 use crate::{
-    Awaited, Bug, Command, Completion, Delivery, Event, EventId, EventKind, EventRecord, ExecutionId, Fault,
-    Incarnation, InstanceStart, Limits, Mailbox, MessageSeq, Outcome, ParentLink, Payload, RecordError, Step, Terminal,
-    ToOthers, TurnMessage, TurnOutput, TurnStart, Waiting, is_planted,
+    Bug, Command, Completion, Delivery, Event, EventId, EventKind, EventRecord, ExecutionId, Fault, Incarnation,
+    InstanceStart, Limits, Mailbox, MessageSeq, Outcome, ParentLink, Payload, RecordError, Step, Terminal, ToOthers,
+    TurnMessage, TurnOutput, TurnStart, Waiting, Waits, is_planted,
 };
 
 /// How much one turn may do before others get theirs. A turn can end only where the code waits, so the last thing that it
@@ -109,7 +109,6 @@ pub struct Engine {
     trace: Option<Box<str>>,
     /// What the code was told of its patches. History decides: false becomes true where a replay finds the patch recorded.
     patches: BTreeMap<String, bool>,
-    awaited: Awaited,
     inbox: Inbox,
     /// Whether the code has come to its first wait.
     has_waited: bool,
@@ -200,7 +199,6 @@ impl Engine {
             custom_status,
             trace: trace.map(String::into_boxed_str),
             patches: BTreeMap::new(),
-            awaited: Awaited::default(),
             inbox: Inbox::default(),
             has_waited: false,
             was_cancelled: false,
@@ -434,7 +432,7 @@ impl Engine {
         match &self.phase {
             Phase::Broken(_) | Phase::Ended(_) | Phase::Continued(_) | Phase::Terminated => false,
             Phase::Replaying(_) => true,
-            Phase::Live => self.inbox.has(&self.awaited.mailboxes) || self.due(self.monotonic(now_ms)).is_some(),
+            Phase::Live => self.inbox.has_any() || self.due(self.monotonic(now_ms)).is_some(),
         }
     }
 
@@ -444,17 +442,27 @@ impl Engine {
         self.was_cancelled || self.inbox.has_cancel()
     }
 
-    /// The mailboxes that fibers wait on.
+    /// The mailboxes that fibers wait on, in order.
+    pub fn awaited_mailboxes(&self) -> impl Iterator<Item = &Mailbox> {
+        self.inbox.awaited().iter()
+    }
+
+    /// How many these are.
     #[must_use]
-    pub fn awaited_mailboxes(&self) -> &[Mailbox] {
-        &self.awaited.mailboxes
+    pub fn awaited_mailboxes_len(&self) -> usize {
+        self.inbox.awaited().len()
+    }
+
+    /// Whether a fiber waits on a mailbox.
+    #[must_use]
+    pub fn awaits_mailbox(&self, mailbox: &Mailbox) -> bool {
+        self.inbox.awaited().contains(mailbox)
     }
 
     /// Whether fibers wait on mailboxes and it holds no message of these.
     #[must_use]
     pub fn lacks_message(&self) -> bool {
-        let awaited = &self.awaited.mailboxes;
-        matches!(self.phase, Phase::Live) && !awaited.is_empty() && !self.inbox.has_mail(awaited)
+        matches!(self.phase, Phase::Live) && !self.inbox.awaited().is_empty() && !self.inbox.has_awaited_mail()
     }
 
     /// Messages of mailboxes that it holds.
@@ -477,7 +485,7 @@ impl Engine {
     /// Whether a message may wake it: a fiber waits on a mailbox, or a child has not ended.
     #[must_use]
     pub const fn awaits_message(&self) -> bool {
-        !self.awaited.mailboxes.is_empty() || self.operations.children() > 0
+        !self.inbox.awaited().is_empty() || self.operations.children() > 0
     }
 
     /// Whether an activity is open, as far as that is known: a replay may not have come to its schedule.
@@ -514,13 +522,13 @@ impl Engine {
         Ok(id)
     }
 
-    /// All fibers wait, `awaited` besides open activities: what is next?
+    /// All fibers wait, for what `waits` tells besides open activities and children: what is next?
     ///
     /// # Errors
     ///
     /// [`Fault`] when history went on differently here, or a limit is reached; the engine is broken from then on (E4).
-    pub fn next(&mut self, awaited: Awaited, now_ms: i64) -> Result<Step, Fault> {
-        match self.next_recorded(awaited)? {
+    pub fn next(&mut self, waits: impl Into<Waits>, now_ms: i64) -> Result<Step, Fault> {
+        match self.next_recorded(waits)? {
             Some(step) => Ok(step),
             None => Ok(self.live_next(now_ms)?),
         }
@@ -532,8 +540,8 @@ impl Engine {
     /// # Errors
     ///
     /// [`Fault`] as of `next`.
-    pub fn next_recorded(&mut self, awaited: Awaited) -> Result<Option<Step>, Fault> {
-        self.awaited = awaited;
+    pub fn next_recorded(&mut self, waits: impl Into<Waits>) -> Result<Option<Step>, Fault> {
+        self.wait(waits.into());
         self.has_waited = true;
         self.turn.stopped = Stopped::Waiting;
         match &self.phase {
@@ -642,7 +650,7 @@ impl Engine {
             },
             _ => Waiting::Outside {
                 open_activities: self.operations.activities(),
-                timer_at_ms: self.next_timer(),
+                timer_at_ms: self.operations.next_timer(),
             },
         };
         self.durable_to = self.next_event_id;
@@ -681,37 +689,38 @@ impl Engine {
         }
     }
 
-    fn awaited_timers(&self) -> impl Iterator<Item = (i64, EventId)> {
-        self.awaited
-            .timers
-            .iter()
-            .filter_map(|id| Some((self.operations.fire_at_ms(*id)?, *id)))
+    fn wait(&mut self, waits: Waits) {
+        let more = match waits {
+            Waits::All(awaited) => {
+                self.inbox.forget_awaited();
+                self.operations.forget_awaited();
+                awaited
+            }
+            Waits::Changed { more, no_longer } => {
+                for mailbox in &no_longer.mailboxes {
+                    self.inbox.forget(mailbox);
+                }
+                for id in no_longer.timers {
+                    self.operations.forget(id);
+                }
+                more
+            }
+        };
+        for mailbox in more.mailboxes {
+            self.inbox.wait_for(mailbox);
+        }
+        for id in more.timers {
+            self.operations.wait_for(id);
+        }
     }
 
     /// What is awaited and can be handed over without anything having come: what was sent before and is durable by now, then the
     /// earliest timer that is due.
     fn due(&self, now_ms: i64) -> Option<Event> {
-        let sent = self
-            .awaited
-            .timers
-            .iter()
-            .copied()
-            .filter(|id| self.operations.is_sent(*id));
-        if let Some(scheduled) = sent.filter(|id| *id < self.durable_to).min() {
-            return Some(Event::OperationConfirmed { scheduled });
-        }
-        self.due_timer(now_ms).map(|timer| Event::TimerFired { timer })
-    }
-
-    fn due_timer(&self, now_ms: i64) -> Option<EventId> {
-        self.awaited_timers()
-            .filter(|(at, _)| *at <= now_ms)
-            .min()
-            .map(|(_, id)| id)
-    }
-
-    fn next_timer(&self) -> Option<i64> {
-        self.awaited_timers().map(|(at, _)| at).min()
+        let sent = self.operations.first_sent().filter(|id| *id < self.durable_to);
+        let confirmed = sent.map(|scheduled| Event::OperationConfirmed { scheduled });
+        let due = || self.operations.due_timer(now_ms);
+        confirmed.or_else(|| due().map(|timer| Event::TimerFired { timer }))
     }
 
     fn apply_command(&mut self, id: EventId, event: Event) {

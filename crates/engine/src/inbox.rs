@@ -3,8 +3,9 @@
 //! It owns the order among what waits: requests to cancel, then activities as they came, then what became of children and of what was
 //! sent, then the oldest message of the mailboxes that are awaited. It does not own whether something is still wanted, which is the engine's (E5).
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
+use crate::small_set::SmallSet;
 use crate::{
     Bug, Completion, EventId, ExecutionId, Mailbox, Message, MessageBody, MessageSeq, Payload, Settlement, is_planted,
 };
@@ -44,6 +45,9 @@ pub(crate) struct Inbox {
     settled: Queue<Settled>,
     /// No queue in it is empty.
     mail: HashMap<Mailbox, Queue>,
+    awaited: SmallSet<Mailbox>,
+    /// Of each awaited mailbox that has mail, the number of its oldest message.
+    ready: BTreeMap<MessageSeq, Mailbox>,
     /// Messages in `mail`.
     mail_len: usize,
     /// Bytes of the values in `mail`, `settled` and `cancels`.
@@ -57,7 +61,7 @@ impl Inbox {
                 let bytes = body.bytes();
                 let is_new = match body {
                     MessageBody::Mail { mailbox, payload } => {
-                        let is_new = put(self.mail.entry(mailbox).or_default(), seq, payload);
+                        let is_new = self.put_mail(mailbox, seq, payload);
                         self.mail_len += usize::from(is_new);
                         is_new
                     }
@@ -76,16 +80,61 @@ impl Inbox {
         }
     }
 
-    /// Whether [`take`](Self::take) would give anything.
-    pub(crate) fn has(&self, awaited: &[Mailbox]) -> bool {
-        !self.cancels.is_empty()
-            || !self.activities.is_empty()
-            || !self.settled.is_empty()
-            || self.oldest(awaited).is_some()
+    fn put_mail(&mut self, mailbox: Mailbox, seq: MessageSeq, payload: Payload) -> bool {
+        let awaited = self.awaited.contains(&mailbox).then(|| mailbox.clone());
+        let queue = self.mail.entry(mailbox).or_default();
+        let oldest = queue.front().map(|(oldest, _)| *oldest);
+        let is_new = put(queue, seq, payload);
+        if let Some(mailbox) = awaited
+            && is_new
+            && oldest.is_none_or(|oldest| seq < oldest)
+        {
+            if let Some(oldest) = oldest {
+                self.ready.remove(&oldest);
+            }
+            self.ready.insert(seq, mailbox);
+        }
+        is_new
     }
 
-    pub(crate) fn has_mail(&self, awaited: &[Mailbox]) -> bool {
-        self.oldest(awaited).is_some()
+    /// A mailbox is awaited from now on.
+    pub(crate) fn wait_for(&mut self, mailbox: Mailbox) {
+        if let Some(oldest) = self.oldest_of(&mailbox) {
+            self.ready.insert(oldest, mailbox.clone());
+        }
+        self.awaited.insert(mailbox);
+    }
+
+    /// A mailbox is awaited no longer.
+    pub(crate) fn forget(&mut self, mailbox: &Mailbox) {
+        if self.awaited.remove(mailbox)
+            && let Some(oldest) = self.oldest_of(mailbox)
+        {
+            self.ready.remove(&oldest);
+        }
+    }
+
+    /// No mailbox is awaited.
+    pub(crate) fn forget_awaited(&mut self) {
+        self.awaited.clear();
+        self.ready.clear();
+    }
+
+    pub(crate) const fn awaited(&self) -> &SmallSet<Mailbox> {
+        &self.awaited
+    }
+
+    fn oldest_of(&self, mailbox: &Mailbox) -> Option<MessageSeq> {
+        self.mail.get(mailbox)?.front().map(|(oldest, _)| *oldest)
+    }
+
+    /// Whether [`take`](Self::take) would give anything.
+    pub(crate) fn has_any(&self) -> bool {
+        !self.cancels.is_empty() || !self.activities.is_empty() || !self.settled.is_empty() || self.has_awaited_mail()
+    }
+
+    pub(crate) fn has_awaited_mail(&self) -> bool {
+        !self.ready.is_empty()
     }
 
     pub(crate) const fn mail_len(&self) -> usize {
@@ -101,6 +150,7 @@ impl Inbox {
         let bytes: usize = payloads.map(|payload| payload.as_ref().map_or(0, String::len)).sum();
         self.message_bytes -= bytes;
         self.mail = HashMap::new();
+        self.ready.clear();
         self.mail_len = 0;
     }
 
@@ -117,7 +167,7 @@ impl Inbox {
         cancel
     }
 
-    pub(crate) fn take(&mut self, awaited: &[Mailbox]) -> Option<Arrival> {
+    pub(crate) fn take(&mut self) -> Option<Arrival> {
         if let Some((seq, reason)) = self.take_cancel() {
             return Some(Arrival::Cancel { seq, reason });
         }
@@ -133,8 +183,8 @@ impl Inbox {
                 settlement,
             });
         }
-        let mailbox = self.oldest(awaited)?;
-        let queue = self.mail.get_mut(mailbox)?;
+        let (_, mailbox) = self.ready.pop_first()?;
+        let queue = self.mail.get_mut(&mailbox)?;
         let (seq, payload) = if is_planted(Bug::NewestMessageFirst) {
             queue.pop_back()?
         } else {
@@ -142,14 +192,12 @@ impl Inbox {
         };
         self.mail_len -= 1;
         self.message_bytes -= payload.as_ref().map_or(0, String::len);
-        if queue.is_empty() {
-            self.mail.remove(mailbox);
+        if let Some((oldest, _)) = queue.front() {
+            self.ready.insert(*oldest, mailbox.clone());
+        } else {
+            self.mail.remove(&mailbox);
         }
-        Some(Arrival::Mail {
-            seq,
-            mailbox: mailbox.clone(),
-            payload,
-        })
+        Some(Arrival::Mail { seq, mailbox, payload })
     }
 
     /// The activities whose attempts are over.
@@ -164,18 +212,6 @@ impl Inbox {
             matches!(settlement, Settlement::Attempted { .. }).then_some(*scheduled)
         });
         self.activities.iter().filter_map(scheduled).chain(by_others).collect()
-    }
-
-    fn oldest<'a>(&self, awaited: &'a [Mailbox]) -> Option<&'a Mailbox> {
-        if self.mail.is_empty() {
-            return None;
-        }
-        let front = |mailbox| self.mail.get(mailbox).and_then(VecDeque::front).map(|(seq, _)| *seq);
-        awaited
-            .iter()
-            .filter_map(|mailbox| Some((front(mailbox)?, mailbox)))
-            .min_by_key(|(seq, _)| *seq)
-            .map(|(_, m)| m)
     }
 
     /// Give memory back that an instance needs no more while it sleeps.

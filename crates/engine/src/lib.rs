@@ -27,6 +27,7 @@ mod others;
 mod planted;
 mod random;
 mod record;
+mod small_set;
 mod tape;
 mod turn;
 
@@ -42,4 +43,6 @@ pub use others::{AttemptResult, ChildFailure, InstanceStart, Refusal, Settlement
 pub use planted::plant;
 pub use planted::{Bug, is_planted};
 pub use record::{EventKind, EventRecord, RecordError, incarnation_of};
-pub use turn::{ActivityTask, Awaited, Completion, Delivery, Effect, Outcome, Step, Terminal, TurnOutput, Waiting};
+pub use turn::{
+    ActivityTask, Awaited, Completion, Delivery, Effect, Outcome, Step, Terminal, TurnOutput, Waiting, Waits,
+};

@@ -1,7 +1,8 @@
 //! The operations that have not settled, and what has to be done about them outside.
 //!
-//! It owns which attempt of an activity is due and who has heard of it. It does not own when something settles: the engine
-//! tells it, live and in a replay alike.
+//! It owns which attempt of an activity is due and who has heard of it, and in which order what is awaited is handed over: what was
+//! sent by its id, timers by when they are due, then by their id. It does not own when something settles: the engine tells it, live
+//! and in a replay alike.
 //!
 //! Nothing is due outside before [`Operations::go_live`]: an activity that a replay finds open starts only when the replay
 //! has shown that the code still fits.
@@ -10,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::Arc;
 
+use crate::small_set::SmallSet;
 use crate::turn::ActivityTask;
 use crate::{ActivityOptions, Bug, Effect, EventId, Payload, is_planted};
 
@@ -53,6 +55,10 @@ pub(crate) struct Operations {
     /// Those of them that are inline.
     inline: usize,
     children: usize,
+    /// The open timers that are awaited, by when they are due.
+    awaited_timers: SmallSet<(i64, EventId)>,
+    /// What was sent, is open and awaited.
+    awaited_sent: BTreeSet<EventId>,
     live: bool,
     /// This turn began as a replay.
     was_replaying: bool,
@@ -116,6 +122,7 @@ impl Operations {
     }
 
     fn take(&mut self, id: EventId) -> Option<Operation> {
+        self.forget(id);
         let operation = self.open.remove(&id)?;
         match &operation {
             Operation::Activity(activity) => {
@@ -193,13 +200,72 @@ impl Operations {
         self.inline > 0
     }
 
-    /// When a timer is due; `None` when it is not open.
-    pub(crate) fn fire_at_ms(&self, id: EventId) -> Option<i64> {
+    /// It is awaited from now on, if it is open and settles only then.
+    pub(crate) fn wait_for(&mut self, id: EventId) {
         match self.open.get(&id) {
-            Some(Operation::Timer { fire_at_ms }) if is_planted(Bug::EarlyTimer) => Some(*fire_at_ms - 20),
-            Some(Operation::Timer { fire_at_ms }) => Some(*fire_at_ms),
-            _ => None,
+            Some(Operation::Timer { fire_at_ms }) => self.awaited_timers.insert((*fire_at_ms, id)),
+            Some(Operation::Sent) => drop(self.awaited_sent.insert(id)),
+            _ => {}
         }
+    }
+
+    /// It is awaited no longer.
+    pub(crate) fn forget(&mut self, id: EventId) {
+        match self.open.get(&id) {
+            Some(Operation::Timer { fire_at_ms }) => self.awaited_timers.remove(&(*fire_at_ms, id)),
+            Some(Operation::Sent) => self.awaited_sent.remove(&id),
+            _ => false,
+        };
+    }
+
+    /// Nothing is awaited.
+    pub(crate) fn forget_awaited(&mut self) {
+        self.awaited_timers.clear();
+        self.awaited_sent.clear();
+    }
+
+    /// Whether it is a timer that is open and awaited.
+    pub(crate) fn awaits_timer(&self, id: EventId) -> bool {
+        let fire_at_ms = match self.open.get(&id) {
+            Some(Operation::Timer { fire_at_ms }) => *fire_at_ms,
+            _ => return false,
+        };
+        self.awaited_timers.contains(&(fire_at_ms, id))
+    }
+
+    /// Whether it was sent, is open and awaited.
+    pub(crate) fn awaits_sent(&self, id: EventId) -> bool {
+        self.awaited_sent.contains(&id)
+    }
+
+    /// What is open and awaited, by id.
+    pub(crate) fn awaited(&self) -> Vec<EventId> {
+        let timers = self.awaited_timers.iter().map(|(_, id)| *id);
+        let mut awaited: Vec<EventId> = timers.chain(self.awaited_sent.iter().copied()).collect();
+        awaited.sort_unstable();
+        awaited
+    }
+
+    /// The first of what was sent and is awaited.
+    pub(crate) fn first_sent(&self) -> Option<EventId> {
+        self.awaited_sent.first().copied()
+    }
+
+    /// When the first of the awaited timers is due.
+    pub(crate) fn next_timer(&self) -> Option<i64> {
+        self.first_timer().map(|(at_ms, _)| at_ms)
+    }
+
+    /// The awaited timer that has been due for longest.
+    pub(crate) fn due_timer(&self, now_ms: i64) -> Option<EventId> {
+        let (at_ms, id) = self.first_timer()?;
+        (at_ms <= now_ms).then_some(id)
+    }
+
+    fn first_timer(&self) -> Option<(i64, EventId)> {
+        let (fire_at_ms, id) = *self.awaited_timers.first()?;
+        let early_ms = if is_planted(Bug::EarlyTimer) { 20 } else { 0 };
+        Some((fire_at_ms - early_ms, id))
     }
 
     /// The replay is over: what is open goes on. Its last attempt may still run in this process, so the outside may know it.

@@ -15,6 +15,26 @@ pub struct Awaited {
     pub timers: Vec<EventId>,
 }
 
+/// How a driver tells what its code waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Waits {
+    /// All of it.
+    All(Awaited),
+    /// What has changed since the driver last told: a wait costs what changed, however much else is awaited.
+    Changed {
+        /// What was not awaited.
+        more: Awaited,
+        /// What is awaited no longer. An operation that has settled may be among it.
+        no_longer: Awaited,
+    },
+}
+
+impl From<Awaited> for Waits {
+    fn from(awaited: Awaited) -> Self {
+        Self::All(awaited)
+    }
+}
+
 /// Something that happened outside and concerns an execution.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Completion {

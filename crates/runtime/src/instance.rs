@@ -264,7 +264,7 @@ impl Core {
                     if is_full || self.backlog.exists() || self.held_messages() >= MESSAGES_HELD_MAX =>
                 {
                     self.backlog.leave(mailbox);
-                    let awaits = |engine: &Engine| engine.awaited_mailboxes().contains(mailbox);
+                    let awaits = |engine: &Engine| engine.awaits_mailbox(mailbox);
                     return self.engine.as_ref().is_none_or(awaits);
                 }
                 MessageBody::Mail { .. } => {}

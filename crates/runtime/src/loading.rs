@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use perdure_engine::{Engine, EventId, EventRecord, Start};
+use perdure_engine::{Engine, EventId, EventRecord, Mailbox, Message, MessageBody, Start};
 use perdure_provider::{Load, LoadOne, Loaded, ProviderError, ProviderErrorKind};
 use perdure_scheduler::State;
 use tokio::task::JoinHandle;
@@ -12,7 +12,7 @@ use crate::activities::AbortReason;
 use crate::byte_budget::Held;
 use crate::instance::{Core, Instance};
 use crate::job::Level;
-use crate::options::{HISTORY_PAGE, MESSAGE_PAGE, NO_MEMORY_PATIENCE};
+use crate::options::{HISTORY_PAGE, MESSAGE_PAGE, NO_MEMORY_PATIENCE, SEARCHED_MAX};
 use crate::panics::caught;
 use crate::report::Report;
 use crate::retry::{is_final, reading, reading_together};
@@ -67,21 +67,47 @@ impl Session {
     pub(crate) fn search(self: &Arc<Self>, instance: Arc<Instance>) {
         let this = Arc::clone(self);
         self.spawn(async move {
-            let (mailboxes, left) = {
-                let core = instance.lock();
-                let awaited = core.engine.as_ref().map(Engine::awaited_mailboxes);
-                (awaited.unwrap_or_default().to_vec(), core.backlog.left())
-            };
-            let provider = &this.shared.store.provider;
-            let read = || provider.read_messages(instance.key(), Some(mailboxes.clone()), MESSAGE_PAGE);
-            match reading(read, NO_MEMORY_PATIENCE).await {
-                Ok(page) => {
-                    instance.lock().take_found(page, mailboxes, left);
+            match this.found(&instance).await {
+                Ok(()) => {
                     this.go_on(&instance);
                 }
                 Err(error) => this.unreadable(&instance, &error),
             }
         });
+    }
+
+    async fn found(&self, instance: &Instance) -> Result<(), ProviderError> {
+        let provider = &self.shared.store.provider;
+        let (left, is_many) = {
+            let core = instance.lock();
+            let awaited = core.engine.as_ref().map_or(0, Engine::awaited_mailboxes_len);
+            (core.backlog.left(), awaited > SEARCHED_MAX)
+        };
+        if is_many {
+            let read = || provider.read_messages(instance.key(), None, MESSAGE_PAGE);
+            let page = reading(read, NO_MEMORY_PATIENCE).await?;
+            let mut core = instance.lock();
+            let awaits = |message: &Message| match &message.body {
+                MessageBody::Mail { mailbox, .. } => core
+                    .engine
+                    .as_ref()
+                    .is_some_and(|engine| engine.awaits_mailbox(mailbox)),
+                _ => false,
+            };
+            if page.messages.iter().any(awaits) {
+                core.take_messages(page, left);
+                return Ok(());
+            }
+        }
+        let (mailboxes, left) = {
+            let core = instance.lock();
+            let awaited = core.engine.iter().flat_map(Engine::awaited_mailboxes);
+            (awaited.cloned().collect::<Vec<Mailbox>>(), core.backlog.left())
+        };
+        let read = || provider.read_messages(instance.key(), Some(mailboxes.clone()), MESSAGE_PAGE);
+        let page = reading(read, NO_MEMORY_PATIENCE).await?;
+        instance.lock().take_found(page, mailboxes, left);
+        Ok(())
     }
 
     /// Read what is stored of instances that were acquired together, which is no more than the acquisition was limited to; they are ready

@@ -114,6 +114,8 @@ pub(crate) const BATCH_TRIES_MAX: u32 = 3;
 /// Instances remembered because messages came for them before they did; with more, every instance that comes is looked after.
 pub(crate) const EARLY_MAX: usize = 10_000;
 /// How long a generator is kept alive that is not used, ms.
+/// Mailboxes that the store is searched for at once: an instance that waits for more looks first at what has waited for it longest.
+pub(crate) const SEARCHED_MAX: usize = 64;
 pub(crate) const CACHE_IDLE_MS: i64 = 10_000;
 /// Events of an execution up to which that holds: a longer one takes long to replay, and stays while the cache has room.
 pub(crate) const CACHE_IDLE_EVENTS: u64 = 200;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use perdure_engine::{AttemptResult, Awaited, Command, EventId, Outcome, Payload, TraceContext};
+use perdure_engine::{AttemptResult, Command, EventId, Outcome, Payload, TraceContext, Waits};
 use perdure_provider::InstanceKey;
 use perdure_scheduler::LaneId;
 use tokio::runtime::Handle;
@@ -513,9 +513,9 @@ impl Runtime {
     ///
     /// [`RuntimeError::Nondeterminism`] when history went on differently; [`RuntimeError::Limit`] when it would grow too much;
     /// [`RuntimeError::State`] outside a turn.
-    pub fn step(&self, token: Token, awaited: Awaited) -> Result<Next, RuntimeError> {
+    pub fn step(&self, token: Token, waits: impl Into<Waits>) -> Result<Next, RuntimeError> {
         let turn = self.turn(token)?;
-        if let Some(delivered) = turn::step(&turn, awaited)? {
+        if let Some(delivered) = turn::step(&turn, waits.into())? {
             return Ok(Next::Delivered(delivered));
         }
         self.turn_over(&turn);

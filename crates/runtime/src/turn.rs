@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use parking_lot::MutexGuard;
 use perdure_engine::{
-    Awaited, Bug, Command, Delivery, Effect, Engine, Event, EventId, EventRecord, Fault, Outcome as End, Step,
-    Terminal, TurnOutput, Waiting, is_planted,
+    Bug, Command, Delivery, Effect, Engine, Event, EventId, EventRecord, Fault, Outcome as End, Step, Terminal,
+    TurnOutput, Waiting, Waits, is_planted,
 };
 use perdure_provider::{
     AfterTurn, NextExecution, Outcome, ProviderError, ProviderErrorKind, Status, StatusChange, TurnCommit, Write,
@@ -114,12 +114,12 @@ pub(crate) fn grace_timer(turn: &Turn, delay_ms: Option<i64>) -> Result<Option<E
 }
 
 /// What is next, if anything; the turn goes on when there is.
-pub(crate) fn step(turn: &Turn, awaited: Awaited) -> Result<Option<Delivered>, RuntimeError> {
+pub(crate) fn step(turn: &Turn, waits: Waits) -> Result<Option<Delivered>, RuntimeError> {
     let now = turn.session.now_ms();
     let mut core = turn.instance.lock();
     core.take_in();
     let engine = core.engine.as_mut().ok_or(NO_TURN)?;
-    match engine.next(awaited, now) {
+    match engine.next(waits, now) {
         Ok(Step::Deliver { delivery, time_ms }) => Ok(Some(Delivered { delivery, time_ms })),
         Ok(Step::Wait | Step::Budget | Step::NeedHistory) => Ok(None),
         Err(refusal) => Err(refusal.into()),

@@ -80,7 +80,7 @@ impl Engine {
     /// The next thing that can be recorded as delivered (or as bookkeeping) now: what the inbox gives, then what is
     /// due.
     fn take_deliverable(&mut self, now_ms: i64) -> Option<Event> {
-        while let Some(arrival) = self.inbox.take(&self.awaited.mailboxes) {
+        while let Some(arrival) = self.inbox.take() {
             match arrival {
                 Arrival::Cancel { seq, reason } => {
                     self.turn.consumed.push(seq);

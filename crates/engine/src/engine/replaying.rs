@@ -1,12 +1,10 @@
 //! The engine while it takes the code through what it did before: every command and every wait is compared with history.
 
-use std::mem;
-
 use super::{Engine, Phase, Stopped};
 use crate::event::Role;
 use crate::mismatch::{Attempt, agree};
 use crate::tape::Recorded;
-use crate::{Delivery, Event, EventId, Mismatch, Step};
+use crate::{Awaited, Delivery, Event, EventId, Mismatch, Step};
 
 impl Engine {
     /// First event of the page that follows those that are here, while the replay has yet to come to one.
@@ -168,13 +166,9 @@ impl Engine {
             unreachable!("only called while replaying")
         };
         let is_awaited = match tape.front() {
-            Some(Event::MessageReceived { mailbox, .. }) => self.awaited.mailboxes.contains(mailbox),
-            Some(Event::TimerFired { timer }) => {
-                self.awaited.timers.contains(timer) && self.operations.fire_at_ms(*timer).is_some()
-            }
-            Some(Event::OperationConfirmed { scheduled }) => {
-                self.awaited.timers.contains(scheduled) && self.operations.is_sent(*scheduled)
-            }
+            Some(Event::MessageReceived { mailbox, .. }) => self.inbox.awaited().contains(mailbox),
+            Some(Event::TimerFired { timer }) => self.operations.awaits_timer(*timer),
+            Some(Event::OperationConfirmed { scheduled }) => self.operations.awaits_sent(*scheduled),
             Some(Event::OperationRefused { scheduled, .. }) => {
                 self.operations.is_sent(*scheduled) || self.operations.is_child(*scheduled)
             }
@@ -233,8 +227,9 @@ impl Engine {
     }
 
     fn break_at_wait(&mut self) -> Mismatch {
-        let awaited = mem::take(&mut self.awaited);
-        self.break_at(Attempt::Wait(&awaited))
+        let mailboxes = self.inbox.awaited().iter().cloned().collect();
+        let timers = self.operations.awaited();
+        self.break_at(Attempt::Wait(&Awaited { mailboxes, timers }))
     }
 
     fn break_at(&mut self, attempt: Attempt<'_>) -> Mismatch {

@@ -21,3 +21,4 @@ mod support;
 mod terminal;
 mod timers;
 mod trace;
+mod waits;

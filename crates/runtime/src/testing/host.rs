@@ -42,6 +42,8 @@ pub(crate) enum Op {
     Cancel,
     /// Wait for a message.
     Event(&'static str),
+    /// Wait for a message of any of these names.
+    AnyEvent(&'static [String]),
     /// Wait for a time, ms.
     Sleep(i64),
     /// Set the custom status.
@@ -570,6 +572,7 @@ impl Fixture {
                 }
                 Op::ContinueTo(..) => {}
                 Op::Event(name) => awaited.mailboxes.push(Mailbox::Event((*name).into())),
+                Op::AnyEvent(names) => awaited.mailboxes.extend(names.iter().cloned().map(Mailbox::Event)),
             }
             match op {
                 Op::Spawn(_)
@@ -590,15 +593,16 @@ impl Fixture {
                 | Op::Inline(_)
                 | Op::Within(..)
                 | Op::Event(_)
+                | Op::AnyEvent(_)
                 | Op::Child(..) => {}
             }
             let Next::Delivered(delivered) = runtime.step(token, awaited)? else {
                 return Ok(());
             };
             let is_awaited = match (&delivered.delivery, op) {
-                (Delivery::Message { .. }, Op::Event(_)) => true,
+                (Delivery::Message { .. }, Op::Event(_) | Op::AnyEvent(_)) => true,
                 (Delivery::Succeeded { operation, .. } | Delivery::Failed { operation, .. }, _) => {
-                    Some(*operation) == this.last && !matches!(op, Op::Event(_))
+                    Some(*operation) == this.last && !matches!(op, Op::Event(_) | Op::AnyEvent(_))
                 }
                 (Delivery::ChildFailed { operation, .. } | Delivery::Refused { operation, .. }, _) => {
                     if Some(*operation) == this.last {

@@ -3,7 +3,7 @@
 use perdure_engine::{EventKind, Mailbox, MessageBody};
 use perdure_provider::Status;
 
-use crate::options::{MESSAGE_BYTES_HELD_MAX, MESSAGE_PAGE, MESSAGES_HELD_MAX};
+use crate::options::{MESSAGE_BYTES_HELD_MAX, MESSAGE_PAGE, MESSAGES_HELD_MAX, SEARCHED_MAX};
 use crate::testing::{Call, Fixture, Op, answer};
 use crate::{Awaiting, RuntimeOptions};
 
@@ -97,6 +97,38 @@ async fn an_instance_that_begins_with_them_reads_them_in_order() {
         f.begin().await;
         end(&mut f).await;
         assert_eq!(received(&f, "x"), (0..CROWD).collect::<Vec<_>>());
+        f.assert_empty();
+    }
+}
+
+/// So many that the store is first asked for whatever waits longest: that holds some of theirs, or nothing but what nobody waits for.
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_waits_for_many_mailboxes_finds_their_messages_in_order() {
+    let names: Vec<String> = (0..2 * SEARCHED_MAX).map(|n| format!("x{n}")).collect();
+    let names: &'static [String] = names.leak();
+    let (wanted, page) = (MESSAGES_HELD_MAX + 2 * names.len(), MESSAGE_PAGE.rows);
+    for (cache, unwanted) in [(0, 0), (100, 0), (100, page / 2), (100, 2 * page)] {
+        let reads = std::iter::repeat_n(Op::AnyEvent(names), wanted);
+        let script: Vec<Op> = std::iter::once(Op::Activity("a")).chain(reads).collect();
+        let mut f = Fixture::started(cached(cache), script.leak()).await;
+        f.start("i").await;
+        send(&mut f, "unwanted", 0, unwanted).await;
+        for n in 0..wanted {
+            let body = MessageBody::Mail {
+                mailbox: Mailbox::Event(names[n % names.len()].clone()),
+                payload: Some(n.to_string()),
+            };
+            f.store.send("i".into(), body, u64::MAX, answer().reply());
+        }
+        f.settle().await;
+        f.complete("a").await;
+        end(&mut f).await;
+        let history = f.memory.get("i").history;
+        let received = history.iter().filter(|e| e.kind == EventKind::EventReceived);
+        let values: Vec<usize> = received
+            .map(|e| e.payload.as_deref().and_then(|n| n.parse().ok()).expect("a number"))
+            .collect();
+        assert_eq!(values, (0..wanted).collect::<Vec<_>>());
         f.assert_empty();
     }
 }

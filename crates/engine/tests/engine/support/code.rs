@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use perdure_engine::{Awaited, Command, Delivery, Engine, EventId, Fault, InstanceStart, Mailbox, Outcome, Payload};
+use perdure_engine::{
+    Awaited, Command, Delivery, Engine, EventId, Fault, InstanceStart, Mailbox, Outcome, Payload, Waits,
+};
 
 use super::script::{Program, Step, Target, Value};
 use super::{START_MS, since_start};
@@ -36,6 +38,20 @@ pub(crate) struct Code<'a> {
     was_cancelled: bool,
     /// An operation that history was said to succeed with next.
     succeeds_next: Option<EventId>,
+    /// What the engine was last told that it waits for.
+    told: Awaited,
+}
+
+fn without(all: &Awaited, others: &Awaited) -> Awaited {
+    let mailboxes = all
+        .mailboxes
+        .iter()
+        .filter(|mailbox| !others.mailboxes.contains(mailbox));
+    let timers = all.timers.iter().filter(|timer| !others.timers.contains(timer));
+    Awaited {
+        mailboxes: mailboxes.cloned().collect(),
+        timers: timers.copied().collect(),
+    }
 }
 
 pub(crate) fn shown(payload: &Payload) -> &str {
@@ -72,6 +88,7 @@ impl<'a> Code<'a> {
             rounds: Vec::new(),
             was_cancelled: false,
             succeeds_next: None,
+            told: Awaited::default(),
         }
     }
 
@@ -93,6 +110,16 @@ impl<'a> Code<'a> {
             }
         }
         awaited
+    }
+
+    /// What has changed of that since it was last told.
+    pub(crate) fn waits(&mut self) -> Waits {
+        let awaited = self.awaited();
+        let told = std::mem::replace(&mut self.told, awaited.clone());
+        Waits::Changed {
+            more: without(&awaited, &told),
+            no_longer: without(&told, &awaited),
+        }
     }
 
     fn is_on_demand(&self, var: &str) -> bool {

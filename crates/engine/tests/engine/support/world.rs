@@ -453,7 +453,7 @@ impl Run<'_> {
             if self.code.has_ended() {
                 return Ok(());
             }
-            match self.engine.next(self.code.awaited(), now_ms)? {
+            match self.engine.next(self.code.waits(), now_ms)? {
                 Step::Deliver { delivery, time_ms } => {
                     assert_eq!(time_ms, self.engine.time_ms());
                     self.code.deliver(&mut self.engine, delivery, lines)?;
