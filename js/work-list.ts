@@ -1,11 +1,20 @@
 // A list of work in place of recursion.
 
+interface Entry<T> {
+  readonly item: T;
+  readonly rank: number;
+  /** How many were added before it. */
+  readonly place: number;
+}
+
 /**
  * Work that makes more of its kind. Whoever calls `run` first does all of it, one by one: lower ranks first, then in the
  * order in which it was added; a call from within leaves it to that one.
  */
 export class WorkList<T> {
-  private readonly items: { readonly item: T; readonly rank: number }[] = [];
+  /** A heap: entry n comes before entries 2n + 1 and 2n + 2. */
+  private readonly heap: Entry<T>[] = [];
+  private added = 0;
   private isRunning = false;
   private readonly work: (item: T) => void;
 
@@ -14,23 +23,56 @@ export class WorkList<T> {
   }
 
   add(item: T, rank = 0): void {
-    const { items } = this;
-    let at = items.length;
-    while (at > 0 && (items[at - 1]?.rank ?? 0) > rank) at -= 1;
-    if (at === items.length) items.push({ item, rank });
-    else items.splice(at, 0, { item, rank });
+    const { heap } = this;
+    const entry = { item, rank, place: this.added };
+    this.added += 1;
+    let at = heap.length;
+    heap.push(entry);
+    while (at > 0) {
+      const above = (at - 1) >> 1;
+      const other = heap[above] as Entry<T>;
+      if (comesBefore(other, entry)) break;
+      heap[at] = other;
+      at = above;
+    }
+    heap[at] = entry;
   }
 
   run(): void {
     if (this.isRunning) return;
-    const { items } = this;
+    const { heap } = this;
     this.isRunning = true;
     try {
-      for (let next = items.shift(); next !== undefined; next = items.shift()) this.work(next.item);
+      while (heap.length > 0) this.work(this.take());
     } finally {
       // Only after a throw is something left.
-      if (items.length > 0) items.length = 0;
+      if (heap.length > 0) heap.length = 0;
+      this.added = 0;
       this.isRunning = false;
     }
   }
+
+  private take(): T {
+    const { heap } = this;
+    const { item } = heap[0] as Entry<T>;
+    const last = heap.pop() as Entry<T>;
+    const { length } = heap;
+    if (length === 0) return item;
+    let at = 0;
+    for (;;) {
+      let below = 2 * at + 1;
+      if (below >= length) break;
+      if (below + 1 < length && comesBefore(heap[below + 1] as Entry<T>, heap[below] as Entry<T>)) below += 1;
+      const other = heap[below] as Entry<T>;
+      if (comesBefore(last, other)) break;
+      heap[at] = other;
+      at = below;
+    }
+    heap[at] = last;
+    return item;
+  }
+}
+
+function comesBefore<T>(one: Entry<T>, other: Entry<T>): boolean {
+  return one.rank === other.rank ? one.place < other.place : one.rank < other.rank;
 }
