@@ -710,7 +710,7 @@ export class NativeEngine implements EnginePort {
 
   next(mailboxes: string[] | null, timers: number[] | null): Delivery | null {
     try {
-      return this.read(this.lane.next(this.token, mailboxes, timers));
+      return this.read(this.lane.next(this.token, mailboxes, timers, mailboxesGone, timersGone));
     } catch (error) {
       throw nativeError(error);
     }
@@ -854,7 +854,7 @@ export class NativeEngine implements EnginePort {
 /** The engine of one execution that has a history and nothing else. It keeps what a store would have been told. */
 export class ReplayEngine extends NativeEngine {
   /** What the code waited for when it last did, besides activities and children. */
-  awaited: { readonly mailboxes: readonly string[]; readonly operations: readonly number[] } = { mailboxes: [], operations: [] };
+  readonly awaited = { mailboxes: new Set<string>(), operations: new Set<number>() };
   /** Text of the error that the code ended with, if it has. */
   thrown: string | null = null;
   private readonly replay: DecodingReplay;

@@ -62,7 +62,7 @@ export interface RuntimeOptions {
    * Default `['default']`; `[]` runs none but inline ones.
    */
   queues?: readonly string[];
-  /** Time after which the runtime lets the event loop in, ms. Default 5. */
+  /** Time after which the runtime lets the event loop in, ms: between turns, and in a long one before the next thing is handed to the code. Default 5. */
   turnSliceMs?: number;
   /**
    * Orchestrations whose generator is kept in memory, at most; others are replayed when they go on, and so are those that did nothing for 10 s
@@ -490,6 +490,7 @@ export class Runtime {
       cachedInstancesMax,
       leaseMs: this.#leaseMs,
       turnDeadlineMs: parseDuration(turnDeadline, 'turnDeadline'),
+      turnSliceMs: this.#host.turnSliceMs,
       workerName,
       nodeVersion: process.versions.node,
       logLevel: logLevel === 'silent' ? 'error' : logLevel,

@@ -130,7 +130,16 @@ struct Turn {
     /// Of the values in its events.
     bytes: u64,
     replayed: u32,
+    /// It has gone on for long.
+    was_long: bool,
     stopped: Stopped,
+}
+
+impl Turn {
+    /// Whether it is to end because it has gone on for long. One that has handed nothing over goes on: each turn gets the code further.
+    const fn is_long(&self) -> bool {
+        self.was_long && self.deliveries + self.replayed > 0
+    }
 }
 
 /// Why a turn is over.
@@ -417,6 +426,11 @@ impl Engine {
             self.record(Event::ExecutionBegan { version }, now_ms);
             self.time_ms = now_ms;
         }
+    }
+
+    /// The turn has gone on for long: it ends as if its budget were used up.
+    pub const fn hurry(&mut self) {
+        self.turn.was_long = true;
     }
 
     /// Take in something that happened outside; it is delivered when its turn comes.

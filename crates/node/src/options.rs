@@ -25,6 +25,14 @@ pub(crate) fn parse(text: &str) -> Result<RuntimeOptions, RuntimeError> {
         "turnDeadlineMs",
         usize::try_from(defaults.turn_deadline.as_millis()).unwrap_or(usize::MAX),
     )?;
+    let turn_slice = match &json["turnSliceMs"] {
+        Value::Null => defaults.turn_slice,
+        value => {
+            let ms = value.as_f64().filter(|ms| ms.is_finite() && *ms >= 0.0);
+            let ms = ms.ok_or_else(|| argument(format!("the option turnSliceMs must be a number, not {value}")))?;
+            Duration::from_secs_f64(ms / 1_000.0)
+        }
+    };
     let hold_timer_ms = count(
         "holdTimerMs",
         usize::try_from(defaults.hold_timer.as_millis()).unwrap_or(usize::MAX),
@@ -41,6 +49,7 @@ pub(crate) fn parse(text: &str) -> Result<RuntimeOptions, RuntimeError> {
         cached_instances_max: count("cachedInstancesMax", defaults.cached_instances_max)?,
         lease: Duration::from_millis(lease_ms as u64),
         turn_deadline: Duration::from_millis(turn_deadline_ms as u64),
+        turn_slice,
         hold_timer: Duration::from_millis(hold_timer_ms as u64),
         worker_name: json["workerName"].as_str().unwrap_or_default().to_owned(),
         node_version: json["nodeVersion"].as_str().unwrap_or_default().to_owned(),

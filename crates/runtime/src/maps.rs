@@ -16,6 +16,8 @@ pub(crate) struct Turn {
     pub(crate) instance: Arc<Instance>,
     /// Whose thread runs it.
     pub(crate) lane: LaneId,
+    /// When it began, ms since 1970.
+    pub(crate) began_ms: i64,
 }
 
 /// The map of turns; an entry lives from [`begin`](Turns::begin) to [`end`](Turns::end) and never longer.

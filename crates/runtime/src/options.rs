@@ -18,6 +18,8 @@ pub struct RuntimeOptions {
     pub lease: Duration,
     /// How long a turn may hold the lane's thread before what waits behind it is others'.
     pub turn_deadline: Duration,
+    /// A turn that takes longer ends where the code waits next, and another one follows when the lane has done other things.
+    pub turn_slice: Duration,
     /// An instance whose timer is due sooner than this stays where it is; one that sleeps longer is released.
     pub hold_timer: Duration,
     /// The user's name for the worker.
@@ -42,6 +44,7 @@ impl Default for RuntimeOptions {
             cached_instances_max: 10_000,
             lease: Duration::from_secs(15),
             turn_deadline: TURN_DEADLINE,
+            turn_slice: TURN_SLICE,
             hold_timer: HOLD_TIMER,
             worker_name: String::new(),
             node_version: String::new(),
@@ -53,12 +56,21 @@ impl Default for RuntimeOptions {
     }
 }
 
+impl RuntimeOptions {
+    /// At least 1: within one millisecond no time passes.
+    pub(crate) fn turn_slice_ms(&self) -> i64 {
+        i64::try_from(self.turn_slice.as_millis()).unwrap_or(i64::MAX).max(1)
+    }
+}
+
 const MIB: usize = 1024 * 1024;
 
 /// How soon the timer of an instance is due that stays where it is, unless the options say otherwise.
 const HOLD_TIMER: Duration = Duration::from_secs(1);
 /// How long a turn may hold the lane's thread, unless the options say otherwise.
 const TURN_DEADLINE: Duration = Duration::from_secs(5);
+/// How long a turn goes on where there is more to hand over, unless the options say otherwise.
+const TURN_SLICE: Duration = Duration::from_millis(10);
 /// Looks at a lane's thread that a turn deadline is divided into.
 pub(crate) const LOOKS: u32 = 5;
 /// Suspects that are tried together.
@@ -102,6 +114,8 @@ pub(crate) const MESSAGES_HELD_MAX: usize = 1_024;
 pub(crate) const MESSAGE_BYTES_HELD_MAX: usize = 4 * MIB;
 /// Messages of its mailboxes that are read at once for an instance.
 pub(crate) const MESSAGE_PAGE: PageLimit = PageLimit { rows: 256, bytes: MIB };
+/// Mailboxes that the store is searched for at once: an instance that waits for more looks first at what has waited for it longest.
+pub(crate) const SEARCHED_MAX: usize = 64;
 /// Messages read at once for all instances of a worker.
 pub(crate) const INBOX_PAGE: PageLimit = PageLimit {
     rows: 1_000,
@@ -114,8 +128,6 @@ pub(crate) const BATCH_TRIES_MAX: u32 = 3;
 /// Instances remembered because messages came for them before they did; with more, every instance that comes is looked after.
 pub(crate) const EARLY_MAX: usize = 10_000;
 /// How long a generator is kept alive that is not used, ms.
-/// Mailboxes that the store is searched for at once: an instance that waits for more looks first at what has waited for it longest.
-pub(crate) const SEARCHED_MAX: usize = 64;
 pub(crate) const CACHE_IDLE_MS: i64 = 10_000;
 /// Events of an execution up to which that holds: a longer one takes long to replay, and stays while the cache has room.
 pub(crate) const CACHE_IDLE_EVENTS: u64 = 200;

@@ -91,10 +91,12 @@ pub(crate) fn begin(session: Arc<Session>, instance: Arc<Instance>, lane: LaneId
         session.touch(&mut table, &instance);
         session.trim(&mut table);
     }
+    let began_ms = session.now_ms();
     Some(Turn {
         session,
         instance,
         lane,
+        began_ms,
     })
 }
 
@@ -113,12 +115,16 @@ pub(crate) fn grace_timer(turn: &Turn, delay_ms: Option<i64>) -> Result<Option<E
         .map_err(RuntimeError::from)
 }
 
-/// What is next, if anything; the turn goes on when there is.
+/// What is next, if anything; the turn goes on when there is. A turn that has gone on for long ends here, for the lane to do other things
+/// before its instance goes on.
 pub(crate) fn step(turn: &Turn, waits: Waits) -> Result<Option<Delivered>, RuntimeError> {
     let now = turn.session.now_ms();
     let mut core = turn.instance.lock();
     core.take_in();
     let engine = core.engine.as_mut().ok_or(NO_TURN)?;
+    if now.saturating_sub(turn.began_ms) >= turn.session.shared.options.turn_slice_ms() {
+        engine.hurry();
+    }
     match engine.next(waits, now) {
         Ok(Step::Deliver { delivery, time_ms }) => Ok(Some(Delivered { delivery, time_ms })),
         Ok(Step::Wait | Step::Budget | Step::NeedHistory) => Ok(None),

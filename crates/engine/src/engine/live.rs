@@ -10,7 +10,8 @@ impl Engine {
     pub(super) fn live_next(&mut self, now_ms: i64) -> Result<Step, LimitReached> {
         let is_used_up = self.turn.deliveries >= self.budget.deliveries.max(1)
             || self.turn.commands >= self.budget.commands.max(1)
-            || self.turn.bytes >= self.budget.bytes.max(1);
+            || self.turn.bytes >= self.budget.bytes.max(1)
+            || self.turn.is_long();
         if is_used_up && self.is_runnable(now_ms) {
             return Ok(self.stop(Stopped::Budget));
         }

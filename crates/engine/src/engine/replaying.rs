@@ -147,7 +147,7 @@ impl Engine {
             }
             None => Ok(Some(self.stop(Stopped::NeedHistory))),
             Some(Role::Delivery) if !tape.reaches_next_wait() => Ok(Some(self.stop(Stopped::NeedHistory))),
-            Some(Role::Delivery) if self.turn.replayed >= self.budget.replayed.max(1) => {
+            Some(Role::Delivery) if self.turn.replayed >= self.budget.replayed.max(1) || self.turn.is_long() => {
                 Ok(Some(self.stop(Stopped::Budget)))
             }
             Some(Role::Delivery) => self.replay_delivery().map(Some),

@@ -190,3 +190,33 @@ fn timers_that_are_due_fire_by_their_time_and_then_by_their_id() {
     }
     assert_eq!(fired, [ids[4], ids[1], ids[3], ids[0], ids[2]]);
 }
+
+#[test]
+fn a_turn_that_goes_on_for_long_ends_after_a_delivery_and_is_followed_by_another() {
+    let mut engine = engine();
+    let timers = vec![0, 0]
+        .into_iter()
+        .map(|delay_ms| engine.issue(Command::CreateTimer { delay_ms }).expect("it is live"));
+    let awaited = Awaited {
+        mailboxes: Vec::new(),
+        timers: timers.collect(),
+    };
+    engine.hurry();
+    assert!(
+        deliver(&mut engine, awaited.clone(), START_MS).is_some(),
+        "it has handed nothing over"
+    );
+    assert_eq!(engine.next(awaited.clone(), START_MS), Ok(Step::Budget));
+    let output = engine.end_turn();
+    assert_eq!(output.waiting, perdure_engine::Waiting::More);
+    assert!(
+        deliver(&mut engine, awaited.clone(), START_MS).is_some(),
+        "the next turn has only begun"
+    );
+    engine.hurry();
+    assert_eq!(
+        engine.next(awaited, START_MS),
+        Ok(Step::Wait),
+        "nothing is left to hand over"
+    );
+}

@@ -1,10 +1,10 @@
 //! A turn from its job to what it sets going.
 
-use perdure_engine::EventKind;
+use perdure_engine::{Awaited, EventKind, Mailbox};
 use perdure_provider::Status;
 
 use crate::testing::{Call, Fixture, Op};
-use crate::{RuntimeError, RuntimeOptions};
+use crate::{Next, RuntimeError, RuntimeOptions};
 
 #[tokio::test(start_paused = true)]
 async fn a_step_is_one_commit_and_nothing_leaves_before_it() {
@@ -61,6 +61,33 @@ async fn a_completion_that_comes_while_a_turn_commits_is_the_next_turn() {
     assert_eq!(f.attempts, ["a", "b", "c"]);
     f.complete("c").await;
     f.assert_empty();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_takes_long_ends_where_the_code_waits_next_and_another_follows() {
+    let script = &[Op::Activity("a"), Op::Event("x"), Op::Event("x"), Op::Event("x")];
+    let mut f = Fixture::started(RuntimeOptions::default(), script).await;
+    f.start("i").await;
+    for _ in 0..3 {
+        f.event("i", "x").await;
+    }
+    let token = f.turn_after("i").await;
+    let wait = |f: &Fixture| {
+        let awaited = Awaited {
+            mailboxes: vec![Mailbox::Event("x".into())],
+            timers: Vec::new(),
+        };
+        f.runtime.step(token, awaited).expect("it has a turn")
+    };
+    assert!(matches!(wait(&f), Next::Delivered(_)), "what the activity returned");
+    assert!(matches!(wait(&f), Next::Delivered(_)), "the first event");
+    tokio::time::advance(RuntimeOptions::default().turn_slice).await;
+    assert_eq!(wait(&f), Next::Over { sleeps: false });
+    f.hang(0).await;
+    assert_eq!(f.memory.get("i").turns, 2, "what it was handed is stored");
+    assert_eq!(f.next_turn(), token);
+    assert!(matches!(wait(&f), Next::Delivered(_)), "the second event");
+    assert!(matches!(wait(&f), Next::Delivered(_)), "the third event");
 }
 
 #[tokio::test(start_paused = true)]
