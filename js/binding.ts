@@ -188,6 +188,9 @@ export interface NativeRuntime {
   mapSizes(): NativeMapSizes;
 }
 
+/** What has changed of what is waited for: see `EnginePort.next`. */
+type Waits = Parameters<EnginePort['next']>;
+
 /** A lane of a runtime, for its thread. `instance` and `activity` are tokens of jobs. */
 export interface NativeLane {
   /** Take jobs from now on, on a lane besides the first. `warns`: a warning may be written to stderr. */
@@ -217,7 +220,7 @@ export interface NativeLane {
   /** See `EnginePort`. */
   succeedsNext(): boolean;
   cancelOperation(instance: number, operation: number): void;
-  next(instance: number, mailboxes: string[] | null, timers: number[] | null): Delivery | null;
+  next(instance: number, ...waits: Waits): Delivery | null;
   /** See `EnginePort`. */
   interrupt(instance: number): Delivery | null;
   /** Right after `next` returned `null`: whether the instance is released with its turn, and sleeps in the store. */
@@ -259,7 +262,7 @@ interface NativeReplay extends Omit<NativeTurn, 'suspend'> {
 type Raw<T> = Omit<T, 'nextJob' | 'next' | 'interrupt' | 'sleeps' | 'succeedsNext' | 'describe'> & {
   describe(instance: number): string;
   interrupt(instance: number): string | null;
-  next(instance: number, mailboxes: string[] | null, timers: number[] | null): string | null;
+  next(instance: number, ...waits: Waits): string | null;
 };
 
 /** The calls of a lane that are made at each step, and are functions. */
@@ -369,6 +372,8 @@ export interface NativeRuntimeOptions {
   readonly cachedInstancesMax: number;
   readonly leaseMs: number;
   readonly turnDeadlineMs: number;
+  /** A turn that takes longer ends where the code waits next, and another one follows. */
+  readonly turnSliceMs: number;
   /** An instance whose timer is due sooner stays where it is. Default 1 s. */
   readonly holdTimerMs?: number;
   readonly workerName: string;
@@ -499,8 +504,8 @@ class DecodingLane extends addon.NativeLane implements NativeLane {
     return descriptionOf(this.calls.describe(instance), this.numbers);
   }
 
-  next(instance: number, mailboxes: string[] | null, timers: number[] | null): Delivery | null {
-    return deliveryOf(this.calls.next(instance, mailboxes, timers), this.numbers);
+  next(instance: number, mailboxes: Waits[0], timers: Waits[1], mailboxesGone: Waits[2], timersGone: Waits[3]): Delivery | null {
+    return deliveryOf(this.calls.next(instance, mailboxes, timers, mailboxesGone, timersGone), this.numbers);
   }
 
   // @ts-expect-error: the same call, decoded
@@ -535,8 +540,8 @@ class DecodingReplay extends addon.NativeReplay implements NativeTurn {
   }
 
   // @ts-expect-error: the same call, decoded
-  override next(instance: number, mailboxes: string[] | null, timers: number[] | null): Delivery | null {
-    return deliveryOf(super.next(instance, mailboxes, timers), this.numbers);
+  override next(instance: number, ...waits: Waits): Delivery | null {
+    return deliveryOf(super.next(instance, ...waits), this.numbers);
   }
 
   // @ts-expect-error: the same call, decoded
@@ -708,7 +713,7 @@ export class NativeEngine implements EnginePort {
     }
   }
 
-  next(mailboxes: string[] | null, timers: number[] | null): Delivery | null {
+  next(mailboxes: Waits[0], timers: Waits[1], mailboxesGone: Waits[2], timersGone: Waits[3]): Delivery | null {
     try {
       return this.read(this.lane.next(this.token, mailboxes, timers, mailboxesGone, timersGone));
     } catch (error) {
@@ -881,9 +886,18 @@ export class ReplayEngine extends NativeEngine {
     return this.replay.refusal;
   }
 
-  override next(mailboxes: string[] | null, timers: number[] | null): Delivery | null {
-    this.awaited = { mailboxes: mailboxes ?? [], operations: timers ?? [] };
-    return super.next(mailboxes, timers);
+  override next(...waits: Waits): Delivery | null {
+    this.noteWaits(...waits);
+    return super.next(...waits);
+  }
+
+  /** The code waits. */
+  noteWaits(...[mailboxes, timers, mailboxesGone, timersGone]: Waits): void {
+    const { awaited } = this;
+    for (const mailbox of mailboxesGone ?? []) awaited.mailboxes.delete(mailbox);
+    for (const timer of timersGone ?? []) awaited.operations.delete(timer);
+    for (const mailbox of mailboxes ?? []) awaited.mailboxes.add(mailbox);
+    for (const timer of timers ?? []) awaited.operations.add(timer);
   }
 
   override finish(kind: EndKind, payload: string | null): void {

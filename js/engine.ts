@@ -90,11 +90,12 @@ export interface EnginePort {
   cancelOperation(operation: number): void;
 
   /**
-   * All fibers wait: what is next? Mailboxes are `'e' + name` (events) and `'q' + name` (queues); `timers` are those operations that
-   * settle only while they are waited for (timers, detached starts, sent messages). `null` stands for none.
+   * All fibers wait: what is next? Told is what has changed since the last call, where `null` stands for nothing: `mailboxes` and `timers` are
+   * waited for from now on, those `…Gone` no longer. Mailboxes are `'e' + name` (events) and `'q' + name` (queues); `timers` are those operations
+   * that settle only while they are waited for (timers, detached starts, sent messages), and those gone may have settled.
    * Returns `null` when the turn is over.
    */
-  next(mailboxes: string[] | null, timers: number[] | null): Delivery | null;
+  next(mailboxes: string[] | null, timers: number[] | null, mailboxesGone: string[] | null, timersGone: number[] | null): Delivery | null;
   /**
    * The code does not wait: a request to cancel that has come, if one has. Asked before the first step of an execution that continues
    * another one, and after every `INTERRUPT_EVERY` commands without a wait, in a replay too: history tells where there was one.

@@ -93,7 +93,9 @@ export class Instance {
 
   private drive(): TurnEnd {
     const { port, scheduler } = this;
-    const { main, mailboxes, onDemand } = scheduler;
+    const { main } = scheduler;
+    const mailboxes = scheduler.mailboxes.changes;
+    const onDemand = scheduler.onDemand.changes;
     if (!this.hasBegun) {
       this.hasBegun = true;
       // Executions that follow each other without a wait would never hear of it. The first one of an instance has not run before.
@@ -113,7 +115,7 @@ export class Instance {
         main.throwAtYield(error);
         continue;
       }
-      const delivery = port.next(mailboxes.list(), onDemand.list());
+      const delivery = port.next(mailboxes.takeMore(), onDemand.takeMore(), mailboxes.takeGone(), onDemand.takeGone());
       if (delivery === null) return 'waiting';
       scheduler.deliver(delivery);
     }

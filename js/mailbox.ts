@@ -3,9 +3,11 @@
 // To wait for a message is no command and leaves no trace. The engine is told which mailboxes are waited for when all
 // fibers wait, and takes a message only from those: a wait that nobody looks at, or that lost a race, eats nothing.
 
+import { AwaitedChanges } from './awaited-changes.ts';
 import { currentFiber } from './current.ts';
 import { CancelledError } from './errors.ts';
 import { BaseFuture, FAILED } from './future.ts';
+import { Line, type Place } from './line.ts';
 import type { FiberScheduler } from './scheduler.ts';
 
 /** The next message of one mailbox. */
@@ -14,6 +16,8 @@ export class MailboxFuture<T> extends BaseFuture<T> {
   readonly mailbox: string;
   /** Which fiber asked for it. */
   readonly fiber = currentFiber()?.id ?? 0;
+  /** Its place among those that wait for the mailbox, while it does. */
+  place: Place<MailboxFuture<unknown>> | null = null;
 
   constructor(scheduler: FiberScheduler, mailbox: string) {
     super(scheduler);
@@ -44,39 +48,38 @@ export class MailboxFuture<T> extends BaseFuture<T> {
 
 /** The mailboxes that are waited for, and by which futures, the longest waiting first. */
 export class AwaitedMailboxes {
-  private readonly awaited = new Map<string, Set<MailboxFuture<unknown>>>();
-  private names: string[] | null = null;
-  private changed = false;
+  /** Their names, since they were last told. */
+  readonly changes = new AwaitedChanges<string>();
+  private readonly awaited = new Map<string, Line<MailboxFuture<unknown>>>();
+
+  get isEmpty(): boolean {
+    return this.awaited.size === 0;
+  }
 
   add(future: MailboxFuture<unknown>): void {
-    const futures = this.awaited.get(future.mailbox);
-    if (futures !== undefined) {
-      futures.add(future);
-    } else {
-      this.awaited.set(future.mailbox, new Set([future]));
-      this.changed = true;
+    const { mailbox } = future;
+    let futures = this.awaited.get(mailbox);
+    if (futures === undefined) {
+      futures = new Line();
+      this.awaited.set(mailbox, futures);
+      this.changes.add(mailbox);
     }
+    future.place = futures.join(future);
   }
 
   remove(future: MailboxFuture<unknown>): void {
-    const futures = this.awaited.get(future.mailbox);
-    if (futures !== undefined && futures.delete(future) && futures.size === 0) {
-      this.awaited.delete(future.mailbox);
-      this.changed = true;
-    }
+    const { mailbox, place } = future;
+    const futures = this.awaited.get(mailbox);
+    if (futures === undefined || place === null) return;
+    future.place = null;
+    futures.leave(place);
+    if (futures.size > 0) return;
+    this.awaited.delete(mailbox);
+    this.changes.remove(mailbox);
   }
 
   /** The future that a message of `mailbox` belongs to. */
   first(mailbox: string): MailboxFuture<unknown> | undefined {
-    return this.awaited.get(mailbox)?.values().next().value;
-  }
-
-  /** Their names, `null` when there are none. Built anew only after a change. */
-  list(): string[] | null {
-    if (this.changed) {
-      this.changed = false;
-      this.names = this.awaited.size === 0 ? null : Array.from(this.awaited.keys());
-    }
-    return this.names;
+    return this.awaited.get(mailbox)?.first?.item;
   }
 }

@@ -1,6 +1,7 @@
 // Operations of the engine as futures: activities, timers, and what they have in common with others.
 
 import type { ActivityFunction } from './activity.ts';
+import { AwaitedChanges } from './awaited-changes.ts';
 import { currentFiber } from './current.ts';
 import type { Delivery } from './engine.ts';
 import { ACTIVITY_FAILED } from './engine.ts';
@@ -129,25 +130,21 @@ export class TimerFuture extends OnDemandFuture<void> {
 export class AwaitedOperations {
   /** Those that have not settled, waited for or not. */
   pending = 0;
-  private readonly awaited = new Set<OnDemandFuture<unknown>>();
-  private ids: number[] | null = null;
-  private changed = false;
+  /** The ids of those that are waited for, since they were last told. */
+  readonly changes = new AwaitedChanges<number>();
+  private awaited = 0;
+
+  get isEmpty(): boolean {
+    return this.awaited === 0;
+  }
 
   add(future: OnDemandFuture<unknown>): void {
-    this.awaited.add(future);
-    this.changed = true;
+    this.awaited += 1;
+    this.changes.add(future.operation);
   }
 
   remove(future: OnDemandFuture<unknown>): void {
-    if (this.awaited.delete(future)) this.changed = true;
-  }
-
-  /** Their ids, `null` when there are none. Built anew only after a change. */
-  list(): number[] | null {
-    if (this.changed) {
-      this.changed = false;
-      this.ids = this.awaited.size === 0 ? null : Array.from(this.awaited, (future) => future.operation);
-    }
-    return this.ids;
+    this.awaited -= 1;
+    this.changes.remove(future.operation);
   }
 }

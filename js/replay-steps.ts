@@ -54,12 +54,12 @@ export class ReplaySteps {
       };
     }
     const next = engine.next.bind(engine);
-    engine.next = (mailboxes, timers) => {
+    engine.next = (...waits) => {
       if (this.passed >= until || this.thrown !== null) {
-        engine.awaited = { mailboxes: mailboxes ?? [], operations: timers ?? [] };
+        engine.noteWaits(...waits);
         return null;
       }
-      const delivery = next(mailboxes, timers);
+      const delivery = next(...waits);
       this.look();
       // What the listener stops the replay with comes before what the code would make of the delivery.
       return this.thrown === null ? delivery : null;

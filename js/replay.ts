@@ -187,10 +187,10 @@ const SETTLES: ReadonlySet<HistoryEventKind> = new Set([
 function pendingOf(events: readonly ExportedEvent[], awaited: ReplayEngine['awaited']): PendingWork[] {
   const settled = new Set(events.filter(({ kind }) => SETTLES.has(kind)).map(({ refId }) => refId));
   // A timer, a start or a message that nobody waits for is handed to nobody.
-  const onDemand = new Set(awaited.operations);
+  const onDemand = awaited.operations;
   const isOpen = ({ kind, eventId }: Operation): boolean => (kind === 'activity' || kind === 'child' ? !settled.has(eventId) : onDemand.has(eventId));
   const operations = events.map(operationOf).filter((operation) => operation !== undefined && isOpen(operation)) as Operation[];
-  return [...operations, ...awaited.mailboxes.map(mailboxOf)];
+  return [...operations, ...[...awaited.mailboxes].map(mailboxOf)];
 }
 
 function mailboxOf(mailbox: string): PendingWork {

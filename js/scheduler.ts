@@ -135,7 +135,7 @@ export class FiberScheduler {
    */
   get isStuck(): boolean {
     const { operations, onDemand, mailboxes } = this;
-    return operations.size === onDemand.pending && onDemand.list() === null && mailboxes.list() === null;
+    return operations.size === onDemand.pending && onDemand.isEmpty && mailboxes.isEmpty;
   }
 
   nextOrder(): number {

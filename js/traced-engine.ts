@@ -104,8 +104,8 @@ export class TracedEngine extends NativeEngine {
     super.cancelOperation(operation);
   }
 
-  override next(mailboxes: string[] | null, timers: number[] | null): Delivery | null {
-    const delivery = super.next(mailboxes, timers);
+  override next(...waits: Parameters<NativeEngine['next']>): Delivery | null {
+    const delivery = super.next(...waits);
     if (delivery !== null) {
       this.goLive();
       this.deliveries += 1;

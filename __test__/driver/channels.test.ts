@@ -436,14 +436,14 @@ describe('turn boundaries', () => {
       // What settles next is chosen when all fibers wait, as many times per turn as asked for.
       let left = 0;
       const { next } = script.engine;
-      script.engine.next = function (mailboxes, timers) {
+      script.engine.next = function (...waits) {
         const operation = left > 0 ? pick() : undefined;
         if (operation !== undefined) {
           left -= 1;
           open.delete(operation);
           script.engine.succeed(operation, operation);
         }
-        return next.call(script.engine, mailboxes, timers);
+        return next.apply(script.engine, waits);
       };
       for (let turns = 0; turns < 100; turns += 1) {
         left = perTurn;

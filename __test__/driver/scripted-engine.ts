@@ -24,8 +24,10 @@ const END_NAMES = ['completed', 'failed', 'cancelled'] as const;
 export class ScriptedEngine implements EnginePort {
   /** Every command, as text: `activity a "input"`. */
   readonly commands: string[] = [];
-  /** What each `next` named, in order. */
+  /** What was waited for at each `next`, in order. */
   readonly awaited: { mailboxes: string[] | null; timers: number[] | null }[] = [];
+  /** How many mailboxes and operations all `next` named together. */
+  told = 0;
   readonly traces: { level: TraceLevel; message: string; fields: unknown }[] = [];
   /** What is of another fiber than the main one: `fiber: command`, or `fiber: mailbox`. */
   readonly fibers: string[] = [];
@@ -49,6 +51,8 @@ export class ScriptedEngine implements EnginePort {
   private readonly deliveries: Delivery[] = [];
   private readonly mail: { mailbox: string; payload: string | null }[] = [];
   private readonly dueTimers = new Set<number>();
+  private readonly awaitedMailboxes = new Set<string>();
+  private readonly awaitedTimers = new Set<number>();
 
   /** The activity scheduled as operation `operation` returns. */
   succeed(operation: number, value?: unknown): void {
@@ -133,9 +137,13 @@ export class ScriptedEngine implements EnginePort {
     this.command(`cancel ${operation}`);
   }
 
-  next(mailboxes: string[] | null, timers: number[] | null): Delivery | null {
-    this.awaited.push({ mailboxes: mailboxes && [...mailboxes], timers: timers && [...timers] });
-    const delivery = this.take(mailboxes, timers);
+  next(mailboxes: string[] | null, timers: number[] | null, mailboxesGone: string[] | null, timersGone: number[] | null): Delivery | null {
+    for (const list of [mailboxes, timers, mailboxesGone, timersGone]) this.told += list?.length ?? 0;
+    change(this.awaitedMailboxes, mailboxes, mailboxesGone);
+    change(this.awaitedTimers, timers, timersGone);
+    const awaited = { mailboxes: listOf(this.awaitedMailboxes), timers: listOf(this.awaitedTimers) };
+    this.awaited.push(awaited);
+    const delivery = this.take(awaited.mailboxes, awaited.timers);
     if (delivery === null) return null;
     this.timeMs += 1;
     return { ...delivery, timeMs: this.timeMs };
@@ -226,6 +234,21 @@ export class ScriptedEngine implements EnginePort {
     const operation = timers?.find((timer) => this.dueTimers.delete(timer));
     return operation === undefined ? null : { ...NOTHING, kind: SUCCEEDED, operation };
   }
+}
+
+/** What is told comes once, and what goes was there. */
+function change<K>(awaited: Set<K>, more: readonly K[] | null, gone: readonly K[] | null): void {
+  for (const key of gone ?? []) {
+    if (!awaited.delete(key)) throw new Error(`${String(key)} is no longer waited for, and was not`);
+  }
+  for (const key of more ?? []) {
+    if (awaited.has(key)) throw new Error(`${String(key)} is waited for, and was already`);
+    awaited.add(key);
+  }
+}
+
+function listOf<K>(keys: ReadonlySet<K>): K[] | null {
+  return keys.size === 0 ? null : [...keys];
 }
 
 const NOTHING = { operation: 0, value: null, detail: 0, mailbox: null, timeMs: 0 };

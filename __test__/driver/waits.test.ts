@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
+import type { OrchestrationContext } from '../../js/orchestration.ts';
 import { Script } from './scripted-engine.ts';
 
 describe('a mailbox', () => {
@@ -109,6 +110,61 @@ describe('a timer', () => {
     script.engine.succeed(4);
     script.turn();
     expect(script.engine.commands).toEqual(['timer +3600000', 'activity a', 'activity b', 'cancel 2', 'activity c']);
+  });
+});
+
+describe('a wait for many', () => {
+  test.each([
+    ['timers', (ctx: OrchestrationContext, n: number) => ctx.scheduleTimer(n)],
+    ['event names', (ctx: OrchestrationContext, n: number) => ctx.waitForEvent(`${n}`)],
+    ['fibers', (ctx: OrchestrationContext, n: number) => ctx.spawn(function* () {
+      yield ctx.scheduleTimer(n);
+    })],
+  ])('tells the engine of each of its %s once, and once that it is gone', (_, branch) => {
+    const many = 1_000;
+    const script = new Script(function* (ctx) {
+      yield ctx.all(Array.from({ length: many }, (_, n) => branch(ctx, n)));
+      yield ctx.scheduleActivity('a');
+    });
+    script.turn();
+    expect(script.engine.told).toBe(many);
+    for (let n = 0; n < many; n += 1) {
+      script.engine.due(2 + n);
+      script.engine.post(`e${n}`);
+    }
+    script.turn();
+    expect(script.engine.commands.at(-1)).toBe('activity a');
+    expect(script.engine.told).toBe(2 * many);
+  });
+
+  test('tells nothing of what came and went between two deliveries', () => {
+    const script = new Script(function* (ctx) {
+      const event = ctx.waitForEvent('go');
+      const timer = ctx.scheduleTimer('1h');
+      for (let n = 0; n < 100; n += 1) yield ctx.race([event, timer, ctx.scheduleActivity('a')]);
+    });
+    script.turn();
+    for (let n = 0; n < 100; n += 1) script.engine.succeed(3 + n);
+    expect(script.turn()).toBe('completed');
+    expect(script.engine.told).toBe(2);
+  });
+
+  test('goes through the branches of a race over one event that many fibers wait for in the order in which they began', () => {
+    const many = 1_000;
+    const order: number[] = [];
+    const script = new Script(function* (ctx) {
+      const event = ctx.waitForEvent('go');
+      const wait = (n: number) =>
+        ctx.spawn(function* () {
+          yield ctx.race([ctx.waitForEvent('other'), event]);
+          order.push(n);
+        });
+      yield ctx.all(Array.from({ length: many }, (_, n) => wait(n)));
+    });
+    script.turn();
+    script.engine.post('ego');
+    expect(script.turn()).toBe('completed');
+    expect(order).toEqual(Array.from({ length: many }, (_, n) => n));
   });
 });
 

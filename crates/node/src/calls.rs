@@ -1,6 +1,6 @@
 //! What the driver's calls ask of an engine, made of what passes the boundary.
 
-use perdure_engine::{ActivityOptions, Awaited, Command, EventId, InstanceStart, Mailbox, Outcome};
+use perdure_engine::{ActivityOptions, Awaited, Command, EventId, InstanceStart, Mailbox, Outcome, Waits};
 use perdure_runtime::RuntimeError;
 
 use crate::errors::{argument, thrown};
@@ -52,7 +52,20 @@ pub(crate) const fn cancel_operation(operation: f64) -> Command {
     }
 }
 
-pub(crate) fn awaited(mailboxes: Option<Vec<String>>, timers: Option<Vec<f64>>) -> napi::Result<Awaited> {
+/// What has changed of what is awaited: what is, and what is no longer.
+pub(crate) fn waits(
+    mailboxes: Option<Vec<String>>,
+    timers: Option<Vec<f64>>,
+    mailboxes_gone: Option<Vec<String>>,
+    timers_gone: Option<Vec<f64>>,
+) -> napi::Result<Waits> {
+    Ok(Waits::Changed {
+        more: awaited(mailboxes, timers)?,
+        no_longer: awaited(mailboxes_gone, timers_gone)?,
+    })
+}
+
+fn awaited(mailboxes: Option<Vec<String>>, timers: Option<Vec<f64>>) -> napi::Result<Awaited> {
     let mailboxes = mailboxes.unwrap_or_default().into_iter().map(mailbox);
     let timers = timers.unwrap_or_default().into_iter();
     Ok(Awaited {

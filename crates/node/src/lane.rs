@@ -6,7 +6,7 @@ use std::sync::Arc;
 use napi::Env;
 use napi::bindgen_prelude::{Float64Array, Function, FunctionCallContext, JsObjectValue, Object, ToNapiValue};
 use napi_derive::napi;
-use perdure_engine::{Awaited, Command, InstanceStart, Outcome};
+use perdure_engine::{Command, InstanceStart, Outcome, Waits};
 use perdure_runtime::{ActivityToken, Failure, LaneId, Level, Next, Runtime, Token};
 
 use crate::answer::{NUMBERS, Numbers, checked};
@@ -55,8 +55,8 @@ impl Lane {
         Ok(issued.id.0 as f64)
     }
 
-    fn next(&self, instance: f64, awaited: Awaited) -> napi::Result<Option<String>> {
-        let next = self.inner.step(token(instance), awaited).map_err(|e| thrown(&e))?;
+    fn next(&self, instance: f64, waits: Waits) -> napi::Result<Option<String>> {
+        let next = self.inner.step(token(instance), waits).map_err(|e| thrown(&e))?;
         Ok(match next {
             Next::Delivered(delivered) => Some(delivery(delivered, &self.numbers).map_err(|e| thrown(&e))?),
             Next::Over { sleeps } => {
@@ -87,8 +87,8 @@ impl NativeLane {
     /// - `describe(instance)`: what is needed to make its generator.
     /// - `scheduleActivity(instance, name, input, options)`: the operation's id, as of the other calls that ask for one; `options` is JSON of the
     ///   effective options, `null` for the defaults.
-    /// - `next(instance, mailboxes, timers)`: all fibers wait: what is next? `null`: the turn is over; the kind of the answer is 1 then when the
-    ///   instance is released with it, else 0.
+    /// - `next(instance, mailboxes, timers, mailboxesGone, timersGone)`: all fibers wait, for these besides what was told before, and for those no
+    ///   longer: what is next? `null`: the turn is over; the kind of the answer is 1 then when the instance is released with it, else 0.
     /// - `finish(instance, kind, payload)`: the code has ended: completed (0), failed (1) or cancelled (2). The turn is over.
     /// - `completeActivity(activity, output)`: an attempt succeeded. `true`: the lane was parked and has work now, drain it.
     #[napi]
@@ -107,7 +107,8 @@ impl NativeLane {
         })?;
         let this = lane();
         add(env, &mut calls, "next", move |call| {
-            this.next(call.get(0)?, calls::awaited(call.get(1)?, call.get(2)?)?)
+            let waits = calls::waits(call.get(1)?, call.get(2)?, call.get(3)?, call.get(4)?)?;
+            this.next(call.get(0)?, waits)
         })?;
         let this = lane();
         add(env, &mut calls, "finish", move |call| {

@@ -178,9 +178,11 @@ impl NativeReplay {
         _instance: u32,
         mailboxes: Option<Vec<String>>,
         timers: Option<Vec<f64>>,
+        mailboxes_gone: Option<Vec<String>>,
+        timers_gone: Option<Vec<f64>>,
     ) -> napi::Result<Option<String>> {
-        let awaited = calls::awaited(mailboxes, timers)?;
-        match self.engine.next_recorded(awaited).map_err(refused)? {
+        let waits = calls::waits(mailboxes, timers, mailboxes_gone, timers_gone)?;
+        match self.engine.next_recorded(waits).map_err(refused)? {
             Some(Step::Deliver {
                 delivery: next,
                 time_ms,
