@@ -18,8 +18,9 @@ import { replay } from './replay.mjs';
 import { scale } from './scale.mjs';
 import { start } from './start.mjs';
 import { threads } from './threads.mjs';
+import { waits } from './waits.mjs';
 
-export const workloads = [chain, hello, latency, start, fanOut, replay, flatness, idle, scale, threads, driver];
+export const workloads = [chain, hello, latency, start, fanOut, replay, flatness, idle, scale, threads, waits, driver];
 
 /** What the project wants to know and this does not tell yet. */
 export const notMeasured = [
