@@ -60,8 +60,9 @@ export interface LaneHost extends ActivityHost, OrchestrationHost {
   report(error: unknown, what: string): void;
 }
 
-// Taken now: what user code or a determinism guard does to `performance` later must not reach the loop.
+// Taken now: what user code, a determinism guard or a test's fake timers do to these later must not reach the loop.
 const now = performance.now.bind(performance);
+const inNextRound = setImmediate;
 
 export class Lane implements ActivitySink {
   readonly texts: StoredTexts;
@@ -156,7 +157,7 @@ export class Lane implements ActivitySink {
     this.looks += 1;
     if (this.isLooking) return;
     this.isLooking = true;
-    setImmediate(this.look);
+    inNextRound(this.look);
   }
 
   private readonly look = (): void => {
@@ -187,7 +188,7 @@ export class Lane implements ActivitySink {
           this.isScheduled = true;
           // What holds the thread from here on is no job of this lane.
           native.pause();
-          setImmediate(this.nextSlice);
+          inNextRound(this.nextSlice);
           return;
         }
         const looksAgain = this.looks < host.looksMax;
