@@ -7,7 +7,7 @@
 mod live;
 mod replaying;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
 use crate::inbox::Inbox;
@@ -123,6 +123,8 @@ struct Turn {
     events: Vec<EventRecord>,
     consumed: Vec<MessageSeq>,
     to_others: ToOthers,
+    /// Children that it has asked for and given up.
+    never_started: BTreeSet<EventId>,
     /// The custom status before the first change.
     status_before: Option<Payload>,
     deliveries: u32,
@@ -136,6 +138,15 @@ struct Turn {
 }
 
 impl Turn {
+    /// A child is given up: one that was not started yet never is.
+    fn cancel_child(&mut self, scheduled: EventId) {
+        if self.to_others.starts(scheduled) {
+            self.never_started.insert(scheduled);
+        } else {
+            self.to_others.cancelled.push(scheduled);
+        }
+    }
+
     /// Whether it is to end because it has gone on for long. One that has handed nothing over goes on: each turn gets the code further.
     const fn is_long(&self) -> bool {
         self.was_long && self.deliveries + self.replayed > 0
@@ -606,7 +617,7 @@ impl Engine {
             }
         }
         for child in self.operations.cancel_all() {
-            self.turn.to_others.cancel_child(child);
+            self.turn.cancel_child(child);
         }
         self.phase = ended;
         Ok(())
@@ -644,7 +655,8 @@ impl Engine {
         let Turn {
             events,
             consumed,
-            to_others,
+            mut to_others,
+            never_started,
             status_before,
             stopped,
             ..
@@ -652,6 +664,7 @@ impl Engine {
         let custom_status = status_before
             .filter(|before| *before != self.custom_status)
             .map(|_| self.custom_status.clone());
+        to_others.leave_out(&never_started);
         self.inbox.shrink();
         let waiting = match (&self.phase, stopped) {
             (Phase::Ended(terminal), _) => Waiting::Ended(*terminal),
@@ -768,7 +781,7 @@ impl Engine {
             }
             Event::OperationCancelled { scheduled } => {
                 if self.operations.cancel(scheduled) {
-                    self.turn.to_others.cancel_child(scheduled);
+                    self.turn.cancel_child(scheduled);
                 }
             }
             _ => unreachable!("only commands come here"),

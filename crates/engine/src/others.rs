@@ -1,6 +1,7 @@
 //! What an execution has to do with other instances: those that it starts, what it sends to them, and what they answer.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
@@ -250,11 +251,16 @@ impl ToOthers {
         self.starts.is_empty() && self.messages.is_empty() && self.cancelled.is_empty()
     }
 
-    /// A child is given up: one that was not started yet never is.
-    pub(crate) fn cancel_child(&mut self, scheduled: EventId) {
-        match self.starts.iter().position(|start| start.scheduled == scheduled) {
-            Some(place) => drop(self.starts.remove(place)),
-            None => self.cancelled.push(scheduled),
+    /// Whether a child is among those to be started, which are in the order of their schedules.
+    pub(crate) fn starts(&self, scheduled: EventId) -> bool {
+        let found = self.starts.binary_search_by_key(&scheduled, |start| start.scheduled);
+        found.is_ok()
+    }
+
+    /// These are not started.
+    pub(crate) fn leave_out(&mut self, scheduled: &BTreeSet<EventId>) {
+        if !scheduled.is_empty() {
+            self.starts.retain(|start| !scheduled.contains(&start.scheduled));
         }
     }
 }
