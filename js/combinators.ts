@@ -199,14 +199,12 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Holder {
   }
 
   protected override onAwaited(): void {
-    toWatch.add(this as Combinator<unknown>);
-    toWatch.run();
+    toWatch.do(this as Combinator<unknown>);
   }
 
   protected override onForgotten(): void {
     if (!this.isWatching) return;
-    toUnwatch.add(this as Combinator<unknown>);
-    toUnwatch.run();
+    toUnwatch.do(this as Combinator<unknown>);
   }
 
   private get isStale(): boolean {
@@ -341,7 +339,7 @@ class Any extends Combinator<unknown> {
 }
 
 /** `race` and `select`, which fail where the first branch failed, and `raceSettled` and `selectSettled`, which tell how. */
-abstract class FirstSettled<T extends object> extends Combinator<T & object> {
+abstract class FirstSettled extends Combinator<object> {
   private readonly tellsFailure: boolean;
 
   constructor(scheduler: FiberScheduler, contest: Contest, tellsFailure: boolean) {
@@ -358,9 +356,10 @@ abstract class FirstSettled<T extends object> extends Combinator<T & object> {
       index = i;
     }
     if (first === undefined) return;
-    if (this.tellsFailure) this.conclude(OK, { ...this.place(index), ...outcomeOf(first) }, first.order);
-    else if (first.state === FAILED) this.conclude(FAILED, first.value, first.order);
-    else this.conclude(OK, { ...this.place(index), value: first.value }, first.order);
+    const { state, value, order } = first;
+    if (this.tellsFailure) this.conclude(OK, { ...this.place(index), ...outcomeOf(first) }, order);
+    else if (state === FAILED) this.conclude(FAILED, value, order);
+    else this.conclude(OK, this.result(index, value), order);
   }
 
   protected override decides(): boolean {
@@ -368,20 +367,27 @@ abstract class FirstSettled<T extends object> extends Combinator<T & object> {
   }
 
   /** What a branch is known by. */
-  protected abstract place(index: number): T;
+  protected abstract place(index: number): object;
+
+  /** The same, and its value. Written out, because to copy it would cost more than the rest. */
+  protected abstract result(index: number, value: unknown): object;
 }
 
-class Race extends FirstSettled<{ index: number }> {
+class Race extends FirstSettled {
   protected override get verb(): string {
     return 'race';
   }
 
-  protected override place(index: number): { index: number } {
+  protected override place(index: number): object {
     return { index };
+  }
+
+  protected override result(index: number, value: unknown): object {
+    return { index, value };
   }
 }
 
-class Select extends FirstSettled<{ tag: string }> {
+class Select extends FirstSettled {
   private readonly tags: readonly string[];
 
   protected override get verb(): string {
@@ -393,8 +399,12 @@ class Select extends FirstSettled<{ tag: string }> {
     this.tags = tags;
   }
 
-  protected override place(index: number): { tag: string } {
-    return { tag: this.tags[index] as string };
+  protected override place(index: number): object {
+    return { tag: this.tags[index] };
+  }
+
+  protected override result(index: number, value: unknown): object {
+    return { tag: this.tags[index], value };
   }
 }
 

@@ -202,13 +202,12 @@ export abstract class BaseFuture<T> implements Future<T> {
     this.onForgotten();
     if (waiters instanceof Set) {
       for (const waiter of waiters) wakes.add({ waiter, source: this }, waiter.wakeRank);
+      wakes.run();
     } else if (waiters.wakeRank > 0) {
-      wakes.add({ waiter: waiters, source: this }, waiters.wakeRank);
+      wakes.do({ waiter: waiters, source: this }, waiters.wakeRank);
     } else {
       waiters.wake(this);
-      return;
     }
-    wakes.run();
   }
 
   /** What it is, for a message, as in "waits for …". Of a combination `depth` levels are shown. */

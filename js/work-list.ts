@@ -39,10 +39,24 @@ export class WorkList<T> {
   }
 
   run(): void {
-    if (this.isRunning) return;
+    if (!this.isRunning && this.heap.length > 0) this.runFrom(this.take());
+  }
+
+  /** `add` and `run`. Most often there is nothing else to do, and nothing has to be put into an order. */
+  do(item: T, rank = 0): void {
+    if (!this.isRunning && this.heap.length === 0) {
+      this.runFrom(item);
+      return;
+    }
+    this.add(item, rank);
+    this.run();
+  }
+
+  private runFrom(first: T): void {
     const { heap } = this;
     this.isRunning = true;
     try {
+      this.work(first);
       while (heap.length > 0) this.work(this.take());
     } finally {
       // Only after a throw is something left.
