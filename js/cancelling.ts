@@ -63,6 +63,11 @@ export class Cancelling {
     return this.toCancel.length > 0 || this.held.length > 0;
   }
 
+  /** Whether the instance has a timer that ends its cleanup. */
+  get isTimed(): boolean {
+    return this.grace?.state === PENDING;
+  }
+
   /** Give a future up with the next `run`. */
   soon(future: BaseFuture<unknown>, reason: string | undefined): void {
     this.toCancel.push({ future, reason });

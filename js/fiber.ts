@@ -319,6 +319,8 @@ export class UncancellableBlock<T> extends Fiber<T> {
 
   override abandon(): void {}
 
+  override interrupt(): void {}
+
   override settle(state: typeof OK | typeof FAILED, value: unknown): void {
     this.scheduler.blocks -= 1;
     super.settle(state, value);

@@ -132,11 +132,8 @@ export class AwaitedOperations {
   pending = 0;
   /** The ids of those that are waited for, since they were last told. */
   readonly changes = new AwaitedChanges<number>();
-  private awaited = 0;
-
-  get isEmpty(): boolean {
-    return this.awaited === 0;
-  }
+  /** How many are waited for. */
+  awaited = 0;
 
   add(future: OnDemandFuture<unknown>): void {
     this.awaited += 1;

@@ -134,8 +134,10 @@ export class FiberScheduler {
    * (a detached start, a sent message) that nobody waits for is never delivered.
    */
   get isStuck(): boolean {
-    const { operations, onDemand, mailboxes } = this;
-    return operations.size === onDemand.pending && onDemand.isEmpty && mailboxes.isEmpty;
+    const { operations, onDemand, mailboxes, cancelling } = this;
+    // The timer that ends the cleanup wakes nobody.
+    const others = onDemand.awaited - (cancelling.isTimed ? 1 : 0);
+    return operations.size === onDemand.pending && others === 0 && mailboxes.isEmpty;
   }
 
   nextOrder(): number {

@@ -600,6 +600,32 @@ describe('cancelGrace', () => {
     expect(JSON.parse(script.engine.end?.payload ?? '')).toMatchObject({ message: 'cancelled: stop', cause: { name: 'TimeoutError', message: expect.stringContaining('cancelGrace') } });
   });
 
+  test('is not waited for where the cleanup can never end', () => {
+    const log: string[] = [];
+    const script = new Script(
+      function* (ctx): Block {
+        const waitsFor = function* (other: () => Future<unknown>): Block {
+          try {
+            yield other();
+          } finally {
+            log.push('cleaned');
+          }
+        };
+        const first: Future<unknown> = ctx.spawn(() => waitsFor(() => second));
+        const second: Future<unknown> = ctx.spawn(() => waitsFor(() => first));
+        yield ctx.waitForEvent('never');
+      },
+      undefined,
+      undefined,
+      undefined,
+      { cancelGraceMs: 500 },
+    );
+    script.turn();
+    script.engine.cancel();
+    expect(script.turn()).toBe('cancelled');
+    expect(log).toEqual(['cleaned', 'cleaned']);
+  });
+
   test('is no matter where the cleanup is in time, nor to a second request', () => {
     const script = new Script(endless, undefined, undefined, undefined, { cancelGraceMs: 500 });
     script.turn();
