@@ -8,6 +8,7 @@ export { type Channel, CLOSED, type Closed } from './channel.ts';
 export { Client, type ClientOptions, type StartOptions, type TypedStartOptions } from './client.ts';
 export type { CodecContext, DecodeContext } from './codec-context.ts';
 export type { Branch, BranchValue, BranchValues, CombineOptions, RaceResult, SelectResult, SettledRaceResult, SettledSelectResult } from './combinators.ts';
+export { contextLocal, type ContextLocal } from './context-local.ts';
 export type { StoreDescription, WorkerAbout, WorkerInfo } from './description.ts';
 export type { Deferred } from './deferred.ts';
 export type { Duration } from './duration.ts';
@@ -46,6 +47,7 @@ export {
   defineOrchestration,
   type InputArguments,
   type InstanceOptions,
+  type OnEnd,
   type OrchestrationContext,
   type OrchestrationDefinition,
   type OrchestrationFunction,
