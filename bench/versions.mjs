@@ -16,11 +16,13 @@ import { Round } from './lib/round.mjs';
 import { median, quantile, short } from './lib/stats.mjs';
 import { STORES } from './lib/stores.mjs';
 import { chain } from './workloads/chain.mjs';
+import { fanOut } from './workloads/fan-out.mjs';
 import { start } from './workloads/start.mjs';
 
 /** What is compared of a workload: its job besides the place, and the time that its process tells, ms. */
 const COMPARED = new Map([
   [chain, { job: { repeat: 9 }, ms: ({ seconds }) => median(seconds) * 1_000 }],
+  [fanOut, { job: { repeat: 9 }, ms: ({ seconds }) => median(seconds) * 1_000 }],
   [start, { job: { repeat: 3 }, ms: ({ p50 }) => p50 }],
 ]);
 const DRAWS = 2_000;
@@ -33,7 +35,7 @@ const [other, ...names] = positionals;
 const rounds = Number(values.rounds);
 const unknown = names.find((name) => ![...COMPARED.keys()].some((workload) => workload.name === name));
 if (other === undefined || unknown !== undefined || !STORES.includes(values.store) || !(rounds >= 1)) {
-  console.error('Usage: node bench/versions.mjs CLONE [chain] [start] [--store sqlite|postgres] [--rounds 40]');
+  console.error('Usage: node bench/versions.mjs CLONE [chain] [fan-out] [start] [--store sqlite|postgres] [--rounds 40]');
   process.exit(2);
 }
 const clones = [root, resolve(other)];
