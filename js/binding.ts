@@ -262,7 +262,8 @@ interface NativeReplay extends Omit<NativeTurn, 'suspend'> {
 type Raw<T> = Omit<T, 'nextJob' | 'next' | 'interrupt' | 'sleeps' | 'succeedsNext' | 'describe'> & {
   describe(instance: number): string;
   interrupt(instance: number): string | null;
-  next(instance: number, ...waits: Waits): string | null;
+  /** Without `waits` nothing has changed. */
+  next(instance: number, ...waits: Waits | []): string | null;
 };
 
 /** The calls of a lane that are made at each step, and are functions. */
@@ -505,7 +506,9 @@ class DecodingLane extends addon.NativeLane implements NativeLane {
   }
 
   next(instance: number, mailboxes: Waits[0], timers: Waits[1], mailboxesGone: Waits[2], timersGone: Waits[3]): Delivery | null {
-    return deliveryOf(this.calls.next(instance, mailboxes, timers, mailboxesGone, timersGone), this.numbers);
+    const hasChanged = mailboxes !== null || timers !== null || mailboxesGone !== null || timersGone !== null;
+    const text = hasChanged ? this.calls.next(instance, mailboxes, timers, mailboxesGone, timersGone) : this.calls.next(instance);
+    return deliveryOf(text, this.numbers);
   }
 
   // @ts-expect-error: the same call, decoded

@@ -88,7 +88,7 @@ impl NativeLane {
     /// - `scheduleActivity(instance, name, input, options)`: the operation's id, as of the other calls that ask for one; `options` is JSON of the
     ///   effective options, `null` for the defaults.
     /// - `next(instance, mailboxes, timers, mailboxesGone, timersGone)`: all fibers wait, for these besides what was told before, and for those no
-    ///   longer: what is next? `null`: the turn is over; the kind of the answer is 1 then when the instance is released with it, else 0.
+    ///   longer; without them nothing has changed: what is next? `null`: the turn is over; the kind of the answer is 1 then when the instance is released with it, else 0.
     /// - `finish(instance, kind, payload)`: the code has ended: completed (0), failed (1) or cancelled (2). The turn is over.
     /// - `completeActivity(activity, output)`: an attempt succeeded. `true`: the lane was parked and has work now, drain it.
     #[napi]
@@ -107,7 +107,11 @@ impl NativeLane {
         })?;
         let this = lane();
         add(env, &mut calls, "next", move |call| {
-            let waits = calls::waits(call.get(1)?, call.get(2)?, call.get(3)?, call.get(4)?)?;
+            let waits = match call.length() {
+                // Most often nothing has changed, and each argument takes a moment.
+                1 => calls::waits(None, None, None, None),
+                _ => calls::waits(call.get(1)?, call.get(2)?, call.get(3)?, call.get(4)?),
+            }?;
             this.next(call.get(0)?, waits)
         })?;
         let this = lane();
