@@ -4,7 +4,7 @@ import { defineActivity, defineOrchestration, type OrchestrationContext, type Ru
 import { crashEverywhere, replay, type TestRuntime } from 'perdure/testing';
 import { describe, expect, it, vi } from 'vitest';
 
-import { historyViolations, kinds } from './support/history.ts';
+import { historyViolations, kinds, scheduled } from './support/history.ts';
 import { STORES } from './support/providers.ts';
 import { SOON, useStore } from './support/store.ts';
 
@@ -13,7 +13,7 @@ type Block = Generator<any, any, any>;
 /** Says what it was handed, and what it was told to undo. */
 const act = defineActivity('act', async (_, what: string) => what);
 
-/** It has come so far: the status counts it. */
+/** A case arrives where it is to be cancelled; its status counts how often. */
 function arrive(ctx: OrchestrationContext): void {
   ctx.setCustomStatus((ctx.getCustomStatus<number>() ?? 0) + 1);
 }
@@ -31,7 +31,7 @@ function* booked(ctx: OrchestrationContext, what: string, waits?: () => Block): 
 
 interface Case {
   readonly name: string;
-  /** How often it arrives before it is cancelled; `undefined`: it ends by itself. */
+  /** How often the case arrives before it is cancelled; `undefined`: it is not cancelled. */
   readonly arrivals?: number;
   readonly body: (ctx: OrchestrationContext) => Block;
   /** Activities that ran, in the order in which they were scheduled. */
@@ -163,7 +163,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(status).toBe(arrivals === undefined ? 'Completed' : 'Cancelled');
       const history = await client.getHistory(id);
       expect(historyViolations(history, status)).toEqual([]);
-      expect(history.filter(({ kind }) => kind === 'ActivityScheduled').map(({ payload }) => payload)).toEqual(acts);
+      expect(scheduled(history)).toEqual(acts);
       // None of what was to be undone was given up.
       expect(history.filter(({ kind }) => kind === 'ActivityCompleted')).toHaveLength(acts.length);
       expect(replay(await client.exportHistory(id), ORCHESTRATIONS)).toMatchObject({ executions: [{ outcome: status.toLowerCase() }] });
@@ -179,8 +179,8 @@ describe('with a crash after each event', () => {
       await test.advance('1s');
       if (arrivals !== undefined) await test.client.cancelInstance('i', 'stop');
       const { status, error } = await test.client.waitForOrchestration('i');
-      const scheduled = (await test.client.getHistory('i')).filter(({ kind }) => kind === 'ActivityScheduled');
-      return { status, error: error?.message, acts: scheduled.map(({ payload }) => payload) };
+      const history = await test.client.getHistory('i');
+      return { status, error: error?.message, acts: scheduled(history) };
     });
     expect(result).toEqual(arrivals === undefined ? { status: 'Completed', acts } : { status: 'Cancelled', error: 'cancelled: stop', acts });
     expect(crashes).toBeGreaterThan(acts.length * 2);

@@ -5,7 +5,7 @@ import { contextLocal } from 'perdure/orchestration';
 import { crashEverywhere, replay, type TestRuntime } from 'perdure/testing';
 import { describe, expect, it } from 'vitest';
 
-import { historyViolations } from './support/history.ts';
+import { historyViolations, scheduled } from './support/history.ts';
 import { STORES } from './support/providers.ts';
 import { SOON, useStore } from './support/store.ts';
 
@@ -128,7 +128,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output });
       const history = await client.getHistory(id);
       expect(historyViolations(history, 'Completed')).toEqual([]);
-      expect(history.filter(({ kind }) => kind === 'ActivityScheduled').map(({ payload }) => payload)).toEqual(acts);
+      expect(scheduled(history)).toEqual(acts);
       expect(replay(await client.exportHistory(id), ORCHESTRATIONS).executions).toMatchObject([{ outcome: 'completed' }]);
     });
   });
@@ -140,8 +140,8 @@ describe('with a crash after each event', () => {
       test.register(act, ...ORCHESTRATIONS);
       await test.client.startOrchestration('i', name);
       const ended = await test.client.waitForOrchestration('i');
-      const scheduled = (await test.client.getHistory('i')).filter(({ kind }) => kind === 'ActivityScheduled');
-      return { output: ended.output, acts: scheduled.map(({ payload }) => payload) };
+      const history = await test.client.getHistory('i');
+      return { output: ended.output, acts: scheduled(history) };
     });
     expect(result).toEqual({ output, acts });
   });

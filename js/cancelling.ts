@@ -15,7 +15,7 @@ import type { FiberScheduler } from './scheduler.ts';
  * The patch that an execution has if it goes by S5 to S10. One without it was at such a place before these rules were there: it
  * tells all fibers at once, and ends with its main fiber.
  */
-export const SCOPES_PATCH = 'perdure.scopes';
+const SCOPES_PATCH = 'perdure.scopes';
 
 /** Who goes on only when what was told has ended: a fiber with its error, a combinator with its outcome. */
 export interface Holder {
@@ -109,7 +109,7 @@ export class Cancelling {
 
   /** A fiber that was told goes on with its error when what was told at or under `waited`, and the blocks there, have ended. */
   holdFiber(fiber: Fiber<unknown>, waited: BaseFuture<unknown>): void {
-    this.held.push({ holder: fiber, under: [waited], awaits: fiber.isShielded ? isToldOrBlock : isToldOrShielded });
+    this.held.push({ holder: fiber, under: [waited], awaits: awaitedBy(fiber) });
   }
 
   /** A combinator settles when those of its losers that were told, or what was told under them, have ended. */
@@ -173,8 +173,7 @@ export class Cancelling {
       for (const owned of reach(fiber, isShielded)) if (owned !== fiber) this.soon(owned, 'the orchestration has ended');
       this.run();
     }
-    const isAwaited = fiber.isShielded ? isToldOrBlock : isToldOrShielded;
-    const awaits = onEnd === 'join' ? () => true : isAwaited;
+    const awaits = onEnd === 'join' ? () => true : awaitedBy(fiber);
     const unfinished: Fiber<unknown>[] = [];
     for (let owned = fiber.firstOwned; owned !== null; owned = owned.after) {
       if (awaits(owned)) unfinished.push(owned);
@@ -213,7 +212,7 @@ export class Cancelling {
   /** The fiber and those that are told with it, in order of creation: blocks are not, nor what was told before. */
   private toldWith(root: Fiber<unknown>): Fiber<unknown>[] {
     if (root.firstOwned === null || !this.usesScopes()) return [root];
-    return reach(root, root.isShielded ? isToldOrBlock : isToldOrShielded).sort(byAge);
+    return reach(root, awaitedBy(root)).sort(byAge);
   }
 
   private tellOne(fiber: Fiber<unknown>, reason: string | undefined, waited: BaseFuture<unknown>[]): void {
@@ -263,6 +262,11 @@ function isBlock(fiber: Fiber<unknown>): boolean {
 /** Blocks, and what a block that has ended left. */
 function isShielded(fiber: Fiber<unknown>): boolean {
   return fiber.isShielded;
+}
+
+/** What a fiber that is told waits for, and what is not told with it. */
+function awaitedBy(fiber: Fiber<unknown>): (fiber: Fiber<unknown>) => boolean {
+  return fiber.isShielded ? isToldOrBlock : isToldOrShielded;
 }
 
 /** What a fiber within a block waits for. */

@@ -169,7 +169,7 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Holder {
     this.release();
     const losers = this.losers.length === 0 ? NONE : this.losers.filter((branch) => branch.state === PENDING);
     this.settleAfter(losers, { state, value, order });
-    for (const loser of losers) this.scheduler.cancelSoon(loser, this.loserReason);
+    for (const loser of losers) this.scheduler.cancelling.soon(loser, this.loserReason);
   }
 
   /** Nothing decides about it any more. */

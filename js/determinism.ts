@@ -21,7 +21,7 @@ import timers from 'node:timers';
 
 import { currentFiber } from './current.ts';
 import { DeterminismError, RuntimeStateError } from './errors.ts';
-import type { OrchestrationFunction } from './orchestration.ts';
+import type { OrchestrationFunction, RunnableOrchestration } from './orchestration.ts';
 import type { FiberScheduler } from './scheduler.ts';
 
 /** A function of any sort, called with any `this`. */
@@ -72,14 +72,15 @@ export function releaseGuard(): void {
   if (users === 0) restore();
 }
 
-/** The function of an orchestration that is not to be guarded, whatever other runtimes of this thread want. */
-export function withoutGuard(fn: OrchestrationFunction): OrchestrationFunction {
-  return (ctx, input) => {
+/** An orchestration that is not to be guarded, whatever other runtimes of this thread want. */
+export function withoutGuard({ fn, ...rest }: RunnableOrchestration): RunnableOrchestration {
+  const unguarded: OrchestrationFunction = (ctx, input) => {
     // The main fiber calls it when it begins.
     const fiber = currentFiber();
     if (fiber !== null) exempt.add(fiber.scheduler);
     return fn(ctx, input);
   };
+  return { ...rest, fn: unguarded };
 }
 
 /** The scheduler of the guarded fiber that is running, if one is. */

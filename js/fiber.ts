@@ -228,7 +228,7 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
         if (interruption instanceof CancelledError) {
           const isHeld = scheduler.cancelling.hasCleanup([yielded]);
           if (isHeld) scheduler.cancelling.holdFiber(this as Fiber<unknown>, yielded);
-          if (!yielded.isAwaited) scheduler.cancelSoon(yielded, interruption.reason);
+          if (!yielded.isAwaited) scheduler.cancelling.soon(yielded, interruption.reason);
           scheduler.runCancels();
           if (isHeld || scheduler.refusal !== null) return;
         }

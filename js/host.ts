@@ -75,7 +75,7 @@ export abstract class Host implements LaneHost {
 
   orchestration(name: string, version: string): RunnableOrchestration | undefined {
     const found = this.registry.orchestration(name, version);
-    return found === undefined || this.isGuarded ? found : { ...found, fn: withoutGuard(found.fn) };
+    return found === undefined || this.isGuarded ? found : withoutGuard(found);
   }
 
   recordedOptions(name: string, called: ActivityOptions | undefined, defined: ActivityOptions | undefined): string | null {

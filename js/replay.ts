@@ -102,7 +102,7 @@ export function replayExecution(exported: HistoryExport, host: ReplayHost, where
 
 function orchestrationOf({ name, version }: HistoryExport, host: ReplayHost, where: string): RunnableOrchestration {
   const found = host.orchestration(name, version);
-  if (found !== undefined) return host.isGuarded ? found : { ...found, fn: withoutGuard(found.fn) };
+  if (found !== undefined) return host.isGuarded ? found : withoutGuard(found);
   throw new NotRegisteredError(`${where}: it is an execution of orchestration '${name}' ${version}, and there is only ${host.known.join(', ')}`, {
     kind: 'orchestration',
     missing: name,

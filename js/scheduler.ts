@@ -179,11 +179,6 @@ export class FiberScheduler {
     this.cancelling.run();
   }
 
-  /** Give a future up with the next `runCancels`. */
-  cancelSoon(future: BaseFuture<unknown>, reason: string | undefined): void {
-    this.cancelling.soon(future, reason);
-  }
-
   /** Give up what is to be given up. Returns whether there was any. */
   runCancels(): boolean {
     return this.cancelling.run();

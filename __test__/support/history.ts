@@ -41,6 +41,11 @@ const SCHEDULES: Readonly<Record<string, readonly string[]>> = {
   OperationCancelled: ['ActivityScheduled', 'TimerCreated', 'ChildScheduled', ...SENT],
 };
 
+/** The inputs of the activities that were scheduled, in that order. */
+export function scheduled(history: readonly HistoryEvent[]): unknown[] {
+  return history.filter(({ kind }) => kind === 'ActivityScheduled').map(({ payload }) => payload);
+}
+
 export function kinds(history: readonly HistoryEvent[]): string[] {
   return history.map((event) => event.kind);
 }

@@ -635,7 +635,9 @@ impl Runtime {
     ///
     /// As of [`issue`](Self::issue).
     pub fn grace_timer(&self, token: Token, delay_ms: Option<i64>) -> Result<Option<EventId>, RuntimeError> {
-        turn::grace_timer(&self.turn(token)?, delay_ms)
+        self.turn(token)?
+            .with_engine(|engine| engine.grace_timer(delay_ms))?
+            .map_err(RuntimeError::from)
     }
 
     /// An attempt succeeded. `true`: the lane was parked and has work now; the caller must drain it.

@@ -109,12 +109,6 @@ pub(crate) fn issue(turn: &Turn, command: Command) -> Result<Issued, RuntimeErro
     issued.map_err(|fault: Fault| fault.into())
 }
 
-/// See [`Engine::grace_timer`](perdure_engine::Engine::grace_timer).
-pub(crate) fn grace_timer(turn: &Turn, delay_ms: Option<i64>) -> Result<Option<EventId>, RuntimeError> {
-    turn.with_engine(|engine| engine.grace_timer(delay_ms))?
-        .map_err(RuntimeError::from)
-}
-
 /// What is next, if anything; the turn goes on when there is. A turn that has gone on for long ends here, for the lane to do other things
 /// before its instance goes on.
 pub(crate) fn step(turn: &Turn, waits: Waits) -> Result<Option<Delivered>, RuntimeError> {
