@@ -111,6 +111,7 @@ function functions(): Record<string, Row> {
   const dead = `postgres://app:${CANARY}@127.0.0.1:1/shop`;
   return {
     activityContext: { args: () => [], call: () => perdure.activityContext() },
+    contextLocal: { args: () => ['initial'], call: (initial) => perdure.contextLocal(initial) },
     defineActivity: { args: () => [name(), noop, {}], call: (a, b, c) => defineActivity(a, b, c), options: 2, nested: ['retry'] },
     defineOrchestration: { args: () => [name(), nothing, {}], call: (a, b, c) => defineOrchestration(a, b, c), options: 2 },
     'SqliteProvider.open()': { args: () => [join(folder, name()), {}], call: (a, b) => SqliteProvider.open(a, b), options: 1 },
