@@ -1,13 +1,10 @@
 // What fibers leave behind, are interrupted by and share: on each store, kept and evicted, replayed, and with a crash after each event.
 
-import { defineActivity, defineOrchestration, type OrchestrationContext, type OrchestrationDefinition, type Runtime } from 'perdure';
+import { defineActivity, defineOrchestration, type OrchestrationContext } from 'perdure';
 import { contextLocal } from 'perdure/orchestration';
-import { crashEverywhere, replay, type TestRuntime } from 'perdure/testing';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 
-import { historyViolations, scheduled } from './support/history.ts';
-import { STORES } from './support/providers.ts';
-import { SOON, useStore } from './support/store.ts';
+import { type Case, runsEveryWay } from './support/every-way.ts';
 
 type Block = Generator<any, any, any>;
 
@@ -30,12 +27,6 @@ function* leaving(ctx: OrchestrationContext, _: unknown, takes = '1h'): Block {
   });
   yield* ctx.call(act, 'main');
   return 'output';
-}
-
-interface Case {
-  readonly orchestration: OrchestrationDefinition;
-  readonly output: unknown;
-  readonly acts: readonly string[];
 }
 
 const CASES: readonly Case[] = [
@@ -110,42 +101,7 @@ const CASES: readonly Case[] = [
   },
 ];
 
-const ORCHESTRATIONS = CASES.map(({ orchestration }) => orchestration);
-const named = CASES.map((one) => [one.orchestration.name, one] as const);
-
-describe.each(STORES)('on $name', (kind) => {
-  const store = useStore(kind);
-
-  describe.each([
-    ['kept', {}],
-    ['replayed for every turn', { cachedInstancesMax: 0 }],
-  ])('instances that are %s', (_, options) => {
-    it.each(named)('%s', async (name, { output, acts }) => {
-      const { client } = store;
-      await store.start((runtime: Runtime) => runtime.register(act, ...ORCHESTRATIONS), options);
-      const id = store.id();
-      await client.startOrchestration(id, name);
-      expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output });
-      const history = await client.getHistory(id);
-      expect(historyViolations(history, 'Completed')).toEqual([]);
-      expect(scheduled(history)).toEqual(acts);
-      expect(replay(await client.exportHistory(id), ORCHESTRATIONS).executions).toMatchObject([{ outcome: 'completed' }]);
-    });
-  });
-});
-
-describe('with a crash after each event', () => {
-  it.each(named)('%s', async (name, { output, acts }) => {
-    const { result } = await crashEverywhere(async (test: TestRuntime) => {
-      test.register(act, ...ORCHESTRATIONS);
-      await test.client.startOrchestration('i', name);
-      const ended = await test.client.waitForOrchestration('i');
-      const history = await test.client.getHistory('i');
-      return { output: ended.output, acts: scheduled(history) };
-    });
-    expect(result).toEqual({ output, acts });
-  });
-});
+runsEveryWay(act, CASES);
 
 it.each(['later', 1, null])('onEnd is refused where it is %j', (onEnd) => {
   expect(() => defineOrchestration('x', leaving, { onEnd } as object)).toThrow(/onEnd must be one of 'drop', 'cancel', 'join'/);
