@@ -113,6 +113,9 @@ export interface ContinueAsNewOptions {
 
 const CONTINUE_OPTIONS: OptionTable = { version: named };
 
+/** Operations open at once whose lines in the code are kept: a line costs more time and memory than the operation itself. */
+const SOURCES_MAX = 10_000;
+
 /** From so many events on an execution is advised to continue as new. It is part of the format: replays decide by it. */
 const LONG_HISTORY = 10_000;
 
@@ -921,7 +924,8 @@ export class OrchestrationContext {
 
   /** Whether it matters where the code asked for the operation that was issued last. That is shown when it fails, or when the code waits elsewhere. */
   get #marks(): boolean {
-    return this.#host.sourceStacks && !this.#scheduler.port.succeedsNext();
+    const scheduler = this.#scheduler;
+    return this.#host.sourceStacks && scheduler.operations.size <= SOURCES_MAX && !scheduler.port.succeedsNext();
   }
 
   #activity<T>(

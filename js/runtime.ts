@@ -88,8 +88,9 @@ export interface RuntimeOptions {
   /** The least severe level that is logged; `'silent'` logs nothing. Default `'info'`. */
   logLevel?: LogLevel;
   /**
-   * Whether activity errors and mismatches show the line of the orchestration that scheduled the work. Costs about a
-   * microsecond per scheduled operation. Default: true, unless `NODE_ENV` is `production`.
+   * Whether activity errors and mismatches show the line of the orchestration that scheduled the work. Costs 1 to 6
+   * microseconds per scheduled operation; an execution with more than 10 000 operations open at once keeps no further
+   * lines. Default: true, unless `NODE_ENV` is `production`.
    */
   sourceStacks?: boolean;
   /**

@@ -71,6 +71,23 @@ describe('children', () => {
     expect((script.output() as string).split('\n').at(-1)).toContain(line);
   });
 
+  test.each([
+    [9_999, true],
+    [10_000, false],
+  ])('fail beside %i open operations with the line that asked for them: %s', (open, isShown) => {
+    const script = new Script(function* (ctx) {
+      for (let n = 0; n < open; n += 1) ctx.scheduleTimer('1h');
+      try {
+        yield ctx.scheduleSubOrchestration('pick', 1, { id: 'c' });
+      } catch (error) {
+        return (error as Error).stack;
+      }
+    });
+    script.turn();
+    script.engine.refuse(open + 2, INSTANCE_EXISTS);
+    expect((script.output() as string).includes('others.test.ts')).toBe(isShown);
+  });
+
   test('whose id is in use fail', () => {
     const script = new Script(function* (ctx) {
       try {
