@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 
 import { decode, encode } from '../js/codec.ts';
-import { PayloadError } from '../js/errors.ts';
+import { PayloadError } from '../js/error-classes.ts';
 import { encodeError } from '../js/error-data.ts';
 import { fromErrorPayload, toErrorPayload } from '../js/payload.ts';
 import { SEED, storable, text } from './support/arbitrary.ts';

@@ -90,7 +90,7 @@ describe('the files of js/', () => {
         'a.ts': "import { b } from './b.ts'; import 'node:fs'; import 'devalue';",
         'b.ts': "import type { A } from './a.ts';",
         'binding.ts': "import { Core } from './native/index.cjs';",
-        'codec.ts': "import { PerdureError } from './errors.ts';",
+        'codec.ts': "import { PerdureError } from './error-classes.ts';",
       }),
     ).toEqual([]);
   });

@@ -2,7 +2,7 @@ import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 
 import { decode, encode } from '../js/codec.ts';
-import { ActivityError, PayloadError } from '../js/errors.ts';
+import { ActivityError, PayloadError } from '../js/error-classes.ts';
 
 const limits = (payloadBytes: number) => ({ payloadBytes });
 

@@ -2,15 +2,11 @@ import { readFile } from 'node:fs/promises';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 
-import * as errors from '../js/errors.ts';
+import { decodeError, decodeThrown, encodeError, type ErrorData, fromNative } from '../js/error-data.ts';
+import * as errors from '../js/error-classes.ts';
 import {
   ActivityError,
   CancelledError,
-  decodeError,
-  decodeThrown,
-  encodeError,
-  type ErrorData,
-  fromNative,
   NonRetryableError,
   PayloadError,
   PerdureError,
@@ -18,7 +14,7 @@ import {
   RetryAfterError,
   SubOrchestrationError,
   TimeoutError,
-} from '../js/errors.ts';
+} from '../js/error-classes.ts';
 
 /** Through the store: as JSON text. */
 function stored(error: unknown): ErrorData {

@@ -7,7 +7,7 @@ import type { AttemptLimits } from './attempt.ts';
 import type { Client } from './client.ts';
 import type { TraceLevel } from './engine.ts';
 import { Place } from './codec-context.ts';
-import { CancelledError, RuntimeStateError, TimeoutError } from './errors.ts';
+import { CancelledError, RuntimeStateError, TimeoutError } from './error-classes.ts';
 import { fromPayload, toPayload } from './payload.ts';
 import type { RuntimeLimits } from './limits.ts';
 import type { StoredTexts } from './stored-text.ts';

@@ -2,7 +2,7 @@
 
 import type { ActivityContext } from './activity-context.ts';
 import { ACTIVITY_OPTIONS, type ActivityOptions } from './activity-options.ts';
-import { PayloadError } from './errors.ts';
+import { PayloadError } from './error-classes.ts';
 import { checkName, checkOptions, type OptionTable } from './options.ts';
 import { checkSchema, parse, type SchemaInput, type SchemaOutput, type StandardSchema } from './schema.ts';
 import { isDefined } from './show.ts';

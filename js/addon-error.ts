@@ -1,6 +1,6 @@
 // What is said when the addon cannot be loaded: which package should be there, why it probably is not, and what to do.
 
-import { PerdureError } from './errors.ts';
+import { PerdureError } from './error-classes.ts';
 
 /** What there are packages for, each `perdure-` and one of these. */
 export const PLATFORMS: readonly string[] = [

@@ -2,7 +2,7 @@
 
 import { type ActivityFunction, isRefusal } from './activity.ts';
 import { type ActivityContext, type ActivityJob, callBelow, type HeartbeatSink, placeOf, type TimeoutReason } from './activity-context.ts';
-import { NonRetryableError, RetryAfterError } from './errors.ts';
+import { NonRetryableError, RetryAfterError } from './error-classes.ts';
 import { fromPayload, toErrorPayload, toPayload } from './payload.ts';
 import type { Timer, Timers } from './timers.ts';
 

@@ -3,7 +3,7 @@
 // The rules are S5 to S10 of scheduler.ts; docs/internals/scopes.md says why they are so.
 
 import { Cleanup } from './cleanup.ts';
-import { CancelledError, TimeoutError } from './errors.ts';
+import { CancelledError, TimeoutError } from './error-classes.ts';
 import { Fiber, UncancellableBlock } from './fiber.ts';
 import { reach } from './fiber-tree.ts';
 import { type BaseFuture, PENDING } from './future.ts';

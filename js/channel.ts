@@ -11,7 +11,7 @@
 //   H4. Values are handed over by `advance`, from the queue of ready fibers, and nowhere else: by then the fiber that
 //       sent has gone on until it waits, and whoever has given up meanwhile has left the line.
 
-import { CancelledError, PerdureError } from './errors.ts';
+import { CancelledError, PerdureError } from './error-classes.ts';
 import { describeValue, isGenerator } from './fiber.ts';
 import { BaseFuture, FAILED, type Future, OK } from './future.ts';
 import { Line, type Place } from './line.ts';

@@ -1,6 +1,6 @@
 // The end of fibers that were told to cancel, as a future: what a parent waits for before its own error goes on.
 
-import { CancelledError } from './errors.ts';
+import { CancelledError } from './error-classes.ts';
 import { BaseFuture, FAILED, OK, type Waiter } from './future.ts';
 
 /** So many fibers are named in a message. */

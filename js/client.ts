@@ -4,7 +4,7 @@ import type { NativeStore } from './binding.ts';
 import { Place } from './codec-context.ts';
 import { descriptionOf, type InspectionData, type StoreDescription, type WorkerInfo, workersOf } from './description.ts';
 import { type Duration, parseDuration } from './duration.ts';
-import { TimeoutError } from './errors.ts';
+import { TimeoutError } from './error-classes.ts';
 import { InstanceHandle } from './handle.ts';
 import { exportHistory, type HistoryEvent, historyEvents, type HistoryExport, historyPage, HISTORY_PAGE_OPTIONS, type HistoryPage, type HistoryPageOptions } from './history.ts';
 import { type CustomStatus, type InstanceStatus, type StatusData, statusOf } from './instance-status.ts';

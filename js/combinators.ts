@@ -15,7 +15,7 @@
 
 import type { Holder } from './cancelling.ts';
 import type { Cleanup } from './cleanup.ts';
-import { CancelledError, TimeoutError } from './errors.ts';
+import { CancelledError, TimeoutError } from './error-classes.ts';
 import { claim, describeValue, Fiber, isGenerator, unclaim } from './fiber.ts';
 import { BaseFuture, FAILED, type Future, OK, PENDING, type State, type Waiter } from './future.ts';
 import { ActivityFuture, type TimerFuture } from './operation.ts';

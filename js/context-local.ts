@@ -1,7 +1,7 @@
 // Values that go with a fiber and what it spawns.
 
 import { currentFiber } from './current.ts';
-import { DeterminismError } from './errors.ts';
+import { DeterminismError } from './error-classes.ts';
 import type { Fiber } from './fiber.ts';
 
 /**

@@ -3,7 +3,7 @@
 // The request is kept by the scheduler and counts when the main fiber ends in any way but with an error. To wait for it is
 // to end: the main fiber leaves its function, through its `finally` blocks.
 
-import { CancelledError } from './errors.ts';
+import { CancelledError } from './error-classes.ts';
 import { BaseFuture, FAILED } from './future.ts';
 import type { FiberScheduler } from './scheduler.ts';
 

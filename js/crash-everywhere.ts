@@ -3,7 +3,7 @@
 import { isDeepStrictEqual } from 'node:util';
 
 import { boundedInspect } from './bounded-inspect.ts';
-import { PerdureError } from './errors.ts';
+import { PerdureError } from './error-classes.ts';
 import type { InstanceStatus } from './instance-status.ts';
 import { show } from './show.ts';
 import { TestRuntime, type TestRuntimeOptions } from './test-runtime.ts';

@@ -1,6 +1,6 @@
 // Deadlock: all fibers wait for each other, and nothing outside could wake one.
 
-import { PerdureError } from './errors.ts';
+import { PerdureError } from './error-classes.ts';
 import type { FiberScheduler } from './scheduler.ts';
 import { sourceLines } from './source.ts';
 

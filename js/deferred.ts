@@ -1,6 +1,6 @@
 // A future that the code settles itself.
 
-import { CancelledError } from './errors.ts';
+import { CancelledError } from './error-classes.ts';
 import { BaseFuture, FAILED, type Future, OK, PENDING, type State } from './future.ts';
 
 /**

@@ -20,7 +20,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import timers from 'node:timers';
 
 import { currentFiber } from './current.ts';
-import { DeterminismError, RuntimeStateError } from './errors.ts';
+import { DeterminismError, RuntimeStateError } from './error-classes.ts';
 import type { OrchestrationFunction, RunnableOrchestration } from './orchestration.ts';
 import type { FiberScheduler } from './scheduler.ts';
 

@@ -1,6 +1,6 @@
 // Exports of histories as they come from files and from users: looked at before anything is made of them.
 
-import { PerdureError, type PerdureErrorOptions } from './errors.ts';
+import { PerdureError, type PerdureErrorOptions } from './error-classes.ts';
 import { type ExportedEvent, HISTORY_EVENT_KINDS, type HistoryExport, versionIn } from './history.ts';
 import { nearest } from './options.ts';
 import { isList, isRecord, property, show } from './show.ts';

@@ -15,7 +15,7 @@ import { types } from 'node:util';
 
 import { Cleanup } from './cleanup.ts';
 import { enter, leave } from './current.ts';
-import { CancelledError, DeterminismError } from './errors.ts';
+import { CancelledError, DeterminismError } from './error-classes.ts';
 import type { TreeNode } from './fiber-tree.ts';
 import { BaseFuture, FAILED, type FiberFuture, OK, PENDING, type State, type Waiter } from './future.ts';
 import type { FiberScheduler } from './scheduler.ts';

@@ -6,7 +6,7 @@
  */
 
 import { currentFiber } from './current.ts';
-import { DeterminismError } from './errors.ts';
+import { DeterminismError } from './error-classes.ts';
 import type { OrchestrationContext } from './orchestration.ts';
 
 export { type Channel, CLOSED, type Closed } from './channel.ts';

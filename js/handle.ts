@@ -2,7 +2,7 @@
 
 import type { Client } from './client.ts';
 import type { Duration } from './duration.ts';
-import { CancelledError } from './errors.ts';
+import { CancelledError } from './error-classes.ts';
 import type { CustomStatus, InstanceStatus } from './instance-status.ts';
 import { checkOptions, duration } from './options.ts';
 import type { StatusChange, StatusChangesOptions } from './watching.ts';

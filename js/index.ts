@@ -21,18 +21,19 @@ export {
   InstanceNotFoundError,
   LimitError,
   NondeterminismError,
+  type NondeterminismReport,
   NonRetryableError,
   NotRegisteredError,
   PayloadError,
   PerdureError,
+  type PerdureErrorOptions,
   ProviderError,
   RetryAfterError,
   RuntimeStateError,
   SchemaVersionError,
   SubOrchestrationError,
   TimeoutError,
-} from './errors.ts';
-export type { NondeterminismReport, PerdureErrorOptions } from './error-classes.ts';
+} from './error-classes.ts';
 export type { FiberFuture, Future } from './future.ts';
 export type { InstanceHandle } from './handle.ts';
 export type { ExportedEvent, HistoryEvent, HistoryEventKind, HistoryExport, HistoryPage, HistoryPageOptions } from './history.ts';

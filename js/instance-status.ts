@@ -1,7 +1,8 @@
 // What a client sees of an instance, made of what the store says.
 
 import { Place } from './codec-context.ts';
-import { fromNative, type NativeErrorData, type PerdureError } from './errors.ts';
+import { fromNative, type NativeErrorData } from './error-data.ts';
+import type { PerdureError } from './error-classes.ts';
 import { cancellationError, fromErrorPayload, fromPayload, terminationError } from './payload.ts';
 import type { StoredTexts } from './stored-text.ts';
 

@@ -9,7 +9,7 @@
 
 import { deadlockError } from './deadlock.ts';
 import { CANCELLED, COMPLETED, type EnginePort, FAILED_FOR_GOOD } from './engine.ts';
-import { CancelledError, LimitError, PayloadError, type PerdureError } from './errors.ts';
+import { CancelledError, LimitError, PayloadError, type PerdureError } from './error-classes.ts';
 import { FAILED, OK, PENDING } from './future.ts';
 import type { ActivityFunction } from './activity.ts';
 import { InlineFuture, OperationFuture } from './operation.ts';

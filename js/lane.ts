@@ -15,7 +15,7 @@ import { ActivityContext, type ActivityHost, type ActivityJob } from './activity
 import { type ActivitySink, failActivity, runActivity } from './attempt.ts';
 import { ABORT, ACTIVITY, DROP, ENDED, type EndState, LOG, type NativeJob, NativeEngine, type NativeLane, nativeError, TURN } from './binding.ts';
 import type { TraceLevel } from './engine.ts';
-import { NotRegisteredError, RuntimeStateError } from './errors.ts';
+import { NotRegisteredError, RuntimeStateError } from './error-classes.ts';
 import { Instance, type InstanceDescription, reportOf, type TurnEnd } from './instance.ts';
 import type { RuntimeLimits } from './limits.ts';
 import type { RunnableOrchestration, OrchestrationHost } from './orchestration.ts';

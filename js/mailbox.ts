@@ -5,7 +5,7 @@
 
 import { AwaitedChanges } from './awaited-changes.ts';
 import { currentFiber } from './current.ts';
-import { CancelledError } from './errors.ts';
+import { CancelledError } from './error-classes.ts';
 import { BaseFuture, FAILED } from './future.ts';
 import { Line, type Place } from './line.ts';
 import type { FiberScheduler } from './scheduler.ts';

@@ -1,7 +1,7 @@
 // Matchers for tests of orchestrations, as vitest's `expect.extend` takes them. Which test runner it is does not matter here.
 
 import { type ActivityDefinition, isActivity } from './activity.ts';
-import { NondeterminismError } from './errors.ts';
+import { NondeterminismError } from './error-classes.ts';
 import type { HistoryEvent } from './history.ts';
 import { isOrchestration, type OrchestrationDefinition } from './orchestration.ts';
 import { replay, type ReplayDefinitions, type ReplayOptions } from './replays.ts';

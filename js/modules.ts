@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url';
 
 import { type ActivityDefinition, type ActivityFunction, defineActivity, isActivity } from './activity.ts';
 import type { ActivityOptions } from './activity-options.ts';
-import { RuntimeStateError } from './errors.ts';
+import { RuntimeStateError } from './error-classes.ts';
 import { defineOrchestration, isOrchestration, type OrchestrationDefinition, type OrchestrationFunction, type OrchestrationOptions } from './orchestration.ts';
 import { isInstance, isList, show } from './show.ts';
 import type { AsyncCodec } from './async-codec.ts';

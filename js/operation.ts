@@ -5,7 +5,7 @@ import { AwaitedChanges } from './awaited-changes.ts';
 import { currentFiber } from './current.ts';
 import type { Delivery } from './engine.ts';
 import { ACTIVITY_FAILED } from './engine.ts';
-import { ActivityError, CancelledError } from './errors.ts';
+import { ActivityError, CancelledError } from './error-classes.ts';
 import { BaseFuture, FAILED, OK, PENDING } from './future.ts';
 import { fromErrorPayload } from './payload.ts';
 import type { FiberScheduler } from './scheduler.ts';

@@ -9,7 +9,7 @@ import {
   type PerdureError,
   RuntimeStateError,
   SubOrchestrationError,
-} from './errors.ts';
+} from './error-classes.ts';
 import { FAILED, OK } from './future.ts';
 import { OnDemandFuture, OperationFuture } from './operation.ts';
 import { cancellationError, fromErrorPayload, terminationError } from './payload.ts';

@@ -1,7 +1,8 @@
 // Values and errors on their way to and from the engine and the store, where nothing is `null`.
 
 import { type CodecLimits, DEFAULT_CODEC_LIMITS, decode, encode } from './codec.ts';
-import { CancelledError, decodeError, encodeError, type ErrorData } from './errors.ts';
+import { decodeError, encodeError, type ErrorData } from './error-data.ts';
+import { CancelledError } from './error-classes.ts';
 
 /**
  * The stored text of a value; `undefined` is `null`.

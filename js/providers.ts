@@ -3,7 +3,7 @@
 import { type AsyncCodec, LaterTexts } from './async-codec.ts';
 import { attachReplies, laneOf, type NativeLane, type NativeReply, type NativeStore, nativeError, openSqlite, openSqliteInMemory, replyError } from './binding.ts';
 import { TIMER_MAX_MS } from './duration.ts';
-import { RuntimeStateError } from './errors.ts';
+import { RuntimeStateError } from './error-classes.ts';
 import { type ClientLimits, DEFAULT_LIMITS } from './limits.ts';
 import { bool, checkOptions, oneOf, type OptionTable } from './options.ts';
 import { isInstance } from './show.ts';

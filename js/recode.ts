@@ -9,7 +9,7 @@
 
 import type { NativeStore } from './binding.ts';
 import { Place } from './codec-context.ts';
-import { PayloadError } from './errors.ts';
+import { PayloadError } from './error-classes.ts';
 import { EventPlaces } from './event-places.ts';
 import type { HistoryEventKind } from './history.ts';
 import { bool, func, type OptionTable } from './options.ts';

@@ -2,7 +2,7 @@
 
 import type { ActivityDefinition, ActivityFunction } from './activity.ts';
 import { type ActivityOptions, checkActivityOptions, recordedOptions } from './activity-options.ts';
-import { RuntimeStateError } from './errors.ts';
+import { RuntimeStateError } from './error-classes.ts';
 import { nearest } from './options.ts';
 import type { OrchestrationDefinition, RunnableOrchestration } from './orchestration.ts';
 

@@ -5,9 +5,10 @@
 
 import { recordedOptions } from './activity-options.ts';
 import { ReplayEngine } from './binding.ts';
-import { acquireGuard, releaseGuard, withoutGuard } from './determinism.ts';
 import { Place } from './codec-context.ts';
-import { fromNative, NondeterminismError, NotRegisteredError, PerdureError } from './errors.ts';
+import { acquireGuard, releaseGuard, withoutGuard } from './determinism.ts';
+import { fromNative } from './error-data.ts';
+import { NondeterminismError, NotRegisteredError, PerdureError } from './error-classes.ts';
 import { EventPlaces } from './event-places.ts';
 import { HistoryError } from './exported.ts';
 import type { ExportedEvent, HistoryEventKind, HistoryExport } from './history.ts';

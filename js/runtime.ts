@@ -10,7 +10,7 @@ import { Client } from './client.ts';
 import { acquireGuard, releaseGuard } from './determinism.ts';
 import { type Duration, parseDuration, TIMER_MAX_MS } from './duration.ts';
 import type { TraceLevel } from './engine.ts';
-import { PerdureError, RuntimeStateError } from './errors.ts';
+import { PerdureError, RuntimeStateError } from './error-classes.ts';
 import { Host } from './host.ts';
 import { type InstanceEvent, Lane } from './lane.ts';
 import { checkRuntimeLimits, DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from './limits.ts';

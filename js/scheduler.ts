@@ -29,7 +29,7 @@ import type { Continuation } from './continuation.ts';
 import { byAge, Cancelling } from './cancelling.ts';
 import { currentFiber } from './current.ts';
 import { ACTIVITY_FAILED, CANCEL, CHILD_FAILED, type Delivery, type EnginePort, MESSAGE, REFUSED, SUCCEEDED } from './engine.ts';
-import { DeterminismError, LimitError, NondeterminismError, PayloadError } from './errors.ts';
+import { DeterminismError, LimitError, NondeterminismError, PayloadError } from './error-classes.ts';
 import { Fiber, type FiberBody, UncancellableBlock } from './fiber.ts';
 import { join, leave, reach } from './fiber-tree.ts';
 import { type BaseFuture, PENDING } from './future.ts';

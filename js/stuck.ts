@@ -1,7 +1,7 @@
 // Why a test waits for what does not come: what each instance waits for, as its own code says when it is taken through its history.
 
 import type { Client } from './client.ts';
-import { PerdureError } from './errors.ts';
+import { PerdureError } from './error-classes.ts';
 import { exportsOf } from './exported.ts';
 import type { InstanceStatus } from './instance-status.ts';
 import { type PendingWork, replayExecution, type ReplayHost } from './replay.ts';

@@ -5,7 +5,7 @@ import type { ActivityOptions } from './activity-options.ts';
 import { createTestStore, type NativeStore, type NativeTestStore } from './binding.ts';
 import { Client, type TypedStartOptions } from './client.ts';
 import { type Duration, parseDuration } from './duration.ts';
-import { NotRegisteredError, RuntimeStateError } from './errors.ts';
+import { NotRegisteredError, RuntimeStateError } from './error-classes.ts';
 import type { InstanceHandle } from './handle.ts';
 import { DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from './limits.ts';
 import { checkName, checkOptions, duration, oneOf, type OptionTable, time, timeOf, whole } from './options.ts';

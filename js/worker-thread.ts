@@ -7,7 +7,7 @@ import { joinStore, laneOf } from './binding.ts';
 import { Client } from './client.ts';
 import { acquireGuard } from './determinism.ts';
 import type { TraceLevel } from './engine.ts';
-import { RuntimeStateError } from './errors.ts';
+import { RuntimeStateError } from './error-classes.ts';
 import { Host } from './host.ts';
 import { Lane } from './lane.ts';
 import { DEFAULT_LIMITS, limitsOver } from './limits.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { CancelledError, TimeoutError } from '../../js/errors.ts';
+import { CancelledError, TimeoutError } from '../../js/error-classes.ts';
 import type { Future } from '../../js/future.ts';
 import type { OrchestrationContext } from '../../js/orchestration.ts';
 import { SEED } from '../support/arbitrary.ts';

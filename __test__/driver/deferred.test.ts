@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import { contextLocal } from '../../js/context-local.ts';
 import type { Deferred } from '../../js/deferred.ts';
-import { DeterminismError } from '../../js/errors.ts';
+import { DeterminismError } from '../../js/error-classes.ts';
 import type { OrchestrationContext } from '../../js/orchestration.ts';
 import { outputOf, Script } from './scripted-engine.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { CancelledError, NondeterminismError } from '../../js/errors.ts';
+import { CancelledError, NondeterminismError } from '../../js/error-classes.ts';
 import { customStatusCount } from '../../js/status.ts';
 import { traceCount } from '../../js/trace.ts';
 import { Script } from './scripted-engine.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { ActivityError, DeterminismError } from '../../js/errors.ts';
+import { ActivityError, DeterminismError } from '../../js/error-classes.ts';
 import type { Future } from '../../js/future.ts';
 import type { OrchestrationContext } from '../../js/orchestration.ts';
 import { outputOf, Script } from './scripted-engine.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { DeterminismError } from '../../js/errors.ts';
+import { DeterminismError } from '../../js/error-classes.ts';
 import * as free from '../../js/free.ts';
 import { OrchestrationContext } from '../../js/orchestration.ts';
 import { outputOf, Script } from './scripted-engine.ts';

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import type { ActivityFunction } from '../../js/activity.ts';
 import type { ActivityContext, AttemptExtras } from '../../js/activity-context.ts';
 import { ABORT, ACTIVITY, DROP, LOG, type NativeJob, type NativeLane, TURN } from '../../js/binding.ts';
-import { NonRetryableError, RetryAfterError } from '../../js/errors.ts';
+import { NonRetryableError, RetryAfterError } from '../../js/error-classes.ts';
 import { Lane, type LaneHost } from '../../js/lane.ts';
 import { DEFAULT_LIMITS } from '../../js/limits.ts';
 import type { OrchestrationFunction } from '../../js/orchestration.ts';

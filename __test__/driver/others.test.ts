@@ -9,7 +9,7 @@ import {
   PayloadError,
   RuntimeStateError,
   SubOrchestrationError,
-} from '../../js/errors.ts';
+} from '../../js/error-classes.ts';
 import { defineOrchestration, type OrchestrationGenerator } from '../../js/orchestration.ts';
 import { toErrorPayload } from '../../js/payload.ts';
 import { outputOf, Script } from './scripted-engine.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { CancelledError, TimeoutError } from '../../js/errors.ts';
+import { CancelledError, TimeoutError } from '../../js/error-classes.ts';
 import type { Future } from '../../js/future.ts';
 import { outputOf, Script } from './scripted-engine.ts';
 

@@ -13,7 +13,7 @@ import {
   SUCCEEDED,
   type TraceLevel,
 } from '../../js/engine.ts';
-import { NondeterminismError } from '../../js/errors.ts';
+import { NondeterminismError } from '../../js/error-classes.ts';
 import { Instance, type TurnEnd } from '../../js/instance.ts';
 import { DEFAULT_LIMITS } from '../../js/limits.ts';
 import type { OrchestrationFunction, OrchestrationHost, RunnableOrchestration } from '../../js/orchestration.ts';

@@ -67,7 +67,7 @@ export function crateViolations(packages: readonly CargoPackage[]): string[] {
 }
 
 /** Files of js/ that are at home in one layer, by their names without `.ts`. */
-const LEAVES = ['bounded-inspect', 'codec', 'duration', 'error-classes', 'error-data', 'errors', 'plain', 'rich', 'rich-check', 'schema', 'show'];
+const LEAVES = ['bounded-inspect', 'codec', 'duration', 'error-classes', 'error-data', 'plain', 'rich', 'rich-check', 'schema', 'show'];
 const DRIVER = [
   'awaited-changes',
   'cancelling',

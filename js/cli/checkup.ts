@@ -2,7 +2,7 @@
 
 import type { Client } from '../client.ts';
 import type { StoreDescription, WorkerInfo } from '../description.ts';
-import { PerdureError, SchemaVersionError } from '../errors.ts';
+import { PerdureError, SchemaVersionError } from '../error-classes.ts';
 import type { InstanceStatus } from '../instance-status.ts';
 import type { OverdueInstances, StoreStats } from '../stats.ts';
 import { Exit } from './exit.ts';

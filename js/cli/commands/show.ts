@@ -1,7 +1,7 @@
 // `perdure show`
 
 import type { Client } from '../../client.ts';
-import { InstanceNotFoundError } from '../../errors.ts';
+import { InstanceNotFoundError } from '../../error-classes.ts';
 import type { InstanceStatus } from '../../instance-status.ts';
 import type { Cli } from '../cli.ts';
 import { type OpenWork, openWork } from '../open-work.ts';
