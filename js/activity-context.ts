@@ -5,14 +5,13 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { ActivityFunction } from './activity.ts';
 import type { AttemptLimits } from './attempt.ts';
 import type { Client } from './client.ts';
-import type { TraceLevel } from './engine.ts';
 import { Place } from './codec-context.ts';
 import { CancelledError, RuntimeStateError, TimeoutError } from './error-classes.ts';
-import { fromPayload, toPayload } from './payload.ts';
 import type { RuntimeLimits } from './limits.ts';
+import { lineText, readFields, type TraceFields, type TraceLevel } from './log-fields.ts';
+import { fromPayload, toPayload } from './payload.ts';
 import type { StoredTexts } from './stored-text.ts';
 import type { TraceContext } from './telemetry-hooks.ts';
-import { lineText, readFields, type TraceFields } from './trace.ts';
 
 /** Why the addon tells an attempt to stop. */
 export type AbortReason = 'cancelled' | 'shutdown' | 'leaseLost';

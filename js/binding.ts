@@ -9,12 +9,40 @@ import type { AbortReason, AttemptExtras } from './activity-context.ts';
 import { addonError, checkVersion } from './addon-error.ts';
 import type { CodecBridge } from './async-codec.ts';
 import { Place } from './codec-context.ts';
-import { ACTIVITY_FAILED, CANCEL, CHILD_FAILED, COMPLETED, type Delivery, type EndKind, type EnginePort, MESSAGE, REFUSED, SUCCEEDED, type TraceLevel } from './engine.ts';
-import { fromNative, type NativeErrorData } from './error-data.ts';
+import {
+  ACTIVITY_FAILED,
+  CANCEL,
+  CHILD_FAILED,
+  CHILD_TERMINATED,
+  COMPLETED,
+  type Delivery,
+  type EndKind,
+  type EnginePort,
+  MESSAGE,
+  REFUSED,
+  SUCCEEDED,
+} from './engine.ts';
 import { PerdureError, ProviderError } from './error-classes.ts';
-import type { InstanceDescription } from './instance.ts';
+import { fromNative, type NativeErrorData } from './error-data.ts';
+import type { TraceLevel } from './log-fields.ts';
 import type { StoredTexts } from './stored-text.ts';
 import type { TraceContext } from './telemetry-hooks.ts';
+
+/** An execution as the engine describes it. */
+export interface InstanceDescription {
+  readonly instanceId: string;
+  readonly executionId: number;
+  readonly name: string;
+  readonly version: string;
+  readonly input: string | null;
+  readonly parentId: string | null;
+  /** Codec text of the custom status that it begins with. */
+  readonly customStatus: string | null;
+  /** The deterministic time at its start, ms since 1970. */
+  readonly timeMs: number;
+  /** What its start was part of. */
+  readonly trace: TraceContext | null;
+}
 
 /** A reply to a request of a {@link NativeStore}. */
 export interface NativeReply {
@@ -848,7 +876,7 @@ export class NativeEngine implements EnginePort {
       case ACTIVITY_FAILED:
         return this.ofActivity(operation, 'error');
       case CHILD_FAILED:
-        return Place.childFailure(child ?? '', detail);
+        return Place.end(child ?? '', detail === CHILD_TERMINATED ? 'termination' : 'error');
       case MESSAGE:
         return Place.mail(this.instanceId, mailbox ?? '');
       case CANCEL:

@@ -8,7 +8,6 @@ import { Fiber, UncancellableBlock } from './fiber.ts';
 import { reach } from './fiber-tree.ts';
 import { type BaseFuture, PENDING } from './future.ts';
 import { TimerFuture } from './operation.ts';
-import type { OnEnd } from './orchestration.ts';
 import type { FiberScheduler } from './scheduler.ts';
 
 /**
@@ -16,6 +15,9 @@ import type { FiberScheduler } from './scheduler.ts';
  * tells all fibers at once, and ends with its main fiber.
  */
 const SCOPES_PATCH = 'perdure.scopes';
+
+/** What becomes of fibers that are left when the function of an orchestration has ended. */
+export type OnEnd = 'drop' | 'cancel' | 'join';
 
 /** Who goes on only when what was told has ended: a fiber with its error, a combinator with its outcome. */
 export interface Holder {

@@ -1,7 +1,5 @@
 // Whose value a stored text is, as a codec is told: the same wherever the value is kept, so that every reader can say it.
 
-import { CHILD_TERMINATED } from './engine.ts';
-
 /** Whose value a text is, and which one of it. The value is kept at several places, as an input is with a parent and its child: all have the same context. */
 export interface CodecContext {
   /** Id of the instance that the value belongs to: of an event or an input its receiver, of an output or an error the instance that ended so. */
@@ -62,11 +60,6 @@ export class Place implements DecodeContext {
   /** `operation`: the event that scheduled the activity. */
   static activity(instance: string, execution: number, operation: number, what: 'input' | 'output' | 'error' | 'heartbeat'): Place {
     return new Place(instance, execution, `activity:${operation}:${what}`);
-  }
-
-  /** How a child ended that did not complete; `detail` is that of the delivery. */
-  static childFailure(child: string, detail: number): Place {
-    return Place.end(child, detail === CHILD_TERMINATED ? 'termination' : 'error');
   }
 
   /** Whether it is the place of an error, of which something is always stored. */

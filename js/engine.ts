@@ -1,5 +1,7 @@
 // What the driver needs of the replay engine, and nothing more: the native addon provides it, and tests script it.
 
+import type { TraceLevel } from './log-fields.ts';
+
 /** Kinds of {@link Delivery}. */
 export const SUCCEEDED = 0;
 export const ACTIVITY_FAILED = 1;
@@ -46,8 +48,6 @@ export interface Delivery {
   /** The deterministic time from here on, ms since 1970. */
   readonly timeMs: number;
 }
-
-export type TraceLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /**
  * The engine of one execution, as the driver sees it. All calls are synchronous.

@@ -36,7 +36,7 @@ export function currentContext(): OrchestrationContext {
 }
 
 function contextFor(name: string): OrchestrationContext {
-  const context = currentFiber()?.scheduler.context;
+  const context = currentFiber()?.scheduler.context as OrchestrationContext | null | undefined;
   if (context) return context;
   throw new DeterminismError(
     `${name}() was called while no orchestration was running: the functions of 'perdure/orchestration' work only in the function* ` +

@@ -1,19 +1,18 @@
 // What a lane needs of the runtime on its thread.
 
-import type { ActivityFunction } from './activity.ts';
 import type { ActivityOptions } from './activity-options.ts';
+import type { ActivityFunction } from './activity.ts';
 import type { Client } from './client.ts';
 import { withoutGuard } from './determinism.ts';
-import type { TraceLevel } from './engine.ts';
 import type { InstanceEvent, LaneHost } from './lane.ts';
 import { DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from './limits.ts';
+import type { TraceFields, TraceLevel } from './log-fields.ts';
 import { isLogged, type LogLevel } from './logger.ts';
 import type { RunnableOrchestration } from './orchestration.ts';
 import type { Registry } from './registry.ts';
 import type { Stage } from './stage.ts';
 import type { StoredTexts } from './stored-text.ts';
 import type { Telemetry } from './telemetry-hooks.ts';
-import type { TraceFields } from './trace.ts';
 
 /** Options of a runtime that each of its threads keeps to. */
 export interface HostOptions {

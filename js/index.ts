@@ -12,7 +12,7 @@ export { contextLocal, type ContextLocal } from './context-local.ts';
 export type { StoreDescription, WorkerAbout, WorkerInfo } from './description.ts';
 export type { Deferred } from './deferred.ts';
 export type { Duration } from './duration.ts';
-export type { TraceLevel } from './engine.ts';
+export type { TraceFields, TraceLevel } from './log-fields.ts';
 export {
   ActivityError,
   CancelledError,
@@ -48,13 +48,13 @@ export {
   defineOrchestration,
   type InputArguments,
   type InstanceOptions,
-  type OnEnd,
   type OrchestrationContext,
   type OrchestrationDefinition,
   type OrchestrationFunction,
   type OrchestrationGenerator,
   type OrchestrationOptions,
 } from './orchestration.ts';
+export type { OnEnd } from './cancelling.ts';
 export { type PostgresOptions, PostgresProvider, type PostgresTlsOptions } from './postgres-provider.ts';
 export { type Provider, type ProviderOptions, type SqliteBackupOptions, SqliteProvider, type SqliteOptions } from './providers.ts';
 export type { EndState } from './binding.ts';
@@ -66,5 +66,4 @@ export type { OverdueInstances, StoreStats } from './stats.ts';
 export type { CheckStoreOptions, StoreCheck, StoreFinding } from './store-check.ts';
 export type { Codec, EncodedText } from './stored-text.ts';
 export type { Telemetry } from './telemetry-hooks.ts';
-export type { TraceFields } from './trace.ts';
 export type { StatusChange, StatusChangesOptions } from './watching.ts';

@@ -7,6 +7,7 @@
 //       suspended or is dropped, and by nothing else.
 //   I3. Dropping runs no user code (fiber.ts, B4).
 
+import type { InstanceDescription } from './binding.ts';
 import { deadlockError } from './deadlock.ts';
 import { CANCELLED, COMPLETED, type EnginePort, FAILED_FOR_GOOD } from './engine.ts';
 import { CancelledError, LimitError, PayloadError, type PerdureError } from './error-classes.ts';
@@ -23,24 +24,7 @@ import { fromPayload, toErrorPayload, toPayload } from './payload.ts';
 import { FiberScheduler } from './scheduler.ts';
 import { sourceLines } from './source.ts';
 import { forgetCustomStatus, inheritCustomStatus } from './status.ts';
-import type { TraceContext } from './telemetry-hooks.ts';
 import { forgetTrace } from './trace.ts';
-
-/** An execution as the engine describes it. */
-export interface InstanceDescription {
-  readonly instanceId: string;
-  readonly executionId: number;
-  readonly name: string;
-  readonly version: string;
-  readonly input: string | null;
-  readonly parentId: string | null;
-  /** Codec text of the custom status that it begins with. */
-  readonly customStatus: string | null;
-  /** The deterministic time at its start, ms since 1970. */
-  readonly timeMs: number;
-  /** What its start was part of. */
-  readonly trace: TraceContext | null;
-}
 
 /** How a turn left the instance. */
 export type TurnEnd = 'waiting' | 'completed' | 'failed' | 'cancelled' | 'continued' | 'suspended';

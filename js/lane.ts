@@ -10,14 +10,27 @@
 //       wakes a parked lane, and a call that un-parks it says so. A lane beside others that ran dry looks again a few times before
 //       it parks: what they bring is often there before they could have woken it. One alone waits for the store, which takes longer.
 
-import type { ActivityFunction } from './activity.ts';
 import { ActivityContext, type ActivityHost, type ActivityJob } from './activity-context.ts';
+import type { ActivityFunction } from './activity.ts';
 import { type ActivitySink, failActivity, runActivity } from './attempt.ts';
-import { ABORT, ACTIVITY, DROP, ENDED, type EndState, LOG, type NativeJob, NativeEngine, type NativeLane, nativeError, TURN } from './binding.ts';
-import type { TraceLevel } from './engine.ts';
+import {
+  ABORT,
+  ACTIVITY,
+  DROP,
+  ENDED,
+  type EndState,
+  type InstanceDescription,
+  LOG,
+  NativeEngine,
+  nativeError,
+  type NativeJob,
+  type NativeLane,
+  TURN,
+} from './binding.ts';
 import { NotRegisteredError, RuntimeStateError } from './error-classes.ts';
-import { Instance, type InstanceDescription, reportOf, type TurnEnd } from './instance.ts';
+import { Instance, reportOf, type TurnEnd } from './instance.ts';
 import type { RuntimeLimits } from './limits.ts';
+import type { TraceLevel } from './log-fields.ts';
 import type { RunnableOrchestration, OrchestrationHost } from './orchestration.ts';
 import type { Stage } from './stage.ts';
 import type { StoredTexts } from './stored-text.ts';

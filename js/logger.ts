@@ -1,9 +1,8 @@
 // Where log lines go.
 
-import type { TraceLevel } from './engine.ts';
+import { fieldsText, type TraceFields, type TraceLevel } from './log-fields.ts';
 import { harmless, printableLines } from './printable.ts';
 import { property } from './show.ts';
-import { fieldsText, type TraceFields } from './trace.ts';
 
 /** A logger as pino, bunyan and others offer it: fields first, then the message. */
 export type Logger = {

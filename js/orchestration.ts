@@ -2,9 +2,10 @@
 
 import { types } from 'node:util';
 
-import { type ActivityDefinition, isActivity } from './activity.ts';
 import type { ActivityContext } from './activity-context.ts';
 import { type ActivityOptions, checkActivityOptions, checkInlineOptions, type InlineOptions, recordedInline } from './activity-options.ts';
+import { type ActivityDefinition, isActivity } from './activity.ts';
+import type { OnEnd } from './cancelling.ts';
 import { type Channel, FiberChannel } from './channel.ts';
 import { CheckedEventFuture } from './checked-event.ts';
 import * as combinators from './combinators.ts';
@@ -12,22 +13,22 @@ import type { Branch, BranchValue, BranchValues, CombineOptions, RaceResult, Sel
 import { Continuation } from './continuation.ts';
 import { type Deferred, DeferredFuture } from './deferred.ts';
 import { type Duration, parseDuration } from './duration.ts';
-import type { TraceLevel } from './engine.ts';
 import { asyncRefusal, claim, describeValue, isGenerator } from './fiber.ts';
 import { fingerprintOf } from './fingerprint.ts';
 import type { FiberFuture, Future } from './future.ts';
 import type { RuntimeLimits } from './limits.ts';
+import type { TraceFields, TraceLevel } from './log-fields.ts';
 import { MailboxFuture } from './mailbox.ts';
 import { ActivityFuture, InlineFuture, TimerFuture } from './operation.ts';
 import { checkName, checkOptions, duration, ISO_TIME, oneOf, named, type OptionTable, priority, textsByName } from './options.ts';
 import { ChildFuture, SentFuture } from './others.ts';
 import { toPayload } from './payload.ts';
-import { checkSchema, parseSync, type SchemaInput, type SchemaOutput, type StandardSchema } from './schema.ts';
 import type { FiberScheduler } from './scheduler.ts';
+import { checkSchema, parseSync, type SchemaInput, type SchemaOutput, type StandardSchema } from './schema.ts';
 import { isDefined, property } from './show.ts';
 import { captureSource } from './source.ts';
 import { getCustomStatus, setCustomStatus } from './status.ts';
-import { trace, type TraceFields, type TraceOrigin } from './trace.ts';
+import { trace, type TraceOrigin } from './trace.ts';
 
 /** What an orchestration function returns when it is called. */
 export type OrchestrationGenerator<O = any> = Generator<any, O, any>;
@@ -51,9 +52,6 @@ export interface OrchestrationOptions {
    */
   onEnd?: OnEnd;
 }
-
-/** What becomes of fibers that are left when the function of an orchestration has ended. */
-export type OnEnd = 'drop' | 'cancel' | 'join';
 
 /** An orchestration with its name and version, as {@link defineOrchestration} makes it. */
 export interface OrchestrationDefinition<I = any, O = any> {

@@ -2,18 +2,18 @@
 
 import { performance } from 'node:perf_hooks';
 
-import { type ActivityDefinition, type ActivityFunction, defineActivity, isActivity } from './activity.ts';
 import type { ActivityOptions } from './activity-options.ts';
+import { type ActivityDefinition, type ActivityFunction, defineActivity, isActivity } from './activity.ts';
 import { createRuntime, type NativeMapSizes, type NativeRuntime, nativeError } from './binding.ts';
 import { BusyShares, type Measured } from './busy-shares.ts';
 import { Client } from './client.ts';
 import { acquireGuard, releaseGuard } from './determinism.ts';
 import { type Duration, parseDuration, TIMER_MAX_MS } from './duration.ts';
-import type { TraceLevel } from './engine.ts';
 import { PerdureError, RuntimeStateError } from './error-classes.ts';
 import { Host } from './host.ts';
 import { type InstanceEvent, Lane } from './lane.ts';
 import { checkRuntimeLimits, DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from './limits.ts';
+import type { TraceFields, TraceLevel } from './log-fields.ts';
 import { checkLogger, consoleLogger, LOG_LEVELS, type Logger, type LogLevel } from './logger.ts';
 import type { LaneMetrics, RuntimeMetrics } from './metrics.ts';
 import { checkModules, loadModules, specifiersOf } from './modules.ts';
@@ -34,7 +34,6 @@ import type { Stage } from './stage.ts';
 import type { StoredTexts } from './stored-text.ts';
 import { checkTelemetry, type Telemetry } from './telemetry-hooks.ts';
 import { type Listener, Threads } from './threads.ts';
-import type { TraceFields } from './trace.ts';
 
 /** Options of a {@link Runtime}. */
 export interface RuntimeOptions {

@@ -36,7 +36,6 @@ import { type BaseFuture, PENDING } from './future.ts';
 import { CANCEL_GRACE, INTERRUPT_EVERY, type RuntimeLimits } from './limits.ts';
 import { AwaitedMailboxes } from './mailbox.ts';
 import { AwaitedOperations, type OperationFuture } from './operation.ts';
-import type { OrchestrationContext } from './orchestration.ts';
 import { fromPayload } from './payload.ts';
 import { sourceHere } from './source.ts';
 
@@ -58,8 +57,8 @@ const COMPACT_AT = 1_024;
 export class FiberScheduler {
   readonly port: EnginePort;
   readonly limits: Required<RuntimeLimits>;
-  /** What its code works with; it sets itself. */
-  context: OrchestrationContext | null = null;
+  /** The `OrchestrationContext` of its code, which sets itself. */
+  context: object | null = null;
   /** The main fiber: when it settles, the execution ends. */
   readonly main: Fiber<unknown>;
   /** The operations that have not settled, by id, in order of issue. */

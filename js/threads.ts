@@ -5,10 +5,9 @@ import type { Worker } from 'node:worker_threads';
 
 import type { NativeRuntime } from './binding.ts';
 import type { Measured } from './busy-shares.ts';
-import type { TraceLevel } from './engine.ts';
 import { RuntimeStateError } from './error-classes.ts';
 import type { HostOptions } from './host.ts';
-import type { TraceFields } from './trace.ts';
+import type { TraceFields, TraceLevel } from './log-fields.ts';
 
 /** What a thread is started with. */
 export interface ThreadData {

@@ -6,10 +6,10 @@
 //   X2. What is only replayed makes one span, however many turns it was, and gives no context to anything.
 //   X3. The code runs below no span: what it could learn of one is another in a replay.
 
-import { type NativeLane, NativeEngine } from './binding.ts';
+import { type InstanceDescription, NativeEngine, type NativeLane } from './binding.ts';
 import { type Delivery, type EndKind, FAILED_FOR_GOOD } from './engine.ts';
 import type { ErrorData } from './error-data.ts';
-import type { InstanceDescription, TurnEnd } from './instance.ts';
+import type { TurnEnd } from './instance.ts';
 import type { StoredTexts } from './stored-text.ts';
 import type { Stretch, Telemetry, TraceContext, TracedError, TracedTurn } from './telemetry-hooks.ts';
 

@@ -6,18 +6,17 @@ import { LaterTexts } from './async-codec.ts';
 import { joinStore, laneOf } from './binding.ts';
 import { Client } from './client.ts';
 import { acquireGuard } from './determinism.ts';
-import type { TraceLevel } from './engine.ts';
 import { RuntimeStateError } from './error-classes.ts';
 import { Host } from './host.ts';
 import { Lane } from './lane.ts';
 import { DEFAULT_LIMITS, limitsOver } from './limits.ts';
+import { fieldsText, type TraceFields, type TraceLevel } from './log-fields.ts';
 import { isLogged } from './logger.ts';
 import { loadModules } from './modules.ts';
 import { Provider, StorePort, textsOf } from './providers.ts';
 import { Registry } from './registry.ts';
 import { acquireRejections } from './rejections.ts';
 import type { ThreadData, ThreadMessage } from './threads.ts';
-import { fieldsText, type TraceFields } from './trace.ts';
 
 /** A store that the first thread has opened and will close. */
 class JoinedProvider extends Provider {
