@@ -10,34 +10,24 @@
 // How it fails: code that keeps a context and calls it later (in a promise callback, a timer, an activity) finds the
 // slot empty or taken by a fiber of another instance. Both are noticed, because every context compares the slot with
 // its own scheduler, and give an error that says what happened; neither can act on the wrong instance.
+//
+// A codec, which belongs to the store and not to the orchestration, runs apart from fibers: it has the real clock and randomness.
 
 import type { Fiber } from './fiber.ts';
-
-let running: Fiber<unknown> | null = null;
+import { setRunning, whatRuns } from './running.ts';
 
 /** The fiber whose code is running, if one is. */
 export function currentFiber(): Fiber<unknown> | null {
-  return running;
+  return whatRuns() as Fiber<unknown> | null;
 }
 
 /** A fiber's code is about to run. */
 export function enter(fiber: Fiber<unknown>): void {
-  if (running !== null) throw new Error('a fiber was advanced inside another one: this is a bug in Perdure');
-  running = fiber;
+  if (whatRuns() !== null) throw new Error('a fiber was advanced inside another one: this is a bug in Perdure');
+  setRunning(fiber);
 }
 
 /** The fiber's code has given control back. */
 export function leave(): void {
-  running = null;
-}
-
-/** Runs what belongs to the store and not to the orchestration, such as a codec, as if no fiber's code was running: it has the real clock and randomness. */
-export function outsideOfFibers<T>(work: () => T): T {
-  const fiber = running;
-  running = null;
-  try {
-    return work();
-  } finally {
-    running = fiber;
-  }
+  setRunning(null);
 }

@@ -3,8 +3,8 @@
 import type { CodecBridge } from './async-codec.ts';
 import type { CodecContext, DecodeContext, Place } from './codec-context.ts';
 import { holdsErrors, isSameButForStacks } from './codec.ts';
-import { outsideOfFibers } from './current.ts';
 import { PayloadError } from './error-classes.ts';
+import { apart } from './running.ts';
 import { property } from './show.ts';
 
 /** A text that a codec made, with the key that it is to be read with. */
@@ -147,7 +147,7 @@ export class StoredTexts {
     if (codec === undefined || text === null) return text;
     let encoded: unknown;
     try {
-      encoded = outsideOfFibers(() => codec.encode(text, place as Place));
+      encoded = apart(() => codec.encode(text, place as Place));
     } catch (cause) {
       throw new PayloadError(`${path} cannot be stored: the codec's encode threw`, { path, cause });
     }
@@ -195,7 +195,7 @@ export class StoredTexts {
     const { keyId, sealed } = sealedIn(text);
     let decoded: unknown;
     try {
-      decoded = outsideOfFibers(() => codec.decode(sealed, (place as Place).withKey(keyId)));
+      decoded = apart(() => codec.decode(sealed, (place as Place).withKey(keyId)));
     } catch (cause) {
       throw new PayloadError(`${path} cannot be read: the codec's decode threw`, { path, cause });
     }
