@@ -4,10 +4,10 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 
-import { decode, encode } from '../js/codec.ts';
-import { PayloadError } from '../js/error-classes.ts';
-import { encodeError } from '../js/error-data.ts';
-import { fromErrorPayload, toErrorPayload } from '../js/payload.ts';
+import { PayloadError } from '../js/errors/errors.ts';
+import { decode, encode } from '../js/values/codec.ts';
+import { encodeError } from '../js/values/error-data.ts';
+import { fromErrorPayload, toErrorPayload } from '../js/values/payload.ts';
 import { SEED, storable, text } from './support/arbitrary.ts';
 import { watchPrototypes } from './support/prototypes.ts';
 

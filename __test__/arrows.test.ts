@@ -64,19 +64,22 @@ describe('the files of js/', () => {
     const told = (file: string, text: string, message: RegExp): void => {
       expect(plant({ [file]: text })).toEqual([expect.stringMatching(message)]);
     };
-    told('client.ts', "import { Core } from './native/index.cjs';", /only binding\.ts/);
-    told('client.ts', "const native = await import('./native/index.cjs');", /only binding\.ts/);
-    told('codec.ts', "import type { Future } from './future.ts';", /leaves import nothing but each other/);
-    told('fiber.ts', "import { core } from './binding.js';", /the driver knows neither/);
-    told('scheduler.ts', "export * from './runtime.ts';", /the driver knows neither/);
-    told('future.ts', "let client: import('./client.ts').Client;", /the driver knows neither/);
-    told('client.ts', "import { Runtime } from './index.ts';", /only lists the public names/);
-    told('client.ts', "import { run } from './cli/program.ts';", /nothing of the command line/);
-    told('cli/commands/list.ts', "import { openSqlite } from '../../binding.ts';", /the command line is a client/);
-    told('client.ts', "import x from 'left-pad';", /not a dependency/);
-    told('client.ts', "import x from '../__test__/x.ts';", /outside of js/);
-    told('index.ts', "export * from './dashboard/index.ts';", /loads nothing of the dashboard/);
-    told('client.ts', "import type { Sample } from './dashboard/answers.ts';", /loads nothing of the dashboard/);
+    told('client/client.ts', "import { Core } from '../native/index.cjs';", /only binding\/binding\.ts/);
+    told('client/client.ts', "const native = await import('../native/index.cjs');", /only binding\/binding\.ts/);
+    told('values/codec.ts', "import type { Future } from '../driver/future.ts';", /values\/ is below driver\//);
+    told('driver/fiber.ts', "import { core } from '../binding/binding.js';", /driver\/ is below binding\//);
+    told('driver/scheduler.ts', "export * from '../runtime/runtime.ts';", /driver\/ is below runtime\//);
+    told('driver/future.ts', "let client: import('../client/client.ts').Client;", /driver\/ is below client\//);
+    told('logging/logger.ts', "import { trace } from '../tracing/trace.ts';", /logging\/ is below tracing\//);
+    told('client/client.ts', "import { Runtime } from '../index.ts';", /only lists the public names/);
+    told('client/client.ts', "import { run } from '../cli/program.ts';", /client\/ is below cli\//);
+    told('client/client.ts', "import { a } from '../brand-new/a.ts';", /brand-new\/ is not in LAYERS/);
+    told('cli/commands/list.ts', "import { openSqlite } from '../../binding/binding.ts';", /the command line is a client/);
+    told('client/client.ts', "import x from 'left-pad';", /not a dependency/);
+    told('client/client.ts', "import x from '../../__test__/x.ts';", /outside of js/);
+    told('index.ts', "export * from './dashboard/index.ts';", /loads nothing of its other entries/);
+    told('client/client.ts', "import type { Sample } from '../dashboard/answers.ts';", /client\/ is below dashboard\//);
+    told('activity/activity-context.ts', "import { Client } from '../client/client.ts';", /activity\/ is below client\//);
     told('dashboard/assets.ts', "import { render } from './page/page.tsx';", /built apart/);
     told('dashboard/page/app.tsx', "import { READS } from '../reads.ts';", /nothing but types/);
     told('dashboard/page/app.tsx', "import 'node:fs';", /runs in a browser/);
@@ -89,8 +92,9 @@ describe('the files of js/', () => {
       plant({
         'a.ts': "import { b } from './b.ts'; import 'node:fs'; import 'devalue';",
         'b.ts': "import type { A } from './a.ts';",
-        'binding.ts': "import { Core } from './native/index.cjs';",
-        'codec.ts': "import { PerdureError } from './error-classes.ts';",
+        'binding/binding.ts': "import { Core } from '../native/index.cjs'; import { trace } from '../tracing/trace.ts';",
+        'activity/activity-context.ts': "import type { Client } from '../client/client.ts';",
+        'values/codec.ts': "import { PerdureError } from '../errors/errors.ts';",
       }),
     ).toEqual([]);
   });

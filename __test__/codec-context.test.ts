@@ -4,9 +4,9 @@ import { Client, type Codec, type CodecContext, defineActivity, defineOrchestrat
 import { crashEverywhere, replay, TestRuntime } from 'perdure/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import { LaterTexts } from '../js/async-codec.ts';
-import { Place } from '../js/codec-context.ts';
-import { StoredTexts, UNSTORABLE } from '../js/stored-text.ts';
+import { LaterTexts } from '../js/values/async-codec.ts';
+import { Place } from '../js/values/codec-context.ts';
+import { StoredTexts, UNSTORABLE } from '../js/values/stored-text.ts';
 import { rejection } from './support/async.ts';
 import { type KeyRing, keyRing } from './support/keys.mjs';
 import { SHARED_STORES, type StoreAddress, type StoreSite } from './support/providers.ts';

@@ -1,8 +1,8 @@
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 
-import { decode, encode } from '../js/codec.ts';
-import { ActivityError, PayloadError } from '../js/error-classes.ts';
+import { ActivityError, PayloadError } from '../js/errors/errors.ts';
+import { decode, encode } from '../js/values/codec.ts';
 
 const limits = (payloadBytes: number) => ({ payloadBytes });
 

@@ -14,7 +14,7 @@ import type * as Polyfill from 'temporal-polyfill';
 import 'temporal-polyfill/global';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
-import { acquireGuard, releaseGuard } from '../js/determinism.ts';
+import { acquireGuard, releaseGuard } from '../js/orchestration/determinism.ts';
 import { nextTick } from './support/async.ts';
 import { STORES } from './support/providers.ts';
 import { SOON, useStore } from './support/store.ts';

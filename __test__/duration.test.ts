@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { parseDuration } from '../js/duration.ts';
+import { parseDuration } from '../js/util/duration.ts';
 
 describe('parseDuration', () => {
   it.each([

@@ -18,8 +18,8 @@ import {
 } from 'perdure';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import { fromErrorPayload } from '../js/payload.ts';
-import { StoredTexts } from '../js/stored-text.ts';
+import { fromErrorPayload } from '../js/values/payload.ts';
+import { StoredTexts } from '../js/values/stored-text.ts';
 import { rejection } from './support/async.ts';
 import { historyViolations } from './support/history.ts';
 import { WAYS } from './support/later.ts';

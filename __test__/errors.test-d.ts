@@ -1,7 +1,7 @@
 import { expectTypeOf, it } from 'vitest';
 
-import { decodeThrown, type ErrorData } from '../js/error-data.ts';
-import { ActivityError, CancelledError, type PerdureError } from '../js/error-classes.ts';
+import { ActivityError, CancelledError, type PerdureError } from '../js/errors/errors.ts';
+import { decodeThrown, type ErrorData } from '../js/values/error-data.ts';
 
 it('the fields of errors have their types', () => {
   const error = new ActivityError('m', { activityName: 'charge', attempt: 1, cause: 'x' });

@@ -2,8 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 
-import { decodeError, decodeThrown, encodeError, type ErrorData, fromNative } from '../js/error-data.ts';
-import * as errors from '../js/error-classes.ts';
+import * as errors from '../js/errors/errors.ts';
 import {
   ActivityError,
   CancelledError,
@@ -14,7 +13,8 @@ import {
   RetryAfterError,
   SubOrchestrationError,
   TimeoutError,
-} from '../js/error-classes.ts';
+} from '../js/errors/errors.ts';
+import { decodeError, decodeThrown, encodeError, type ErrorData, fromNative } from '../js/values/error-data.ts';
 
 /** Through the store: as JSON text. */
 function stored(error: unknown): ErrorData {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import { PLATFORMS } from '../js/addon-error.ts';
+import { PLATFORMS } from '../js/binding/addon-error.ts';
 
 // How the addon is found, and what is said when it is not: as an installed package has it, in a folder with the package and its
 // dependencies, and beside them the package of the platform or whatever else a test puts there.

@@ -2,7 +2,7 @@
 
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { consoleLogger } from '../js/logger.ts';
+import { consoleLogger } from '../js/logging/logger.ts';
 import { TestRuntime } from 'perdure/testing';
 
 const written = (): string[] => vi.mocked(console.error).mock.calls.map(([line]) => String(line));

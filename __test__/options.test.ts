@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
-import { checkActivityOptions, recordedOptions } from '../js/activity-options.ts';
-import { checkName, checkOptions, nearest, oneOf, whole } from '../js/options.ts';
+import { checkActivityOptions, recordedOptions } from '../js/activity/activity-options.ts';
+import { checkName, checkOptions, nearest, oneOf, whole } from '../js/util/options.ts';
 
 describe('options', () => {
   test('a TypeError names the option, and the one that was probably meant', () => {

@@ -1,7 +1,7 @@
 import { Client, type Future, type InstanceEvent, InstanceExistsError, Runtime, RuntimeStateError } from 'perdure';
 import { describe, expect, it } from 'vitest';
 
-import { keyedMapSizes, runtimeSizes } from '../dist/internal.js';
+import { keyedMapSizes, runtimeSizes } from '../dist/runtime/internal.js';
 import { aborted, Counter, deferred, nextTick, rejection } from './support/async.ts';
 import { historyViolations, kinds } from './support/history.ts';
 import { SHARED_STORES, STORES } from './support/providers.ts';

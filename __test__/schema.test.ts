@@ -3,7 +3,7 @@
 import { defineActivity, defineOrchestration, PayloadError, type StandardSchema } from 'perdure';
 import { describe, expect, it } from 'vitest';
 
-import { checkSchema, parse, parseSync } from '../js/schema.ts';
+import { checkSchema, parse, parseSync } from '../js/values/schema.ts';
 import { rejection } from './support/async.ts';
 import { kinds } from './support/history.ts';
 import { STORES } from './support/providers.ts';

@@ -3,7 +3,7 @@ import { threadId } from 'node:worker_threads';
 import { type Codec, Runtime, type RuntimeOptions, RuntimeStateError } from 'perdure';
 import { afterEach, describe, expect, it } from 'vitest';
 
-import { runtimeSizes } from '../dist/internal.js';
+import { runtimeSizes } from '../dist/runtime/internal.js';
 import { Counter, rejection } from './support/async.ts';
 import { historyViolations } from './support/history.ts';
 import { expectInvariants } from './support/invariants.ts';

@@ -1,18 +1,18 @@
 /** Durable orchestrations: plain generator functions that go on where they were after a crash. */
 
-export { type ActivityDefinition, type ActivityFunction, defineActivity } from './activity.ts';
-export { activityContext, type ActivityContext } from './activity-context.ts';
-export type { ActivityOptions, InlineOptions, RetryOptions } from './activity-options.ts';
-export type { AsyncCodec } from './async-codec.ts';
-export { type Channel, CLOSED, type Closed } from './channel.ts';
-export { Client, type ClientOptions, type StartOptions, type TypedStartOptions } from './client.ts';
-export type { CodecContext, DecodeContext } from './codec-context.ts';
-export type { Branch, BranchValue, BranchValues, CombineOptions, RaceResult, SelectResult, SettledRaceResult, SettledSelectResult } from './combinators.ts';
-export { contextLocal, type ContextLocal } from './context-local.ts';
-export type { StoreDescription, WorkerAbout, WorkerInfo } from './description.ts';
-export type { Deferred } from './deferred.ts';
-export type { Duration } from './duration.ts';
-export type { TraceFields, TraceLevel } from './log-fields.ts';
+export { type ActivityDefinition, type ActivityFunction, defineActivity } from './activity/activity.ts';
+export { activityContext, type ActivityContext } from './activity/activity-context.ts';
+export type { ActivityOptions, InlineOptions, RetryOptions } from './activity/activity-options.ts';
+export type { AsyncCodec } from './values/async-codec.ts';
+export { type Channel, CLOSED, type Closed } from './driver/channel.ts';
+export { Client, type ClientOptions, type StartOptions, type TypedStartOptions } from './client/client.ts';
+export type { CodecContext, DecodeContext } from './values/codec-context.ts';
+export type { Branch, BranchValue, BranchValues, CombineOptions, RaceResult, SelectResult, SettledRaceResult, SettledSelectResult } from './driver/combinators.ts';
+export { contextLocal, type ContextLocal } from './driver/context-local.ts';
+export type { StoreDescription, WorkerAbout, WorkerInfo } from './client/description.ts';
+export type { Deferred } from './driver/deferred.ts';
+export type { Duration } from './util/duration.ts';
+export type { TraceFields, TraceLevel } from './logging/fields.ts';
 export {
   ActivityError,
   CancelledError,
@@ -33,15 +33,15 @@ export {
   SchemaVersionError,
   SubOrchestrationError,
   TimeoutError,
-} from './error-classes.ts';
-export type { FiberFuture, Future } from './future.ts';
-export type { InstanceHandle } from './handle.ts';
-export type { ExportedEvent, HistoryEvent, HistoryEventKind, HistoryExport, HistoryPage, HistoryPageOptions } from './history.ts';
-export type { CustomStatus, EndedState, InstanceState, InstanceStatus } from './instance-status.ts';
-export type { ClientLimits, RuntimeLimits } from './limits.ts';
-export type { InstanceFilter, InstanceList, InstancePage, ListOptions, PruneExecutionsOptions, PruneOptions } from './listing.ts';
-export type { Logger, LogLevel } from './logger.ts';
-export type { DurationHistogram, LaneMetrics, RuntimeMetrics } from './metrics.ts';
+} from './errors/errors.ts';
+export type { FiberFuture, Future } from './driver/future.ts';
+export type { InstanceHandle } from './client/handle.ts';
+export type { ExportedEvent, HistoryEvent, HistoryEventKind, HistoryExport, HistoryPage, HistoryPageOptions } from './client/history.ts';
+export type { CustomStatus, EndedState, InstanceState, InstanceStatus } from './client/instance-status.ts';
+export type { ClientLimits, RuntimeLimits } from './values/limits.ts';
+export type { InstanceFilter, InstanceList, InstancePage, ListOptions, PruneExecutionsOptions, PruneOptions } from './client/listing.ts';
+export type { Logger, LogLevel } from './logging/logger.ts';
+export type { DurationHistogram, LaneMetrics, RuntimeMetrics } from './tracing/metrics.ts';
 export {
   type ChildOptions,
   type ContinueAsNewOptions,
@@ -53,17 +53,17 @@ export {
   type OrchestrationFunction,
   type OrchestrationGenerator,
   type OrchestrationOptions,
-} from './orchestration.ts';
-export type { OnEnd } from './cancelling.ts';
-export { type PostgresOptions, PostgresProvider, type PostgresTlsOptions } from './postgres-provider.ts';
-export { type Provider, type ProviderOptions, type SqliteBackupOptions, SqliteProvider, type SqliteOptions } from './providers.ts';
-export type { EndState } from './binding.ts';
-export type { InstanceEvent } from './lane.ts';
-export type { Recoded, RecodeFailure, RecodeOptions, RecodeProgress } from './recode.ts';
-export { Runtime, type RuntimeEvents, type RuntimeOptions } from './runtime.ts';
-export type { SchemaInput, SchemaIssue, SchemaOutput, SchemaResult, StandardSchema } from './schema.ts';
-export type { OverdueInstances, StoreStats } from './stats.ts';
-export type { CheckStoreOptions, StoreCheck, StoreFinding } from './store-check.ts';
-export type { Codec, EncodedText } from './stored-text.ts';
-export type { Telemetry } from './telemetry-hooks.ts';
-export type { StatusChange, StatusChangesOptions } from './watching.ts';
+} from './orchestration/orchestration.ts';
+export type { OnEnd } from './driver/cancelling.ts';
+export { type PostgresOptions, PostgresProvider, type PostgresTlsOptions } from './store/postgres-provider.ts';
+export { type Provider, type ProviderOptions, type SqliteBackupOptions, SqliteProvider, type SqliteOptions } from './store/providers.ts';
+export type { EndState } from './binding/binding.ts';
+export type { InstanceEvent } from './runtime/lane.ts';
+export type { Recoded, RecodeFailure, RecodeOptions, RecodeProgress } from './client/recode.ts';
+export { Runtime, type RuntimeEvents, type RuntimeOptions } from './runtime/runtime.ts';
+export type { SchemaInput, SchemaIssue, SchemaOutput, SchemaResult, StandardSchema } from './values/schema.ts';
+export type { OverdueInstances, StoreStats } from './client/stats.ts';
+export type { CheckStoreOptions, StoreCheck, StoreFinding } from './client/store-check.ts';
+export type { Codec, EncodedText } from './values/stored-text.ts';
+export type { Telemetry } from './tracing/telemetry-hooks.ts';
+export type { StatusChange, StatusChangesOptions } from './client/watching.ts';

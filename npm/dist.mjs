@@ -1,8 +1,9 @@
 // What tsc leaves to do in dist/, where it puts declarations: the code, the page of the dashboard, and the addon with its loader.
 //
 // Most files of js/ become few, because Node takes longer to find and link seventy files than to run them: what `perdure/orchestration`
-// needs is one, what `perdure` needs besides is another, and what is for others alone is with them. A file in a folder below js/ stays a
-// file in that folder: it may look for others beside itself.
+// needs is one, what `perdure` needs besides is another, and what is for others alone is with them. These lie in dist/shared/, as deep as
+// their sources in js/, so that a path from a source leads from there to the same place. The files of js/cli/ and js/dashboard/ stay files:
+// a command is loaded when it is called.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
@@ -52,7 +53,7 @@ async function bundle() {
     sourcemap: true,
     sourcemapExcludeSources: true,
     minify: false,
-    chunkFileNames: ({ name }) => (name.includes('/') ? '[name].js' : 'shared-[name].js'),
+    chunkFileNames: ({ name }) => (name.includes('/') ? '[name].js' : 'shared/[name].js'),
     codeSplitting: { includeDependenciesRecursively: false, groups: [{ debugName: 'layout', name: (id, graph) => groupOf(id, entries, graph) }] },
   });
   await build.close();
@@ -64,15 +65,15 @@ async function bundle() {
 function entriesOf({ exports, bin = {} }) {
   const targets = [...Object.values(exports).map((target) => target.default ?? target), ...Object.values(bin)];
   const named = targets.map((target) => /^(?:\.\/)?dist\/(.+)\.js$/.exec(target)?.[1]).filter((name) => name !== undefined);
-  return [...new Set([...named, 'worker-thread', 'internal'])];
+  return [...new Set([...named, 'runtime/worker-thread', 'runtime/internal'])];
 }
 
 /** Which file a module goes to, if that is not up to who needs it. */
 function groupOf(id, entries, graph) {
   const name = relative('js', id).split(sep).join('/').replace(/\.ts$/, '');
   if (entries.includes(name) || name.startsWith('..')) return null;
-  if (name.includes('/')) return name;
-  if (reached('js/free.ts', graph).has(id)) return 'orchestration';
+  if (/^(cli|dashboard)\//.test(name)) return name;
+  if (reached('js/orchestration/free.ts', graph).has(id)) return 'orchestration';
   return reached('js/index.ts', graph).has(id) ? 'core' : null;
 }
 

@@ -6,11 +6,11 @@ import stringWidth from 'string-width';
 import { describe, expect, it } from 'vitest';
 
 import type { Column } from '../../js/cli/table.ts';
-import { waterfall } from '../../js/cli/waterfall.ts';
-import { Bars } from '../../js/dashboard/bars.ts';
-import type { HistoryEventKind } from '../../js/history.ts';
 import { type Stream, Terminal } from '../../js/cli/terminal.ts';
 import { agoText, bytesText, plainValue, spanText } from '../../js/cli/text.ts';
+import { waterfall } from '../../js/cli/waterfall.ts';
+import type { HistoryEventKind } from '../../js/client/history.ts';
+import { Bars } from '../../js/dashboard/bars.ts';
 
 /** A terminal of some width, or none; and what was written to it. */
 function terminal({ columns, json = false }: { columns?: number; json?: boolean }): { on: Terminal; out: () => string; err: () => string } {

@@ -3,9 +3,9 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 
-import { boundedInspect } from '../../js/bounded-inspect.ts';
 import { valueText as terminalText } from '../../js/cli/text.ts';
 import { valueText } from '../../js/dashboard/value-text.ts';
+import { boundedInspect } from '../../js/util/bounded-inspect.ts';
 
 const whole = (value: unknown): string => {
   const { text, isWhole } = valueText(value, 1_000_000);

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { CancelledError, TimeoutError } from '../../js/error-classes.ts';
-import type { Future } from '../../js/future.ts';
-import type { OrchestrationContext } from '../../js/orchestration.ts';
+import type { Future } from '../../js/driver/future.ts';
+import { CancelledError, TimeoutError } from '../../js/errors/errors.ts';
+import type { OrchestrationContext } from '../../js/orchestration/orchestration.ts';
 import { SEED } from '../support/arbitrary.ts';
 import { Script } from './scripted-engine.ts';
 

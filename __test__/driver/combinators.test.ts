@@ -1,8 +1,8 @@
 import { describe, expect, expectTypeOf, test } from 'vitest';
 
-import { type Future, PENDING } from '../../js/future.ts';
-import type { OrchestrationContext } from '../../js/orchestration.ts';
-import type { FiberScheduler } from '../../js/scheduler.ts';
+import { type Future, PENDING } from '../../js/driver/future.ts';
+import type { FiberScheduler } from '../../js/driver/scheduler.ts';
+import type { OrchestrationContext } from '../../js/orchestration/orchestration.ts';
 import { outputOf, Script } from './scripted-engine.ts';
 
 type Block = Generator<any, any, any>;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
-import { INTERRUPT_EVERY } from '../../js/limits.ts';
-import type { OrchestrationContext, OrchestrationGenerator } from '../../js/orchestration.ts';
+import type { OrchestrationContext, OrchestrationGenerator } from '../../js/orchestration/orchestration.ts';
+import { INTERRUPT_EVERY } from '../../js/values/limits.ts';
 import { Script } from './scripted-engine.ts';
 
 /** The execution must end here as continued. */

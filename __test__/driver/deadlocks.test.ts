@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
-import type { Channel } from '../../js/channel.ts';
-import type { Future } from '../../js/future.ts';
+import type { Channel } from '../../js/driver/channel.ts';
+import type { Future } from '../../js/driver/future.ts';
 import { Script } from './scripted-engine.ts';
 
 type Block = Generator<any, any, any>;

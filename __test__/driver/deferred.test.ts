@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 
-import { contextLocal } from '../../js/context-local.ts';
-import type { Deferred } from '../../js/deferred.ts';
-import { DeterminismError } from '../../js/error-classes.ts';
-import type { OrchestrationContext } from '../../js/orchestration.ts';
+import { contextLocal } from '../../js/driver/context-local.ts';
+import type { Deferred } from '../../js/driver/deferred.ts';
+import { DeterminismError } from '../../js/errors/errors.ts';
+import type { OrchestrationContext } from '../../js/orchestration/orchestration.ts';
 import { outputOf, Script } from './scripted-engine.ts';
 
 type Block = Generator<any, any, any>;

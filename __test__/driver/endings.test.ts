@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
-import { CancelledError, NondeterminismError } from '../../js/error-classes.ts';
-import { customStatusCount } from '../../js/status.ts';
-import { traceCount } from '../../js/trace.ts';
+import { customStatusCount } from '../../js/driver/status.ts';
+import { CancelledError, NondeterminismError } from '../../js/errors/errors.ts';
+import { traceCount } from '../../js/tracing/trace.ts';
 import { Script } from './scripted-engine.ts';
 
 describe('cancelling an instance', () => {

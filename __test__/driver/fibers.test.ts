@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
-import { ActivityError, DeterminismError } from '../../js/error-classes.ts';
-import type { Future } from '../../js/future.ts';
-import type { OrchestrationContext } from '../../js/orchestration.ts';
+import type { Future } from '../../js/driver/future.ts';
+import { ActivityError, DeterminismError } from '../../js/errors/errors.ts';
+import type { OrchestrationContext } from '../../js/orchestration/orchestration.ts';
 import { outputOf, Script } from './scripted-engine.ts';
 
 type Block = Generator<any, any, any>;

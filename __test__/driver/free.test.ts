@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
-import { DeterminismError } from '../../js/error-classes.ts';
-import * as free from '../../js/free.ts';
-import { OrchestrationContext } from '../../js/orchestration.ts';
+import { DeterminismError } from '../../js/errors/errors.ts';
+import * as free from '../../js/orchestration/free.ts';
+import { OrchestrationContext } from '../../js/orchestration/orchestration.ts';
 import { outputOf, Script } from './scripted-engine.ts';
 
 const members = Object.entries(Object.getOwnPropertyDescriptors(OrchestrationContext.prototype));

@@ -1,13 +1,13 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 
-import type { ActivityFunction } from '../../js/activity.ts';
-import type { ActivityContext, AttemptExtras } from '../../js/activity-context.ts';
-import { ABORT, ACTIVITY, DROP, LOG, type NativeJob, type NativeLane, TURN } from '../../js/binding.ts';
-import { NonRetryableError, RetryAfterError } from '../../js/error-classes.ts';
-import { Lane, type LaneHost } from '../../js/lane.ts';
-import { DEFAULT_LIMITS } from '../../js/limits.ts';
-import type { OrchestrationFunction } from '../../js/orchestration.ts';
-import { StoredTexts } from '../../js/stored-text.ts';
+import type { ActivityContext, AttemptExtras } from '../../js/activity/activity-context.ts';
+import type { ActivityFunction } from '../../js/activity/activity.ts';
+import { ABORT, ACTIVITY, DROP, LOG, type NativeJob, type NativeLane, TURN } from '../../js/binding/binding.ts';
+import { NonRetryableError, RetryAfterError } from '../../js/errors/errors.ts';
+import type { OrchestrationFunction } from '../../js/orchestration/orchestration.ts';
+import { Lane, type LaneHost } from '../../js/runtime/lane.ts';
+import { DEFAULT_LIMITS } from '../../js/values/limits.ts';
+import { StoredTexts } from '../../js/values/stored-text.ts';
 
 afterEach(() => {
   vi.useRealTimers();

@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from 'vitest';
 
-import type { OnEnd } from '../../js/cancelling.ts';
-import type { OrchestrationFunction } from '../../js/orchestration.ts';
+import type { OnEnd } from '../../js/driver/cancelling.ts';
+import type { OrchestrationFunction } from '../../js/orchestration/orchestration.ts';
 import { Script } from './scripted-engine.ts';
 
 type Block = Generator<any, any, any>;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { CHILD_CANCELLED, CHILD_TERMINATED, CHILD_THREW, INSTANCE_ENDED, INSTANCE_EXISTS, INSTANCE_NOT_FOUND, MAILBOX_FULL } from '../../js/engine.ts';
+import { CHILD_CANCELLED, CHILD_TERMINATED, CHILD_THREW, INSTANCE_ENDED, INSTANCE_EXISTS, INSTANCE_NOT_FOUND, MAILBOX_FULL } from '../../js/driver/engine.ts';
 import {
   CancelledError,
   InstanceExistsError,
@@ -9,9 +9,9 @@ import {
   PayloadError,
   RuntimeStateError,
   SubOrchestrationError,
-} from '../../js/error-classes.ts';
-import { defineOrchestration, type OrchestrationGenerator } from '../../js/orchestration.ts';
-import { toErrorPayload } from '../../js/payload.ts';
+} from '../../js/errors/errors.ts';
+import { defineOrchestration, type OrchestrationGenerator } from '../../js/orchestration/orchestration.ts';
+import { toErrorPayload } from '../../js/values/payload.ts';
 import { outputOf, Script } from './scripted-engine.ts';
 
 const UUID = '00000000-0000-4000-8000-000000000000';

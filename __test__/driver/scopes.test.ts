@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
-import { CancelledError, TimeoutError } from '../../js/error-classes.ts';
-import type { Future } from '../../js/future.ts';
+import type { Future } from '../../js/driver/future.ts';
+import { CancelledError, TimeoutError } from '../../js/errors/errors.ts';
 import { outputOf, Script } from './scripted-engine.ts';
 
 type Block = Generator<any, any, any>;

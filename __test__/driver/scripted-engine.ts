@@ -1,13 +1,13 @@
 // An engine that does what a test tells it: the driver under test cannot tell it from the native one.
 
-import type { ActivityOptions } from '../../js/activity-options.ts';
-import { ACTIVITY_FAILED, CANCEL, CHILD_FAILED, type Delivery, type EndKind, type EnginePort, MESSAGE, REFUSED, SUCCEEDED } from '../../js/engine.ts';
-import { NondeterminismError } from '../../js/error-classes.ts';
-import { Instance, type TurnEnd } from '../../js/instance.ts';
-import { DEFAULT_LIMITS } from '../../js/limits.ts';
-import type { TraceLevel } from '../../js/log-fields.ts';
-import type { OrchestrationFunction, OrchestrationHost, RunnableOrchestration } from '../../js/orchestration.ts';
-import { toErrorPayload, toPayload } from '../../js/payload.ts';
+import type { ActivityOptions } from '../../js/activity/activity-options.ts';
+import { ACTIVITY_FAILED, CANCEL, CHILD_FAILED, type Delivery, type EndKind, type EnginePort, MESSAGE, REFUSED, SUCCEEDED } from '../../js/driver/engine.ts';
+import { NondeterminismError } from '../../js/errors/errors.ts';
+import type { TraceLevel } from '../../js/logging/fields.ts';
+import type { OrchestrationFunction, OrchestrationHost, RunnableOrchestration } from '../../js/orchestration/orchestration.ts';
+import { Instance, type TurnEnd } from '../../js/runtime/instance.ts';
+import { DEFAULT_LIMITS } from '../../js/values/limits.ts';
+import { toErrorPayload, toPayload } from '../../js/values/payload.ts';
 
 const END_NAMES = ['completed', 'failed', 'cancelled'] as const;
 

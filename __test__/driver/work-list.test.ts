@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { WorkList } from '../../js/work-list.ts';
+import { WorkList } from '../../js/util/work-list.ts';
 
 test('does lower ranks first, and those of one rank in the order in which they were added', () => {
   // Each item adds others while it is worked on. The model looks for the next one in the plainest way.

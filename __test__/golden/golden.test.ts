@@ -6,8 +6,8 @@ import * as free from 'perdure/orchestration';
 import { replay, type ReplayOutcome } from 'perdure/testing';
 import { describe, expect, it, vi } from 'vitest';
 
-import { HISTORY_EVENT_KINDS } from '../../js/history.ts';
-import { OrchestrationContext } from '../../js/orchestration.ts';
+import { HISTORY_EVENT_KINDS } from '../../js/client/history.ts';
+import { OrchestrationContext } from '../../js/orchestration/orchestration.ts';
 import { historyViolations } from '../support/history.ts';
 import '../support/leaks.ts';
 import { STORES } from '../support/providers.ts';

@@ -86,7 +86,7 @@ describe('what an entry loads', () => {
     const importedBy = (source: string) =>
       [...reached(join(root, source), (text) => importsOf('', text).filter(({ isType }) => !isType).map(({ to }) => to))].map((file) => relative(root, file));
     // These two load nothing more.
-    const main = ['./dist/index.js', './dist/free.js'];
+    const main = ['./dist/index.js', './dist/orchestration/free.js'];
     const core = importedBy('js/index.ts');
     const entries = Object.values(clone.exports).flatMap((target) => (typeof target === 'string' ? [] : [target.default]));
     expect(entries.length).toBeGreaterThan(0);

@@ -2,7 +2,7 @@
 
 import { Client, Runtime } from 'perdure';
 
-import { keyedMapSizes, runtimeSizes } from '../../dist/internal.js';
+import { keyedMapSizes, runtimeSizes } from '../../dist/runtime/internal.js';
 import { openStore, say } from '../support/worker-parts.mjs';
 import { fillPool, gaugesOfProcess } from './gauges.mjs';
 

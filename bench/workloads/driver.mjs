@@ -33,7 +33,7 @@ export const driver = {
 
   roles: {
     measure: async ({ repeat = 5 }) => {
-      const { Instance } = await import('../../dist/internal.js');
+      const { Instance } = await import('../../dist/runtime/internal.js');
       const measures = {
         bare: bareNext,
         'settled yield*': () => inInstance(Instance, settledYields),

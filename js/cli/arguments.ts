@@ -5,10 +5,10 @@ import { text } from 'node:stream/consumers';
 
 import { InvalidArgumentError } from 'commander';
 
-import { type Duration, parseDuration } from '../duration.ts';
-import { STATES } from '../instance-status.ts';
-import { nearest } from '../options.ts';
-import { show } from '../show.ts';
+import { STATES } from '../client/instance-status.ts';
+import { type Duration, parseDuration } from '../util/duration.ts';
+import { nearest } from '../util/options.ts';
+import { show } from '../util/show.ts';
 import { usageError } from './exit.ts';
 
 /** A whole number of at least `min`. */

@@ -1,10 +1,10 @@
 // What the doctor looks at: one finding for each thing.
 
-import type { Client } from '../client.ts';
-import type { StoreDescription, WorkerInfo } from '../description.ts';
-import { PerdureError, SchemaVersionError } from '../error-classes.ts';
-import type { InstanceStatus } from '../instance-status.ts';
-import type { OverdueInstances, StoreStats } from '../stats.ts';
+import type { Client } from '../client/client.ts';
+import type { StoreDescription, WorkerInfo } from '../client/description.ts';
+import type { InstanceStatus } from '../client/instance-status.ts';
+import type { OverdueInstances, StoreStats } from '../client/stats.ts';
+import { PerdureError, SchemaVersionError } from '../errors/errors.ts';
 import { Exit } from './exit.ts';
 import { agoText, bytesText, countText, printable, spanText } from './text.ts';
 

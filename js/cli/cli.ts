@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander';
 
-import type { Client } from '../client.ts';
+import type { Client } from '../client/client.ts';
 import type { StoreOptions } from './store.ts';
 import type { Terminal } from './terminal.ts';
 

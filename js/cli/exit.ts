@@ -2,7 +2,7 @@
 
 import { CommanderError } from 'commander';
 
-import { InstanceNotFoundError, PerdureError, TimeoutError } from '../error-classes.ts';
+import { InstanceNotFoundError, PerdureError, TimeoutError } from '../errors/errors.ts';
 
 /** Exit codes, as `perdure --help` lists them. */
 export const EXIT = {

@@ -2,8 +2,8 @@
 
 import type { Command } from 'commander';
 
-import type { InstanceState } from '../instance-status.ts';
-import type { InstanceFilter } from '../listing.ts';
+import type { InstanceState } from '../client/instance-status.ts';
+import type { InstanceFilter } from '../client/listing.ts';
 import { statesArgument, tagArgument, timeArgument } from './arguments.ts';
 
 export interface FilterFlags {

@@ -1,7 +1,7 @@
 // The history of one execution as a command reads it: page by page, and all of the same execution.
 
-import type { Client } from '../client.ts';
-import type { HistoryPage } from '../history.ts';
+import type { Client } from '../client/client.ts';
+import type { HistoryPage } from '../client/history.ts';
 import { given } from './filter.ts';
 
 /** Events that are read at once. */

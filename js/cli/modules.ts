@@ -3,8 +3,8 @@
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-import { isOrchestration, type OrchestrationDefinition } from '../orchestration.ts';
-import { isList } from '../show.ts';
+import { isOrchestration, type OrchestrationDefinition } from '../orchestration/orchestration.ts';
+import { isList } from '../util/show.ts';
 import { usageError } from './exit.ts';
 
 /** What a module exports, by name. */

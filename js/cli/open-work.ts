@@ -1,8 +1,8 @@
 // What an execution has asked for and has not been answered, by its history.
 
-import type { Client } from '../client.ts';
-import type { HistoryEvent } from '../history.ts';
-import type { InstanceStatus } from '../instance-status.ts';
+import type { Client } from '../client/client.ts';
+import type { HistoryEvent } from '../client/history.ts';
+import type { InstanceStatus } from '../client/instance-status.ts';
 
 /** Something that an instance waits for, or has waited for: what it lost interest in leaves no trace in its history. */
 export interface OpenWork {

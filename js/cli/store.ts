@@ -1,10 +1,10 @@
 // The store of a command: which one it is, and that it is closed again.
 
-import type { AsyncCodec } from '../async-codec.ts';
-import { Client } from '../client.ts';
-import { PostgresProvider } from '../postgres-provider.ts';
-import { type Provider, SqliteProvider } from '../providers.ts';
-import type { Codec } from '../stored-text.ts';
+import { Client } from '../client/client.ts';
+import { PostgresProvider } from '../store/postgres-provider.ts';
+import { type Provider, SqliteProvider } from '../store/providers.ts';
+import type { AsyncCodec } from '../values/async-codec.ts';
+import type { Codec } from '../values/stored-text.ts';
 import { usageError } from './exit.ts';
 import { exportsOfModule } from './modules.ts';
 

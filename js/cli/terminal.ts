@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 import { styleText } from 'node:util';
 
-import type { InstanceState } from '../instance-status.ts';
+import type { InstanceState } from '../client/instance-status.ts';
 import { type Column, tableLines } from './table.ts';
 import { jsonText, plainValue, valueText } from './text.ts';
 

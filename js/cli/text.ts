@@ -1,10 +1,10 @@
 // Values, times and sizes as text for a terminal. Nothing that comes from a store may steer the terminal: control characters are shown.
 
-import { boundedInspect } from '../bounded-inspect.ts';
-import { harmless, printable } from '../printable.ts';
-import { isList } from '../show.ts';
+import { boundedInspect } from '../util/bounded-inspect.ts';
+import { harmless, printable } from '../util/printable.ts';
+import { isList } from '../util/show.ts';
 
-export { printable, printableLines } from '../printable.ts';
+export { printable, printableLines } from '../util/printable.ts';
 
 /** A value of a user's as JavaScript shows it, over several lines where it is long. */
 export function valueText(value: unknown, width: number, colors: boolean): string {

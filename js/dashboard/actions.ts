@@ -1,6 +1,6 @@
 // The actions: each one call of the client.
 
-import type { Client } from '../client.ts';
+import type { Client } from '../client/client.ts';
 import type { ActionAnswer, ActionBodies, ChangingAction } from './answers.ts';
 import { statusOf } from './reads.ts';
 import { badRequest } from './refusal.ts';

@@ -1,9 +1,9 @@
 // What the dashboard's server answers to its page: JSON, and nothing but types here, because both sides read them.
 
-import type { WorkerAbout } from '../description.ts';
-import type { HistoryEventKind } from '../history.ts';
-import type { InstanceState } from '../instance-status.ts';
-import type { StoreStats } from '../stats.ts';
+import type { WorkerAbout } from '../client/description.ts';
+import type { HistoryEventKind } from '../client/history.ts';
+import type { InstanceState } from '../client/instance-status.ts';
+import type { StoreStats } from '../client/stats.ts';
 import type { DashboardAction } from './options.ts';
 
 /** Every refusal. */

@@ -1,6 +1,6 @@
 // What is told of an event besides its value, in the same fields for each kind.
 
-import type { HistoryEvent } from '../history.ts';
+import type { HistoryEvent } from '../client/history.ts';
 import type { EventRow } from './answers.ts';
 
 export function factsOf({ eventId, time, kind, refId, name, meta: of }: HistoryEvent): Omit<EventRow, 'value'> {

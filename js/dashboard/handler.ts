@@ -1,9 +1,9 @@
 // The dashboard as one function from a request to its answer.
 
-import { Client } from '../client.ts';
-import { consoleLogger, type Logger } from '../logger.ts';
-import { metricsResponse } from '../prometheus.ts';
-import { isInstance, show } from '../show.ts';
+import { Client } from '../client/client.ts';
+import { consoleLogger, type Logger } from '../logging/logger.ts';
+import { metricsResponse } from '../telemetry/prometheus.ts';
+import { isInstance, show } from '../util/show.ts';
 import { act, isChanging } from './actions.ts';
 import type { ActionBodies, ChangingAction } from './answers.ts';
 import { assetAnswer, isAsset } from './assets.ts';

@@ -1,7 +1,7 @@
 // Streams of events (SSE): everything, or one instance. Each ends when whoever listens goes, and there are only so many.
 
-import type { HistoryPage } from '../history.ts';
-import { hasEnded } from '../instance-status.ts';
+import type { HistoryPage } from '../client/history.ts';
+import { hasEnded } from '../client/instance-status.ts';
 import type { Query } from './query.ts';
 import { instanceOf, shownPage, type Site } from './reads.ts';
 import { answerOf, badRequest, Refusal, refusalOf } from './refusal.ts';

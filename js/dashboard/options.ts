@@ -2,10 +2,10 @@
 
 import { isIP } from 'node:net';
 
-import { checkLogger, type Logger } from '../logger.ts';
-import { bool, checkOptions, type OptionTable } from '../options.ts';
-import { Runtime } from '../runtime.ts';
-import { isInstance, isList, show } from '../show.ts';
+import { checkLogger, type Logger } from '../logging/logger.ts';
+import { Runtime } from '../runtime/runtime.ts';
+import { bool, checkOptions, type OptionTable } from '../util/options.ts';
+import { isInstance, isList, show } from '../util/show.ts';
 
 /** What somebody asks for: `'read'` is everything that changes nothing, `'start'` is to start an instance again. */
 export type DashboardAction = 'read' | 'raise' | 'enqueue' | 'cancel' | 'terminate' | 'suspend' | 'resume' | 'start';

@@ -1,8 +1,8 @@
 // What stands behind the `?` of a request and in the body of an action: checked, so that nothing wrong gets any further.
 
-import { LIST_OPTIONS, type ListOptions } from '../listing.ts';
-import { checkName, checkOptions, named, type OptionTable, text, whole } from '../options.ts';
-import { isRecord } from '../show.ts';
+import { LIST_OPTIONS, type ListOptions } from '../client/listing.ts';
+import { checkName, checkOptions, named, type OptionTable, text, whole } from '../util/options.ts';
+import { isRecord } from '../util/show.ts';
 import type { ActionBodies, ChangingAction } from './answers.ts';
 import { badRequest, Refusal } from './refusal.ts';
 

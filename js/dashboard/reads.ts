@@ -1,8 +1,8 @@
 // What can be read, by path.
 
-import type { Client } from '../client.ts';
-import type { HistoryPage } from '../history.ts';
-import type { InstanceStatus } from '../instance-status.ts';
+import type { Client } from '../client/client.ts';
+import type { HistoryPage } from '../client/history.ts';
+import type { InstanceStatus } from '../client/instance-status.ts';
 import type { AboutAnswer, HistoryAnswer, InstanceAnswer, InstancesAnswer, Shown } from './answers.ts';
 import type { DashboardOptions } from './options.ts';
 import type { Query } from './query.ts';

@@ -1,6 +1,6 @@
 // Answers that are no: what HTTP calls them, a code that stays the same, and a sentence.
 
-import { PerdureError } from '../error-classes.ts';
+import { PerdureError } from '../errors/errors.ts';
 import type { ErrorAnswer } from './answers.ts';
 
 /** Thrown wherever a request cannot be answered as it asks. */

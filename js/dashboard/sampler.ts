@@ -2,11 +2,11 @@
 
 import { performance } from 'node:perf_hooks';
 
-import type { Client } from '../client.ts';
-import { ENDED_STATES } from '../instance-status.ts';
-import type { DurationHistogram } from '../metrics.ts';
-import type { Runtime } from '../runtime.ts';
-import type { StoreStats } from '../stats.ts';
+import type { Client } from '../client/client.ts';
+import { ENDED_STATES } from '../client/instance-status.ts';
+import type { StoreStats } from '../client/stats.ts';
+import type { Runtime } from '../runtime/runtime.ts';
+import type { DurationHistogram } from '../tracing/metrics.ts';
 import type { PastAnswer, RuntimeAnswer, Sample, Tick } from './answers.ts';
 
 /** Between two looks, ms. A store that takes long to count is looked at less often. */

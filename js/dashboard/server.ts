@@ -6,9 +6,9 @@ import { hostname, networkInterfaces } from 'node:os';
 
 import { type ClientAddress, createHeaders, createRequestListener, sendResponse } from '@remix-run/node-fetch-server';
 
-import type { Client } from '../client.ts';
-import { type OptionTable, text, whole } from '../options.ts';
-import { property } from '../show.ts';
+import type { Client } from '../client/client.ts';
+import { type OptionTable, text, whole } from '../util/options.ts';
+import { property } from '../util/show.ts';
 import { isLocalHost, makeToken } from './guard.ts';
 import { type DashboardHandler, dashboardHandler } from './handler.ts';
 import { checkDashboardOptions, DASHBOARD_OPTIONS, type DashboardOptions } from './options.ts';

@@ -1,9 +1,9 @@
 // Instances and events as the page gets them: each value redacted first, and as text then.
 
-import type { HistoryEvent, HistoryEventKind } from '../history.ts';
-import type { InstanceStatus } from '../instance-status.ts';
-import type { Logger } from '../logger.ts';
-import { property } from '../show.ts';
+import type { HistoryEvent, HistoryEventKind } from '../client/history.ts';
+import type { InstanceStatus } from '../client/instance-status.ts';
+import type { Logger } from '../logging/logger.ts';
+import { property } from '../util/show.ts';
 import type { EventRow, InstanceAnswer, InstanceRow, ReportAnswer, Shown } from './answers.ts';
 import { factsOf } from './event-facts.ts';
 import type { DashboardOptions, ValuePlace } from './options.ts';

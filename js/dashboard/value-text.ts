@@ -1,7 +1,7 @@
 // Values as text that a person reads, no longer than it may be: what is cut off is not even looked at.
 
-import { boundedInspect } from '../bounded-inspect.ts';
-import { isRecord, property } from '../show.ts';
+import { boundedInspect } from '../util/bounded-inspect.ts';
+import { isRecord, property } from '../util/show.ts';
 import type { Shown } from './answers.ts';
 
 /** Values that are nested deeper are cut there. */

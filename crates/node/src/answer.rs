@@ -10,7 +10,7 @@ use perdure_runtime::RuntimeError;
 /// Numbers of an answer: what kind it is, its facts, and the lengths of its texts.
 pub(crate) const NUMBERS: usize = 15;
 
-/// The kind of the answer, as `js/binding.ts` numbers them.
+/// The kind of the answer, as `js/binding/binding.ts` numbers them.
 pub(crate) const KIND: usize = 0;
 /// Its other facts begin here.
 pub(crate) const FACTS: usize = 1;

@@ -1,4 +1,4 @@
-//! Errors as data: the JSON `{ code, message, details }` of which `js/error-data.ts` makes the error classes.
+//! Errors as data: the JSON `{ code, message, details }` of which `js/values/error-data.ts` makes the error classes.
 
 use perdure_provider::{ProviderError, ProviderErrorKind};
 use perdure_runtime::RuntimeError;

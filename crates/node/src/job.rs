@@ -25,7 +25,7 @@ const SHORT: usize = STRING_UNITS_MAX - 64 * 1024 * 1024;
 const JOB: &str = "the input of the attempt";
 const VALUE: &str = "the value that comes next in the history";
 
-/// A job; its kinds are `TURN`, `ACTIVITY`, `ABORT`, `DROP`, `LOG` and `ENDED` of `js/binding.ts`, which lists their facts and texts.
+/// A job; its kinds are `TURN`, `ACTIVITY`, `ABORT`, `DROP`, `LOG` and `ENDED` of `js/binding/binding.ts`, which lists their facts and texts.
 ///
 /// # Errors
 ///
@@ -108,7 +108,7 @@ fn halves(incarnation: Option<Incarnation>) -> [f64; 2] {
     [(number >> 32) as i32, number as i32].map(f64::from)
 }
 
-/// What only some attempts have: `AttemptExtras` of `js/activity-context.ts`, as JSON.
+/// What only some attempts have: `AttemptExtras` of `js/activity/activity-context.ts`, as JSON.
 fn extras(job: &ActivityJob) -> Option<String> {
     let ActivityJob {
         total_timeout,
@@ -164,7 +164,7 @@ pub(crate) fn description(facts: Facts, numbers: &Numbers) -> Result<String, Run
     )
 }
 
-/// A delivery; its kinds are those of `js/engine.ts`. Facts: the deterministic time, the operation, the detail. Texts: the
+/// A delivery; its kinds are those of `js/driver/engine.ts`. Facts: the deterministic time, the operation, the detail. Texts: the
 /// mailbox, the value.
 ///
 /// # Errors

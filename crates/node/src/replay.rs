@@ -18,7 +18,7 @@ use crate::calls;
 use crate::errors::{argument, thrown};
 use crate::job::{delivery, description};
 
-/// One event of an export, as `js/history.ts` writes it.
+/// One event of an export, as `js/client/history.ts` writes it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ExportedEvent {

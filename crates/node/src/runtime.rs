@@ -175,7 +175,7 @@ impl NativeRuntime {
     }
 }
 
-/// As `DurationHistogram` of `js/metrics.ts`.
+/// As `DurationHistogram` of `js/tracing/metrics.ts`.
 fn histogram(durations: &Durations) -> serde_json::Value {
     json!({
         "boundsMs": BUCKETS_US.map(|us| us as f64 / 1_000.0),

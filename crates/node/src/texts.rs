@@ -50,7 +50,7 @@ pub(crate) fn page_text(page: &TextPage) -> String {
     json!({ "texts": texts, "walked": page.walked, "next": page.next.map(row_text) }).to_string()
 }
 
-/// What `js/recode.ts` makes of a page.
+/// What `js/client/recode.ts` makes of a page.
 pub(crate) fn changes(table: TextTable, text: &str) -> Result<Vec<TextChange>, RuntimeError> {
     let json: Value = serde_json::from_str(text).map_err(|e| argument(&format!("the changes are no JSON: {e}")))?;
     let changes = json.as_array().into_iter().flatten().map(|change| {

@@ -1,4 +1,4 @@
-//! Whose value a text is: as `js/codec-context.ts` and `js/event-places.ts` say it.
+//! Whose value a text is: as `js/values/codec-context.ts` and `js/client/event-places.ts` say it.
 
 use std::sync::Arc;
 

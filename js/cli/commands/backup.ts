@@ -15,7 +15,7 @@ export function backup(cli: Cli): void {
     .option('-f, --force', 'replace a file that is there')
     .action(
       cli.on(async ({ terminal, flags }, path: string, { force }: Flags) => {
-        const [{ openStore }, { SqliteProvider }] = await Promise.all([import('../store.ts'), import('../../providers.ts')]);
+        const [{ openStore }, { SqliteProvider }] = await Promise.all([import('../store.ts'), import('../../store/providers.ts')]);
         const provider = await openStore(flags, false);
         try {
           if (!(provider instanceof SqliteProvider)) throw usageError('backup copies a SQLite file; for a Postgres server use pg_dump or its base backups');

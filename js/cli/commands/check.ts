@@ -1,6 +1,6 @@
 // `perdure check`
 
-import type { StoreFinding } from '../../store-check.ts';
+import type { StoreFinding } from '../../client/store-check.ts';
 import type { Cli } from '../cli.ts';
 import { EXIT, Exit } from '../exit.ts';
 import { countText, printable } from '../text.ts';

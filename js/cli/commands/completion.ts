@@ -3,7 +3,7 @@
 import type { Command } from 'commander';
 import tab from '@bomb.sh/tab/commander';
 
-import { STATES } from '../../instance-status.ts';
+import { STATES } from '../../client/instance-status.ts';
 
 /** Adds the command that prints the script of a shell, and the hidden one that this script asks. Last of all: it looks at the others. */
 export function completion(program: Command): void {

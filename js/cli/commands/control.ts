@@ -1,6 +1,6 @@
 // `perdure cancel`, `terminate`, `suspend` and `resume`
 
-import type { Client } from '../../client.ts';
+import type { Client } from '../../client/client.ts';
 import type { Cli } from '../cli.ts';
 import { printable } from '../text.ts';
 

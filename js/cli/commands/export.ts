@@ -4,8 +4,8 @@ import { createHash } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import type { Client } from '../../client.ts';
-import type { HistoryExport } from '../../history.ts';
+import type { Client } from '../../client/client.ts';
+import type { HistoryExport } from '../../client/history.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
 import { usageError } from '../exit.ts';

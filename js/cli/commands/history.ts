@@ -1,6 +1,6 @@
 // `perdure history`
 
-import type { HistoryEvent } from '../../history.ts';
+import type { HistoryEvent } from '../../client/history.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
 import { historyPages } from '../history-pages.ts';

@@ -1,6 +1,6 @@
 // `perdure list`
 
-import type { InstanceStatus } from '../../instance-status.ts';
+import type { InstanceStatus } from '../../client/instance-status.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
 import { type FilterFlags, filterFlags, filterOf } from '../filter.ts';

@@ -1,6 +1,6 @@
 // `perdure migrate`
 
-import { ProviderError, SchemaVersionError } from '../../error-classes.ts';
+import { ProviderError, SchemaVersionError } from '../../errors/errors.ts';
 import type { Cli, GlobalFlags } from '../cli.ts';
 import { EXIT, Exit } from '../exit.ts';
 import { printable } from '../text.ts';

@@ -2,9 +2,9 @@
 
 import { createInterface } from 'node:readline/promises';
 
-import type { Client } from '../../client.ts';
-import { ENDED_STATES, type EndedState } from '../../instance-status.ts';
-import type { PruneOptions } from '../../listing.ts';
+import type { Client } from '../../client/client.ts';
+import { ENDED_STATES, type EndedState } from '../../client/instance-status.ts';
+import type { PruneOptions } from '../../client/listing.ts';
 import { timeArgument, wholeNumber, wordsOf } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
 import { usageError } from '../exit.ts';

@@ -32,7 +32,7 @@ export function replaying(cli: Cli): void {
     .option('--no-determinism', 'without the guard against clocks and randomness')
     .action(
       cli.on(async ({ terminal }, path: string, modules: string[], { determinism }: { determinism: boolean }) => {
-        const { replayEach } = await import('../../replays.ts');
+        const { replayEach } = await import('../../testing/replays.ts');
         const { orchestrationsOf } = await import('../modules.ts');
         const rows: Row[] = [];
         const errors: Error[] = [];

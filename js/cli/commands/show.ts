@@ -1,8 +1,8 @@
 // `perdure show`
 
-import type { Client } from '../../client.ts';
-import { InstanceNotFoundError } from '../../error-classes.ts';
-import type { InstanceStatus } from '../../instance-status.ts';
+import type { Client } from '../../client/client.ts';
+import type { InstanceStatus } from '../../client/instance-status.ts';
+import { InstanceNotFoundError } from '../../errors/errors.ts';
 import type { Cli } from '../cli.ts';
 import { type OpenWork, openWork } from '../open-work.ts';
 import type { Terminal } from '../terminal.ts';

@@ -1,8 +1,8 @@
 // `perdure stats`
 
-import type { WorkerInfo } from '../../description.ts';
-import { STATES } from '../../instance-status.ts';
-import type { StoreStats } from '../../stats.ts';
+import type { WorkerInfo } from '../../client/description.ts';
+import { STATES } from '../../client/instance-status.ts';
+import type { StoreStats } from '../../client/stats.ts';
 import type { Cli } from '../cli.ts';
 import type { Terminal } from '../terminal.ts';
 import { countText, spanText } from '../text.ts';

@@ -1,7 +1,7 @@
 // `perdure tree`
 
-import type { Client } from '../../client.ts';
-import type { InstanceStatus } from '../../instance-status.ts';
+import type { Client } from '../../client/client.ts';
+import type { InstanceStatus } from '../../client/instance-status.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
 import type { Terminal } from '../terminal.ts';

@@ -2,8 +2,8 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import type { Client } from '../../client.ts';
-import { hasEnded, type InstanceStatus } from '../../instance-status.ts';
+import type { Client } from '../../client/client.ts';
+import { hasEnded, type InstanceStatus } from '../../client/instance-status.ts';
 import { spanArgument } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
 import { EXIT, Exit } from '../exit.ts';

@@ -1,6 +1,6 @@
 // `perdure workers`
 
-import { busyShareOf, type WorkerInfo } from '../../description.ts';
+import { busyShareOf, type WorkerInfo } from '../../client/description.ts';
 import type { Cli } from '../cli.ts';
 import type { Terminal } from '../terminal.ts';
 import { agoText, countText, printable } from '../text.ts';

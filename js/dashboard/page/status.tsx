@@ -2,7 +2,7 @@
 
 import type { JSX } from 'preact';
 
-import type { InstanceState } from '../../instance-status.ts';
+import type { InstanceState } from '../../client/instance-status.ts';
 
 export const STATES: readonly InstanceState[] = ['Pending', 'Running', 'Suspended', 'Completed', 'Failed', 'Cancelled', 'Terminated'];
 

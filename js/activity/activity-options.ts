@@ -1,0 +1,124 @@
+// Options of activities: validation, and the JSON that the engine records with a schedule.
+
+import { type Duration, parseDuration } from '../util/duration.ts';
+import { checkOptions, duration, finite, listOfTexts, named, nested, type OptionTable, priority, whole } from '../util/options.ts';
+
+/** When a failed attempt is followed by another. */
+export interface RetryOptions {
+  /** Attempts in all; 1 = never again. Default 3. */
+  maxAttempts?: number;
+  /** Delay before the second attempt. Default 200 ms. */
+  initialInterval?: Duration;
+  /** Factor from one delay to the next, at least 1. Default 2. */
+  backoff?: number;
+  /** Largest delay. Default 60 s. */
+  maxInterval?: Duration;
+  /** Share of a delay by which it is spread at random, 0 to 1. Default 0.2. */
+  jitter?: number;
+  /** Names of errors (`error.name`) that are never tried again. Default none. */
+  nonRetryable?: readonly string[];
+}
+
+/**
+ * Options of an activity, from its registration or from one call; the call wins, option by option.
+ *
+ * @example
+ * ```ts
+ * yield ctx.scheduleActivity('charge', order, { retry: { maxAttempts: 5, initialInterval: '1s' }, timeout: '30s' });
+ * ```
+ */
+export interface ActivityOptions {
+  /** When a failed attempt is followed by another. The delays are durable: they survive a restart. */
+  retry?: RetryOptions;
+  /** How long one attempt may take; an attempt that takes longer is aborted and counts as failed. Default none. */
+  timeout?: Duration;
+  /**
+   * How long all attempts and the waits between them may take, from when the activity was scheduled; a restart does not begin it
+   * anew. No attempt begins after it, and one that runs then is aborted. Default none.
+   */
+  totalTimeout?: Duration;
+  /** An attempt that calls `ctx.heartbeat()` less often than this is aborted and counts as failed. Default none. */
+  heartbeatTimeout?: Duration;
+  /**
+   * It runs only on runtimes that serve this queue (`new Runtime(provider, { queues })`), in this process or another. Default
+   * `'default'`.
+   */
+  queue?: string;
+  /** Where attempts wait, for a slot of their runtime or in a queue, higher ones go first. Default 0. */
+  priority?: number;
+}
+
+/** Options of an inline activity. */
+export type InlineOptions = Omit<ActivityOptions, 'queue'>;
+
+const RETRY: OptionTable = {
+  maxAttempts: whole(1, 0xffff_ffff),
+  initialInterval: duration(),
+  backoff: finite(1),
+  maxInterval: duration(),
+  jitter: finite(0, 1),
+  nonRetryable: listOfTexts,
+};
+
+/** What they are checked by. */
+export const ACTIVITY_OPTIONS: OptionTable = {
+  retry: nested(RETRY),
+  timeout: duration(1),
+  totalTimeout: duration(1),
+  heartbeatTimeout: duration(1),
+  queue: named,
+  priority,
+};
+
+const { queue: _, ...INLINE_OPTIONS } = ACTIVITY_OPTIONS;
+
+/** @throws TypeError naming the option that is wrong; `where` begins its message */
+export function checkActivityOptions<T extends ActivityOptions | undefined>(options: T, where: string): T {
+  return checkOptions(options, ACTIVITY_OPTIONS, where);
+}
+
+/** The same for an inline activity, which runs where its orchestration does. */
+export function checkInlineOptions<T extends InlineOptions | undefined>(options: T, where: string): T {
+  return checkOptions(options, INLINE_OPTIONS, where);
+}
+
+/**
+ * The engine's JSON of checked options, those of the call over those of the registration; `null` when there are none.
+ */
+export function recordedOptions(registered: ActivityOptions | undefined, called: ActivityOptions | undefined): string | null {
+  if (registered === undefined && called === undefined) return null;
+  return JSON.stringify(effective(registered, called));
+}
+
+/** The same for an inline activity, which nothing is registered for. */
+export function recordedInline(called: InlineOptions | undefined): string {
+  return JSON.stringify({ ...effective(undefined, called), inline: true });
+}
+
+function effective(registered: ActivityOptions | undefined, called: ActivityOptions | undefined): object {
+  const retry = { ...registered?.retry, ...defined(called?.retry) };
+  return {
+    retry: {
+      maxAttempts: retry.maxAttempts,
+      initialIntervalMs: ms(retry.initialInterval),
+      backoff: retry.backoff,
+      maxIntervalMs: ms(retry.maxInterval),
+      jitter: retry.jitter,
+      nonRetryable: retry.nonRetryable,
+    },
+    timeoutMs: ms(called?.timeout ?? registered?.timeout),
+    totalTimeoutMs: ms(called?.totalTimeout ?? registered?.totalTimeout),
+    heartbeatTimeoutMs: ms(called?.heartbeatTimeout ?? registered?.heartbeatTimeout),
+    queue: called?.queue ?? registered?.queue,
+    priority: called?.priority ?? registered?.priority,
+  };
+}
+
+function ms(value: Duration | undefined): number | undefined {
+  return value === undefined ? undefined : parseDuration(value, 'duration');
+}
+
+/** Without the properties that are `undefined`, which must not hide those of the registration. */
+function defined<T extends object>(options: T | undefined): Partial<T> {
+  return Object.fromEntries(Object.entries(options ?? {}).filter(([, value]) => value !== undefined)) as Partial<T>;
+}

@@ -1,0 +1,97 @@
+// Activities: how they are defined.
+
+import { PayloadError } from '../errors/errors.ts';
+import { checkName, checkOptions, type OptionTable } from '../util/options.ts';
+import { isDefined } from '../util/show.ts';
+import { checkSchema, parse, type SchemaInput, type SchemaOutput, type StandardSchema } from '../values/schema.ts';
+import type { ActivityContext } from './activity-context.ts';
+import { ACTIVITY_OPTIONS, type ActivityOptions } from './activity-options.ts';
+
+/** The function of an activity. It may be `async`, and may do what an orchestration may not: IO, clocks, randomness. */
+export type ActivityFunction<I = any, O = any> = (ctx: ActivityContext, input: I) => O | PromiseLike<O>;
+
+/** An activity with its name, as {@link defineActivity} makes it. */
+export interface ActivityDefinition<I = any, O = any> {
+  readonly kind: 'activity';
+  readonly name: string;
+  readonly fn: ActivityFunction<I, O>;
+  readonly options: ActivityOptions | undefined;
+  /** What its input is checked by, if anything. */
+  readonly input?: StandardSchema | undefined;
+}
+
+/**
+ * Define an activity: register it with `runtime.register`, call it with `ctx.call`.
+ *
+ * @param name - 1 to 256 characters; what is recorded in histories, so it must stay the same over versions
+ * @param fn - runs at least once per call, and its result is recorded once
+ * @param options - defaults for all calls, and `input`: a Standard Schema (Zod, Valibot, ArkType …). `ctx.call` throws
+ *   `PayloadError` for an input that does not fit it, and so does the attempt, which is then not repeated; `fn` gets what
+ *   the schema makes of the input. Where the schema answers with a promise, only calls by name (`scheduleActivity`) are possible
+ * @throws TypeError when an argument is wrong
+ *
+ * @example
+ * ```ts
+ * const charge = defineActivity('charge', async (ctx, order: Order): Promise<Receipt> => pay(order, { signal: ctx.signal }), {
+ *   retry: { maxAttempts: 5 },
+ * });
+ * runtime.register(charge);
+ * // in an orchestration:
+ * const receipt = yield* ctx.call(charge, order);   // Receipt
+ * ```
+ */
+export function defineActivity<S extends StandardSchema, O = unknown>(
+  name: string,
+  fn: (ctx: ActivityContext, input: SchemaOutput<S>) => O | PromiseLike<O>,
+  options: ActivityOptions & { input: S },
+): ActivityDefinition<SchemaInput<S>, O>;
+export function defineActivity<I = undefined, O = unknown>(
+  name: string,
+  fn: (ctx: ActivityContext, input: I) => O | PromiseLike<O>,
+  options?: ActivityOptions,
+): ActivityDefinition<I, O>;
+export function defineActivity(
+  name: string,
+  fn: ActivityFunction,
+  options?: ActivityOptions & { input?: StandardSchema | undefined },
+): ActivityDefinition {
+  checkName(name, 'activity name');
+  if (typeof fn !== 'function') throw new TypeError(`defineActivity '${name}': the second argument must be a function`);
+  const given = checkOptions(options, DEFINITION_OPTIONS, `activity '${name}'`);
+  const { input: schema, ...others } = given ?? {};
+  const own = given === undefined ? given : others;
+  if (schema === undefined) return Object.freeze({ kind: 'activity', name, fn, options: own });
+  return Object.freeze({ kind: 'activity', name, fn: checked(fn, schema), options: own, input: schema });
+}
+
+const DEFINITION_OPTIONS: OptionTable = { ...ACTIVITY_OPTIONS, input: checkSchema };
+
+/** Whether it is what {@link defineActivity} returns, here or in another copy of this package. */
+export function isActivity(value: unknown): value is ActivityDefinition {
+  return isDefined(value, 'activity');
+}
+
+/** Why attempts were refused before their function was called: the next one would be given the same input. */
+const refusals = new WeakSet<object>();
+
+/** Whether an attempt failed because its input does not fit the activity's schema. */
+export function isRefusal(error: unknown): boolean {
+  return error instanceof PayloadError && refusals.has(error);
+}
+
+/** An activity's function behind its schema. */
+function checked(fn: ActivityFunction, schema: StandardSchema): ActivityFunction {
+  const refuse = (error: unknown): never => {
+    if (error instanceof PayloadError) refusals.add(error);
+    throw error;
+  };
+  return (ctx, input) => {
+    let value: unknown;
+    try {
+      value = parse(schema, input, 'input');
+    } catch (error) {
+      return refuse(error);
+    }
+    return value instanceof Promise ? value.catch(refuse).then((parsed) => fn(ctx, parsed)) : fn(ctx, value);
+  };
+}

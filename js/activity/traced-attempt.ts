@@ -1,0 +1,52 @@
+// An attempt of an activity that is traced: its function runs in a span, which ends as the attempt does.
+
+import type { AttemptSpan, Stretch, Telemetry } from '../tracing/telemetry-hooks.ts';
+import type { Timers } from '../util/timers.ts';
+import type { RuntimeLimits } from '../values/limits.ts';
+import type { StoredTexts } from '../values/stored-text.ts';
+import type { ActivityContext, ActivityJob } from './activity-context.ts';
+import type { ActivityFunction } from './activity.ts';
+import { type ActivitySink, runActivity } from './attempt.ts';
+
+/** Ends the span of an attempt with what is reported of it. */
+class TracedSink implements ActivitySink {
+  readonly texts: StoredTexts;
+  readonly timers: Timers;
+  readonly limits: Required<RuntimeLimits>;
+  private readonly sink: ActivitySink;
+  private readonly span: AttemptSpan;
+
+  constructor(sink: ActivitySink, span: AttemptSpan) {
+    this.texts = sink.texts;
+    this.timers = sink.timers;
+    this.limits = sink.limits;
+    this.sink = sink;
+    this.span = span;
+  }
+
+  heartbeat(activity: number, details: string): void {
+    this.sink.heartbeat(activity, details);
+  }
+
+  completeActivity(activity: number, output: string | null): void {
+    this.span.completed();
+    this.sink.completeActivity(activity, output);
+  }
+
+  failActivity(...failure: Parameters<ActivitySink['failActivity']>): void {
+    this.span.failed(failure.at(-1));
+    this.sink.failActivity(...failure);
+  }
+}
+
+/** As {@link runActivity}, in a span: below `stretch` where that is in memory, else below what the activity was scheduled in. */
+export function runTraced(fn: ActivityFunction, job: ActivityJob, context: ActivityContext, sink: ActivitySink, telemetry: Telemetry, stretch: Stretch | null): void {
+  const { instanceId, executionId, orchestrationName, name, attempt, extras } = job;
+  const isInline = extras?.inline !== undefined;
+  const isBorrowed = extras?.trace !== undefined && extras.owner === undefined;
+  const facts = { instanceId, executionId, orchestrationName, activityName: name, attempt, queue: extras?.queue ?? 'default', isInline, isBorrowed };
+  const span = telemetry.attempt(facts, stretch ?? extras?.trace ?? null);
+  // Nobody waits for it any more from then on, and it may never settle.
+  context.signal.addEventListener('abort', () => span.failed(context.signal.reason), { once: true });
+  runActivity((below, input) => span.run(() => fn(below, input)), job, context, new TracedSink(sink, span));
+}

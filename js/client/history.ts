@@ -1,0 +1,268 @@
+// Histories as clients read them: as events, page by page, and as the JSON that a replay test keeps.
+
+import { type StorePort } from '../store/providers.ts';
+import { type OptionTable, whole } from '../util/options.ts';
+import { fromPayload } from '../values/payload.ts';
+import type { StoredTexts } from '../values/stored-text.ts';
+import { EventPlaces, type PlacedEvent } from './event-places.ts';
+import type { StatusData } from './instance-status.ts';
+
+/** Every kind of event, in the engine's order. */
+export const HISTORY_EVENT_KINDS = [
+  'ExecutionStarted',
+  'ExecutionBegan',
+  'ActivityScheduled',
+  'ActivityCompleted',
+  'ActivityAttemptFailed',
+  'ActivityFailed',
+  'TimerCreated',
+  'TimerFired',
+  'ChildScheduled',
+  'ChildCompleted',
+  'ChildFailed',
+  'InstanceStarted',
+  'EventSent',
+  'QueueSent',
+  'OperationConfirmed',
+  'OperationRefused',
+  'OperationCancelled',
+  'PatchApplied',
+  'EventReceived',
+  'QueueReceived',
+  'CancelRequested',
+  'ExecutionCompleted',
+  'ExecutionFailed',
+  'ExecutionCancelled',
+  'ExecutionContinuedAsNew',
+  'ExecutionTerminated',
+] as const;
+
+/** What happened. */
+export type HistoryEventKind = (typeof HISTORY_EVENT_KINDS)[number];
+
+/** One recorded event of an instance. */
+export interface HistoryEvent {
+  /** Its number within the execution, from 1 without gap. */
+  readonly eventId: number;
+  readonly time: Date;
+  readonly kind: HistoryEventKind;
+  /** The event that this one answers, such as the schedule of a completion. */
+  readonly refId?: number;
+  /** Of an activity, event or queue. */
+  readonly name?: string;
+  /** The value that goes with it; an error as plain data. */
+  readonly payload?: any;
+  /**
+   * What else is known of it, by its kind: `fireAtMs` of a timer, `attempt` and `retryAtMs` of a failed attempt, `id` of an instance that it starts. With what a
+   * fiber other than the main one asked for or received, `fiber` is its number, from 1 in the order in which they were started.
+   */
+  readonly meta?: any;
+}
+
+/** Options of {@link Client.historyPage}. */
+export interface HistoryPageOptions {
+  /** From 1. Default: the current or last one. */
+  executionId?: number;
+  /** The first event, by its number. Default: 1. */
+  from?: number;
+  /** At most so many: 1 to 2 000. Default: 2 000. */
+  limit?: number;
+}
+
+/** A page of the history of an execution. */
+export interface HistoryPage {
+  readonly executionId: number;
+  /** In order. */
+  readonly events: readonly HistoryEvent[];
+  /** The event to go on with, `historyPage(id, { executionId, from: next })`; `null`: there were no others. */
+  readonly next: number | null;
+}
+
+/** One event of a {@link HistoryExport}. */
+export interface ExportedEvent {
+  readonly eventId: number;
+  /** Ms since 1970. */
+  readonly timeMs: number;
+  readonly kind: HistoryEventKind;
+  readonly refId?: number;
+  readonly name?: string;
+  /** The value as it is stored: JSON text where it is plain JSON. Of a store with a codec: the text that was handed to the codec. */
+  readonly payload?: string;
+  /** What the engine keeps with it. */
+  readonly meta?: Readonly<Record<string, unknown>>;
+}
+
+/** The history of one execution, as plain JSON: `JSON.parse(JSON.stringify(exported))` is the same again. */
+export interface HistoryExport {
+  /** How this is written. */
+  readonly format: 1;
+  readonly instanceId: string;
+  /** Name of the orchestration. */
+  readonly name: string;
+  /** Version that this execution runs. */
+  readonly version: string;
+  readonly executionId: number;
+  /**
+   * Whether its code had run by then: an instance that is Pending has a start and has done nothing. It is true for an execution that followed
+   * another one, or was suspended, even if that was before its first turn.
+   */
+  readonly hasBegun: boolean;
+  /** In order, from 1 without gap; the last one says how the execution ended, if it has. */
+  readonly events: readonly ExportedEvent[];
+}
+
+interface EventData {
+  readonly eventId: number;
+  readonly timeMs: number;
+  readonly kind: HistoryEventKind;
+  readonly refId: number | null;
+  readonly name: string | null;
+  readonly payload: string | null;
+  readonly meta: string | null;
+}
+
+interface PageData {
+  /** The store's name of the instance. */
+  readonly key: number;
+  readonly executionId: number;
+  readonly events: readonly EventData[];
+  readonly isLast: boolean;
+}
+
+/** The pages of an execution's history, each read when it is asked for; all of one instance and of one execution. */
+async function* pages(port: StorePort, id: string, executionId: number | undefined): AsyncGenerator<PageData, void> {
+  let at = { key: 0, executionId: executionId ?? 0, from: 1 };
+  for (;;) {
+    const reply = await port.request((store, request) => store.history(request, id, at.key, at.executionId, at.from, 0));
+    const page = JSON.parse(reply as string) as PageData;
+    yield page;
+    if (page.isLast) return;
+    at = { key: page.key, executionId: page.executionId, from: at.from + page.events.length };
+  }
+}
+
+export async function* historyEvents(port: StorePort, id: string, executionId: number | undefined): AsyncGenerator<HistoryEvent, void> {
+  let places: EventPlaces | null = null;
+  for await (const page of pages(port, id, executionId)) {
+    places ??= placesOf(port, id, page);
+    for (const event of page.events) yield eventOf(event, port.texts, places);
+  }
+}
+
+/** What a store reads at once. */
+const PAGE_MAX = 2_000;
+
+export const HISTORY_PAGE_OPTIONS: OptionTable = { executionId: whole(1), from: whole(1), limit: whole(1, PAGE_MAX) };
+
+export async function historyPage(port: StorePort, id: string, options: HistoryPageOptions): Promise<HistoryPage> {
+  const { executionId = 0, from = 1, limit = PAGE_MAX } = options;
+  const reply = await port.request((store, request) => store.history(request, id, 0, executionId, from, limit));
+  const page = JSON.parse(reply as string) as PageData;
+  const places = placesOf(port, id, page);
+  if (places !== null) await noteChildren(port, id, page, places);
+  const events = page.events.map((event) => eventOf(event, port.texts, places));
+  return { executionId: page.executionId, events, next: page.isLast ? null : from + events.length };
+}
+
+export async function exportHistory(port: StorePort, id: string, executionId: number | undefined): Promise<HistoryExport> {
+  // Asked before the history is read: an instance that is Pending now has one event now, whatever it does from here on.
+  const status = JSON.parse((await port.request((store, request) => store.status(request, id))) ?? 'null') as StatusData | null;
+  const events: ExportedEvent[] = [];
+  let execution = 0;
+  let places: EventPlaces | null = null;
+  for await (const page of pages(port, id, executionId)) {
+    execution = page.executionId;
+    places ??= placesOf(port, id, page);
+    for (const event of page.events) events.push(exportedOf(event, port.texts, places));
+  }
+  const [first] = events;
+  const version = versionIn(events);
+  return {
+    format: 1,
+    instanceId: id,
+    name: first?.name ?? '',
+    version: typeof version === 'string' ? version : '',
+    executionId: execution,
+    hasBegun: events.length > 1 || status?.status !== 'Pending',
+    events,
+  };
+}
+
+/** The version that an execution runs: its start says it, or leaves it open to the first turn. */
+export function versionIn([first, second]: readonly ExportedEvent[]): unknown {
+  return first?.meta?.['version'] || (second?.kind === 'ExecutionBegan' ? second.meta?.['version'] : undefined) || '';
+}
+
+/** Whose values those of an execution are: what only a codec asks for. */
+function placesOf({ texts }: StorePort, id: string, { executionId }: PageData): EventPlaces | null {
+  return texts.hasCodec ? new EventPlaces(id, executionId) : null;
+}
+
+function placed({ meta, ...event }: EventData): PlacedEvent {
+  return { ...event, meta: JSON.parse(meta ?? '{}') as PlacedEvent['meta'] };
+}
+
+/** Read the events before a page that scheduled the children which it tells of. */
+async function noteChildren(port: StorePort, id: string, { key, executionId, events }: PageData, places: EventPlaces): Promise<void> {
+  const scheduling = events.filter(({ kind }) => kind === 'ChildScheduled');
+  for (const event of scheduling) places.note(placed(event));
+  const first = events[0]?.eventId ?? 0;
+  for (;;) {
+    const missing = events.map((event) => places.missing(event)).filter((ref) => ref !== undefined && ref < first) as number[];
+    if (missing.length === 0) return;
+    const from = Math.min(...missing);
+    const reply = await port.request((store, request) => store.history(request, id, key, executionId, from, 0));
+    const found = (JSON.parse(reply as string) as PageData).events;
+    for (const event of found) if (event.kind === 'ChildScheduled') places.note(placed(event));
+    // A history that somebody else has changed.
+    if (found[0]?.kind !== 'ChildScheduled') return;
+  }
+}
+
+function eventOf(data: EventData, texts: StoredTexts, places: EventPlaces | null): HistoryEvent {
+  const { eventId, timeMs, kind, refId, name, meta } = data;
+  const path = `payload of event ${eventId}`;
+  return {
+    eventId,
+    time: new Date(timeMs),
+    kind,
+    ...(refId === null ? {} : { refId }),
+    ...(name === null ? {} : { name }),
+    ...readPayload(data, texts, places, path),
+    ...(meta === null ? {} : { meta: JSON.parse(meta) as HistoryEvent['meta'] }),
+  };
+}
+
+function readPayload(data: EventData, texts: StoredTexts, places: EventPlaces | null, path: string): { payload?: unknown } {
+  const place = places?.of(placed(data)) ?? null;
+  return data.payload === null ? {} : { payload: fromPayload(texts.read(data.payload, path, place), path) };
+}
+
+/** An event of an export as one of a history. `places`: of an export whose texts are as a codec made them. */
+export function readEvent(exported: ExportedEvent, texts: StoredTexts, places: EventPlaces | null): HistoryEvent {
+  const { timeMs, payload, ...event } = exported;
+  const path = `payload of event ${event.eventId}`;
+  const place = places?.of({ ...exported, meta: exported.meta ?? {} }) ?? null;
+  return { ...event, time: new Date(timeMs), ...(payload === undefined ? {} : { payload: fromPayload(texts.read(payload, path, place), path) }) };
+}
+
+function exportedOf(data: EventData, texts: StoredTexts, places: EventPlaces | null): ExportedEvent {
+  const { eventId, timeMs, kind, refId, name, payload, meta } = data;
+  const place = places?.of(placed(data)) ?? null;
+  return {
+    eventId,
+    timeMs,
+    kind,
+    ...(refId === null ? {} : { refId }),
+    ...(name === null ? {} : { name }),
+    ...(payload === null ? {} : { payload: texts.read(payload, `payload of event ${eventId}`, place) as string }),
+    ...(meta === null ? {} : { meta: exportedMeta(meta, texts, places) }),
+  };
+}
+
+/** The one value of the user's that is kept there is the custom status with which an execution begins. */
+function exportedMeta(text: string, texts: StoredTexts, places: EventPlaces | null): Record<string, unknown> {
+  const meta = JSON.parse(text) as Record<string, unknown>;
+  const { customStatus } = meta;
+  return typeof customStatus === 'string' ? { ...meta, customStatus: texts.read(customStatus, 'status', places?.status ?? null) } : meta;
+}

@@ -1,0 +1,137 @@
+// What a client sees of an instance, made of what the store says.
+
+import type { PerdureError } from '../errors/errors.ts';
+import { Place } from '../values/codec-context.ts';
+import { fromNative, type NativeErrorData } from '../values/error-data.ts';
+import { cancellationError, fromErrorPayload, fromPayload, terminationError } from '../values/payload.ts';
+import type { StoredTexts } from '../values/stored-text.ts';
+
+/** The states from which an instance never changes again. */
+export const ENDED_STATES = ['Completed', 'Failed', 'Cancelled', 'Terminated'] as const;
+
+/** Every state. */
+export const STATES = ['Pending', 'Running', 'Suspended', ...ENDED_STATES] as const;
+
+/** How an instance has ended. */
+export type EndedState = (typeof ENDED_STATES)[number];
+
+/** Where an instance stands. The last four are terminal but for Suspended, from which it can be resumed. */
+export type InstanceState = 'Pending' | 'Running' | 'Completed' | 'Failed' | 'Cancelled' | 'Terminated' | 'Suspended';
+
+/** Whether an instance never changes again. */
+export function hasEnded(status: InstanceState): status is EndedState {
+  return (ENDED_STATES as readonly InstanceState[]).includes(status);
+}
+
+/** What is known of an instance. */
+export interface InstanceStatus<T = any> {
+  readonly id: string;
+  /** Name of its orchestration. */
+  readonly name: string;
+  /** Version of its orchestration; empty as long as it was started without one and no worker has come by it. */
+  readonly version: string;
+  readonly status: InstanceState;
+  /** Number of its current or last execution, from 1. */
+  readonly executionId: number;
+  /** What it returned, when Completed. */
+  readonly output?: T;
+  /**
+   * What it threw, when Failed or Cancelled; why it was stopped, when Terminated; what does not fit, or who holds it and why, when
+   * Suspended.
+   */
+  readonly error?: Error;
+  readonly customStatus: any;
+  /** Number of times that the custom status has changed. */
+  readonly customStatusVersion: number;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+  /** When it ended. */
+  readonly completedAt?: Date;
+  /** The instance that waits for it, if it is a child. */
+  readonly parentId?: string;
+  /** Where it was started with one other than 0: higher is acquired first. */
+  readonly priority?: number;
+  readonly tags: Readonly<Record<string, string>>;
+}
+
+/** A custom status and the number of changes that led to it. */
+export interface CustomStatus {
+  readonly customStatus: any;
+  readonly customStatusVersion: number;
+}
+
+/** What the store says of an instance. */
+export interface StatusData {
+  readonly id: string;
+  readonly name: string;
+  readonly version: string;
+  readonly status: InstanceState;
+  readonly executionId: number;
+  readonly result: string | null;
+  readonly customStatus: string | null;
+  readonly customStatusVersion: number;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly completedAt: number | null;
+  readonly parentId: string | null;
+  readonly priority: number;
+  readonly tags: string | null;
+}
+
+/** @throws PayloadError when one of its values cannot be read */
+export function statusOf<T>(data: StatusData, texts: StoredTexts): InstanceStatus<T> {
+  const { id, name, version, status, executionId, customStatusVersion, completedAt, parentId, priority } = data;
+  return {
+    id,
+    name,
+    version,
+    status,
+    executionId,
+    ...resultOf<T>(data, texts),
+    customStatus: fromPayload(texts.read(data.customStatus, 'status', Place.ofInstance(id, 'status')), 'status'),
+    customStatusVersion,
+    createdAt: new Date(data.createdAt),
+    updatedAt: new Date(data.updatedAt),
+    ...(completedAt === null ? {} : { completedAt: new Date(completedAt) }),
+    ...(parentId === null ? {} : { parentId }),
+    ...(priority === 0 ? {} : { priority }),
+    tags: JSON.parse(data.tags ?? '{}') as Record<string, string>,
+  };
+}
+
+function resultOf<T>({ id, status, result }: StatusData, texts: StoredTexts): { output?: T; error?: Error } {
+  switch (status) {
+    case 'Completed':
+      return { output: fromPayload(texts.read(result, 'output', Place.end(id, 'output')), 'output') as T };
+    case 'Failed':
+      return { error: fromErrorPayload(texts.read(result, 'error', Place.end(id, 'error'))) };
+    case 'Cancelled':
+      return { error: cancellationError(texts.read(result, 'error', Place.end(id, 'error')), id) };
+    case 'Terminated':
+      return { error: terminationError(texts.read(result, 'reason', Place.end(id, 'termination')), id) };
+    case 'Suspended':
+      return { error: suspension(id, result, texts) };
+    case 'Pending':
+    case 'Running':
+      return {};
+    default:
+      return status satisfies never;
+  }
+}
+
+/** Why an instance is suspended: the runtime's report is the data of an error, the store's own a text. */
+function suspension(id: string, report: string | null, texts: StoredTexts): PerdureError {
+  const message = report ?? `instance '${id}' is suspended`;
+  let data: NativeErrorData;
+  try {
+    data = JSON.parse(message) as NativeErrorData;
+    fromNative(data);
+  } catch {
+    return fromNative({ code: 'SUSPENDED', message });
+  }
+  const { reason } = (data.details ?? {}) as { reason?: string };
+  if (reason === undefined) return fromNative(data);
+  // What a client gave is a value like others, and goes through the codec like others.
+  const why = fromPayload(texts.read(reason, 'reason', Place.ofInstance(id, 'suspension')), 'reason');
+  return fromNative({ ...data, message: `${data.message}: ${why}`, details: { reason: why } });
+}

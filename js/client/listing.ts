@@ -1,0 +1,174 @@
+// Lists of instances: what they are asked for by, and their pages.
+
+import type { StorePort } from '../store/providers.ts';
+import { named, oneOf, type OptionTable, textsByName, time, timeOf, whole } from '../util/options.ts';
+import { isList } from '../util/show.ts';
+import { ENDED_STATES, type EndedState, type InstanceState, type InstanceStatus, STATES, type StatusData, statusOf } from './instance-status.ts';
+
+/** Instances of a page, unless `limit` says otherwise. */
+const PAGE = 100;
+
+/** Instances that are read from the store at once. */
+const READ_MAX = 200;
+
+/** Which instances; all conditions that are there must hold. */
+export interface InstanceFilter {
+  /** One of these. Default: any. */
+  status?: InstanceState | readonly InstanceState[];
+  /** Name of the orchestration. */
+  name?: string;
+  /** Version that the current or last execution runs. */
+  version?: string;
+  /** Each of these tags, with this value. */
+  tags?: Readonly<Record<string, string>>;
+  /** Children of this instance, also when it was deleted meanwhile. */
+  parentId?: string;
+  /** Whose id begins with this. */
+  idPrefix?: string;
+  /** Started after this: a `Date`, or ISO text. */
+  createdAfter?: Date | string;
+  /** Started before this. */
+  createdBefore?: Date | string;
+}
+
+/** Options of {@link Client.listInstances}. */
+export interface ListOptions extends InstanceFilter {
+  /** At most so many in all. Default: any number when iterated over, 100 for `page()`. */
+  limit?: number;
+  /** Go on where the page with this cursor ended. The filter should be the same. */
+  cursor?: string;
+}
+
+/** Options of {@link Client.prune}. */
+export interface PruneOptions extends Omit<InstanceFilter, 'status'> {
+  /** One of these. Default: any that is terminal. */
+  status?: EndedState | readonly EndedState[];
+  /** Ended before this: a `Date`, or ISO text. */
+  completedBefore?: Date | string;
+  /** At most so many, the longest ended first. Default: any number. */
+  limit?: number;
+}
+
+/** Options of {@link Client.pruneExecutions}. */
+export interface PruneExecutionsOptions extends InstanceFilter {
+  /** How many of its last executions each instance keeps, the current one among them; at least 1. */
+  keep: number;
+}
+
+/** A page of a list of instances. */
+export interface InstancePage {
+  /** The newest first. */
+  readonly items: readonly InstanceStatus[];
+  /** To go on with: `listInstances({ …, cursor })`. `null`: there are no others. */
+  readonly cursor: string | null;
+}
+
+/** One or several words of some. */
+function someOf(...words: readonly string[]): (value: unknown, path: string) => void {
+  const one = oneOf(...words);
+  return (value, path) => {
+    if (!isList(value)) return one(value, path);
+    if (value.length === 0) throw new TypeError(`${path} must name at least one of ${words.join(', ')}`);
+    for (const [i, item] of value.entries()) one(item, `${path}[${i}]`);
+  };
+}
+
+function tags(value: unknown, path: string): void {
+  textsByName(value, path);
+  for (const text of Object.entries(value as Record<string, string>).flat()) {
+    if (!text.isWellFormed()) throw new TypeError(`${path} must not contain a lone surrogate`);
+  }
+}
+
+/** A cursor says where a page ended: a time and the store's name of an instance. */
+function cursor(value: unknown, path: string): void {
+  if (typeof value === 'string' && /^-?\d{1,18}\.\d{1,18}$/.test(value)) return;
+  throw new TypeError(`${path} must be the cursor of a page`);
+}
+
+const FILTER = {
+  name: named,
+  version: named,
+  tags,
+  parentId: named,
+  idPrefix: named,
+  createdAfter: time,
+  createdBefore: time,
+} satisfies OptionTable;
+
+export const LIST_OPTIONS: OptionTable = { status: someOf(...STATES), ...FILTER, limit: whole(1), cursor };
+
+export const PRUNE_OPTIONS: OptionTable = { status: someOf(...ENDED_STATES), ...FILTER, completedBefore: time, limit: whole(1) };
+
+export const PRUNE_EXECUTIONS_OPTIONS: OptionTable = { status: someOf(...STATES), ...FILTER, keep: whole(1) };
+
+/** The filter as the addon takes it, of options that were checked. */
+export function filterText(options: ListOptions & Pick<PruneOptions, 'completedBefore'>): string {
+  const { status = [], name, version, tags, parentId, idPrefix, createdAfter, createdBefore, completedBefore } = options;
+  const at = (value: Date | string | undefined): number | undefined => (value === undefined ? undefined : timeOf(value, 'time'));
+  return JSON.stringify({
+    statuses: typeof status === 'string' ? [status] : status,
+    name,
+    version,
+    tags,
+    parentId,
+    idPrefix,
+    createdAfter: at(createdAfter),
+    createdBefore: at(createdBefore),
+    completedBefore: at(completedBefore),
+  });
+}
+
+/**
+ * Instances that match, the newest first. Each iteration reads anew, page by page; an instance that is started meanwhile is not met,
+ * and none is met twice.
+ *
+ * @example
+ * ```ts
+ * for await (const { id, error } of client.listInstances({ status: 'Failed' })) console.log(id, error?.message);
+ * const { items, cursor } = await client.listInstances({ name: 'order', limit: 20 }).page();
+ * ```
+ */
+export class InstanceList implements AsyncIterable<InstanceStatus> {
+  readonly #port: StorePort;
+  readonly #filter: string;
+  readonly #cursor: string | null;
+  readonly #limit: number | undefined;
+
+  /** @internal */
+  constructor(port: StorePort, options: ListOptions) {
+    this.#port = port;
+    this.#filter = filterText(options);
+    this.#cursor = options.cursor ?? null;
+    this.#limit = options.limit;
+  }
+
+  /** `limit` instances, or as many as there are, and the cursor to go on with. */
+  async page(): Promise<InstancePage> {
+    const items: InstanceStatus[] = [];
+    const limit = this.#limit ?? PAGE;
+    for await (const page of this.#pages(limit)) {
+      items.push(...page.items);
+      if (page.cursor === null || items.length >= limit) return { items, cursor: page.cursor };
+    }
+    return { items, cursor: null };
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<InstanceStatus, void> {
+    for await (const { items } of this.#pages(this.#limit ?? Infinity)) yield* items;
+  }
+
+  /** What the store gives at once, until there are so many. */
+  async *#pages(limit: number): AsyncGenerator<InstancePage, void> {
+    let cursor = this.#cursor;
+    for (let left = limit; left > 0; ) {
+      const count = Math.min(left, READ_MAX);
+      const reply = await this.#port.request((store, request) => store.list(request, this.#filter, cursor, count));
+      const page = JSON.parse(reply as string) as { items: StatusData[]; cursor: string | null };
+      yield { items: page.items.map((data) => statusOf(data, this.#port.texts)), cursor: page.cursor };
+      ({ cursor } = page);
+      if (cursor === null) return;
+      left -= page.items.length;
+    }
+  }
+}

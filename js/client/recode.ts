@@ -1,0 +1,290 @@
+// All texts of a store, encoded anew with the key that its codec writes with, page by page, while workers run.
+//
+// Invariants:
+//
+//   R1. A text is replaced by one of the same value and the same place, and only where it is still as it was read: what workers write meanwhile stays.
+//   R2. Whenever it ends, by a kill too, the store is whole, and a second run goes on with what is left: which key a text has stands in it.
+//   R3. It is done when a walk over all tables has found no text of another key. A walk goes over the tables in the order in which values move
+//       between them; what moved past it is found by the next one.
+
+import type { NativeStore } from '../binding/binding.ts';
+import { PayloadError } from '../errors/errors.ts';
+import type { StorePort } from '../store/providers.ts';
+import { bool, func, type OptionTable } from '../util/options.ts';
+import { isInstance } from '../util/show.ts';
+import { Place } from '../values/codec-context.ts';
+import { keyIdOf, keyPrefix, type StoredTexts } from '../values/stored-text.ts';
+import { EventPlaces } from './event-places.ts';
+import type { HistoryEventKind } from './history.ts';
+
+/** Options of {@link Client.recode}. */
+export interface RecodeOptions {
+  /** Change nothing: count. Default `false`. */
+  dryRun?: boolean;
+  /** Called after each page, which holds at most 500 rows and some 1 MiB. */
+  onProgress?: (progress: RecodeProgress) => void;
+  /** Ends it between two pages when it is aborted: it rejects with the reason then, and what was encoded anew stays so. */
+  signal?: AbortSignal;
+}
+
+/** How far it has come. */
+export interface RecodeProgress {
+  /** Which walk over the store it is, from 1. */
+  readonly walk: number;
+  /** Rows that this walk has looked at. */
+  readonly rows: number;
+  /** Texts that were encoded anew, in all walks. */
+  readonly recoded: number;
+}
+
+/** What came of it. */
+export interface Recoded {
+  /** The key that the codec writes with. */
+  readonly keyId: string;
+  /** Texts that were encoded anew. */
+  readonly recoded: number;
+  /**
+   * Texts by their keys, as the last walk found them: those of `keyId` are not among them unless it was a dry run. `'#'` stands for a codec that named none, and
+   * `'plain'` for plain text.
+   */
+  readonly found: Readonly<Record<string, number>>;
+  /** Texts that stay as they are, because the codec cannot read them: how many, and the first 100. */
+  readonly unreadable: number;
+  readonly failures: readonly RecodeFailure[];
+}
+
+/** A text that could not be encoded anew. */
+export interface RecodeFailure {
+  readonly instance: string;
+  readonly execution: number | null;
+  readonly place: string;
+  readonly error: PayloadError;
+}
+
+export const RECODE_OPTIONS: OptionTable = {
+  dryRun: bool,
+  onProgress: func,
+  signal(value, path) {
+    if (!isInstance(value, AbortSignal)) throw new TypeError(`${path} must be an AbortSignal`);
+  },
+};
+
+/** In the order in which values move from one to the next. */
+const TABLES = ['messages', 'heartbeats', 'instances', 'history'] as const;
+type Table = (typeof TABLES)[number];
+
+/** Most failures that are kept. */
+const FAILURES_MAX = 100;
+/** Characters of a text that hold its key, for a dry run. */
+const HEAD = 300;
+/** Walks after which it gives up: whoever writes texts of another key all the time has another codec. */
+const WALKS_MAX = 20;
+
+/** Texts of a row, as the addon sends them. */
+interface TextData {
+  readonly row: string;
+  readonly instance: string;
+  readonly execution: number;
+  readonly number: number;
+  readonly kind: string | null;
+  readonly name: string | null;
+  readonly refId: number | null;
+  readonly scheduled: string | null;
+  readonly text: string | null;
+  readonly other: string | null;
+}
+
+interface PageData {
+  readonly texts: readonly TextData[];
+  readonly walked: number;
+  readonly next: string | null;
+}
+
+interface Change {
+  readonly row: string;
+  readonly isOther: boolean;
+  readonly before: string;
+  readonly after: string;
+}
+
+/** One run of it. */
+class Recoding {
+  readonly keyId: string;
+  recoded = 0;
+  rows = 0;
+  walk = 0;
+  found: Record<string, number> = {};
+  unreadable = 0;
+  failures: RecodeFailure[] = [];
+  private readonly port: StorePort;
+  private readonly texts: StoredTexts;
+  private readonly options: RecodeOptions;
+
+  constructor(port: StorePort, keyId: string, options: RecodeOptions) {
+    this.port = port;
+    this.texts = port.texts;
+    this.keyId = keyId;
+    this.options = options;
+  }
+
+  /** Walk over all tables. `true`: nothing was found that could be encoded anew. */
+  async walkOnce(): Promise<boolean> {
+    this.walk += 1;
+    this.rows = this.unreadable = 0;
+    this.found = {};
+    this.failures = [];
+    const before = this.recoded;
+    let isDone = true;
+    for (const table of TABLES) {
+      for (let after: string | null = null; ; ) {
+        this.options.signal?.throwIfAborted();
+        const page: PageData = await this.page(table, after);
+        isDone = (await this.recode(table, page.texts)) && isDone;
+        this.rows += page.walked;
+        this.options.onProgress?.({ walk: this.walk, rows: this.rows, recoded: this.recoded });
+        after = page.next;
+        if (after === null) break;
+      }
+    }
+    return isDone && this.recoded === before;
+  }
+
+  private async page(table: Table, after: string | null): Promise<PageData> {
+    const { dryRun = false } = this.options;
+    // To count them, those of the key are wanted too: no stored text begins with this.
+    const except = dryRun ? '!' : keyPrefix(this.keyId);
+    const head = dryRun ? HEAD : null;
+    return JSON.parse((await this.ask((store, request) => store.texts(request, table, after, except, head))) as string) as PageData;
+  }
+
+  private ask(issue: (store: NativeStore, request: number) => void): Promise<string | null> {
+    return this.port.request(issue);
+  }
+
+  /** `false`: another walk is to follow, because somebody else has changed a row meanwhile. */
+  private async recode(table: Table, texts: readonly TextData[]): Promise<boolean> {
+    const changes: Change[] = [];
+    for (const data of texts) for await (const change of this.changesOf(table, data)) changes.push(change);
+    if (changes.length === 0) return true;
+    const replaced = Number(await this.ask((store, request) => store.replaceTexts(request, table, JSON.stringify(changes))));
+    this.recoded += replaced;
+    return replaced === changes.length;
+  }
+
+  private async *changesOf(table: Table, data: TextData): AsyncGenerator<Change> {
+    const { row, text, other } = data;
+    if (text !== null) {
+      const after = await this.anew(text, placeOf(table, data));
+      if (after !== null) yield { row, isOther: false, before: text, after };
+    }
+    if (other === null) return;
+    const after = await this.otherAnew(table, data.instance, other);
+    if (after !== null) yield { row, isOther: true, before: other, after };
+  }
+
+  /** A report of a suspension with its reason encoded anew, or the meta of an event with its custom status; `null` when that holds none. */
+  private async otherAnew(table: Table, instance: string, text: string): Promise<string | null> {
+    let json: Record<string, unknown>;
+    try {
+      json = JSON.parse(text) as Record<string, unknown>;
+    } catch {
+      // A report of the store's own is a text.
+      return null;
+    }
+    const isStatus = table === 'history';
+    const [holder, field] = isStatus ? [json, 'customStatus'] : [json?.['details'] as Record<string, unknown> | undefined, 'reason'];
+    const value = holder?.[field];
+    if (typeof value !== 'string') return null;
+    const after = await this.anew(value, Place.ofInstance(instance, isStatus ? 'status' : 'suspension'));
+    if (after === null) return null;
+    (holder as Record<string, unknown>)[field] = after;
+    return JSON.stringify(json);
+  }
+
+  /** A text with the key that the codec writes with; `null`: it stays. */
+  private async anew(text: string, place: Place): Promise<string | null> {
+    const keyId = keyIdOf(text);
+    const name = keyId === undefined ? 'plain' : (keyId ?? '#');
+    if (this.options.dryRun === true) {
+      this.found[name] = (this.found[name] ?? 0) + 1;
+      return null;
+    }
+    if (keyId === this.keyId) return null;
+    this.found[name] = (this.found[name] ?? 0) + 1;
+    let after: string;
+    try {
+      after = await this.texts.encoded(await this.texts.decoded(text, place.place, place), place.place, place);
+    } catch (error) {
+      if (!isInstance(error, PayloadError)) throw error;
+      this.unreadable += 1;
+      const { instance, execution } = place;
+      if (this.failures.length < FAILURES_MAX) this.failures.push({ instance, execution, place: place.place, error });
+      return null;
+    }
+    if (keyIdOf(after) === this.keyId) return after;
+    throw new PayloadError(`the codec names key '${keyIdOf(after)}' now, and '${this.keyId}' before: it must write with one key`, { path: place.place });
+  }
+}
+
+function placeOf(table: Table, data: TextData): Place {
+  const { instance, execution, number, kind, name } = data;
+  switch (table) {
+    case 'messages':
+      return placeOfMessage(data);
+    case 'heartbeats':
+      return Place.activity(instance, execution, number, 'heartbeat');
+    case 'instances':
+      return Place.ofInstance(instance, 'status');
+    case 'history': {
+      const places = new EventPlaces(instance, execution);
+      const { refId } = data;
+      if (refId !== null && data.scheduled !== null) places.note({ eventId: refId, kind: 'ChildScheduled', meta: metaOf(data.scheduled) });
+      return places.of({ eventId: number, kind: kind as HistoryEventKind, refId, name, meta: metaOf(data.other) });
+    }
+    default:
+      return table satisfies never;
+  }
+}
+
+function placeOfMessage({ instance, execution, kind, name, refId, scheduled }: TextData): Place {
+  const child = String(metaOf(scheduled)['id'] ?? '');
+  switch (kind) {
+    case 'Event':
+      return Place.mail(instance, `e${name}`);
+    case 'Queue':
+      return Place.mail(instance, `q${name}`);
+    case 'Attempted':
+      return Place.activity(instance, execution, refId ?? 0, metaOf(name)['errorName'] === undefined ? 'output' : 'error');
+    case 'ChildCompleted':
+      return Place.end(child, 'output');
+    case 'ChildFailed':
+    case 'ChildCancelled':
+      return Place.end(child, 'error');
+    case 'ChildTerminated':
+      return Place.end(child, 'termination');
+    default:
+      return Place.ofInstance(instance, 'cancellation');
+  }
+}
+
+function metaOf(text: string | null): Record<string, unknown> {
+  return JSON.parse(text ?? '{}') as Record<string, unknown>;
+}
+
+/** Encode all texts of a store anew that have another key than the one that its codec writes with. */
+export async function recode(port: StorePort, options: RecodeOptions): Promise<Recoded> {
+  const { dryRun = false } = options;
+  const keyId = keyIdOf(port.texts.hasCodec ? await port.texts.encoded('null', 'probe', new Place('', null, 'probe')) : '');
+  if (typeof keyId !== 'string') {
+    throw new TypeError("client.recode: the provider's codec must name its key, or it could not be told which texts have it: encode returns { text, keyId }");
+  }
+  const recoding = new Recoding(port, keyId, options);
+  // What deleted instances have left goes, and is not read for that.
+  if (!dryRun) await port.request((store, request) => store.sweep(request));
+  while (!(await recoding.walkOnce())) {
+    if (recoding.walk < WALKS_MAX) continue;
+    throw new PayloadError(`after ${WALKS_MAX} walks over the store there are still new texts of other keys: every worker and client must write with '${keyId}'`, { path: 'store' });
+  }
+  const { recoded, found, unreadable, failures } = recoding;
+  return { keyId, recoded, found, unreadable, failures };
+}

@@ -1,0 +1,146 @@
+// Waiting for an instance: with a timeout, or for one change of its custom status after the other.
+
+import { type PendingReply, shownToCaller, type StorePort } from '../store/providers.ts';
+import { type OptionTable, whole } from '../util/options.ts';
+import { isInstance } from '../util/show.ts';
+import type { Timers } from '../util/timers.ts';
+import { Place } from '../values/codec-context.ts';
+import { fromPayload } from '../values/payload.ts';
+import type { CustomStatus, InstanceState } from './instance-status.ts';
+
+/** A change of an instance's custom status. */
+export interface StatusChange extends CustomStatus {
+  /** Where the instance stood then. */
+  readonly status: InstanceState;
+}
+
+/** Options of {@link Client.statusChanges}. */
+export interface StatusChangesOptions {
+  /** Ends the watch at once when it is aborted: the iteration throws its reason. */
+  signal?: AbortSignal;
+  /** The `customStatusVersion` that is known already. Default 0: what the custom status is now comes first, if it was ever set. */
+  lastVersion?: number;
+}
+
+export const STATUS_CHANGES_OPTIONS: OptionTable = {
+  signal(value, path) {
+    if (!isInstance(value, AbortSignal)) throw new TypeError(`${path} must be an AbortSignal`);
+  },
+  lastVersion: whole(0),
+};
+
+/** The change that the store tells of; `null`: the instance has ended without another one. */
+export function changeOf(reply: string | null, port: StorePort, id: string): StatusChange | null {
+  const data = JSON.parse(reply ?? 'null') as { customStatus: string | null; customStatusVersion: number; status: InstanceState } | null;
+  if (data === null) return null;
+  return { ...data, customStatus: fromPayload(port.texts.read(data.customStatus, 'status', Place.ofInstance(id, 'status')), 'status') };
+}
+
+/**
+ * The changes of an instance's custom status. It is no generator, because the `return()` of one that waits would wait, too.
+ *
+ * At most one wait is open at a time, and none once it is over.
+ */
+export class StatusChanges implements AsyncIterableIterator<StatusChange, void> {
+  readonly #port: StorePort;
+  readonly #id: string;
+  readonly #signal: AbortSignal | undefined;
+  #seen: number;
+  #isOver = false;
+  /** Ends the wait that is open. */
+  #stop: ((reason?: unknown) => void) | undefined;
+  /** Calls of `next` are answered one after the other. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(port: StorePort, id: string, { signal, lastVersion = 0 }: StatusChangesOptions) {
+    this.#port = port;
+    this.#id = id;
+    this.#signal = signal;
+    this.#seen = lastVersion;
+  }
+
+  next(): Promise<IteratorResult<StatusChange, void>> {
+    const result = this.#last.then(() => this.#advance());
+    this.#last = result.catch(() => {});
+    return result;
+  }
+
+  async return(): Promise<IteratorResult<StatusChange, void>> {
+    this.#isOver = true;
+    this.#stop?.();
+    return { done: true, value: undefined };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.return();
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async #advance(): Promise<IteratorResult<StatusChange, void>> {
+    if (!this.#isOver) {
+      try {
+        this.#signal?.throwIfAborted();
+        const change = changeOf(await this.#wait(), this.#port, this.#id);
+        if (change !== null && !this.#isOver) {
+          this.#seen = change.customStatusVersion;
+          return { done: false, value: change };
+        }
+        this.#isOver = true;
+      } catch (error) {
+        this.#isOver = true;
+        throw error;
+      }
+    }
+    return { done: true, value: undefined };
+  }
+
+  /** The reply; `null` when it was stopped before. */
+  async #wait(): Promise<string | null> {
+    const pending = this.#port.open((store, request) => store.waitForStatusChange(request, this.#id, this.#seen));
+    const signal = this.#signal;
+    const aborted = (): void => this.#stop?.(signal?.reason);
+    signal?.addEventListener('abort', aborted);
+    try {
+      return await new Promise<string | null>((resolve, reject) => {
+        this.#stop = (...reason) => {
+          pending.abandon();
+          if (reason.length === 0) resolve(null);
+          else reject(reason[0]);
+        };
+        shownToCaller(pending.reply).then(resolve, reject);
+      });
+    } finally {
+      this.#stop = undefined;
+      signal?.removeEventListener('abort', aborted);
+    }
+  }
+}
+
+/** The reply, or what `late` gives or throws when it does not come in time. */
+export function within<T>(pending: PendingReply, timeoutMs: number | undefined, timers: Timers, late: () => T): Promise<string | null | T> {
+  if (timeoutMs === undefined) return shownToCaller(pending.reply);
+  return shownToCaller(new Promise((resolve, reject) => {
+    const expire = (): void => {
+      pending.abandon();
+      try {
+        resolve(late());
+      } catch (error) {
+        reject(error);
+      }
+    };
+    const timer = timers.after(timeoutMs, expire, true);
+    pending.reply.then(
+      (reply) => {
+        timer.clear();
+        resolve(reply);
+      },
+      (error: unknown) => {
+        timer.clear();
+        reject(error);
+      },
+    );
+  }));
+}

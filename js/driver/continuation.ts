@@ -1,0 +1,36 @@
+// continueAsNew: the end of an execution from which the next one of the same instance goes on.
+//
+// The request is kept by the scheduler and counts when the main fiber ends in any way but with an error. To wait for it is
+// to end: the main fiber leaves its function, through its `finally` blocks.
+
+import { CancelledError } from '../errors/errors.ts';
+import { BaseFuture, FAILED } from './future.ts';
+import type { FiberScheduler } from './scheduler.ts';
+
+/** The next execution, which this one never sees. */
+export class Continuation extends BaseFuture<never> {
+  /** Codec text. */
+  readonly input: string | null;
+  /** `null`: the version of this execution. */
+  readonly version: string | null;
+
+  constructor(scheduler: FiberScheduler, input: string | null, version: string | null) {
+    super(scheduler);
+    this.input = input;
+    this.version = version;
+    scheduler.continuation = this;
+  }
+
+  override abandon(reason: string | undefined): void {
+    if (this.scheduler.continuation === this) this.scheduler.continuation = null;
+    this.settle(FAILED, new CancelledError(reason));
+  }
+
+  override describe(): string {
+    return 'the next execution';
+  }
+
+  protected override onAwaited(): void {
+    this.scheduler.main.leave();
+  }
+}

@@ -1,0 +1,254 @@
+// Future<T>: the result of something that was already started.
+//
+// A future is a leaf (an operation of the engine, a message that is waited for, a fiber) or a combinator over futures.
+// It knows who waits for it, and only that: waking is left to the waiter.
+//
+// Invariants:
+//
+//   U1. A future settles once. Leaves settle in history's order, each taking the next number of its instance's settle
+//       sequence, so that whoever looks later still knows which came first.
+//   U2. `onAwaited` is called when the first waiter comes and `onForgotten` when the last one goes or the future
+//       settles. A leaf is awaited exactly while a fiber waits on it, directly or through combinators: that is what makes
+//       waits demand driven.
+//   U3. Settling runs no user code. It wakes waiters, and to wake a fiber is to put it into the ready queue.
+
+import { show } from '../util/show.ts';
+import { WorkList } from '../util/work-list.ts';
+import { fromPayload } from '../values/payload.ts';
+import { currentFiber } from './current.ts';
+import type { FiberScheduler } from './scheduler.ts';
+import type { SourceMark } from './source.ts';
+
+declare const brand: unique symbol;
+
+/**
+ * The result of work that is under way: of an activity, a timer, a wait, a fiber or a combination of them.
+ *
+ * `yield* future` waits for it and gives the value with its type; `yield future` waits for the same thing and gives
+ * `any`. If the work failed, the error is thrown there. A future can be waited for any number of times, by any number
+ * of fibers of its orchestration.
+ *
+ * @example
+ * ```ts
+ * const a = ctx.scheduleActivity<number>('price', 'apple');   // both run from here on
+ * const b = ctx.scheduleActivity<number>('price', 'pear');
+ * const sum = (yield* a) + (yield* b);
+ * ```
+ */
+export interface Future<out T> {
+  /** Keeps other iterables from being taken for futures; it is never there. */
+  readonly [brand]?: T;
+  [Symbol.iterator](): Iterator<Future<unknown>, T, any>;
+  /**
+   * Cancel that activity, timer, wait, fiber or combination: whoever waits for it gets a `CancelledError`. A running
+   * activity is told by its `signal`. A fiber gets the error at the `yield` where it is, once, and so do those that it spawned; what only it
+   * waited for is cancelled too, and it settles when all of that has cleaned up. Nothing happens once it has settled, nor to a block
+   * of `uncancellable`.
+   *
+   * @param reason - shown in the error's message
+   * @throws TypeError when the reason is no string
+   * @throws DeterminismError when it is called anywhere but in the code of its own orchestration, as in a callback or in a function of `ctx.run`
+   */
+  cancel(reason?: string): void;
+}
+
+/** A future of what a fiber returns, as `ctx.spawn` makes it. */
+export interface FiberFuture<out T> extends Future<T> {
+  /**
+   * Throw an error at the `yield` where the fiber is, and where all are that it spawned; what has not begun never does. As often as it is called, also
+   * while they clean up. What they waited for is not given up, and can be waited for again. A block of `uncancellable` comes to its end first, and a
+   * cancellation that is on its way comes in place of the error. Nothing happens once the fiber has settled.
+   *
+   * @throws TypeError when `error` is no error
+   * @throws DeterminismError as {@link cancel}
+   *
+   * @example
+   * ```ts
+   * class Reload extends Error {}
+   * const server = ctx.spawn(function* () {
+   *   for (;;) {
+   *     try {
+   *       return yield* serve(yield* ctx.call(loadConfig));
+   *     } catch (error) {
+   *       if (!(error instanceof Reload)) throw error;
+   *     }
+   *   }
+   * });
+   * yield* ctx.waitForEvent('reload');
+   * server.interrupt(new Reload());
+   * ```
+   */
+  interrupt(error: Error): void;
+}
+
+export const PENDING = 0;
+export const OK = 1;
+export const FAILED = 2;
+export type State = typeof PENDING | typeof OK | typeof FAILED;
+
+const NO_PARTS: readonly BaseFuture<unknown>[] = [];
+
+/** Whoever waits for a future: a fiber or a combinator. */
+export interface Waiter {
+  /** 0 for fibers. Combinators are woken after those that they are made of. */
+  readonly wakeRank: number;
+  /** A future that it waits for has settled. It may be called once more than asked for, and then does nothing. */
+  wake(source: BaseFuture<unknown>): void;
+}
+
+interface Wake {
+  readonly waiter: Waiter;
+  readonly source: BaseFuture<unknown>;
+}
+
+const wakes = new WorkList<Wake>(({ waiter, source }) => waiter.wake(source));
+
+/** What all futures have in common. */
+export abstract class BaseFuture<T> implements Future<T> {
+  declare readonly [brand]?: T;
+  readonly scheduler: FiberScheduler;
+  /** Where the orchestration asked for it, where that is recorded. */
+  declare readonly source?: SourceMark | undefined;
+  state: State = PENDING;
+  /** The value or the error, once it has settled. */
+  value: unknown = undefined;
+  /** Its place in the settle sequence of its instance, once it has settled. */
+  order = 0;
+  /** One waiter is by far the most common case and costs no set. A set keeps them in the order in which they came. */
+  private waiters: Waiter | Set<Waiter> | null = null;
+
+  constructor(scheduler: FiberScheduler) {
+    this.scheduler = scheduler;
+  }
+
+  [Symbol.iterator](): Iterator<Future<unknown>, T, any> {
+    return new FutureIterator<T>(this);
+  }
+
+  cancel(reason?: string): void {
+    if (reason !== undefined && typeof reason !== 'string') throw new TypeError(`future.cancel: the reason must be a string, got ${show(reason)}`);
+    this.scheduler.assertRunning('cancel', 'future');
+    this.scheduler.cancel(this, reason);
+  }
+
+  /** The state as of now: a combinator that nobody waits for computes it. */
+  poll(): State {
+    return this.state;
+  }
+
+  get isAwaited(): boolean {
+    return this.waiters !== null;
+  }
+
+  /** The futures that it is made of, if it is a combinator. */
+  get parts(): readonly BaseFuture<unknown>[] {
+    return NO_PARTS;
+  }
+
+  /** Add a waiter to a future that is pending as of `poll`. Returns false when it is one already. */
+  subscribe(waiter: Waiter): boolean {
+    const waiters = this.waiters;
+    if (waiters === null) {
+      this.waiters = waiter;
+      this.onAwaited();
+      return true;
+    }
+    if (waiters instanceof Set) {
+      if (waiters.has(waiter)) return false;
+      waiters.add(waiter);
+      return true;
+    }
+    if (waiters === waiter) return false;
+    this.waiters = new Set([waiters, waiter]);
+    return true;
+  }
+
+  unsubscribe(waiter: Waiter): void {
+    const waiters = this.waiters;
+    if (waiters === waiter) {
+      this.waiters = null;
+      this.onForgotten();
+    } else if (waiters instanceof Set && waiters.delete(waiter) && waiters.size === 0) {
+      this.waiters = null;
+      this.onForgotten();
+    }
+  }
+
+  /** Settle a leaf, now. */
+  settle(state: typeof OK | typeof FAILED, value: unknown): void {
+    if (this.state === PENDING) this.settleAt(state, value, this.scheduler.nextOrder());
+  }
+
+  /** Settle a leaf with a value as it is stored; with the error, when that is damaged. `what` is what the user calls it. */
+  protected settleStored(text: string | null, what: string): void {
+    let value: unknown;
+    try {
+      value = fromPayload(text, what);
+    } catch (error) {
+      this.settle(FAILED, error);
+      return;
+    }
+    this.settle(OK, value);
+  }
+
+  /** Settle at a place in the sequence that may be past: combinators take that of the branch that decided. */
+  protected settleAt(state: typeof OK | typeof FAILED, value: unknown, order: number): void {
+    this.state = state;
+    this.value = value;
+    this.order = order;
+    const waiters = this.waiters;
+    if (waiters === null) return;
+    this.waiters = null;
+    this.onForgotten();
+    if (waiters instanceof Set) {
+      for (const waiter of waiters) wakes.add({ waiter, source: this }, waiter.wakeRank);
+      wakes.run();
+    } else if (waiters.wakeRank > 0) {
+      wakes.do({ waiter: waiters, source: this }, waiters.wakeRank);
+    } else {
+      waiters.wake(this);
+    }
+  }
+
+  /** What it is, for a message, as in "waits for …". Of a combination `depth` levels are shown. */
+  abstract describe(depth?: number): string;
+
+  /** Give up a pending future. Only {@link FiberScheduler.cancel} calls this, one future at a time. */
+  abstract abandon(reason: string | undefined): void;
+
+  /** The first waiter came. */
+  protected onAwaited(): void {}
+
+  /** The last waiter went, or the future settled. */
+  protected onForgotten(): void {}
+}
+
+/** What `yield*` drives: it hands the future to the fiber once, unless the value is there already. */
+class FutureIterator<T> implements Iterator<Future<unknown>, T, any> {
+  private readonly future: BaseFuture<T>;
+  private asked = false;
+
+  constructor(future: BaseFuture<T>) {
+    this.future = future;
+  }
+
+  next(value?: unknown): IteratorResult<Future<unknown>, T> {
+    if (this.asked) return { done: true, value: value as T };
+    const future = this.future;
+    // A value that is there needs no round through the fiber. Everything else does: it decides about errors and about
+    // futures of another instance.
+    if (future.state === OK && currentFiber()?.scheduler === future.scheduler) {
+      return { done: true, value: future.value as T };
+    }
+    this.asked = true;
+    return { done: false, value: future };
+  }
+
+  throw(error: unknown): never {
+    throw error;
+  }
+
+  return(value: T): IteratorResult<Future<unknown>, T> {
+    return { done: true, value };
+  }
+}

@@ -1,0 +1,147 @@
+// Operations of the engine as futures: activities, timers, and what they have in common with others.
+
+import type { ActivityFunction } from '../activity/activity.ts';
+import { ActivityError, CancelledError } from '../errors/errors.ts';
+import { AwaitedChanges } from '../util/awaited-changes.ts';
+import { fromErrorPayload } from '../values/payload.ts';
+import { currentFiber } from './current.ts';
+import type { Delivery } from './engine.ts';
+import { ACTIVITY_FAILED } from './engine.ts';
+import { BaseFuture, FAILED, OK, PENDING } from './future.ts';
+import type { FiberScheduler } from './scheduler.ts';
+import { type SourceMark, withCallerStack } from './source.ts';
+
+/** Something the engine works on under an id; pending until it is delivered or cancelled. */
+export abstract class OperationFuture<T> extends BaseFuture<T> {
+  /** The id that the engine gave it. */
+  readonly operation: number;
+  override source: SourceMark | undefined = undefined;
+  /** Which fiber asked for it. */
+  readonly fiber = currentFiber();
+
+  constructor(scheduler: FiberScheduler, operation: number) {
+    super(scheduler);
+    this.operation = operation;
+    scheduler.operations.set(operation, this);
+  }
+
+  /** Remember where that was, if it matters. */
+  askedAt(source: SourceMark | undefined): this {
+    this.source = source;
+    return this;
+  }
+
+  /** Whether it was asked for in an `uncancellable` block: a cancellation of the instance passes it by. */
+  get isShielded(): boolean {
+    return this.fiber?.isShielded === true;
+  }
+
+  /** The engine has a result for it. */
+  abstract deliver(delivery: Delivery): void;
+
+  override abandon(reason: string | undefined): void {
+    this.scheduler.operations.delete(this.operation);
+    this.scheduler.cancelOperation(this.operation);
+    this.settle(FAILED, new CancelledError(reason));
+  }
+
+  override describe(): string {
+    return `operation ${this.operation}`;
+  }
+}
+
+/** An activity that was scheduled. */
+export class ActivityFuture<T> extends OperationFuture<T> {
+  readonly name: string;
+
+  constructor(scheduler: FiberScheduler, operation: number, name: string) {
+    super(scheduler, operation);
+    this.name = name;
+  }
+
+  override deliver(delivery: Delivery): void {
+    if (delivery.kind === ACTIVITY_FAILED) {
+      this.settle(FAILED, this.failure(delivery));
+      return;
+    }
+    this.settleStored(delivery.value, `output of activity '${this.name}'`);
+  }
+
+  override describe(): string {
+    return `activity '${this.name}'`;
+  }
+
+  private failure(delivery: Delivery): ActivityError {
+    const { detail: attempt } = delivery;
+    const cause = fromErrorPayload(delivery.value);
+    const times = attempt === 1 ? 'at its first attempt' : `after ${attempt} attempts`;
+    const error = new ActivityError(`activity '${this.name}' failed ${times}: ${cause.message}`, {
+      activityName: this.name,
+      attempt,
+      cause,
+    });
+    return withCallerStack(error, cause, this.source);
+  }
+}
+
+/** An inline activity: its function is part of what the orchestration holds in memory, made anew by each replay. */
+export class InlineFuture<T> extends ActivityFuture<T> {
+  readonly fn: ActivityFunction;
+
+  constructor(scheduler: FiberScheduler, operation: number, name: string, fn: ActivityFunction) {
+    super(scheduler, operation, name);
+    this.fn = fn;
+  }
+}
+
+/** An operation that settles only while a fiber waits for it: the engine is told which these are. */
+export abstract class OnDemandFuture<T> extends OperationFuture<T> {
+  constructor(scheduler: FiberScheduler, operation: number) {
+    super(scheduler, operation);
+    scheduler.onDemand.pending += 1;
+  }
+
+  override settle(state: typeof OK | typeof FAILED, value: unknown): void {
+    if (this.state === PENDING) this.scheduler.onDemand.pending -= 1;
+    super.settle(state, value);
+  }
+
+  protected override onAwaited(): void {
+    this.scheduler.onDemand.add(this);
+  }
+
+  protected override onForgotten(): void {
+    this.scheduler.onDemand.remove(this);
+  }
+}
+
+/** A durable timer. */
+export class TimerFuture extends OnDemandFuture<void> {
+  override deliver(): void {
+    this.settle(OK, undefined);
+  }
+
+  override describe(): string {
+    return 'a timer';
+  }
+}
+
+/** The operations that settle on demand and are waited for. */
+export class AwaitedOperations {
+  /** Those that have not settled, waited for or not. */
+  pending = 0;
+  /** The ids of those that are waited for, since they were last told. */
+  readonly changes = new AwaitedChanges<number>();
+  /** How many are waited for. */
+  awaited = 0;
+
+  add(future: OnDemandFuture<unknown>): void {
+    this.awaited += 1;
+    this.changes.add(future.operation);
+  }
+
+  remove(future: OnDemandFuture<unknown>): void {
+    this.awaited -= 1;
+    this.changes.remove(future.operation);
+  }
+}

@@ -1,0 +1,99 @@
+// What an orchestration has to do with other instances, as futures: children, detached starts, and messages.
+
+import {
+  CancelledError,
+  InstanceExistsError,
+  InstanceNotFoundError,
+  LimitError,
+  type PerdureError,
+  RuntimeStateError,
+  SubOrchestrationError,
+} from '../errors/errors.ts';
+import { cancellationError, fromErrorPayload, terminationError } from '../values/payload.ts';
+import { CHILD_CANCELLED, CHILD_TERMINATED, type Delivery, INSTANCE_EXISTS, INSTANCE_NOT_FOUND, MAILBOX_FULL, REFUSED, SUCCEEDED } from './engine.ts';
+import { FAILED, OK } from './future.ts';
+import { OnDemandFuture, OperationFuture } from './operation.ts';
+import type { FiberScheduler } from './scheduler.ts';
+import { withCallerStack } from './source.ts';
+
+/** A child that was started. */
+export class ChildFuture<T> extends OperationFuture<T> {
+  readonly name: string;
+  readonly id: string;
+
+  constructor(scheduler: FiberScheduler, operation: number, name: string, id: string) {
+    super(scheduler, operation);
+    this.name = name;
+    this.id = id;
+  }
+
+  override deliver(delivery: Delivery): void {
+    if (delivery.kind !== SUCCEEDED) {
+      this.settle(FAILED, this.failure(delivery));
+      return;
+    }
+    this.settleStored(delivery.value, `output of child '${this.id}'`);
+  }
+
+  override describe(): string {
+    return `child '${this.id}' (${this.name})`;
+  }
+
+  private failure(delivery: Delivery): SubOrchestrationError {
+    const { name: orchestrationName, id: instanceId } = this;
+    const [what, cause] = this.outcome(delivery);
+    const why = cause instanceof CancelledError ? cause.reason : cause.message;
+    const error = new SubOrchestrationError(`child '${instanceId}' (${orchestrationName}) ${what}${why === undefined ? '' : `: ${why}`}`, {
+      orchestrationName,
+      instanceId,
+      cause,
+    });
+    return withCallerStack(error, delivery.kind === REFUSED ? undefined : cause, this.source);
+  }
+
+  private outcome(delivery: Delivery): [what: string, cause: Error] {
+    const { kind, detail, value } = delivery;
+    if (kind === REFUSED) return ['could not be started', refusalError(delivery, this.id)];
+    if (detail === CHILD_TERMINATED) return ['ended', terminationError(value, this.id)];
+    if (detail === CHILD_CANCELLED) return ['was cancelled', cancellationError(value, this.id)];
+    return ['failed', fromErrorPayload(value)];
+  }
+}
+
+/** A start or a message that goes out with the turn; what it gives when that is durable is known from the beginning. */
+export class SentFuture<T> extends OnDemandFuture<T> {
+  /** The instance that is started or sent to. */
+  readonly receiver: string;
+  private readonly result: T;
+
+  constructor(scheduler: FiberScheduler, operation: number, receiver: string, result: T) {
+    super(scheduler, operation);
+    this.receiver = receiver;
+    this.result = result;
+  }
+
+  override deliver(delivery: Delivery): void {
+    if (delivery.kind === REFUSED) this.settle(FAILED, withCallerStack(refusalError(delivery, this.receiver), undefined, this.source));
+    else this.settle(OK, this.result);
+  }
+
+  override describe(): string {
+    return `what was sent to instance '${this.receiver}'`;
+  }
+}
+
+function refusalError({ detail, value }: Delivery, instanceId: string): PerdureError {
+  switch (detail) {
+    case INSTANCE_EXISTS:
+      return new InstanceExistsError(`an instance with the id '${instanceId}' exists already`, { instanceId });
+    case INSTANCE_NOT_FOUND:
+      return new InstanceNotFoundError(`there is no instance with the id '${instanceId}'`, { instanceId });
+    case MAILBOX_FULL: {
+      const max = Number(value);
+      const message = `${max} messages wait for instance '${instanceId}', and no more may (limits.mailboxMessages)`;
+      return new LimitError(message, { limit: 'mailboxMessages', max });
+    }
+    default:
+      return new RuntimeStateError(`instance '${instanceId}' has ended and takes no more messages`);
+  }
+}

@@ -1,0 +1,289 @@
+import { type Duration, parseDuration } from '../util/duration.ts';
+
+/** What every error takes last: `cause` is the error or value that led to this one. */
+export interface PerdureErrorOptions {
+  cause?: unknown;
+}
+
+/**
+ * The base of every error that Perdure throws.
+ *
+ * `code` is stable over versions, so programs should look at it or at the class, never at the message.
+ */
+export class PerdureError extends Error {
+  /** What went wrong, as a constant such as `'INSTANCE_NOT_FOUND'`. */
+  readonly code: string;
+
+  constructor(message: string, code: string, options?: PerdureErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** An instance was started under an id that is in use, with `onConflict: 'error'`. */
+export class InstanceExistsError extends PerdureError {
+  /** The id in use. */
+  readonly instanceId: string;
+
+  constructor(message: string, fields: { instanceId: string } & PerdureErrorOptions) {
+    super(message, 'INSTANCE_EXISTS', fields);
+    this.instanceId = fields.instanceId;
+  }
+}
+
+/** An operation named an instance that the store does not hold. */
+export class InstanceNotFoundError extends PerdureError {
+  /** The id that was asked for. */
+  readonly instanceId: string;
+
+  constructor(message: string, fields: { instanceId: string } & PerdureErrorOptions) {
+    super(message, 'INSTANCE_NOT_FOUND', fields);
+    this.instanceId = fields.instanceId;
+  }
+}
+
+/** A name was used that no runtime here has registered. */
+export class NotRegisteredError extends PerdureError {
+  /** What sort of thing is missing. */
+  readonly kind: 'activity' | 'orchestration';
+  /** The name that nothing is registered under. */
+  readonly missing: string;
+  /** The version that was asked for; absent when any would have done. */
+  declare readonly version?: string;
+
+  constructor(
+    message: string,
+    fields: { kind: 'activity' | 'orchestration'; missing: string; version?: string } & PerdureErrorOptions,
+  ) {
+    super(message, 'NOT_REGISTERED', fields);
+    this.kind = fields.kind;
+    this.missing = fields.missing;
+    if (fields.version !== undefined) this.version = fields.version;
+  }
+}
+
+/**
+ * A value cannot be stored, or what is stored cannot be read. Thrown where the value was handed over, before anything
+ * is stored.
+ */
+export class PayloadError extends PerdureError {
+  /** Where in the value: `input.items[3].price`. */
+  readonly path: string;
+
+  constructor(message: string, fields: { path: string } & PerdureErrorOptions) {
+    super(message, 'PAYLOAD', fields);
+    this.path = fields.path;
+  }
+}
+
+/** Something did not happen within its time: a wait of a client, an attempt of an activity, a `withTimeout` block. */
+export class TimeoutError extends PerdureError {
+  /** The time that was given, in ms; absent where it is not known. */
+  declare readonly timeoutMs?: number;
+
+  constructor(message: string, fields: { timeoutMs?: number } & PerdureErrorOptions = {}) {
+    super(message, 'TIMEOUT', fields);
+    if (fields.timeoutMs !== undefined) this.timeoutMs = fields.timeoutMs;
+  }
+}
+
+/**
+ * The work was cancelled: by a client, by its parent, or by `future.cancel()`. It can be caught; an orchestration that
+ * lets it out ends as Cancelled.
+ */
+export class CancelledError extends PerdureError {
+  /** What the one who cancelled gave as the reason. */
+  declare readonly reason?: string;
+
+  constructor(reason?: string, options: PerdureErrorOptions = {}) {
+    super(reason === undefined ? 'cancelled' : `cancelled: ${reason}`, 'CANCELLED', options);
+    if (reason !== undefined) this.reason = reason;
+  }
+}
+
+/** An activity failed for good. `cause` is what its last attempt threw. */
+export class ActivityError extends PerdureError {
+  /** The activity's registered name, or the name given to `ctx.run`. */
+  readonly activityName: string;
+  /** The attempt that failed last, counted from 1. */
+  readonly attempt: number;
+
+  constructor(message: string, fields: { activityName: string; attempt: number } & PerdureErrorOptions) {
+    super(message, 'ACTIVITY', fields);
+    this.activityName = fields.activityName;
+    this.attempt = fields.attempt;
+  }
+}
+
+/** A child orchestration failed, was cancelled or was terminated. `cause` is what it ended with. */
+export class SubOrchestrationError extends PerdureError {
+  /** The child's registered name. */
+  readonly orchestrationName: string;
+  /** The child's id. */
+  readonly instanceId: string;
+
+  constructor(message: string, fields: { orchestrationName: string; instanceId: string } & PerdureErrorOptions) {
+    super(message, 'SUB_ORCHESTRATION', fields);
+    this.orchestrationName = fields.orchestrationName;
+    this.instanceId = fields.instanceId;
+  }
+}
+
+/**
+ * Thrown by an activity to say that another attempt is useless.
+ *
+ * @example
+ * ```ts
+ * if (response.status === 404) throw new NonRetryableError('no such customer', { cause: response.status });
+ * ```
+ */
+export class NonRetryableError extends PerdureError {
+  constructor(message: string, options?: PerdureErrorOptions) {
+    super(message, 'NON_RETRYABLE', options);
+  }
+}
+
+/**
+ * Thrown by an activity to set the delay before its next attempt, in place of the policy's.
+ *
+ * @example
+ * ```ts
+ * if (response.status === 429) throw new RetryAfterError('30s', 'rate limited');
+ * ```
+ */
+export class RetryAfterError extends PerdureError {
+  /** The delay, in ms. */
+  readonly retryAfterMs: number;
+
+  /** @throws TypeError when `duration` is none */
+  constructor(duration: Duration, message?: string, options?: PerdureErrorOptions) {
+    const retryAfterMs = parseDuration(duration, 'duration');
+    super(message ?? `to be retried in ${retryAfterMs} ms`, 'RETRY_AFTER', options);
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/** An orchestration called something whose result a replay cannot repeat, such as `setTimeout` or `fetch`. */
+export class DeterminismError extends PerdureError {
+  /** What was called. */
+  readonly called: string;
+  /** What to call in its place. */
+  readonly instead: string;
+
+  constructor(message: string, fields: { called: string; instead: string } & PerdureErrorOptions) {
+    super(message, 'DETERMINISM', fields);
+    this.called = fields.called;
+    this.instead = fields.instead;
+  }
+}
+
+/** Where an orchestration and its history part. */
+export interface NondeterminismReport {
+  /** The event at which they part, counted from 1. */
+  eventId: number;
+  /** What history holds there. */
+  recorded: string;
+  /** What the code did instead. */
+  attempted: string;
+  /** The field that differs, where both are of one kind. */
+  field?: { name: string; recorded: string; attempted: string };
+  /** What most often causes this. */
+  hint?: string;
+  /** The line of the orchestration that attempted it. */
+  source?: string;
+}
+
+/**
+ * The code of an orchestration no longer fits its history. Nothing was changed; the instance is Suspended until code
+ * that fits it comes.
+ */
+export class NondeterminismError extends PerdureError {
+  /** Recorded against attempted. */
+  readonly report: NondeterminismReport;
+
+  constructor(message: string, fields: { report: NondeterminismReport } & PerdureErrorOptions) {
+    super(message, 'NONDETERMINISM', fields);
+    this.report = fields.report;
+  }
+}
+
+/** A named limit of the runtime (its `limits` option) was reached. */
+export class LimitError extends PerdureError {
+  /** The limit's name. */
+  readonly limit: string;
+  /** Its value. */
+  readonly max: number;
+
+  constructor(message: string, fields: { limit: string; max: number } & PerdureErrorOptions) {
+    super(message, 'LIMIT', fields);
+    this.limit = fields.limit;
+    this.max = fields.max;
+  }
+}
+
+/** The store failed or refused. The message holds no payload and no password. */
+export class ProviderError extends PerdureError {
+  /** Whether the same call may work later. */
+  readonly retryable: boolean;
+  /**
+   * Whether what the call was to write may have taken effect. `'not committed'`: it has not, and it will not; the call may be repeated. `'unknown'`: it may
+   * have, or may be found to have after a crash; look before the call is repeated, or repeat a start with `onConflict: 'return'`. Of no meaning for what only reads.
+   */
+  readonly outcome: 'not committed' | 'unknown';
+
+  constructor(message: string, fields: { retryable: boolean; outcome?: 'not committed' | 'unknown' } & PerdureErrorOptions) {
+    super(message, 'PROVIDER', fields);
+    this.retryable = fields.retryable;
+    this.outcome = fields.outcome ?? 'not committed';
+  }
+}
+
+/** The store was written by a newer Perdure, or by an older one and is not to be changed (`migrate: false`): nothing was touched. */
+export class SchemaVersionError extends PerdureError {
+  /** The schema version of the store. */
+  readonly found: number;
+  /** The newest that this Perdure knows. */
+  readonly supported: number;
+
+  constructor(message: string, fields: { found: number; supported: number } & PerdureErrorOptions) {
+    super(message, 'SCHEMA_VERSION', fields);
+    this.found = fields.found;
+    this.supported = fields.supported;
+  }
+}
+
+/**
+ * A runtime, client or provider was asked for something that its state does not allow, such as starting it twice or
+ * using it once closed.
+ */
+export class RuntimeStateError extends PerdureError {
+  constructor(message: string, options?: PerdureErrorOptions) {
+    super(message, 'RUNTIME_STATE', options);
+  }
+}
+
+/** All of them by name: what a stored error is restored from. */
+export const ERROR_CLASSES = {
+  PerdureError,
+  InstanceExistsError,
+  InstanceNotFoundError,
+  NotRegisteredError,
+  PayloadError,
+  TimeoutError,
+  CancelledError,
+  ActivityError,
+  SubOrchestrationError,
+  NonRetryableError,
+  RetryAfterError,
+  DeterminismError,
+  NondeterminismError,
+  LimitError,
+  ProviderError,
+  SchemaVersionError,
+  RuntimeStateError,
+} as const;
+
+// Names are on the prototypes, as the built-in errors have them: they show in stacks and survive minification.
+for (const [name, type] of Object.entries(ERROR_CLASSES)) {
+  Object.defineProperty(type.prototype, 'name', { value: name, writable: true, configurable: true });
+}

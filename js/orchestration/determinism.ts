@@ -1,0 +1,303 @@
+// The determinism guard: what an orchestration gets from the clock, from randomness, and from what starts work outside
+// of its history.
+//
+// While a fiber of a guarded runtime runs, the clock and randomness are those of its instance, and what could not be
+// repeated throws. The globals are replaced once per thread, when the first guarded runtime starts, by functions that
+// look at the current-fiber slot (current.ts) and otherwise call what was there before.
+//
+// Invariants:
+//
+//   D1. Outside of a guarded fiber a replacement does what the original does: one look at the slot is all that it adds.
+//   D2. Installed while at least one guarded runtime is started, restored with the last: the same property descriptors.
+//   D3. What somebody else has put over a replacement meanwhile (fake timers) stays. Should they put ours back later, it
+//       passes everything on, and the next install takes it up again in place of wrapping it twice.
+//   D4. Fibers of a runtime with `determinism: 'off'` are outside, whatever else is installed.
+//
+// Code that took a function out of its object before the install (`const { now } = Date`) keeps the original: lane.ts
+// does so on purpose.
+
+import { syncBuiltinESMExports } from 'node:module';
+import timers from 'node:timers';
+
+import { currentFiber } from '../driver/current.ts';
+import type { FiberScheduler } from '../driver/scheduler.ts';
+import { DeterminismError, RuntimeStateError } from '../errors/errors.ts';
+import type { OrchestrationFunction, RunnableOrchestration } from './orchestration.ts';
+
+/** A function of any sort, called with any `this`. */
+type AnyFunction = (this: unknown, ...args: unknown[]) => unknown;
+
+/** One property that is replaced. */
+interface Patch {
+  readonly target: object;
+  readonly key: string;
+  readonly original: PropertyDescriptor;
+  readonly mine: unknown;
+  /** Restored only together with this one. */
+  readonly follows?: Patch;
+}
+
+/** A property to be replaced, and by what. */
+interface Point {
+  readonly target: object;
+  readonly key: string;
+  guard(original: AnyFunction): AnyFunction;
+}
+
+/** Started runtimes that want the guard. */
+let users = 0;
+/** What is installed, in order. */
+let patches: Patch[] = [];
+/** Replacements that could not be restored, because something else was in their place. */
+let orphans: Patch[] = [];
+
+/** Those of runtimes with `determinism: 'off'`. */
+const exempt = new WeakSet<FiberScheduler>();
+/** What `performance.now()` counts from, of the instances that have asked: the deterministic time of the first call. */
+const origins = new WeakMap<FiberScheduler, number>();
+
+/**
+ * A guarded runtime starts: each call must be met by one of {@link releaseGuard}.
+ *
+ * @throws RuntimeStateError when a global is frozen; nothing is replaced then
+ */
+export function acquireGuard(): void {
+  if (users === 0) install();
+  users += 1;
+}
+
+/** A guarded runtime has stopped. */
+export function releaseGuard(): void {
+  users -= 1;
+  if (users === 0) restore();
+}
+
+/** An orchestration that is not to be guarded, whatever other runtimes of this thread want. */
+export function withoutGuard({ fn, ...rest }: RunnableOrchestration): RunnableOrchestration {
+  const unguarded: OrchestrationFunction = (ctx, input) => {
+    // The main fiber calls it when it begins.
+    const fiber = currentFiber();
+    if (fiber !== null) exempt.add(fiber.scheduler);
+    return fn(ctx, input);
+  };
+  return { ...rest, fn: unguarded };
+}
+
+/** The scheduler of the guarded fiber that is running, if one is. */
+function guarded(): FiberScheduler | null {
+  const fiber = currentFiber();
+  return fiber === null || exempt.has(fiber.scheduler) ? null : fiber.scheduler;
+}
+
+/** What stands for each forbidden call. */
+const FORBIDDEN: Readonly<Record<string, string>> = {
+  setTimeout: 'yield ctx.scheduleTimer(ms)',
+  setInterval: 'a loop with yield ctx.scheduleTimer(ms)',
+  setImmediate: 'ctx.spawn(function* () {…})',
+  queueMicrotask: 'ctx.spawn(function* () {…})',
+  fetch: "an activity: yield ctx.scheduleActivity('name', input)",
+};
+
+const TIMER = 'yield ctx.scheduleTimer(ms)';
+const RANDOM = 'ctx.random() or ctx.randomUUID()';
+const CLOCK = 'Date.now() or performance.now()';
+
+/** Of `node:crypto`. The last three are old names of the first. */
+const OF_CRYPTO = ['randomBytes', 'randomInt', 'randomFill', 'randomFillSync', 'pseudoRandomBytes', 'prng', 'rng'];
+
+/** What else is forbidden, where it is there: by its object, its name in a message, and what stands for it. */
+function forbiddenElsewhere(): [target: object, key: string, name: string, instead: string][] {
+  const crypto = process.getBuiltinModule('node:crypto');
+  const { scheduler, ...promises } = process.getBuiltinModule('node:timers/promises');
+  const { Temporal } = globalThis as { Temporal?: { Now?: object } };
+  const clocks = Object.getOwnPropertyNames(Temporal?.Now ?? {}).filter((key) => key !== 'timeZoneId');
+  return [
+    // The function of the module calls the method of the global.
+    [ownerOf(globalThis.crypto, 'getRandomValues'), 'getRandomValues', 'crypto.getRandomValues', RANDOM],
+    ...OF_CRYPTO.map((key): [object, string, string, string] => [crypto, key, `crypto.${key}`, RANDOM]),
+    ...Object.keys(promises).filter((key) => key.startsWith('set')).map((key): [object, string, string, string] => [process.getBuiltinModule('node:timers/promises'), key, `${key} of node:timers/promises`, TIMER]),
+    ...['wait', 'yield'].map((key): [object, string, string, string] => [ownerOf(scheduler, key), key, `scheduler.${key}`, TIMER]),
+    ...clocks.map((key): [object, string, string, string] => [Temporal?.Now as object, key, `Temporal.Now.${key}`, CLOCK]),
+  ];
+}
+
+/** Of `process`: Node itself calls these by that name, such as when a line is written to stdout. */
+const OF_PROCESS = { nextTick: 'ctx.spawn(function* () {…})', hrtime: CLOCK } as const;
+
+function points(): Point[] {
+  const found: Point[] = [
+    { target: ownerOf(performance, 'now'), key: 'now', guard: guardPerformanceNow },
+    { target: Math, key: 'random', guard: guardRandom },
+  ];
+  // The module's function and the method of the global are not the same.
+  const crypto = process.getBuiltinModule('node:crypto');
+  for (const target of [crypto, ownerOf(globalThis.crypto, 'randomUUID')]) found.push({ target, key: 'randomUUID', guard: guardRandomUuid });
+  for (const [key, instead] of Object.entries(FORBIDDEN)) {
+    // Once per function, which node:timers shares with the globals: what was equal stays equal.
+    const made = new Map<AnyFunction, AnyFunction>();
+    const guard = (original: AnyFunction): AnyFunction => {
+      const replacement = made.get(original) ?? forbid(original, key, instead);
+      made.set(original, replacement);
+      return replacement;
+    };
+    found.push({ target: globalThis, key, guard });
+    if (key in timers) found.push({ target: timers, key, guard });
+  }
+  for (const [target, key, name, instead] of forbiddenElsewhere()) found.push({ target, key, guard: (original) => forbid(original, name, instead) });
+  for (const [key, instead] of Object.entries(OF_PROCESS)) found.push({ target: process, key, guard: (original) => forbid(original, `process.${key}`, instead, true) });
+  return found;
+}
+
+function install(): void {
+  try {
+    const date = patch({ target: globalThis, key: 'Date', guard: guardDate });
+    if (date !== undefined) patch({ target: Date.prototype, key: 'constructor', guard: () => date.mine as AnyFunction }, date);
+    for (const point of points()) patch(point);
+  } catch (error) {
+    restore();
+    throw error;
+  }
+  syncBuiltinESMExports();
+}
+
+/** Replace one property. Nothing happens where there is no function. */
+function patch({ target, key, guard }: Point, follows?: Patch): Patch | undefined {
+  const descriptor = Object.getOwnPropertyDescriptor(target, key);
+  const value: unknown = (target as Record<string, unknown>)[key];
+  if (descriptor === undefined || typeof value !== 'function') return undefined;
+  const orphan = orphans.find((one) => one.target === target && one.key === key && one.mine === value);
+  if (orphan !== undefined) {
+    orphans = orphans.filter((one) => one !== orphan);
+    patches.push(orphan);
+    return orphan;
+  }
+  if (descriptor.configurable !== true && descriptor.writable !== true) {
+    throw new RuntimeStateError(`the determinism guard cannot be installed: ${key} is frozen. new Runtime(…, { determinism: 'off' }) goes without it`);
+  }
+  const mine = guard(value as AnyFunction);
+  const isData = 'value' in descriptor;
+  Object.defineProperty(target, key, {
+    value: mine,
+    writable: isData ? descriptor.writable === true : true,
+    enumerable: descriptor.enumerable === true,
+    configurable: descriptor.configurable === true,
+  });
+  const made: Patch = { target, key, original: descriptor, mine, ...(follows === undefined ? {} : { follows }) };
+  patches.push(made);
+  return made;
+}
+
+function restore(): void {
+  const kept = new Set<Patch>();
+  for (const one of patches) {
+    const { target, key, original, mine, follows } = one;
+    const isMine = Object.getOwnPropertyDescriptor(target, key)?.value === mine;
+    if (isMine && (follows === undefined || !kept.has(follows))) Object.defineProperty(target, key, original);
+    else kept.add(one);
+  }
+  orphans = [...orphans, ...kept];
+  patches = [];
+  syncBuiltinESMExports();
+}
+
+/** The object that holds a property: the one itself, or what it inherits it from. */
+function ownerOf(object: object, key: string): object {
+  for (let at: object | null = object; at !== null; at = Object.getPrototypeOf(at) as object | null) {
+    if (Object.hasOwn(at, key)) return at;
+  }
+  return object;
+}
+
+// One function for each and not one for all: V8 keeps what it learns of a call per function, so each is made as fast as
+// the original.
+
+function guardRandom(original: AnyFunction): AnyFunction {
+  return dressAs(original, () => {
+    const scheduler = currentFiber() === null ? null : guarded();
+    return scheduler === null ? original() : scheduler.port.random();
+  });
+}
+
+function guardDateNow(original: AnyFunction): AnyFunction {
+  return dressAs(original, () => {
+    const scheduler = currentFiber() === null ? null : guarded();
+    return scheduler === null ? original() : scheduler.now;
+  });
+}
+
+function guardPerformanceNow(original: AnyFunction): AnyFunction {
+  return dressAs(original, function (this: unknown) {
+    const scheduler = currentFiber() === null ? null : guarded();
+    return scheduler === null ? original.call(this) : sinceOrigin(scheduler);
+  });
+}
+
+function sinceOrigin(scheduler: FiberScheduler): number {
+  const origin = origins.get(scheduler);
+  if (origin !== undefined) return scheduler.now - origin;
+  origins.set(scheduler, scheduler.now);
+  return 0;
+}
+
+function guardRandomUuid(original: AnyFunction): AnyFunction {
+  return dressAs(original, function (this: unknown, ...args: unknown[]) {
+    const scheduler = currentFiber() === null ? null : guarded();
+    return scheduler === null ? original.apply(this, args) : scheduler.port.randomUuid();
+  });
+}
+
+/** `isNodes`: Node may call it, whatever runs. */
+function forbid(original: AnyFunction, name: string, instead: string, isNodes = false): AnyFunction {
+  const replacement = function (this: unknown, ...args: unknown[]): unknown {
+    if (currentFiber() !== null && guarded() !== null && !(isNodes && isCalledByNode(replacement))) {
+      const error = new DeterminismError(
+        `${name} was called in an orchestration, and a replay could not repeat what it does: use ${instead}`,
+        { called: name, instead },
+      );
+      // What the reader looks for is the line that called it.
+      Error.captureStackTrace(error, replacement);
+      throw error;
+    }
+    return original.apply(this, args);
+  };
+  dressAs(original, replacement);
+  // `process.hrtime.bigint` hangs on it, and is as much of a clock.
+  const bigint: unknown = Object.getOwnPropertyDescriptor(original, 'bigint')?.value;
+  if (typeof bigint === 'function') Object.defineProperty(replacement, 'bigint', { value: forbid(bigint as AnyFunction, `${name}.bigint`, instead, isNodes) });
+  return replacement;
+}
+
+/** Whether the caller of a function is of Node's own modules. */
+function isCalledByNode(below: AnyFunction): boolean {
+  const { stackTraceLimit } = Error;
+  const at: { stack?: unknown } = {};
+  Error.stackTraceLimit = 1;
+  Error.captureStackTrace(at, below);
+  Error.stackTraceLimit = stackTraceLimit;
+  return /\bnode:/.test(String(at.stack));
+}
+
+/** `Date`, whose instances are those of the original: both have one prototype. */
+function guardDate(original: AnyFunction): AnyFunction {
+  const Original = original as unknown as DateConstructor;
+  const Guarded = function (...args: unknown[]): unknown {
+    // An argument is a time of its own: only without one is the clock asked.
+    const scheduler = currentFiber() === null || (new.target !== undefined && args.length > 0) ? null : guarded();
+    if (new.target === undefined) return scheduler === null ? Original() : new Original(scheduler.now).toString();
+    if (scheduler !== null) return Reflect.construct(Original, [scheduler.now], new.target) as Date;
+    // What `Reflect.construct` would do as well, and the most frequent cases by themselves: that is several times as fast.
+    if (new.target !== (Guarded as unknown)) return Reflect.construct(Original, args, new.target) as Date;
+    if (args.length === 0) return new Original();
+    return args.length === 1 ? new Original(args[0] as number) : new Original(...(args as [number, number]));
+  };
+  dressAs(original, Guarded);
+  const now = guardDateNow(Original.now as AnyFunction);
+  Object.defineProperty(Guarded, 'now', { ...Object.getOwnPropertyDescriptor(Original, 'now'), value: now });
+  return Guarded;
+}
+
+/** Give a replacement the name, the length and whatever else hangs on the original. */
+function dressAs(original: AnyFunction, replacement: AnyFunction): AnyFunction {
+  Object.defineProperties(replacement, Object.getOwnPropertyDescriptors(original));
+  return replacement;
+}

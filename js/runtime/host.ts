@@ -1,0 +1,87 @@
+// What a lane needs of the runtime on its thread.
+
+import type { ActivityOptions } from '../activity/activity-options.ts';
+import type { ActivityFunction } from '../activity/activity.ts';
+import type { Client } from '../client/client.ts';
+import type { TraceFields, TraceLevel } from '../logging/fields.ts';
+import { isLogged, type LogLevel } from '../logging/logger.ts';
+import { withoutGuard } from '../orchestration/determinism.ts';
+import type { RunnableOrchestration } from '../orchestration/orchestration.ts';
+import type { Stage } from '../store/stage.ts';
+import type { Telemetry } from '../tracing/telemetry-hooks.ts';
+import { DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from '../values/limits.ts';
+import type { StoredTexts } from '../values/stored-text.ts';
+import type { InstanceEvent, LaneHost } from './lane.ts';
+import type { Registry } from './registry.ts';
+
+/** Options of a runtime that each of its threads keeps to. */
+export interface HostOptions {
+  readonly threads?: number | undefined;
+  readonly limits?: RuntimeLimits | undefined;
+  readonly turnSliceMs?: number | undefined;
+  readonly sourceStacks?: boolean | undefined;
+  readonly determinism?: 'on' | 'off' | undefined;
+  readonly logLevel?: LogLevel | undefined;
+}
+
+/** See {@link LaneHost.looksMax}. */
+const LOOKS_MAX = 4;
+
+/** The runtime as the lane of one thread sees it. */
+export abstract class Host implements LaneHost {
+  readonly client: Client;
+  readonly texts: StoredTexts;
+  readonly stage: Stage | null;
+  readonly limits: Required<RuntimeLimits>;
+  readonly sourceStacks: boolean;
+  readonly turnSliceMs: number;
+  readonly looksMax: number;
+  /** Whether orchestrations run under the determinism guard. */
+  readonly isGuarded: boolean;
+  readonly telemetry: Telemetry | undefined;
+  workerId = '';
+  private readonly registry: Registry;
+  private readonly logLevel: LogLevel;
+
+  constructor(registry: Registry, client: Client, texts: StoredTexts, telemetry: Telemetry | undefined, options: HostOptions, stage: Stage | null = null) {
+    this.registry = registry;
+    this.client = client;
+    this.texts = texts;
+    this.telemetry = telemetry;
+    this.stage = stage;
+    this.limits = limitsOver(options.limits, DEFAULT_LIMITS);
+    this.turnSliceMs = options.turnSliceMs ?? 5;
+    this.looksMax = (options.threads ?? 0) > 0 ? LOOKS_MAX : 0;
+    this.sourceStacks = options.sourceStacks ?? process.env['NODE_ENV'] !== 'production';
+    this.isGuarded = options.determinism !== 'off';
+    this.logLevel = options.logLevel ?? 'info';
+  }
+
+  /** A line of which it is known that somebody wants it. */
+  protected abstract line(level: TraceLevel, message: string, fields: TraceFields): void;
+  abstract warn(what: string, fields: TraceFields, error: unknown): void;
+  abstract report(error: unknown, what: string): void;
+  abstract logText(level: TraceLevel, message: string, fields: string | null, isInternal: boolean): void;
+  abstract instanceEnded(event: InstanceEvent): void;
+
+  activityFunction(name: string): ActivityFunction | undefined {
+    return this.registry.activityFunction(name);
+  }
+
+  activitiesLike(name: string): string[] {
+    return this.registry.activitiesLike(name);
+  }
+
+  orchestration(name: string, version: string): RunnableOrchestration | undefined {
+    const found = this.registry.orchestration(name, version);
+    return found === undefined || this.isGuarded ? found : withoutGuard(found);
+  }
+
+  recordedOptions(name: string, called: ActivityOptions | undefined, defined: ActivityOptions | undefined): string | null {
+    return this.registry.recordedOptions(name, called, defined);
+  }
+
+  log(level: TraceLevel, message: string, fields: TraceFields): void {
+    if (isLogged(level, this.logLevel)) this.line(level, message, fields);
+  }
+}

@@ -1,0 +1,172 @@
+// One execution in memory: its engine, its fibers, and the turn that takes them from one wait to the next.
+//
+// Invariants:
+//
+//   I1. A turn ends with exactly one of: `next` returning null, `finish`, `suspend`.
+//   I2. What is kept outside under this instance's key is taken away by `release`, which runs once the execution ends, is
+//       suspended or is dropped, and by nothing else.
+//   I3. Dropping runs no user code (fiber.ts, B4).
+
+import type { ActivityFunction } from '../activity/activity.ts';
+import type { InstanceDescription } from '../binding/binding.ts';
+import { deadlockError } from '../driver/deadlock.ts';
+import { CANCELLED, COMPLETED, type EnginePort, FAILED_FOR_GOOD } from '../driver/engine.ts';
+import { FAILED, OK, PENDING } from '../driver/future.ts';
+import { InlineFuture, OperationFuture } from '../driver/operation.ts';
+import { FiberScheduler } from '../driver/scheduler.ts';
+import { sourceLines } from '../driver/source.ts';
+import { forgetCustomStatus, inheritCustomStatus } from '../driver/status.ts';
+import { CancelledError, LimitError, PayloadError, type PerdureError } from '../errors/errors.ts';
+import {
+  OrchestrationContext,
+  type OrchestrationFacts,
+  type RunnableOrchestration,
+  type OrchestrationHost,
+} from '../orchestration/orchestration.ts';
+import { forgetTrace } from '../tracing/trace.ts';
+import { fromPayload, toErrorPayload, toPayload } from '../values/payload.ts';
+
+/** How a turn left the instance. */
+export type TurnEnd = 'waiting' | 'completed' | 'failed' | 'cancelled' | 'continued' | 'suspended';
+
+export class Instance {
+  readonly facts: OrchestrationFacts;
+  private readonly port: EnginePort;
+  private readonly scheduler: FiberScheduler;
+  private isReleased = false;
+  private hasBegun = false;
+  private isDeadlocked = false;
+
+  constructor(port: EnginePort, description: InstanceDescription, orchestration: RunnableOrchestration, host: OrchestrationHost) {
+    const { instanceId, executionId, name, version, input, parentId, customStatus, timeMs } = description;
+    const { fn, cancelGraceMs, onEnd = 'drop' } = orchestration;
+    this.port = port;
+    this.facts = { instanceId, executionId, name, version, parentId: parentId ?? undefined };
+    // The function is called when the main fiber begins: it is user code, and its input may turn out to be damaged.
+    this.scheduler = new FiberScheduler(port, timeMs, host.limits, () => fn(context, fromPayload(input, 'input')));
+    this.scheduler.cancelling.graceMs = cancelGraceMs;
+    this.scheduler.cancelling.onEnd = onEnd;
+    inheritCustomStatus(this.scheduler, customStatus);
+    const context = new OrchestrationContext(this.scheduler, this.facts, host);
+  }
+
+  /** Run fibers and hand over deliveries until there are no more, or the execution ends. */
+  turn(): TurnEnd {
+    try {
+      return this.drive();
+    } catch (error) {
+      this.scheduler.refused(error);
+      if (this.scheduler.refusal === null) throw error;
+      return this.suspend();
+    }
+  }
+
+  /** The function of an inline activity that has not settled. */
+  inlineFunction(operation: number): ActivityFunction | undefined {
+    const future = this.scheduler.operations.get(operation);
+    return future instanceof InlineFuture ? future.fn : undefined;
+  }
+
+  /** Forget what is kept under this instance's key. It is not used after that. */
+  release(): void {
+    if (this.isReleased) return;
+    this.isReleased = true;
+    forgetCustomStatus(this.scheduler);
+    forgetTrace(this.scheduler);
+  }
+
+  private drive(): TurnEnd {
+    const { port, scheduler } = this;
+    const { main } = scheduler;
+    const mailboxes = scheduler.mailboxes.changes;
+    const onDemand = scheduler.onDemand.changes;
+    if (!this.hasBegun) {
+      this.hasBegun = true;
+      // Executions that follow each other without a wait would never hear of it. The first one of an instance has not run before.
+      if (this.facts.executionId > 1) scheduler.interrupt();
+    }
+    for (;;) {
+      scheduler.runReady();
+      if (scheduler.refusal !== null) return this.suspend();
+      if (scheduler.isOver) return this.finish();
+      if (scheduler.isStuck) {
+        if (main.state !== PENDING) return this.finish();
+        if (scheduler.cancelling.releaseHeld()) continue;
+        const error = deadlockError(scheduler);
+        if (this.isDeadlocked) return this.fail(error);
+        // Thrown where the main fiber waits, once: its cleanup runs, and can still be waited for.
+        this.isDeadlocked = true;
+        main.throwAtYield(error);
+        continue;
+      }
+      const delivery = port.next(mailboxes.takeMore(), onDemand.takeMore(), mailboxes.takeGone(), onDemand.takeGone());
+      if (delivery === null) return 'waiting';
+      scheduler.deliver(delivery);
+    }
+  }
+
+  private finish(): TurnEnd {
+    const { port, scheduler } = this;
+    const { main, continuation, cancelling } = scheduler;
+    if (cancelling.overdue !== null) return this.fail(cancelling.overdue);
+    if (continuation !== null && main.state === OK) {
+      // A cancellation that the code never came to see must not end with this execution.
+      if (main.interruption !== null) return this.fail(main.interruption);
+      port.continueAsNew(continuation.input, continuation.version);
+      this.release();
+      return 'continued';
+    }
+    let error = main.value;
+    let output: string | null = null;
+    let isCompleted = main.state === OK;
+    if (isCompleted) {
+      try {
+        output = toPayload(main.value, 'output', scheduler.limits);
+      } catch (unstorable) {
+        error = unstorable;
+        isCompleted = false;
+      }
+    }
+    if (isCompleted) {
+      port.finish(COMPLETED, output);
+      this.release();
+      return 'completed';
+    }
+    return this.fail(error);
+  }
+
+  private fail(error: unknown): TurnEnd {
+    const { port, scheduler } = this;
+    const isCancelled = scheduler.cancelling.isRequested && error instanceof CancelledError;
+    port.finish(isCancelled ? CANCELLED : FAILED_FOR_GOOD, toErrorPayload(error));
+    this.release();
+    return isCancelled ? 'cancelled' : 'failed';
+  }
+
+  private suspend(): TurnEnd {
+    const { refusal } = this.scheduler;
+    const source = refusal?.source || this.waitingAt();
+    this.release();
+    this.port.suspend(source, reportOf(refusal?.error));
+    return 'suspended';
+  }
+
+  /** Where the main fiber waits, as far as that is known: what shows a refusal of what no call of user code did. */
+  private waitingAt(): string {
+    const { main } = this.scheduler;
+    const waitingOn = main.state === FAILED ? null : main.waitingOn;
+    return waitingOn instanceof OperationFuture ? sourceLines(waitingOn.source) : '';
+  }
+}
+
+/** Why an instance is suspended, as JSON: what `client.getStatus` makes an error of. `null`: the engine knows it better. */
+export function reportOf(error: unknown): string | null {
+  if (error instanceof LimitError) return report(error, { limit: error.limit, max: error.max });
+  // Without its cause, which may quote what is not to be stored as it is.
+  if (error instanceof PayloadError) return report(error, { path: error.path });
+  return null;
+}
+
+function report({ code, message }: PerdureError, details: object): string {
+  return JSON.stringify({ code, message, details });
+}

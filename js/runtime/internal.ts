@@ -1,0 +1,18 @@
+// For tests and the benchmark of this package only: what is kept where, and the driver by itself.
+
+import type { NativeMapSizes } from '../binding/binding.ts';
+import { customStatusCount } from '../driver/status.ts';
+import { traceCount } from '../tracing/trace.ts';
+import { Runtime } from './runtime.ts';
+
+export { Instance } from './instance.ts';
+
+/** Entries of the maps keyed by instance, over all runtimes of this thread. */
+export function keyedMapSizes(): { customStatus: number; trace: number } {
+  return { customStatus: customStatusCount(), trace: traceCount() };
+}
+
+/** What a runtime holds in memory, on this side and in the addon. */
+export function runtimeSizes(runtime: Runtime): { native: NativeMapSizes; instances: number; activities: number } {
+  return Runtime.sizesOf(runtime);
+}

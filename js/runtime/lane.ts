@@ -1,0 +1,346 @@
+// A lane: the loop on a JavaScript thread that takes jobs from the addon and runs user code for them.
+//
+// Invariants:
+//
+//   L1. At most one drain runs at a time, and at most one is scheduled.
+//   L2. A drain gives the event loop back when its slice is used up. A slice spans the drains that follow each other
+//       without the event loop coming in between, so activities that settle at once cannot keep it out either.
+//   L3. No job throws out of the drain. What goes wrong in one is reported and ends that job alone.
+//   L4. Between drains the lane is parked (`nextJob` returned null), or a drain is scheduled. No wake is lost: the addon
+//       wakes a parked lane, and a call that un-parks it says so. A lane beside others that ran dry looks again a few times before
+//       it parks: what they bring is often there before they could have woken it. One alone waits for the store, which takes longer.
+
+import { ActivityContext, type ActivityHost, type ActivityJob } from '../activity/activity-context.ts';
+import type { ActivityFunction } from '../activity/activity.ts';
+import { type ActivitySink, failActivity, runActivity } from '../activity/attempt.ts';
+import { runTraced } from '../activity/traced-attempt.ts';
+import {
+  ABORT,
+  ACTIVITY,
+  DROP,
+  ENDED,
+  type EndState,
+  type InstanceDescription,
+  LOG,
+  NativeEngine,
+  nativeError,
+  type NativeJob,
+  type NativeLane,
+  TURN,
+} from '../binding/binding.ts';
+import { NotRegisteredError, RuntimeStateError } from '../errors/errors.ts';
+import type { TraceLevel } from '../logging/fields.ts';
+import type { RunnableOrchestration, OrchestrationHost } from '../orchestration/orchestration.ts';
+import type { Stage } from '../store/stage.ts';
+import type { Telemetry } from '../tracing/telemetry-hooks.ts';
+import { NODE_TIMERS, type Timers } from '../util/timers.ts';
+import type { RuntimeLimits } from '../values/limits.ts';
+import type { StoredTexts } from '../values/stored-text.ts';
+import { Instance, reportOf, type TurnEnd } from './instance.ts';
+import { TracedEngine } from './traced-engine.ts';
+
+/** An execution has ended here, or was suspended. */
+export interface InstanceEvent {
+  readonly instanceId: string;
+  readonly executionId: number;
+  /** Name of the orchestration. */
+  readonly name: string;
+  readonly version: string;
+  readonly status: EndState;
+}
+
+/** What a lane needs of its runtime. */
+export interface LaneHost extends ActivityHost, OrchestrationHost {
+  /** What goes to the store goes through it. */
+  readonly texts: StoredTexts;
+  /** What a test has in place of what a process has. */
+  readonly stage: Stage | null;
+  /** Time after which a drain lets the event loop in, ms. */
+  readonly turnSliceMs: number;
+  /** How often a lane that ran dry looks again before it parks. */
+  readonly looksMax: number;
+  /** Who traces what runs here, if anybody. */
+  readonly telemetry: Telemetry | undefined;
+  activityFunction(name: string): ActivityFunction | undefined;
+  /** Names that `name` may be a slip for. */
+  activitiesLike(name: string): string[];
+  orchestration(name: string, version: string): RunnableOrchestration | undefined;
+  /** A line from the addon: of an orchestration, or (`isInternal`) of the runtime itself. */
+  logText(level: TraceLevel, message: string, fields: string | null, isInternal: boolean): void;
+  /** An instance has ended or was suspended, and that is durable. */
+  instanceEnded(event: InstanceEvent): void;
+  /** Something went wrong that is no failure of user code. */
+  report(error: unknown, what: string): void;
+}
+
+// Taken now: what user code, a determinism guard or a test's fake timers do to these later must not reach the loop.
+const now = performance.now.bind(performance);
+const inNextRound = setImmediate;
+
+export class Lane implements ActivitySink {
+  readonly texts: StoredTexts;
+  readonly limits: Required<RuntimeLimits>;
+  readonly timers: Timers;
+  private readonly native: NativeLane;
+  private readonly host: LaneHost;
+  private readonly instances = new Map<number, Instance>();
+  /** The engines of them, where they are traced. */
+  private readonly traced = new Map<number, TracedEngine>();
+  /** Attempts that have not settled and were not told to stop. */
+  private readonly activities = new Map<number, ActivityContext>();
+  private isDraining = false;
+  private isScheduled = false;
+  private isOpen = false;
+  private isWoken = false;
+  private isClosed = false;
+  private sliceStart = 0;
+  /** Looks in a row that found nothing. */
+  private looks = 0;
+  /** Another one follows. */
+  private isLooking = false;
+
+  constructor(native: NativeLane, host: LaneHost) {
+    this.native = native;
+    this.host = host;
+    this.texts = host.texts;
+    this.limits = host.limits;
+    this.timers = host.stage?.timers ?? NODE_TIMERS;
+  }
+
+  /** The addon has jobs for a lane that was parked. */
+  readonly wake = (): void => {
+    this.isWoken = true;
+    if (!this.isOpen) return;
+    this.sliceStart = now();
+    this.drain();
+  };
+
+  /** Begin to take jobs: what they need of the runtime is known from now on. */
+  open(): void {
+    this.isOpen = true;
+    if (this.isWoken) this.wake();
+  }
+
+  /** Drop everything: the runtime is over. What still runs is told to stop. */
+  close(): void {
+    this.isClosed = true;
+    for (const token of this.instances.keys()) this.drop(token);
+    // Jobs that would have said so may still wait in the queue, which nobody drains any more.
+    for (const context of this.activities.values()) context.abort('shutdown');
+    this.activities.clear();
+  }
+
+  get sizes(): { instances: number; activities: number } {
+    return { instances: this.instances.size, activities: this.activities.size };
+  }
+
+  heartbeat(activity: number, details: string): void {
+    if (!this.isClosed) this.native.heartbeat(activity, details);
+  }
+
+  completeActivity(activity: number, output: string | null): void {
+    this.activities.delete(activity);
+    if (this.isClosed) return;
+    try {
+      if (this.native.completeActivity(activity, output) || this.isLooking) this.drainSoon();
+    } catch (error) {
+      this.host.report(nativeError(error), 'the result of an activity could not be handed over');
+    }
+  }
+
+  failActivity(activity: number, error: string, errorName: string, nonRetryable: boolean, retryAfterMs: number): void {
+    this.activities.delete(activity);
+    if (this.isClosed) return;
+    try {
+      const mustDrain = this.native.failActivity(activity, error, errorName, nonRetryable, retryAfterMs);
+      if (mustDrain || this.isLooking) this.drainSoon();
+    } catch (cause) {
+      this.host.report(nativeError(cause), 'the failure of an activity could not be handed over');
+    }
+  }
+
+  private drainSoon(): void {
+    if (this.isScheduled) return;
+    this.isScheduled = true;
+    queueMicrotask(this.scheduled);
+  }
+
+  /** The event loop comes round before each look. */
+  private lookSoon(): void {
+    this.looks += 1;
+    if (this.isLooking) return;
+    this.isLooking = true;
+    inNextRound(this.look);
+  }
+
+  private readonly look = (): void => {
+    this.isLooking = false;
+    this.sliceStart = now();
+    this.drain();
+  };
+
+  private readonly scheduled = (): void => {
+    this.isScheduled = false;
+    this.drain();
+  };
+
+  private readonly nextSlice = (): void => {
+    this.isScheduled = false;
+    this.sliceStart = now();
+    this.drain();
+  };
+
+  private drain(): void {
+    // A drain that is scheduled already takes what is there.
+    if (this.isDraining || this.isScheduled || this.isClosed) return;
+    this.isDraining = true;
+    const { native, host } = this;
+    try {
+      for (;;) {
+        if (now() - this.sliceStart >= host.turnSliceMs) {
+          this.isScheduled = true;
+          // What holds the thread from here on is no job of this lane.
+          native.pause();
+          inNextRound(this.nextSlice);
+          return;
+        }
+        const looksAgain = this.looks < host.looksMax;
+        const job = native.nextJob(looksAgain);
+        if (this.isClosed) return;
+        if (job === null) {
+          if (looksAgain) this.lookSoon();
+          return;
+        }
+        this.looks = 0;
+        try {
+          this.run(job);
+        } catch (error) {
+          host.report(nativeError(error), 'a job failed');
+        }
+      }
+    } catch (error) {
+      host.report(nativeError(error), 'taking the next job failed');
+    } finally {
+      this.isDraining = false;
+    }
+  }
+
+  private run(job: NativeJob): void {
+    switch (job.kind) {
+      case TURN:
+        this.turn(job.token);
+        return;
+      case ACTIVITY:
+        this.attempt(job);
+        return;
+      case ABORT: {
+        const context = this.activities.get(job.token);
+        this.activities.delete(job.token);
+        context?.abort(job.reason);
+        return;
+      }
+      case DROP:
+        this.drop(job.token);
+        return;
+      case LOG:
+        this.host.logText(job.level, job.message, job.fields, job.isInternal);
+        return;
+      case ENDED: {
+        const { kind: _, ...event } = job;
+        this.host.instanceEnded(event);
+        return;
+      }
+      default:
+        job satisfies never;
+    }
+  }
+
+  private attempt(job: ActivityJob): void {
+    const inline = job.extras?.inline;
+    const own = inline === undefined ? this.host.activityFunction(job.name) : this.instances.get(inline)?.inlineFunction(job.operation);
+    const fn = this.host.stage === null ? own : this.host.stage.played(job, own);
+    if (fn === undefined) {
+      if (inline === undefined) failActivity(job, this.unknownActivity(job.name), this, true);
+      // Its instance has just left this worker, and its attempts with it: nobody hears of this.
+      else failActivity(job, new RuntimeStateError(`inline activity '${job.name}' has no function: its orchestration is gone`), this);
+      return;
+    }
+    const context = new ActivityContext(job, this.host, this);
+    this.activities.set(job.token, context);
+    const { telemetry } = this.host;
+    if (telemetry === undefined) return runActivity(fn, job, context, this);
+    const owner = job.extras?.owner;
+    const stretch = owner === undefined ? null : (this.traced.get(owner)?.stretch ?? null);
+    runTraced(fn, job, context, this, telemetry, stretch);
+  }
+
+  private turn(token: number): void {
+    const instance = this.instances.get(token) ?? this.load(token);
+    if (instance === undefined) return;
+    let end: TurnEnd;
+    try {
+      const traced = this.traced.get(token);
+      end = traced === undefined ? instance.turn() : traced.turn(() => instance.turn());
+    } catch (error) {
+      // Not user code, whose errors the fibers keep, and no mismatch: Perdure itself failed. The instance stays as it is
+      // stored, for someone to look at.
+      this.drop(token);
+      this.host.report(nativeError(error), `the turn of instance '${instance.facts.instanceId}' failed`);
+      this.giveUp(token, `internal error: ${error instanceof Error ? error.stack : String(error)}`);
+      return;
+    }
+    if (end !== 'waiting') this.drop(token);
+  }
+
+  private load(token: number): Instance | undefined {
+    const { telemetry } = this.host;
+    const engine =
+      telemetry === undefined
+        ? new NativeEngine(this.native, token, this.texts)
+        : new TracedEngine(this.native, token, this.texts, telemetry);
+    let description: InstanceDescription;
+    try {
+      description = engine.describe();
+    } catch (error) {
+      const report = reportOf(error);
+      if (report === null) throw error;
+      this.giveUp(token, '', report);
+      return undefined;
+    }
+    const { name, version } = description;
+    const orchestration = this.host.orchestration(name, version);
+    if (orchestration === undefined) {
+      this.host.report(new RuntimeStateError(`orchestration '${name}' ${version} is not registered here`), 'an instance cannot be run');
+      this.giveUp(token, `orchestration '${name}' ${version} is not registered in this runtime`);
+      return undefined;
+    }
+    const instance = new Instance(engine, description, orchestration, this.host);
+    this.instances.set(token, instance);
+    if (engine instanceof TracedEngine) this.traced.set(token, engine);
+    return instance;
+  }
+
+  private drop(token: number): void {
+    this.instances.get(token)?.release();
+    this.instances.delete(token);
+    this.traced.get(token)?.release();
+    this.traced.delete(token);
+  }
+
+  private giveUp(token: number, why: string, report: string | null = null): void {
+    try {
+      this.native.suspend(token, why, report);
+    } catch (error) {
+      this.host.report(nativeError(error), 'an instance could not be suspended');
+    }
+  }
+
+  private unknownActivity(name: string): NotRegisteredError {
+    const [near] = this.host.activitiesLike(name);
+    const hint = near === undefined ? '' : `; did you mean '${near}'?`;
+    return new NotRegisteredError(`activity '${name}' is not registered in this runtime${hint}`, {
+      kind: 'activity',
+      missing: name,
+    });
+  }
+}

@@ -1,0 +1,67 @@
+// What a runtime can run: activities by name, orchestrations by name and version.
+
+import { type ActivityOptions, checkActivityOptions, recordedOptions } from '../activity/activity-options.ts';
+import type { ActivityDefinition, ActivityFunction } from '../activity/activity.ts';
+import { RuntimeStateError } from '../errors/errors.ts';
+import type { OrchestrationDefinition, RunnableOrchestration } from '../orchestration/orchestration.ts';
+import { nearest } from '../util/options.ts';
+
+interface RegisteredActivity {
+  readonly fn: ActivityFunction;
+  readonly options: ActivityOptions | undefined;
+  /** The options as the engine records them when the call has none. */
+  readonly recorded: string | null;
+}
+
+interface RegisteredOrchestration extends RunnableOrchestration {
+  readonly fingerprint: string;
+}
+
+export class Registry {
+  private readonly activities = new Map<string, RegisteredActivity>();
+  private readonly orchestrations = new Map<string, Map<string, RegisteredOrchestration>>();
+
+  /** @throws RuntimeStateError when the name is taken */
+  addActivity({ name, fn, options }: ActivityDefinition): void {
+    if (this.activities.has(name)) throw new RuntimeStateError(`activity '${name}' is registered already`);
+    checkActivityOptions(options, `activity '${name}'`);
+    this.activities.set(name, { fn, options, recorded: recordedOptions(options, undefined) });
+  }
+
+  /** @throws RuntimeStateError when the name is taken in that version */
+  addOrchestration({ name, version, fn, fingerprint, cancelGraceMs, onEnd }: OrchestrationDefinition): void {
+    const versions = this.orchestrations.get(name) ?? new Map<string, RegisteredOrchestration>();
+    if (versions.has(version)) throw new RuntimeStateError(`orchestration '${name}' ${version} is registered already`);
+    versions.set(version, { fn, fingerprint, cancelGraceMs, onEnd });
+    this.orchestrations.set(name, versions);
+  }
+
+  activityFunction(name: string): ActivityFunction | undefined {
+    return this.activities.get(name)?.fn;
+  }
+
+  activitiesLike(name: string): string[] {
+    return nearest(name, this.activities.keys());
+  }
+
+  /** An open version (empty) is any: nothing of such an execution has run. */
+  orchestration(name: string, version: string): RunnableOrchestration | undefined {
+    const versions = this.orchestrations.get(name);
+    return version === '' ? versions?.values().next().value : versions?.get(version);
+  }
+
+  /** The JSON to record with a schedule; see `OrchestrationHost`. */
+  recordedOptions(name: string, called: ActivityOptions | undefined, defined: ActivityOptions | undefined): string | null {
+    const registered = this.activities.get(name);
+    if (registered === undefined) return recordedOptions(defined, called);
+    return called === undefined ? registered.recorded : recordedOptions(registered.options, called);
+  }
+
+  /** Everything that is registered, as the addon wants to hear it. */
+  *entries(): Generator<{ kind: 'activity' | 'orchestration'; name: string; version: string; fingerprint: string }> {
+    for (const name of this.activities.keys()) yield { kind: 'activity', name, version: '', fingerprint: '' };
+    for (const [name, versions] of this.orchestrations) {
+      for (const [version, { fingerprint }] of versions) yield { kind: 'orchestration', name, version, fingerprint };
+    }
+  }
+}

@@ -1,0 +1,190 @@
+// The engine of an instance that is traced: it sees every turn, what the code is handed and what it asks for.
+//
+// Invariants:
+//
+//   X1. A stretch is open while the execution is in memory and this worker's: from its first turn until it ends, sleeps or is dropped.
+//   X2. What is only replayed makes one span, however many turns it was, and gives no context to anything.
+//   X3. The code runs below no span: what it could learn of one is another in a replay.
+
+import { type InstanceDescription, NativeEngine, type NativeLane } from '../binding/binding.ts';
+import { type Delivery, type EndKind, FAILED_FOR_GOOD } from '../driver/engine.ts';
+import type { Stretch, Telemetry, TraceContext, TracedError, TracedTurn } from '../tracing/telemetry-hooks.ts';
+import type { ErrorData } from '../values/error-data.ts';
+import type { StoredTexts } from '../values/stored-text.ts';
+import type { TurnEnd } from './instance.ts';
+
+export class TracedEngine extends NativeEngine {
+  private readonly native: NativeLane;
+  private readonly telemetry: Telemetry;
+  private description: InstanceDescription | null = null;
+  private open: Stretch | null = null;
+  private span: TracedTurn | null = null;
+  private isReplay = false;
+  private hasRun = false;
+  private deliveries = 0;
+  private commands = 0;
+  private error: TracedError | undefined;
+
+  constructor(lane: NativeLane, token: number, texts: StoredTexts, telemetry: Telemetry) {
+    super(lane, token, texts);
+    this.native = lane;
+    this.telemetry = telemetry;
+  }
+
+  /** What its attempts nest below. */
+  get stretch(): Stretch | null {
+    return this.open;
+  }
+
+  /** Run a turn of the described execution. */
+  turn(run: () => TurnEnd): TurnEnd {
+    const isReplay = this.isReplaying();
+    const stretch = (this.open ??= this.begin(isReplay || this.hasRun));
+    this.hasRun = true;
+    // A replay of several pages is several turns (X2).
+    if (!this.isReplay) this.beginTurn(stretch, isReplay);
+    let end: TurnEnd;
+    try {
+      end = this.telemetry.outside(run);
+    } catch (error) {
+      this.error = error instanceof Error ? error : { name: 'Error', message: String(error) };
+      this.endStretch('suspended');
+      throw error;
+    }
+    if (end === 'waiting' && this.isReplay && !this.native.sleeps()) return end;
+    this.endTurn();
+    if (end !== 'waiting') this.endStretch(end);
+    else if (this.native.sleeps()) this.endStretch('sleeping');
+    return end;
+  }
+
+  /** Nothing of it is in memory any more. */
+  release(): void {
+    this.endStretch('dropped');
+  }
+
+  override describe(): InstanceDescription {
+    return (this.description = super.describe());
+  }
+
+  override scheduleActivity(name: string, input: string | null, options: string | null): number {
+    const context = this.command();
+    return super.scheduleActivity(name, input, context === null ? options : withTrace(options, context));
+  }
+
+  override startInstance(
+    isChild: boolean,
+    name: string,
+    id: string,
+    version: string | null,
+    input: string | null,
+    tags: string | null,
+    priority: number,
+  ): number {
+    return super.startInstance(isChild, name, id, version, input, tags, priority, this.command());
+  }
+
+  override createTimer(delayMs: number): number {
+    this.command();
+    return super.createTimer(delayMs);
+  }
+
+  override createTimerAt(atMs: number): number {
+    this.command();
+    return super.createTimerAt(atMs);
+  }
+
+  override sendMessage(receiver: string, mailbox: string, payload: string | null): number {
+    this.command();
+    return super.sendMessage(receiver, mailbox, payload);
+  }
+
+  override cancelOperation(operation: number): void {
+    this.command();
+    super.cancelOperation(operation);
+  }
+
+  override next(...waits: Parameters<NativeEngine['next']>): Delivery | null {
+    const delivery = super.next(...waits);
+    if (delivery !== null) {
+      this.goLive();
+      this.deliveries += 1;
+    }
+    return delivery;
+  }
+
+  override interrupt(): Delivery | null {
+    const delivery = super.interrupt();
+    if (delivery !== null) {
+      this.goLive();
+      this.deliveries += 1;
+    }
+    return delivery;
+  }
+
+  override finish(kind: EndKind, payload: string | null): void {
+    this.goLive();
+    super.finish(kind, payload);
+    if (kind === FAILED_FOR_GOOD) this.error = errorOf(payload);
+  }
+
+  override suspend(source: string, report: string | null): void {
+    this.error = reportedError(report) ?? { name: 'NondeterminismError', message: 'the code no longer fits its history', stack: source };
+    super.suspend(source, report);
+  }
+
+  private begin(isResumed: boolean): Stretch {
+    const { instanceId, executionId, name, version, trace } = this.description ?? this.describe();
+    return this.telemetry.stretch({ instanceId, executionId, name, version, isResumed }, trace);
+  }
+
+  /** The code asks for something: what that is to nest below. */
+  private command(): TraceContext | null {
+    this.goLive();
+    this.commands += 1;
+    return this.isReplay ? null : (this.open?.context ?? null);
+  }
+
+  /** Where the code is past what it did before, the replay is over and its turn begins. */
+  private goLive(): void {
+    if (!this.isReplay || this.open === null || this.isReplaying()) return;
+    this.endTurn();
+    this.beginTurn(this.open, false);
+  }
+
+  private beginTurn(stretch: Stretch, isReplay: boolean): void {
+    this.isReplay = isReplay;
+    this.deliveries = this.commands = 0;
+    this.span = stretch.turn(isReplay);
+  }
+
+  private endTurn(): void {
+    this.isReplay = false;
+    this.span?.end(this.deliveries, this.commands);
+    this.span = null;
+  }
+
+  private endStretch(how: Parameters<Stretch['end']>[0]): void {
+    this.endTurn();
+    this.open?.end(how, this.error);
+    this.open = null;
+    this.error = undefined;
+  }
+}
+
+/** Options of an activity, which are JSON of an object, with what it was scheduled in. */
+function withTrace(options: string | null, trace: TraceContext): string {
+  const text = `"trace":${JSON.stringify(trace)}}`;
+  return options === null || options === '{}' ? `{${text}` : `${options.slice(0, -1)},${text}`;
+}
+
+function errorOf(payload: string | null): TracedError {
+  const { name, message, stack } = JSON.parse(payload ?? '{}') as Partial<ErrorData>;
+  return { name: name ?? 'Error', message: message ?? '', ...(stack === undefined ? {} : { stack }) };
+}
+
+function reportedError(report: string | null): TracedError | undefined {
+  if (report === null) return undefined;
+  const { code, message } = JSON.parse(report) as { code: string; message: string };
+  return { name: code, message };
+}

@@ -1,0 +1,157 @@
+// The store on a Postgres server.
+
+import { connectPostgres, type NativePostgresOptions } from '../binding/binding.ts';
+import { bool, checkOptions, func, nested, oneOf, type OptionTable, text, whole } from '../util/options.ts';
+import { isList } from '../util/show.ts';
+import { Provider, PROVIDER_OPTIONS, type ProviderOptions, StorePort, textsOf } from './providers.ts';
+
+/** Options of {@link PostgresProvider.connect}. */
+export interface PostgresOptions extends ProviderOptions {
+  /** Schema of the tables, 1 to 63 bytes; it is made when it is not there. Default: `'perdure'`. */
+  schema?: string;
+  /**
+   * `false`: a schema that is not there is not made, and one of an older Perdure is refused with a `SchemaVersionError` rather than brought
+   * to this version: for tools that look at a store which others run. Default: `true`.
+   */
+  migrate?: boolean;
+  /** Most connections at once, besides the one that listens: 1 to 1 000. Default: 10. */
+  poolSize?: number;
+  /**
+   * Listen for what other processes did (LISTEN and NOTIFY, on a connection of its own), so that results, messages and
+   * cancellations cross processes in milliseconds. `false`: the store is looked at once a second instead. Default: `true`, and `false` behind a
+   * pooler in transaction mode, of which few (PgDog) pass notifications on.
+   */
+  notify?: boolean;
+  /**
+   * What stands between this process and the server. `'transaction'`: a pooler that gives a server's connection to each transaction
+   * (PgBouncer, Supavisor, PgDog), so that nothing may be kept on a connection between two of them. `'none'`: the server itself, or a pooler in session
+   * mode. Default: as the URL says (`pgbouncer=true`), else found out when it connects, with a second connection; a busy pooler can hide from that.
+   */
+  pooler?: 'none' | 'transaction';
+  /**
+   * Prepare statements, once for each connection. Default: `true`; behind a pooler in transaction mode, if it is seen to keep track of them
+   * (PgBouncer from 1.21 on with `max_prepared_statements`).
+   */
+  prepare?: boolean;
+  /**
+   * TLS. `true`: the server must show a certificate for its host that is signed by one of `ca`, by default those that Node
+   * believes. `false`: no TLS. Left out: as the URL's `sslmode` says, `prefer` by default. Where the server is on another machine and the connection
+   * is not encrypted, Node warns once with the code `PERDURE_NO_TLS`.
+   */
+  tls?: boolean | PostgresTlsOptions;
+  /**
+   * Gives the password, in place of the URL's, for each connection that is made: such as a token that a cloud gives for some minutes. It has 10 s; while it
+   * fails, no connection is made, which is a `ProviderError` that is `retryable`. It is called in the thread that has connected.
+   */
+  password?: () => Promise<string>;
+}
+
+/** TLS settings, named as those of `node:tls`. */
+export interface PostgresTlsOptions {
+  /** Certificates whose signature is believed, PEM. Default: those that Node believes. */
+  ca?: string | readonly string[];
+  /** Lists of revoked certificates, PEM: one of each that has signed a certificate of the chain, else that chain is refused. Default: none is looked at. */
+  crl?: string | readonly string[];
+  /** Certificate chain of this client, PEM. */
+  cert?: string;
+  /** Private key of that certificate, PEM. */
+  key?: string;
+  /** `false`: whoever answers is believed; it is encrypted all the same. Default: `true`. */
+  rejectUnauthorized?: boolean;
+}
+
+const POOL_SIZE_MAX = 1_000;
+
+const OPTIONS = {
+  ...PROVIDER_OPTIONS,
+  schema: checkSchema,
+  migrate: bool,
+  poolSize: whole(1, POOL_SIZE_MAX),
+  notify: bool,
+  pooler: oneOf('none', 'transaction'),
+  prepare: bool,
+  tls: checkTls,
+  password: func,
+} satisfies OptionTable;
+
+const TLS_OPTIONS = { ca: checkCertificates, crl: checkCertificates, cert: text, key: text, rejectUnauthorized: bool } satisfies OptionTable;
+
+/**
+ * A store on a Postgres server (14 or newer), which any number of processes on any number of machines may use at once.
+ *
+ * @example
+ * ```ts
+ * await using provider = await PostgresProvider.connect('postgres://app:secret@db.internal/shop?sslmode=verify-full');
+ * ```
+ */
+export class PostgresProvider extends Provider {
+  private constructor(port: StorePort) {
+    super(port);
+  }
+
+  /**
+   * Connect to a store. Its schema and tables are made, or brought to this version, under a lock.
+   *
+   * @param url - as libpq takes it: `postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=/path`
+   *   `require_auth=scram-sha-256` refuses a server that wants the password itself, or none, before it is sent.
+   *   A user or password that holds more than letters and digits goes through `encodeURIComponent`. An error comes within 5 s, unless
+   *   `connect_timeout` (for each host, in seconds) gives it longer
+   * @throws ProviderError when the server cannot be reached (`retryable`), or refuses the user or the schema, or asks for a way of authentication that
+   *   `require_auth` does not allow, or when the schema is not there and not to be made; it shows no password
+   * @throws SchemaVersionError when a newer Perdure made the tables, or an older one and `migrate` is `false`; nothing is touched then
+   * @throws TypeError when an argument is wrong
+   */
+  static async connect(url: string, options?: PostgresOptions): Promise<PostgresProvider> {
+    if (typeof url !== 'string' || url.length === 0) throw new TypeError('PostgresProvider.connect: the URL must be a string that is not empty');
+    const { schema = 'perdure', migrate = true, poolSize = 10, notify = null, pooler = null, prepare = null, tls, password, codec } = checkOptions(options, OPTIONS, 'PostgresProvider.connect') ?? {};
+    const settings: NativePostgresOptions = { schema, migrate, poolSize, notify, pooler, prepare, ...tlsSettings(url, tls) };
+    const texts = textsOf(codec);
+    const store = await connectPostgres(url, settings, texts.bridge, password && (async () => checkPassword(await password())));
+    const warning = store.warning();
+    if (warning !== null) process.emitWarning(warning, { code: 'PERDURE_NO_TLS' });
+    return new PostgresProvider(new StorePort(store, texts));
+  }
+}
+
+function checkPassword(given: unknown): string {
+  // It is not shown: it may hold what it should have been.
+  if (typeof given !== 'string') throw new TypeError('it did not resolve to a string');
+  return given;
+}
+
+function tlsSettings(url: string, wanted: boolean | PostgresTlsOptions | undefined): Pick<NativePostgresOptions, 'tls' | 'defaultRoots'> {
+  if (wanted === undefined) return { tls: null, defaultRoots: /[?&]sslmode=verify/.test(url) ? believedByNode() : null };
+  if (wanted === false) return { tls: { mode: 'disable', roots: null, crls: null, cert: null, key: null }, defaultRoots: null };
+  const { ca, crl, cert = null, key = null, rejectUnauthorized = true } = wanted === true ? {} : wanted;
+  if (!rejectUnauthorized) return { tls: { mode: 'require', roots: null, crls: null, cert, key }, defaultRoots: null };
+  const roots = ca === undefined ? believedByNode() : [ca].flat().join('\n');
+  return { tls: { mode: 'verify-full', roots, crls: crl === undefined ? null : [crl].flat().join('\n'), cert, key }, defaultRoots: null };
+}
+
+/** With the certificates of `NODE_EXTRA_CA_CERTS` where Node tells (from 22.15 on). */
+function believedByNode(): string {
+  // Not by an import: most programs never get here, and `node:tls` takes as long to load as all of Perdure.
+  const tls = process.getBuiltinModule('node:tls');
+  const ask = (tls as { getCACertificates?: (type: 'default') => string[] }).getCACertificates;
+  return (ask?.('default') ?? tls.rootCertificates).join('\n');
+}
+
+function checkSchema(value: unknown, path: string): void {
+  text(value, path);
+  const bytes = Buffer.byteLength(value as string);
+  if (bytes < 1 || bytes > 63) throw new TypeError(`${path} must have 1 to 63 bytes, got ${bytes}`);
+  if ((value as string).includes('\0')) throw new TypeError(`${path} must not contain NUL`);
+  if ((value as string).startsWith('pg_')) throw new TypeError(`${path} must not begin with 'pg_', which Postgres keeps for itself`);
+}
+
+function checkTls(value: unknown, path: string): void {
+  if (typeof value === 'boolean') return;
+  nested(TLS_OPTIONS)(value, path);
+  const { cert, key } = value as PostgresTlsOptions;
+  if ((cert === undefined) !== (key === undefined)) throw new TypeError(`${path}: cert and key go together`);
+}
+
+function checkCertificates(value: unknown, path: string): void {
+  if (isList(value)) value.forEach((one, n) => text(one, `${path}[${n}]`));
+  else text(value, path);
+}

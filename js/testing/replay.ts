@@ -1,0 +1,220 @@
+// The replay of one exported execution: the driver and the engine as ever, with a history in place of a store.
+//
+// No activity runs, nothing is written and nothing is sent: what the code asks for is compared with what is recorded, and
+// what is recorded is handed to it, up to the end of the history.
+
+import { recordedOptions } from '../activity/activity-options.ts';
+import { ReplayEngine } from '../binding/binding.ts';
+import { EventPlaces } from '../client/event-places.ts';
+import type { ExportedEvent, HistoryEventKind, HistoryExport } from '../client/history.ts';
+import { NondeterminismError, NotRegisteredError, PerdureError } from '../errors/errors.ts';
+import { acquireGuard, releaseGuard, withoutGuard } from '../orchestration/determinism.ts';
+import type { RunnableOrchestration, OrchestrationHost } from '../orchestration/orchestration.ts';
+import { Instance } from '../runtime/instance.ts';
+import { Place } from '../values/codec-context.ts';
+import { fromNative } from '../values/error-data.ts';
+import type { RuntimeLimits } from '../values/limits.ts';
+import { fromErrorPayload } from '../values/payload.ts';
+import type { StoredTexts } from '../values/stored-text.ts';
+import { HistoryError } from './exported.ts';
+import { type EventListener, ReplaySteps } from './replay-steps.ts';
+
+/** Where an execution stands at the end of its history. */
+export type ReplayOutcome =
+  /** It has not ended: see what is {@link ReplayedExecution.pending}. */
+  | 'waiting'
+  /** It waits for its first turn: there is nothing yet that code would have to fit. */
+  | 'notBegun'
+  | 'completed'
+  | 'failed'
+  | 'cancelled'
+  | 'terminated'
+  | 'continuedAsNew';
+
+/** Something that an execution waits for. `eventId` is the event that asked for it. */
+export type PendingWork =
+  | { readonly kind: 'activity'; readonly eventId: number; readonly name: string }
+  | { readonly kind: 'timer'; readonly eventId: number; readonly fireAt: Date }
+  /** `name` is that of its orchestration. */
+  | { readonly kind: 'child'; readonly eventId: number; readonly name: string; readonly instanceId: string }
+  /** A detached start whose confirmation is awaited. */
+  | { readonly kind: 'start'; readonly eventId: number; readonly name: string; readonly instanceId: string }
+  /** A message to another instance whose confirmation is awaited. */
+  | { readonly kind: 'message'; readonly eventId: number; readonly name: string; readonly instanceId: string }
+  /** An event of a name. */
+  | { readonly kind: 'event'; readonly name: string }
+  /** A message of a queue. */
+  | { readonly kind: 'queue'; readonly name: string };
+
+/** What became of one execution that was replayed. */
+export interface ReplayedExecution {
+  readonly executionId: number;
+  /** Name of its orchestration. */
+  readonly name: string;
+  readonly version: string;
+  /** How many events the code was taken through. */
+  readonly events: number;
+  readonly outcome: ReplayOutcome;
+  /** What the code waits for where the history ends, in the order in which it was asked for; mailboxes come last. Empty unless it is `'waiting'`. */
+  readonly pending: readonly PendingWork[];
+}
+
+/** What a replay needs to know. */
+export interface ReplayHost {
+  orchestration(name: string, version: string): RunnableOrchestration | undefined;
+  /** What there is, for the error where one is missing. */
+  readonly known: readonly string[];
+  readonly limits: Required<RuntimeLimits>;
+  readonly texts: StoredTexts;
+  readonly isGuarded: boolean;
+  /** The event after which it goes no further than to where the code waits. Default: the last one. */
+  readonly until?: number | undefined;
+  readonly onEvent?: EventListener | undefined;
+}
+
+const OUTCOMES: Partial<Record<HistoryEventKind, ReplayOutcome>> = {
+  ExecutionCompleted: 'completed',
+  ExecutionFailed: 'failed',
+  ExecutionCancelled: 'cancelled',
+  ExecutionTerminated: 'terminated',
+  ExecutionContinuedAsNew: 'continuedAsNew',
+};
+
+/**
+ * Take the code of an execution through its history.
+ *
+ * @param where - what the export is called in errors
+ * @throws NondeterminismError when the code does not fit
+ * @throws HistoryError, NotRegisteredError, PayloadError when it cannot be told
+ */
+export function replayExecution(exported: HistoryExport, host: ReplayHost, where: string): ReplayedExecution {
+  const { name, version, executionId, events } = exported;
+  const orchestration = orchestrationOf(exported, host, where);
+  const engine = open(exported, host, where);
+  if (!exported.hasBegun) return { executionId, name, version, events: events.length, outcome: 'notBegun', pending: [] };
+  const steps = run(engine, exported, host, orchestration);
+  if (engine.refusal !== null) throw fromNative({ ...engine.refusal, message: `${where}: ${engine.refusal.message}` });
+  const passed = events.slice(0, steps.passed);
+  const outcome = OUTCOMES[passed.at(-1)?.kind as HistoryEventKind] ?? 'waiting';
+  if (outcome === 'failed' || outcome === 'cancelled') compareErrors(exported, engine.thrown, host.texts, where);
+  const pending = outcome === 'waiting' ? pendingOf(passed, engine.awaited) : [];
+  return { executionId, name, version, events: passed.length, outcome, pending };
+}
+
+function orchestrationOf({ name, version }: HistoryExport, host: ReplayHost, where: string): RunnableOrchestration {
+  const found = host.orchestration(name, version);
+  if (found !== undefined) return host.isGuarded ? found : withoutGuard(found);
+  throw new NotRegisteredError(`${where}: it is an execution of orchestration '${name}' ${version}, and there is only ${host.known.join(', ')}`, {
+    kind: 'orchestration',
+    missing: name,
+    version,
+  });
+}
+
+function open({ instanceId, executionId, events }: HistoryExport, { texts }: ReplayHost, where: string): ReplayEngine {
+  try {
+    return ReplayEngine.open(instanceId, executionId, JSON.stringify(events), texts);
+  } catch (cause) {
+    if (!(cause instanceof PerdureError)) throw cause;
+    throw new HistoryError(`${where}: the history cannot be replayed: ${cause.message}`, { path: 'events', cause });
+  }
+}
+
+function run(engine: ReplayEngine, { instanceId, executionId, events }: HistoryExport, host: ReplayHost, orchestration: RunnableOrchestration): ReplaySteps {
+  const { limits, isGuarded, texts, until = Number.POSITIVE_INFINITY, onEvent } = host;
+  const steps = new ReplaySteps(engine, events, texts, new EventPlaces(instanceId, executionId), until, onEvent);
+  const orchestrationHost: OrchestrationHost = {
+    // What an activity is registered with is not known here, and need not be: its options are taken from history.
+    recordedOptions: (_, called, defined) => recordedOptions(defined, called),
+    sourceStacks: true,
+    limits,
+  };
+  const instance = new Instance(engine, engine.describe(), orchestration, orchestrationHost);
+  if (isGuarded) acquireGuard();
+  try {
+    instance.turn();
+  } finally {
+    instance.release();
+    if (isGuarded) releaseGuard();
+  }
+  steps.end();
+  return steps;
+}
+
+/**
+ * The engine compares outputs, and of errors only that there is one: what a stack holds changes with every edit. Here they have to be alike
+ * but for that.
+ */
+function compareErrors({ instanceId, events }: HistoryExport, thrown: string | null, texts: StoredTexts, where: string): void {
+  const last = events.at(-1);
+  const recorded = shortError(texts.read(last?.payload ?? null, 'error', Place.end(instanceId, 'error')));
+  const attempted = shortError(thrown);
+  if (recorded === attempted) return;
+  const what = last?.kind === 'ExecutionFailed' ? 'the orchestration throws' : 'the orchestration ends as cancelled';
+  const field = { name: 'error', recorded, attempted };
+  const hint = 'What it throws was another error when it first ran.';
+  const lines = [
+    `the code no longer fits its history, at event ${events.length}:`,
+    `  recorded:  ${what}`,
+    `  attempted: ${what}`,
+    `  error recorded:  ${recorded}`,
+    `  error attempted: ${attempted}`,
+    `  ${hint}`,
+  ];
+  const report = { eventId: events.length, recorded: what, attempted: what, field, hint };
+  throw new NondeterminismError(`${where}: ${lines.join('\n')}`, { report });
+}
+
+/** Names, codes and the first lines of the messages, over the causes: others may hold places in the code. */
+function shortError(text: string | null): string {
+  const chain: string[] = [];
+  for (let error: unknown = fromErrorPayload(text); error instanceof Error; error = error.cause) {
+    const { name, message, code } = error as Error & { code?: string | number };
+    chain.push(`${name}${code === undefined ? '' : ` (${code})`}: ${message.split('\n', 1)[0]}`);
+  }
+  return chain.join(', caused by ');
+}
+
+/** Kinds of events after which what they refer to is no longer open. */
+const SETTLES: ReadonlySet<HistoryEventKind> = new Set([
+  'ActivityCompleted',
+  'ActivityFailed',
+  'ChildCompleted',
+  'ChildFailed',
+  'OperationRefused',
+  'OperationCancelled',
+]);
+
+function pendingOf(events: readonly ExportedEvent[], awaited: ReplayEngine['awaited']): PendingWork[] {
+  const settled = new Set(events.filter(({ kind }) => SETTLES.has(kind)).map(({ refId }) => refId));
+  // A timer, a start or a message that nobody waits for is handed to nobody.
+  const onDemand = awaited.operations;
+  const isOpen = ({ kind, eventId }: Operation): boolean => (kind === 'activity' || kind === 'child' ? !settled.has(eventId) : onDemand.has(eventId));
+  const operations = events.map(operationOf).filter((operation) => operation !== undefined && isOpen(operation)) as Operation[];
+  return [...operations, ...[...awaited.mailboxes].map(mailboxOf)];
+}
+
+function mailboxOf(mailbox: string): PendingWork {
+  return { kind: mailbox.startsWith('e') ? 'event' : 'queue', name: mailbox.slice(1) };
+}
+
+type Operation = PendingWork & { readonly eventId: number };
+
+/** What an event has asked for. */
+function operationOf({ kind, eventId, name = '', meta }: ExportedEvent): Operation | undefined {
+  switch (kind) {
+    case 'ActivityScheduled':
+      return { kind: 'activity', eventId, name };
+    case 'ChildScheduled':
+      return { kind: 'child', eventId, name, instanceId: String(meta?.['id']) };
+    case 'TimerCreated':
+      return { kind: 'timer', eventId, fireAt: new Date(Number(meta?.['fireAtMs'])) };
+    case 'InstanceStarted':
+      return { kind: 'start', eventId, name, instanceId: String(meta?.['id']) };
+    case 'EventSent':
+    case 'QueueSent':
+      return { kind: 'message', eventId, name, instanceId: String(meta?.['instance']) };
+    default:
+      return undefined;
+  }
+}

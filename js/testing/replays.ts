@@ -1,0 +1,217 @@
+// Replays of exported histories, as tests ask for them: of one in hand, or of all the files of a folder.
+
+import { readFile, readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+import type { HistoryEvent, HistoryExport } from '../client/history.ts';
+import { defineOrchestration, isOrchestration, type OrchestrationDefinition, type OrchestrationFunction } from '../orchestration/orchestration.ts';
+import { Registry } from '../runtime/registry.ts';
+import { checkOptions, func, oneOf, type OptionTable, whole } from '../util/options.ts';
+import { isInstance, isList, isRecord, show } from '../util/show.ts';
+import { checkRuntimeLimits, DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from '../values/limits.ts';
+import type { StandardSchema } from '../values/schema.ts';
+import { checkSyncCodec, type Codec, StoredTexts } from '../values/stored-text.ts';
+import { exportsOf, HistoryError } from './exported.ts';
+import { type ReplayedExecution, replayExecution, type ReplayHost } from './replay.ts';
+
+/** Code to replay, where it is not what `defineOrchestration` returned: what `runtime.registerOrchestration` is given. */
+export interface ReplayCode {
+  readonly name: string;
+  /** Default `'1.0.0'`. */
+  readonly version?: string;
+  readonly fn: OrchestrationFunction;
+  /** What its input is checked by, if anything. */
+  readonly input?: StandardSchema;
+}
+
+/** The code to replay: one orchestration, or several, of which each execution is replayed with that of its name and version. */
+export type ReplayDefinitions = OrchestrationDefinition | ReplayCode | readonly (OrchestrationDefinition | ReplayCode)[];
+
+/** Options of {@link replay} and {@link replayFiles}: what the runtime and its provider have, where that is not the default. */
+export interface ReplayOptions {
+  /** For values in the export that are as a codec made them. `client.exportHistory` writes what was handed to the codec, and needs none. */
+  codec?: Codec;
+  /** Of these, a replay is measured by `payloadBytes` alone, as everywhere. */
+  limits?: RuntimeLimits;
+  /** Whether the determinism guard is there while the code runs. Default `'on'`. */
+  determinism?: 'on' | 'off';
+}
+
+/** Options of {@link replay}. */
+export interface ReplayStepOptions extends ReplayOptions {
+  /**
+   * The event after which the replay goes no further than to where the code waits: `pending` says what it waits for there. Only with the history
+   * of one execution. Default: to the end.
+   */
+  until?: number;
+  /**
+   * Called with each event as the code comes to it, synchronously: where the code asks for something, from within that call, so that the stack is
+   * the code's; where something is handed to it, right before. Under a debugger a breakpoint or `debugger` in here stops the code at any event, with
+   * its variables as they were, and from there on it can be stepped through. What it throws ends the replay and is thrown by that.
+   */
+  onEvent?: (event: HistoryEvent) => void;
+}
+
+/** An instance that was replayed. */
+export interface ReplayedInstance {
+  readonly instanceId: string;
+  /** One for each export, in their order. */
+  readonly executions: readonly ReplayedExecution[];
+}
+
+/** A file that was replayed. */
+export interface ReplayedFile extends ReplayedInstance {
+  /** Its path. */
+  readonly file: string;
+}
+
+const OPTIONS: OptionTable = { codec: checkSyncCodec, limits: checkRuntimeLimits, determinism: oneOf('on', 'off') };
+const STEP_OPTIONS: OptionTable = { ...OPTIONS, until: whole(1), onEvent: func };
+
+/**
+ * Take code through the history of an instance, with the engine that a runtime has, and without a store: no activity runs, and nothing is
+ * written or sent. It returns when the code does all that is recorded, in that order, and comes to the recorded end, if there is one: the same
+ * output, or an error of the same name, code and message.
+ *
+ * @param history - what `client.exportHistory` returned, or its JSON text; a list of these for several executions of one instance
+ * @param definitions - the code
+ * @param options - what the runtime has that is not the default
+ * @returns how each execution stands at the end of its history
+ * @throws NondeterminismError when the code does not fit, with the `report` that a suspension has
+ * @throws NotRegisteredError when `definitions` have none of the name and version of an execution
+ * @throws HistoryError when `history` is no export
+ * @throws TypeError when another argument is wrong
+ *
+ * @example
+ * ```ts
+ * const { executions } = replay(await client.exportHistory('order-1'), order);
+ * console.log(executions[0].outcome, executions[0].pending);
+ *
+ * replay(exported, order, {
+ *   onEvent({ eventId }) {
+ *     if (eventId === 7) debugger;   // the code is right here
+ *   },
+ * });
+ * ```
+ */
+export function replay(
+  history: HistoryExport | readonly HistoryExport[] | string,
+  definitions: ReplayDefinitions,
+  options?: ReplayStepOptions,
+): ReplayedInstance {
+  const checked = checkOptions(options, STEP_OPTIONS, 'replay') ?? {};
+  const host = hostOf(definitions, checked, 'replay');
+  const exports = exportsOf(history, '');
+  if (checked.until !== undefined && exports.length > 1) throw new TypeError(`replay: until is for one execution, and these are ${exports.length}`);
+  return replayAll(exports, { ...host, until: checked.until, onEvent: checked.onEvent }, '');
+}
+
+/**
+ * {@link replay} with a file, or with each `.json` file of a folder and of those in it. All of them are replayed, also where one does not fit.
+ *
+ * @param path - of the file or folder: a text, or a `file:` URL
+ * @param definitions - the code
+ * @param options - what the runtime has that is not the default
+ * @returns what was replayed, in order of the paths
+ * @throws (rejects with) what `replay` throws, where the message begins with the file; an `AggregateError` of these when it is more than one
+ *
+ * @example
+ * ```ts
+ * test('the histories of production fit', async () => {
+ *   await replayFiles(new URL('histories/', import.meta.url), [order, payment]);
+ * });
+ * ```
+ */
+export async function replayFiles(path: string | URL, definitions: ReplayDefinitions, options?: ReplayOptions): Promise<ReplayedFile[]> {
+  const replayed: ReplayedFile[] = [];
+  const errors: Error[] = [];
+  for await (const one of replayEach(path, definitions, options)) {
+    if (one instanceof Error) errors.push(one);
+    else replayed.push(one);
+  }
+  if (errors.length > 1) throw new AggregateError(errors, `${errors.length} histories cannot be replayed:\n${errors.map(({ message }) => message).join('\n')}`);
+  if (errors.length === 1) throw errors[0];
+  return replayed;
+}
+
+/**
+ * {@link replayFiles}, one after the other: each file that was replayed, or why it could not be.
+ *
+ * @internal
+ */
+export async function* replayEach(path: string | URL, definitions: ReplayDefinitions, options?: ReplayOptions): AsyncGenerator<ReplayedFile | Error, void> {
+  const host = hostOf(definitions, checkOptions(options, OPTIONS, 'replayFiles') ?? {}, 'replayFiles');
+  for (const file of await filesAt(pathOf(path))) {
+    try {
+      yield { file, ...replayAll(exportsOf(await textOf(file), `${file}: `), host, `${file}: `) };
+    } catch (error) {
+      yield error as Error;
+    }
+  }
+}
+
+function replayAll(exports: readonly HistoryExport[], host: ReplayHost, file: string): ReplayedInstance {
+  const executions = exports.map((exported) => {
+    const { instanceId, executionId } = exported;
+    return replayExecution(exported, host, `${file}instance '${instanceId}', execution ${executionId}`);
+  });
+  return { instanceId: exports[0]?.instanceId as string, executions };
+}
+
+function hostOf(definitions: unknown, { codec, limits, determinism = 'on' }: ReplayOptions, where: string): ReplayHost {
+  const registry = new Registry();
+  for (const [i, definition] of (isList(definitions) ? definitions : [definitions]).entries()) {
+    registry.addOrchestration(definitionOf(definition, isList(definitions) ? `${where}: definitions[${i}]` : `${where}: the definition`));
+  }
+  const known = [...registry.entries()].map(({ name, version }) => `'${name}' ${version}`);
+  if (known.length === 0) throw new TypeError(`${where}: the list of definitions is empty`);
+  return {
+    orchestration: (name, version) => registry.orchestration(name, version),
+    known,
+    limits: limitsOver(limits, DEFAULT_LIMITS),
+    texts: new StoredTexts(codec).ofExports,
+    isGuarded: determinism === 'on',
+  };
+}
+
+const CODE: OptionTable = { name: () => {}, version: () => {}, fn: () => {}, input: () => {} };
+
+function definitionOf(value: unknown, where: string): OrchestrationDefinition {
+  if (isOrchestration(value)) return value;
+  if (!isRecord(value)) throw new TypeError(`${where} must be what defineOrchestration returned, or { name, version, fn }; got ${show(value)}`);
+  const { name, fn, version, input } = checkOptions(value as ReplayCode, CODE, where);
+  return defineOrchestration(name, fn, { ...(version === undefined ? {} : { version }), ...(input === undefined ? {} : { input }) } as object);
+}
+
+function pathOf(path: unknown): string {
+  if (typeof path === 'string' && path !== '') return path;
+  if (isInstance(path, URL) && path.protocol === 'file:') return fileURLToPath(path);
+  throw new TypeError(`replayFiles: the path must be a text or a file: URL, got ${show(path)}`);
+}
+
+async function filesAt(path: string): Promise<string[]> {
+  try {
+    if (!(await stat(path)).isDirectory()) return [path];
+    const names = await readdir(path, { recursive: true });
+    const files = names.filter((name) => name.endsWith('.json')).sort();
+    // To have replayed nothing would look as if all of it fitted.
+    if (files.length === 0) throw new HistoryError(`there is no .json file in ${path}`, { path: '' });
+    return files.map((name) => join(path, name));
+  } catch (error) {
+    throw unreadable(path, error);
+  }
+}
+
+async function textOf(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    throw unreadable(file, error);
+  }
+}
+
+function unreadable(path: string, cause: unknown): HistoryError {
+  if (cause instanceof HistoryError) return cause;
+  return new HistoryError(`${path} cannot be read: ${(cause as Error).message}`, { path: '', cause });
+}

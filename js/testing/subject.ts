@@ -1,0 +1,92 @@
+// What a matcher looks at: an instance by its handle, or its history as it was exported.
+
+import type { Client } from '../client/client.ts';
+import { InstanceHandle } from '../client/handle.ts';
+import { type HistoryEvent, type HistoryExport, readEvent } from '../client/history.ts';
+import { boundedInspect } from '../util/bounded-inspect.ts';
+import { isInstance, isRecord, show } from '../util/show.ts';
+import { fromErrorPayload } from '../values/payload.ts';
+import { StoredTexts } from '../values/stored-text.ts';
+import { exportsOf } from './exported.ts';
+
+/** How an execution stands. */
+export interface Standing {
+  /** `Completed`, `Failed` and so on; what has not ended is `Running`. */
+  readonly state: string;
+  /** When Completed. */
+  readonly output?: unknown;
+  readonly error?: Error | undefined;
+}
+
+/** How a value is shown in a history. */
+const SHOWN = { depth: 4, breakLength: Number.POSITIVE_INFINITY, maxStringLength: 200 };
+
+/** Texts of an export are as they were before any codec. */
+const TEXTS = new StoredTexts(undefined);
+
+const ENDS: Readonly<Record<string, string>> = {
+  ExecutionCompleted: 'Completed',
+  ExecutionFailed: 'Failed',
+  ExecutionCancelled: 'Cancelled',
+  ExecutionTerminated: 'Terminated',
+  ExecutionContinuedAsNew: 'ContinuedAsNew',
+};
+
+export class Subject {
+  /** How it is called in messages. */
+  readonly name: string;
+  private readonly given: InstanceHandle | HistoryExport;
+
+  /** @throws TypeError when it is neither a handle nor an export */
+  constructor(given: unknown, matcher: string) {
+    if (!isInstance(given, InstanceHandle) && !(isRecord(given) && 'events' in given)) {
+      throw new TypeError(`${matcher} looks at the handle of an instance, or at what client.exportHistory returned; got ${show(given)}`);
+    }
+    this.given = given as InstanceHandle | HistoryExport;
+    this.name = `instance '${isInstance(given, InstanceHandle) ? given.id : (given as HistoryExport).instanceId}'`;
+  }
+
+  /** Of a handle's instance, what is stored now. */
+  async exported(): Promise<HistoryExport> {
+    const { client, given } = this;
+    return client === undefined ? (exportsOf(given, '')[0] as HistoryExport) : client.exportHistory((given as InstanceHandle).id);
+  }
+
+  async events(): Promise<HistoryEvent[]> {
+    const { events } = await this.exported();
+    return events.map((event) => readEvent(event, TEXTS, null));
+  }
+
+  /** Of a handle's instance: once it has ended. */
+  async end(): Promise<Standing> {
+    if (this.client !== undefined) {
+      const { status, output, error } = await this.client.waitForOrchestration((this.given as InstanceHandle).id);
+      return { state: status, output, error };
+    }
+    const { events } = await this.exported();
+    const last = events.at(-1);
+    const state = ENDS[last?.kind ?? ''] ?? 'Running';
+    if (state === 'Completed') return { state, output: (await this.events()).at(-1)?.payload };
+    return { state, error: state === 'Failed' || state === 'Cancelled' ? fromErrorPayload(last?.payload ?? null) : undefined };
+  }
+
+  /** The history as a text, for the end of a message. */
+  async shown(): Promise<string> {
+    const events = await this.events();
+    const width = String(events.length).length;
+    const lines = events.map((event) => {
+      const payload = 'payload' in event ? `  ${boundedInspect(event.payload, SHOWN).text}` : '';
+      return `  ${String(event.eventId).padStart(width)} ${stepOf(event)}${payload}`;
+    });
+    return `history of ${this.name}:\n${lines.join('\n')}`;
+  }
+
+  private get client(): Client | undefined {
+    return isInstance(this.given, InstanceHandle) ? InstanceHandle.clientOf(this.given) : undefined;
+  }
+}
+
+/** An event in short: its kind, and the name that goes with it. */
+export function stepOf({ kind, name }: HistoryEvent): string {
+  return name === undefined ? kind : `${kind} ${name}`;
+}

@@ -1,0 +1,480 @@
+// The runtime of a test: a real one, on a store in memory, in a time of its own.
+
+import type { ActivityOptions } from '../activity/activity-options.ts';
+import { type ActivityDefinition, type ActivityFunction, defineActivity, isActivity } from '../activity/activity.ts';
+import { createTestStore, type NativeStore, type NativeTestStore } from '../binding/binding.ts';
+import { Client, type TypedStartOptions } from '../client/client.ts';
+import type { InstanceHandle } from '../client/handle.ts';
+import { NotRegisteredError, RuntimeStateError } from '../errors/errors.ts';
+import {
+  defineOrchestration,
+  type InputArguments,
+  isOrchestration,
+  type OrchestrationDefinition,
+  type OrchestrationFunction,
+  type OrchestrationOptions,
+} from '../orchestration/orchestration.ts';
+import { Runtime, RUNTIME_OPTIONS, type RuntimeEvents, type RuntimeOptions } from '../runtime/runtime.ts';
+import { Provider, StorePort } from '../store/providers.ts';
+import { type Duration, parseDuration } from '../util/duration.ts';
+import { checkName, checkOptions, duration, oneOf, type OptionTable, time, timeOf, whole } from '../util/options.ts';
+import { show } from '../util/show.ts';
+import { DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from '../values/limits.ts';
+import type { SchemaOutput, StandardSchema } from '../values/schema.ts';
+import { checkSyncCodec, type Codec, StoredTexts } from '../values/stored-text.ts';
+import { Explanation, StuckError } from './stuck.ts';
+import { type ActivityCall, type Hang, TestActivities } from './test-activities.ts';
+import { TestStage } from './test-stage.ts';
+import { TestTime } from './test-time.ts';
+
+/** Options of a {@link Runtime} that make a difference in a test. */
+type Kept = 'activityConcurrency' | 'queues' | 'cachedInstancesMax' | 'sourceStacks' | 'determinism' | 'limits' | 'logger' | 'logLevel';
+
+/**
+ * Options of {@link TestRuntime.create}: its own, and some of a {@link Runtime} and of a provider, with the same meaning. With `cachedInstancesMax: 0` each
+ * turn begins with a replay, which finds code that does not do the same again. The default of `logLevel` is `'error'` here.
+ */
+export interface TestRuntimeOptions extends Pick<RuntimeOptions, Kept> {
+  /** As of a provider. Default: none. */
+  codec?: Codec;
+  /** What the clock shows at first: a `Date` or ISO text. Default `'2030-01-01T00:00:00Z'`, so that each run is the same. */
+  now?: Date | string;
+  /**
+   * `'skips'` (default): while somebody waits for an instance, and nothing can go on but what is due later, the clock is set to what is due
+   * next. `'stands'`: only {@link TestRuntime.advance} and {@link TestRuntime.advanceTo} move it.
+   */
+  clock?: 'skips' | 'stands';
+  /** Of what `ctx.random()` and `ctx.randomUUID()` give. Default 1. */
+  seed?: number;
+  /** How long a wait for what cannot come is left alone before it rejects, in real time. Default 1 s. */
+  patience?: Duration;
+}
+
+const { activityConcurrency, queues, cachedInstancesMax, sourceStacks, determinism, limits, logger, logLevel } = RUNTIME_OPTIONS;
+
+const OPTIONS = {
+  // A clock that stands cannot wait for a promise of the codec's.
+  codec: checkSyncCodec,
+  ...{ activityConcurrency, queues, cachedInstancesMax, sourceStacks, determinism, limits, logger, logLevel },
+  now: time,
+  clock: oneOf('skips', 'stands'),
+  seed: whole(0),
+  patience: duration(1),
+} satisfies OptionTable;
+
+const BEGIN = '2030-01-01T00:00:00Z';
+
+class TestProvider extends Provider {
+  constructor(port: StorePort) {
+    super(port);
+  }
+}
+
+/** What names an activity: its definition, or its name. */
+export type ActivityName<I = any, O = any> = string | ActivityDefinition<I, O>;
+
+/**
+ * A runtime for tests: the engine and the driver that run in production, on a store in memory, and a clock of its own. No thread, no process and no
+ * real time is behind it, so there may be hundreds in one process, and a test of 30 days takes milliseconds.
+ *
+ * Everything that can go on does so before the clock moves. The clock stands while an activity is at work, and while nobody waits for an instance:
+ * a test that has something to tell its instances has all the time it needs. Timeouts of activities and of a client's waits go by it, too.
+ *
+ * @example
+ * ```ts
+ * await using test = await TestRuntime.create();
+ * test.register(order, charge);
+ * test.activity(charge, async (ctx, order) => ({ id: `receipt of ${order.item}` }));
+ * const handle = await test.start(order, { item: 'tea' });
+ * expect(await handle.result()).toBe('late');   // three days later
+ * ```
+ */
+export class TestRuntime {
+  /** A client of its store. */
+  readonly client: Client;
+  readonly #native: NativeTestStore;
+  readonly #store: NativeStore;
+  readonly #port: StorePort;
+  readonly #runtime: Runtime;
+  readonly #time: TestTime;
+  readonly #activities: TestActivities;
+  readonly #stage: TestStage;
+  readonly #limits: RuntimeLimits | undefined;
+  readonly #isGuarded: boolean;
+  /** Instances without an id of their own, by orchestration. */
+  readonly #started = new Map<string, number>();
+  #closing: Promise<void> | undefined;
+
+  private constructor(options: TestRuntimeOptions) {
+    const { now = BEGIN, clock = 'skips', seed = 1, patience = '1s', codec, logLevel = 'error', ...others } = options;
+    this.#limits = others.limits;
+    this.#isGuarded = others.determinism !== 'off';
+    this.#native = createTestStore(timeOf(now, 'now'), seed);
+    this.#store = this.#native.store();
+    this.#time = new TestTime(
+      this.#native,
+      {
+        settle: () => this.#native.settle(this.#store, this.#parts.native),
+        nextDueMs: () => this.#native.nextDueMs(this.#parts.native),
+        isBusy: () => this.#atWork().length > 0,
+        isAwaited: () => this.#stage.waits().length > 0,
+        stuck: () => void this.#stuck(),
+      },
+      clock === 'skips',
+      parseDuration(patience, 'patience'),
+    );
+    this.#activities = new TestActivities(() => this.#time.nowMs);
+    this.#stage = new TestStage(
+      this.#time,
+      this.#activities,
+      (request) => this.#port.isOpen(request),
+      () => this.#native.crash(this.#parts.native),
+    );
+    this.#port = new StorePort(this.#store, new StoredTexts(codec), this.#stage);
+    const provider = new TestProvider(this.#port);
+    this.client = new Client(provider);
+    this.#runtime = new Runtime(provider, { ...others, logLevel, workerName: 'test' });
+  }
+
+  /**
+   * Make one, which is started.
+   *
+   * @throws TypeError when an option is wrong
+   *
+   * @example
+   * ```ts
+   * await using test = await TestRuntime.create({ now: '2031-03-30T00:59:00Z', clock: 'stands' });
+   * ```
+   */
+  static async create(options?: TestRuntimeOptions): Promise<TestRuntime> {
+    const test = new TestRuntime(checkOptions(options, OPTIONS, 'TestRuntime.create') ?? {});
+    await test.#runtime.start();
+    return test;
+  }
+
+  /** Stop, and drop everything. Activities that run are told through their signal. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  /** The same as {@link close}. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  // ---- what runs ----
+
+  /**
+   * Register what `defineActivity` and `defineOrchestration` returned, as `runtime.register` does.
+   *
+   * @throws RuntimeStateError when one is registered already
+   * @throws TypeError when one is no definition
+   */
+  register(...definitions: readonly (ActivityDefinition | OrchestrationDefinition)[]): this {
+    this.#runtime.register(...definitions);
+    this.#time.stir();
+    return this;
+  }
+
+  /**
+   * Register an activity, as `runtime.registerActivity` does.
+   *
+   * @throws RuntimeStateError, TypeError as that does
+   */
+  registerActivity<S extends StandardSchema, O = any>(name: string, fn: ActivityFunction<SchemaOutput<S>, O>, options: ActivityOptions & { input: S }): this;
+  registerActivity<I = any, O = any>(name: string, fn: ActivityFunction<I, O>, options?: ActivityOptions): this;
+  registerActivity(name: string, fn: ActivityFunction, options?: ActivityOptions): this {
+    return this.register(defineActivity(name, fn, options));
+  }
+
+  /**
+   * Register an orchestration, as `runtime.registerOrchestration` does.
+   *
+   * @throws RuntimeStateError, TypeError as that does
+   */
+  registerOrchestration<S extends StandardSchema, O = any>(
+    name: string,
+    fn: OrchestrationFunction<SchemaOutput<S>, O>,
+    options: OrchestrationOptions & { input: S },
+  ): this;
+  registerOrchestration<I = any, O = any>(name: string, fn: OrchestrationFunction<I, O>, options?: OrchestrationOptions): this;
+  registerOrchestration(name: string, fn: OrchestrationFunction, options?: OrchestrationOptions): this {
+    return this.register(defineOrchestration(name, fn, options));
+  }
+
+  /**
+   * Start an instance, as `client.start` does, of an orchestration that is registered here.
+   *
+   * @param args - its input and options; the id is by default the name of the orchestration and a number, from 1
+   * @throws NotRegisteredError when it is not registered
+   * @throws InstanceExistsError, PayloadError, TypeError as `client.start` does
+   */
+  async start<I, O>(definition: OrchestrationDefinition<I, O>, ...args: InputArguments<I, TypedStartOptions>): Promise<InstanceHandle<O>> {
+    if (!isOrchestration(definition)) throw new TypeError(`test.start takes what defineOrchestration returned, not ${show(definition)}`);
+    const { name, version } = definition;
+    if (this.#parts.registry.orchestration(name, version) === undefined) {
+      throw new NotRegisteredError(`test.start: orchestration '${name}' ${version} is not registered; call test.register with it first`, {
+        kind: 'orchestration',
+        missing: name,
+        version,
+      });
+    }
+    const [input, options] = args as [I, TypedStartOptions?];
+    return this.client.start(definition, ...([input, { ...options, id: options?.id ?? this.#newId(name) }] as typeof args));
+  }
+
+  /** Be told of events, as `runtime.on` does. */
+  on<E extends keyof RuntimeEvents>(event: E, listener: RuntimeEvents[E]): () => void {
+    return this.#runtime.on(event, listener);
+  }
+
+  // ---- time ----
+
+  /** What the clock shows. */
+  now(): Date {
+    return new Date(this.#time.nowMs);
+  }
+
+  /**
+   * Set the clock forward. What is due on the way comes in order, each at its time, and what it causes is over before the next; so is all that is
+   * under way now. Resolves when the clock is there.
+   *
+   * @throws StuckError when an activity is at work for longer than `patience`: the clock stands meanwhile
+   * @throws RuntimeStateError when it is on its way already, or this is closed
+   * @throws TypeError when it is no duration
+   *
+   * @example
+   * ```ts
+   * await test.advance('3d');
+   * ```
+   */
+  async advance(by: Duration): Promise<void> {
+    return this.#advance(this.#time.nowMs + parseDuration(by, 'test.advance: the duration'));
+  }
+
+  /**
+   * {@link advance} to a time.
+   *
+   * @throws TypeError when it is no time, or one that is over
+   * @throws StuckError, RuntimeStateError as {@link advance} does
+   */
+  async advanceTo(to: Date | string): Promise<void> {
+    const atMs = timeOf(to, 'test.advanceTo: the time');
+    if (atMs < this.#time.nowMs) {
+      throw new TypeError(`test.advanceTo: the clock cannot be set back from ${this.now().toISOString()} to ${new Date(atMs).toISOString()}`);
+    }
+    return this.#advance(atMs);
+  }
+
+  /**
+   * Let everything go on that can without the clock: all turns, and all activities that do not hang. Resolves when nothing is under way.
+   *
+   * @throws StuckError when an activity is at work for longer than `patience`
+   * @throws RuntimeStateError when this is closed
+   */
+  async settled(): Promise<void> {
+    this.#checkOpen();
+    return this.#time.rest();
+  }
+
+  // ---- activities ----
+
+  /**
+   * Call this in place of an activity from now on, also where it is inline (`ctx.run`). One that is not registered is registered by that.
+   *
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * test.activity(charge, async (ctx, order) => ({ id: 'r1' }));
+   * test.activity('lookup', () => 42);
+   * ```
+   */
+  activity<I, O>(activity: ActivityDefinition<I, O>, fn: ActivityFunction<I, NoInfer<O>>): this;
+  activity<I = any, O = any>(name: string, fn: ActivityFunction<I, O>): this;
+  activity(activity: ActivityName, fn: ActivityFunction): this {
+    const name = nameOf(activity, 'test.activity');
+    if (typeof fn !== 'function') throw new TypeError(`test.activity: what is called in place of '${name}' must be a function, got ${show(fn)}`);
+    this.#activities.replace(name, fn);
+    if (this.#parts.registry.activityFunction(name) === undefined) {
+      this.register(isActivity(activity) ? activity : defineActivity(name, fn));
+    }
+    return this;
+  }
+
+  /**
+   * Have the next attempts of an activity fail, whichever instances they are of. They are tried again as the activity's options say, unless the
+   * error is a `NonRetryableError`.
+   *
+   * @param options - `times`: how many attempts. Default 1
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * test.failNext(charge, new Error('the bank is down'), { times: 2 });
+   * ```
+   */
+  failNext(activity: ActivityName, error: unknown, options?: { times?: number }): this {
+    const name = nameOf(activity, 'test.failNext');
+    const { times = 1 } = checkOptions(options, { times: whole(1) }, 'test.failNext') ?? {};
+    this.#activities.failNext(name, error, times);
+    return this;
+  }
+
+  /**
+   * Have the attempts of an activity hang from now on, until they are told how they end. The clock does not stand for them: their timeouts pass.
+   *
+   * @throws TypeError when it is neither a name nor a definition
+   */
+  hang<O = any>(activity: ActivityName<any, O>): Hang<O> {
+    return this.#activities.hang(nameOf(activity, 'test.hang'));
+  }
+
+  /**
+   * The attempts that were called so far, in order: of one activity, or of all.
+   *
+   * @throws TypeError when it is neither a name nor a definition
+   *
+   * @example
+   * ```ts
+   * expect(test.calls(charge).map(({ attempt, input }) => [attempt, input])).toEqual([[1, { item: 'tea' }]]);
+   * ```
+   */
+  calls<I = any, O = any>(activity?: ActivityName<I, O>): ActivityCall<I, O>[] {
+    if (activity === undefined) return [...this.#activities.calls];
+    const name = nameOf(activity, 'test.calls');
+    return this.#activities.calls.filter((call) => call.activity === name);
+  }
+
+  // ---- crashes ----
+
+  /**
+   * Have the worker die now, as a process that is killed, and another one take its place: what is stored stays, what is not is lost, and so are
+   * the activities that run. Their signal is aborted, which a process that is killed does not live to see.
+   */
+  crash(): void {
+    this.#checkOpen();
+    this.#native.crash(this.#parts.native);
+    this.#time.stir();
+  }
+
+  /**
+   * Have the worker die, as with {@link crash}, as soon as an event of an instance is stored, and before anything comes of it; at once when it
+   * is. Only the crash that was asked for last is still to come. Events that are stored together are lost or kept together.
+   *
+   * @param eventId - its number within the execution, from 1
+   * @param executionId - from 1. Default 1
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * test.crashAfter('order-1', 4);
+   * const handle = await test.start(order, { item: 'tea' }, { id: 'order-1' });
+   * ```
+   */
+  crashAfter(instanceId: string, eventId: number, executionId = 1): this {
+    checkName(instanceId, 'instance id');
+    whole(1)(eventId, 'test.crashAfter: the eventId');
+    whole(1)(executionId, 'test.crashAfter: the executionId');
+    this.#checkOpen();
+    this.#native.crashAfter(this.#parts.native, instanceId, executionId, eventId);
+    this.#time.stir();
+    return this;
+  }
+
+  /**
+   * Have the worker die, as with {@link crash}, when an attempt of an activity has ended, before its result is stored: it has done what it does, and
+   * will be called again.
+   *
+   * @param nth - which attempt of it, of those that end from now on. Default 1
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * test.crashBeforeResult(charge);
+   * const handle = await test.start(order, { item: 'tea' });
+   * await handle.result();
+   * expect(test.calls(charge)).toHaveLength(2);
+   * ```
+   */
+  crashBeforeResult(activity: ActivityName, nth = 1): this {
+    const name = nameOf(activity, 'test.crashBeforeResult');
+    whole(1)(nth, 'test.crashBeforeResult: nth');
+    this.#checkOpen();
+    this.#activities.loseResult(name, nth);
+    return this;
+  }
+
+  /** Whether a crash that was asked for is still to come. */
+  get isCrashPending(): boolean {
+    return this.#native.isCrashPlanned() || this.#activities.losesResult;
+  }
+
+  get #parts(): ReturnType<typeof Runtime.partsOf> {
+    return Runtime.partsOf(this.#runtime);
+  }
+
+  #newId(name: string): string {
+    const number = (this.#started.get(name) ?? 0) + 1;
+    this.#started.set(name, number);
+    return `${name}-${number}`;
+  }
+
+  #checkOpen(): void {
+    if (this.#closing !== undefined) throw new RuntimeStateError('the test runtime is closed');
+  }
+
+  async #advance(toMs: number): Promise<void> {
+    this.#checkOpen();
+    if (this.#time.isAdvancing) throw new RuntimeStateError('the clock is on its way already: await test.advance before the next');
+    await this.#time.advance(toMs);
+  }
+
+  #atWork(): ActivityCall[] {
+    const waiting = new Set(this.#stage.waits().map(({ activity }) => activity));
+    return this.#activities.atWork((context) => waiting.has(context));
+  }
+
+  /** All is at rest, and somebody waits. */
+  async #stuck(): Promise<void> {
+    const at = this.now().toISOString();
+    const atWork = this.#atWork();
+    if (atWork.length > 0) {
+      const who = atWork.map(({ activity, instanceId, attempt }) => `\n  attempt ${attempt} of activity '${activity}' of instance '${instanceId}' is at work`);
+      const hint = 'one that is to take its time by this clock can be held with test.hang';
+      this.#time.giveUp(new StuckError(`the clock stands at ${at} while activities are at work; ${hint}:${who.join('')}`));
+      return;
+    }
+    const waits = this.#stage.waits();
+    const due = this.#time.nextDueMs;
+    const what = due === null ? 'and nothing is due' : `what is due next comes at ${new Date(due).toISOString()}, and only test.advance gets there`;
+    const host = {
+      orchestration: (name: string, version: string) => this.#parts.registry.orchestration(name, version),
+      known: [],
+      limits: limitsOver(this.#limits, DEFAULT_LIMITS),
+      texts: this.#port.texts.ofExports,
+      isGuarded: this.#isGuarded,
+    };
+    const why = await new Explanation(this.client, host, this.#activities.calls)
+      .of(waits.map(({ instanceId }) => instanceId))
+      .catch((error: unknown) => `\n  what instances wait for cannot be told: ${String(error)}`);
+    // Somebody has set something going meanwhile.
+    if (this.#time.nextDueMs !== due || this.#atWork().length > 0) return;
+    const error = (): StuckError => new StuckError(`nothing goes on at ${at}, ${what}:${why}`);
+    for (const { request } of waits) this.#port.refuse(request, error());
+  }
+
+  async #close(): Promise<void> {
+    await this.#runtime.shutdown(0);
+    await this.#port.close();
+    this.#time.end(new RuntimeStateError('the test runtime was closed'));
+  }
+}
+
+function nameOf(activity: unknown, where: string): string {
+  if (isActivity(activity)) return activity.name;
+  if (typeof activity !== 'string') throw new TypeError(`${where} takes the name of an activity or what defineActivity returned, got ${show(activity)}`);
+  checkName(activity, 'activity name');
+  return activity;
+}

@@ -1,0 +1,103 @@
+// What a test runtime has in place of what a process has: its calls of the addon, each of which lets time go on, and who waits for what.
+
+import { type ActivityContext, type ActivityJob, currentActivity } from '../activity/activity-context.ts';
+import type { ActivityFunction } from '../activity/activity.ts';
+import { ABORT, type NativeLane, type NativeStore } from '../binding/binding.ts';
+import type { Stage } from '../store/stage.ts';
+import type { TestActivities } from './test-activities.ts';
+import type { TestTime } from './test-time.ts';
+
+/** A wait of a client for the end or a change of an instance. */
+export interface Wait {
+  readonly request: number;
+  readonly instanceId: string;
+  /** The activity that waits, if it is one. */
+  readonly activity: ActivityContext | undefined;
+}
+
+/** Longer than any test lasts, by whatever clock: 1 000 years. */
+const FOR_EVER_MS = 1_000 * 365 * 86_400_000;
+
+export class TestStage implements Stage {
+  readonly timers: TestTime;
+  /** A leap of the clock costs no lease, and an instance keeps its place for however long it sleeps. */
+  readonly runtime = { leaseMs: FOR_EVER_MS, turnDeadlineMs: FOR_EVER_MS, holdTimerMs: FOR_EVER_MS };
+  private readonly activities: TestActivities;
+  private readonly begun = new Map<number, Wait>();
+  private readonly isOpen: (request: number) => boolean;
+  private readonly crash: () => void;
+
+  constructor(time: TestTime, activities: TestActivities, isOpen: (request: number) => boolean, crash: () => void) {
+    this.timers = time;
+    this.activities = activities;
+    this.isOpen = isOpen;
+    this.crash = crash;
+  }
+
+  /** Those that are not over. */
+  waits(): Wait[] {
+    for (const request of this.begun.keys()) {
+      if (!this.isOpen(request)) this.begun.delete(request);
+    }
+    return [...this.begun.values()];
+  }
+
+  store(native: NativeStore): NativeStore {
+    const began = (request: number, instanceId: string): void => {
+      this.begun.set(request, { request, instanceId, activity: currentActivity() });
+    };
+    const waitForEnd = native.waitForEnd.bind(native);
+    const waitForStatusChange = native.waitForStatusChange.bind(native);
+    return Object.assign(native, {
+      waitForEnd: (request: number, id: string) => {
+        began(request, id);
+        waitForEnd(request, id);
+      },
+      waitForStatusChange: (request: number, id: string, afterVersion: number) => {
+        began(request, id);
+        waitForStatusChange(request, id, afterVersion);
+      },
+    });
+  }
+
+  requested(): void {
+    this.timers.stir();
+  }
+
+  lane(native: NativeLane): NativeLane {
+    const nextJob = native.nextJob.bind(native);
+    const completeActivity = native.completeActivity.bind(native);
+    const failActivity = native.failActivity.bind(native);
+    const heartbeat = native.heartbeat.bind(native);
+    return Object.assign(native, {
+      nextJob: (looksAgain: boolean) => {
+        const job = nextJob(looksAgain);
+        if (job === null) this.timers.stir();
+        else if (job.kind === ABORT) this.activities.over(job.token);
+        return job;
+      },
+      completeActivity: (activity: number, output: string | null) => {
+        this.ended(activity);
+        return completeActivity(activity, output);
+      },
+      failActivity: (activity: number, ...error: [string, string, boolean, number]) => {
+        this.ended(activity);
+        return failActivity(activity, ...error);
+      },
+      heartbeat: (activity: number, details: string) => {
+        heartbeat(activity, details);
+        this.timers.stir();
+      },
+    });
+  }
+
+  played(job: ActivityJob, fn: ActivityFunction | undefined): ActivityFunction | undefined {
+    return this.activities.played(job, fn);
+  }
+
+  private ended(activity: number): void {
+    // The worker does not live to take the result.
+    if (this.activities.ended(activity)) this.crash();
+    this.timers.stir();
+  }
+}

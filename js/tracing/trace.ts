@@ -1,0 +1,49 @@
+// Traces of the instances that are in memory.
+//
+// The map holds, per instance that has traced, what each of its lines begins with, under a key that is unique over all
+// runtimes of the thread. The guard in instance.ts takes the entry away when the instance ends or is dropped.
+
+import { fieldsText, lineText, type TraceFields, type TraceLevel } from '../logging/fields.ts';
+
+/** Takes the lines of one instance. */
+export interface TracePort {
+  /** `fields` is the JSON of an object. */
+  trace(level: TraceLevel, message: string, fields: string): void;
+}
+
+/** What every line of an instance carries. */
+export interface TraceOrigin {
+  readonly instanceId: string;
+  readonly executionId: number;
+  readonly orchestrationName: string;
+}
+
+const prefixes = new Map<object, string>();
+
+/** Trace a line of an instance. The engine drops it in a replay. Never throws on account of what `fields` holds. */
+export function trace(
+  instance: object,
+  port: TracePort,
+  origin: TraceOrigin,
+  level: TraceLevel,
+  message: string,
+  fields: TraceFields | undefined,
+): void {
+  let prefix = prefixes.get(instance);
+  if (prefix === undefined) {
+    const { instanceId, executionId, orchestrationName } = origin;
+    prefix = JSON.stringify({ instanceId, executionId, orchestrationName }).slice(0, -1);
+    prefixes.set(instance, prefix);
+  }
+  const own = fields === undefined ? '{}' : fieldsText(fields);
+  port.trace(level, lineText(message), own === '{}' ? `${prefix}}` : `${prefix},${own.slice(1)}`);
+}
+
+export function forgetTrace(instance: object): void {
+  prefixes.delete(instance);
+}
+
+/** How many instances the map holds. */
+export function traceCount(): number {
+  return prefixes.size;
+}

@@ -1,0 +1,107 @@
+import { PayloadError, PerdureError } from '../errors/errors.ts';
+import { isPlain } from '../util/plain.ts';
+import { disregardPromises } from '../util/show.ts';
+import { ERROR_EXTENSION, STACKLESS_ERROR_EXTENSION } from './error-data.ts';
+import { parseRich, stringifyRich } from './rich.ts';
+
+/** What a stored value may be at most. */
+export interface CodecLimits {
+  /** Length of its text, bytes in UTF-8; 2 MiB unless told (the option `limits.payloadBytes`). */
+  readonly payloadBytes: number;
+}
+
+/** The limits that hold where none are given. */
+export const DEFAULT_CODEC_LIMITS: CodecLimits = { payloadBytes: 2 * 1024 * 1024 };
+
+/**
+ * Stands before the text of a value that is more than JSON. No JSON text begins with it, so whoever reads the store
+ * can tell the two apart by the first byte.
+ */
+const RICH = '~';
+
+const EXTENSIONS = [ERROR_EXTENSION];
+
+/**
+ * The text that the store keeps of a value. A plain JSON value becomes plain JSON text; any other value that devalue
+ * can describe, and errors, become devalue's text behind a `~`. `undefined` is kept as nothing: undefined.
+ *
+ * Errors inside of a value are kept as `encodeError` keeps them.
+ *
+ * @param value - what the user handed over
+ * @param path - what the user calls it, for the error: `input`
+ * @throws PayloadError naming the path of what cannot be stored: functions, symbols, promises, instances of classes
+ *   that nothing describes, what is nested too deep or is over the limit
+ *
+ * @example
+ * ```ts
+ * encode({ a: 1 }, 'input');        // '{"a":1}'
+ * encode(new Date(0), 'input');     // '~[["Date","1970-01-01T00:00:00.000Z"]]'
+ * encode({ f() {} }, 'input');      // PayloadError: input.f cannot be stored: it is a function
+ * ```
+ */
+export function encode(value: unknown, path: string, limits: CodecLimits = DEFAULT_CODEC_LIMITS): string | undefined {
+  if (value === undefined) return undefined;
+  const max = limits.payloadBytes;
+  const text = write(value, path, max);
+  // No character takes up more than three bytes (a pair of surrogates is four in two).
+  if (text.length * 3 > max && Buffer.byteLength(text) > max) {
+    throw new PayloadError(
+      `${path} cannot be stored: it takes ${Buffer.byteLength(text)} bytes, over the limit of ${max} bytes (limits.payloadBytes)`,
+      {
+        path,
+      },
+    );
+  }
+  return text;
+}
+
+function write(value: unknown, path: string, maxBytes: number): string {
+  try {
+    if (isPlain(value, maxBytes)) return JSON.stringify(value);
+    return RICH + stringifyRich(value, { path, maxBytes, extensions: EXTENSIONS });
+  } catch (cause) {
+    disregardPromises(value);
+    if (cause instanceof PerdureError) throw cause;
+    // A getter or proxy of the user's that threw, or text longer than a string can be.
+    throw new PayloadError(`${path} cannot be stored: reading it failed`, { path, cause });
+  }
+}
+
+/**
+ * The value of a text that {@link encode} made.
+ *
+ * @param path - what the user calls it, for the error
+ * @throws PayloadError when it is no such text; the message holds nothing of it
+ */
+export function decode(text: string | undefined, path = 'value'): unknown {
+  if (text === undefined) return undefined;
+  try {
+    return text.startsWith(RICH) ? parseRich(text.slice(RICH.length), EXTENSIONS) : JSON.parse(text);
+  } catch {
+    throw new PayloadError(`${path} cannot be read: its stored text of ${text.length} characters is damaged`, { path });
+  }
+}
+
+/** Whether a text of {@link encode} may hold an error. A string that equals the tag of errors counts, too. */
+export function holdsErrors(text: string): boolean {
+  return text.startsWith(RICH) && text.includes(`"${ERROR_EXTENSION.name}"`);
+}
+
+/**
+ * Whether two texts of {@link encode} describe the same value. Stacks of errors are not compared: they name lines and folders of the code, which change
+ * when the code moves.
+ */
+export function isSameButForStacks(recorded: string | null, text: string): boolean {
+  if (recorded === text) return true;
+  if (recorded === null || !holdsErrors(recorded) || !holdsErrors(text)) return false;
+  try {
+    return withoutStacks(recorded) === withoutStacks(text);
+  } catch {
+    // The recorded text is damaged.
+    return false;
+  }
+}
+
+function withoutStacks(text: string): string {
+  return stringifyRich(decode(text), { path: '', maxBytes: Number.MAX_SAFE_INTEGER, extensions: [STACKLESS_ERROR_EXTENSION] });
+}

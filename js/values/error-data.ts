@@ -1,0 +1,337 @@
+import { types } from 'node:util';
+
+import { ERROR_CLASSES, PerdureError } from '../errors/errors.ts';
+import { boundedInspect } from '../util/bounded-inspect.ts';
+import { isPlain, type Json } from '../util/plain.ts';
+import type { Extension } from './rich-check.ts';
+import { parseRich, stringifyRich } from './rich.ts';
+
+/**
+ * An error, or any other value that was thrown, as plain JSON: what the store keeps of it.
+ *
+ * Store it as JSON text. As an object it could lose lone surrogates on its way through the addon.
+ */
+export interface ErrorData {
+  /** `error.name`. */
+  name: string;
+  message: string;
+  /** The built-in or Perdure class that it is an instance of, where that is not just `Error`. */
+  type?: string;
+  stack?: string;
+  code?: string | number;
+  cause?: ErrorData;
+  /** What an `AggregateError` holds. */
+  errors?: ErrorData[];
+  /** Own enumerable properties that are plain JSON. */
+  fields?: Record<string, Json>;
+  /** Those that are more, such as a `Date`, as text of {@link stringifyRich}. */
+  richFields?: Record<string, string>;
+  /** The value itself when it was no error. Absent when it could not be stored, such as a function. */
+  thrown?: { json: Json } | { rich: string };
+}
+
+/** Longest chain of causes that is kept. */
+const CAUSES_MAX = 32;
+/** Longest message or stack that is kept, in characters. */
+const TEXT_MAX = 16_384;
+/** Longest own property that is kept, in characters. */
+const FIELD_MAX = 65_536;
+/** After so many characters in all, errors are kept without stacks and properties, and with short messages. */
+const FULL_MAX = 262_144;
+/** The longest message from there on. */
+const LEAN_TEXT_MAX = 256;
+/** After so many characters more, the errors of an `AggregateError` that are left are dropped. */
+const LEAN_MAX = 65_536;
+
+/** The name of what stands for a thrown value that is no error. */
+const NON_ERROR = 'NonError';
+
+/**
+ * Keeps an error for the store: name, message, stack, code, cause chain, the errors of an `AggregateError` and own
+ * properties that can be stored. Anything may be thrown, so anything may be given.
+ *
+ * Never throws, whatever getters and proxies do. Cycles end where they close. Bounded in size: texts that are too
+ * long are cut and say so.
+ */
+export function encodeError(error: unknown): ErrorData {
+  return new Encoder().encode(error, 0);
+}
+
+/**
+ * The error of some data: an instance of Perdure's own or the built-in class that it was, otherwise an `Error` of the
+ * right name. A thrown value that was no error becomes an `Error` with that value as its `cause`.
+ */
+export function decodeError(data: ErrorData): Error {
+  if (data.thrown === undefined) return restore(data);
+  const { name, message } = data;
+  return Object.assign(restore({ name, message }), { cause: decodeThrown(data) });
+}
+
+/** What was thrown, as it was: an error as {@link decodeError} gives it, or the value that was no error. */
+export function decodeThrown(data: ErrorData): unknown {
+  if (data.thrown === undefined) return restore(data);
+  return 'json' in data.thrown ? data.thrown.json : parseRich(data.thrown.rich, [ERROR_EXTENSION]);
+}
+
+/** Error data as the addon sends it. Fields of the class, such as `retryable`, are in `details` or beside `code`. */
+export interface NativeErrorData {
+  code: string;
+  message: string;
+  details?: Record<string, unknown> | null;
+  [field: string]: unknown;
+}
+
+const NATIVE_TYPES: Readonly<Record<string, keyof typeof ERROR_CLASSES>> = {
+  INSTANCE_EXISTS: 'InstanceExistsError',
+  INSTANCE_NOT_FOUND: 'InstanceNotFoundError',
+  NOT_REGISTERED: 'NotRegisteredError',
+  PAYLOAD: 'PayloadError',
+  TIMEOUT: 'TimeoutError',
+  CANCELLED: 'CancelledError',
+  ACTIVITY: 'ActivityError',
+  SUB_ORCHESTRATION: 'SubOrchestrationError',
+  NONDETERMINISM: 'NondeterminismError',
+  LIMIT: 'LimitError',
+  PROVIDER: 'ProviderError',
+  SCHEMA_VERSION: 'SchemaVersionError',
+  RUNTIME_STATE: 'RuntimeStateError',
+};
+
+/** The Perdure error of error data from the addon; of a code that is not known here, a plain `PerdureError`. */
+export function fromNative(data: NativeErrorData): PerdureError {
+  const { code, message, details, ...fields } = data;
+  const type = NATIVE_TYPES[code] ?? 'PerdureError';
+  const error = instantiate(type, message, []) as PerdureError;
+  Error.captureStackTrace(error, fromNative);
+  define(error, 'code', code, true);
+  for (const [key, value] of Object.entries({ ...fields, ...details })) {
+    if (key === 'cause') define(error, key, value);
+    else if (!NO_FIELDS.has(key) && value !== undefined && value !== null) define(error, key, value, true);
+  }
+  return error;
+}
+
+/** Lets errors stand inside of values. */
+export const ERROR_EXTENSION: Extension = errorExtension(encodeError);
+
+/** The same without stacks, which are others when the code has moved. */
+export const STACKLESS_ERROR_EXTENSION: Extension = errorExtension((error) => new Encoder(false).encode(error, 0));
+
+function errorExtension(write: (error: object) => ErrorData): Extension {
+  return { name: 'Error', matches: isError, write, read: (data) => restore(data as ErrorData) };
+}
+
+const BUILT_IN = {
+  Error,
+  EvalError,
+  RangeError,
+  ReferenceError,
+  SyntaxError,
+  TypeError,
+  URIError,
+  AggregateError,
+  DOMException,
+} as const;
+
+const TYPE_NAMES = new Map<unknown, string>(
+  Object.entries({ ...BUILT_IN, ...ERROR_CLASSES }).map(([name, type]) => [type.prototype, name]),
+);
+
+/** Kept under a name of their own, so no fields. */
+const NO_FIELDS = new Set(['name', 'message', 'stack', 'code', 'cause']);
+
+class Encoder {
+  /** Each error is kept once: at its second place only its name and message. This also ends cycles. */
+  readonly #seen = new Set<unknown>();
+  readonly #extensions = [errorExtension((error) => this.encode(error, this.#depth + 1))];
+  /** How deep the error is in whose properties the encoder is. */
+  #depth = 0;
+  /** Characters until the limits of size begin to hold. */
+  #left = FULL_MAX;
+  readonly #keepsStacks: boolean;
+
+  constructor(keepsStacks = true) {
+    this.#keepsStacks = keepsStacks;
+  }
+
+  encode(value: unknown, depth: number): ErrorData {
+    return isError(value) ? this.#error(value, depth) : this.#thrown(value, depth);
+  }
+
+  #error(error: Error, depth: number): ErrorData {
+    const name = read(error, 'name');
+    const type = typeOf(error);
+    const data: ErrorData = {
+      name: typeof name === 'string' ? this.#text(name) : 'Error',
+      message: this.#text(asText(read(error, 'message'))),
+    };
+    if (type !== undefined) data.type = type;
+    const code = read(error, 'code');
+    if (typeof code === 'string') data.code = this.#text(code);
+    else if (typeof code === 'number' && Number.isFinite(code)) data.code = code;
+    if (this.#seen.has(error)) return data;
+    this.#seen.add(error);
+
+    const stack = this.#keepsStacks && this.#left > 0 ? read(error, 'stack') : undefined;
+    if (typeof stack === 'string') data.stack = this.#text(stack);
+    if (depth < CAUSES_MAX) this.#inner(error, data, depth);
+    if (this.#left > 0) this.#fields(error, data, depth);
+    return data;
+  }
+
+  #inner(error: Error, data: ErrorData, depth: number): void {
+    if (hasOwn(error, 'cause')) data.cause = this.encode(read(error, 'cause'), depth + 1);
+    const errors = data.type === 'AggregateError' ? read(error, 'errors') : undefined;
+    if (!Array.isArray(errors)) return;
+    data.errors = [];
+    for (const item of errors as unknown[]) {
+      if (this.#left < -LEAN_MAX) break;
+      data.errors.push(this.encode(item, depth + 1));
+    }
+  }
+
+  #fields(error: Error, data: ErrorData, depth: number): void {
+    const fields: [string, Json][] = [];
+    const richFields: [string, string][] = [];
+    for (const key of ownKeys(error)) {
+      if (NO_FIELDS.has(key) || (key === 'errors' && data.errors !== undefined)) continue;
+      const stored = this.#value(read(error, key), depth);
+      if (stored === undefined) continue;
+      this.#left -= key.length;
+      if ('json' in stored) fields.push([key, stored.json]);
+      else richFields.push([key, stored.rich]);
+    }
+    // fromEntries defines and does not assign: a `__proto__` key stays a key.
+    if (fields.length > 0) data.fields = Object.fromEntries(fields);
+    if (richFields.length > 0) data.richFields = Object.fromEntries(richFields);
+  }
+
+  #thrown(value: unknown, depth: number): ErrorData {
+    const data: ErrorData = { name: NON_ERROR, message: this.#text(describe(value)) };
+    const thrown = this.#value(value, depth);
+    if (thrown !== undefined) data.thrown = thrown;
+    return data;
+  }
+
+  /** A value to be kept within an error, or undefined when it cannot be. */
+  #value(value: unknown, depth: number): { json: Json } | { rich: string } | undefined {
+    const max = Math.min(FIELD_MAX, this.#left);
+    const outer = this.#depth;
+    this.#depth = depth;
+    try {
+      const isJson = isPlain(value, max);
+      const text = isJson
+        ? JSON.stringify(value)
+        : stringifyRich(value, { path: '', maxBytes: max, extensions: this.#extensions });
+      if (text.length > max) return undefined;
+      this.#left -= text.length;
+      return isJson ? { json: JSON.parse(text) as Json } : { rich: text };
+    } catch {
+      return undefined;
+    } finally {
+      this.#depth = outer;
+    }
+  }
+
+  #text(text: string): string {
+    const max = this.#left > 0 ? TEXT_MAX : LEAN_TEXT_MAX;
+    const more = text.length - max;
+    const kept = more <= 0 ? text : `${text.slice(0, max)}… (${more} more characters)`;
+    this.#left -= kept.length;
+    return kept;
+  }
+}
+
+function restore(data: ErrorData): Error {
+  const errors = (data.errors ?? []).map(decodeThrown);
+  const error = instantiate(data.type, data.message, errors, data.name);
+  if (error.name !== data.name) define(error, 'name', data.name);
+  // Assigned: to define it would have V8 format the stack of this place first.
+  error.stack = data.stack ?? `${data.name}: ${data.message}`;
+  if (data.cause !== undefined) define(error, 'cause', decodeThrown(data.cause));
+  if (data.code !== undefined && (error as { code?: unknown }).code !== data.code)
+    define(error, 'code', data.code, true);
+  for (const [key, value] of Object.entries(data.fields ?? {})) define(error, key, value, true);
+  for (const [key, text] of Object.entries(data.richFields ?? {})) {
+    define(error, key, parseRich(text, [ERROR_EXTENSION]), true);
+  }
+  return error;
+}
+
+/** A new error of a class, without running the constructor of Perdure's own: their fields come from the data. */
+function instantiate(type: string | undefined, message: string, errors: unknown[], name?: string): Error {
+  if (type === 'DOMException') return new DOMException(message, name);
+  if (type === 'AggregateError') return new AggregateError(errors, message);
+  const builtIn = lookUp(BUILT_IN, type);
+  if (builtIn !== undefined) return Reflect.construct(builtIn, [message]) as Error;
+  return Reflect.construct(Error, [message], lookUp(ERROR_CLASSES, type) ?? Error) as Error;
+}
+
+function lookUp<T extends object>(table: T, key: string | undefined): T[keyof T] | undefined {
+  return key !== undefined && Object.hasOwn(table, key) ? table[key as keyof T] : undefined;
+}
+
+function define(target: Error, key: string, value: unknown, enumerable = false): void {
+  Object.defineProperty(target, key, { value, enumerable, writable: true, configurable: true });
+}
+
+function isError(value: unknown): value is Error {
+  try {
+    return types.isNativeError(value) || value instanceof Error;
+  } catch {
+    return false;
+  }
+}
+
+/** The name of the nearest class that can be restored; undefined for `Error` itself. */
+function typeOf(error: Error): string | undefined {
+  try {
+    for (let at: unknown = error; at !== null; at = Object.getPrototypeOf(at)) {
+      const name = TYPE_NAMES.get(at);
+      if (name !== undefined) return name === 'Error' ? undefined : name;
+    }
+  } catch {
+    // A proxy that does not tell its prototype.
+  }
+  return undefined;
+}
+
+function read(target: object, key: string): unknown {
+  try {
+    return (target as Record<string, unknown>)[key];
+  } catch {
+    return undefined;
+  }
+}
+
+function hasOwn(target: object, key: string): boolean {
+  try {
+    return Object.hasOwn(target, key);
+  } catch {
+    return false;
+  }
+}
+
+function ownKeys(target: object): string[] {
+  try {
+    return Object.keys(target);
+  } catch {
+    return [];
+  }
+}
+
+function asText(value: unknown): string {
+  if (typeof value === 'string') return value;
+  return value === undefined ? '' : describe(value);
+}
+
+/** A thrown value in words, for the message. */
+function describe(value: unknown): string {
+  if (typeof value === 'string') return value;
+  try {
+    const message = typeof value === 'object' && value !== null ? (value as { message?: unknown }).message : undefined;
+    return typeof message === 'string' ? message : boundedInspect(value, { depth: 2, breakLength: Infinity }).text;
+  } catch {
+    return 'a value that cannot be shown';
+  }
+}

@@ -1,0 +1,171 @@
+import { types } from 'node:util';
+
+import { PayloadError } from '../errors/errors.ts';
+import { MAX_DEPTH } from '../util/plain.ts';
+
+/** A sort of object that is stored although devalue does not know it. */
+export interface Extension {
+  /** Its tag in the text. */
+  readonly name: string;
+  matches(value: object): boolean;
+  /** The value as something that can be stored. */
+  write(value: object): unknown;
+  /** The value of what `write` gave. */
+  read(data: unknown): unknown;
+}
+
+/** How a value is checked. */
+export interface CheckOptions {
+  /** Where the value is, for the error: `input`. */
+  path: string;
+  /** Most binary data in it, in bytes: what has more is refused before it is turned into text. */
+  maxBytes: number;
+  extensions: readonly Extension[];
+}
+
+/**
+ * Throws where a value holds something that would not come back from devalue as it was: what devalue refuses, and also
+ * what it would change without a word, such as an instance of a subclass or a named property of an array.
+ *
+ * @throws PayloadError naming the path of the first such part
+ */
+export function checkRich(value: unknown, options: CheckOptions): void {
+  new Check(options).visit(value, []);
+}
+
+/**
+ * The kind of an object that devalue describes, in devalue's words; undefined for any other. Told by what the object
+ * is inside where that can be seen, so that neither another realm nor a `Symbol.toStringTag` misleads it.
+ */
+export function kindOf(value: object): string | undefined {
+  if (Array.isArray(value)) return 'Array';
+  if (types.isDate(value)) return 'Date';
+  if (types.isMap(value)) return 'Map';
+  if (types.isSet(value)) return 'Set';
+  if (types.isRegExp(value)) return 'RegExp';
+  if (types.isTypedArray(value)) return value[Symbol.toStringTag];
+  if (types.isDataView(value)) return 'DataView';
+  if (types.isArrayBuffer(value)) return 'ArrayBuffer';
+  if (types.isNumberObject(value)) return 'Number';
+  if (types.isStringObject(value)) return 'String';
+  if (types.isBooleanObject(value)) return 'Boolean';
+  if (types.isBigIntObject(value)) return 'BigInt';
+  if (value instanceof URL) return 'URL';
+  if (value instanceof URLSearchParams) return 'URLSearchParams';
+  return isPlainObject(value) ? 'Object' : undefined;
+}
+
+function isPlainObject(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  const isPlainPrototype =
+    prototype === null ||
+    prototype === Object.prototype ||
+    // Object.prototype of another realm
+    (Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype as object, 'hasOwnProperty'));
+  // `arguments`, `Math`, module namespaces and their like say otherwise.
+  return isPlainPrototype && Object.prototype.toString.call(value) === '[object Object]';
+}
+
+/** One step of a path: an index, a property, or text such as `.get("a")` that names a part of a map or set. */
+type Step = number | string | { text: string };
+
+/** Walks a value in the order in which devalue will. */
+class Check {
+  readonly #options: CheckOptions;
+  readonly #seen = new Set<object>();
+  #bytes = 0;
+
+  constructor(options: CheckOptions) {
+    this.#options = options;
+  }
+
+  visit(value: unknown, path: Step[]): void {
+    if (typeof value === 'function') this.#refuse('is a function', path);
+    if (typeof value === 'symbol') this.#refuse('is a symbol', path);
+    if (typeof value !== 'object' || value === null || this.#seen.has(value)) return;
+    if (path.length >= MAX_DEPTH) this.#refuse(`is nested deeper than ${MAX_DEPTH} levels`, path.slice(0, 8));
+    this.#seen.add(value);
+    if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) this.#countBytes(value, path);
+    if (this.#options.extensions.some((extension) => extension.matches(value))) return;
+
+    if (types.isPromise(value)) this.#refuse('is a promise', path);
+    if (types.isGeneratorObject(value)) this.#refuse('is a generator, none of whose code has run: `yield* block()` runs it and gives what it returns', path);
+    const kind = kindOf(value);
+    const name = className(value);
+    if (kind === undefined || (kind !== 'Object' && name !== kind)) {
+      this.#refuse(`is an instance of ${name || 'a class'}, which nothing describes`, path);
+    }
+    if (Object.getOwnPropertySymbols(value).some((key) => Object.prototype.propertyIsEnumerable.call(value, key))) {
+      this.#refuse('has a symbol as a key', path);
+    }
+    this.#visitParts(kind, value, path);
+  }
+
+  #visitParts(kind: string, value: object, path: Step[]): void {
+    if (ArrayBuffer.isView(value)) return;
+    if (Array.isArray(value)) return this.#visitItems(value, path);
+    if (kind === 'Object') {
+      for (const key of Object.keys(value)) this.#visitPart((value as Record<string, unknown>)[key], path, key);
+      return;
+    }
+    const length = types.isStringObject(value) ? value.length : 0;
+    const own = Object.keys(value).find((key) => !isIndex(key, length));
+    if (own !== undefined) this.#refuse(`is a property of a ${kind}`, [...path, own]);
+    let at = 0;
+    if (types.isMap(value)) {
+      for (const [key, item] of value) {
+        this.#visitPart(key, path, { text: `.keys()[${at}]` });
+        this.#visitPart(item, path, {
+          text: typeof key === 'string' ? `.get(${JSON.stringify(key)})` : `.values()[${at}]`,
+        });
+        at += 1;
+      }
+    } else if (types.isSet(value)) {
+      for (const item of value) this.#visitPart(item, path, { text: `.values()[${at++}]` });
+    }
+  }
+
+  #visitItems(list: unknown[], path: Step[]): void {
+    // By key, because a sparse array may be very long.
+    for (const key of Object.keys(list)) {
+      if (!isIndex(key, list.length)) this.#refuse('is a named property of an array', [...path, key]);
+      this.#visitPart(list[Number(key)], path, Number(key));
+    }
+  }
+
+  #visitPart(value: unknown, path: Step[], step: Step): void {
+    path.push(step);
+    this.visit(value, path);
+    path.pop();
+  }
+
+  #countBytes(value: ArrayBufferView | ArrayBufferLike, path: Step[]): void {
+    if (types.isSharedArrayBuffer(ArrayBuffer.isView(value) ? value.buffer : value))
+      this.#refuse('is shared memory', path);
+    this.#bytes += value.byteLength;
+    const { maxBytes } = this.#options;
+    if (this.#bytes > maxBytes) this.#refuse(`has binary data over the limit of ${maxBytes} bytes`, path);
+  }
+
+  #refuse(problem: string, steps: Step[]): never {
+    const path = this.#options.path + steps.map(formatStep).join('');
+    throw new PayloadError(`${path} cannot be stored: it ${problem}`, { path });
+  }
+}
+
+function className(value: object): string {
+  const type = (value as { constructor?: unknown }).constructor;
+  return typeof type === 'function' ? type.name : '';
+}
+
+function isIndex(key: string, length: number): boolean {
+  const index = Number(key);
+  return Number.isInteger(index) && index >= 0 && index < length && String(index) === key;
+}
+
+/** A step of a path as text: `.price`, `[3]`. */
+export function formatStep(step: Step): string {
+  if (typeof step === 'number') return `[${step}]`;
+  if (typeof step === 'object') return step.text;
+  return /^[A-Za-z_$][\w$]*$/.test(step) ? `.${step}` : `[${JSON.stringify(step)}]`;
+}

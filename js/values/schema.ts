@@ -1,0 +1,129 @@
+// Schemas of inputs and events: the interface of standardschema.dev, which Zod, Valibot, ArkType and others implement,
+// and what is done with it.
+//
+// A value is stored as it was handed over, and is checked there. Where code gets it, it is checked again and the code gets
+// what the schema makes of it: in an orchestration that happens in every replay, so there the schema must answer at once
+// and the same each time.
+
+import { PayloadError } from '../errors/errors.ts';
+import { property } from '../util/show.ts';
+import { formatStep } from './rich-check.ts';
+
+/**
+ * A schema as standardschema.dev (version 1) describes it: a validator of Zod, Valibot, ArkType and others is one as it
+ * stands, and anything with these few properties.
+ *
+ * @example
+ * ```ts
+ * const total: StandardSchema<{ total: number }> = {
+ *   '~standard': {
+ *     version: 1,
+ *     vendor: 'me',
+ *     validate: (value: any) =>
+ *       typeof value?.total === 'number' ? { value } : { issues: [{ message: 'must be a number', path: ['total'] }] },
+ *   },
+ * };
+ * ```
+ */
+export interface StandardSchema<Input = unknown, Output = Input> {
+  readonly '~standard': {
+    readonly version: 1;
+    readonly vendor: string;
+    readonly validate: (value: unknown) => SchemaResult<Output> | Promise<SchemaResult<Output>>;
+    /** For the compiler alone. */
+    readonly types?: { readonly input: Input; readonly output: Output } | undefined;
+  };
+}
+
+/** What a schema answers: the value as the code shall get it, or what is wrong with it. */
+export type SchemaResult<Output> =
+  | { readonly value: Output; readonly issues?: undefined }
+  | { readonly issues: readonly SchemaIssue[] };
+
+/** One thing that is wrong with a value, and where in it. */
+export interface SchemaIssue {
+  readonly message: string;
+  readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
+}
+
+/**
+ * What a schema takes.
+ *
+ * @example
+ * ```ts
+ * type Raw = SchemaInput<typeof orderSchema>;   // { placedAt: string }
+ * ```
+ */
+export type SchemaInput<S extends StandardSchema> = NonNullable<S['~standard']['types']>['input'];
+
+/**
+ * What a schema makes of it.
+ *
+ * @example
+ * ```ts
+ * type Order = SchemaOutput<typeof orderSchema>;   // { placedAt: Date }
+ * ```
+ */
+export type SchemaOutput<S extends StandardSchema> = NonNullable<S['~standard']['types']>['output'];
+
+/** Issues that an error lists, at most. */
+const ISSUES_MAX = 100;
+
+/** @throws TypeError when `value` is no Standard Schema */
+export function checkSchema(value: unknown, path: string): void {
+  // Some are functions.
+  const isObject = (typeof value === 'object' && value !== null) || typeof value === 'function';
+  if (isObject && typeof property(property(value, '~standard'), 'validate') === 'function') return;
+  throw new TypeError(`${path} must be a Standard Schema (standardschema.dev), such as a schema of Zod, Valibot or ArkType`);
+}
+
+/**
+ * What a schema makes of a value; a promise of it when the schema is asynchronous.
+ *
+ * @param path - what the user calls the value, for the error: `input`
+ * @throws PayloadError when the schema refuses it, maybe through the promise; its `path` is that of the first issue, its
+ *   message lists all, and its `cause` is their list as `{ path, message }`
+ */
+export function parse(schema: StandardSchema, value: unknown, path: string): unknown {
+  const result = schema['~standard'].validate(value);
+  return isPromise(result) ? result.then((settled) => valueOf(settled, path)) : valueOf(result, path);
+}
+
+/**
+ * The same where nothing can be waited for.
+ *
+ * @param where - what the schema belongs to, for the error
+ * @throws PayloadError when the schema refuses the value
+ * @throws TypeError when the schema is asynchronous
+ */
+export function parseSync(schema: StandardSchema, value: unknown, path: string, where: string): unknown {
+  const result = schema['~standard'].validate(value);
+  if (!isPromise(result)) return valueOf(result, path);
+  // Nobody is interested in what it says in the end.
+  Promise.resolve(result).catch(() => {});
+  throw new TypeError(
+    `the schema of ${where} answers with a promise, which an orchestration cannot wait for: ` +
+      'use a schema without asynchronous checks, and make those in an activity',
+  );
+}
+
+function valueOf(result: SchemaResult<unknown>, path: string): unknown {
+  if (result.issues === undefined) return result.value;
+  const issues = Array.from(result.issues, (issue) => ({ path: pathOf(issue, path), message: String(issue.message) }));
+  const lines = issues.slice(0, ISSUES_MAX).map((issue) => `${issue.path}: ${issue.message}`);
+  if (issues.length > ISSUES_MAX) lines.push(`${issues.length - ISSUES_MAX} more`);
+  const list = lines.length === 0 ? 'the schema names no issue' : lines.join('; ');
+  throw new PayloadError(`${path} does not fit its schema: ${list}`, {
+    path: issues[0]?.path ?? path,
+    cause: issues.slice(0, ISSUES_MAX),
+  });
+}
+
+function pathOf({ path = [] }: SchemaIssue, root: string): string {
+  const keys = path.map((step) => (typeof step === 'object' ? step.key : step));
+  return root + keys.map((key) => (typeof key === 'symbol' ? `[${String(key)}]` : formatStep(key))).join('');
+}
+
+function isPromise(result: unknown): result is Promise<SchemaResult<unknown>> {
+  return typeof (result as { then?: unknown } | null)?.then === 'function';
+}
