@@ -11,7 +11,7 @@ import { eventually } from './support/async.ts';
 import { Cluster, freePort, noCluster, user } from './support/cluster.ts';
 import { temporaryFolder } from './support/providers.ts';
 
-/** See npm/with-programs.mjs. */
+/** See scripts/with-programs.mjs. */
 const program = process.env['PERDURE_TEST_PGBOUNCER'] || ['/usr/sbin/pgbouncer', '/usr/bin/pgbouncer', '/opt/homebrew/bin/pgbouncer'].find(existsSync);
 const missing = noCluster ?? (program === undefined ? "the program 'pgbouncer' is not here" : undefined);
 

@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { seedsOfCommit, seedsOfDay } from '../npm/simulate.mjs';
+import { seedsOfCommit, seedsOfDay } from '../scripts/simulate.mjs';
 
 describe('seeds of the simulator', () => {
   it('are 2 000 for a commit, the same each time, and others for another commit', () => {

@@ -16,7 +16,7 @@ let pages: string[];
 
 beforeAll(() => {
   // What it has to say of a comment or a link ends it with an error, and is in the error's message.
-  execFileSync(process.execPath, ['npm/site.mjs', folder], { cwd: root, encoding: 'utf8', stdio: 'pipe' });
+  execFileSync(process.execPath, ['scripts/site.mjs', folder], { cwd: root, encoding: 'utf8', stdio: 'pipe' });
   pages = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.html'));
 }, 120_000);
 

@@ -59,7 +59,7 @@ export type ClientTold = { readonly type: 'enough' | 'another' };
 
 export class ChaosClient extends Process<ClientSaid, ClientTold> {
   static of(name: string, options: ClientOptions): ChaosClient {
-    const loader = join(root, 'npm/typescript.mjs');
+    const loader = join(root, 'scripts/typescript.mjs');
     return new ChaosClient(name, [process.execPath, '--import', loader, join(root, '__test__/chaos/client.ts'), JSON.stringify(options)]);
   }
 }

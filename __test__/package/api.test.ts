@@ -1,9 +1,9 @@
-// The public types are those that were reviewed: a change of them shows as a change of npm/api/.
+// The public types are those that were reviewed: a change of them shows as a change of api/.
 
 import { expect, it } from 'vitest';
 
-import { reports } from '../../npm/api.mjs';
+import { reports } from '../../scripts/api.mjs';
 
-it('the reports in npm/api/ are what the entries declare', () => {
+it('the reports in api/ are what the entries declare', () => {
   expect(reports({ write: false })).toEqual([]);
 }, 90_000);

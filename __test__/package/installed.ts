@@ -5,7 +5,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
-import { npm } from '../../npm/npm.mjs';
+import { npm } from '../../scripts/npm.mjs';
 import { root } from '../support/process.ts';
 
 /** The part of a package.json that is read. */
@@ -26,7 +26,7 @@ export function manifestOf(folder: string): Manifest {
 
 /** What `npm publish` would be given, made anew: the package of this platform and the root package. */
 export function pack(folder: string): string[] {
-  return execFileSync(process.execPath, [join(root, 'npm/pack.mjs'), folder], { encoding: 'utf8' }).trim().split('\n');
+  return execFileSync(process.execPath, [join(root, 'scripts/pack.mjs'), folder], { encoding: 'utf8' }).trim().split('\n');
 }
 
 /**

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 
-import { bundledCrates, licenceOf, thirdParty } from '../../npm/licences.mjs';
+import { bundledCrates, licenceOf, thirdParty } from '../../scripts/licences.mjs';
 import { root } from '../support/process.ts';
 
 it('every crate in the addon has a licence that asks for no more than to be named', () => {

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 
-import { bundledCrates } from '../../npm/licences.mjs';
-import { writeBoms } from '../../npm/sbom.mjs';
+import { bundledCrates } from '../../scripts/licences.mjs';
+import { writeBoms } from '../../scripts/sbom.mjs';
 import { root } from '../support/process.ts';
 
 it('a release has one of the packages and one of the addon', () => {

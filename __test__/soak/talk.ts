@@ -47,7 +47,7 @@ export class SoakProcess extends Process<Said, Told> {
   }
 
   static client(options: ClientOptions): SoakProcess {
-    const command = [process.execPath, '--expose-gc', '--import', join(root, 'npm/typescript.mjs'), join(root, '__test__/soak/client.ts')];
+    const command = [process.execPath, '--expose-gc', '--import', join(root, 'scripts/typescript.mjs'), join(root, '__test__/soak/client.ts')];
     return new SoakProcess('client', [...command, JSON.stringify(options)]);
   }
 

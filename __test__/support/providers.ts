@@ -66,7 +66,7 @@ const sqliteInMemory: StoreKind = {
   }),
 };
 
-/** The server that the tests use, see npm/with-postgres.mjs. */
+/** The server that the tests use, see scripts/with-postgres.mjs. */
 export const POSTGRES_URL = process.env['PERDURE_TEST_POSTGRES_URL'] ?? 'postgres://postgres@127.0.0.1:5432/postgres';
 
 /** A schema of a Postgres server. */

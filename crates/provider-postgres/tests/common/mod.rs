@@ -14,7 +14,7 @@ pub(crate) fn url() -> String {
         .unwrap_or_else(|_| "postgres://postgres@127.0.0.1:5432/postgres".to_owned())
 }
 
-/// URL of a pooler before that server, `PERDURE_TEST_POOLER_URL` (`npm/with-pooler.mjs`); without one, of the server itself.
+/// URL of a pooler before that server, `PERDURE_TEST_POOLER_URL` (`scripts/with-pooler.mjs`); without one, of the server itself.
 fn pooled_url() -> String {
     std::env::var("PERDURE_TEST_POOLER_URL").unwrap_or_else(|_| url())
 }

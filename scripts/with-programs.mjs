@@ -1,6 +1,6 @@
 // Runs a command of the tests with programs that npm does not bring, whose paths it finds in variables:
 //
-//   node npm/with-programs.mjs chromium,pgbouncer vitest run
+//   node scripts/with-programs.mjs chromium,pgbouncer vitest run
 //
 // Each is the one that its variable names already, else one on the PATH, else, for root on a Debian, that of the distribution, which is installed.
 // Without any the command runs none the less, and the tests that need it say so.

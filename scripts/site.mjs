@@ -1,6 +1,6 @@
 // Makes the site of the guide and the reference: static pages in site/, or in the folder that is named.
 //
-//   node npm/site.mjs [folder]
+//   node scripts/site.mjs [folder]
 //
 // The guide is docs/, in the order of its table of contents; the reference is made of the comments of what the package exports.
 // Whatever does not fit, such as a link to nothing or a comment about a parameter that is gone, is an error.

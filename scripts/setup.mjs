@@ -2,7 +2,7 @@
 // something it depends on has changed. Then it runs the npm scripts that it was given, all of them even if one fails,
 // and the arguments that are no script go to the last one:
 //
-//   node npm/setup.mjs [script…] [argument…]
+//   node scripts/setup.mjs [script…] [argument…]
 //
 // Plain Node without dependencies, because it runs before anything is installed.
 

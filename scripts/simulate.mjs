@@ -1,7 +1,7 @@
 // Runs seeds of the simulator. Which ones is printed, so that they can be run again.
 //
-//   node npm/simulate.mjs                         2 000 seeds that are always the same, then 2 000 of this commit
-//   node npm/simulate.mjs --nightly [YYYY-MM-DD]  1 000 000 seeds of a day (UTC), today where none is named
+//   node scripts/simulate.mjs                         2 000 seeds that are always the same, then 2 000 of this commit
+//   node scripts/simulate.mjs --nightly [YYYY-MM-DD]  1 000 000 seeds of a day (UTC), today where none is named
 //
 // Ranges of different commits, of different days and the fixed one do not meet, so each run is of plans that nobody has seen. (Two commits whose
 // hashes begin with the same 40 bits have the same range.)
@@ -84,7 +84,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     const of = day ?? today();
     simulate(seedsOfDay(of), `of ${of}`);
   } else {
-    console.error('Usage: node npm/simulate.mjs [--nightly [YYYY-MM-DD]]');
+    console.error('Usage: node scripts/simulate.mjs [--nightly [YYYY-MM-DD]]');
     process.exitCode = 2;
   }
 }

@@ -1,6 +1,6 @@
 // Compares what Perdure depends on with the public lists of advisories, which takes a network: `npm test` does without.
 //
-//   node npm/audit.mjs
+//   node scripts/audit.mjs
 
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';

@@ -1,6 +1,6 @@
-// Everything before a release that one machine can check, step by step, to the end even if one fails. See npm/RELEASING.md.
+// Everything before a release that one machine can check, step by step, to the end even if one fails. See RELEASING.md.
 //
-//   node npm/release-check.mjs [step…]
+//   node scripts/release-check.mjs [step…]
 
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -18,8 +18,8 @@ const STEPS = {
   test: () => run('npm', ['test']),
   package: () => run('npm', ['run', '--silent', 'test:package']),
   'start-up': () => run(process.execPath, ['bench/start-up.mjs', '--check']),
-  packages: () => run(process.execPath, ['npm/pack.mjs', '--all']),
-  sbom: () => run(process.execPath, ['npm/sbom.mjs']),
+  packages: () => run(process.execPath, ['scripts/pack.mjs', '--all']),
+  sbom: () => run(process.execPath, ['scripts/sbom.mjs']),
 };
 
 const wanted = process.argv.slice(2);

@@ -1,7 +1,7 @@
 // Packs what is published: the root package, and the package of each platform that has its addon here. What this writes is what tests
 // install and what `npm publish` is given, file by file.
 //
-//   node npm/pack.mjs [folder] [--all]
+//   node scripts/pack.mjs [folder] [--all]
 //
 // `--all` fails unless every platform has its addon. Prints the paths of the tarballs, the root package's last: it is published last.
 
@@ -31,7 +31,7 @@ try {
     else console.log(packPlatform(platform, addon));
   }
   if (args.includes('--all') && missing.length > 0) {
-    console.error(`There is no addon for ${missing.join(', ')}: see npm/RELEASING.md.`);
+    console.error(`There is no addon for ${missing.join(', ')}: see RELEASING.md.`);
     process.exitCode = 1;
   }
   console.log(packRoot());

@@ -1,6 +1,6 @@
 // Tests the package on other runtimes than this one: each is an npm package that brings its program, fetched on first use.
 //
-//   node npm/test-package.mjs [runtime…]
+//   node scripts/test-package.mjs [runtime…]
 //
 // A runtime is `node@22` or `bun@1`. Default: the newest of each line of Node that we support, the oldest release, and Bun.
 

@@ -1,4 +1,4 @@
-// Writes the report of each entry's public types to npm/api/, where a change of them is seen in review. It reads the declarations in dist/.
+// Writes the report of each entry's public types to api/, where a change of them is seen in review. It reads the declarations in dist/.
 
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Extractor, ExtractorConfig } from '@microsoft/api-extractor';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const folder = join(root, 'npm/api');
+const folder = join(root, 'api');
 
 /**
  * Reports that are not as they should be, each as a sentence; after a write there is none.
@@ -27,7 +27,7 @@ export function reports({ write }) {
     const wrong = entries.flatMap(([name, types]) => problemsOf(name, types, work, write));
     const known = entries.map(([name]) => `${name}.api.md`);
     const gone = readdirSync(folder).filter((file) => !known.includes(file));
-    return [...wrong, ...gone.map((file) => `npm/api/${file} is of an entry that is gone`)];
+    return [...wrong, ...gone.map((file) => `api/${file} is of an entry that is gone`)];
   } finally {
     rmSync(work, { recursive: true });
   }
@@ -62,7 +62,7 @@ function problemsOf(name, types, work, write) {
       if (message.logLevel === 'error') problems.push(message.formatMessageWithLocation(root));
     },
   });
-  if (apiReportChanged && !write) problems.push(`npm/api/${name}.api.md is not what ${types} declares: npm run api, and look at what has changed`);
+  if (apiReportChanged && !write) problems.push(`api/${name}.api.md is not what ${types} declares: npm run api, and look at what has changed`);
   return problems;
 }
 

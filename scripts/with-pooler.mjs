@@ -1,7 +1,7 @@
 // Runs a command of the tests with a PgBouncer in transaction mode before the server of PERDURE_TEST_POSTGRES_URL, whose URL it finds in
 // PERDURE_TEST_POOLER_URL:
 //
-//   node npm/with-programs.mjs pgbouncer node npm/with-postgres.mjs node npm/with-pooler.mjs cargo test --workspace
+//   node scripts/with-programs.mjs pgbouncer node scripts/with-postgres.mjs node scripts/with-pooler.mjs cargo test --workspace
 //
 // The program is the one that PERDURE_TEST_PGBOUNCER names. Without it the command runs none the less, and its tests connect to the server itself.
 
