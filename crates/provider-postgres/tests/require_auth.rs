@@ -1,4 +1,4 @@
-//! `require_auth` against servers that are none: they do what no real one does. What real ones ask for is tested with `__test__/require-auth.test.ts`.
+//! `require_auth` against servers that are none: they do what no real one does. What real ones ask for is tested with `__test__/e2e/store/require-auth.test.ts`.
 
 use std::time::Duration;
 

@@ -1,0 +1,245 @@
+// What is cancelled cleans up before what waits for it goes on: on each store, kept and evicted, replayed, and with a crash after each event.
+
+import { defineActivity, defineOrchestration, type OrchestrationContext, type Runtime, TimeoutError } from 'perdure';
+import { crashEverywhere, replay, type TestRuntime } from 'perdure/testing';
+import { describe, expect, it, vi } from 'vitest';
+
+import { historyViolations, kinds, scheduled } from '../../support/history.ts';
+import { STORES } from '../../support/providers.ts';
+import { SOON, useStore } from '../../support/store.ts';
+
+type Block = Generator<any, any, any>;
+
+/** Says what it was handed, and what it was told to undo. */
+const act = defineActivity('act', async (_, what: string) => what);
+
+/** A case arrives where it is to be cancelled; its status counts how often. */
+function arrive(ctx: OrchestrationContext): void {
+  ctx.setCustomStatus((ctx.getCustomStatus<number>() ?? 0) + 1);
+}
+
+/** A step that is undone when the block is cancelled, by two more. */
+function* booked(ctx: OrchestrationContext, what: string, waits?: () => Block): Block {
+  try {
+    yield* ctx.call(act, `book ${what}`);
+    arrive(ctx);
+    yield* waits?.() ?? ctx.waitForEvent('never');
+  } finally {
+    yield* ctx.all([ctx.call(act, `undo ${what}`), ctx.call(act, `report ${what}`)]);
+  }
+}
+
+interface Case {
+  readonly name: string;
+  /** How often the case arrives before it is cancelled; `undefined`: it is not cancelled. */
+  readonly arrivals?: number;
+  readonly body: (ctx: OrchestrationContext) => Block;
+  /** Activities that ran, in the order in which they were scheduled. */
+  readonly acts: readonly string[];
+}
+
+const UNDO_BOTH = ['book a', 'book b', 'undo a', 'report a', 'undo b', 'report b'];
+
+const CASES: readonly Case[] = [
+  {
+    name: 'the branches of all',
+    *body(ctx) {
+      yield* ctx.all([booked(ctx, 'a'), booked(ctx, 'b')]);
+    },
+    arrivals: 2,
+    acts: UNDO_BOTH,
+  },
+  {
+    name: 'fibers, joined or not',
+    *body(ctx) {
+      const a = ctx.spawn(booked(ctx, 'a'));
+      ctx.spawn(booked(ctx, 'b'));
+      yield* a;
+    },
+    arrivals: 2,
+    acts: UNDO_BOTH,
+  },
+  {
+    name: 'a saga, from the inside out',
+    *body(ctx) {
+      yield* booked(ctx, 'outer', function* () {
+        yield* ctx.race(ctx.sleep('1h'), booked(ctx, 'inner'));
+      });
+    },
+    arrivals: 2,
+    acts: ['book outer', 'book inner', 'undo inner', 'report inner', 'undo outer', 'report outer'],
+  },
+  {
+    name: 'a cleanup that is uncancellable',
+    *body(ctx) {
+      yield* ctx.withTimeout('1h', (function* (): Block {
+        arrive(ctx);
+        try {
+          yield* ctx.waitForEvent('never');
+        } finally {
+          yield* ctx.uncancellable(function* () {
+            yield* ctx.call(act, 'first');
+            yield* ctx.call(act, 'second');
+          });
+        }
+      })());
+    },
+    arrivals: 1,
+    acts: ['first', 'second'],
+  },
+  {
+    name: 'a block that is out of time',
+    *body(ctx) {
+      try {
+        yield* ctx.withTimeout('20ms', booked(ctx, 'a'));
+      } catch (error) {
+        if (!(error instanceof TimeoutError)) throw error;
+        yield* ctx.call(act, 'after');
+      }
+    },
+    acts: ['book a', 'undo a', 'report a', 'after'],
+  },
+  {
+    name: 'losers of a race',
+    *body(ctx) {
+      yield* ctx.race([ctx.sleep('20ms'), booked(ctx, 'a')], { cancelLosers: true });
+      yield* ctx.call(act, 'after');
+    },
+    acts: ['book a', 'undo a', 'report a', 'after'],
+  },
+  {
+    name: 'a combination that is cancelled',
+    *body(ctx) {
+      const both = ctx.all([booked(ctx, 'a'), booked(ctx, 'b')]);
+      yield* ctx.sleep('20ms');
+      both.cancel('not needed');
+      try {
+        yield* both;
+      } catch (error) {
+        yield* ctx.call(act, String(error));
+      }
+    },
+    acts: [...UNDO_BOTH, 'CancelledError: cancelled: not needed'],
+  },
+  {
+    name: 'nothing that another waits for',
+    *body(ctx) {
+      const shared = ctx.spawn(function* () {
+        yield* ctx.sleep('50ms');
+        return yield* ctx.call(act, 'shared');
+      });
+      const waits = function* (): Block {
+        yield* ctx.all([shared, ctx.sleep('60ms')]);
+      };
+      const [one, two] = [ctx.spawn(waits), ctx.spawn(waits)];
+      yield* ctx.sleep('10ms');
+      one.cancel();
+      yield* two;
+    },
+    acts: ['shared'],
+  },
+];
+
+const ORCHESTRATIONS = CASES.map(({ name, body }) => defineOrchestration(name, (ctx) => body(ctx)));
+
+describe.each(STORES)('on $name', (kind) => {
+  const store = useStore(kind);
+
+  describe.each([
+    ['kept', {}],
+    ['replayed for every turn', { cachedInstancesMax: 0 }],
+  ])('instances that are %s', (_, options) => {
+    it.each(CASES)('$name', async ({ name, arrivals, acts }) => {
+      const { client } = store;
+      await store.start((runtime: Runtime) => runtime.register(act, ...ORCHESTRATIONS), options);
+      const id = store.id();
+      await client.startOrchestration(id, name);
+      if (arrivals !== undefined) {
+        await vi.waitUntil(async () => (await client.getStatus(id))?.customStatus === arrivals, { timeout: 20_000 });
+        await client.cancelInstance(id, 'stop');
+        await client.cancelInstance(id, 'again');
+      }
+      const { status } = await client.waitForOrchestration(id, SOON);
+      expect(status).toBe(arrivals === undefined ? 'Completed' : 'Cancelled');
+      const history = await client.getHistory(id);
+      expect(historyViolations(history, status)).toEqual([]);
+      expect(scheduled(history)).toEqual(acts);
+      // None of what was to be undone was given up.
+      expect(history.filter(({ kind }) => kind === 'ActivityCompleted')).toHaveLength(acts.length);
+      expect(replay(await client.exportHistory(id), ORCHESTRATIONS)).toMatchObject({ executions: [{ outcome: status.toLowerCase() }] });
+    });
+  });
+});
+
+describe('with a crash after each event', () => {
+  it.each(CASES)('$name', async ({ name, arrivals, acts }) => {
+    const { result, crashes } = await crashEverywhere(async (test: TestRuntime) => {
+      test.register(act, ...ORCHESTRATIONS);
+      await test.client.startOrchestration('i', name);
+      await test.advance('1s');
+      if (arrivals !== undefined) await test.client.cancelInstance('i', 'stop');
+      const { status, error } = await test.client.waitForOrchestration('i');
+      const history = await test.client.getHistory('i');
+      return { status, error: error?.message, acts: scheduled(history) };
+    });
+    expect(result).toEqual(arrivals === undefined ? { status: 'Completed', acts } : { status: 'Cancelled', error: 'cancelled: stop', acts });
+    expect(crashes).toBeGreaterThan(acts.length * 2);
+  });
+});
+
+describe.each(STORES)('cancelGrace, on $name', (kind) => {
+  const store = useStore(kind);
+
+  const slow = (options: { cancelGrace?: string }) =>
+    defineOrchestration(
+      'slow',
+      function* (ctx) {
+        ctx.setCustomStatus('waiting');
+        try {
+          yield* ctx.all([ctx.waitForEvent('never')]);
+        } finally {
+          ctx.setCustomStatus('cleaning up');
+          yield* ctx.sleep('30d');
+        }
+      },
+      options,
+    );
+
+  /** Start it with one limit, cancel it, and go on with another in a runtime of its own. */
+  async function cancelled(then: { cancelGrace?: string }, now: { cancelGrace?: string }): Promise<string> {
+    const id = store.id();
+    const cameTo = (status: string) => vi.waitUntil(async () => (await store.client.getStatus(id))?.customStatus === status, { timeout: 20_000 });
+    const runtime = await store.start((first) => first.register(slow(then)));
+    await store.client.startOrchestration(id, 'slow');
+    await cameTo('waiting');
+    await store.client.cancelInstance(id, 'stop');
+    await cameTo('cleaning up');
+    await runtime.shutdown();
+    await store.start((second) => second.register(slow(now)));
+    return id;
+  }
+
+  it.each([['another', { cancelGrace: '1d' }], ['none', {}]])('ends what cleans up for longer, also in code that has %s', async (_, now) => {
+    const id = await cancelled({ cancelGrace: '300ms' }, now);
+    const { status, error } = await store.client.waitForOrchestration(id, SOON);
+    expect([status, error?.message, (error?.cause as Error).name]).toEqual(['Cancelled', 'cancelled: stop', 'TimeoutError']);
+    const history = await store.client.getHistory(id);
+    expect(historyViolations(history, 'Cancelled')).toEqual([]);
+    expect(kinds(history)).toEqual(['ExecutionStarted', 'CancelRequested', 'PatchApplied', 'TimerCreated', 'TimerCreated', 'TimerFired', 'ExecutionCancelled']);
+    for (const code of [slow({ cancelGrace: '300ms' }), slow(now)]) {
+      expect(replay(await store.client.exportHistory(id), code).executions).toMatchObject([{ outcome: 'cancelled' }]);
+    }
+  });
+
+  it('does not hold for what was cancelled before', async () => {
+    const id = await cancelled({}, { cancelGrace: '1ms' });
+    await store.client.raiseEvent(id, 'ignored');
+    await store.settled();
+    expect(await store.client.getStatus(id)).toMatchObject({ status: 'Running', customStatus: 'cleaning up' });
+    await store.client.terminateInstance(id);
+  });
+
+  it.each([[-1], ['soon'], [null]])('is refused where it is %j', (cancelGrace) => {
+    expect(() => slow({ cancelGrace } as object)).toThrow(/cancelGrace/);
+  });
+});

@@ -1,0 +1,104 @@
+// `crashEverywhere`: a scenario, with a crash after each event.
+
+import { defineActivity, defineOrchestration } from 'perdure';
+import { crashEverywhere, type TestRuntime } from 'perdure/testing';
+import { describe, expect, it } from 'vitest';
+
+import { rejection } from '../support/async.ts';
+
+const pack = defineActivity('pack', async (_, item: string) => `a packed ${item}`);
+
+const parcel = defineOrchestration('parcel', function* (ctx, item: string) {
+  const packed = yield* ctx.call(pack, item);
+  yield ctx.scheduleTimer('2d');
+  return packed;
+});
+
+const order = defineOrchestration('order', function* (ctx, items: string[]) {
+  const parcels = yield* ctx.all(items.map((item) => ctx.callOrchestration(parcel, item)));
+  ctx.setCustomStatus('packed');
+  const { by } = yield* ctx.waitForEvent<{ by: string }>('signed');
+  const number = yield* ctx.run('number', () => 7);
+  return { parcels, by, number, dice: ctx.random() };
+});
+
+/** The scenario of an order that is signed three days later. */
+async function signed(test: TestRuntime): Promise<unknown> {
+  test.register(order, parcel, pack);
+  const handle = await test.start(order, ['cup', 'plate']);
+  await test.advance('3d');
+  await handle.raiseEvent('signed', { by: 'ada' });
+  return handle.result();
+}
+
+describe('crashEverywhere', () => {
+  it('runs a scenario with a crash after each event of each instance, and finds no difference', async () => {
+    const { result, crashes } = await crashEverywhere(signed);
+    expect(result).toEqual({ parcels: ['a packed cup', 'a packed plate'], by: 'ada', number: 7, dice: expect.any(Number) });
+    // Of each parcel its start, schedule, completion, timer twice and end; of the order its start, two children, two ends, the event, the number twice, its end.
+    const events = 2 * 6 + 9;
+    const attempts = 3;
+    expect(crashes).toBe(events + attempts);
+  });
+
+  it('finds an activity that cannot be called twice, and says where it crashed', async () => {
+    const error = await rejection(
+      crashEverywhere(async (test) => {
+        let calls = 0;
+        test.activity('count', async () => (calls += 1));
+        test.registerOrchestration('counted', function* (ctx) {
+          return yield ctx.scheduleActivity('count');
+        });
+        await test.client.startOrchestration('c', 'counted');
+        await test.settled();
+        return (await test.client.waitForOrchestration('c')).output;
+      }),
+    );
+    expect(error).toMatchObject({
+      code: 'CRASH_DIFFERENCE',
+      message: "with a crash before the result of attempt 1 of activity 'count' is stored, the scenario returned 2 instead of 1",
+    });
+  });
+
+  it('finds an orchestration that keeps something in memory', async () => {
+    const error = await rejection(
+      crashEverywhere(async (test) => {
+        const seen: string[] = [];
+        test.activity('pack', () => 'packed');
+        test.registerOrchestration('leaky', function* (ctx) {
+          seen.push('begun');
+          yield ctx.scheduleActivity('pack');
+          yield ctx.scheduleTimer(10);
+          return seen.length;
+        });
+        await test.client.startOrchestration('l', 'leaky');
+        return (await test.client.waitForOrchestration('l')).output;
+      }),
+    );
+    expect(error).toMatchObject({ code: 'CRASH_DIFFERENCE', message: expect.stringContaining("of execution 1 of instance 'l', the scenario returned 2 instead of 1") });
+  });
+
+  it('shows little of a result that holds a text a million times', async () => {
+    const texts = Array.from({ length: 100 }, () => 'x'.repeat(10_000));
+    const lists = Array.from({ length: 6 }, () => Array.from({ length: 100 }, () => texts));
+    let runs = 0;
+    const error = await rejection<Error>(
+      crashEverywhere(async (test) => {
+        await (await test.register(parcel, pack).start(parcel, 'cup')).result();
+        return [(runs += 1), lists];
+      }),
+    );
+    expect(error).toMatchObject({ code: 'CRASH_DIFFERENCE', message: expect.stringMatching(/the scenario returned \[\s+2,\s+\[\s+\[\s+\[Array\]/) });
+    expect(error.message.length).toBeLessThan(100_000);
+  });
+
+  it('throws what the scenario throws by itself', async () => {
+    const error = await rejection(
+      crashEverywhere(() => {
+        throw new RangeError('no');
+      }),
+    );
+    expect(error).toBeInstanceOf(RangeError);
+    expect(await rejection(crashEverywhere(3 as never))).toMatchObject({ name: 'TypeError', message: expect.stringContaining('the scenario must be a function') });
+  });
+});

@@ -1,0 +1,63 @@
+import { describe, expect, test } from 'vitest';
+
+import { checkActivityOptions, recordedOptions } from '../../js/activity/activity-options.ts';
+import { checkName, checkOptions, nearest, oneOf, whole } from '../../js/util/options.ts';
+
+describe('options', () => {
+  test('a TypeError names the option, and the one that was probably meant', () => {
+    const wrong = (options: unknown): string => {
+      try {
+        checkActivityOptions(options as never, "activity 'a'");
+      } catch (error) {
+        return `${(error as Error).name}: ${(error as Error).message}`;
+      }
+      return 'accepted';
+    };
+    expect(wrong({ retry: { maxAttemps: 3 } })).toBe("TypeError: activity 'a': retry: unknown option `maxAttemps`; did you mean `maxAttempts`?");
+    expect(wrong({ retyr: 3 })).toBe("TypeError: activity 'a': unknown option `retyr`; did you mean `retry`?");
+    expect(wrong({ total: 3 })).toBe("TypeError: activity 'a': unknown option `total`; did you mean `totalTimeout`?");
+    expect(wrong({ zzz: 3 })).toBe("TypeError: activity 'a': unknown option `zzz`; the options are retry, timeout, totalTimeout, heartbeatTimeout, queue, priority");
+    expect(wrong({ retry: { maxAttempts: 0 } })).toMatch(/retry\.maxAttempts must be a whole number from 1 to 4294967295, got 0/);
+    expect(wrong({ retry: { jitter: 2 } })).toMatch(/retry\.jitter must be a number from 0 to 1, got 2/);
+    expect(wrong({ retry: { backoff: Number.NaN } })).toMatch(/retry\.backoff must be a number/);
+    expect(wrong({ retry: { initialInterval: 'soon' } })).toMatch(/retry\.initialInterval must be a duration/);
+    expect(wrong({ retry: { nonRetryable: ['a', 1] } })).toMatch(/retry\.nonRetryable\[1\] must be a string, got 1/);
+    expect(wrong({ retry: 3 })).toMatch(/retry must be an object, got 3/);
+    expect(wrong({ timeout: 0 })).toMatch(/timeout must be at least 1 ms, got 0/);
+    expect(wrong(5)).toMatch(/the options must be an object, got 5/);
+    expect(wrong(null)).toMatch(/the options must be an object, got null/);
+    for (const right of [undefined, {}, { retry: undefined, timeout: undefined }, { retry: { maxAttempts: 1 }, timeout: '1m' }]) {
+      expect(wrong(right)).toBe('accepted');
+    }
+  });
+
+  test('words and numbers', () => {
+    expect(() => checkOptions({ d: 'ful' }, { d: oneOf('full', 'normal') }, 'open')).toThrow("open: d must be one of 'full', 'normal', got 'ful'; did you mean 'full'?");
+    expect(() => whole(1)(1.5, 'n')).toThrow('n must be a whole number >= 1, got 1.5');
+    expect(nearest('chrage', ['refund', 'charge'])).toEqual(['charge']);
+    expect(nearest('x', ['a', 'b'])).toEqual([]);
+  });
+
+  test('of a call stand over those of the registration, one by one', () => {
+    expect(recordedOptions(undefined, undefined)).toBeNull();
+    const registered = { retry: { maxAttempts: 5, backoff: 3, nonRetryable: ['A'] }, timeout: '1s' };
+    const recorded = recordedOptions(registered, { retry: { maxAttempts: 1, backoff: undefined, initialInterval: '2s' } } as never);
+    expect(JSON.parse(recorded ?? '')).toEqual({
+      retry: { maxAttempts: 1, backoff: 3, initialIntervalMs: 2_000, nonRetryable: ['A'] },
+      timeoutMs: 1_000,
+    });
+  });
+});
+
+test('ids and names have 1 to 256 characters, no NUL and no lone surrogate', () => {
+  for (const right of ['a', 'ä', '😀', 'x'.repeat(256), ' ', '__proto__']) checkName(right, 'name');
+  const wrong: [unknown, RegExp][] = [
+    ['', /must not be empty/],
+    ['x'.repeat(257), /at most 256 characters, got 257/],
+    ['a\0b', /NUL/],
+    ['\ud800', /lone surrogate/],
+    [5, /must be a string, got 5/],
+    [undefined, /must be a string, got undefined/],
+  ];
+  for (const [value, message] of wrong) expect(() => checkName(value, 'name')).toThrow(message);
+});
