@@ -4,7 +4,7 @@ import { join, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
 
-import { type CargoPackage, crateViolations, CRATE_ARROWS, importsOf, importViolations } from './support/arrows.ts';
+import { type CargoPackage, CRATE_ARROWS, crateViolations, importsOf, importViolations } from './support/arrows.ts';
 
 // Reading every source takes a while where much else runs.
 vi.setConfig({ testTimeout: 60_000 });
@@ -46,7 +46,10 @@ describe('the crates', () => {
 
 describe('the files of js/', () => {
   it('import each other as the architecture allows', () => {
-    const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, object>;
+    const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<
+      string,
+      object
+    >;
     const imports = readdirSync(join(root, 'js'), { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile() && /\.tsx?$/.test(entry.name))
       .map((entry) => join(entry.parentPath, entry.name))
@@ -74,12 +77,20 @@ describe('the files of js/', () => {
     told('client/client.ts', "import { Runtime } from '../index.ts';", /only lists the public names/);
     told('client/client.ts', "import { run } from '../cli/program.ts';", /client\/ is below cli\//);
     told('client/client.ts', "import { a } from '../brand-new/a.ts';", /brand-new\/ is not in LAYERS/);
-    told('cli/commands/list.ts', "import { openSqlite } from '../../binding/binding.ts';", /the command line is a client/);
+    told(
+      'cli/commands/list.ts',
+      "import { openSqlite } from '../../binding/binding.ts';",
+      /the command line is a client/,
+    );
     told('client/client.ts', "import x from 'left-pad';", /not a dependency/);
     told('client/client.ts', "import x from '../../__test__/x.ts';", /outside of js/);
     told('index.ts', "export * from './dashboard/index.ts';", /loads nothing of its other entries/);
     told('client/client.ts', "import type { Sample } from '../dashboard/answers.ts';", /client\/ is below dashboard\//);
-    told('activity/activity-context.ts', "import { Client } from '../client/client.ts';", /activity\/ is below client\//);
+    told(
+      'activity/activity-context.ts',
+      "import { Client } from '../client/client.ts';",
+      /activity\/ is below client\//,
+    );
     told('dashboard/assets.ts', "import { render } from './page/page.tsx';", /built apart/);
     told('dashboard/page/app.tsx', "import { READS } from '../reads.ts';", /nothing but types/);
     told('dashboard/page/app.tsx', "import 'node:fs';", /runs in a browser/);
@@ -92,7 +103,8 @@ describe('the files of js/', () => {
       plant({
         'a.ts': "import { b } from './b.ts'; import 'node:fs'; import 'devalue';",
         'b.ts': "import type { A } from './a.ts';",
-        'binding/binding.ts': "import { Core } from '../native/index.cjs'; import { trace } from '../tracing/trace.ts';",
+        'binding/binding.ts':
+          "import { Core } from '../native/index.cjs'; import { trace } from '../tracing/trace.ts';",
         'activity/activity-context.ts': "import type { Client } from '../client/client.ts';",
         'values/codec.ts': "import { PerdureError } from '../errors/errors.ts';",
       }),

@@ -34,7 +34,7 @@ describe('the guide', () => {
     await onServer(`CREATE DATABASE "${database}"`);
     const url = new URL(POSTGRES_URL);
     url.pathname = `/${encodeURIComponent(database)}`;
-    process.env['PERDURE_POSTGRES_URL'] = url.href;
+    process.env.PERDURE_POSTGRES_URL = url.href;
   });
   afterAll(() => onServer(`DROP DATABASE "${database}" WITH (FORCE)`));
 
@@ -46,7 +46,9 @@ describe('the guide', () => {
   it('has a table of contents with every page, in the order in which they lead on', () => {
     const index = pages.find(({ name }) => name === 'docs/README.md');
     const listed = index?.links.filter((link) => link.startsWith('docs/')) ?? [];
-    expect([...listed].sort()).toEqual(pages.map(({ name }) => name).filter((name) => name !== 'README.md' && name !== 'docs/README.md'));
+    expect([...listed].sort()).toEqual(
+      pages.map(({ name }) => name).filter((name) => name !== 'README.md' && name !== 'docs/README.md'),
+    );
     const next = (name: string) => pages.find((page) => page.name === name)?.links.at(-1);
     expect(listed.map(next)).toEqual([...listed.slice(1), 'examples/README.md']);
   });
@@ -73,7 +75,9 @@ describe('the check of the guide', () => {
 
   it('sees what the compiler sees, at its line in the page', () => {
     const wrong = page('types', fenced('ts', 'const a: number = 1;'), fenced('ts', "const b: number = 'one';"));
-    expect(siteOf([wrong]).compile([wrong])).toEqual([expect.stringMatching(/^docs\/types\.md:8: Type 'string' is not assignable/)]);
+    expect(siteOf([wrong]).compile([wrong])).toEqual([
+      expect.stringMatching(/^docs\/types\.md:8: Type 'string' is not assignable/),
+    ]);
   });
 
   it('sees what the compiler sees in a file that a block names, whether Node or a bundler finds what it imports', () => {
@@ -95,7 +99,14 @@ describe('the check of the guide', () => {
 
   it('sees what is not printed, what is printed unsaid, and how it ends', async () => {
     const log = (text: string) => fenced('ts', `console.log('${text}');`);
-    const right = page('right', log('a'), fenced('text', 'a'), log('b at 12:34'), fenced('text', 'b at …'), fenced('ts', 'let c;'));
+    const right = page(
+      'right',
+      log('a'),
+      fenced('text', 'a'),
+      log('b at 12:34'),
+      fenced('text', 'b at …'),
+      fenced('ts', 'let c;'),
+    );
     const other = page('other', log('a'), fenced('text', 'b'));
     const unsaid = page('unsaid', log('a'));
     const failing = page('failing', fenced('ts', "throw new Error('so');"), log('b'), fenced('text', 'b'));
@@ -103,17 +114,30 @@ describe('the check of the guide', () => {
     const site = siteOf(all);
     expect(site.compile(all)).toEqual([]);
     expect(await site.run(right)).toEqual([]);
-    expect(await site.run(other)).toEqual([expect.stringMatching(/^docs\/other\.md:3: the page says\s+b\s+and it printed\s+a/)]);
+    expect(await site.run(other)).toEqual([
+      expect.stringMatching(/^docs\/other\.md:3: the page says\s+b\s+and it printed\s+a/),
+    ]);
     expect(await site.run(unsaid)).toEqual([expect.stringMatching(/^docs\/unsaid\.md:3:/)]);
-    expect((await site.run(failing)).join('\n')).toMatch(/Error: so[^]*page\.ts:4[^]*the program had ended[^]*ended with 1/);
+    expect((await site.run(failing)).join('\n')).toMatch(
+      /Error: so[^]*page\.ts:4[^]*the program had ended[^]*ended with 1/,
+    );
   });
 
   it('runs the commands of a terminal on the files of the page', async () => {
-    const file = fenced('js say.mjs', "console.log('says', process.argv[2]);\nif (process.argv[2] === 'no') process.kill(process.pid, 'SIGKILL');");
-    const right = page('right', file, fenced('console', '$ node say.mjs yes\nsays yes\n$ node say.mjs no\nsays no\nKilled'));
+    const file = fenced(
+      'js say.mjs',
+      "console.log('says', process.argv[2]);\nif (process.argv[2] === 'no') process.kill(process.pid, 'SIGKILL');",
+    );
+    const right = page(
+      'right',
+      file,
+      fenced('console', '$ node say.mjs yes\nsays yes\n$ node say.mjs no\nsays no\nKilled'),
+    );
     const wrong = page('wrong', file, fenced('console', '$ node say.mjs no\nsays no'));
     const site = siteOf([right, wrong]);
     expect(await site.run(right)).toEqual([]);
-    expect(await site.run(wrong)).toEqual([expect.stringMatching(/^docs\/wrong\.md:9: .*\s+says no\s+and it printed\s+says no\nKilled/)]);
+    expect(await site.run(wrong)).toEqual([
+      expect.stringMatching(/^docs\/wrong\.md:9: .*\s+says no\s+and it printed\s+says no\nKilled/),
+    ]);
   });
 });

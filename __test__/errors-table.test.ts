@@ -7,9 +7,12 @@ import * as perdure from 'perdure';
 import * as dashboard from 'perdure/dashboard';
 import * as testing from 'perdure/testing';
 import ts from 'typescript';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
 import { rejection } from './support/async.ts';
+
+// Reading every source takes a while where much else runs.
+vi.setConfig({ testTimeout: 60_000 });
 
 const { PerdureError, RetryAfterError } = perdure;
 
@@ -23,18 +26,46 @@ const classes = Object.entries(exported).filter((entry): entry is [string, Class
 
 /** Every field that any of them is made with. */
 const FIELDS = {
-  ...{ instanceId: 'i', orchestrationName: 'o', activityName: 'a', attempt: 1, kind: 'activity', missing: 'x', version: '1', known: [], path: 'p', timeoutMs: 1 },
-  ...{ called: 'c', instead: 'd', report: {}, limit: 'l', max: 1, retryable: true, outcome: 'unknown', found: 1, supported: 2 },
+  ...{
+    instanceId: 'i',
+    orchestrationName: 'o',
+    activityName: 'a',
+    attempt: 1,
+    kind: 'activity',
+    missing: 'x',
+    version: '1',
+    known: [],
+    path: 'p',
+    timeoutMs: 1,
+  },
+  ...{
+    called: 'c',
+    instead: 'd',
+    report: {},
+    limit: 'l',
+    max: 1,
+    retryable: true,
+    outcome: 'unknown',
+    found: 1,
+    supported: 2,
+  },
 };
 
 const ROW = /^\| `(\w+)` \| `([A-Z_]+)` \| (.+) \|$/gm;
-const rows = [...readFileSync(new URL('../docs/errors.md', import.meta.url), 'utf8').matchAll(ROW)].map(([, name = '', code = '', text = '']) => ({ name, code, text }));
+const rows = [...readFileSync(new URL('../docs/errors.md', import.meta.url), 'utf8').matchAll(ROW)].map(
+  ([, name = '', code = '', text = '']) => ({ name, code, text }),
+);
 
 it.each(classes)('%s is in the table, with its code and its fields', (name, type) => {
-  const error = Reflect.construct(type as never, (type as unknown) === RetryAfterError ? [1_000] : ['why', FIELDS]) as perdure.PerdureError;
+  const error = Reflect.construct(
+    type as never,
+    (type as unknown) === RetryAfterError ? [1_000] : ['why', FIELDS],
+  ) as perdure.PerdureError;
   const found = rows.filter((row) => row.name === name);
   expect(found.map(({ code }) => code)).toEqual([error.code]);
-  const fields = Object.keys(error).filter((field) => field !== 'code' && (error as unknown as Record<string, unknown>)[field] !== undefined);
+  const fields = Object.keys(error).filter(
+    (field) => field !== 'code' && (error as unknown as Record<string, unknown>)[field] !== undefined,
+  );
   expect(fields.filter((field) => !found[0]?.text.includes(`\`${field}\``))).toEqual([]);
 });
 
@@ -52,8 +83,14 @@ function* madeWithCode(): Generator<{ at: string; code: string | undefined }> {
     visit(source);
     for (const node of found) {
       const code = node.arguments?.[1];
-      const named = code === undefined ? undefined : new RegExp(`^(?:export )?const ${code.getText()} = '(\\w+)';$`, 'm').exec(text)?.[1];
-      yield { at: `${entry.name}: ${node.getText()}`, code: code !== undefined && ts.isStringLiteral(code) ? code.text : named };
+      const named =
+        code === undefined
+          ? undefined
+          : new RegExp(`^(?:export )?const ${code.getText()} = '(\\w+)';$`, 'm').exec(text)?.[1];
+      yield {
+        at: `${entry.name}: ${node.getText()}`,
+        code: code !== undefined && ts.isStringLiteral(code) ? code.text : named,
+      };
     }
   }
 }

@@ -23,7 +23,9 @@ beforeAll(() => {
 it('has each page of the guide and what each entry of the package exports', () => {
   const guide = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md') && name !== 'README.md');
   expect(readdirSync(join(folder, 'documents'))).toHaveLength(guide.length);
-  const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { exports: Record<string, object | string> };
+  const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    exports: Record<string, object | string>;
+  };
   const entries = Object.entries(exports).filter(([, target]) => typeof target === 'object');
   const modules = entries.map(([entry]) => `${entry.replace('.', 'perdure').replaceAll('/', '_')}.html`);
   expect(readdirSync(join(folder, 'modules')).sort()).toEqual(modules.sort());
@@ -38,7 +40,8 @@ it('has no link to nothing, and needs nothing from elsewhere', () => {
       if (/^[a-z]+:/.test(link)) continue;
       if (!existsSync(join(folder, dirname(page), decodeURIComponent(link)))) missing.push(`${page} -> ${link}`);
     }
-    for (const [, source = ''] of html.matchAll(/<(?:script|img|link)[^>]+(?:src|href)="([^"]+)"/g)) expect(source).not.toMatch(/^(https?:)?\/\//);
+    for (const [, source = ''] of html.matchAll(/<(?:script|img|link)[^>]+(?:src|href)="([^"]+)"/g))
+      expect(source).not.toMatch(/^(https?:)?\/\//);
   }
   expect(missing).toEqual([]);
 });

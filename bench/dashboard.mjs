@@ -10,16 +10,20 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-
-import { Client, PostgresProvider, Runtime, SqliteProvider } from '../dist/index.js';
-import { dashboardHandler, serveDashboard } from '../dist/dashboard/index.js';
 import pg from 'pg';
 import { chromium } from 'playwright-core';
+import { dashboardHandler, serveDashboard } from '../dist/dashboard/index.js';
+import { Client, PostgresProvider, Runtime, SqliteProvider } from '../dist/index.js';
 
-const { values: { url, instances: wanted } } = parseArgs({ options: { url: { type: 'string' }, instances: { type: 'string', default: '100000' } } });
+const {
+  values: { url, instances: wanted },
+} = parseArgs({ options: { url: { type: 'string' }, instances: { type: 'string', default: '100000' } } });
 const schema = `perdure_bench_dashboard_${process.pid}`;
 const folder = mkdtempSync(join(tmpdir(), 'perdure-dashboard-'));
-const provider = url === undefined ? await SqliteProvider.open(join(folder, 'store.db')) : await PostgresProvider.connect(url, { schema });
+const provider =
+  url === undefined
+    ? await SqliteProvider.open(join(folder, 'store.db'))
+    : await PostgresProvider.connect(url, { schema });
 const client = new Client(provider);
 const runtime = new Runtime(provider, { logLevel: 'silent' });
 runtime.registerActivity('step', (_ctx, n) => ({ n, text: 'a value of some length, as they are' }));
@@ -60,7 +64,9 @@ async function seed(count) {
   await client.startOrchestration('wide', 'wide');
   for (let i = 0; i < count; i += 500) {
     const ids = Array.from({ length: Math.min(500, count - i) }, (_, k) => `order-${i + k}`);
-    await Promise.all(ids.map((id, k) => client.startOrchestration(id, 'short', i + k, { tags: { team: k % 2 ? 'a' : 'b' } })));
+    await Promise.all(
+      ids.map((id, k) => client.startOrchestration(id, 'short', i + k, { tags: { team: k % 2 ? 'a' : 'b' } })),
+    );
     await Promise.all(ids.map((id) => client.waitForOrchestration(id)));
   }
   await client.waitForOrchestration('long');
@@ -88,7 +94,7 @@ async function measure() {
     'list: id begins with nothing that is there': () => get('api/v1/instances?limit=50&idPrefix=zzz'),
     'list: a tag': () => get('api/v1/instances?limit=50&tag=team:a'),
     'children of one': () => get('api/v1/instances?limit=50&parentId=order-100'),
-    'instance': () => get('api/v1/instance?id=long'),
+    instance: () => get('api/v1/instance?id=long'),
     'history: first 1 000 of 10 000 events': () => get('api/v1/history?id=long'),
     'history: all 10 000 events': whole,
     'live: all 10 000 events, to the end': () => once(handler, 'live?id=long&from=1', 'end'),
@@ -108,7 +114,9 @@ async function measure() {
 }
 
 async function browse() {
-  const executablePath = process.env.PERDURE_TEST_CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path));
+  const executablePath =
+    process.env.PERDURE_TEST_CHROMIUM ??
+    ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path));
   if (executablePath === undefined) return console.log('no Chromium: the page is not measured');
   const { url, close } = await serveDashboard(client, { runtime, token: false });
   const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
@@ -154,7 +162,9 @@ function until(hash, selector, text) {
 
 /** The longest time between two frames while somebody zooms, and scrolls. */
 async function frames(page) {
-  await page.evaluate('window.gap = 0; (function frame(last) { requestAnimationFrame((now) => { if (last) window.gap = Math.max(window.gap, now - last); frame(now); }); })(0)');
+  await page.evaluate(
+    'window.gap = 0; (function frame(last) { requestAnimationFrame((now) => { if (last) window.gap = Math.max(window.gap, now - last); frame(now); }); })(0)',
+  );
   await page.locator('.picture canvas').hover({ position: { x: 300, y: 40 } });
   await page.keyboard.down('Control');
   for (let i = 0; i < 20; i += 1) await page.mouse.wheel(0, i < 10 ? -200 : 200);

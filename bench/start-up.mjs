@@ -15,14 +15,26 @@ import { parseArgs } from 'node:util';
 const MAX_MS = 60;
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const { values } = parseArgs({ options: { runs: { type: 'string', default: '31' }, check: { type: 'boolean', default: false } } });
+const { values } = parseArgs({
+  options: { runs: { type: 'string', default: '31' }, check: { type: 'boolean', default: false } },
+});
 const folder = temporaryFolder();
 try {
-  const samples = Array.from({ length: Number(values.runs) + 1 }, () => JSON.parse(execFileSync(process.execPath, ['--input-type=module', '-e', program(join(folder, 'store.db'))], { encoding: 'utf8' })));
+  const samples = Array.from({ length: Number(values.runs) + 1 }, () =>
+    JSON.parse(
+      execFileSync(process.execPath, ['--input-type=module', '-e', program(join(folder, 'store.db'))], {
+        encoding: 'utf8',
+      }),
+    ),
+  );
   // The first one makes the store, and brings the files into memory.
   samples.shift();
-  const figures = ['import', 'open', 'both'].map((name) => [name, samples.map((sample) => sample[name]).sort((a, b) => a - b)]);
-  for (const [name, sorted] of figures) console.log(`${name.padEnd(8)} median ${middle(sorted).toFixed(1)} ms, least ${sorted[0].toFixed(1)} ms`);
+  const figures = ['import', 'open', 'both'].map((name) => [
+    name,
+    samples.map((sample) => sample[name]).sort((a, b) => a - b),
+  ]);
+  for (const [name, sorted] of figures)
+    console.log(`${name.padEnd(8)} median ${middle(sorted).toFixed(1)} ms, least ${sorted[0].toFixed(1)} ms`);
   const both = middle(figures.at(-1)[1]);
   if (values.check && both > MAX_MS) {
     console.error(`Import and opening take ${both.toFixed(1)} ms, more than ${MAX_MS} ms.`);

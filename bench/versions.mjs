@@ -35,7 +35,9 @@ const [other, ...names] = positionals;
 const rounds = Number(values.rounds);
 const unknown = names.find((name) => ![...COMPARED.keys()].some((workload) => workload.name === name));
 if (other === undefined || unknown !== undefined || !STORES.includes(values.store) || !(rounds >= 1)) {
-  console.error('Usage: node bench/versions.mjs CLONE [chain] [fan-out] [start] [--store sqlite|postgres] [--rounds 40]');
+  console.error(
+    'Usage: node bench/versions.mjs CLONE [chain] [fan-out] [start] [--store sqlite|postgres] [--rounds 40]',
+  );
   process.exit(2);
 }
 const clones = [root, resolve(other)];
@@ -47,10 +49,14 @@ for (const [workload, { job, ms }] of COMPARED) {
   const times = [];
   for (let n = 0; n < rounds; n += 1) times.push(await timesOf(workload, job, ms, n));
   const ratios = times.map(([ours, theirs]) => ours / theirs);
-  const medians = Array.from({ length: DRAWS }, () => median(ratios.map(() => ratios[Math.floor(Math.random() * rounds)])));
+  const medians = Array.from({ length: DRAWS }, () =>
+    median(ratios.map(() => ratios[Math.floor(Math.random() * rounds)])),
+  );
   const [ours, theirs] = [0, 1].map((of) => short(median(times.map((pair) => pair[of]))));
   const interval = `${quantile(medians, 0.025).toFixed(3)} to ${quantile(medians, 0.975).toFixed(3)}`;
-  console.log(`${workload.name} (${values.store}): ${median(ratios).toFixed(3)} (${interval}); here ${ours} ms, there ${theirs} ms, ${rounds} rounds`);
+  console.log(
+    `${workload.name} (${values.store}): ${median(ratios).toFixed(3)} (${interval}); here ${ours} ms, there ${theirs} ms, ${rounds} rounds`,
+  );
 }
 
 async function timesOf(workload, job, ms, n) {

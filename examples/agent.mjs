@@ -31,32 +31,39 @@ const QUESTIONS_MAX = 20;
 const { values: options } = parseArgs({ options: { folder: { type: 'string', default: '.perdure/agent' } } });
 mkdirSync(options.folder, { recursive: true });
 
-const films = JSON.parse(await readFile(new URL('../data/movies.json', import.meta.resolve('vega-datasets')), 'utf8'))
-  .map((film) => ({
-    title: film.Title,
-    director: film.Director,
-    genre: film['Major Genre'],
-    year: new Date(film['Release Date']).getFullYear(),
-    rating: film['IMDB Rating'],
-  }));
+const films = JSON.parse(
+  await readFile(new URL('../data/movies.json', import.meta.resolve('vega-datasets')), 'utf8'),
+).map((film) => ({
+  title: film.Title,
+  director: film.Director,
+  genre: film['Major Genre'],
+  year: new Date(film['Release Date']).getFullYear(),
+  rating: film['IMDB Rating'],
+}));
 const GENRES = [...new Set(films.map(({ genre }) => genre).filter(Boolean))];
 
 // The tools: what the agent can do.
 
 const find = defineActivity('find', async (ctx, { director, genre, from, to }) => {
-  const found = films.filter((film) =>
-    (director === undefined || film.director?.toLowerCase() === director.toLowerCase()) &&
-    (genre === undefined || film.genre === genre) &&
-    (from === undefined || (film.year >= from && film.year <= to)));
+  const found = films.filter(
+    (film) =>
+      (director === undefined || film.director?.toLowerCase() === director.toLowerCase()) &&
+      (genre === undefined || film.genre === genre) &&
+      (from === undefined || (film.year >= from && film.year <= to)),
+  );
   const best = found.filter(({ rating }) => rating !== null).sort((a, b) => b.rating - a.rating)[0];
   return { count: found.length, best: best?.title };
 });
 
-const lookUp = defineActivity('look-up', async (ctx, { title }) => {
-  const film = films.find((film) => film.title === title);
-  if (film === undefined) throw new Error(`there is no film ${title}`);
-  return film;
-}, { retry: { maxAttempts: 1 } });
+const lookUp = defineActivity(
+  'look-up',
+  async (ctx, { title }) => {
+    const film = films.find((film) => film.title === title);
+    if (film === undefined) throw new Error(`there is no film ${title}`);
+    return film;
+  },
+  { retry: { maxAttempts: 1 } },
+);
 
 const TOOLS = { find, 'look-up': lookUp };
 
@@ -65,7 +72,8 @@ const decide = defineActivity('decide', async (ctx, { question, memory, seen }) 
   const [found, film] = seen;
   if (found === undefined) {
     const filter = filterOf(question, memory.at(-1)?.filter);
-    if (Object.keys(filter).length === 0) return { answer: 'I know about films: ask for a director, a genre or a year.' };
+    if (Object.keys(filter).length === 0)
+      return { answer: 'I know about films: ask for a director, a genre or a year.' };
     return { tool: 'find', input: filter };
   }
   if (found.error !== undefined) return { answer: `That did not work: ${found.error}` };

@@ -30,7 +30,10 @@ const ledger = await Ledger.open(join(options.folder, 'ledger.jsonl'));
 const quote = defineActivity('quote', async (ctx, symbol) => {
   // The package exports functions that fetch the files from the network; they also lie next to its code.
   const csv = await readFile(new URL('../data/stocks.csv', import.meta.resolve('vega-datasets')), 'utf8');
-  const rows = csv.trim().split('\n').map((line) => line.split(','));
+  const rows = csv
+    .trim()
+    .split('\n')
+    .map((line) => line.split(','));
   const last = rows.findLast((row) => row[0] === symbol);
   if (last === undefined) throw new NonRetryableError(`nobody trades ${symbol}`);
   return Number(last[2]);
@@ -64,7 +67,11 @@ await runtime.start();
 
 const client = new Client(provider);
 const { symbol, shares, within } = options;
-const order = await client.start(buy, { symbol, shares: Number(shares), within }, { id: `${shares}-${symbol}`, onConflict: 'return' });
+const order = await client.start(
+  buy,
+  { symbol, shares: Number(shares), within },
+  { id: `${shares}-${symbol}`, onConflict: 'return' },
+);
 /** The terminal, once there is something to ask. */
 let terminal;
 ask(order).catch((error) => console.error(error));
@@ -90,6 +97,7 @@ async function ask(order) {
   console.log(`Buy ${shares} ${symbol} for $${change.customStatus.total}? (yes or no)`);
   terminal = createInterface({ input: process.stdin });
   for await (const line of terminal) {
-    if (line === 'yes' || line === 'no') return order.raiseEvent('answer', { approved: line === 'yes', by: process.env.USER ?? 'you' });
+    if (line === 'yes' || line === 'no')
+      return order.raiseEvent('answer', { approved: line === 'yes', by: process.env.USER ?? 'you' });
   }
 }

@@ -25,7 +25,10 @@ mkdirSync(options.folder, { recursive: true });
 
 const list = defineActivity('list', async (ctx, from) => {
   const entries = await readdir(from, { withFileTypes: true });
-  return entries.filter((entry) => entry.isFile()).map(({ name }) => name).sort();
+  return entries
+    .filter((entry) => entry.isFile())
+    .map(({ name }) => name)
+    .sort();
 });
 
 const compress = defineActivity('compress', async (ctx, { source, target }) => {
@@ -46,11 +49,13 @@ const compressFolder = defineOrchestration('compress-folder', function* (ctx, { 
   jobs.close();
 
   // Each of these fibers takes a file when it is done with the one before, so never more than `atOnce` are under way.
-  const workers = Array.from({ length: atOnce }, () => jobs.forEach(function* (file) {
-    sizes[file] = yield* ctx.call(compress, { source: join(from, file), target: join(to, `${file}.gz`) });
-    done += 1;
-    ctx.setCustomStatus({ done, of: files.length });
-  }));
+  const workers = Array.from({ length: atOnce }, () =>
+    jobs.forEach(function* (file) {
+      sizes[file] = yield* ctx.call(compress, { source: join(from, file), target: join(to, `${file}.gz`) });
+      done += 1;
+      ctx.setCustomStatus({ done, of: files.length });
+    }),
+  );
   yield* ctx.all(workers);
   return sizes;
 });
@@ -63,7 +68,7 @@ await runtime.start();
 const client = new Client(provider);
 const input = { from: resolve(options.from), to: resolve(options.folder), atOnce: Number(options['at-once']) };
 const job = await client.start(compressFolder, input, { id: 'compress', onConflict: 'return' });
-for (let seen = 0; ;) {
+for (let seen = 0; ; ) {
   const change = await job.waitForStatusChange(seen);
   if (change === null) break;
   seen = change.customStatusVersion;

@@ -52,11 +52,16 @@ const fetchPart = defineActivity('fetch-part', async (ctx, { mirror, file, at })
   }
 });
 
-const check = defineActivity('check', async (ctx, { mirror, file }) => {
-  const response = await fetch(new URL('sums.json', mirrors[mirror].url), { signal: ctx.signal });
-  const sums = await response.json();
-  if (sumOf(await readFile(partOf(mirror, file))) !== sums[file]) throw new Error(`${file} of mirror ${mirror} is damaged`);
-}, { retry: { maxAttempts: 1 } });
+const check = defineActivity(
+  'check',
+  async (ctx, { mirror, file }) => {
+    const response = await fetch(new URL('sums.json', mirrors[mirror].url), { signal: ctx.signal });
+    const sums = await response.json();
+    if (sumOf(await readFile(partOf(mirror, file))) !== sums[file])
+      throw new Error(`${file} of mirror ${mirror} is damaged`);
+  },
+  { retry: { maxAttempts: 1 } },
+);
 
 const discard = defineActivity('discard', (ctx, { mirror, file }) => rm(partOf(mirror, file), { force: true }));
 
@@ -98,16 +103,20 @@ await runtime.start();
 
 const client = new Client(provider);
 const { limit } = options;
-const downloads = await Promise.all(FILES.map((file) => client.start(fetchFile, { file, limit }, { id: file, onConflict: 'return' })));
-await Promise.all(downloads.map(async (download) => {
-  try {
-    const { mirror, sha256 } = await download.result();
-    console.log(`${download.id} from the ${mirror} mirror, sha256 ${sha256}`);
-  } catch (error) {
-    console.error(`${download.id}: ${error.message}`);
-    process.exitCode = 1;
-  }
-}));
+const downloads = await Promise.all(
+  FILES.map((file) => client.start(fetchFile, { file, limit }, { id: file, onConflict: 'return' })),
+);
+await Promise.all(
+  downloads.map(async (download) => {
+    try {
+      const { mirror, sha256 } = await download.result();
+      console.log(`${download.id} from the ${mirror} mirror, sha256 ${sha256}`);
+    } catch (error) {
+      console.error(`${download.id}: ${error.message}`);
+      process.exitCode = 1;
+    }
+  }),
+);
 await runtime.shutdown();
 await provider.close();
 for (const { server } of Object.values(mirrors)) server.close().closeAllConnections();
@@ -115,7 +124,8 @@ for (const { server } of Object.values(mirrors)) server.close().closeAllConnecti
 /** An HTTP server of the files, which knows ranges. It takes its time for each answer. */
 async function startMirror({ delayMs, damaged }) {
   const contents = new Map();
-  for (const file of FILES) contents.set(`/${file}`, await readFile(new URL(`../data/${file}`, import.meta.resolve('vega-datasets'))));
+  for (const file of FILES)
+    contents.set(`/${file}`, await readFile(new URL(`../data/${file}`, import.meta.resolve('vega-datasets'))));
   const sums = Object.fromEntries(FILES.map((file) => [file, sumOf(contents.get(`/${file}`))]));
   contents.set('/sums.json', Buffer.from(JSON.stringify(sums)));
   if (damaged !== undefined) contents.get(`/${damaged}`).writeUInt8(0, 100);

@@ -16,7 +16,10 @@ const FAILURES_MAX = 3;
 /** Polls after which the monitor begins a new history. */
 const POLLS_MAX = 100;
 
-const { values: options, positionals: [url] } = parseArgs({
+const {
+  values: options,
+  positionals: [url],
+} = parseArgs({
   allowPositionals: true,
   options: { every: { type: 'string', default: '10s' }, folder: { type: 'string', default: '.perdure/monitor' } },
 });
@@ -40,7 +43,8 @@ const poll = defineActivity('poll', async (ctx, url) => {
 });
 
 const record = defineActivity('record', async (ctx, entry) => {
-  if (await ledger.write(ctx.idempotencyKey, entry)) console.log(`${entry.at} ${entry.url} is ${entry.state} (${entry.why})`);
+  if (await ledger.write(ctx.idempotencyKey, entry))
+    console.log(`${entry.at} ${entry.url} is ${entry.state} (${entry.why})`);
 });
 
 const monitor = defineOrchestration('monitor', function* (ctx, { url, every, state, failures }) {
@@ -65,7 +69,11 @@ runtime.register(poll, record, monitor);
 await runtime.start();
 
 const client = new Client(provider);
-await client.start(monitor, { url, every: options.every, state: 'unknown', failures: 0 }, { id: url, onConflict: 'return' });
+await client.start(
+  monitor,
+  { url, every: options.every, state: 'unknown', failures: 0 },
+  { id: url, onConflict: 'return' },
+);
 
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, stop);
 

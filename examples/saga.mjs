@@ -10,7 +10,15 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { ActivityError, Client, defineActivity, defineOrchestration, NonRetryableError, Runtime, SqliteProvider } from 'perdure';
+import {
+  ActivityError,
+  Client,
+  defineActivity,
+  defineOrchestration,
+  NonRetryableError,
+  Runtime,
+  SqliteProvider,
+} from 'perdure';
 import { loadFlights } from './demo/flights.mjs';
 import { Ledger, readLedger } from './demo/ledger.mjs';
 
@@ -31,12 +39,16 @@ const takeSeat = defineActivity('take-seat', async (ctx, { flight, trip }) => {
   await ledger.write(ctx.idempotencyKey, { flight, trip, what: 'taken' });
 });
 
-const giveBack = defineActivity('give-back', async (ctx, { flight, trip }) => {
-  // It may never have been taken, or have been given back by a run of this activity that nobody heard of.
-  if (holders.get(flight) !== trip) return;
-  await ledger.write(ctx.idempotencyKey, { flight, trip, what: 'given back' });
-  holders.set(flight, undefined);
-}, { retry: { maxAttempts: 1000 } });
+const giveBack = defineActivity(
+  'give-back',
+  async (ctx, { flight, trip }) => {
+    // It may never have been taken, or have been given back by a run of this activity that nobody heard of.
+    if (holders.get(flight) !== trip) return;
+    await ledger.write(ctx.idempotencyKey, { flight, trip, what: 'given back' });
+    holders.set(flight, undefined);
+  },
+  { retry: { maxAttempts: 1000 } },
+);
 
 const bookTrip = defineOrchestration('book-trip', function* (ctx, flights) {
   const trip = ctx.instanceId;
@@ -66,7 +78,9 @@ await runtime.start();
 
 const client = new Client(provider);
 const trips = planTrips(await loadFlights(14));
-const handles = await Promise.all(trips.map((flights, i) => client.start(bookTrip, flights, { id: `trip-${i + 1}`, onConflict: 'return' })));
+const handles = await Promise.all(
+  trips.map((flights, i) => client.start(bookTrip, flights, { id: `trip-${i + 1}`, onConflict: 'return' })),
+);
 const booked = [];
 for (const handle of handles) {
   const result = await handle.result();
@@ -89,7 +103,12 @@ function planTrips(flights) {
       const landing = Date.parse(last.date) + (0.5 + last.distance / 450) * 3_600_000;
       const next = flights.find(({ date, origin, destination }) => {
         const hours = (Date.parse(date) - landing) / 3_600_000;
-        return origin === last.destination && hours >= 1 && hours <= 5 && trip.every((flight) => flight.origin !== destination);
+        return (
+          origin === last.destination &&
+          hours >= 1 &&
+          hours <= 5 &&
+          trip.every((flight) => flight.origin !== destination)
+        );
       });
       if (next === undefined) return null;
       trip.push(next);

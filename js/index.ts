@@ -1,18 +1,48 @@
 /** Durable orchestrations: plain generator functions that go on where they were after a crash. */
 
 export { type ActivityDefinition, type ActivityFunction, defineActivity } from './activity/activity.ts';
-export { activityContext, type ActivityContext } from './activity/activity-context.ts';
+export { type ActivityContext, activityContext } from './activity/activity-context.ts';
 export type { ActivityOptions, InlineOptions, RetryOptions } from './activity/activity-options.ts';
-export type { AsyncCodec } from './values/async-codec.ts';
-export { type Channel, CLOSED, type Closed } from './driver/channel.ts';
+export type { EndState } from './binding/binding.ts';
 export { Client, type ClientOptions, type StartOptions, type TypedStartOptions } from './client/client.ts';
-export type { CodecContext, DecodeContext } from './values/codec-context.ts';
-export type { Branch, BranchValue, BranchValues, CombineOptions, RaceResult, SelectResult, SettledRaceResult, SettledSelectResult } from './driver/combinators.ts';
-export { contextLocal, type ContextLocal } from './driver/context-local.ts';
 export type { StoreDescription, WorkerAbout, WorkerInfo } from './client/description.ts';
+export type { InstanceHandle } from './client/handle.ts';
+export type {
+  ExportedEvent,
+  HistoryEvent,
+  HistoryEventKind,
+  HistoryExport,
+  HistoryPage,
+  HistoryPageOptions,
+} from './client/history.ts';
+export type { CustomStatus, EndedState, InstanceState, InstanceStatus } from './client/instance-status.ts';
+export type {
+  InstanceFilter,
+  InstanceList,
+  InstancePage,
+  ListOptions,
+  PruneExecutionsOptions,
+  PruneOptions,
+} from './client/listing.ts';
+export type { Recoded, RecodeFailure, RecodeOptions, RecodeProgress } from './client/recode.ts';
+export type { OverdueInstances, StoreStats } from './client/stats.ts';
+export type { CheckStoreOptions, StoreCheck, StoreFinding } from './client/store-check.ts';
+export type { StatusChange, StatusChangesOptions } from './client/watching.ts';
+export type { OnEnd } from './driver/cancelling.ts';
+export { type Channel, CLOSED, type Closed } from './driver/channel.ts';
+export type {
+  Branch,
+  BranchValue,
+  BranchValues,
+  CombineOptions,
+  RaceResult,
+  SelectResult,
+  SettledRaceResult,
+  SettledSelectResult,
+} from './driver/combinators.ts';
+export { type ContextLocal, contextLocal } from './driver/context-local.ts';
 export type { Deferred } from './driver/deferred.ts';
-export type { Duration } from './util/duration.ts';
-export type { TraceFields, TraceLevel } from './logging/fields.ts';
+export type { FiberFuture, Future } from './driver/future.ts';
 export {
   ActivityError,
   CancelledError,
@@ -34,14 +64,8 @@ export {
   SubOrchestrationError,
   TimeoutError,
 } from './errors/errors.ts';
-export type { FiberFuture, Future } from './driver/future.ts';
-export type { InstanceHandle } from './client/handle.ts';
-export type { ExportedEvent, HistoryEvent, HistoryEventKind, HistoryExport, HistoryPage, HistoryPageOptions } from './client/history.ts';
-export type { CustomStatus, EndedState, InstanceState, InstanceStatus } from './client/instance-status.ts';
-export type { ClientLimits, RuntimeLimits } from './values/limits.ts';
-export type { InstanceFilter, InstanceList, InstancePage, ListOptions, PruneExecutionsOptions, PruneOptions } from './client/listing.ts';
+export type { TraceFields, TraceLevel } from './logging/fields.ts';
 export type { Logger, LogLevel } from './logging/logger.ts';
-export type { DurationHistogram, LaneMetrics, RuntimeMetrics } from './tracing/metrics.ts';
 export {
   type ChildOptions,
   type ContinueAsNewOptions,
@@ -54,16 +78,21 @@ export {
   type OrchestrationGenerator,
   type OrchestrationOptions,
 } from './orchestration/orchestration.ts';
-export type { OnEnd } from './driver/cancelling.ts';
-export { type PostgresOptions, PostgresProvider, type PostgresTlsOptions } from './store/postgres-provider.ts';
-export { type Provider, type ProviderOptions, type SqliteBackupOptions, SqliteProvider, type SqliteOptions } from './store/providers.ts';
-export type { EndState } from './binding/binding.ts';
 export type { InstanceEvent } from './runtime/lane.ts';
-export type { Recoded, RecodeFailure, RecodeOptions, RecodeProgress } from './client/recode.ts';
 export { Runtime, type RuntimeEvents, type RuntimeOptions } from './runtime/runtime.ts';
-export type { SchemaInput, SchemaIssue, SchemaOutput, SchemaResult, StandardSchema } from './values/schema.ts';
-export type { OverdueInstances, StoreStats } from './client/stats.ts';
-export type { CheckStoreOptions, StoreCheck, StoreFinding } from './client/store-check.ts';
-export type { Codec, EncodedText } from './values/stored-text.ts';
+export { type PostgresOptions, PostgresProvider, type PostgresTlsOptions } from './store/postgres-provider.ts';
+export {
+  type Provider,
+  type ProviderOptions,
+  type SqliteBackupOptions,
+  type SqliteOptions,
+  SqliteProvider,
+} from './store/providers.ts';
+export type { DurationHistogram, LaneMetrics, RuntimeMetrics } from './tracing/metrics.ts';
 export type { Telemetry } from './tracing/telemetry-hooks.ts';
-export type { StatusChange, StatusChangesOptions } from './client/watching.ts';
+export type { Duration } from './util/duration.ts';
+export type { AsyncCodec } from './values/async-codec.ts';
+export type { CodecContext, DecodeContext } from './values/codec-context.ts';
+export type { ClientLimits, RuntimeLimits } from './values/limits.ts';
+export type { SchemaInput, SchemaIssue, SchemaOutput, SchemaResult, StandardSchema } from './values/schema.ts';
+export type { Codec, EncodedText } from './values/stored-text.ts';

@@ -17,7 +17,9 @@ const folder = join(root, 'api');
  */
 export function reports({ write }) {
   const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  const entries = Object.entries(exports).flatMap(([entry, { types }]) => (types === undefined ? [] : [[`perdure${entry.slice(1)}`.replaceAll('/', '-'), types]]));
+  const entries = Object.entries(exports).flatMap(([entry, { types }]) =>
+    types === undefined ? [] : [[`perdure${entry.slice(1)}`.replaceAll('/', '-'), types]],
+  );
   const work = mkdtempSync(join(tmpdir(), 'perdure-api-'));
   try {
     if (write) {
@@ -62,7 +64,8 @@ function problemsOf(name, types, work, write) {
       if (message.logLevel === 'error') problems.push(message.formatMessageWithLocation(root));
     },
   });
-  if (apiReportChanged && !write) problems.push(`api/${name}.api.md is not what ${types} declares: npm run api, and look at what has changed`);
+  if (apiReportChanged && !write)
+    problems.push(`api/${name}.api.md is not what ${types} declares: npm run api, and look at what has changed`);
   return problems;
 }
 

@@ -21,7 +21,8 @@ if (wrong.length > 0) process.exitCode = 1;
 function run(command, args) {
   const said = [command, ...args].join(' ');
   console.log(`\n$ ${said}`);
-  if (command === 'cargo' && spawnSync('cargo', ['deny', '--version']).status !== 0) return ['cargo deny is not here: cargo install cargo-deny --locked'];
+  if (command === 'cargo' && spawnSync('cargo', ['deny', '--version']).status !== 0)
+    return ['cargo deny is not here: cargo install cargo-deny --locked'];
   const { status, error } = spawnSync(command, args, { stdio: 'inherit', shell: command === 'npm' && isWindows });
   if (error) return [`${said}: ${error.message}`];
   return status === 0 ? [] : [`${said} ended with ${status}`];

@@ -54,17 +54,23 @@ async function bundle() {
     sourcemapExcludeSources: true,
     minify: false,
     chunkFileNames: ({ name }) => (name.includes('/') ? '[name].js' : 'shared/[name].js'),
-    codeSplitting: { includeDependenciesRecursively: false, groups: [{ debugName: 'layout', name: (id, graph) => groupOf(id, entries, graph) }] },
+    codeSplitting: {
+      includeDependenciesRecursively: false,
+      groups: [{ debugName: 'layout', name: (id, graph) => groupOf(id, entries, graph) }],
+    },
   });
   await build.close();
-  for (const file of output) put(join('dist', file.fileName), Buffer.from(file.type === 'chunk' ? file.code : file.source));
+  for (const file of output)
+    put(join('dist', file.fileName), Buffer.from(file.type === 'chunk' ? file.code : file.source));
   return new Set(output.map(({ fileName }) => join('dist', fileName)));
 }
 
 /** Files of js/, without their end: those that package.json leads to, that of a worker thread, and what tests and the benchmark look into. */
 function entriesOf({ exports, bin = {} }) {
   const targets = [...Object.values(exports).map((target) => target.default ?? target), ...Object.values(bin)];
-  const named = targets.map((target) => /^(?:\.\/)?dist\/(.+)\.js$/.exec(target)?.[1]).filter((name) => name !== undefined);
+  const named = targets
+    .map((target) => /^(?:\.\/)?dist\/(.+)\.js$/.exec(target)?.[1])
+    .filter((name) => name !== undefined);
   return [...new Set([...named, 'runtime/worker-thread', 'runtime/internal'])];
 }
 

@@ -8,7 +8,19 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import satisfies from 'spdx-satisfies';
 
 /** Of an expression with a choice, the first of these that it allows is ours. */
-const ALLOWED = ['MIT', 'ISC', 'BSD-2-Clause', 'BSD-3-Clause', 'Zlib', '0BSD', 'Unlicense', 'CC0-1.0', 'Apache-2.0', 'Unicode-3.0', 'CDLA-Permissive-2.0'];
+const ALLOWED = [
+  'MIT',
+  'ISC',
+  'BSD-2-Clause',
+  'BSD-3-Clause',
+  'Zlib',
+  '0BSD',
+  'Unlicense',
+  'CC0-1.0',
+  'Apache-2.0',
+  'Unicode-3.0',
+  'CDLA-Permissive-2.0',
+];
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
@@ -36,7 +48,9 @@ export function bundledCrates() {
       }
     }
   }
-  return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : a.version < b.version ? -1 : 1));
+  return [...found.values()].sort((a, b) =>
+    a.name < b.name ? -1 : a.name > b.name ? 1 : a.version < b.version ? -1 : 1,
+  );
 }
 
 /**
@@ -55,7 +69,11 @@ export function licenceOf(expression) {
 
 function metadata(target) {
   const args = ['metadata', '--format-version', '1', '--locked', '--filter-platform', target];
-  const { status, error, stdout, stderr } = spawnSync('cargo', args, { cwd: root, encoding: 'utf8', maxBuffer: 256 * 1024 * 1024 });
+  const { status, error, stdout, stderr } = spawnSync('cargo', args, {
+    cwd: root,
+    encoding: 'utf8',
+    maxBuffer: 256 * 1024 * 1024,
+  });
   if (error) throw error;
   if (status !== 0) throw new Error(`cargo ${args.join(' ')} ended with ${status}:\n${stderr}`);
   return JSON.parse(stdout);
@@ -69,11 +87,17 @@ function isMacro({ targets }) {
 /** The texts of a crate's licence, as they lie in its folder: of several, those of the licence that it is used under. */
 function textsOf({ name, authors, manifest_path: path }, licence) {
   const folder = dirname(path);
-  const files = readdirSync(folder).filter((name) => /^(licen[cs]e|copying|notice|unlicense)/i.test(name) && !/\.rs$|spdx/i.test(name));
+  const files = readdirSync(folder).filter(
+    (name) => /^(licen[cs]e|copying|notice|unlicense)/i.test(name) && !/\.rs$|spdx/i.test(name),
+  );
   if (files.length === 0) {
     if (licence !== 'MIT') throw new Error(`${name} has no text of its licence, ${licence}`);
     const holder = authors.length > 0 ? authors.join(', ') : `the authors of ${name}`;
-    return [readFileSync(join(root, 'LICENSE'), 'utf8').replace(/^Copyright .*$/m, `Copyright (c) ${holder}`).trim()];
+    return [
+      readFileSync(join(root, 'LICENSE'), 'utf8')
+        .replace(/^Copyright .*$/m, `Copyright (c) ${holder}`)
+        .trim(),
+    ];
   }
   const word = licence.split('-')[0].toLowerCase();
   const chosen = files.filter((name) => name.toLowerCase().includes(word));

@@ -62,7 +62,9 @@ function packRoot() {
     cpSync(join(root, path), join(to, path));
   }
   const { scripts: _, devDependencies: __, overrides: ___, napi: ____, ...published } = manifest;
-  published.optionalDependencies = Object.fromEntries(platforms.map((platform) => [`perdure-${platform}`, manifest.version]));
+  published.optionalDependencies = Object.fromEntries(
+    platforms.map((platform) => [`perdure-${platform}`, manifest.version]),
+  );
   writeFileSync(join(to, 'package.json'), `${JSON.stringify(published, null, 2)}\n`);
   return pack(to);
 }

@@ -14,11 +14,18 @@ const BANNER = '/*! Contains Preact: Copyright (c) 2015-present Jason Miller, MI
 /** What the page is made of: where each file goes, and what is in it. */
 export async function pageFiles() {
   const build = await rolldown({ input: join(FROM, 'page.tsx'), tsconfig: join(FROM, 'tsconfig.json') });
-  const { output: [script] } = await build.generate({ format: 'esm', minify: true, postBanner: BANNER });
+  const {
+    output: [script],
+  } = await build.generate({ format: 'esm', minify: true, postBanner: BANNER });
   await build.close();
   // What a style sheet says is the same without its comments and line breaks.
-  const css = readFileSync(join(FROM, 'page.css'), 'utf8').replaceAll(/\/\*.*?\*\//gs, '').replaceAll(/\s*\n\s*/g, '');
-  const files = new Map([['page.js', Buffer.from(script.code)], ['page.css', Buffer.from(css)]]);
+  const css = readFileSync(join(FROM, 'page.css'), 'utf8')
+    .replaceAll(/\/\*.*?\*\//gs, '')
+    .replaceAll(/\s*\n\s*/g, '');
+  const files = new Map([
+    ['page.js', Buffer.from(script.code)],
+    ['page.css', Buffer.from(css)],
+  ]);
   for (const file of ['index.html', 'icon.svg']) files.set(file, readFileSync(join(FROM, file)));
   return [...files].map(([file, bytes]) => [join(TO, file), bytes]);
 }

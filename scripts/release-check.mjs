@@ -27,7 +27,10 @@ const unknown = wanted.filter((step) => !Object.hasOwn(STEPS, step));
 if (unknown.length > 0) throw new TypeError(`there is no step ${unknown.join(', ')}: ${Object.keys(STEPS).join(', ')}`);
 const results = (wanted.length > 0 ? wanted : Object.keys(STEPS)).map((step) => [step, STEPS[step]()]);
 console.log();
-for (const [step, wrong] of results) console.log([`${wrong.length === 0 ? 'ok   ' : 'wrong'} ${step}`, ...wrong.map((line) => `        ${line}`)].join('\n'));
+for (const [step, wrong] of results)
+  console.log(
+    [`${wrong.length === 0 ? 'ok   ' : 'wrong'} ${step}`, ...wrong.map((line) => `        ${line}`)].join('\n'),
+  );
 if (results.some(([, wrong]) => wrong.length > 0)) process.exitCode = 1;
 
 /** What stands in several places and must be the same, and what must not be left open. */
@@ -37,14 +40,21 @@ function facts() {
   const wrong = [];
   const cargo = /^\[workspace\.package\]\nversion = "(.+)"$/m.exec(read('Cargo.toml'))?.[1];
   if (cargo !== version) wrong.push(`Cargo.toml says version ${cargo}, package.json ${version}`);
-  for (const { name } of readdirSync('npm', { withFileTypes: true }).filter((entry) => existsSync(join('npm', entry.name, 'package.json')))) {
+  for (const { name } of readdirSync('npm', { withFileTypes: true }).filter((entry) =>
+    existsSync(join('npm', entry.name, 'package.json')),
+  )) {
     const platform = JSON.parse(read(join('npm', name, 'package.json')));
     if (platform.version !== version) wrong.push(`npm/${name} has version ${platform.version}: npx napi version`);
   }
   const lock = JSON.parse(read('package-lock.json'));
-  if (lock.version !== version) wrong.push(`package-lock.json says version ${lock.version}: npm install --package-lock-only`);
-  if (!new RegExp(`^## \\[${version.replaceAll('.', '\\.')}\\] - \\d{4}-\\d\\d-\\d\\d$`, 'm').test(read('CHANGELOG.md'))) wrong.push(`CHANGELOG.md has no section "## [${version}] - date"`);
-  for (const field of ['repository', 'homepage', 'bugs']) if (manifest[field] === undefined) wrong.push(`package.json has no ${field}`);
+  if (lock.version !== version)
+    wrong.push(`package-lock.json says version ${lock.version}: npm install --package-lock-only`);
+  if (
+    !new RegExp(`^## \\[${version.replaceAll('.', '\\.')}\\] - \\d{4}-\\d\\d-\\d\\d$`, 'm').test(read('CHANGELOG.md'))
+  )
+    wrong.push(`CHANGELOG.md has no section "## [${version}] - date"`);
+  for (const field of ['repository', 'homepage', 'bugs'])
+    if (manifest[field] === undefined) wrong.push(`package.json has no ${field}`);
   const { stdout } = spawnSync('git', ['status', '--porcelain'], { encoding: 'utf8' });
   if (stdout !== '') wrong.push(`there are changes that are not committed:\n${stdout.trimEnd()}`);
   return wrong;
@@ -53,7 +63,10 @@ function facts() {
 function run(command, args) {
   const said = [command === process.execPath ? 'node' : command, ...args].join(' ');
   console.log(`\n$ ${said}`);
-  const { status, error } = spawnSync(command, args, { stdio: 'inherit', shell: command === 'npm' && process.platform === 'win32' });
+  const { status, error } = spawnSync(command, args, {
+    stdio: 'inherit',
+    shell: command === 'npm' && process.platform === 'win32',
+  });
   if (error) return [`${said}: ${error.message}`];
   return status === 0 ? [] : [`${said} ended with ${status}`];
 }

@@ -17,8 +17,25 @@ const root = fileURLToPath(new URL('..', import.meta.url));
  * @returns {{ bomFormat: string, components: { name: string, version: string, purl: string }[] }}
  */
 export function packagesBom() {
-  const args = ['sbom', '--sbom-format', 'cyclonedx', '--sbom-type', 'library', '--omit', 'dev', '--omit', 'peer', '--package-lock-only'];
-  const text = execFileSync('npm', args, { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'], shell: process.platform === 'win32', maxBuffer: 64 * 1024 * 1024 });
+  const args = [
+    'sbom',
+    '--sbom-format',
+    'cyclonedx',
+    '--sbom-type',
+    'library',
+    '--omit',
+    'dev',
+    '--omit',
+    'peer',
+    '--package-lock-only',
+  ];
+  const text = execFileSync('npm', args, {
+    cwd: root,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+    shell: process.platform === 'win32',
+    maxBuffer: 64 * 1024 * 1024,
+  });
   const bom = JSON.parse(text);
   // npm calls it what its folder is called.
   bom.metadata.component.name = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).name;
@@ -50,7 +67,14 @@ export function addonBom() {
 function crateComponent({ name, version, license }) {
   const purl = `pkg:cargo/${name}@${version}`;
   const licence = licenceOf(license);
-  return { type: 'library', 'bom-ref': purl, name, version, purl, ...(licence === undefined ? {} : { licenses: [{ expression: licence }] }) };
+  return {
+    type: 'library',
+    'bom-ref': purl,
+    name,
+    version,
+    purl,
+    ...(licence === undefined ? {} : { licenses: [{ expression: licence }] }),
+  };
 }
 
 function sqliteComponent({ manifest_path: path }) {
@@ -58,7 +82,15 @@ function sqliteComponent({ manifest_path: path }) {
   const version = /^#define SQLITE_VERSION\s+"([\d.]+)"/m.exec(header)?.[1];
   if (version === undefined) throw new Error(`no version of SQLite is in ${path}`);
   const purl = `pkg:generic/sqlite@${version}`;
-  return { type: 'library', 'bom-ref': purl, name: 'sqlite', version, purl, cpe: `cpe:2.3:a:sqlite:sqlite:${version}:*:*:*:*:*:*:*`, licenses: [{ license: { name: 'Public Domain' } }] };
+  return {
+    type: 'library',
+    'bom-ref': purl,
+    name: 'sqlite',
+    version,
+    purl,
+    cpe: `cpe:2.3:a:sqlite:sqlite:${version}:*:*:*:*:*:*:*`,
+    licenses: [{ license: { name: 'Public Domain' } }],
+  };
 }
 
 /**

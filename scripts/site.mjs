@@ -14,7 +14,9 @@ const folder = resolve(process.argv[2] ?? 'site');
 process.chdir(fileURLToPath(new URL('..', import.meta.url)));
 
 const manifest = JSON.parse(readFileSync('package.json', 'utf8'));
-const pages = [...readFileSync('docs/README.md', 'utf8').matchAll(/^\d+\. \[[^\]]*\]\(([^()]+)\)/gm)].map(([, page]) => join('docs', page));
+const pages = [...readFileSync('docs/README.md', 'utf8').matchAll(/^\d+\. \[[^\]]*\]\(([^()]+)\)/gm)].map(([, page]) =>
+  join('docs', page),
+);
 
 const app = await Application.bootstrap({
   name: 'Perdure',

@@ -13,10 +13,14 @@ const DEFAULT = ['node@20.19.0', 'node@20', 'node@22', 'node@24', 'node@26', 'bu
 
 const wanted = process.argv.slice(2);
 const commands = (wanted.length > 0 ? wanted : DEFAULT).map(commandOf);
-const { status, error } = spawnSync(process.execPath, ['node_modules/vitest/vitest.mjs', 'run', '__test__/package/package.test.ts'], {
-  stdio: 'inherit',
-  env: { ...process.env, PERDURE_TEST_RUNTIMES: JSON.stringify(commands) },
-});
+const { status, error } = spawnSync(
+  process.execPath,
+  ['node_modules/vitest/vitest.mjs', 'run', '__test__/package/package.test.ts'],
+  {
+    stdio: 'inherit',
+    env: { ...process.env, PERDURE_TEST_RUNTIMES: JSON.stringify(commands) },
+  },
+);
 if (error) throw error;
 process.exitCode = status ?? 1;
 

@@ -11,6 +11,15 @@ export async function load(url, context, next) {
   if (!url.endsWith('.ts')) return next(url, context);
   const { default: ts } = await import('typescript');
   const text = await readFile(new URL(url), 'utf8');
-  const compilerOptions = { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext, verbatimModuleSyntax: true, inlineSourceMap: true };
-  return { format: 'module', shortCircuit: true, source: ts.transpileModule(text, { compilerOptions, fileName: url }).outputText };
+  const compilerOptions = {
+    target: ts.ScriptTarget.ES2023,
+    module: ts.ModuleKind.ESNext,
+    verbatimModuleSyntax: true,
+    inlineSourceMap: true,
+  };
+  return {
+    format: 'module',
+    shortCircuit: true,
+    source: ts.transpileModule(text, { compilerOptions, fileName: url }).outputText,
+  };
 }

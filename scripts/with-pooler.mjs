@@ -46,7 +46,11 @@ async function pooler(server) {
     log_disconnections: 0,
   };
   const lines = Object.entries(settings).map(([name, value]) => `${name} = ${value}\n`);
-  writeFileSync(ini, `[databases]\n* = host=${hostname} port=${server.port || 5432} ${login}\n[pgbouncer]\n${lines.join('')}`, { mode: 0o600 });
+  writeFileSync(
+    ini,
+    `[databases]\n* = host=${hostname} port=${server.port || 5432} ${login}\n[pgbouncer]\n${lines.join('')}`,
+    { mode: 0o600 },
+  );
   // It does not run as root.
   const owner = process.getuid?.() === 0 ? { uid: idOf('-u'), gid: idOf('-g') } : {};
   if (owner.uid !== undefined) for (const path of [folder, ini]) chownSync(path, owner.uid, owner.gid);

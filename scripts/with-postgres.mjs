@@ -47,7 +47,9 @@ async function embedded() {
     await postgres.initialise();
     await postgres.start();
   } catch (error) {
-    console.error(`No Postgres server answers on 127.0.0.1:5432, and one of our own did not start:\n${lines.join('')}\n${error}`);
+    console.error(
+      `No Postgres server answers on 127.0.0.1:5432, and one of our own did not start:\n${lines.join('')}\n${error}`,
+    );
     process.exit(1);
   }
   return { url: `postgres://postgres:postgres@127.0.0.1:${port}/postgres`, stop };

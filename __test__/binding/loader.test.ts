@@ -1,5 +1,15 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -35,11 +45,22 @@ function putPlatform(name: string, file: string | Buffer): void {
 
 interface Outcome {
   readonly exports?: readonly string[];
-  readonly error?: { readonly name: string; readonly code: string; readonly message: string; readonly causes: readonly string[] };
+  readonly error?: {
+    readonly name: string;
+    readonly code: string;
+    readonly message: string;
+    readonly causes: readonly string[];
+  };
 }
 
 /** Imports the package in a process of its own: what it exports, or its error. `first` runs before it. */
-function load({ first = '', environment = {} }: { first?: string; environment?: Record<string, string> } = {}): Outcome {
+function load({
+  first = '',
+  environment = {},
+}: {
+  first?: string;
+  environment?: Record<string, string>;
+} = {}): Outcome {
   const script = `
     ${first}
     try { console.log(JSON.stringify({ exports: Object.keys(await import('perdure')) })); }
@@ -85,7 +106,9 @@ describe('what is said without an addon', () => {
   it('tells that node_modules is of another platform', () => {
     const other = PLATFORMS.find((name) => !name.startsWith(platform.split('-')[0] ?? '')) ?? '';
     putPlatform(other, '');
-    expect(said()).toContain(`perdure-${platform} is not installed, but perdure-${other} is: node_modules was made on another platform.`);
+    expect(said()).toContain(
+      `perdure-${platform} is not installed, but perdure-${other} is: node_modules was made on another platform.`,
+    );
     expect(said()).toContain('Delete node_modules');
   });
 
@@ -104,12 +127,16 @@ describe('what is said without an addon', () => {
   it('names the variable that leads elsewhere', () => {
     const elsewhere = join(modules, 'elsewhere.node');
     writeFileSync(elsewhere, '');
-    expect(said({ environment: { NAPI_RS_NATIVE_LIBRARY_PATH: elsewhere } })).toContain(`NAPI_RS_NATIVE_LIBRARY_PATH names ${elsewhere}`);
+    expect(said({ environment: { NAPI_RS_NATIVE_LIBRARY_PATH: elsewhere } })).toContain(
+      `NAPI_RS_NATIVE_LIBRARY_PATH names ${elsewhere}`,
+    );
   });
 
   it('lists the platforms on one that has none', () => {
     const first = "Object.defineProperty(process, 'platform', { value: 'sunos' });";
-    expect(said({ first })).toContain(`sunos-${process.arch} (Node ${process.version}) could not be loaded: there is none for this platform.`);
+    expect(said({ first })).toContain(
+      `sunos-${process.arch} (Node ${process.version}) could not be loaded: there is none for this platform.`,
+    );
     expect(said({ first })).toContain(PLATFORMS.join(', '));
   });
 
@@ -118,7 +145,9 @@ describe('what is said without an addon', () => {
     const { version, ...rest } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string };
     writeFileSync(manifest, JSON.stringify({ ...rest, version: '9.8.7' }));
     putPlatform(platform, readFileSync(join(native, addon)));
-    expect(said()).toContain(`Perdure's addon for ${platform} is of version ${version}, and the package perdure, which loads it, of version 9.8.7.`);
+    expect(said()).toContain(
+      `Perdure's addon for ${platform} is of version ${version}, and the package perdure, which loads it, of version 9.8.7.`,
+    );
     expect(said()).toContain('Delete node_modules and install again');
   });
 
@@ -133,7 +162,9 @@ it('has a package for each platform, of the version of this one', () => {
     version: string;
     napi: { targets: string[] };
   };
-  const platforms = readdirSync(join(root, 'npm'), { withFileTypes: true }).filter(({ name }) => existsSync(join(root, 'npm', name, 'package.json')));
+  const platforms = readdirSync(join(root, 'npm'), { withFileTypes: true }).filter(({ name }) =>
+    existsSync(join(root, 'npm', name, 'package.json')),
+  );
   expect(platforms.map(({ name }) => name).sort()).toEqual([...PLATFORMS].sort());
   expect(platforms).toHaveLength(napi.targets.length);
   for (const { name } of platforms) {

@@ -114,7 +114,11 @@ export class Arena {
   /** Start a worker in a place that is free; `through` is a program that runs it. */
   async startWorker(place: number, through: readonly string[] = []): Promise<ChaosWorker> {
     const name = `worker ${this.count('workers')}`;
-    const runtime = { lease: LEASE_MS, activityConcurrency: 8, queues: place % 2 === 1 ? ['default', 'far'] : ['default'] };
+    const runtime = {
+      lease: LEASE_MS,
+      activityConcurrency: 8,
+      queues: place % 2 === 1 ? ['default', 'far'] : ['default'],
+    };
     const worker = ChaosWorker.of({ store: this.site.addressOf(place), log: this.effectLog, name, runtime }, through);
     this.#watch(worker);
     this.workers[place] = worker;
@@ -123,7 +127,13 @@ export class Arena {
   }
 
   async startClient(): Promise<void> {
-    const options = { store: this.site.addressOf(), log: this.clientLog, seed: this.seed, strands: STRANDS, note: NOTE };
+    const options = {
+      store: this.site.addressOf(),
+      log: this.clientLog,
+      seed: this.seed,
+      strands: STRANDS,
+      note: NOTE,
+    };
     this.client = ChaosClient.of(`client ${this.count('clients')}`, options);
     this.#watch(this.client);
     await this.inTime('the client starts', this.client.said('ready'));
@@ -132,7 +142,8 @@ export class Arena {
   #watch(process: ChaosWorker | ChaosClient): void {
     this.#all.push(process);
     void process.exited().then(({ code, signal }) => {
-      if (!this.#expected.has(process)) this.complaints.push(`${process.name} ended by itself (${code ?? signal}): ${process.stderr.slice(-2_000)}`);
+      if (!this.#expected.has(process))
+        this.complaints.push(`${process.name} ended by itself (${code ?? signal}): ${process.stderr.slice(-2_000)}`);
     });
   }
 
@@ -155,7 +166,8 @@ export class Arena {
     this.#expected.add(process);
     process.tell({ type: 'shutdown' });
     const { code, signal } = await this.inTime(`${process.name} shuts down`, process.exited());
-    if (code !== 0) this.complaints.push(`${process.name} did not end well (${code ?? signal}): ${process.stderr.slice(-2_000)}`);
+    if (code !== 0)
+      this.complaints.push(`${process.name} did not end well (${code ?? signal}): ${process.stderr.slice(-2_000)}`);
   }
 
   /** The client is told to begin no more programs. */
@@ -171,7 +183,10 @@ export class Arena {
   async rest(): Promise<void> {
     for (const worker of this.workers) {
       const told = worker.all('counts').length;
-      await this.until(`${worker.name} ends all activities`, () => worker.all('counts').slice(told).at(-1)?.openActivities === 0);
+      await this.until(
+        `${worker.name} ends all activities`,
+        () => worker.all('counts').slice(told).at(-1)?.openActivities === 0,
+      );
     }
   }
 
@@ -185,7 +200,10 @@ export class Arena {
   async progressOfEach(): Promise<void> {
     const before = lines(this.effectLog);
     for (const { name } of this.workers) {
-      const begins = () => readEffects(this.effectLog).slice(before).some(({ event, worker }) => event === 'begin' && worker === name);
+      const begins = () =>
+        readEffects(this.effectLog)
+          .slice(before)
+          .some(({ event, worker }) => event === 'begin' && worker === name);
       await this.until(`${name} begins an attempt`, begins);
     }
   }
@@ -193,7 +211,11 @@ export class Arena {
   /** Whether the client was told of a program that it has started since a time: there is no former start that the answer may be of. */
   hasStartedSince(time: number): boolean {
     const starts = readClientLog(this.clientLog).filter(({ action }) => action === 'start');
-    const begun = new Set(starts.flatMap(({ phase, attempt, at, program }) => (phase === 'asked' && attempt === 1 && at > time ? [program] : [])));
+    const begun = new Set(
+      starts.flatMap(({ phase, attempt, at, program }) =>
+        phase === 'asked' && attempt === 1 && at > time ? [program] : [],
+      ),
+    );
     return starts.some(({ phase, program }) => phase === 'acknowledged' && begun.has(program));
   }
 

@@ -9,7 +9,7 @@ import { run } from './run.ts';
 // A short round of chaos on each provider and ground, each fault once: see main.ts for longer ones, and for how to repeat one (`--short`).
 
 /** Decides programs and faults. Another one: `PERDURE_TEST_SEED=7 npm run test:js -- chaos`. */
-const SEED = Number(process.env['PERDURE_TEST_SEED'] ?? 1);
+const SEED = Number(process.env.PERDURE_TEST_SEED ?? 1);
 
 afterEach(async () => {
   await Promise.all([...Process.running].map((process) => process.kill()));
@@ -18,7 +18,7 @@ afterEach(async () => {
 it.for([
   ['sqlite', 'whatever happens', allBut('failover'), undefined],
   ['postgres', 'whatever happens', allBut('failover'), noCluster],
-  ['postgres', 'while primaries fail and standbys take over', GROUPS['failover'], noCluster],
+  ['postgres', 'while primaries fail and standbys take over', GROUPS.failover, noCluster],
 ] as const)(
   'nothing is lost, stuck or done twice on %s, %s',
   { timeout: 300_000 },

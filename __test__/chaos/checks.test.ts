@@ -7,9 +7,9 @@ import type { ClientEntry } from './client-log.ts';
 import { begunAgain, begunTooSoon, changed, type Look, untrue } from './looks.ts';
 import { instancesOf, lastStatus, valueOf } from './model.ts';
 import { judge, type Outcome } from './outcomes.ts';
-import { rootOf, type Root } from './programs.ts';
-import { summarize } from './run.ts';
+import { type Root, rootOf } from './programs.ts';
 import type { RoundResult } from './round.ts';
+import { summarize } from './run.ts';
 
 // The checks of chaos can fail: what they say when something in a small run is not as it should be.
 
@@ -30,7 +30,15 @@ const look = (events: readonly EventRow[], more: Partial<InstanceRow> = {}, effe
   effectsAfter: effects,
   toldBefore: 1,
 });
-const begin = (at = 90, worker = 'worker 1'): Effect => ({ event: 'begin', worker, id: 'p1', step: 2, attempt: 1, key: 'p1/1/2', at });
+const begin = (at = 90, worker = 'worker 1'): Effect => ({
+  event: 'begin',
+  worker,
+  id: 'p1',
+  step: 2,
+  attempt: 1,
+  key: 'p1/1/2',
+  at,
+});
 
 const STARTED = event(1, 'ExecutionStarted');
 const SCHEDULED = event(2, 'ActivityScheduled');
@@ -46,29 +54,51 @@ describe('looks at a store', () => {
   });
 
   it('tell of what began before it was stored', () => {
-    expect(begunTooSoon([look([STARTED])], [begin()])).toEqual(['p1/1/2 began in worker 1 and was not stored as scheduled']);
+    expect(begunTooSoon([look([STARTED])], [begin()])).toEqual([
+      'p1/1/2 began in worker 1 and was not stored as scheduled',
+    ]);
   });
 
   it('tell of what began again after it was finished, by the order of things and by the clock', () => {
-    expect(begunAgain(looks, [begin(), begin(95, 'worker 2')])).toEqual(['p1/1/2 began again in worker 2 although the store said that it was finished']);
-    expect(begunAgain([look([STARTED, SCHEDULED, COMPLETED], {}, 2)], [begin(), begin(101)])).toEqual(['p1/1/2 began in worker 1 1 ms after it was recorded as finished']);
+    expect(begunAgain(looks, [begin(), begin(95, 'worker 2')])).toEqual([
+      'p1/1/2 began again in worker 2 although the store said that it was finished',
+    ]);
+    expect(begunAgain([look([STARTED, SCHEDULED, COMPLETED], {}, 2)], [begin(), begin(101)])).toEqual([
+      'p1/1/2 began in worker 1 1 ms after it was recorded as finished',
+    ]);
   });
 
   it.each<[string, Look, RegExp]>([
-    ['an instance that is gone', { ...look([]), rows: { instances: [], history: [STARTED, SCHEDULED] } as unknown as StoreRows }, /'p1' is gone/],
+    [
+      'an instance that is gone',
+      { ...look([]), rows: { instances: [], history: [STARTED, SCHEDULED] } as unknown as StoreRows },
+      /'p1' is gone/,
+    ],
     ['an epoch that fell', look([STARTED, SCHEDULED], { epoch: 0 }), /the epoch of 'p1' went from 1 to 0/],
     ['an event that is lost', look([STARTED]), /event 1\/1\/2 \(ActivityScheduled\) changed/],
-    ['an event that is another one', look([STARTED, event(2, 'TimerCreated')]), /event 1\/1\/2 \(ActivityScheduled\) changed/],
+    [
+      'an event that is another one',
+      look([STARTED, event(2, 'TimerCreated')]),
+      /event 1\/1\/2 \(ActivityScheduled\) changed/,
+    ],
   ])('tell of %s', (_, later, message) => {
     expect(changed([look([STARTED, SCHEDULED]), later]).join('\n')).toMatch(message);
   });
 
   it('tell of an end that changed, and of what clients were told and is not so', () => {
     const ended = look([STARTED], { status: 'Completed', completed_at: 100 });
-    expect(changed([ended, look([STARTED], { status: 'Failed', completed_at: 100 })])).toEqual(["'p1' was Completed and is Failed"]);
-    const told = (action: 'start' | 'end', what = ''): ClientEntry[] => [{ program: 1, action, attempt: 1, phase: 'acknowledged', what, at: 1 }];
-    expect(untrue([ended], told('end', 'Failed'), (n) => `p${n}`)).toEqual(["a client was told that 'p1' is Failed, and it is Completed"]);
-    expect(untrue([ended], told('start'), () => 'p2')).toEqual(["the start of 'p2' was acknowledged, and it is not there"]);
+    expect(changed([ended, look([STARTED], { status: 'Failed', completed_at: 100 })])).toEqual([
+      "'p1' was Completed and is Failed",
+    ]);
+    const told = (action: 'start' | 'end', what = ''): ClientEntry[] => [
+      { program: 1, action, attempt: 1, phase: 'acknowledged', what, at: 1 },
+    ];
+    expect(untrue([ended], told('end', 'Failed'), (n) => `p${n}`)).toEqual([
+      "a client was told that 'p1' is Failed, and it is Completed",
+    ]);
+    expect(untrue([ended], told('start'), () => 'p2')).toEqual([
+      "the start of 'p2' was acknowledged, and it is not there",
+    ]);
   });
 });
 
@@ -80,7 +110,11 @@ describe('the outcome of a program', () => {
     starts: 1,
     actions: [1, 2].map((seq) => ({ do: 'send', mailbox: 'queue', name: 'box', seq, pauseMs: 0 })),
   };
-  const entry = (action: ClientEntry['action'], phase: ClientEntry['phase'] = 'acknowledged', attempt = 1): ClientEntry => ({ program: 1, action, attempt, phase, at: 1 });
+  const entry = (
+    action: ClientEntry['action'],
+    phase: ClientEntry['phase'] = 'acknowledged',
+    attempt = 1,
+  ): ClientEntry => ({ program: 1, action, attempt, phase, at: 1 });
   const entries = [entry('start'), entry(0), entry(1, 'unknown'), entry(1, 'acknowledged', 2), entry('end')];
   const outcome = (seen: readonly (readonly [number, number])[], more: Partial<Outcome> = {}): Outcome => ({
     status: 'Completed',
@@ -91,22 +125,107 @@ describe('the outcome of a program', () => {
   });
   const found = (came: Outcome | undefined) => {
     const { lost, stuck, wrong } = judge(root, entries, () => came);
-    return [...lost.map((text) => `lost: ${text}`), ...stuck.map(({ text }) => `stuck: ${text}`), ...wrong.map((text) => `wrong: ${text}`)];
+    return [
+      ...lost.map((text) => `lost: ${text}`),
+      ...stuck.map(({ text }) => `stuck: ${text}`),
+      ...wrong.map((text) => `wrong: ${text}`),
+    ];
   };
 
   it('is right when each message came once, one of unknown outcome or not, the last one perhaps twice', () => {
-    expect(found(outcome([[1, 1], [2, 2]]))).toEqual([]);
-    expect(found(outcome([[1, 1], [2, 1]]))).toEqual([]);
+    expect(
+      found(
+        outcome([
+          [1, 1],
+          [2, 2],
+        ]),
+      ),
+    ).toEqual([]);
+    expect(
+      found(
+        outcome([
+          [1, 1],
+          [2, 1],
+        ]),
+      ),
+    ).toEqual([]);
   });
 
   it.each<[string, Outcome | undefined, RegExp]>([
-    ['a message that was acknowledged and lost', outcome([[2, 2]]), /^lost: message 1 1 of 'box' to 'p1' was acknowledged/],
-    ['a message that came twice', outcome([[1, 1], [1, 1], [2, 2]]), /^wrong: .* twice/],
-    ['a message that nobody sent', outcome([[1, 1], [1, 7], [2, 2]]), /^wrong: .* 1 7 of 'box', which nobody sent/],
-    ['messages out of order', outcome([[2, 2], [1, 1]]), /^wrong: .* out of order/],
-    ['another value', outcome([[1, 1], [2, 2]], { output: { value: 0, seen: { box: [[1, 1], [2, 2]] } } }), /^wrong: the value of 'p1' is 0/],
-    ['a status of somebody else', outcome([[1, 1], [2, 2]], { customStatus: lastStatus('p2') }), /^wrong: the custom status/],
-    ['an execution too many', outcome([[1, 1], [2, 2]], { executionId: 2 }), /^wrong: the number of executions/],
+    [
+      'a message that was acknowledged and lost',
+      outcome([[2, 2]]),
+      /^lost: message 1 1 of 'box' to 'p1' was acknowledged/,
+    ],
+    [
+      'a message that came twice',
+      outcome([
+        [1, 1],
+        [1, 1],
+        [2, 2],
+      ]),
+      /^wrong: .* twice/,
+    ],
+    [
+      'a message that nobody sent',
+      outcome([
+        [1, 1],
+        [1, 7],
+        [2, 2],
+      ]),
+      /^wrong: .* 1 7 of 'box', which nobody sent/,
+    ],
+    [
+      'messages out of order',
+      outcome([
+        [2, 2],
+        [1, 1],
+      ]),
+      /^wrong: .* out of order/,
+    ],
+    [
+      'another value',
+      outcome(
+        [
+          [1, 1],
+          [2, 2],
+        ],
+        {
+          output: {
+            value: 0,
+            seen: {
+              box: [
+                [1, 1],
+                [2, 2],
+              ],
+            },
+          },
+        },
+      ),
+      /^wrong: the value of 'p1' is 0/,
+    ],
+    [
+      'a status of somebody else',
+      outcome(
+        [
+          [1, 1],
+          [2, 2],
+        ],
+        { customStatus: lastStatus('p2') },
+      ),
+      /^wrong: the custom status/,
+    ],
+    [
+      'an execution too many',
+      outcome(
+        [
+          [1, 1],
+          [2, 2],
+        ],
+        { executionId: 2 },
+      ),
+      /^wrong: the number of executions/,
+    ],
     ['another end', outcome([], { status: 'Failed' }), /^wrong: 'p1' is Failed/],
     ['no end', outcome([], { status: 'Running' }), /^stuck: 'p1' is Running/],
     ['nothing', undefined, /^lost: 'p1' is not there/],
@@ -124,7 +243,10 @@ describe('the outcome of a program', () => {
 
 describe('a run', () => {
   const options = { provider: 'sqlite', seed: 1, workers: 3, minutes: 0, isShort: true } as const;
-  const round = (tally: RoundResult['tally'], struck: RoundResult['struck'] = [{ fault: 'kill', ms: 1 }]): RoundResult => ({
+  const round = (
+    tally: RoundResult['tally'],
+    struck: RoundResult['struck'] = [{ fault: 'kill', ms: 1 }],
+  ): RoundResult => ({
     options: { provider: 'sqlite', ground: 'disk', seed: 1, faults: [], workers: 3, isShort: true },
     tally,
     struck,
@@ -139,11 +261,19 @@ describe('a run', () => {
   });
 
   it.each<[string, RoundResult, RegExp]>([
-    ['a fault never struck', round({ programs: 100, finished: 100 }, []), /the fault 'kill' was planned and never struck/],
+    [
+      'a fault never struck',
+      round({ programs: 100, finished: 100 }, []),
+      /the fault 'kill' was planned and never struck/,
+    ],
     ['too few programs have ended', round({ programs: 100, finished: 94 }), /94 of 100 programs have ended/],
     ['no program ran', round({}), /0 of 0 programs/],
     ['nothing stale was rejected', round({ programs: 1, finished: 1, zombies: 1 }), /nothing stale was rejected/],
-    ['something was lost', { ...round({ programs: 1, finished: 1 }), violations: { lost: ['x'], stuck: [], repeated: [], other: [] } }, /seed 1: x/],
+    [
+      'something was lost',
+      { ...round({ programs: 1, finished: 1 }), violations: { lost: ['x'], stuck: [], repeated: [], other: [] } },
+      /seed 1: x/,
+    ],
   ])('fails when %s', (_, result, message) => {
     expect(failures(result).join('\n')).toMatch(message);
   });
@@ -153,9 +283,19 @@ describe('a run', () => {
     ['long', false, { workersMs: 5_000, clientMs: 10_000 }],
   ])('that is %s fails when a process does not go on in time after a promotion', (_, isShort, most) => {
     const after = (promotion: Promotion) =>
-      summarize({ ...options, isShort }, [{ ...round({ programs: 1, finished: 1 }), promotions: [{ workersMs: 1, clientMs: 1 }, promotion] }], [], ['kill'], 1).failures;
+      summarize(
+        { ...options, isShort },
+        [{ ...round({ programs: 1, finished: 1 }), promotions: [{ workersMs: 1, clientMs: 1 }, promotion] }],
+        [],
+        ['kill'],
+        1,
+      ).failures;
     expect(after(most)).toEqual([]);
-    expect(after({ ...most, workersMs: most.workersMs + 1 })).toEqual([`${most.workersMs + 1} ms passed from a promotion until all workers had written there, and ${most.workersMs} may`]);
-    expect(after({ ...most, clientMs: most.clientMs + 1 })).toEqual([`${most.clientMs + 1} ms passed from a promotion until the client had written there, and ${most.clientMs} may`]);
+    expect(after({ ...most, workersMs: most.workersMs + 1 })).toEqual([
+      `${most.workersMs + 1} ms passed from a promotion until all workers had written there, and ${most.workersMs} may`,
+    ]);
+    expect(after({ ...most, clientMs: most.clientMs + 1 })).toEqual([
+      `${most.clientMs + 1} ms passed from a promotion until the client had written there, and ${most.clientMs} may`,
+    ]);
   });
 });

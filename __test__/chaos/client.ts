@@ -94,12 +94,24 @@ class Player {
   }
 
   /** Ask until the answer is known: an error that says that the same call may work later leaves the outcome unknown. */
-  async #insist(program: number, action: ClientEntry['action'], call: (attempt: number) => Promise<unknown>): Promise<void> {
+  async #insist(
+    program: number,
+    action: ClientEntry['action'],
+    call: (attempt: number) => Promise<unknown>,
+  ): Promise<void> {
     if (this.#isDone(program, action)) return;
-    const before = this.#former.get(program)?.filter((entry) => entry.action === action && entry.phase === 'asked').length ?? 0;
+    const before =
+      this.#former.get(program)?.filter((entry) => entry.action === action && entry.phase === 'asked').length ?? 0;
     for (let attempt = before + 1; ; attempt += 1) {
       const write = (phase: ClientEntry['phase'], what?: unknown) =>
-        this.#write({ program, action, attempt, phase, at: Date.now(), ...(what === undefined ? {} : { what: String(what) }) });
+        this.#write({
+          program,
+          action,
+          attempt,
+          phase,
+          at: Date.now(),
+          ...(what === undefined ? {} : { what: String(what) }),
+        });
       write('asked');
       try {
         return write('acknowledged', await call(attempt));
@@ -117,7 +129,12 @@ class Player {
   }
 
   #isDone(program: number, action: ClientEntry['action']): boolean {
-    return this.#former.get(program)?.some((entry) => entry.action === action && (entry.phase === 'acknowledged' || entry.phase === 'refused')) ?? false;
+    return (
+      this.#former
+        .get(program)
+        ?.some((entry) => entry.action === action && (entry.phase === 'acknowledged' || entry.phase === 'refused')) ??
+      false
+    );
   }
 }
 

@@ -10,7 +10,8 @@ const SHOWN = 15;
 export function evidenceOf(id: string, rows: StoreRows, effects: readonly Effect[]): string {
   const instance = rows.instances.find((row) => row.id === id);
   if (instance === undefined) return `'${id}' is not in the rows`;
-  const own = <R extends { readonly instance_key: number }>(table: readonly R[]) => table.filter(({ instance_key }) => instance_key === instance.key);
+  const own = <R extends { readonly instance_key: number }>(table: readonly R[]) =>
+    table.filter(({ instance_key }) => instance_key === instance.key);
   const lines = [
     instance,
     ...own(rows.messages).map((message) => ({ message })),
@@ -18,7 +19,9 @@ export function evidenceOf(id: string, rows: StoreRows, effects: readonly Effect
     ...rows.instances.filter(({ parent_key }) => parent_key === instance.key).map((child) => ({ child })),
     ...own(rows.history)
       .slice(-SHOWN)
-      .map(({ execution, event_id, kind, ref_id, time }) => `${execution}/${event_id} ${kind} ${ref_id ?? ''} at ${time}`),
+      .map(
+        ({ execution, event_id, kind, ref_id, time }) => `${execution}/${event_id} ${kind} ${ref_id ?? ''} at ${time}`,
+      ),
     ...effects.filter((effect) => effect.id === id).slice(-SHOWN),
     { workers: rows.workers.map((worker) => worker.id) },
   ];

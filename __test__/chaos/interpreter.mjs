@@ -91,7 +91,9 @@ const RUN = {
   },
 
   *race(ctx, { block }, value, seen) {
-    const { index, value: won } = yield ctx.race([run(ctx, block, value, seen), ctx.scheduleTimer(FAR_AWAY)], { cancelLosers: true });
+    const { index, value: won } = yield ctx.race([run(ctx, block, value, seen), ctx.scheduleTimer(FAR_AWAY)], {
+      cancelLosers: true,
+    });
     if (index !== 0) throw new Error('a timer fired early');
     return won;
   },
@@ -114,7 +116,11 @@ const RUN = {
 
   *child(ctx, { n, program }, value) {
     try {
-      const { value: result } = yield ctx.scheduleSubOrchestration('program', { program }, { id: `${ctx.instanceId}.${n}` });
+      const { value: result } = yield ctx.scheduleSubOrchestration(
+        'program',
+        { program },
+        { id: `${ctx.instanceId}.${n}` },
+      );
       return mix(value, result);
     } catch (error) {
       expected(error, SubOrchestrationError);

@@ -1,7 +1,7 @@
 // What the store is found to hold again and again in a round, and what later looks and the logs must agree on.
 
 import type { Effect } from '../support/effects.ts';
-import { type EventRow, type InstanceRow, type StoreRows, groupBy } from '../support/violations.ts';
+import { type EventRow, groupBy, type InstanceRow, type StoreRows } from '../support/violations.ts';
 import type { ClientEntry } from './client-log.ts';
 
 /** One look at the rows, and the lengths of the logs around it. */
@@ -36,7 +36,9 @@ class Activities {
   readonly finished = new Map<string, number>();
 
   constructor(rows: StoreRows) {
-    const incarnations = new Map(rows.history.filter(({ event_id }) => event_id === 1).map((event) => [event.instance_key, incarnationOf(event)]));
+    const incarnations = new Map(
+      rows.history.filter(({ event_id }) => event_id === 1).map((event) => [event.instance_key, incarnationOf(event)]),
+    );
     const started = new Map(rows.instances.map(({ key, id }) => [key, `${id}${incarnations.get(key) ?? ''}`]));
     for (const { instance_key, execution, event_id, kind, ref_id, time } of rows.history) {
       const of = started.get(instance_key) ?? '';
@@ -55,7 +57,9 @@ export function begunTooSoon(looks: readonly Look[], effects: readonly Effect[])
   return looks.flatMap(({ rows, effectsBefore }) => {
     const { scheduled } = new Activities(rows);
     const begun = begins(effects.slice(0, effectsBefore));
-    return begun.filter(({ key }) => !scheduled.has(key)).map(({ key, worker }) => `${key} began in ${worker} and was not stored as scheduled`);
+    return begun
+      .filter(({ key }) => !scheduled.has(key))
+      .map(({ key, worker }) => `${key} began in ${worker} and was not stored as scheduled`);
   });
 }
 
@@ -69,7 +73,8 @@ export function begunAgain(looks: readonly Look[], effects: readonly Effect[]): 
     }
     for (const { key, worker, at } of begins(effects)) {
       const time = finished.get(key);
-      if (time !== undefined && at > time) found.add(`${key} began in ${worker} ${at - time} ms after it was recorded as finished`);
+      if (time !== undefined && at > time)
+        found.add(`${key} began in ${worker} ${at - time} ms after it was recorded as finished`);
     }
   }
   return [...found];
@@ -92,7 +97,8 @@ function changedInstance(before: InstanceRow, now: InstanceRow | undefined): str
   if (now === undefined) return [`'${id}' is gone`];
   const found: string[] = [];
   if (now.epoch < before.epoch) found.push(`the epoch of '${id}' went from ${before.epoch} to ${now.epoch}`);
-  if (now.execution < before.execution) found.push(`'${id}' went from execution ${before.execution} to ${now.execution}`);
+  if (now.execution < before.execution)
+    found.push(`'${id}' went from execution ${before.execution} to ${now.execution}`);
   const hasEnded = before.completed_at !== null;
   if (hasEnded && (now.status !== before.status || now.next_event_id !== before.next_event_id)) {
     found.push(`'${id}' was ${before.status} and is ${now.status}`);
@@ -101,20 +107,29 @@ function changedInstance(before: InstanceRow, now: InstanceRow | undefined): str
 }
 
 function changedHistory(before: readonly EventRow[], now: readonly EventRow[]): string[] {
-  const keyOfEvent = ({ instance_key, execution, event_id }: EventRow) => keyOf(String(instance_key), execution, event_id);
+  const keyOfEvent = ({ instance_key, execution, event_id }: EventRow) =>
+    keyOf(String(instance_key), execution, event_id);
   const texts = new Map(now.map((event) => [keyOfEvent(event), JSON.stringify(event)]));
-  return before.filter((event) => texts.get(keyOfEvent(event)) !== JSON.stringify(event)).map((event) => `event ${keyOfEvent(event)} (${event.kind}) changed`);
+  return before
+    .filter((event) => texts.get(keyOfEvent(event)) !== JSON.stringify(event))
+    .map((event) => `event ${keyOfEvent(event)} (${event.kind}) changed`);
 }
 
 /** S1, S7: what clients had been told when the store was looked at is so. */
-export function untrue(looks: readonly Look[], told: readonly ClientEntry[], idOf: (program: number) => string): string[] {
+export function untrue(
+  looks: readonly Look[],
+  told: readonly ClientEntry[],
+  idOf: (program: number) => string,
+): string[] {
   return looks.flatMap(({ rows, toldBefore }) => {
     const instances = groupBy(rows.instances, ({ id }) => id);
     return told.slice(0, toldBefore).flatMap(({ program, action, phase, what }) => {
       if (phase !== 'acknowledged') return [];
       const status = instances.get(idOf(program))?.[0]?.status;
-      if (action === 'start' && status === undefined) return [`the start of '${idOf(program)}' was acknowledged, and it is not there`];
-      if (action === 'end' && status !== what) return [`a client was told that '${idOf(program)}' is ${what}, and it is ${status}`];
+      if (action === 'start' && status === undefined)
+        return [`the start of '${idOf(program)}' was acknowledged, and it is not there`];
+      if (action === 'end' && status !== what)
+        return [`a client was told that '${idOf(program)}' is ${what}, and it is ${status}`];
       return [];
     });
   });

@@ -13,7 +13,7 @@ import { noCluster } from '../support/cluster.ts';
 import { FAULTS, GROUPS } from './faults/index.ts';
 import { describe, describeRound } from './report.ts';
 import type { RoundResult } from './round.ts';
-import { run, type RunOptions } from './run.ts';
+import { type RunOptions, run } from './run.ts';
 
 const WORKERS = 3;
 
@@ -32,15 +32,20 @@ function optionsOf(args: readonly string[]): RunOptions {
   });
   const { provider } = values;
   if (provider !== 'sqlite' && provider !== 'postgres') throw new TypeError('--provider is sqlite or postgres');
-  if (provider === 'postgres' && noCluster !== undefined) throw new TypeError(`there is no Postgres server to harm: ${noCluster}`);
+  if (provider === 'postgres' && noCluster !== undefined)
+    throw new TypeError(`there is no Postgres server to harm: ${noCluster}`);
   const number = (name: 'minutes' | 'seed' | 'workers', least: number, isWhole: boolean) => {
     const value = Number(values[name]);
-    if (!(value >= least) || (isWhole && !Number.isSafeInteger(value))) throw new TypeError(`--${name} is a ${isWhole ? 'whole ' : ''}number from ${least} on`);
+    if (!(value >= least) || (isWhole && !Number.isSafeInteger(value)))
+      throw new TypeError(`--${name} is a ${isWhole ? 'whole ' : ''}number from ${least} on`);
     return value;
   };
   const faults = values.faults?.split(',').flatMap((name) => GROUPS[name] ?? [name]);
   const unknown = faults?.find((name) => !FAULTS.some((fault) => fault.name === name));
-  if (unknown !== undefined) throw new TypeError(`there is no fault '${unknown}'; there are: ${[...FAULTS.map(({ name }) => name), ...Object.keys(GROUPS)].join(', ')}`);
+  if (unknown !== undefined)
+    throw new TypeError(
+      `there is no fault '${unknown}'; there are: ${[...FAULTS.map(({ name }) => name), ...Object.keys(GROUPS)].join(', ')}`,
+    );
   return {
     provider,
     faults,

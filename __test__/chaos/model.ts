@@ -60,11 +60,16 @@ export interface Expected {
 
 /** A root and all that it starts and does not wait for; one that may be cut off at any moment has none of the latter. */
 export function instancesOf({ id, segments, ending }: Root): Expected[] {
-  return [{ id, program: { segments, ending }, isDetached: false }, ...segments.flat().flatMap((statement) => detachedOf(id, statement))];
+  return [
+    { id, program: { segments, ending }, isDetached: false },
+    ...segments.flat().flatMap((statement) => detachedOf(id, statement)),
+  ];
 }
 
 function detachedOf(id: string, statement: Statement): Expected[] {
-  return statement.do === 'detached' ? [{ id: `${id}.${statement.n}`, program: statement.program, isDetached: true }] : [];
+  return statement.do === 'detached'
+    ? [{ id: `${id}.${statement.n}`, program: statement.program, isDetached: true }]
+    : [];
 }
 
 /** What an instance shows when it has come to its end by itself. */

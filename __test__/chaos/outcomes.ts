@@ -3,8 +3,8 @@
 import type { InstanceStatus } from 'perdure';
 
 import type { ClientEntry } from './client-log.ts';
-import { type Expected, instancesOf, lastStatus, valueOf } from './model.ts';
 import { PLANNED } from './interpreter.mjs';
+import { type Expected, instancesOf, lastStatus, valueOf } from './model.ts';
 import type { Action, Root } from './programs.ts';
 
 /** What an instance came to. */
@@ -24,10 +24,16 @@ export interface Verdict {
 type Sent = ReadonlyMap<string, ReadonlyMap<string, { readonly seq: number; readonly isAcknowledged: boolean }>>;
 
 /** Judge a program by what clients asked for and were told. */
-export function judge(root: Root, entries: readonly ClientEntry[], outcomeOf: (id: string) => Outcome | undefined): Verdict {
+export function judge(
+  root: Root,
+  entries: readonly ClientEntry[],
+  outcomeOf: (id: string) => Outcome | undefined,
+): Verdict {
   const verdict: Verdict = { lost: [], stuck: [], wrong: [] };
-  const acknowledged = (action: ClientEntry['action']) => entries.some((entry) => entry.action === action && entry.phase === 'acknowledged');
-  if (!acknowledged('start')) verdict.stuck.push({ id: root.id, text: `the start of '${root.id}' was never acknowledged` });
+  const acknowledged = (action: ClientEntry['action']) =>
+    entries.some((entry) => entry.action === action && entry.phase === 'acknowledged');
+  if (!acknowledged('start'))
+    verdict.stuck.push({ id: root.id, text: `the start of '${root.id}' was never acknowledged` });
   for (const { action, phase, what } of entries) {
     // A message may have come before, by an attempt whose outcome was not known.
     const isLate = phase === 'refused' && what === 'RUNTIME_STATE' && typeof action === 'number';
@@ -35,8 +41,10 @@ export function judge(root: Root, entries: readonly ClientEntry[], outcomeOf: (i
   }
   for (const expected of instancesOf(root)) {
     const outcome = outcomeOf(expected.id);
-    if (outcome === undefined) verdict[expected.id === root.id ? 'lost' : 'wrong'].push(`'${expected.id}' is not there`);
-    else if (outcome.status === 'Running' || outcome.status === 'Pending') verdict.stuck.push({ id: expected.id, text: `'${expected.id}' is ${outcome.status}` });
+    if (outcome === undefined)
+      verdict[expected.id === root.id ? 'lost' : 'wrong'].push(`'${expected.id}' is not there`);
+    else if (outcome.status === 'Running' || outcome.status === 'Pending')
+      verdict.stuck.push({ id: expected.id, text: `'${expected.id}' is ${outcome.status}` });
     else judgeOne(expected, outcome, expected.isDetached ? lettersTo(expected) : sentTo(root, entries), verdict);
   }
   return verdict;
@@ -47,12 +55,15 @@ function judgeOne(expected: Expected, outcome: Outcome, sent: Sent, verdict: Ver
   if (outcome.status !== program.ending) {
     // Nothing else ends one of these: the client that was told so is wrong.
     const isLost = program.ending === 'Cancelled' || program.ending === 'Terminated';
-    verdict[isLost ? 'lost' : 'wrong'].push(`'${id}' is ${outcome.status} and not ${program.ending}: ${outcome.error?.message}`);
+    verdict[isLost ? 'lost' : 'wrong'].push(
+      `'${id}' is ${outcome.status} and not ${program.ending}: ${outcome.error?.message}`,
+    );
     return;
   }
   if (program.ending === 'Cancelled' || program.ending === 'Terminated') return;
   const is = (what: string, found: unknown, wanted: unknown) => {
-    if (found !== wanted) verdict.wrong.push(`${what} of '${id}' is ${JSON.stringify(found)} and not ${JSON.stringify(wanted)}`);
+    if (found !== wanted)
+      verdict.wrong.push(`${what} of '${id}' is ${JSON.stringify(found)} and not ${JSON.stringify(wanted)}`);
   };
   is('the number of executions', outcome.executionId, program.segments.length);
   is('the custom status', outcome.customStatus, lastStatus(id));
@@ -66,8 +77,11 @@ function judgeMail(id: string, sent: Sent, seen: Readonly<Record<string, [number
   for (const [name, messages] of sent) {
     const came = (seen[name] ?? []).map((message) => message.join(' '));
     const last = Math.max(...[...messages.values()].map(({ seq }) => seq));
-    for (const message of came) if (!messages.has(message)) verdict.wrong.push(`'${id}' was given message ${message} of '${name}', which nobody sent`);
-    if (new Set(came).size !== came.length) verdict.wrong.push(`'${id}' was given a message of '${name}' twice: ${came.join(', ')}`);
+    for (const message of came)
+      if (!messages.has(message))
+        verdict.wrong.push(`'${id}' was given message ${message} of '${name}', which nobody sent`);
+    if (new Set(came).size !== came.length)
+      verdict.wrong.push(`'${id}' was given a message of '${name}' twice: ${came.join(', ')}`);
     for (const [message, { seq, isAcknowledged }] of messages) {
       // After the last message nothing is read: a second one of it is dropped with the end of the instance.
       const isDropped = seq === last && (seen[name] ?? []).some(([other]) => other === last);

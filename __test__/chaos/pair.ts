@@ -59,7 +59,8 @@ export class PairSite implements Site {
   /** From now on the standby's disk counts, too. Resolves when it has all that was written before. */
   async demand(): Promise<void> {
     await this.primary.set('synchronous_standby_names', '*');
-    const isSynchronous = async () => (await this.primary.ask("SELECT FROM pg_stat_replication WHERE sync_state = 'sync'")).length > 0;
+    const isSynchronous = async () =>
+      (await this.primary.ask("SELECT FROM pg_stat_replication WHERE sync_state = 'sync'")).length > 0;
     await eventually(FOLLOWS_MS, 'the standby is synchronous', isSynchronous);
     await this.primary.ask("SELECT pg_logical_emit_message(true, 'chaos', '')");
   }
@@ -89,7 +90,11 @@ export class PairSite implements Site {
   addressOf(place?: number): StoreAddress {
     const [one, other] = [this.primary.port, this.standby.port].sort((a, b) => a - b);
     const settings = `target_session_attrs=read-write&sslmode=disable&application_name=${nameOf(place)}`;
-    return { ...this.address, url: `postgres://postgres:${PASSWORD}@127.0.0.1:${one},127.0.0.1:${other}/postgres?${settings}`, poolSize: POOL_SIZE };
+    return {
+      ...this.address,
+      url: `postgres://postgres:${PASSWORD}@127.0.0.1:${one},127.0.0.1:${other}/postgres?${settings}`,
+      poolSize: POOL_SIZE,
+    };
   }
 
   /** Backends of the primary, by process: all of them, and those that wait for the standby. */

@@ -10,7 +10,14 @@ export type Block = readonly Statement[];
 
 export type Statement =
   /** An activity. Its first attempts may fail, or hang until their timeout; the queue `far` is served by some workers only. */
-  | { readonly do: 'step'; readonly k: number; readonly failures: number; readonly ms: number; readonly hangs: boolean; readonly queue: 'default' | 'far' }
+  | {
+      readonly do: 'step';
+      readonly k: number;
+      readonly failures: number;
+      readonly ms: number;
+      readonly hangs: boolean;
+      readonly queue: 'default' | 'far';
+    }
   /** An activity that fails for good, caught. */
   | { readonly do: 'refused'; readonly k: number }
   /** An activity that is cancelled while it runs, caught. */
@@ -73,7 +80,17 @@ export function idOf(index: number): string {
 /** The program of a number, under a seed. */
 export function rootOf(seed: number, index: number): Root {
   const dice = new Dice(seed, index);
-  const ending = dice.pick<Ending>(['Completed', 'Completed', 'Completed', 'Completed', 'Completed', 'Completed', 'Failed', 'Cancelled', 'Terminated']);
+  const ending = dice.pick<Ending>([
+    'Completed',
+    'Completed',
+    'Completed',
+    'Completed',
+    'Completed',
+    'Completed',
+    'Failed',
+    'Cancelled',
+    'Terminated',
+  ]);
   const author = new Author(dice, ending);
   const segments = dice.times(dice.pick([1, 1, 2, 3]), () => author.block(dice.between(2, 5), 0));
   if (ending === 'Cancelled' || ending === 'Terminated') segments.push([{ do: 'never' }]);
@@ -147,11 +164,7 @@ class Author {
         (author) => ({ do: 'abandoned', k: author.k() }),
       );
     }
-    this.#makers = [
-      [...STATEMENTS, ...COMPOUND, ...TOP, ...more],
-      [...STATEMENTS, ...COMPOUND],
-      STATEMENTS,
-    ];
+    this.#makers = [[...STATEMENTS, ...COMPOUND, ...TOP, ...more], [...STATEMENTS, ...COMPOUND], STATEMENTS];
   }
 
   k(): number {
@@ -161,7 +174,14 @@ class Author {
   step(): Statement {
     const { dice } = this;
     const [failures, hangs] = [dice.oneIn(5) ? dice.between(1, 3) : 0, dice.oneIn(12)];
-    return { do: 'step', k: this.k(), ms: dice.pick([0, 0, 1, 5, 20]), failures, hangs, queue: dice.oneIn(8) ? 'far' : 'default' };
+    return {
+      do: 'step',
+      k: this.k(),
+      ms: dice.pick([0, 0, 1, 5, 20]),
+      failures,
+      hangs,
+      queue: dice.oneIn(8) ? 'far' : 'default',
+    };
   }
 
   block(length: number, depth: number): Block {
@@ -182,13 +202,23 @@ class Author {
   detached(depth: number): Statement {
     this.#count += 1;
     const letters = this.dice.between(1, 5);
-    const collect: Statement = { do: 'collect', mailbox: this.dice.pick(['event', 'queue']), name: LETTERS, count: letters };
+    const collect: Statement = {
+      do: 'collect',
+      mailbox: this.dice.pick(['event', 'queue']),
+      name: LETTERS,
+      count: letters,
+    };
     const segments = [this.block(1, depth + 1), [collect, ...this.block(1, depth + 1)]];
     return { do: 'detached', n: this.#count, program: { segments, ending: 'Completed' }, letters };
   }
 
   collect(): Statement {
     this.#count += 1;
-    return { do: 'collect', mailbox: this.dice.pick(['event', 'queue']), name: `box ${this.#count}`, count: this.dice.between(1, 4) };
+    return {
+      do: 'collect',
+      mailbox: this.dice.pick(['event', 'queue']),
+      name: `box ${this.#count}`,
+      count: this.dice.between(1, 4),
+    };
   }
 }

@@ -57,7 +57,14 @@ export async function playRound(options: RoundOptions): Promise<RoundResult> {
   const arena = new Arena(site, options);
   try {
     const settledMs = await play(arena, options);
-    return { options, tally: arena.tally, struck: arena.struck, promotions: arena.promotions, violations: await check(arena), settledMs };
+    return {
+      options,
+      tally: arena.tally,
+      struck: arena.struck,
+      promotions: arena.promotions,
+      violations: await check(arena),
+      settledMs,
+    };
   } finally {
     await arena.close();
   }
@@ -115,7 +122,8 @@ async function check(arena: Arena): Promise<Violations> {
     ],
   };
   if (!arena.isNatural) violations.other.push('the prototypes of objects or arrays changed');
-  for (const canary of [PASSWORD, NOTE]) if (arena.stderr.includes(canary)) violations.other.push(`an error or a log says '${canary}'`);
+  for (const canary of [PASSWORD, NOTE])
+    if (arena.stderr.includes(canary)) violations.other.push(`an error or a log says '${canary}'`);
   const programs = groupBy(told, ({ program }) => program);
   arena.count('programs', programs.size);
   try {
@@ -124,7 +132,9 @@ async function check(arena: Arena): Promise<Violations> {
     for (const [program, entries] of programs) {
       const verdict = judge(rootOf(arena.seed, program), entries, (id) => outcomes.get(id));
       violations.lost.push(...verdict.lost);
-      violations.stuck.push(...verdict.stuck.map(({ id, text }) => (end === undefined ? text : `${text}\n${evidenceOf(id, end, effects)}`)));
+      violations.stuck.push(
+        ...verdict.stuck.map(({ id, text }) => (end === undefined ? text : `${text}\n${evidenceOf(id, end, effects)}`)),
+      );
       violations.other.push(...verdict.wrong);
       arena.count('finished', verdict.stuck.length === 0 ? 1 : 0);
     }
@@ -133,7 +143,9 @@ async function check(arena: Arena): Promise<Violations> {
   }
   countAll(arena, effects, told);
   // Many looks find the same.
-  return Object.fromEntries(Object.entries(violations).map(([name, found]) => [name, [...new Set(found)]])) as unknown as Violations;
+  return Object.fromEntries(
+    Object.entries(violations).map(([name, found]) => [name, [...new Set(found)]]),
+  ) as unknown as Violations;
 }
 
 function countAll(arena: Arena, effects: readonly Effect[], told: readonly ClientEntry[]): void {
@@ -143,7 +155,10 @@ function countAll(arena: Arena, effects: readonly Effect[], told: readonly Clien
   arena.count('instances', end?.instances.length);
   arena.count('events', end?.history.length);
   arena.count('attempts', begins.length);
-  arena.count('attempts run again', begins.length - new Set(begins.map(({ key, attempt }) => `${key} ${attempt}`)).size);
+  arena.count(
+    'attempts run again',
+    begins.length - new Set(begins.map(({ key, attempt }) => `${key} ${attempt}`)).size,
+  );
   arena.count('acknowledged calls', asked.filter(({ phase }) => phase === 'acknowledged').length);
   arena.count('calls with unknown outcome', asked.filter(({ phase }) => phase === 'unknown').length);
   arena.count('stale writes rejected', arena.sum('fenced'));

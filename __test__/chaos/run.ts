@@ -2,7 +2,7 @@
 
 import { COUNTS, type Promotion, type Tally } from './arena.ts';
 import { Dice } from './dice.ts';
-import { type Fault, FAULTS } from './faults/index.ts';
+import { FAULTS, type Fault } from './faults/index.ts';
 import { playRound, type RoundOptions, type RoundResult, type Violations } from './round.ts';
 import type { Ground, ProviderName } from './sites.ts';
 
@@ -54,7 +54,9 @@ const FINISHED_MIN = 0.95;
 
 export async function run(options: RunOptions): Promise<Report> {
   const { provider, seed, workers, minutes, isShort, onRound } = options;
-  const wanted = FAULTS.filter(({ name, providers }) => providers.includes(provider) && (options.faults?.includes(name) ?? true));
+  const wanted = FAULTS.filter(
+    ({ name, providers }) => providers.includes(provider) && (options.faults?.includes(name) ?? true),
+  );
   const possible = wanted.filter(({ missing }) => missing === undefined);
   const grounds = GROUNDS.filter((ground) => possible.some((fault) => (fault.ground ?? 'disk') === ground));
   if (grounds.length === 0) throw new Error('none of these faults can be done here');
@@ -62,13 +64,26 @@ export async function run(options: RunOptions): Promise<Report> {
   const rounds: RoundResult[] = [];
   for (let i = 0; i < grounds.length || Date.now() < begun + minutes * 60_000; i += 1) {
     const ground = grounds[(seed + i) % grounds.length] as Ground;
-    const round: RoundOptions = { provider, workers, seed: seed + i, ground, isShort, faults: planOf(possible, ground, seed + i, isShort) };
+    const round: RoundOptions = {
+      provider,
+      workers,
+      seed: seed + i,
+      ground,
+      isShort,
+      faults: planOf(possible, ground, seed + i, isShort),
+    };
     const result = await playRound(round);
     rounds.push(result);
     if (onRound?.(result)) break;
   }
   const skipped = wanted.flatMap(({ name, missing }) => (missing === undefined ? [] : [{ fault: name, why: missing }]));
-  return summarize(options, rounds, skipped, possible.map(({ name }) => name), Date.now() - begun);
+  return summarize(
+    options,
+    rounds,
+    skipped,
+    possible.map(({ name }) => name),
+    Date.now() - begun,
+  );
 }
 
 /** Those that need the ground, twice; then those that need none: each where there is no other, some of them elsewhere. */
@@ -101,16 +116,29 @@ export function summarize(
   const struck = new Map(planned.map((name) => [name, all.filter((other) => other === name).length]));
   const found = (kind: keyof Violations) =>
     rounds.flatMap((round) => round.violations[kind].map((violation) => `seed ${round.options.seed}: ${violation}`));
-  const violations: Violations = { lost: found('lost'), stuck: found('stuck'), repeated: found('repeated'), other: found('other') };
+  const violations: Violations = {
+    lost: found('lost'),
+    stuck: found('stuck'),
+    repeated: found('repeated'),
+    other: found('other'),
+  };
   const { programs = 0, finished = 0, zombies = 0, stalls = 0 } = tally;
   const failures = Object.values(violations).flat();
-  for (const [name, times] of struck) if (times === 0) failures.push(`the fault '${name}' was planned and never struck`);
+  for (const [name, times] of struck)
+    if (times === 0) failures.push(`the fault '${name}' was planned and never struck`);
   const most = options.isShort ? PROMOTION_SHORT_MAX : PROMOTION_MAX;
   for (const { workersMs, clientMs } of rounds.flatMap(({ promotions }) => promotions)) {
-    if (workersMs > most.workersMs) failures.push(`${workersMs} ms passed from a promotion until all workers had written there, and ${most.workersMs} may`);
-    if (clientMs > most.clientMs) failures.push(`${clientMs} ms passed from a promotion until the client had written there, and ${most.clientMs} may`);
+    if (workersMs > most.workersMs)
+      failures.push(
+        `${workersMs} ms passed from a promotion until all workers had written there, and ${most.workersMs} may`,
+      );
+    if (clientMs > most.clientMs)
+      failures.push(
+        `${clientMs} ms passed from a promotion until the client had written there, and ${most.clientMs} may`,
+      );
   }
-  if (programs === 0 || finished < FINISHED_MIN * programs) failures.push(`${finished} of ${programs} programs have ended`);
+  if (programs === 0 || finished < FINISHED_MIN * programs)
+    failures.push(`${finished} of ${programs} programs have ended`);
   if (zombies + stalls > 0 && tally['stale writes rejected'] === undefined) {
     failures.push('workers were stopped beyond their lease, and nothing stale was rejected');
   }

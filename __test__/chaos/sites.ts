@@ -1,7 +1,7 @@
 // Where a round takes place: a store and what is under it.
 
-import { join } from 'node:path';
 import { rmSync } from 'node:fs';
+import { join } from 'node:path';
 
 import { Cluster } from '../support/cluster.ts';
 import { Mount } from '../support/mounts.ts';
@@ -65,7 +65,11 @@ class SqliteSite implements Site {
 
   /** Nobody writes to a file while another one does: this one writes nothing, for as long as it takes. */
   async holdWrites(): Promise<() => Promise<void>> {
-    const holder = new Process<{ type: 'holds' }, object>('holder', [process.execPath, join(root, '__test__/chaos/holder.mjs'), this.address.path]);
+    const holder = new Process<{ type: 'holds' }, object>('holder', [
+      process.execPath,
+      join(root, '__test__/chaos/holder.mjs'),
+      this.address.path,
+    ]);
     await holder.said('holds');
     return () => holder.kill();
   }
@@ -85,7 +89,12 @@ export class PostgresSite implements Site {
   /** A way to the server for each place. */
   readonly ways: readonly { readonly proxy: Proxy; readonly url: string }[];
 
-  private constructor(mount: Mount | undefined, cluster: Cluster, address: StoreAddress & { kind: 'postgres' }, ways: PostgresSite['ways']) {
+  private constructor(
+    mount: Mount | undefined,
+    cluster: Cluster,
+    address: StoreAddress & { kind: 'postgres' },
+    ways: PostgresSite['ways'],
+  ) {
     this.mount = mount;
     this.cluster = cluster;
     this.address = address;
@@ -94,7 +103,13 @@ export class PostgresSite implements Site {
 
   static async create(mount: Mount | undefined, places: number): Promise<PostgresSite> {
     // A commit takes its time, so that a fault may come in the middle of one; the log is small, so that it fits wherever it is put.
-    const settings = { commit_delay: 5_000, commit_siblings: 0, min_wal_size: '2MB', max_wal_size: '32MB', max_connections: 60 };
+    const settings = {
+      commit_delay: 5_000,
+      commit_siblings: 0,
+      min_wal_size: '2MB',
+      max_wal_size: '32MB',
+      max_connections: 60,
+    };
     const cluster = await Cluster.create(settings, mount === undefined ? undefined : mount.subfolder('server'));
     await mount?.sync();
     const url = new URL(cluster.url);

@@ -31,7 +31,12 @@ export type WorkerSaid = { readonly type: 'ready'; readonly pid: number } | ({ r
 export class ChaosWorker extends Process<WorkerSaid, { type: 'shutdown' }> {
   /** `through` is a program that runs it, with arguments. */
   static of(options: WorkerOptions, through: readonly string[] = []): ChaosWorker {
-    return new ChaosWorker(options.name, [...through, process.execPath, join(root, '__test__/chaos/worker.mjs'), JSON.stringify(options)]);
+    return new ChaosWorker(options.name, [
+      ...through,
+      process.execPath,
+      join(root, '__test__/chaos/worker.mjs'),
+      JSON.stringify(options),
+    ]);
   }
 
   /** What it has told of itself. */
@@ -52,7 +57,10 @@ export interface ClientOptions {
   readonly note: string;
 }
 
-export type ClientSaid = { readonly type: 'ready' } | { readonly type: 'over'; readonly program: number } | { readonly type: 'done' };
+export type ClientSaid =
+  | { readonly type: 'ready' }
+  | { readonly type: 'over'; readonly program: number }
+  | { readonly type: 'done' };
 
 /** Begin no more programs, or one more at once, beside those that go on. */
 export type ClientTold = { readonly type: 'enough' | 'another' };
@@ -60,6 +68,12 @@ export type ClientTold = { readonly type: 'enough' | 'another' };
 export class ChaosClient extends Process<ClientSaid, ClientTold> {
   static of(name: string, options: ClientOptions): ChaosClient {
     const loader = join(root, 'scripts/typescript.mjs');
-    return new ChaosClient(name, [process.execPath, '--import', loader, join(root, '__test__/chaos/client.ts'), JSON.stringify(options)]);
+    return new ChaosClient(name, [
+      process.execPath,
+      '--import',
+      loader,
+      join(root, '__test__/chaos/client.ts'),
+      JSON.stringify(options),
+    ]);
   }
 }

@@ -27,7 +27,14 @@ runtime.on('warning', ({ message }) => {
 
 function tell() {
   const { fenced, takeovers, commitRetries, openActivities } = runtime.metrics();
-  say({ type: 'counts', fenced, takeovers, commitRetries, openActivities, isNatural: JSON.stringify(prototypes()) === natural });
+  say({
+    type: 'counts',
+    fenced,
+    takeovers,
+    commitRetries,
+    openActivities,
+    isNatural: JSON.stringify(prototypes()) === natural,
+  });
 }
 
 process.on('message', async () => {

@@ -32,7 +32,7 @@ describe('wrong arguments end a command before anything is done, and are told wh
     [['list', '--cursor', 'x'], 'cursor must be the cursor of a page'],
     [['show'], "missing required argument 'id'"],
     [['show', 'a', 'b'], 'too many arguments'],
-    [['start', 'order', '{bad'], "a text is written '\"…\"', a file @path, the standard input -"],
+    [['start', 'order', '{bad'], 'a text is written \'"…"\', a file @path, the standard input -'],
     [['start', 'order', '@/no/such/file'], '/no/such/file cannot be read'],
     [['start', 'order', '--on-conflict', 'replace'], 'Allowed choices are error, return, restartIfTerminal'],
     [['start', 'order', '--wait', 'soon'], 'a duration such as'],
@@ -56,7 +56,10 @@ describe('a store', () => {
   it('has to be named', async () => {
     expect(await perdure('list')).toMatchObject({ code: 2, err: expect.stringContaining('PERDURE_DB') });
     expect(await launch(['list'], { env: { PERDURE_DB: db } }).ended).toMatchObject({ code: 0 });
-    expect(await perdure('--db', db, '--schema', 'x', 'list')).toMatchObject({ code: 2, err: expect.stringContaining('a SQLite file has none') });
+    expect(await perdure('--db', db, '--schema', 'x', 'list')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('a SQLite file has none'),
+    });
   });
 
   it('that is not there is not made', async () => {
@@ -71,7 +74,13 @@ describe('a store', () => {
   });
 
   it('shows no password, whatever is wrong with its address', async () => {
-    const addresses = ['postgres://ann:s3cret@127.0.0.1:1/shop', 'postgres://ann:s3cret@[bad/shop', 'postgres:/ann:s3cret@h/shop', 'postgresql//ann:s3cret@h/shop', 'mysql://ann:s3cret@h/shop'];
+    const addresses = [
+      'postgres://ann:s3cret@127.0.0.1:1/shop',
+      'postgres://ann:s3cret@[bad/shop',
+      'postgres:/ann:s3cret@h/shop',
+      'postgresql//ann:s3cret@h/shop',
+      'mysql://ann:s3cret@h/shop',
+    ];
     const commands = [['list'], ['list', '--json'], ['doctor'], ['nonsense']];
     for (const address of addresses) {
       const all = await Promise.all(commands.map((command) => launch(command, { env: { PERDURE_DB: address } }).ended));
@@ -95,13 +104,31 @@ describe.each(SHARED_STORES)('a store of an older Perdure, on $name', (kind) => 
     expect(list).toMatchObject({ code: 1, err: expect.stringContaining(`version ${older}`) });
     const doctor = await perdure(...flags, 'doctor', '--json');
     expect(doctor.code).toBe(4);
-    expect(valuesOf(doctor)).toEqual([expect.objectContaining({ subject: 'schema', state: 'unwell', advice: expect.stringContaining('perdure migrate') })]);
-    expect(await perdure(...flags, 'migrate', '--check')).toMatchObject({ code: 4, err: expect.stringContaining(`version ${newest}`) });
-    expect(await perdure(...flags, 'migrate', '--json')).toMatchObject({ code: 0, out: expect.stringContaining(`"from":${older}`) });
-    expect(await perdure(...flags, 'migrate', '--check')).toMatchObject({ code: 0, out: expect.stringContaining('already') });
+    expect(valuesOf(doctor)).toEqual([
+      expect.objectContaining({
+        subject: 'schema',
+        state: 'unwell',
+        advice: expect.stringContaining('perdure migrate'),
+      }),
+    ]);
+    expect(await perdure(...flags, 'migrate', '--check')).toMatchObject({
+      code: 4,
+      err: expect.stringContaining(`version ${newest}`),
+    });
+    expect(await perdure(...flags, 'migrate', '--json')).toMatchObject({
+      code: 0,
+      out: expect.stringContaining(`"from":${older}`),
+    });
+    expect(await perdure(...flags, 'migrate', '--check')).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('already'),
+    });
     expect(await perdure(...flags, 'list')).toMatchObject({ code: 0 });
     const { address } = site;
-    const opened = address.kind === 'sqlite' ? SqliteProvider.open(address.path) : PostgresProvider.connect(address.url, { schema: address.schema });
+    const opened =
+      address.kind === 'sqlite'
+        ? SqliteProvider.open(address.path)
+        : PostgresProvider.connect(address.url, { schema: address.schema });
     await (await opened).close();
     await site.remove();
   });
@@ -132,7 +159,9 @@ describe('completion', () => {
 
 it('each command is in the guide', async () => {
   const { out } = await perdure('--help');
-  const commands = [...out.matchAll(/^ {2}([a-z]+)(?: \[options\])?(?: [<[].*?)? {2,}\S/gm)].map(([, name]) => name as string).filter((name) => name !== 'help');
+  const commands = [...out.matchAll(/^ {2}([a-z]+)(?: \[options\])?(?: [<[].*?)? {2,}\S/gm)]
+    .map(([, name]) => name as string)
+    .filter((name) => name !== 'help');
   expect(commands.length).toBeGreaterThan(15);
   const page = readFileSync(fileURLToPath(new URL('../../docs/command-line.md', import.meta.url)), 'utf8');
   for (const command of commands) expect(page).toContain(`perdure ${command}`);

@@ -26,7 +26,9 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       if (total < 0) throw new NonRetryableError(`no ${total}`);
       return { receipt: `r${total}` };
     });
-    runtime.registerOrchestration('child', function* (_, n) { return n; });
+    runtime.registerOrchestration('child', function* (_, n) {
+      return n;
+    });
     runtime.registerOrchestration('order', function* (ctx, total: number) {
       ctx.setCustomStatus({ step: 'charging' });
       const { receipt } = yield ctx.scheduleActivity('charge', total);
@@ -49,13 +51,19 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   it('a store that is well has no findings, and a damaged row is named', async () => {
     const id = store.id('checked');
     await store.client.startOrchestration(id, 'nobody registers this');
-    expect(await on('check')).toEqual({ code: 0, out: '', err: expect.stringMatching(/^nothing is wrong in \d+ instances? with \d+ events?\n$/) });
+    expect(await on('check')).toEqual({
+      code: 0,
+      out: '',
+      err: expect.stringMatching(/^nothing is wrong in \d+ instances? with \d+ events?\n$/),
+    });
     change(store.address, `UPDATE instances SET next_event_id = 9 WHERE id = '${id}'`);
     const [shown, plain] = [await on('check'), await on('check', '--json')];
     expect(shown).toMatchObject({ code: 4, err: expect.stringContaining('1 finding in ') });
     expect(shown.out).toContain(`history  ${id}`);
     expect(plain.code).toBe(4);
-    expect(valuesOf({ ...plain, code: 0 })).toEqual([{ rule: 'history', instanceId: id, detail: 'its next event is to be 9, and its last one is 1' }]);
+    expect(valuesOf({ ...plain, code: 0 })).toEqual([
+      { rule: 'history', instanceId: id, detail: 'its next event is to be 9, and its last one is 1' },
+    ]);
     change(store.address, `UPDATE instances SET next_event_id = 2 WHERE id = '${id}'`);
     expect((await on('check')).code).toBe(0);
   });
@@ -70,7 +78,9 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(made).toMatchObject({ code: 0, out: expect.stringContaining(copy) });
     expect((await perdure('--db', copy, 'check')).code).toBe(0);
     expect(await on('backup', copy)).toMatchObject({ code: 1, err: expect.stringContaining('--force') });
-    expect(valuesOf(await on('backup', copy, '--force', '--json'))).toEqual([{ path: copy, bytes: expect.any(Number) }]);
+    expect(valuesOf(await on('backup', copy, '--force', '--json'))).toEqual([
+      { path: copy, bytes: expect.any(Number) },
+    ]);
     const nowhere = await on('backup', join(folder, 'absent', 'copy.db'));
     expect(nowhere).toMatchObject({ code: 1, err: expect.stringContaining('directory does not exist') });
   });
@@ -78,13 +88,26 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   it('an instance is started, looked at, sent to, and waited for', async () => {
     await store.start(register);
     const id = store.id('order');
-    expect(await on('start', 'order', '7', '--id', id, '--tag', 'team=billing', '--tag', 'a=b=c')).toEqual({ code: 0, out: `${id}\n`, err: '' });
+    expect(await on('start', 'order', '7', '--id', id, '--tag', 'team=billing', '--tag', 'a=b=c')).toEqual({
+      code: 0,
+      out: `${id}\n`,
+      err: '',
+    });
     await store.client.waitForStatusChange(id, 1, undefined, SOON);
 
     const [shown, plain, tree] = await Promise.all([on('show', id), on('show', id, '--json'), on('tree', id)]);
-    for (const text of [id, 'order', 'Running', 'team=billing', 'a=b=c', "step: 'waiting'"]) expect(shown.out).toContain(text);
+    for (const text of [id, 'order', 'Running', 'team=billing', 'a=b=c', "step: 'waiting'"])
+      expect(shown.out).toContain(text);
     expect(valuesOf(plain)).toEqual([
-      expect.objectContaining({ id, name: 'order', status: 'Running', input: 7, customStatus: { step: 'waiting' }, tags: { team: 'billing', a: 'b=c' }, open: [] }),
+      expect.objectContaining({
+        id,
+        name: 'order',
+        status: 'Running',
+        input: 7,
+        customStatus: { step: 'waiting' },
+        tags: { team: 'billing', a: 'b=c' },
+        open: [],
+      }),
     ]);
     expect(tree.out.split('\n').map((line) => line.split('  ')[0])).toEqual([id, `└─ ${id}/child`, '']);
 
@@ -92,20 +115,38 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await watching.wrote('ChildCompleted');
     expect(await on('raise', id, 'delivered', '{"by":"ann"}')).toMatchObject({ code: 0, out: '' });
     await watching.wrote('EventReceived');
-    const note = launch([...storeFlags(store.address), 'enqueue', id, 'notes', '-'], { input: '["from the standard input"]' });
+    const note = launch([...storeFlags(store.address), 'enqueue', id, 'notes', '-'], {
+      input: '["from the standard input"]',
+    });
     expect(await note.ended).toMatchObject({ code: 0 });
     const watched = await watching.ended;
     expect(watched.code).toBe(0);
-    expect(watched.out.trimEnd().split('\n').at(-1)).toBe("Completed  { receipt: 'r7', answer: { by: 'ann' }, more: [ 'from the standard input' ] }");
+    expect(watched.out.trimEnd().split('\n').at(-1)).toBe(
+      "Completed  { receipt: 'r7', answer: { by: 'ann' }, more: [ 'from the standard input' ] }",
+    );
 
     const history = await on('history', id);
     const kinds = (await store.client.getHistory(id)).map(({ kind: each }) => each);
-    expect(history.out.trimEnd().split('\n').slice(1).map((line) => line.trim().split(/ +/)[2])).toEqual(kinds);
+    expect(
+      history.out
+        .trimEnd()
+        .split('\n')
+        .slice(1)
+        .map((line) => line.trim().split(/ +/)[2]),
+    ).toEqual(kinds);
     const timeline = await on('timeline', id);
     const lines = timeline.out.trimEnd().split('\n');
-    expect(lines.map((line) => line.split('  ')[0])).toEqual(['order', 'charge', `child ${id}/child`, 'delivered awaited', 'notes awaited']);
+    expect(lines.map((line) => line.split('  ')[0])).toEqual([
+      'order',
+      'charge',
+      `child ${id}/child`,
+      'delivered awaited',
+      'notes awaited',
+    ]);
     for (const line of lines) expect(line).toMatch(/[▏▎▍▌▋▊▉█]$/);
-    expect(valuesOf(await on('timeline', id, '--json')).map(({ kind: each }) => each)).toEqual(expect.arrayContaining(['execution', 'activity', 'child', 'wait']));
+    expect(valuesOf(await on('timeline', id, '--json')).map(({ kind: each }) => each)).toEqual(
+      expect.arrayContaining(['execution', 'activity', 'child', 'wait']),
+    );
     const page = await on('history', id, '--from', '2', '--limit', '2', '--json');
     expect(valuesOf(page).map(({ eventId }) => eventId)).toEqual([2, 3]);
     expect(page.err).toContain('--from 4');
@@ -130,45 +171,77 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   it('lists are filtered, and go on where they ended', async () => {
     await store.start(register);
     const ids = [await waiting(), await waiting(), await waiting()];
-    const lines = (listed: Ended): string[] => listed.out.split('\n').slice(1).map((line) => line.split(' ')[0] as string).filter((id) => id !== '');
+    const lines = (listed: Ended): string[] =>
+      listed.out
+        .split('\n')
+        .slice(1)
+        .map((line) => line.split(' ')[0] as string)
+        .filter((id) => id !== '');
     const mine = await on('list', '--prefix', ids[1] as string, '--status', 'running,pending');
     expect(lines(mine)).toEqual([ids[1]]);
     expect(lines(await on('list', '--tag', `team=${ids[2]}`))).toEqual([ids[2]]);
     expect(lines(await on('list', '--parent', ids[0] as string))).toEqual([`${ids[0]}/child`]);
     expect(await on('list', '--name', 'nobody')).toEqual({ code: 0, out: '', err: 'no instance matches\n' });
-    expect(lines(await on('list', '--after', '1h', '--before', '0ms', '--name', 'order', '--all'))).toEqual(expect.arrayContaining(ids));
+    expect(lines(await on('list', '--after', '1h', '--before', '0ms', '--name', 'order', '--all'))).toEqual(
+      expect.arrayContaining(ids),
+    );
     const first = await on('list', '--name', 'order', '--limit', '1', '--json');
     expect(valuesOf(first).map(({ id }) => id)).toEqual([ids[2]]);
     const [, cursor] = /--cursor (\S+),/.exec(first.err) as unknown as [string, string];
-    expect(valuesOf(await on('list', '--name', 'order', '--limit', '2', '--cursor', cursor, '--json')).map(({ id }) => id)).toEqual([ids[1], ids[0]]);
+    expect(
+      valuesOf(await on('list', '--name', 'order', '--limit', '2', '--cursor', cursor, '--json')).map(({ id }) => id),
+    ).toEqual([ids[1], ids[0]]);
   });
 
   it('instances are held, let go on, asked to end and ended', async () => {
     const runtime = await store.start(register);
     const [one, two, three] = [await waiting(), await waiting(), await waiting()] as [string, string, string];
-    expect(await on('suspend', one, two, '--reason', 'the bank is down')).toEqual({ code: 0, out: '', err: `${one}: suspended\n${two}: suspended\n` });
+    expect(await on('suspend', one, two, '--reason', 'the bank is down')).toEqual({
+      code: 0,
+      out: '',
+      err: `${one}: suspended\n${two}: suspended\n`,
+    });
     expect((await on('show', one)).out).toContain('held by client.suspend: the bank is down');
     expect(await on('resume', one)).toMatchObject({ code: 0 });
     expect(await on('cancel', one, '--reason', 'too late')).toMatchObject({ code: 0 });
-    expect(await store.client.waitForOrchestration(one, SOON)).toMatchObject({ status: 'Cancelled', error: { message: expect.stringContaining('too late') } });
+    expect(await store.client.waitForOrchestration(one, SOON)).toMatchObject({
+      status: 'Cancelled',
+      error: { message: expect.stringContaining('too late') },
+    });
     expect(await on('terminate', two, three, '--reason', 'enough')).toMatchObject({ code: 0 });
-    expect(await store.client.getStatus(two)).toMatchObject({ status: 'Terminated', error: { message: expect.stringContaining('enough') } });
+    expect(await store.client.getStatus(two)).toMatchObject({
+      status: 'Terminated',
+      error: { message: expect.stringContaining('enough') },
+    });
     expect(await on('watch', three)).toMatchObject({ code: 4, err: expect.stringContaining('is Terminated') });
     await runtime.shutdown();
-    const unknown = await Promise.all(['show', 'tree', 'history', 'watch', 'resume', 'export'].map((command) => on(command, 'nobody')));
+    const unknown = await Promise.all(
+      ['show', 'tree', 'history', 'watch', 'resume', 'export'].map((command) => on(command, 'nobody')),
+    );
     for (const { code, err } of unknown) expect([code, err]).toEqual([3, expect.stringMatching(/nobody/)]);
-    expect(await on('raise', 'nobody', 'go', '--json')).toMatchObject({ code: 3, err: expect.stringMatching(/^\{"error":\{"name":"InstanceNotFoundError".*"code":"INSTANCE_NOT_FOUND"\}\}\n$/) });
+    expect(await on('raise', 'nobody', 'go', '--json')).toMatchObject({
+      code: 3,
+      err: expect.stringMatching(/^\{"error":\{"name":"InstanceNotFoundError".*"code":"INSTANCE_NOT_FOUND"\}\}\n$/),
+    });
   });
 
   it('histories are exported, and code is taken through them', async () => {
     await store.start(register);
     const ids = [await waiting(), await waiting()] as [string, string];
     const directory = join(folder, store.id(kind.name));
-    expect(await on('export', ...ids, '--directory', directory)).toMatchObject({ code: 0, err: expect.stringContaining('2 histories in') });
+    expect(await on('export', ...ids, '--directory', directory)).toMatchObject({
+      code: 0,
+      err: expect.stringContaining('2 histories in'),
+    });
     expect(readdirSync(directory).sort()).toEqual(ids.map((id) => `${id}.1.json`).sort());
-    expect(JSON.parse((await on('export', ids[0])).out)).toEqual(JSON.parse(JSON.stringify(await store.client.exportHistory(ids[0]))));
+    expect(JSON.parse((await on('export', ids[0])).out)).toEqual(
+      JSON.parse(JSON.stringify(await store.client.exportHistory(ids[0]))),
+    );
     const children = join(directory, 'children');
-    expect(await on('export', '--name', 'child', '--limit', '1', '--directory', children)).toMatchObject({ code: 0, err: expect.stringContaining('1 history in') });
+    expect(await on('export', '--name', 'child', '--limit', '1', '--directory', children)).toMatchObject({
+      code: 0,
+      err: expect.stringContaining('1 history in'),
+    });
     expect(readdirSync(children)).toEqual([expect.stringMatching(/^order-\d+%2Fchild\.1\.json$/)]);
 
     const code = (activity: string): string => {
@@ -190,11 +263,17 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const fits = await perdure('replay', directory, code('charge'), '--json');
     expect(fits.code).toBe(0);
     expect(valuesOf(fits)).toHaveLength(3);
-    expect(valuesOf(fits)).toContainEqual(expect.objectContaining({ instanceId: ids[0], name: 'order', outcome: 'waiting' }));
+    expect(valuesOf(fits)).toContainEqual(
+      expect.objectContaining({ instanceId: ids[0], name: 'order', outcome: 'waiting' }),
+    );
     const differs = await perdure('replay', directory, code('bill'));
     expect(differs).toMatchObject({ code: 4, err: expect.stringContaining('2 histories do not fit') });
-    for (const text of ["recorded:  activity 'charge'", "attempted: activity 'bill'", `${ids[1]}.1.json`]) expect(differs.out).toContain(text);
-    expect(await perdure('replay', directory, join(folder, 'absent.mjs'))).toMatchObject({ code: 2, err: expect.stringContaining('absent.mjs cannot be loaded') });
+    for (const text of ["recorded:  activity 'charge'", "attempted: activity 'bill'", `${ids[1]}.1.json`])
+      expect(differs.out).toContain(text);
+    expect(await perdure('replay', directory, join(folder, 'absent.mjs'))).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('absent.mjs cannot be loaded'),
+    });
   });
 
   it('what has ended is deleted, once somebody says so', async () => {
@@ -207,7 +286,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
         return id;
       }),
     );
-    const left = async (): Promise<number> => (await store.client.listInstances({ idPrefix: 'pruned' }).page()).items.length;
+    const left = async (): Promise<number> =>
+      (await store.client.listInstances({ idPrefix: 'pruned' }).page()).items.length;
     const which = ['prune', '--prefix', 'pruned', '--status', 'completed', '--completed-before', '0ms'];
     expect(await on(...which)).toMatchObject({ code: 2, err: expect.stringContaining('--yes') });
     expect(await on(...which, '--dry-run')).toMatchObject({ code: 0, out: '3 instances would be deleted\n' });
@@ -217,31 +297,55 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(await left()).toBe(1);
     expect(await on(...which, '--yes')).toMatchObject({ code: 0, out: '1 instance deleted\n' });
     expect(await on('prune', '--executions', '1', '--limit', '1', '--yes')).toMatchObject({ code: 2 });
-    expect(await on('prune', '--executions', '1', '--yes')).toMatchObject({ code: 0, out: '0 histories of former executions deleted\n' });
+    expect(await on('prune', '--executions', '1', '--yes')).toMatchObject({
+      code: 0,
+      out: '0 histories of former executions deleted\n',
+    });
   });
 
   it('the doctor finds nothing, and then what is wrong', async () => {
     const findings = async (): Promise<any[]> => valuesOf(await on('doctor', '--json'));
     const sick = store.id('sick');
-    await store.start((runtime) => runtime.registerOrchestration('sick', function* (ctx) { yield ctx.waitForEvent('go'); }), { workerName: 'ada' });
+    await store.start(
+      (runtime) =>
+        runtime.registerOrchestration('sick', function* (ctx) {
+          yield ctx.waitForEvent('go');
+        }),
+      { workerName: 'ada' },
+    );
     await store.client.startOrchestration(sick, 'sick');
     await store.settled();
     const [worker] = valuesOf(await on('workers', '--json'));
     expect(worker).toMatchObject({ name: 'ada', pid: process.pid, isAlive: true });
-    expect(worker.about).toMatchObject({ hostName: hostname(), nodeVersion: process.versions.node, lanes: [{ busyShare: expect.any(Number) }] });
+    expect(worker.about).toMatchObject({
+      hostName: hostname(),
+      nodeVersion: process.versions.node,
+      lanes: [{ busyShare: expect.any(Number) }],
+    });
     const shown = (await on('workers')).out;
     expect(shown).toContain('ada');
     expect(shown).toContain(hostname());
     expect(shown).toMatch(/1 lane, \d+ % busy/);
     const { instances, messages, tasks } = await store.client.stats();
-    expect(valuesOf(await on('stats', '--json'))).toEqual([expect.objectContaining({ instances, messages, tasks, workers: 1 })]);
+    expect(valuesOf(await on('stats', '--json'))).toEqual([
+      expect.objectContaining({ instances, messages, tasks, workers: 1 }),
+    ]);
     expect((await on('stats')).out).toMatch(/Workers +1 worker/);
     const well = await findings();
-    expect(well.map(({ subject }) => subject)).toEqual(expect.arrayContaining(['store', 'durability', 'clock', 'workers', 'overdue', 'suspended']));
-    expect(well.find(({ subject }) => subject === 'workers')).toMatchObject({ state: 'well', detail: expect.stringContaining('ada') });
+    expect(well.map(({ subject }) => subject)).toEqual(
+      expect.arrayContaining(['store', 'durability', 'clock', 'workers', 'overdue', 'suspended']),
+    );
+    expect(well.find(({ subject }) => subject === 'workers')).toMatchObject({
+      state: 'well',
+      detail: expect.stringContaining('ada'),
+    });
     await store.client.suspend(sick, 'a look');
     const held = await findings();
-    expect(held.find(({ subject }) => subject === 'suspended')).toMatchObject({ state: 'doubtful', detail: expect.stringContaining('a look'), advice: expect.stringContaining('resume') });
+    expect(held.find(({ subject }) => subject === 'suspended')).toMatchObject({
+      state: 'doubtful',
+      detail: expect.stringContaining('a look'),
+      advice: expect.stringContaining('resume'),
+    });
     await store.client.terminateInstance(sick);
   });
 
@@ -250,10 +354,16 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await store.client.startOrchestration(id, name, null, { version: '1.2.0' });
     const overdue = async () => (await store.client.overdue()).filter((some) => some.name === name);
     await eventually(20_000, 'it is overdue', async () => (await overdue()).length > 0);
-    expect(await overdue()).toEqual([{ name, version: '1.2.0', instances: 1, oldestMs: expect.any(Number), oldestId: id }]);
+    expect(await overdue()).toEqual([
+      { name, version: '1.2.0', instances: 1, oldestMs: expect.any(Number), oldestId: id },
+    ]);
     const alone = await on('doctor');
     expect(alone.code).toBe(4);
-    expect(alone.out).toMatch(new RegExp(`✗ overdue {2}1 instance of ${name} 1\\.2\\.0 could go on and nobody takes it, ${id} since 1\\d(\\.\\d+)?s\n +→ start a runtime`));
+    expect(alone.out).toMatch(
+      new RegExp(
+        `✗ overdue {2}1 instance of ${name} 1\\.2\\.0 could go on and nobody takes it, ${id} since 1\\d(\\.\\d+)?s\n +→ start a runtime`,
+      ),
+    );
     await store.start((runtime) => runtime.registerOrchestration(name, function* () {}, { version: '1.3.0' }));
     expect((await on('doctor')).out).toContain('no started runtime has registered it in that version');
     await store.client.terminateInstance(id);
@@ -262,10 +372,19 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
 
   it('the doctor tells why code does not fit', async () => {
     const [id, name] = [store.id(), store.id('changed')];
-    const old = await store.start((runtime) => runtime.registerOrchestration(name, function* (ctx) { yield ctx.waitForEvent('go'); yield ctx.scheduleTimer(1); }));
+    const old = await store.start((runtime) =>
+      runtime.registerOrchestration(name, function* (ctx) {
+        yield ctx.waitForEvent('go');
+        yield ctx.scheduleTimer(1);
+      }),
+    );
     await store.client.startOrchestration(id, name);
     await old.shutdown();
-    await store.start((runtime) => runtime.registerOrchestration(name, function* (ctx) { yield ctx.scheduleActivity('other'); }));
+    await store.start((runtime) =>
+      runtime.registerOrchestration(name, function* (ctx) {
+        yield ctx.scheduleActivity('other');
+      }),
+    );
     await store.client.raiseEvent(id, 'go');
     await store.suspended(id);
     store.errors.splice(0);
@@ -288,7 +407,18 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     );
     await store.client.startOrchestration(id, `o${evil}`, { [evil]: evil }, { tags: { [evil]: evil } });
     await store.client.waitForOrchestration(id, SOON);
-    const commands = [['list', '--prefix', 'id'], ['list', '--json'], ['show', id], ['tree', id], ['timeline', id], ['history', id], ['export', id], ['history', id, '--values'], ['watch', id], ['delete', id, '--yes']];
+    const commands = [
+      ['list', '--prefix', 'id'],
+      ['list', '--json'],
+      ['show', id],
+      ['tree', id],
+      ['timeline', id],
+      ['history', id],
+      ['export', id],
+      ['history', id, '--values'],
+      ['watch', id],
+      ['delete', id, '--yes'],
+    ];
     for (const command of commands) {
       const { out, err } = await on(...command);
       expect(out + err, command.join(' ')).toContain('evil');
@@ -300,17 +430,31 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
 it('a store with a codec is read with it', async () => {
   const db = join(folder, 'codec.db');
   const module = join(folder, 'codec.mjs');
-  writeFileSync(module, `export const codec = { encode: (text) => Buffer.from(text).toString('base64'), decode: (text) => Buffer.from(text, 'base64').toString() };`);
-  const { codec } = (await import(pathToFileURL(module).href)) as { codec: { encode(text: string): string; decode(text: string): string } };
+  writeFileSync(
+    module,
+    `export const codec = { encode: (text) => Buffer.from(text).toString('base64'), decode: (text) => Buffer.from(text, 'base64').toString() };`,
+  );
+  const { codec } = (await import(pathToFileURL(module).href)) as {
+    codec: { encode(text: string): string; decode(text: string): string };
+  };
   expect(codec.decode(codec.encode('a'))).toBe('a');
   expect(await perdure('--db', db, 'migrate')).toMatchObject({ code: 0, out: expect.stringContaining('was made') });
-  expect(await perdure('--db', db, '--codec', module, 'start', 'order', '{"secret":1}', '--id', 'a')).toMatchObject({ code: 0 });
+  expect(await perdure('--db', db, '--codec', module, 'start', 'order', '{"secret":1}', '--id', 'a')).toMatchObject({
+    code: 0,
+  });
   expect(readFileSync(db).includes('secret')).toBe(false);
-  expect(valuesOf(await perdure('--db', db, '--codec', module, 'show', 'a', '--json'))).toEqual([expect.objectContaining({ input: { secret: 1 } })]);
-  expect((await launch(['show', 'a'], { env: { PERDURE_DB: db, PERDURE_CODEC: module } }).ended).out).toContain('{ secret: 1 }');
+  expect(valuesOf(await perdure('--db', db, '--codec', module, 'show', 'a', '--json'))).toEqual([
+    expect.objectContaining({ input: { secret: 1 } }),
+  ]);
+  expect((await launch(['show', 'a'], { env: { PERDURE_DB: db, PERDURE_CODEC: module } }).ended).out).toContain(
+    '{ secret: 1 }',
+  );
   const other = join(folder, 'no-codec.mjs');
   writeFileSync(other, 'export const codec = 1;');
-  expect(await perdure('--db', db, '--codec', other, 'list')).toMatchObject({ code: 2, err: expect.stringContaining('exports no codec') });
+  expect(await perdure('--db', db, '--codec', other, 'list')).toMatchObject({
+    code: 2,
+    err: expect.stringContaining('exports no codec'),
+  });
 });
 
 it('a store is encoded anew with another key, and what cannot be is named', async () => {
@@ -322,13 +466,31 @@ it('a store is encoded anew with another key, and what cannot be is named', asyn
     return path;
   };
   await perdure('--db', db, 'migrate');
-  for (const id of ['a', 'b']) expect(await perdure('--db', db, '--codec', module('old'), 'start', 'order', '1', '--id', id)).toMatchObject({ code: 0 });
+  for (const id of ['a', 'b'])
+    expect(await perdure('--db', db, '--codec', module('old'), 'start', 'order', '1', '--id', id)).toMatchObject({
+      code: 0,
+    });
   expect(await perdure('--db', db, 'recode')).toMatchObject({ code: 2, err: expect.stringContaining('--to') });
-  expect(await perdure('--db', db, 'recode', '--to', module('new', 'old'), '--dry-run')).toMatchObject({ code: 0, out: 'KEY  TEXTS\nold      2\n' });
-  expect(await perdure('--db', db, 'recode', '--to', module('new'))).toMatchObject({ code: 4, err: expect.stringContaining("2 texts cannot be read by this codec, and stay as they are:\n  instance a, input: input cannot be read: the codec's decode threw") });
-  expect(await perdure('--db', db, 'recode', '--to', module('new', 'old'))).toMatchObject({ code: 0, out: '2 texts encoded anew with key new\n' });
-  expect(valuesOf(await perdure('--db', db, '--codec', module('new'), 'recode', '--json'))).toEqual([{ keyId: 'new', recoded: 0, unreadable: 0, failures: [] }]);
-  expect(valuesOf(await perdure('--db', db, '--codec', module('new'), 'show', 'a', '--json'))).toEqual([expect.objectContaining({ input: 1 })]);
+  expect(await perdure('--db', db, 'recode', '--to', module('new', 'old'), '--dry-run')).toMatchObject({
+    code: 0,
+    out: 'KEY  TEXTS\nold      2\n',
+  });
+  expect(await perdure('--db', db, 'recode', '--to', module('new'))).toMatchObject({
+    code: 4,
+    err: expect.stringContaining(
+      "2 texts cannot be read by this codec, and stay as they are:\n  instance a, input: input cannot be read: the codec's decode threw",
+    ),
+  });
+  expect(await perdure('--db', db, 'recode', '--to', module('new', 'old'))).toMatchObject({
+    code: 0,
+    out: '2 texts encoded anew with key new\n',
+  });
+  expect(valuesOf(await perdure('--db', db, '--codec', module('new'), 'recode', '--json'))).toEqual([
+    { keyId: 'new', recoded: 0, unreadable: 0, failures: [] },
+  ]);
+  expect(valuesOf(await perdure('--db', db, '--codec', module('new'), 'show', 'a', '--json'))).toEqual([
+    expect.objectContaining({ input: 1 }),
+  ]);
 });
 
 it('a watch of the whole store goes on until it is told to end', async () => {
@@ -359,7 +521,11 @@ it('the dashboard is served until it is told to end', async () => {
   for (const host of ['0.0.0.0', '127.0.0.1']) {
     const open = launch(['--db', db, 'dashboard', '--host', host, '--port', '0']);
     await open.wrote('\n');
-    const [, port, token] = /:(\d+)\/\?token=([\w-]{32})$/.exec(await open.line()) as unknown as [string, string, string];
+    const [, port, token] = /:(\d+)\/\?token=([\w-]{32})$/.exec(await open.line()) as unknown as [
+      string,
+      string,
+      string,
+    ];
     const at = `http://127.0.0.1:${port}/api/v1/about`;
     expect((await fetch(at)).status).toBe(401);
     expect((await fetch(at, { headers: { authorization: `Bearer ${token}` } })).status).not.toBe(401);
@@ -372,7 +538,11 @@ it('whoever reads no further ends a command without a word', async () => {
   const db = join(folder, 'long.db');
   await perdure('--db', db, 'migrate');
   const input = JSON.stringify('x'.repeat(1_000_000));
-  expect(await launch(['--db', db, 'start', 'nobody registers this', '-', '--id', 'long'], { input }).ended).toMatchObject({ code: 0 });
-  const text = execFileSync('sh', ['-c', `"${process.execPath}" "${MAIN}" --db "${db}" export long 2>&1 | head -c 5`], { encoding: 'utf8' });
+  expect(
+    await launch(['--db', db, 'start', 'nobody registers this', '-', '--id', 'long'], { input }).ended,
+  ).toMatchObject({ code: 0 });
+  const text = execFileSync('sh', ['-c', `"${process.execPath}" "${MAIN}" --db "${db}" export long 2>&1 | head -c 5`], {
+    encoding: 'utf8',
+  });
   expect(text).toBe('{\n  "');
 });

@@ -25,7 +25,10 @@ export interface Running {
 }
 
 /** Run a command line; no variable of this process says which store it is. */
-export function launch(args: readonly string[], { input = '', env = {} }: { input?: string; env?: Record<string, string> } = {}): Running {
+export function launch(
+  args: readonly string[],
+  { input = '', env = {} }: { input?: string; env?: Record<string, string> } = {},
+): Running {
   const { PERDURE_DB: _, PERDURE_SCHEMA: __, NO_COLOR: ___, FORCE_COLOR: ____, ...others } = process.env;
   const child = spawn(process.execPath, [MAIN, ...args], { env: { ...others, ...env } });
   let [out, err] = ['', ''];

@@ -32,7 +32,10 @@ describe.each([4, 1])('with a pool of %i', (poolSize) => {
 
   /** Break connections off; how many there were. */
   async function terminate(which: string): Promise<number> {
-    const { rows } = await admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1 AND ${which}`, [name]);
+    const { rows } = await admin.query(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1 AND ${which}`,
+      [name],
+    );
     return rows.length;
   }
 
@@ -40,14 +43,19 @@ describe.each([4, 1])('with a pool of %i', (poolSize) => {
     const { client, address } = store;
     const log = join(folder, 'log');
     const workers = await Promise.all(
-      ['one', 'two'].map((worker) => Worker.start({ store: address, log, name: worker, stepMs: 2, runtime: { logLevel: 'error', lease: '5m' } })),
+      ['one', 'two'].map((worker) =>
+        Worker.start({ store: address, log, name: worker, stepMs: 2, runtime: { logLevel: 'error', lease: '5m' } }),
+      ),
     );
     const callers = Array.from({ length: 3 }, (_, i) => new Caller(client, `caller ${i}`, STEPS));
     const senders = Array.from({ length: 3 }, (_, i) => new Sender(client, `sender ${i}`));
     for (const sender of senders) await sender.start(STEPS);
 
     let over = false;
-    const calling = [...callers.map((caller) => () => caller.once()), ...senders.map((sender) => () => sender.send())].map(async (call) => {
+    const calling = [
+      ...callers.map((caller) => () => caller.once()),
+      ...senders.map((sender) => () => sender.send()),
+    ].map(async (call) => {
       while (!over) await call();
     });
     for (let round = 0; round < ROUNDS; round += 1) {

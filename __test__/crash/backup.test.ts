@@ -41,7 +41,10 @@ describe('a SQLite store', () => {
     const client = new Client(restored);
     for (const id of before) {
       const { input } = instances.find((instance) => instance.id === id)!;
-      expect(await client.waitForOrchestration(id, SOON), id).toMatchObject({ status: 'Completed', output: outputOf(input.seed, STEPS) });
+      expect(await client.waitForOrchestration(id, SOON), id).toMatchObject({
+        status: 'Completed',
+        output: outputOf(input.seed, STEPS),
+      });
     }
     for await (const { id } of client.listInstances()) await client.waitForOrchestration(id, SOON);
     expect(await client.checkStore()).toMatchObject({ findings: [], cursor: null });

@@ -47,10 +47,14 @@ export class Caller {
   async once(): Promise<void> {
     this.#count += 1;
     const [id, seed] = [`${this.#name}-${this.#count}`, this.#count];
-    this.failures += await insist(() => this.#client.startOrchestration(id, 'steps', { seed, steps: this.#steps }, { onConflict: 'return' }));
+    this.failures += await insist(() =>
+      this.#client.startOrchestration(id, 'steps', { seed, steps: this.#steps }, { onConflict: 'return' }),
+    );
     this.started.set(id, seed);
     const other = `${id}-cancelled`;
-    this.failures += await insist(() => this.#client.startOrchestration(other, 'waits', null, { onConflict: 'return' }));
+    this.failures += await insist(() =>
+      this.#client.startOrchestration(other, 'waits', null, { onConflict: 'return' }),
+    );
     this.failures += await insist(() => this.#client.cancelInstance(other));
     this.cancelled.push(other);
   }
@@ -58,9 +62,13 @@ export class Caller {
   /** S1: all that was acknowledged is there and comes to its end. */
   async expectEnded(): Promise<void> {
     for (const [id, seed] of this.started) {
-      expect(await this.#client.waitForOrchestration(id, SOON), id).toMatchObject({ status: 'Completed', output: outputOf(seed, this.#steps) });
+      expect(await this.#client.waitForOrchestration(id, SOON), id).toMatchObject({
+        status: 'Completed',
+        output: outputOf(seed, this.#steps),
+      });
     }
-    for (const id of this.cancelled) expect(await this.#client.waitForOrchestration(id, SOON), id).toMatchObject({ status: 'Cancelled' });
+    for (const id of this.cancelled)
+      expect(await this.#client.waitForOrchestration(id, SOON), id).toMatchObject({ status: 'Cancelled' });
   }
 }
 
@@ -81,7 +89,9 @@ export class Sender {
 
   async start(steps: number): Promise<void> {
     this.#steps = steps;
-    await insist(() => this.#client.startOrchestration(this.id, 'collects', { seed: 1, steps }, { onConflict: 'return' }));
+    await insist(() =>
+      this.#client.startOrchestration(this.id, 'collects', { seed: 1, steps }, { onConflict: 'return' }),
+    );
   }
 
   async send(): Promise<void> {
@@ -112,6 +122,9 @@ export class Sender {
     const parts: number[] = output.parts;
     const unknown = new Set(this.unknown);
     expect(parts, this.id).toEqual([...new Set(parts)].sort((a, b) => a - b));
-    expect(parts.filter((part) => !unknown.has(part)), this.id).toEqual(this.acknowledged);
+    expect(
+      parts.filter((part) => !unknown.has(part)),
+      this.id,
+    ).toEqual(this.acknowledged);
   }
 }

@@ -33,7 +33,9 @@ export function violations(effects: readonly Effect[], kills: readonly Kill[], e
 /** The steps that a killed worker had begun and whose completion was not stored when it was gone. */
 export function unfinished(effects: readonly Effect[], { worker, found }: Kill): Effect[] {
   const completed = completedSteps(found);
-  return effects.filter((effect) => effect.event === 'begin' && effect.worker === worker && !completed.has(`${effect.id} ${effect.step}`));
+  return effects.filter(
+    (effect) => effect.event === 'begin' && effect.worker === worker && !completed.has(`${effect.id} ${effect.step}`),
+  );
 }
 
 /** S5, by what the store held: a step whose completion was there when a worker was gone does not begin in a later one. */
@@ -138,8 +140,16 @@ export interface Absence {
 }
 
 /** Every rule that workers broke which ran at the same time, as a sentence (reliability.md, S5, S6). */
-export function concurrentViolations(effects: readonly Effect[], absences: readonly Absence[], end: Snapshot): string[] {
-  return [...begunAfterCompletion(effects, end), ...unexplainedBegins(effects, end), ...repeatedWithoutReason(effects, absences)];
+export function concurrentViolations(
+  effects: readonly Effect[],
+  absences: readonly Absence[],
+  end: Snapshot,
+): string[] {
+  return [
+    ...begunAfterCompletion(effects, end),
+    ...unexplainedBegins(effects, end),
+    ...repeatedWithoutReason(effects, absences),
+  ];
 }
 
 /**
@@ -166,7 +176,9 @@ export function repeatedWithoutReason(effects: readonly Effect[], absences: read
     const last = attempts.get(attempt);
     const isReason = ({ worker, from, by }: Absence) => worker === last?.worker && last.at <= by && effect.at >= from;
     if (last !== undefined && !absences.some(isReason)) {
-      found.push(`${effect.id} step ${effect.step} began in ${last.worker} and again in ${effect.worker}, and ${last.worker} was not away`);
+      found.push(
+        `${effect.id} step ${effect.step} began in ${last.worker} and again in ${effect.worker}, and ${last.worker} was not away`,
+      );
     }
     attempts.set(attempt, effect);
   }

@@ -19,7 +19,12 @@ async function withWorker(store: TestStore, test: () => Promise<void>): Promise<
 }
 
 /** How long it takes from asking until an instance of the other process has ended, ms: there and back again. */
-async function timesOf(rounds: number, start: (round: number) => Promise<string>, ask: (id: string) => Promise<void>, store: TestStore): Promise<number[]> {
+async function timesOf(
+  rounds: number,
+  start: (round: number) => Promise<string>,
+  ask: (id: string) => Promise<void>,
+  store: TestStore,
+): Promise<number[]> {
   const times: number[] = [];
   for (let round = 0; round < rounds; round += 1) {
     const id = await start(round);

@@ -7,9 +7,13 @@ import { Client, SqliteProvider } from 'perdure';
 const client = new Client(await SqliteProvider.open(process.argv[2]));
 await client.startOrchestration('before', 'nobody registers this');
 const calls = 'fsync,fdatasync';
-const tracer = spawn('strace', ['-f', '-p', String(process.pid), '-e', `trace=${calls}`, '-e', `inject=${calls}:error=EIO`, '-o', '/dev/null'], {
-  stdio: ['ignore', 'ignore', 'pipe'],
-});
+const tracer = spawn(
+  'strace',
+  ['-f', '-p', String(process.pid), '-e', `trace=${calls}`, '-e', `inject=${calls}:error=EIO`, '-o', '/dev/null'],
+  {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  },
+);
 await once(tracer.stderr, 'data');
 try {
   await client.startOrchestration('during', 'nobody registers this');

@@ -6,9 +6,8 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, SqliteProvider } from 'perdure';
 import { afterAll, describe, expect, it } from 'vitest';
-
-import { temporaryFolder } from '../support/providers.ts';
 import { Process, root } from '../support/process.ts';
+import { temporaryFolder } from '../support/providers.ts';
 
 interface Told {
   readonly type: 'told';
@@ -23,12 +22,18 @@ describe.skipIf(!traces)('on an SQLite file (with strace, on Linux)', () => {
 
   it("a start whose sync failed has the outcome 'unknown', and may be there after a crash", async () => {
     const path = join(folder, 'store.db');
-    const child = new Process<Told, never>('starter', [process.execPath, join(root, '__test__/crash/failed-sync.mjs'), path]);
+    const child = new Process<Told, never>('starter', [
+      process.execPath,
+      join(root, '__test__/crash/failed-sync.mjs'),
+      path,
+    ]);
     await child.said('told');
     await child.kill();
     const [{ told }] = child.all('told') as [Told];
     expect(told).toMatchObject({ name: 'ProviderError', retryable: true, outcome: 'unknown' });
-    expect(told).toMatchObject({ message: expect.stringMatching(/see to its disk\. Whether this was written is not known\.$/) });
+    expect(told).toMatchObject({
+      message: expect.stringMatching(/see to its disk\. Whether this was written is not known\.$/),
+    });
 
     const provider = await SqliteProvider.open(path);
     const client = new Client(provider);

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { Client as PgClient } from 'pg';
 import { PostgresProvider } from 'perdure';
+import { Client as PgClient } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { rejection } from '../support/async.ts';
@@ -28,7 +28,13 @@ describe.skipIf(noCluster)(`on a server of its own${noCluster === undefined ? ''
 
   it('a full server is told of as such, and work goes on when it has room', async () => {
     const { client, address } = store;
-    const worker = await Worker.start({ store: address, log: join(folder, 'log'), name: 'worker', stepMs: 5, runtime: { logLevel: 'error', lease: '5m' } });
+    const worker = await Worker.start({
+      store: address,
+      log: join(folder, 'log'),
+      name: 'worker',
+      stepMs: 5,
+      runtime: { logLevel: 'error', lease: '5m' },
+    });
     await client.startOrchestration('early', 'steps', { seed: 1, steps: STEPS });
     await worker.said('step', 5);
 
@@ -36,21 +42,36 @@ describe.skipIf(noCluster)(`on a server of its own${noCluster === undefined ? ''
     const others = [new PgClient({ connectionString: cluster.url })];
     const [admin] = others as [PgClient];
     await admin.connect();
-    const broken = () => admin.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'other'");
+    const broken = () =>
+      admin.query(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'other'",
+      );
     await admin.query("SET application_name TO 'other'");
     while ((await broken()).rows.length > 0) await take(others);
 
     const refusal = await rejection(PostgresProvider.connect(cluster.url, { schema: 'another' }));
     expectRetryable(refusal);
     expect(refusal.message).toMatch(/has no room for this now \(.*too many clients.* \[53300\]\)\.$/);
-    const late = client.startOrchestration.bind(client, 'late', 'steps', { seed: 2, steps: STEPS }, { onConflict: 'return' });
+    const late = client.startOrchestration.bind(
+      client,
+      'late',
+      'steps',
+      { seed: 2, steps: STEPS },
+      { onConflict: 'return' },
+    );
     expectRetryable(await rejection(late()));
     expectRetryable(await rejection(client.getStatus('early')));
 
     await Promise.all(others.map((other) => other.end()));
     await insist(late);
-    expect(await client.waitForOrchestration('early', SOON)).toMatchObject({ status: 'Completed', output: outputOf(1, STEPS) });
-    expect(await client.waitForOrchestration('late', SOON)).toMatchObject({ status: 'Completed', output: outputOf(2, STEPS) });
+    expect(await client.waitForOrchestration('early', SOON)).toMatchObject({
+      status: 'Completed',
+      output: outputOf(1, STEPS),
+    });
+    expect(await client.waitForOrchestration('late', SOON)).toMatchObject({
+      status: 'Completed',
+      output: outputOf(2, STEPS),
+    });
     expect(await worker.stop()).toEqual({ code: 0, signal: null });
     expect(worker.stderr).toBe('');
     expectAllOver(address);

@@ -22,33 +22,39 @@ describe('on Postgres', () => {
   const folder = temporaryFolder(0o777);
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  it.skipIf(noHidepid !== undefined)(`a worker that another one may not inspect keeps what it has, and is taken over when it dies${noHidepid === undefined ? '' : ` (skipped: ${noHidepid})`}`, async () => {
-    const { client, address } = store;
-    const log = join(folder, 'log');
-    const start = async (name: string, user: number, more: object) => {
-      const options = { store: address, log, name, runtime: { lease: LEASE, logLevel: 'info' }, ...more };
-      const worker = Worker.spawn(options, behindHidepid(user));
-      await worker.said('ready');
-      return worker;
-    };
-    const first = await start('first', USERS[0], { stepMs: 500, holds: true });
-    chmodSync(log, 0o666);
-    // It holds one, and takes seconds for the other: the second worker looks at the first one again and again meanwhile.
-    first.tell({ type: 'start', name: 'holds', instances: [{ id: 'held', input: null }] });
-    await first.said('step');
-    const second = await start('second', USERS[1], {});
-    const [row] = query(address, `SELECT pid FROM workers WHERE name = 'first'`);
-    expect(isShownTo(USERS[1], Number(row?.['pid'])), 'the first is hidden from the second').toBe(false);
-    first.tell({ type: 'start', name: 'steps', instances: [{ id: 'steps', input: { seed: 1, steps: 12 } }] });
-    await first.said('acknowledged', 2);
-    expect(await client.waitForOrchestration('steps', SOON)).toMatchObject({ status: 'Completed', output: outputOf(1, 12) });
-    expect(first.stderr + second.stderr).not.toContain(GONE);
-    expect(second.all('step')).toEqual([]);
+  it.skipIf(noHidepid !== undefined)(
+    `a worker that another one may not inspect keeps what it has, and is taken over when it dies${noHidepid === undefined ? '' : ` (skipped: ${noHidepid})`}`,
+    async () => {
+      const { client, address } = store;
+      const log = join(folder, 'log');
+      const start = async (name: string, user: number, more: object) => {
+        const options = { store: address, log, name, runtime: { lease: LEASE, logLevel: 'info' }, ...more };
+        const worker = Worker.spawn(options, behindHidepid(user));
+        await worker.said('ready');
+        return worker;
+      };
+      const first = await start('first', USERS[0], { stepMs: 500, holds: true });
+      chmodSync(log, 0o666);
+      // It holds one, and takes seconds for the other: the second worker looks at the first one again and again meanwhile.
+      first.tell({ type: 'start', name: 'holds', instances: [{ id: 'held', input: null }] });
+      await first.said('step');
+      const second = await start('second', USERS[1], {});
+      const [row] = query(address, `SELECT pid FROM workers WHERE name = 'first'`);
+      expect(isShownTo(USERS[1], Number(row?.pid)), 'the first is hidden from the second').toBe(false);
+      first.tell({ type: 'start', name: 'steps', instances: [{ id: 'steps', input: { seed: 1, steps: 12 } }] });
+      await first.said('acknowledged', 2);
+      expect(await client.waitForOrchestration('steps', SOON)).toMatchObject({
+        status: 'Completed',
+        output: outputOf(1, 12),
+      });
+      expect(first.stderr + second.stderr).not.toContain(GONE);
+      expect(second.all('step')).toEqual([]);
 
-    await first.kill();
-    // Its number is free, which the second one may ask.
-    await second.wrote(GONE);
-    expect(await client.waitForOrchestration('held', SOON)).toMatchObject({ status: 'Completed', output: 'second' });
-    expect(await second.stop()).toEqual({ code: 0, signal: null });
-  });
+      await first.kill();
+      // Its number is free, which the second one may ask.
+      await second.wrote(GONE);
+      expect(await client.waitForOrchestration('held', SOON)).toMatchObject({ status: 'Completed', output: 'second' });
+      expect(await second.stop()).toEqual({ code: 0, signal: null });
+    },
+  );
 });

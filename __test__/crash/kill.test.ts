@@ -14,7 +14,7 @@ import { outputOf } from './outputs.ts';
 import { seeded } from './random.ts';
 
 /** Decides when the workers are killed. Another one: `PERDURE_TEST_SEED=7 npm run test:js -- kill`. */
-const SEED = Number(process.env['PERDURE_TEST_SEED'] ?? 20_261_121);
+const SEED = Number(process.env.PERDURE_TEST_SEED ?? 20_261_121);
 
 const STEPS = 10;
 
@@ -74,7 +74,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       expect(worker.stderr).toBe('');
       for (const { id } of worker.all('acknowledged')) acknowledged.add(id);
       const found = await snapshot(client, instances);
-      expect([...acknowledged].filter((id) => !found.has(id)), 'every acknowledged start is there').toEqual([]);
+      expect(
+        [...acknowledged].filter((id) => !found.has(id)),
+        'every acknowledged start is there',
+      ).toEqual([]);
       kills.push({ worker: name, found });
     }
 
@@ -83,7 +86,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       if (!acknowledged.has(id)) await client.startOrchestration(id, 'steps', input, { onConflict: 'return' });
     }
     for (const { id, input } of instances) {
-      expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: outputOf(input.seed, STEPS) });
+      expect(await client.waitForOrchestration(id, SOON)).toMatchObject({
+        status: 'Completed',
+        output: outputOf(input.seed, STEPS),
+      });
     }
     expect(await last.stop()).toEqual({ code: 0, signal: null });
     expect(last.stderr).toBe('');
@@ -93,7 +99,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     for (const [id, history] of end) {
       expect(historyViolations(history, 'Completed'), id).toEqual([]);
       // Besides, the first turn records the version of those that a client without a runtime has started.
-      expect(history.filter(({ kind }) => kind !== 'ExecutionBegan'), id).toHaveLength(2 + 2 * STEPS);
+      expect(
+        history.filter(({ kind }) => kind !== 'ExecutionBegan'),
+        id,
+      ).toHaveLength(2 + 2 * STEPS);
     }
     expect(violations(effects, kills, end)).toEqual([]);
 
@@ -131,11 +140,21 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
         const [a, b] = [0, 1].map((n) => outputOf(input.seed + n + execution, steps)) as [number, number];
         sums.push([execution, (sums.at(-1)?.[1] ?? 0) + a + b]);
       }
-      expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: sums[2]?.[1], executionId: 3 });
-      expect(await client.waitForOrchestration(`${id}-sink`, SOON)).toMatchObject({ status: 'Completed', output: sums });
+      expect(await client.waitForOrchestration(id, SOON)).toMatchObject({
+        status: 'Completed',
+        output: sums[2]?.[1],
+        executionId: 3,
+      });
+      expect(await client.waitForOrchestration(`${id}-sink`, SOON)).toMatchObject({
+        status: 'Completed',
+        output: sums,
+      });
       for (const execution of [1, 2, 3]) {
         const history = await client.getHistory(id, execution);
-        expect(historyViolations(history, execution === 3 ? 'Completed' : 'ContinuedAsNew'), `${id} ${execution}`).toEqual([]);
+        expect(
+          historyViolations(history, execution === 3 ? 'Completed' : 'ContinuedAsNew'),
+          `${id} ${execution}`,
+        ).toEqual([]);
         for (const { kind: what, meta } of history) if (what === 'ChildScheduled') children.add(meta.id);
       }
     }
@@ -157,7 +176,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const instances = Array.from({ length: 30 }, (_, i) => ({ id: `queued-${i}` }));
     const options = { store: address, log, stepMs: 10 };
     const owner = (name: string) => Worker.start({ ...options, name, runtime: { queues: [] } });
-    const runner = (name: string) => Worker.start({ ...options, name, runtime: { queues: ['far'], activityConcurrency: 8 } });
+    const runner = (name: string) =>
+      Worker.start({ ...options, name, runtime: { queues: ['far'], activityConcurrency: 8 } });
     const absences: Absence[] = [];
     for (const { id } of instances) await client.startOrchestration(id, 'queued', { steps });
     let [one, two] = [await owner('owner 0'), await runner('runner 0')];
@@ -172,7 +192,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     }
     const end = new Map<string, HistoryEvent[]>();
     for (const { id } of instances) {
-      expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: (steps * (steps + 1)) / 2 });
+      expect(await client.waitForOrchestration(id, SOON)).toMatchObject({
+        status: 'Completed',
+        output: (steps * (steps + 1)) / 2,
+      });
       const history = await client.getHistory(id);
       expect(historyViolations(history, 'Completed'), id).toEqual([]);
       end.set(id, history);
@@ -201,9 +224,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await second.said('acknowledged');
     second.tell({ type: 'wait', ids: ['takeover-own'] });
     await second.said('ended');
-    expect(workersOf(effectsOf(log, instances)), 'while it lives, all is its').toEqual(
-      new Set(['first']),
-    );
+    expect(workersOf(effectsOf(log, instances)), 'while it lives, all is its').toEqual(new Set(['first']));
 
     const before = performance.now();
     await first.kill();
@@ -235,7 +256,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     }
     const last = await Worker.start({ ...options, name: 'last' });
     for (const { id, input } of instances) {
-      expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: outputOf(input.seed, 4) });
+      expect(await client.waitForOrchestration(id, SOON)).toMatchObject({
+        status: 'Completed',
+        output: outputOf(input.seed, 4),
+      });
     }
     await last.stop();
     const end = await snapshot(client, instances);
@@ -288,7 +312,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect((await client.waitForOrchestration('inline', SOON)).output).toEqual({ begun: 'first', worker: 'second' });
     await second.stop();
     const begins = effectsOf(log, [{ id: 'inline' }]);
-    expect(begins.map(({ worker, attempt }) => [worker, attempt])).toEqual([['first', 1], ['second', 1]]);
+    expect(begins.map(({ worker, attempt }) => [worker, attempt])).toEqual([
+      ['first', 1],
+      ['second', 1],
+    ]);
     expect(new Set(begins.map(({ key }) => key)).size).toBe(1);
   });
 
@@ -336,7 +363,11 @@ describe('a worker whose store cannot be opened says why and ends', () => {
 
   it('because no server answers', async () => {
     const url = 'postgres://ada:s3cret@127.0.0.1:1/shop';
-    const worker = Worker.spawn({ store: { kind: 'postgres', url, schema: 'perdure' }, log: join(folder, 'log'), name: 'early' });
+    const worker = Worker.spawn({
+      store: { kind: 'postgres', url, schema: 'perdure' },
+      log: join(folder, 'log'),
+      name: 'early',
+    });
     expect((await worker.exited()).code).toBe(1);
     expect(worker.stderr).toContain('ProviderError');
     expect(worker.stderr).toContain("The Postgres store 'postgres://ada@127.0.0.1:1/shop' cannot be reached");

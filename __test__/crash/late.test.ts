@@ -4,7 +4,7 @@ import type { HistoryEvent } from 'perdure';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 
 import { expectAllOver, expectInvariants } from '../support/invariants.ts';
-import { POSTGRES_URL, postgresAt, type PostgresAddress, temporaryFolder } from '../support/providers.ts';
+import { POSTGRES_URL, type PostgresAddress, postgresAt, temporaryFolder } from '../support/providers.ts';
 import { Proxy } from '../support/proxy.ts';
 import { SOON, useStore } from '../support/store.ts';
 import { readEffects, Worker } from '../support/worker.ts';
@@ -45,7 +45,10 @@ describe('on Postgres', () => {
     way.proxy.free();
 
     for (const { id, input } of instances) {
-      expect(await client.waitForOrchestration(id, SOON), id).toMatchObject({ status: 'Completed', output: outputOf(input.seed, STEPS) });
+      expect(await client.waitForOrchestration(id, SOON), id).toMatchObject({
+        status: 'Completed',
+        output: outputOf(input.seed, STEPS),
+      });
     }
     expectInvariants(address);
     expect(first.stderr).toMatch(/worker [-0-9a-f]+ lost its lease: .*; it starts over/);

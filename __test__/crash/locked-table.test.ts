@@ -2,12 +2,12 @@
 // statement out when it has the lock: the call had been resolved as "not written" by then and was repeated, so that an acknowledged event came twice, and a start
 // that its own process had dropped belonged to it and stood still for ever.
 
-import { Client as PgClient } from 'pg';
 import { Client, PostgresProvider, type Runtime } from 'perdure';
+import { Client as PgClient } from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
 import { eventually } from '../support/async.ts';
-import { POSTGRES_URL, postgresAt, type PostgresAddress } from '../support/providers.ts';
+import { POSTGRES_URL, type PostgresAddress, postgresAt } from '../support/providers.ts';
 import { Proxy } from '../support/proxy.ts';
 import { SOON, useStore } from '../support/store.ts';
 import { insist } from './callers.ts';
@@ -18,7 +18,10 @@ const LOCKS = ['SHARE', 'ACCESS EXCLUSIVE'] as const;
 describe('on Postgres', () => {
   const store = useStore(postgresAt(POSTGRES_URL));
   // Within a transaction the activity is seen as it was at its first look.
-  const [admin, holder] = [new PgClient({ connectionString: POSTGRES_URL }), new PgClient({ connectionString: POSTGRES_URL })];
+  const [admin, holder] = [
+    new PgClient({ connectionString: POSTGRES_URL }),
+    new PgClient({ connectionString: POSTGRES_URL }),
+  ];
   beforeAll(() => Promise.all([admin.connect(), holder.connect()]));
   afterAll(() => Promise.all([admin.end(), holder.end()]));
   let proxy: Proxy;
@@ -30,7 +33,10 @@ describe('on Postgres', () => {
     proxy = way.proxy;
     // A server that hears of the cancellation drops what waits, and one that does not must not do it later either.
     proxy.losesCancels = true;
-    provider = await PostgresProvider.connect(way.url, { schema: (store.address as PostgresAddress).schema, poolSize: 2 });
+    provider = await PostgresProvider.connect(way.url, {
+      schema: (store.address as PostgresAddress).schema,
+      poolSize: 2,
+    });
     client = new Client(provider);
     runtime = await store.start(
       (it) =>
@@ -59,7 +65,8 @@ describe('on Postgres', () => {
     const { schema } = store.address as PostgresAddress;
     // Those of one message, and of one start.
     const waiting = async () => {
-      const sql = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND position($1 IN query) > 0 AND query ~ '^WITH (told|claimed)'";
+      const sql =
+        "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND position($1 IN query) > 0 AND query ~ '^WITH (told|claimed)'";
       return (await admin.query(sql, [schema])).rows.map(({ pid }) => pid as number);
     };
     await holder.query(`BEGIN; LOCK TABLE "${schema}".instances IN ${lock} MODE`);
@@ -86,7 +93,8 @@ describe('on Postgres', () => {
   describe.each(LOCKS)('a start that waited for a table in %s mode', (lock) => {
     it.each([undefined, 'return'] as const)('is acknowledged once, and runs (onConflict: %s)', async (onConflict) => {
       const [first, id] = [store.id(), store.id()];
-      const start = (which: string) => client.startOrchestration(which, 'greets', which, onConflict === undefined ? {} : { onConflict });
+      const start = (which: string) =>
+        client.startOrchestration(which, 'greets', which, onConflict === undefined ? {} : { onConflict });
       // Its statement is prepared by this: what waits later is the statement itself.
       await start(first);
       expect((await client.waitForOrchestration(first, SOON)).output).toBe(`hello ${first}`);

@@ -66,13 +66,18 @@ async function expectGoesOn(client: Client): Promise<void> {
   await insist(() => client.startOrchestration('new', 'collects', undefined, { onConflict: 'return' }));
   // Each has a number that a lost one had.
   for (const what of ['new', 'newer', 'end']) await client.raiseEvent('kept', 'next', what);
-  expect(await client.waitForOrchestration('kept', SOON)).toMatchObject({ status: 'Completed', output: ['first', 'new', 'newer'] });
+  expect(await client.waitForOrchestration('kept', SOON)).toMatchObject({
+    status: 'Completed',
+    output: ['first', 'new', 'newer'],
+  });
   await client.raiseEvent('new', 'next', 'end');
   expect(await client.waitForOrchestration('new', SOON)).toMatchObject({ status: 'Completed', output: [] });
 }
 
 describe.skipIf(noCluster)(`on servers of its own${noCluster === undefined ? '' : ` (${noCluster})`}`, () => {
-  it('a message that a promoted standby acknowledges is read, although a lost one had its number', { timeout: 120_000 }, async () => {
+  it('a message that a promoted standby acknowledges is read, although a lost one had its number', {
+    timeout: 120_000,
+  }, async () => {
     const primary = await Cluster.create();
     clusters.push(primary);
     const standby = await Cluster.standbyOf(primary);
@@ -83,7 +88,11 @@ describe.skipIf(noCluster)(`on servers of its own${noCluster === undefined ? '' 
       const behind = 'SELECT 1 FROM pg_stat_replication WHERE replay_lsn IS DISTINCT FROM pg_current_wal_lsn()';
       await eventually(20_000, 'the standby has it', async () => (await primary.ask(behind)).length === 0);
       await standby.set('primary_conninfo', '');
-      await eventually(20_000, 'the standby is alone', async () => (await primary.ask('SELECT 1 FROM pg_stat_replication')).length === 0);
+      await eventually(
+        20_000,
+        'the standby is alone',
+        async () => (await primary.ask('SELECT 1 FROM pg_stat_replication')).length === 0,
+      );
       await goOn(client);
       primary.kill();
       await standby.promote();
@@ -91,7 +100,9 @@ describe.skipIf(noCluster)(`on servers of its own${noCluster === undefined ? '' 
     });
   });
 
-  it('a message that a restored server acknowledges is read, although a lost one had its number', { timeout: 120_000 }, async () => {
+  it('a message that a restored server acknowledges is read, although a lost one had its number', {
+    timeout: 120_000,
+  }, async () => {
     const server = await Cluster.create({ archive_mode: 'off' });
     clusters.push(server);
     await withWorker(server.url, async (client) => {
@@ -101,7 +112,11 @@ describe.skipIf(noCluster)(`on servers of its own${noCluster === undefined ? '' 
       await goOn(client);
       const [moment] = (await server.ask('SELECT clock_timestamp()::text AS now')) as [{ now: string }];
       const looked = `SELECT 1 FROM pg_stat_activity WHERE query LIKE '%pg_snapshot_xmax%' AND state = 'idle' AND query_start > '${moment.now}'`;
-      await eventually(20_000, 'the worker has seen how far the server got', async () => (await server.ask(looked)).length > 0);
+      await eventually(
+        20_000,
+        'the worker has seen how far the server got',
+        async () => (await server.ask(looked)).length > 0,
+      );
       server.kill();
       await backup.start();
       await expectGoesOn(client);

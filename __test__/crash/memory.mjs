@@ -9,7 +9,8 @@ import { openStore, say } from '../support/worker-parts.mjs';
 const { store, part, ids, values = 0, larger = [], capMiB } = JSON.parse(process.argv[2]);
 
 const MIB = 1024 * 1024;
-const bytesOf = (name) => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(readFileSync('/proc/self/status', 'utf8'))[1]) * 1024;
+const bytesOf = (name) =>
+  Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(readFileSync('/proc/self/status', 'utf8'))[1]) * 1024;
 
 /** The results of the steps of an instance are texts of so many bytes: written as another program would, which is quick. */
 async function enlarge(id, bytes) {
@@ -54,7 +55,8 @@ if (part === 'fill') {
   await provider.close();
 } else {
   const before = bytesOf('VmRSS');
-  if (capMiB !== undefined) execFileSync('prlimit', ['--pid', `${process.pid}`, `--as=${bytesOf('VmSize') + capMiB * MIB}`]);
+  if (capMiB !== undefined)
+    execFileSync('prlimit', ['--pid', `${process.pid}`, `--as=${bytesOf('VmSize') + capMiB * MIB}`]);
   await runtime.start();
   say({ type: 'ready' });
   const client = new Client(provider);

@@ -21,7 +21,8 @@ interface Part {
   readonly capMiB?: number;
 }
 
-const run = (part: Part): Process<Said, object> => new Process(part.part, [process.execPath, '__test__/crash/memory.mjs', JSON.stringify(part)]);
+const run = (part: Part): Process<Said, object> =>
+  new Process(part.part, [process.execPath, '__test__/crash/memory.mjs', JSON.stringify(part)]);
 
 async function fill(part: Omit<Part, 'part'>): Promise<void> {
   const filling = run({ ...part, part: 'fill' });
@@ -61,6 +62,7 @@ describe.runIf(process.platform === 'linux').each(SHARED_STORES)('on $name', (ki
     // Whatever the last one had not come to is done by another, which has no more memory than it had.
     const worker = run({ store: address, part: 'run', ids: others, capMiB });
     expect(await worker.exited(), worker.stderr).toEqual({ code: 0, signal: null });
-    for (const id of others) expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: 1 });
+    for (const id of others)
+      expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: 1 });
   }, 240_000);
 });

@@ -20,7 +20,9 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     site = kind.create();
     const { address } = site;
     const names = Array.from({ length: PROCESSES }, (_, i) => `worker ${i}`);
-    const workers = await Promise.all(names.map((name) => Worker.start({ store: address, log: join(folder, 'log'), name })));
+    const workers = await Promise.all(
+      names.map((name) => Worker.start({ store: address, log: join(folder, 'log'), name })),
+    );
     const instances = names.map((id, i) => ({ id, input: { seed: i, steps: 3 } }));
     for (const [i, worker] of workers.entries()) {
       worker.tell({ type: 'start', name: 'steps', instances: instances.slice(i, i + 1) });

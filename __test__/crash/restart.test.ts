@@ -15,11 +15,24 @@ import { repeatedWithoutReason } from './checker.ts';
 const STEPS = 10;
 
 /** A server that crashes may give a number of a transaction out again; in one of some crashes it does. */
-const MODES: readonly StopMode[] = ['fast', 'immediate', 'fast', 'immediate', 'immediate', 'immediate', 'immediate', 'immediate'];
+const MODES: readonly StopMode[] = [
+  'fast',
+  'immediate',
+  'fast',
+  'immediate',
+  'immediate',
+  'immediate',
+  'immediate',
+  'immediate',
+];
 
 /** Callers are told that there is no server, and that the same call may work later. */
 async function refused(client: Client): Promise<void> {
-  const calls = [client.getStatus('sender 0'), client.raiseEvent('sender 0', 'question'), client.startOrchestration('new', 'steps')];
+  const calls = [
+    client.getStatus('sender 0'),
+    client.raiseEvent('sender 0', 'question'),
+    client.startOrchestration('new', 'steps'),
+  ];
   for (const error of await Promise.all(calls.map(rejection))) expectRetryable(error);
 }
 
@@ -48,7 +61,10 @@ describe.skipIf(noCluster)(`on a server of its own${noCluster === undefined ? ''
     const asking = new Client(await store.open());
 
     let over = false;
-    const calling = [...callers.map((caller) => () => caller.once()), ...senders.map((sender) => () => sender.send())].map(async (call) => {
+    const calling = [
+      ...callers.map((caller) => () => caller.once()),
+      ...senders.map((sender) => () => sender.send()),
+    ].map(async (call) => {
       while (!over) await call();
     });
     for (const [round, mode] of MODES.entries()) {

@@ -13,7 +13,7 @@ import { outputOf } from './outputs.ts';
 import { seeded } from './random.ts';
 
 /** Decides who is killed, and when. Another one: `PERDURE_TEST_SEED=7 npm run test:js -- rounds`. */
-const SEED = Number(process.env['PERDURE_TEST_SEED'] ?? 20_261_122);
+const SEED = Number(process.env.PERDURE_TEST_SEED ?? 20_261_122);
 
 const ROUNDS = 20;
 const STEPS = 8;
@@ -28,7 +28,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const random = seeded(SEED);
     const log = join(folder, 'log');
     let count = 0;
-    const next = () => Worker.start({ store: address, log, stepMs: 2, name: `worker ${(count += 1)}`, runtime: { logLevel: 'error' } });
+    const next = () =>
+      Worker.start({ store: address, log, stepMs: 2, name: `worker ${(count += 1)}`, runtime: { logLevel: 'error' } });
     const workers = await Promise.all([next(), next(), next()]);
     const caller = new Caller(client, 'caller', STEPS);
     const senders = Array.from({ length: 5 }, (_, i) => new Sender(client, `sender ${i}`));
@@ -40,11 +41,18 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       const place = Math.floor(random() * workers.length);
       const victim = workers[place]!;
       // It may be killed before it has started all of them, or in the middle of a start.
-      const own = Array.from({ length: 6 }, (_, i) => ({ id: `round ${round}-${i}`, input: { seed: i, steps: STEPS } }));
+      const own = Array.from({ length: 6 }, (_, i) => ({
+        id: `round ${round}-${i}`,
+        input: { seed: i, steps: STEPS },
+      }));
       asked.push(...own);
       const begun = victim.all('step').length;
       victim.tell({ type: 'start', name: 'steps', instances: own });
-      await Promise.all([caller.once(), ...senders.map((sender) => sender.send()), victim.said('step', Math.floor(begun + 1 + random() * 30))]);
+      await Promise.all([
+        caller.once(),
+        ...senders.map((sender) => sender.send()),
+        victim.said('step', Math.floor(begun + 1 + random() * 30)),
+      ]);
       const from = Date.now();
       await victim.kill();
       absences.push({ worker: victim.name, from, by: Date.now() });
@@ -59,7 +67,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await caller.expectEnded();
     for (const sender of senders) await sender.expectEnded();
     for (const { id, input } of asked) {
-      expect(await client.waitForOrchestration(id, SOON), id).toMatchObject({ status: 'Completed', output: outputOf(input.seed, STEPS) });
+      expect(await client.waitForOrchestration(id, SOON), id).toMatchObject({
+        status: 'Completed',
+        output: outputOf(input.seed, STEPS),
+      });
     }
     for (const worker of workers) {
       expect(await worker.stop()).toEqual({ code: 0, signal: null });

@@ -14,7 +14,9 @@ const POOL_SIZE = 2;
 let cluster: Cluster | undefined;
 afterAll(() => cluster?.remove());
 
-it('no backends pile up while commits wait for a synchronous standby, and all of them count once it is back', { timeout: 120_000 }, async ({ skip }) => {
+it('no backends pile up while commits wait for a synchronous standby, and all of them count once it is back', {
+  timeout: 120_000,
+}, async ({ skip }) => {
   if (noCluster !== undefined) skip(noCluster);
   const server = await Cluster.create();
   cluster = server;
@@ -51,7 +53,7 @@ it('no backends pile up while commits wait for a synchronous standby, and all of
   await eventually(2 * AWAY_MS, 'the standby has been away for long', async () => {
     const rows = await server.ask("SELECT wait_event FROM pg_stat_activity WHERE application_name = 'perdure'");
     most = Math.max(most, rows.length);
-    waited = Math.max(waited, rows.filter((row) => row['wait_event'] === 'SyncRep').length);
+    waited = Math.max(waited, rows.filter((row) => row.wait_event === 'SyncRep').length);
     return Date.now() > until;
   });
   expect(waited).toBeGreaterThan(0);
@@ -60,7 +62,8 @@ it('no backends pile up while commits wait for a synchronous standby, and all of
   over = true;
   await server.set('synchronous_standby_names', '');
   await Promise.all(starts);
-  for (const id of ids) expect(await client.waitForOrchestration(id, '30s')).toMatchObject({ status: 'Completed', output: 20 });
+  for (const id of ids)
+    expect(await client.waitForOrchestration(id, '30s')).toMatchObject({ status: 'Completed', output: 20 });
   await runtime.shutdown();
   await provider.close();
 });

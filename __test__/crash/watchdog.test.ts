@@ -21,7 +21,13 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   afterAll(() => rmSync(folder, { recursive: true }));
 
   function worker(log: string, name: string, more: Partial<WorkerOptions> = {}): Promise<Worker> {
-    return Worker.start({ store: store.address, log: join(folder, log), name, runtime: { turnDeadline: DEADLINE_MS }, ...more });
+    return Worker.start({
+      store: store.address,
+      log: join(folder, log),
+      name,
+      runtime: { turnDeadline: DEADLINE_MS },
+      ...more,
+    });
   }
 
   /** A worker that does itself harm, with instances that wait for an activity which returns in every other worker. */
@@ -62,12 +68,16 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const other = await worker(log, 'other');
     const spins = await start(first, 'spins');
     await client.raiseEvent(spins, 'go');
-    for (const id of ids) expect(await client.waitForOrchestration(id, IN_TIME)).toMatchObject({ status: 'Completed', output: 'other' });
+    for (const id of ids)
+      expect(await client.waitForOrchestration(id, IN_TIME)).toMatchObject({ status: 'Completed', output: 'other' });
     expect(first.stderr).toContain(`held up for more than ${DEADLINE_MS} ms by a turn of instance '${spins}'`);
 
     for (const name of ['second', 'third']) await (await worker(log, name, { harms: true })).wrote('held up');
     const { error } = await suspended(spins);
-    expect(error).toMatchObject({ code: 'SUSPENDED', message: expect.stringMatching(/held up 3 workers in a row: a turn of it .* for more than 1000 ms$/) });
+    expect(error).toMatchObject({
+      code: 'SUSPENDED',
+      message: expect.stringMatching(/held up 3 workers in a row: a turn of it .* for more than 1000 ms$/),
+    });
     expect(historyViolations(await client.getHistory(spins), 'Suspended')).toEqual([]);
 
     const later = await start(other, 'holds');
@@ -87,7 +97,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await client.raiseEvent(blocks, 'go');
     await first.wrote('held up');
     const other = await worker(log, 'other', { harms: true });
-    for (const id of ids) expect(await client.waitForOrchestration(id, IN_TIME)).toMatchObject({ status: 'Completed', output: 'other' });
+    for (const id of ids)
+      expect(await client.waitForOrchestration(id, IN_TIME)).toMatchObject({ status: 'Completed', output: 'other' });
     expect(effectsOf(log, blocks)).toEqual([{ event: 'begin', worker: 'first' }]);
     writeFileSync(until, '');
     expect(await client.waitForOrchestration(blocks, SOON)).toMatchObject({ status: 'Completed', output: 'first' });
@@ -131,33 +142,48 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   it.each([
     ['turn', 6],
     ['activity', 6],
-  ])('an instance whose %s ends the process each time is suspended, and those that were there with it go on', async (what, count) => {
-    const { client } = store;
-    const log = `exits ${what}`;
-    const { first, ids } = await harmful(log, 'first', count);
-    const exits = await start(first, `exits in ${what}`);
-    await client.raiseEvent(exits, 'go');
-    expect(await first.exited()).toEqual({ code: 3, signal: null });
-    // Once it is tried together with the others, which are tried alone then, one by one.
-    for (let death = 2; death <= 6; death += 1) {
-      const next = Worker.spawn({ store: store.address, log: join(folder, log), name: `worker ${death}`, holds: true, harms: true });
-      expect(await next.exited(), `death ${death}`).toEqual({ code: 3, signal: null });
-      expect((await client.getStatus(exits))?.status).toBe('Running');
-    }
-    await store.start(() => {});
-    await store.suspended(exits);
-    expect(store.errors.splice(0).map(({ message }) => message)).toEqual([expect.stringContaining(`instance '${exits}' is suspended`)]);
-    const { error } = await suspended(exits);
-    expect(error).toMatchObject({ code: 'SUSPENDED', message: 'it has taken down or held up 3 workers in a row: the last one died' });
-    expect(historyViolations(await client.getHistory(exits), 'Suspended')).toEqual([]);
+  ])(
+    'an instance whose %s ends the process each time is suspended, and those that were there with it go on',
+    async (what, count) => {
+      const { client } = store;
+      const log = `exits ${what}`;
+      const { first, ids } = await harmful(log, 'first', count);
+      const exits = await start(first, `exits in ${what}`);
+      await client.raiseEvent(exits, 'go');
+      expect(await first.exited()).toEqual({ code: 3, signal: null });
+      // Once it is tried together with the others, which are tried alone then, one by one.
+      for (let death = 2; death <= 6; death += 1) {
+        const next = Worker.spawn({
+          store: store.address,
+          log: join(folder, log),
+          name: `worker ${death}`,
+          holds: true,
+          harms: true,
+        });
+        expect(await next.exited(), `death ${death}`).toEqual({ code: 3, signal: null });
+        expect((await client.getStatus(exits))?.status).toBe('Running');
+      }
+      await store.start(() => {});
+      await store.suspended(exits);
+      expect(store.errors.splice(0).map(({ message }) => message)).toEqual([
+        expect.stringContaining(`instance '${exits}' is suspended`),
+      ]);
+      const { error } = await suspended(exits);
+      expect(error).toMatchObject({
+        code: 'SUSPENDED',
+        message: 'it has taken down or held up 3 workers in a row: the last one died',
+      });
+      expect(historyViolations(await client.getHistory(exits), 'Suspended')).toEqual([]);
 
-    const last = await worker(log, 'last', { harms: true });
-    for (const id of ids) expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: 'last' });
-    await client.terminateInstance(exits);
-    expect(await client.getStatus(exits)).toMatchObject({ status: 'Terminated' });
-    expect(await last.stop()).toEqual({ code: 0, signal: null });
-    expect(last.stderr).toBe('');
-  });
+      const last = await worker(log, 'last', { harms: true });
+      for (const id of ids)
+        expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: 'last' });
+      await client.terminateInstance(exits);
+      expect(await client.getStatus(exits)).toMatchObject({ status: 'Terminated' });
+      expect(await last.stop()).toEqual({ code: 0, signal: null });
+      expect(last.stderr).toBe('');
+    },
+  );
 
   it('an instance that waits is not suspended, however many workers are killed under it', async () => {
     const { client } = store;

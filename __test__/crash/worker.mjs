@@ -5,7 +5,15 @@ import { Client, Runtime } from 'perdure';
 
 import { openLog, openStore, pause, say } from '../support/worker-parts.mjs';
 
-const { store, log, name, runtime: runtimeOptions = {}, stepMs = 0, holds = false, harms = false } = JSON.parse(process.argv[2]);
+const {
+  store,
+  log,
+  name,
+  runtime: runtimeOptions = {},
+  stepMs = 0,
+  holds = false,
+  harms = false,
+} = JSON.parse(process.argv[2]);
 
 const write = openLog(log);
 
@@ -112,7 +120,8 @@ function registerMail(runtime) {
   runtime.registerOrchestration('collects', function* (ctx, { seed, steps }) {
     let value = yield ctx.scheduleActivity('step', { step: 1, value: seed });
     const parts = [];
-    for (let part = yield ctx.dequeueEvent('parts'); part !== 'last'; part = yield ctx.dequeueEvent('parts')) parts.push(part);
+    for (let part = yield ctx.dequeueEvent('parts'); part !== 'last'; part = yield ctx.dequeueEvent('parts'))
+      parts.push(part);
     for (let step = 2; step <= steps; step += 1) value = yield ctx.scheduleActivity('step', { step, value });
     return { value, parts };
   });

@@ -24,7 +24,11 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const log = join(folder, 'log');
     const options = { store: address, log, stepMs: 20 };
     // Only one of them serves the queue `far`: what is for that goes on when that one is back, and not before.
-    const zombie = await Worker.start({ ...options, name: 'zombie', runtime: { lease: `${LEASE_MS}ms`, queues: ['default', 'far'] } });
+    const zombie = await Worker.start({
+      ...options,
+      name: 'zombie',
+      runtime: { lease: `${LEASE_MS}ms`, queues: ['default', 'far'] },
+    });
     const other = await Worker.start({ ...options, name: 'other', runtime: { lease: `${LEASE_MS}ms` } });
     const workerOf = (name: string) => query(address, `SELECT id FROM workers WHERE name = '${name}'`);
     const before = workerOf('zombie');
@@ -57,7 +61,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect([before.length, after.length]).toEqual([1, 1]);
     expect(after, 'it is another worker').not.toEqual(before);
     for (const { id, input } of instances) {
-      expect(await client.waitForOrchestration(id, SOON), id).toMatchObject({ status: 'Completed', output: outputOf(input.seed, STEPS) });
+      expect(await client.waitForOrchestration(id, SOON), id).toMatchObject({
+        status: 'Completed',
+        output: outputOf(input.seed, STEPS),
+      });
     }
     expect(await zombie.stop()).toEqual({ code: 0, signal: null });
     expect(await other.stop()).toEqual({ code: 0, signal: null });
@@ -69,6 +76,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     for (const { id } of [...instances, { id: 'far' }]) end.set(id, await client.getHistory(id));
     expect(concurrentViolations(effects, [absence], end)).toEqual([]);
     const begins = effects.filter(({ event }) => event === 'begin');
-    expect(begins.length, 'it was stopped in the middle of something').toBeGreaterThan(new Set(begins.map(({ key }) => key)).size);
+    expect(begins.length, 'it was stopped in the middle of something').toBeGreaterThan(
+      new Set(begins.map(({ key }) => key)).size,
+    );
   }, 60_000);
 });

@@ -1,6 +1,6 @@
 // Requests to a dashboard's handler, as its page makes them.
 
-import { type Caller, type DashboardHandler } from 'perdure/dashboard';
+import type { Caller, DashboardHandler } from 'perdure/dashboard';
 
 export const HOME = 'http://localhost:4700/';
 
@@ -20,7 +20,13 @@ export class Asker {
   }
 
   ask(path: string, init: RequestInit = {}, caller = HERE): Promise<Response> {
-    return this.handler(new Request(new URL(path, HOME), { ...init, headers: { ...this.#headers, ...(init.headers as Record<string, string>) } }), caller);
+    return this.handler(
+      new Request(new URL(path, HOME), {
+        ...init,
+        headers: { ...this.#headers, ...(init.headers as Record<string, string>) },
+      }),
+      caller,
+    );
   }
 
   /** The JSON of an answer that is yes. */
@@ -56,5 +62,7 @@ export async function verdict(answer: Response | Promise<Response>): Promise<str
   const response = await answer;
   if (response.ok) return String(response.status);
   const text = await response.text();
-  return text === '' ? String(response.status) : `${response.status} ${(JSON.parse(text) as { error: { code: string } }).error.code}`;
+  return text === ''
+    ? String(response.status)
+    : `${response.status} ${(JSON.parse(text) as { error: { code: string } }).error.code}`;
 }

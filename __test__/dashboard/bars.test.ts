@@ -6,7 +6,9 @@ import type { EventRow } from '../../js/dashboard/answers.ts';
 import { Bars, firstAt } from '../../js/dashboard/bars.ts';
 
 /** A history, written as `at kind` with what else there is; the events are numbered. */
-function barsOf(...events: readonly (readonly [atMs: number, kind: EventRow['kind'], more?: Partial<EventRow>])[]): Bars {
+function barsOf(
+  ...events: readonly (readonly [atMs: number, kind: EventRow['kind'], more?: Partial<EventRow>])[]
+): Bars {
   const bars = new Bars();
   for (const [i, [atMs, kind, more]] of events.entries()) bars.add({ id: i + 1, atMs, kind, ...more });
   return bars;
@@ -14,7 +16,9 @@ function barsOf(...events: readonly (readonly [atMs: number, kind: EventRow['kin
 
 /** Each row as text: `kind state label from-to`. */
 function picture(bars: Bars): string[] {
-  return bars.rows.map((row) => row.map(({ kind, state, label, fromMs, toMs }) => `${kind} ${state} ${label} ${fromMs}-${toMs ?? ''}`).join(', '));
+  return bars.rows.map((row) =>
+    row.map(({ kind, state, label, fromMs, toMs }) => `${kind} ${state} ${label} ${fromMs}-${toMs ?? ''}`).join(', '),
+  );
 }
 
 describe('the bars of a history', () => {
@@ -30,7 +34,10 @@ describe('the bars of a history', () => {
       [60, 'ChildFailed', { ref: 7 }],
       [60, 'ExecutionFailed'],
     );
-    expect(picture(bars)).toEqual(['execution failed order 0-60', 'activity ok a 0-10, timer ok timer 10-30, wait ok approve 30-50, child failed packing p-1 50-60']);
+    expect(picture(bars)).toEqual([
+      'execution failed order 0-60',
+      'activity ok a 0-10, timer ok timer 10-30, wait ok approve 30-50, child failed packing p-1 50-60',
+    ]);
     expect([bars.isOpen, bars.isWaiting, bars.fromMs, bars.lastMs, bars.count]).toEqual([false, false, 0, 60, 5]);
   });
 
@@ -46,7 +53,12 @@ describe('the bars of a history', () => {
       [7, 'ActivityScheduled', { name: 'e' }],
       [7, 'ActivityScheduled', { name: 'f' }],
     );
-    expect(picture(bars).slice(1)).toEqual(['activity ok a 0-6, activity open e 7-', 'activity ok b 0-5, activity open d 5-', 'activity open c 0-', 'activity open f 7-']);
+    expect(picture(bars).slice(1)).toEqual([
+      'activity ok a 0-6, activity open e 7-',
+      'activity ok b 0-5, activity open d 5-',
+      'activity open c 0-',
+      'activity open f 7-',
+    ]);
   });
 
   it('are rows of their fiber, the main one first, and another one has the rows of what had ended when it began', () => {
@@ -87,7 +99,9 @@ describe('the bars of a history', () => {
       [12, 'ActivityAttemptFailed', { ref: 2, attempt: 2, untilMs: 20 }],
       [25, 'ActivityFailed', { ref: 2, attempt: 3 }],
     );
-    expect(picture(bars)[1]).toBe('activity failed a 0-4, retry ok waits to try a again 4-10, activity failed a 10-12, retry ok waits to try a again 12-20, activity failed a 20-25');
+    expect(picture(bars)[1]).toBe(
+      'activity failed a 0-4, retry ok waits to try a again 4-10, activity failed a 10-12, retry ok waits to try a again 12-20, activity failed a 20-25',
+    );
     expect(bars.rows[1]?.map(({ attempt }) => attempt)).toEqual([1, undefined, 2, undefined, 3]);
   });
 
@@ -99,9 +113,22 @@ describe('the bars of a history', () => {
       [3, 'OperationCancelled', { ref: 2 }],
     ] as const;
     expect(picture(barsOf(...given)).slice(1)).toEqual(['timer cancelled timer 0-3', 'activity open a 0-']);
-    expect(picture(barsOf(...given, [9, 'ExecutionTerminated']))).toEqual(['execution cancelled x 0-9', 'timer cancelled timer 0-3', 'activity cancelled a 0-9']);
+    expect(picture(barsOf(...given, [9, 'ExecutionTerminated']))).toEqual([
+      'execution cancelled x 0-9',
+      'timer cancelled timer 0-3',
+      'activity cancelled a 0-9',
+    ]);
     // One that is given up before its next attempt has begun ends where that would have.
-    expect(picture(barsOf([0, 'ExecutionStarted'], [0, 'ActivityScheduled', { name: 'a' }], [1, 'ActivityAttemptFailed', { ref: 2, attempt: 1, untilMs: 50 }], [2, 'OperationCancelled', { ref: 2 }]))[1]).toContain('activity cancelled a 50-50');
+    expect(
+      picture(
+        barsOf(
+          [0, 'ExecutionStarted'],
+          [0, 'ActivityScheduled', { name: 'a' }],
+          [1, 'ActivityAttemptFailed', { ref: 2, attempt: 1, untilMs: 50 }],
+          [2, 'OperationCancelled', { ref: 2 }],
+        ),
+      )[1],
+    ).toContain('activity cancelled a 50-50');
   });
 
   it('begin a wait where it was certain, and keep it out of what goes on', () => {
@@ -117,19 +144,34 @@ describe('the bars of a history', () => {
   });
 
   it('go on when a clock is set back', () => {
-    const bars = barsOf([100, 'ExecutionStarted', { name: 'x' }], [100, 'ActivityScheduled', { name: 'a' }], [50, 'ActivityCompleted', { ref: 2 }], [60, 'ActivityScheduled', { name: 'b' }]);
+    const bars = barsOf(
+      [100, 'ExecutionStarted', { name: 'x' }],
+      [100, 'ActivityScheduled', { name: 'a' }],
+      [50, 'ActivityCompleted', { ref: 2 }],
+      [60, 'ActivityScheduled', { name: 'b' }],
+    );
     expect(picture(bars)[1]).toBe('activity ok a 100-100, activity open b 100-');
   });
 
   it('take no notice of what refers to nothing, as where a part of a history is missing', () => {
-    expect(picture(barsOf([0, 'ExecutionStarted', { name: 'x' }], [1, 'ActivityCompleted', { ref: 7 }], [1, 'TimerFired'], [2, 'ActivityAttemptFailed', { ref: 9 }]))).toEqual(['execution open x 0-']);
+    expect(
+      picture(
+        barsOf(
+          [0, 'ExecutionStarted', { name: 'x' }],
+          [1, 'ActivityCompleted', { ref: 7 }],
+          [1, 'TimerFired'],
+          [2, 'ActivityAttemptFailed', { ref: 9 }],
+        ),
+      ),
+    ).toEqual(['execution open x 0-']);
   });
 
   it('are soon made of very many events', () => {
     const bars = new Bars();
     bars.add({ id: 1, atMs: 0, kind: 'ExecutionStarted', name: 'x' });
     for (let i = 0; i < 20_000; i += 1) bars.add({ id: i + 2, atMs: i, kind: 'ActivityScheduled', name: 'a' });
-    for (let i = 0; i < 20_000; i += 1) bars.add({ id: i + 20_002, atMs: 20_000 + i, kind: 'ActivityCompleted', ref: i + 2 });
+    for (let i = 0; i < 20_000; i += 1)
+      bars.add({ id: i + 20_002, atMs: 20_000 + i, kind: 'ActivityCompleted', ref: i + 2 });
     expect(bars.rows).toHaveLength(20_001);
     expect(bars.isWaiting).toBe(true);
   });
@@ -145,7 +187,14 @@ describe('the bars of a history', () => {
   });
 
   it('are found in a row by time', () => {
-    const [, row = []] = barsOf([0, 'ExecutionStarted'], [0, 'TimerCreated'], [5, 'TimerFired', { ref: 2 }], [10, 'TimerCreated'], [15, 'TimerFired', { ref: 4 }], [20, 'TimerCreated']).rows;
+    const [, row = []] = barsOf(
+      [0, 'ExecutionStarted'],
+      [0, 'TimerCreated'],
+      [5, 'TimerFired', { ref: 2 }],
+      [10, 'TimerCreated'],
+      [15, 'TimerFired', { ref: 4 }],
+      [20, 'TimerCreated'],
+    ).rows;
     expect([0, 5, 6, 15, 16, 99].map((at) => firstAt(row, at))).toEqual([0, 0, 1, 1, 2, 2]);
   });
 });

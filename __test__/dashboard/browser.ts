@@ -8,12 +8,18 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from 'p
 import { afterAll, beforeAll, expect, onTestFinished } from 'vitest';
 
 /** A script that makes the global `ace`. */
-const CHECKER = readFileSync(createRequire(import.meta.url).resolve('accessibility-checker-engine/ace-window.js'), 'utf8');
+const CHECKER = readFileSync(
+  createRequire(import.meta.url).resolve('accessibility-checker-engine/ace-window.js'),
+  'utf8',
+);
 
 /** What it says of one element by one rule. */
 interface Finding {
   readonly ruleId: string;
-  readonly value: readonly [sort: 'VIOLATION' | 'RECOMMENDATION' | 'INFORMATION', found: 'PASS' | 'FAIL' | 'POTENTIAL' | 'MANUAL'];
+  readonly value: readonly [
+    sort: 'VIOLATION' | 'RECOMMENDATION' | 'INFORMATION',
+    found: 'PASS' | 'FAIL' | 'POTENTIAL' | 'MANUAL',
+  ];
   readonly message: string;
   readonly snippet: string;
 }
@@ -22,10 +28,16 @@ const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-s
 
 /** @throws Error that says what to do, when there is none */
 function executable(): string {
-  const named = process.env['PERDURE_TEST_CHROMIUM'];
+  const named = process.env.PERDURE_TEST_CHROMIUM;
   if (named) return named;
-  const found = (process.env['PATH'] ?? '').split(delimiter).flatMap((folder) => NAMES.map((name) => join(folder, name))).find(isProgram);
-  if (found === undefined) throw new Error('there is no Chromium to test the dashboard in: install one (apt-get install chromium), or name it in PERDURE_TEST_CHROMIUM');
+  const found = (process.env.PATH ?? '')
+    .split(delimiter)
+    .flatMap((folder) => NAMES.map((name) => join(folder, name)))
+    .find(isProgram);
+  if (found === undefined)
+    throw new Error(
+      'there is no Chromium to test the dashboard in: install one (apt-get install chromium), or name it in PERDURE_TEST_CHROMIUM',
+    );
   return found;
 }
 
@@ -53,13 +65,18 @@ export function useBrowser(): { open(url: string, options?: BrowserContextOption
   afterAll(() => browser?.close());
   return {
     async open(url, options = {}) {
-      const context = await (browser as Browser).newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: 'reduce', ...options });
+      const context = await (browser as Browser).newContext({
+        viewport: { width: 1280, height: 900 },
+        reducedMotion: 'reduce',
+        ...options,
+      });
       const page = await context.newPage();
       const errors: string[] = [];
       page.on('pageerror', (error) => errors.push(String(error)));
       page.on('console', (message) => {
         // What is refused is told there, too; that is no error of the page.
-        if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) errors.push(message.text());
+        if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
+          errors.push(message.text());
       });
       onTestFinished(async () => {
         await context.close();
@@ -74,8 +91,12 @@ export function useBrowser(): { open(url: string, options?: BrowserContextOption
 /** What makes a page hard to use for somebody who does not see it, or sees it badly: each as a sentence. */
 export async function obstacles(page: Page): Promise<string[]> {
   if (await page.evaluate(`typeof ace === 'undefined'`)) await page.evaluate(CHECKER);
-  const { results } = (await page.evaluate(`new ace.Checker().check(document, ['WCAG_2_2'])`)) as { results: readonly Finding[] };
-  return results.filter(({ value: [sort, found] }) => sort === 'VIOLATION' && found === 'FAIL').map(({ ruleId, message, snippet }) => `${ruleId}: ${message}: ${snippet}`);
+  const { results } = (await page.evaluate(`new ace.Checker().check(document, ['WCAG_2_2'])`)) as {
+    results: readonly Finding[];
+  };
+  return results
+    .filter(({ value: [sort, found] }) => sort === 'VIOLATION' && found === 'FAIL')
+    .map(({ ruleId, message, snippet }) => `${ruleId}: ${message}: ${snippet}`);
 }
 
 /** By how much the page is wider than its window, px. */

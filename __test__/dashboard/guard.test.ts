@@ -4,7 +4,7 @@ import { createServer, request as forward } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 import type { Logger } from 'perdure';
-import { dashboardHandler, type DashboardOptions, serveDashboard, type ValuePlace } from 'perdure/dashboard';
+import { type DashboardOptions, dashboardHandler, serveDashboard, type ValuePlace } from 'perdure/dashboard';
 import { describe, expect, it, onTestFinished } from 'vitest';
 
 import { rejection } from '../support/async.ts';
@@ -16,7 +16,8 @@ const TOKEN = 'a token that nobody guesses'.replaceAll(' ', '-');
 
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
-  const asker = (options?: DashboardOptions, headers?: Record<string, string>) => new Asker(dashboardHandler(store.client, { token: false, ...options }), headers);
+  const asker = (options?: DashboardOptions, headers?: Record<string, string>) =>
+    new Asker(dashboardHandler(store.client, { token: false, ...options }), headers);
   /** A logger that keeps its lines. */
   const kept = () => {
     const lines: string[] = [];
@@ -47,12 +48,16 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await verdict(asker().ask(url))).toBe(expected);
   });
 
-  it.each([['evil.example'], ['localhost@evil.example'], ['evil.example#localhost'], ['localhost/x'], [':::']])('refuses the Host header %s whatever the URL says', async (host) => {
-    expect(await verdict(asker({}, { host }).ask('api/v1/about'))).toBe('403 HOST');
-  });
+  it.each([['evil.example'], ['localhost@evil.example'], ['evil.example#localhost'], ['localhost/x'], [':::']])(
+    'refuses the Host header %s whatever the URL says',
+    async (host) => {
+      expect(await verdict(asker({}, { host }).ask('api/v1/about'))).toBe('403 HOST');
+    },
+  );
 
   it('with token: false answers nobody of another address, by whatever name it is called', async () => {
-    const about = (caller: { remoteAddress?: string }, headers = {}) => verdict(asker({}, headers).ask('api/v1/about', {}, caller));
+    const about = (caller: { remoteAddress?: string }, headers = {}) =>
+      verdict(asker({}, headers).ask('api/v1/about', {}, caller));
     expect(await about({ remoteAddress: '127.0.0.1' })).toBe('200');
     expect(await about({ remoteAddress: '::ffff:127.0.0.1' })).toBe('200');
     expect(await about({ remoteAddress: '::1' })).toBe('200');
@@ -62,12 +67,18 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await about({})).toBe('403 TOKEN_NEEDED');
     // A proxy on this machine says whom it speaks for.
     expect(await about({ remoteAddress: '127.0.0.1' }, { 'x-forwarded-for': '10.0.0.7' })).toBe('403 TOKEN_NEEDED');
-    expect(await about({ remoteAddress: '127.0.0.1' }, { 'x-forwarded-for': '127.0.0.1, 10.0.0.7' })).toBe('403 TOKEN_NEEDED');
+    expect(await about({ remoteAddress: '127.0.0.1' }, { 'x-forwarded-for': '127.0.0.1, 10.0.0.7' })).toBe(
+      '403 TOKEN_NEEDED',
+    );
     expect(await about({ remoteAddress: '127.0.0.1' }, { 'x-real-ip': '10.0.0.7' })).toBe('403 TOKEN_NEEDED');
-    expect(await about({ remoteAddress: '127.0.0.1' }, { 'x-forwarded-host': 'ops.example.com' })).toBe('403 TOKEN_NEEDED');
+    expect(await about({ remoteAddress: '127.0.0.1' }, { 'x-forwarded-host': 'ops.example.com' })).toBe(
+      '403 TOKEN_NEEDED',
+    );
     expect(await about({ remoteAddress: '127.0.0.1' }, { forwarded: 'for=10.0.0.7' })).toBe('403 TOKEN_NEEDED');
     expect(await about({ remoteAddress: '127.0.0.1' }, { via: '1.1 proxy' })).toBe('403 TOKEN_NEEDED');
-    expect(await about({ remoteAddress: '127.0.0.1' }, { 'x-forwarded-for': '::1', 'x-forwarded-host': 'localhost:3000' })).toBe('200');
+    expect(
+      await about({ remoteAddress: '127.0.0.1' }, { 'x-forwarded-for': '::1', 'x-forwarded-host': 'localhost:3000' }),
+    ).toBe('200');
   });
 
   // A proxy need not tell whose address it speaks for: whoever came through one that told the protocol alone was let in.
@@ -81,18 +92,40 @@ describe.each(STORES)('on $name', (kind) => {
     ['true-client-ip', '10.0.0.7'],
     ['cf-connecting-ip', '10.0.0.7'],
   ])('with token: false answers nobody for whom a proxy sends %s', async (header, said) => {
-    const about = (headers: Record<string, string>) => verdict(asker({}, headers).ask('api/v1/about', {}, { remoteAddress: '127.0.0.1' }));
+    const about = (headers: Record<string, string>) =>
+      verdict(asker({}, headers).ask('api/v1/about', {}, { remoteAddress: '127.0.0.1' }));
     expect(await about({ [header]: said })).toBe('403 TOKEN_NEEDED');
     expect(await about({ [header]: said, 'x-forwarded-for': '127.0.0.1' })).toBe('403 TOKEN_NEEDED');
     expect(await about({ [header]: '127.0.0.1' })).toBe('200');
   });
 
   it('with a token answers everybody who shows it, at the hosts that are allowed', async () => {
-    const options = { token: TOKEN, allowedHosts: ['ops.example.com', 'other.example.com:8080', '10.0.0.7', 'fd00::7'] };
-    const about = (host: string, headers: Record<string, string> = { authorization: `Bearer ${TOKEN}` }) => verdict(asker(options, headers).ask(`http://${host}/api/v1/about`, {}, { remoteAddress: '10.0.0.9' }));
-    for (const host of ['ops.example.com', 'OPS.example.com:4700', 'other.example.com:8080', '10.0.0.7:4700', '[fd00::7]:4700', 'localhost']) expect(await about(host), host).toBe('200');
-    for (const host of ['example.com', 'other.example.com:8081', 'other.example.com', 'xops.example.com', '10.0.0.8']) expect(await about(host), host).toBe('403 HOST');
-    for (const authorization of ['', 'Bearer', `Bearer ${TOKEN}x`, `Bearer ${TOKEN.slice(1)}`, `Basic ${TOKEN}`, TOKEN, `Bearer ${TOKEN} x`]) {
+    const options = {
+      token: TOKEN,
+      allowedHosts: ['ops.example.com', 'other.example.com:8080', '10.0.0.7', 'fd00::7'],
+    };
+    const about = (host: string, headers: Record<string, string> = { authorization: `Bearer ${TOKEN}` }) =>
+      verdict(asker(options, headers).ask(`http://${host}/api/v1/about`, {}, { remoteAddress: '10.0.0.9' }));
+    for (const host of [
+      'ops.example.com',
+      'OPS.example.com:4700',
+      'other.example.com:8080',
+      '10.0.0.7:4700',
+      '[fd00::7]:4700',
+      'localhost',
+    ])
+      expect(await about(host), host).toBe('200');
+    for (const host of ['example.com', 'other.example.com:8081', 'other.example.com', 'xops.example.com', '10.0.0.8'])
+      expect(await about(host), host).toBe('403 HOST');
+    for (const authorization of [
+      '',
+      'Bearer',
+      `Bearer ${TOKEN}x`,
+      `Bearer ${TOKEN.slice(1)}`,
+      `Basic ${TOKEN}`,
+      TOKEN,
+      `Bearer ${TOKEN} x`,
+    ]) {
       expect(await about('ops.example.com', { authorization }), authorization).toBe('401 TOKEN');
       // Also from this machine.
       expect(await about('localhost', { authorization }), authorization).toBe('401 TOKEN');
@@ -104,7 +137,9 @@ describe.each(STORES)('on $name', (kind) => {
     const answer = await there.ask(`perdure/?token=${TOKEN}`);
     expect([answer.status, answer.headers.get('location')]).toEqual([303, '/perdure/']);
     const cookie = answer.headers.get('set-cookie') ?? '';
-    expect(cookie).toMatch(/^perdure_[0-9a-f]{12}=[\w-]{43}; Path=\/perdure\/; Max-Age=\d+; HttpOnly; SameSite=Strict$/);
+    expect(cookie).toMatch(
+      /^perdure_[0-9a-f]{12}=[\w-]{43}; Path=\/perdure\/; Max-Age=\d+; HttpOnly; SameSite=Strict$/,
+    );
     expect(cookie).not.toContain(TOKEN);
     const [pair = ''] = cookie.split(';');
     const signedIn = asker({ token: TOKEN, basePath: '/perdure' }, { cookie: `other=1; ${pair}; more=2` });
@@ -113,7 +148,9 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await verdict(asker({ token: TOKEN }, { cookie: `${pair}x` }).ask('api/v1/about'))).toBe('401 TOKEN');
     const wrong = await there.ask('perdure/?token=wrong');
     expect([wrong.status, wrong.headers.get('set-cookie')]).toEqual([303, null]);
-    expect((await there.ask(`https://localhost/perdure/?token=${TOKEN}`)).headers.get('set-cookie')).toMatch(/; Secure$/);
+    expect((await there.ask(`https://localhost/perdure/?token=${TOKEN}`)).headers.get('set-cookie')).toMatch(
+      /; Secure$/,
+    );
     // The page itself holds nothing, and asks for the token.
     expect((await there.ask('perdure/')).status).toBe(200);
   });
@@ -122,7 +159,8 @@ describe.each(STORES)('on $name', (kind) => {
     const there = asker({ token: TOKEN });
     const right = await there.post('session', { token: TOKEN });
     expect(right.headers.get('set-cookie')).toMatch(/^perdure_/);
-    for (const body of [{ token: 'wrong' }, { token: 7 }, {}, null, []]) expect(await verdict(there.post('session', body))).toBe('401 TOKEN');
+    for (const body of [{ token: 'wrong' }, { token: 7 }, {}, null, []])
+      expect(await verdict(there.post('session', body))).toBe('401 TOKEN');
     // Where there is no token nobody signs in.
     expect(await verdict(asker().post('session', { token: '' }))).toBe('401 TOKEN');
   });
@@ -130,13 +168,25 @@ describe.each(STORES)('on $name', (kind) => {
   it('lets no other site ask: not by Origin, not by what browsers say of a request', async () => {
     const about = (headers: Record<string, string>) => verdict(asker({}, headers).ask('api/v1/about'));
     expect(await about({ origin: 'http://localhost:4700' })).toBe('200');
-    for (const origin of ['http://localhost:4701', 'http://evil.example', 'null', 'x', 'http://localhost:4700.evil.example']) expect(await about({ origin }), origin).toBe('403 ORIGIN');
+    for (const origin of [
+      'http://localhost:4701',
+      'http://evil.example',
+      'null',
+      'x',
+      'http://localhost:4700.evil.example',
+    ])
+      expect(await about({ origin }), origin).toBe('403 ORIGIN');
     expect(await about({ 'sec-fetch-site': 'same-origin' })).toBe('200');
     expect(await about({ 'sec-fetch-site': 'none', 'sec-fetch-mode': 'navigate' })).toBe('200');
-    for (const site of ['cross-site', 'same-site', 'anything']) expect(await about({ 'sec-fetch-site': site, 'sec-fetch-mode': 'navigate' }), site).toBe('403 CROSS_SITE');
+    for (const site of ['cross-site', 'same-site', 'anything'])
+      expect(await about({ 'sec-fetch-site': site, 'sec-fetch-mode': 'navigate' }), site).toBe('403 CROSS_SITE');
     // A link to the page is one; a script of another site that loads it is none.
-    expect(await verdict(asker({}, { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' }).ask(''))).toBe('200');
-    expect(await verdict(asker({}, { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' }).ask(''))).toBe('403 CROSS_SITE');
+    expect(await verdict(asker({}, { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' }).ask(''))).toBe(
+      '200',
+    );
+    expect(await verdict(asker({}, { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' }).ask(''))).toBe(
+      '403 CROSS_SITE',
+    );
   });
 
   it('takes an action only as its page sends it', async () => {
@@ -145,29 +195,48 @@ describe.each(STORES)('on $name', (kind) => {
     const body = JSON.stringify({ id });
     const cancel = (init: RequestInit) => verdict(there.ask('api/v1/cancel', { method: 'POST', body, ...init }));
     expect(await cancel({ headers: { 'x-perdure-dashboard': '1' } })).toBe('415 CONTENT_TYPE');
-    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data', 'application/json5']) expect(await cancel({ headers: { ...ACTION, 'content-type': type } })).toBe('415 CONTENT_TYPE');
+    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data', 'application/json5'])
+      expect(await cancel({ headers: { ...ACTION, 'content-type': type } })).toBe('415 CONTENT_TYPE');
     expect(await cancel({ headers: { 'content-type': 'application/json' } })).toBe('403 ACTION_HEADER');
     expect(await cancel({ headers: { ...ACTION, origin: 'http://evil.example' } })).toBe('403 ORIGIN');
     expect(await cancel({ headers: { ...ACTION, 'sec-fetch-site': 'same-site' } })).toBe('403 CROSS_SITE');
-    for (const method of ['GET', 'HEAD', 'PUT', 'DELETE', 'PATCH', 'OPTIONS']) expect(await verdict(there.ask('api/v1/cancel', { method, headers: ACTION })), method).toMatch(/^405/);
+    for (const method of ['GET', 'HEAD', 'PUT', 'DELETE', 'PATCH', 'OPTIONS'])
+      expect(await verdict(there.ask('api/v1/cancel', { method, headers: ACTION })), method).toMatch(/^405/);
     expect((await store.client.getStatus(id))?.status).toBe('Pending');
     expect(await cancel({ headers: { ...ACTION, 'content-type': 'application/json; charset=utf-8' } })).toBe('200');
     // What only reads is not posted, and no preflight is answered.
-    for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) expect(await verdict(there.ask('api/v1/about', { method, headers: ACTION })), method).toBe('405 METHOD');
+    for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS'])
+      expect(await verdict(there.ask('api/v1/about', { method, headers: ACTION })), method).toBe('405 METHOD');
     expect((await there.ask('api/v1/about', { method: 'HEAD' })).status).toBe(200);
   });
 
   it('refuses bodies that are too long, no JSON, or not of the action', async () => {
     const id = await open();
     const there = asker();
-    const raise = (body: string | Uint8Array<ArrayBuffer> | ReadableStream, more: RequestInit = {}) => verdict(there.ask('api/v1/raise', { method: 'POST', headers: ACTION, body, ...more }));
+    const raise = (body: string | Uint8Array<ArrayBuffer> | ReadableStream, more: RequestInit = {}) =>
+      verdict(there.ask('api/v1/raise', { method: 'POST', headers: ACTION, body, ...more }));
     expect(await raise('{')).toBe('400 BAD_REQUEST');
     expect(await raise('')).toBe('400 BAD_REQUEST');
     expect(await raise(new Uint8Array([0x22, 0xff, 0x22]))).toBe('400 BAD_REQUEST');
-    for (const body of [null, [], 'text', 7, {}, { id }, { id, name: '' }, { id, name: 7 }, { id: 'x'.repeat(257), name: 'e' }, { id, name: 'e', more: 1 }, { id, name: 'a\0b' }, { id, name: '\ud800' }]) {
+    for (const body of [
+      null,
+      [],
+      'text',
+      7,
+      {},
+      { id },
+      { id, name: '' },
+      { id, name: 7 },
+      { id: 'x'.repeat(257), name: 'e' },
+      { id, name: 'e', more: 1 },
+      { id, name: 'a\0b' },
+      { id, name: '\ud800' },
+    ]) {
       expect(await raise(JSON.stringify(body)), JSON.stringify(body)).toBe('400 BAD_REQUEST');
     }
-    expect(await (await there.post('raise', { id, nmae: 'e' })).json()).toEqual({ error: { code: 'BAD_REQUEST', message: 'raise: unknown option `nmae`; did you mean `name`?' } });
+    expect(await (await there.post('raise', { id, nmae: 'e' })).json()).toEqual({
+      error: { code: 'BAD_REQUEST', message: 'raise: unknown option `nmae`; did you mean `name`?' },
+    });
     const long = JSON.stringify({ id, name: 'e', data: 'x'.repeat(4 * 1024 * 1024) });
     expect(await raise(long)).toBe('413 BODY');
     // Also when it does not say so before.
@@ -180,37 +249,73 @@ describe.each(STORES)('on $name', (kind) => {
 
   it('takes no action when it is read-only', async () => {
     const id = await open();
-    for (const action of ['raise', 'enqueue', 'cancel', 'terminate', 'suspend', 'resume', 'start']) expect(await verdict(asker({ readOnly: true }).post(action, { id })), action).toBe('403 READ_ONLY');
+    for (const action of ['raise', 'enqueue', 'cancel', 'terminate', 'suspend', 'resume', 'start'])
+      expect(await verdict(asker({ readOnly: true }).post(action, { id })), action).toBe('403 READ_ONLY');
     expect((await store.client.getStatus(id))?.status).toBe('Pending');
   });
 
   it('asks the authorize hook before each answer, and takes nothing but true for yes', async () => {
     const id = await open();
     const asked: unknown[] = [];
-    const there = asker({
-      authorize: async (request, action, instanceId) => {
-        asked.push([action, instanceId, request.headers.get('x-user')]);
-        return action !== 'terminate';
+    const there = asker(
+      {
+        authorize: async (request, action, instanceId) => {
+          asked.push([action, instanceId, request.headers.get('x-user')]);
+          return action !== 'terminate';
+        },
       },
-    }, { 'x-user': 'ada' });
+      { 'x-user': 'ada' },
+    );
     await there.get('about');
     await there.get(`instance?id=${id}`);
     expect(await verdict(there.post('suspend', { id }, { headers: { ...ACTION } }))).toBe('200');
     expect(await verdict(there.post('terminate', { id }))).toBe('403 NOT_AUTHORIZED');
-    expect(asked).toEqual([['read', undefined, 'ada'], ['read', id, 'ada'], ['suspend', id, 'ada'], ['terminate', id, 'ada']]);
+    expect(asked).toEqual([
+      ['read', undefined, 'ada'],
+      ['read', id, 'ada'],
+      ['suspend', id, 'ada'],
+      ['terminate', id, 'ada'],
+    ]);
     expect((await store.client.getStatus(id))?.status).toBe('Suspended');
     const { lines, logger } = kept();
-    for (const authorize of [() => false, () => undefined, () => 'yes', () => 1, () => Promise.reject(new Error('no')), () => { throw new Error('no'); }]) {
+    for (const authorize of [
+      () => false,
+      () => undefined,
+      () => 'yes',
+      () => 1,
+      () => Promise.reject(new Error('no')),
+      () => {
+        throw new Error('no');
+      },
+    ]) {
       const closed = asker({ authorize: authorize as () => boolean, logger });
-      for (const path of ['about', 'instances', `instance?id=${id}`, `history?id=${id}`, `value?id=${id}&event=1`, 'live', `live?id=${id}`]) expect(await verdict(closed.ask(`api/v1/${path}`)), path).toBe('403 NOT_AUTHORIZED');
+      for (const path of [
+        'about',
+        'instances',
+        `instance?id=${id}`,
+        `history?id=${id}`,
+        `value?id=${id}&event=1`,
+        'live',
+        `live?id=${id}`,
+      ])
+        expect(await verdict(closed.ask(`api/v1/${path}`)), path).toBe('403 NOT_AUTHORIZED');
       expect(await verdict(closed.post('resume', { id }))).toBe('403 NOT_AUTHORIZED');
     }
     expect(new Set(lines)).toEqual(new Set(['the authorize hook of a dashboard threw']));
   });
 
   it('with token: false leaves everything to authorize, where there is one', async () => {
-    const there = asker({ token: false, authorize: (request) => request.headers.get('x-user') === 'ada', allowedHosts: ['ops.example.com'] }, { 'x-user': 'ada' });
-    expect(await verdict(there.ask('http://ops.example.com/api/v1/about', {}, { remoteAddress: '10.0.0.7' }))).toBe('200');
+    const there = asker(
+      {
+        token: false,
+        authorize: (request) => request.headers.get('x-user') === 'ada',
+        allowedHosts: ['ops.example.com'],
+      },
+      { 'x-user': 'ada' },
+    );
+    expect(await verdict(there.ask('http://ops.example.com/api/v1/about', {}, { remoteAddress: '10.0.0.7' }))).toBe(
+      '200',
+    );
     expect(await verdict(there.ask('http://evil.example/api/v1/about'))).toBe('403 HOST');
   });
 
@@ -226,7 +331,12 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await verdict(there.post('start', { id, newId: others }))).toBe('403 NOT_AUTHORIZED');
     expect(await store.client.getStatus(others)).toBeNull();
     expect(await verdict(there.post('start', { id, newId: mine }))).toBe('200');
-    expect(asked).toEqual([['start', id], ['start', others], ['start', id], ['start', mine]]);
+    expect(asked).toEqual([
+      ['start', id],
+      ['start', others],
+      ['start', id],
+      ['start', mine],
+    ]);
   });
 
   // nginx with nothing but `proxy_pass http://127.0.0.1:4700;`: the request comes from this machine, names this machine as its host, and has no
@@ -237,10 +347,14 @@ describe.each(STORES)('on $name', (kind) => {
     expect(token).toMatch(/^[\w-]{32}$/);
     const proxy = createServer((incoming, outgoing) => {
       const { host: _, ...headers } = incoming.headers;
-      const onward = forward(new URL(incoming.url ?? '', url), { method: incoming.method, headers: { ...headers, host: new URL(url).host } }, (answer) => {
-        outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
-        answer.pipe(outgoing);
-      });
+      const onward = forward(
+        new URL(incoming.url ?? '', url),
+        { method: incoming.method, headers: { ...headers, host: new URL(url).host } },
+        (answer) => {
+          outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
+          answer.pipe(outgoing);
+        },
+      );
       incoming.pipe(onward);
     });
     await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
@@ -252,9 +366,15 @@ describe.each(STORES)('on $name', (kind) => {
     const id = await open();
     expect(await verdict(fetch(`${at}api/v1/about`))).toBe('401 TOKEN');
     expect(await verdict(fetch(`${at}metrics`))).toBe('401 TOKEN');
-    expect(await verdict(fetch(`${at}api/v1/terminate`, { method: 'POST', headers: ACTION, body: JSON.stringify({ id }) }))).toBe('401 TOKEN');
+    expect(
+      await verdict(fetch(`${at}api/v1/terminate`, { method: 'POST', headers: ACTION, body: JSON.stringify({ id }) })),
+    ).toBe('401 TOKEN');
     const signedIn = await fetch(`${at}?token=${token}`, { redirect: 'manual' });
-    expect([signedIn.status, signedIn.headers.get('location'), signedIn.headers.get('referrer-policy')]).toEqual([303, '/', 'no-referrer']);
+    expect([signedIn.status, signedIn.headers.get('location'), signedIn.headers.get('referrer-policy')]).toEqual([
+      303,
+      '/',
+      'no-referrer',
+    ]);
     const [cookie = ''] = (signedIn.headers.get('set-cookie') ?? '').split(';');
     expect(await verdict(fetch(`${at}api/v1/about`, { headers: { cookie } }))).toBe('200');
   });
@@ -264,19 +384,28 @@ describe.each(STORES)('on $name', (kind) => {
     const handler = dashboardHandler(store.client, { basePath: '/perdure', logger });
     const { madeToken = '' } = handler;
     expect(madeToken).toMatch(/^[\w-]{32}$/);
-    expect(lines).toEqual([`a dashboard was given no token, so one was made: open /perdure/?token=${madeToken} below the URL of its server`]);
+    expect(lines).toEqual([
+      `a dashboard was given no token, so one was made: open /perdure/?token=${madeToken} below the URL of its server`,
+    ]);
     expect(await verdict(new Asker(handler).ask('perdure/api/v1/about'))).toBe('401 TOKEN');
-    expect(await verdict(new Asker(handler, { authorization: `Bearer ${madeToken}` }).ask('perdure/api/v1/about'))).toBe('200');
+    expect(
+      await verdict(new Asker(handler, { authorization: `Bearer ${madeToken}` }).ask('perdure/api/v1/about')),
+    ).toBe('200');
     expect(dashboardHandler(store.client, { logger }).madeToken).not.toBe(madeToken);
-    for (const token of [TOKEN, false] as const) expect(dashboardHandler(store.client, { token }).madeToken).toBeUndefined();
+    for (const token of [TOKEN, false] as const)
+      expect(dashboardHandler(store.client, { token }).madeToken).toBeUndefined();
   });
 
   it('redacts each value before it leaves', async () => {
     const id = store.id('secret');
     await store.start((runtime) => {
-      runtime.registerActivity('charge', () => {
-        throw new Error('card visa-4111 was refused');
-      }, { retry: { maxAttempts: 1 } });
+      runtime.registerActivity(
+        'charge',
+        () => {
+          throw new Error('card visa-4111 was refused');
+        },
+        { retry: { maxAttempts: 1 } },
+      );
       runtime.registerOrchestration('pays', function* (ctx, input) {
         ctx.setCustomStatus({ card: input.card });
         yield ctx.waitForEvent('go');
@@ -294,14 +423,28 @@ describe.each(STORES)('on $name', (kind) => {
         return place.kind === 'error' ? new Error('an error') : '(hidden)';
       },
     });
-    const paths = ['instances', `instance?id=${id}`, `history?id=${id}`, `value?id=${id}&event=1`, `value?id=${id}&of=error`, `value?id=${id}&of=customStatus`];
+    const paths = [
+      'instances',
+      `instance?id=${id}`,
+      `history?id=${id}`,
+      `value?id=${id}&event=1`,
+      `value?id=${id}&of=error`,
+      `value?id=${id}&of=customStatus`,
+    ];
     for (const path of paths) expect(JSON.stringify(await there.get(path)), path).not.toContain('visa-4111');
     for await (const { data } of there.events(`live?id=${id}`)) expect(JSON.stringify(data)).not.toContain('visa-4111');
-    expect(new Set(places.filter(({ instanceId }) => instanceId === id).map(({ kind }) => kind))).toEqual(new Set(['customStatus', 'error', 'input', 'message']));
+    expect(new Set(places.filter(({ instanceId }) => instanceId === id).map(({ kind }) => kind))).toEqual(
+      new Set(['customStatus', 'error', 'input', 'message']),
+    );
     expect(places).toContainEqual({ instanceId: id, kind: 'input', eventId: 3, name: 'charge' });
     // A hook that throws shows nothing.
     const { lines, logger } = kept();
-    const broken = asker({ redact: () => { throw new Error('visa-4111'); }, logger });
+    const broken = asker({
+      redact: () => {
+        throw new Error('visa-4111');
+      },
+      logger,
+    });
     for (const path of paths) expect(JSON.stringify(await broken.get(path)), path).not.toContain('visa-4111');
     expect(new Set(lines)).toEqual(new Set(['the redact hook of a dashboard threw']));
     // And what is started again has its true input.
@@ -315,7 +458,17 @@ describe.each(STORES)('on $name', (kind) => {
     const bare = await there.ask('ops/perdure?x=1');
     expect([bare.status, bare.headers.get('location')]).toEqual([308, '/ops/perdure/?x=1']);
     expect(await verdict(there.ask('ops/perdure/api/v1/about'))).toBe('200');
-    for (const path of ['', 'api/v1/about', 'ops/perdurex', 'ops', 'ops/perdure/api/v1/', 'ops/perdure/api/v2/about', 'ops/perdure/api/v1/toString', 'ops/perdure/assets/../../x']) expect(await verdict(there.ask(path)), path).toBe('404 NOT_FOUND');
+    for (const path of [
+      '',
+      'api/v1/about',
+      'ops/perdurex',
+      'ops',
+      'ops/perdure/api/v1/',
+      'ops/perdure/api/v2/about',
+      'ops/perdure/api/v1/toString',
+      'ops/perdure/assets/../../x',
+    ])
+      expect(await verdict(there.ask(path)), path).toBe('404 NOT_FOUND');
   });
 
   it('has a limit to its streams, and each ends when whoever listens goes', async () => {
@@ -330,19 +483,30 @@ describe.each(STORES)('on $name', (kind) => {
     controllers[0]?.abort();
     await ended?.catch(() => {});
     await streams[1]?.body?.cancel();
-    for (let i = 0; i < 2; i += 1) expect((await there.ask('api/v1/live', { signal: (controllers[i] = new AbortController()).signal })).status).toBe(200);
+    for (let i = 0; i < 2; i += 1)
+      expect((await there.ask('api/v1/live', { signal: (controllers[i] = new AbortController()).signal })).status).toBe(
+        200,
+      );
     for (const controller of controllers) controller.abort();
   });
 
   it('tells what is wrong with an option, and what was meant', () => {
     const made = (options: object) => () => dashboardHandler(store.client, options as DashboardOptions);
-    expect(made({ tokn: TOKEN })).toThrow(new TypeError('dashboardHandler: unknown option `tokn`; did you mean `token`?'));
+    expect(made({ tokn: TOKEN })).toThrow(
+      new TypeError('dashboardHandler: unknown option `tokn`; did you mean `token`?'),
+    );
     expect(made({ readonly: true })).toThrow(/did you mean `readOnly`/);
     expect(made({ token: 'short' })).toThrow(/token must be a string of 16 to 256 visible ASCII characters, or false$/);
     expect(made({ token: true })).toThrow(TypeError);
-    expect(made({ token: false, allowedHosts: ['ops.example.com'] })).toThrow(/allowedHosts needs a token, or an authorize/);
-    for (const host of ['http://ops', 'ops/', '*', 'a b', '', 7]) expect(made({ token: TOKEN, allowedHosts: [host] }), String(host)).toThrow(/allowedHosts\[0\] must be the name of a host/);
-    for (const basePath of ['perdure', '/a//b', '/../x', '/a/..', '/%70', '/a?b', '', 7]) expect(made({ basePath }), String(basePath)).toThrow(/basePath must be a path/);
+    expect(made({ token: false, allowedHosts: ['ops.example.com'] })).toThrow(
+      /allowedHosts needs a token, or an authorize/,
+    );
+    for (const host of ['http://ops', 'ops/', '*', 'a b', '', 7])
+      expect(made({ token: TOKEN, allowedHosts: [host] }), String(host)).toThrow(
+        /allowedHosts\[0\] must be the name of a host/,
+      );
+    for (const basePath of ['perdure', '/a//b', '/../x', '/a/..', '/%70', '/a?b', '', 7])
+      expect(made({ basePath }), String(basePath)).toThrow(/basePath must be a path/);
     expect(made({ authorize: 'yes' })).toThrow(/authorize must be a function/);
     expect(made({ redact: {} })).toThrow(/redact must be a function/);
     expect(made({ runtime: {} })).toThrow(/runtime must be a Runtime/);
@@ -351,8 +515,11 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   it('serves loopback alone, when there is neither a token nor an authorize', async () => {
-    for (const host of ['0.0.0.0', '::', '192.168.1.4', 'ops.example.com', '']) expect(await rejection(serveDashboard(store.client, { host, token: false })), host).toBeInstanceOf(TypeError);
-    expect((await rejection<Error>(serveDashboard(store.client, { prot: 1 } as object))).message).toMatch(/did you mean `port`/);
+    for (const host of ['0.0.0.0', '::', '192.168.1.4', 'ops.example.com', ''])
+      expect(await rejection(serveDashboard(store.client, { host, token: false })), host).toBeInstanceOf(TypeError);
+    expect((await rejection<Error>(serveDashboard(store.client, { prot: 1 } as object))).message).toMatch(
+      /did you mean `port`/,
+    );
     await using own = await serveDashboard(store.client, { token: TOKEN });
     expect(own.url).not.toContain(TOKEN);
     expect(own.host).toBe('127.0.0.1');

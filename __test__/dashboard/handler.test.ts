@@ -11,29 +11,38 @@ import { Asker, verdict } from './ask.ts';
 
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
-  const asker = (options?: Parameters<typeof dashboardHandler>[1]) => new Asker(dashboardHandler(store.client, { token: false, ...options }));
+  const asker = (options?: Parameters<typeof dashboardHandler>[1]) =>
+    new Asker(dashboardHandler(store.client, { token: false, ...options }));
 
   const orders = () =>
     store.start((runtime) => {
       runtime.register(
-        defineActivity('charge', async (ctx, order: { total: number }) => {
-          if (ctx.attempt === 1) throw new RangeError('the bank does not answer');
-          return { receipt: `r-${order.total}` };
-        }, { retry: { initialInterval: 1 } }),
+        defineActivity(
+          'charge',
+          async (ctx, order: { total: number }) => {
+            if (ctx.attempt === 1) throw new RangeError('the bank does not answer');
+            return { receipt: `r-${order.total}` };
+          },
+          { retry: { initialInterval: 1 } },
+        ),
       );
       runtime.registerOrchestration('packing', function* (_ctx, n) {
         return n;
       });
-      runtime.registerOrchestration('order', function* (ctx, order) {
-        const receipt = yield ctx.scheduleActivity('charge', order);
-        yield ctx.scheduleSubOrchestration('packing', 7, { id: `${ctx.instanceId}/packing` });
-        ctx.setCustomStatus({ step: 'waiting' });
-        const { by } = yield ctx.waitForEvent('approve');
-        ctx.setCustomStatus({ step: 'approved', by });
-        const note = yield ctx.dequeueEvent('notes');
-        if (by === 'nobody') throw new TypeError('not approved');
-        return { receipt, by, note };
-      }, { version: '1.2.0' });
+      runtime.registerOrchestration(
+        'order',
+        function* (ctx, order) {
+          const receipt = yield ctx.scheduleActivity('charge', order);
+          yield ctx.scheduleSubOrchestration('packing', 7, { id: `${ctx.instanceId}/packing` });
+          ctx.setCustomStatus({ step: 'waiting' });
+          const { by } = yield ctx.waitForEvent('approve');
+          ctx.setCustomStatus({ step: 'approved', by });
+          const note = yield ctx.dequeueEvent('notes');
+          if (by === 'nobody') throw new TypeError('not approved');
+          return { receipt, by, note };
+        },
+        { version: '1.2.0' },
+      );
     });
 
   /** An order that waits for its approval. */
@@ -46,7 +55,11 @@ describe.each(STORES)('on $name', (kind) => {
 
   it('says what store it shows', async () => {
     const about = await asker({ readOnly: true }).get('about');
-    expect(about).toMatchObject({ store: { kind: expect.stringMatching(/sqlite|postgres/), location: expect.any(String) }, readOnly: true, hasRuntime: false });
+    expect(about).toMatchObject({
+      store: { kind: expect.stringMatching(/sqlite|postgres/), location: expect.any(String) },
+      readOnly: true,
+      hasRuntime: false,
+    });
   });
 
   it('answers a scrape, as it answers everything else: to those who may see it', async () => {
@@ -59,7 +72,13 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await verdict(asker({ token: 'a-token-of-sixteen' }).ask('metrics'))).toMatch(/^401/);
     expect(await verdict(asker({ authorize: () => false }).ask('metrics'))).toBe('403 NOT_AUTHORIZED');
     expect(await verdict(asker().ask('metrics', { method: 'DELETE' }))).toBe('405 METHOD');
-    expect((await asker({ token: 'a-token-of-sixteen' }).ask('metrics', { headers: { authorization: 'Bearer a-token-of-sixteen' } })).status).toBe(200);
+    expect(
+      (
+        await asker({ token: 'a-token-of-sixteen' }).ask('metrics', {
+          headers: { authorization: 'Bearer a-token-of-sixteen' },
+        })
+      ).status,
+    ).toBe(200);
   });
 
   it('serves the page, with its files under names of their content', async () => {
@@ -69,7 +88,11 @@ describe.each(STORES)('on $name', (kind) => {
     expect(page.headers.get('cache-control')).toBe('no-cache');
     const html = await page.text();
     const files = [...html.matchAll(/"\.\/(assets\/[^"]+)"/g)].map(([, file = '']) => file);
-    expect(files.map((file) => file.replace(/-[0-9a-f]{12}\./, '.'))).toEqual(['assets/icon.svg', 'assets/page.css', 'assets/page.js']);
+    expect(files.map((file) => file.replace(/-[0-9a-f]{12}\./, '.'))).toEqual([
+      'assets/icon.svg',
+      'assets/page.css',
+      'assets/page.js',
+    ]);
     for (const file of files) {
       const answer = await there.ask(file, { headers: { 'accept-encoding': 'gzip' } });
       expect(answer.headers.get('cache-control')).toContain('immutable');
@@ -85,7 +108,9 @@ describe.each(STORES)('on $name', (kind) => {
   it('sends each answer with a strict policy, and lets nobody keep what is not of the page', async () => {
     for (const path of ['', 'api/v1/about', 'nowhere', 'api/v1/instance?id=nobody']) {
       const { headers } = await asker().ask(path);
-      expect(headers.get('content-security-policy')).toMatch(/^default-src 'none'; script-src 'self'; style-src 'self';.*frame-ancestors 'none'/);
+      expect(headers.get('content-security-policy')).toMatch(
+        /^default-src 'none'; script-src 'self'; style-src 'self';.*frame-ancestors 'none'/,
+      );
       expect(headers.get('content-security-policy')).not.toContain('unsafe');
       expect(headers.get('x-content-type-options')).toBe('nosniff');
       expect([...headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([]);
@@ -95,9 +120,15 @@ describe.each(STORES)('on $name', (kind) => {
 
   it('lists instances by conditions, page by page', async () => {
     const name = store.id('listed');
-    for (let n = 0; n < 5; n += 1) await store.client.startOrchestration(`${name}/${n}`, name, n, { tags: { n: String(n), even: String(n % 2 === 0) } });
+    for (let n = 0; n < 5; n += 1)
+      await store.client.startOrchestration(`${name}/${n}`, name, n, {
+        tags: { n: String(n), even: String(n % 2 === 0) },
+      });
     const there = asker();
-    const ids = async (query: string) => (await there.get(`instances?name=${name}&${query}`)).items.map(({ id }: { id: string }) => id.replace(`${name}/`, ''));
+    const ids = async (query: string) =>
+      (await there.get(`instances?name=${name}&${query}`)).items.map(({ id }: { id: string }) =>
+        id.replace(`${name}/`, ''),
+      );
     expect(await ids('')).toEqual(['4', '3', '2', '1', '0']);
     expect(await ids('tag=even:true')).toEqual(['4', '2', '0']);
     expect(await ids('tag=even:true&tag=n:2')).toEqual(['2']);
@@ -106,7 +137,9 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await ids('status=Completed')).toEqual([]);
     const first = await there.get(`instances?name=${name}&limit=2`);
     const second = await there.get(`instances?name=${name}&limit=3&cursor=${first.cursor}`);
-    expect([...first.items, ...second.items].map(({ id }) => id)).toEqual(['4', '3', '2', '1', '0'].map((n) => `${name}/${n}`));
+    expect([...first.items, ...second.items].map(({ id }) => id)).toEqual(
+      ['4', '3', '2', '1', '0'].map((n) => `${name}/${n}`),
+    );
   });
 
   it('shows an instance, its history and its values', async () => {
@@ -114,7 +147,13 @@ describe.each(STORES)('on $name', (kind) => {
     const id = await waiting({ team: 'billing' });
     const there = asker();
     expect(await there.get(`instance?id=${encodeURIComponent(id)}`)).toMatchObject({
-      id, name: 'order', version: '1.2.0', status: 'Running', executionId: 1, tags: { team: 'billing' }, customStatusVersion: 1,
+      id,
+      name: 'order',
+      version: '1.2.0',
+      status: 'Running',
+      executionId: 1,
+      tags: { team: 'billing' },
+      customStatusVersion: 1,
       customStatus: { text: '{\n  "step": "waiting"\n}', isWhole: true },
     });
     const { events, executionId, next } = await there.get(`history?id=${id}`);
@@ -122,7 +161,14 @@ describe.each(STORES)('on $name', (kind) => {
     expect(events).toMatchObject([
       { id: 1, kind: 'ExecutionStarted', name: 'order', note: '1.2.0', value: { text: '{\n  "total": 12\n}' } },
       { id: 2, kind: 'ActivityScheduled', name: 'charge' },
-      { id: 3, kind: 'ActivityAttemptFailed', ref: 2, attempt: 1, untilMs: expect.any(Number), value: { text: expect.stringMatching(/^RangeError: the bank does not answer\n\s+at /) } },
+      {
+        id: 3,
+        kind: 'ActivityAttemptFailed',
+        ref: 2,
+        attempt: 1,
+        untilMs: expect.any(Number),
+        value: { text: expect.stringMatching(/^RangeError: the bank does not answer\n\s+at /) },
+      },
       { id: 4, kind: 'ActivityCompleted', ref: 2, value: { text: '{\n  "receipt": "r-12"\n}' } },
       { id: 5, kind: 'ChildScheduled', name: 'packing', instance: `${id}/packing` },
       { id: 6, kind: 'ChildCompleted', ref: 5, value: { text: '7' } },
@@ -131,7 +177,10 @@ describe.each(STORES)('on $name', (kind) => {
     expect(part).toMatchObject({ events: [{ id: 2 }, { id: 3 }, { id: 4 }], next: 5 });
     expect((await there.get(`instances?parentId=${id}`)).items).toMatchObject([{ id: `${id}/packing`, parentId: id }]);
     expect(await there.get(`value?id=${id}&event=4`)).toEqual({ text: '{\n  "receipt": "r-12"\n}', isWhole: true });
-    expect(await there.get(`value?id=${id}&of=customStatus`)).toEqual({ text: '{\n  "step": "waiting"\n}', isWhole: true });
+    expect(await there.get(`value?id=${id}&of=customStatus`)).toEqual({
+      text: '{\n  "step": "waiting"\n}',
+      isWhole: true,
+    });
     expect(await verdict(there.ask(`api/v1/value?id=${id}&of=output`))).toBe('400 BAD_REQUEST');
     expect(await verdict(there.ask(`api/v1/value?id=${id}&event=99`))).toBe('400 BAD_REQUEST');
     expect(await verdict(there.ask('api/v1/instance?id=nobody'))).toBe('404 INSTANCE_NOT_FOUND');
@@ -140,19 +189,38 @@ describe.each(STORES)('on $name', (kind) => {
 
   it('shows any value as text, the beginning of long ones, and all of them when asked', async () => {
     const cycle: Record<string, unknown> = { name: 'cycle' };
-    cycle['self'] = cycle;
-    const value = { long: 'x'.repeat(50_000), date: new Date(0), map: new Map([['k', 1n]]), cycle, html: '<script>alert(1)</script>', none: undefined };
+    cycle.self = cycle;
+    const value = {
+      long: 'x'.repeat(50_000),
+      date: new Date(0),
+      map: new Map([['k', 1n]]),
+      cycle,
+      html: '<script>alert(1)</script>',
+      none: undefined,
+    };
     const id = store.id('values');
     await store.client.startOrchestration(id, 'nobody registers it', value);
     const there = asker();
-    const { events: [first] } = await there.get(`history?id=${id}`);
+    const {
+      events: [first],
+    } = await there.get(`history?id=${id}`);
     expect(first.value.isWhole).toBe(false);
     expect(first.value.text).toHaveLength(200);
     const { text, isWhole } = await there.get(`value?id=${id}&event=1`);
     expect(isWhole).toBe(true);
-    for (const part of ['x'.repeat(50_000), '1970-01-01T00:00:00.000Z', "Map(1) { 'k' => 1n }", '[circular]', '<script>alert(1)</script>', 'undefined']) expect(text).toContain(part);
+    for (const part of [
+      'x'.repeat(50_000),
+      '1970-01-01T00:00:00.000Z',
+      "Map(1) { 'k' => 1n }",
+      '[circular]',
+      '<script>alert(1)</script>',
+      'undefined',
+    ])
+      expect(text).toContain(part);
     // JSON, which no browser takes for a page.
-    expect((await there.ask(`api/v1/value?id=${id}&event=1`)).headers.get('content-type')).toMatch(/^application\/json/);
+    expect((await there.ask(`api/v1/value?id=${id}&event=1`)).headers.get('content-type')).toMatch(
+      /^application\/json/,
+    );
   });
 
   it('does each action', async () => {
@@ -161,23 +229,39 @@ describe.each(STORES)('on $name', (kind) => {
     const id = await waiting({ team: 'billing' });
     const status = async () => (await store.client.getStatus(id))?.status;
     expect(await verdict(there.post('suspend', { id, reason: 'a question' }))).toBe('200');
-    expect((await there.get(`instance?id=${id}`)).report).toMatchObject({ code: 'SUSPENDED', message: expect.stringContaining('a question'), fields: [{ name: 'reason', value: { text: 'a question' } }] });
+    expect((await there.get(`instance?id=${id}`)).report).toMatchObject({
+      code: 'SUSPENDED',
+      message: expect.stringContaining('a question'),
+      fields: [{ name: 'reason', value: { text: 'a question' } }],
+    });
     expect(await verdict(there.post('resume', { id }))).toBe('200');
     expect(await verdict(there.post('raise', { id, name: 'approve', data: { by: 'ada' } }))).toBe('200');
     expect(await verdict(there.post('enqueue', { id, queue: 'notes', data: [1, 2] }))).toBe('200');
-    expect((await store.client.waitForOrchestration(id, SOON)).output).toEqual({ receipt: { receipt: 'r-12' }, by: 'ada', note: [1, 2] });
+    expect((await store.client.waitForOrchestration(id, SOON)).output).toEqual({
+      receipt: { receipt: 'r-12' },
+      by: 'ada',
+      note: [1, 2],
+    });
     const cancelled = await waiting();
     expect(await verdict(there.post('cancel', { id: cancelled, reason: 'not wanted' }))).toBe('200');
     expect((await store.client.waitForOrchestration(cancelled, SOON)).status).toBe('Cancelled');
     const terminated = await waiting();
     expect(await verdict(there.post('terminate', { id: terminated, reason: 'broken' }))).toBe('200');
-    expect((await there.get(`instance?id=${terminated}`)).error).toEqual({ text: 'cancelled: terminated: broken', isWhole: true });
+    expect((await there.get(`instance?id=${terminated}`)).error).toEqual({
+      text: 'cancelled: terminated: broken',
+      isWhole: true,
+    });
     // Again, under its own id and under another.
     expect(await verdict(there.post('start', { id }))).toBe('200');
     expect(await status()).not.toBe('Completed');
     const other = store.id('again');
     expect(await (await there.post('start', { id, newId: other })).json()).toEqual({ id: other });
-    expect(await store.client.getStatus(other)).toMatchObject({ name: 'order', version: '1.2.0', tags: { team: 'billing' }, priority: 2 });
+    expect(await store.client.getStatus(other)).toMatchObject({
+      name: 'order',
+      version: '1.2.0',
+      tags: { team: 'billing' },
+      priority: 2,
+    });
     const [first] = (await store.client.getHistory(other)) as [HistoryEvent];
     expect(first.payload).toEqual({ total: 12 });
   });
@@ -192,7 +276,10 @@ describe.each(STORES)('on $name', (kind) => {
     await store.client.terminateInstance(id);
     expect(await verdict(there.post('suspend', { id }))).toBe('409 RUNTIME_STATE');
     for (const action of ['raise', 'enqueue', 'cancel', 'terminate', 'suspend', 'resume', 'start']) {
-      const body = { id: 'nobody', ...(action === 'raise' ? { name: 'e' } : action === 'enqueue' ? { queue: 'q' } : {}) };
+      const body = {
+        id: 'nobody',
+        ...(action === 'raise' ? { name: 'e' } : action === 'enqueue' ? { queue: 'q' } : {}),
+      };
       expect(await verdict(there.post(action, body)), action).toBe('404 INSTANCE_NOT_FOUND');
     }
   });
@@ -210,7 +297,8 @@ describe.each(STORES)('on $name', (kind) => {
       if (event !== 'instance') continue;
       states.push(data.status);
       steps.push(JSON.parse(data.customStatus.text).step);
-      if (data.status === 'Running' && steps.length === 1) await store.client.raiseEvent(id, 'approve', { by: 'nobody' });
+      if (data.status === 'Running' && steps.length === 1)
+        await store.client.raiseEvent(id, 'approve', { by: 'nobody' });
       if (steps.at(-1) === 'approved' && data.status === 'Running') await store.client.enqueueEvent(id, 'notes');
     }
     expect(last).toBe('end');
@@ -232,7 +320,8 @@ describe.each(STORES)('on $name', (kind) => {
     await store.client.startOrchestration(id, 'twice', 1);
     const seen: string[] = [];
     for await (const { event, data } of asker().events(`live?id=${id}`)) {
-      if (event === 'history') seen.push(...data.events.map(({ kind }: { kind: string }) => `${data.executionId} ${kind}`));
+      if (event === 'history')
+        seen.push(...data.events.map(({ kind }: { kind: string }) => `${data.executionId} ${kind}`));
       if (event === 'history' && data.executionId === 2) break;
       if (event === 'instance' && data.executionId === 1) await store.client.raiseEvent(id, 'go');
     }
@@ -251,7 +340,14 @@ describe.each(STORES)('on $name', (kind) => {
       if (event === 'past') continue;
       expect(event).toBe('sample');
       expect(data.stats.workers).toBe(1);
-      expect(data.workers).toMatchObject([{ name: 'perdure', isAlive: true, pid: process.pid, about: { threads: 0, lanes: [{ busyShare: expect.any(Number) }] } }]);
+      expect(data.workers).toMatchObject([
+        {
+          name: 'perdure',
+          isAlive: true,
+          pid: process.pid,
+          about: { threads: 0, lanes: [{ busyShare: expect.any(Number) }] },
+        },
+      ]);
       expect(data.runtime.counters.turns).toBeGreaterThanOrEqual(0);
       expect(data.tick.instances).toBe(Object.values<number>(data.stats.instances).reduce((a, b) => a + b));
       break;
@@ -268,7 +364,8 @@ describe.each(STORES)('on $name', (kind) => {
     );
     await store.client.startOrchestration(id, 'changes');
     // The history has the timer when the status is no longer what it was at the start.
-    for await (const { event, data } of asker().events(`live?id=${id}`)) if (event === 'history' && data.events.some(({ kind }: any) => kind === 'TimerFired')) break;
+    for await (const { event, data } of asker().events(`live?id=${id}`))
+      if (event === 'history' && data.events.some(({ kind }: any) => kind === 'TimerFired')) break;
     await first.shutdown();
     const second = await store.start((runtime) =>
       runtime.registerOrchestration('changes', function* (ctx) {
@@ -280,7 +377,11 @@ describe.each(STORES)('on $name', (kind) => {
     store.errors.splice(0);
     const { report } = await asker().get(`instance?id=${id}`);
     expect(report.code).toBe('NONDETERMINISM');
-    expect(Object.fromEntries(report.fields.map(({ name, value }: any) => [name, value.text]))).toMatchObject({ eventId: '2', recorded: expect.stringContaining('timer'), attempted: expect.stringContaining('other') });
+    expect(Object.fromEntries(report.fields.map(({ name, value }: any) => [name, value.text]))).toMatchObject({
+      eventId: '2',
+      recorded: expect.stringContaining('timer'),
+      attempted: expect.stringContaining('other'),
+    });
     await second.shutdown();
   });
 

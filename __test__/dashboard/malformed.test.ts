@@ -20,30 +20,181 @@ const SOCKETS = 3_000;
 
 const SEED = 20_241;
 
-const PATHS = ['about', 'instances', 'instance', 'history', 'value', 'live', 'session', 'raise', 'enqueue', 'cancel', 'terminate', 'suspend', 'resume', 'start', '__proto__', 'constructor', 'toString', ''];
-const PARAMS = ['id', 'execution', 'from', 'limit', 'event', 'of', 'status', 'name', 'version', 'tag', 'parentId', 'idPrefix', 'createdAfter', 'createdBefore', 'cursor', 'token', '__proto__', 'x'];
+const PATHS = [
+  'about',
+  'instances',
+  'instance',
+  'history',
+  'value',
+  'live',
+  'session',
+  'raise',
+  'enqueue',
+  'cancel',
+  'terminate',
+  'suspend',
+  'resume',
+  'start',
+  '__proto__',
+  'constructor',
+  'toString',
+  '',
+];
+const PARAMS = [
+  'id',
+  'execution',
+  'from',
+  'limit',
+  'event',
+  'of',
+  'status',
+  'name',
+  'version',
+  'tag',
+  'parentId',
+  'idPrefix',
+  'createdAfter',
+  'createdBefore',
+  'cursor',
+  'token',
+  '__proto__',
+  'x',
+];
 
 const text = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 20 }),
-  fc.constantFrom('', '0', '1', '-1', '1e9', '99999999999999999999', 'NaN', 'null', 'known', 'Failed', 'team:a', ':', '1.1', '2030-01-01', '2030-01-01T00:00:00Z', '%', '%00', '%ff', '%zz', '..', '../..', 'x'.repeat(300), '\0', '\ud800', '\u202e', '<script>', "';--", 'output', 'error', 'customStatus'),
+  fc.constantFrom(
+    '',
+    '0',
+    '1',
+    '-1',
+    '1e9',
+    '99999999999999999999',
+    'NaN',
+    'null',
+    'known',
+    'Failed',
+    'team:a',
+    ':',
+    '1.1',
+    '2030-01-01',
+    '2030-01-01T00:00:00Z',
+    '%',
+    '%00',
+    '%ff',
+    '%zz',
+    '..',
+    '../..',
+    'x'.repeat(300),
+    '\0',
+    '\ud800',
+    '\u202e',
+    '<script>',
+    "';--",
+    'output',
+    'error',
+    'customStatus',
+  ),
 );
-const raw = fc.oneof(text.map((value) => encodeURIComponent(value.toWellFormed())), fc.constantFrom('%', '%00', '%ff', '%c0%80', '%ed%a0%80', '+', '&', '=', '#', '?', '%2e%2e', '%2F', '\\'));
+const raw = fc.oneof(
+  text.map((value) => encodeURIComponent(value.toWellFormed())),
+  fc.constantFrom('%', '%00', '%ff', '%c0%80', '%ed%a0%80', '+', '&', '=', '#', '?', '%2e%2e', '%2F', '\\'),
+);
 const path = fc.oneof(
   fc.constantFrom(...PATHS).map((name) => `api/v1/${name}`),
   raw.map((one) => `api/v1/${one}`),
   fc.array(raw, { maxLength: 4 }).map((parts) => parts.join('/')),
-  fc.constantFrom('', 'assets/', 'assets/page.js', 'assets/..%2f..%2fpackage.json', 'api', 'api/v1', '//', '/\\evil', '.'),
+  fc.constantFrom(
+    '',
+    'assets/',
+    'assets/page.js',
+    'assets/..%2f..%2fpackage.json',
+    'api',
+    'api/v1',
+    '//',
+    '/\\evil',
+    '.',
+  ),
 );
-const query = fc.array(fc.tuple(fc.oneof(fc.constantFrom(...PARAMS), raw), raw), { maxLength: 5 }).map((pairs) => pairs.map(([name, value]) => `${name}=${value}`).join('&'));
-const headerText = fc.oneof(fc.string({ unit: fc.constantFrom(...'aZ09 =;,:/@[].*"\u00ff\t') , maxLength: 30 }), fc.constantFrom('localhost', 'http://localhost', 'null', 'same-origin', 'cross-site', '1', 'application/json', 'Bearer', 'Bearer x', 'gzip', '::1', '[', '127.0.0.1:99999', '999999999999'));
-const headers = fc.dictionary(fc.constantFrom('host', 'origin', 'content-type', 'x-perdure-dashboard', 'authorization', 'cookie', 'sec-fetch-site', 'sec-fetch-mode', 'x-forwarded-for', 'x-forwarded-host', 'forwarded', 'accept-encoding', 'if-none-match', 'content-length'), headerText, { maxKeys: 4 });
+const query = fc
+  .array(fc.tuple(fc.oneof(fc.constantFrom(...PARAMS), raw), raw), { maxLength: 5 })
+  .map((pairs) => pairs.map(([name, value]) => `${name}=${value}`).join('&'));
+const headerText = fc.oneof(
+  fc.string({ unit: fc.constantFrom(...'aZ09 =;,:/@[].*"\u00ff\t'), maxLength: 30 }),
+  fc.constantFrom(
+    'localhost',
+    'http://localhost',
+    'null',
+    'same-origin',
+    'cross-site',
+    '1',
+    'application/json',
+    'Bearer',
+    'Bearer x',
+    'gzip',
+    '::1',
+    '[',
+    '127.0.0.1:99999',
+    '999999999999',
+  ),
+);
+const headers = fc.dictionary(
+  fc.constantFrom(
+    'host',
+    'origin',
+    'content-type',
+    'x-perdure-dashboard',
+    'authorization',
+    'cookie',
+    'sec-fetch-site',
+    'sec-fetch-mode',
+    'x-forwarded-for',
+    'x-forwarded-host',
+    'forwarded',
+    'accept-encoding',
+    'if-none-match',
+    'content-length',
+  ),
+  headerText,
+  { maxKeys: 4 },
+);
 const body = fc.oneof(
   fc.json(),
   fc.string({ unit: 'binary' }),
-  fc.record({ id: fc.oneof(fc.constant('known'), text, fc.jsonValue()), name: fc.option(text, { nil: undefined }), queue: fc.option(text, { nil: undefined }), data: fc.jsonValue(), reason: fc.oneof(text, fc.jsonValue()), newId: text, executionId: fc.oneof(fc.integer(), fc.jsonValue()) }, { requiredKeys: ['id'] }).map((value) => JSON.stringify(value)),
-  fc.constantFrom('{', '[', '{"id":"known","__proto__":{}}', '{"id":"known","constructor":1}', '"', '\u0000', `${'['.repeat(50_000)}`, `{"id":"known","name":"e","data":${'['.repeat(20_000)}${']'.repeat(20_000)}}`),
+  fc
+    .record(
+      {
+        id: fc.oneof(fc.constant('known'), text, fc.jsonValue()),
+        name: fc.option(text, { nil: undefined }),
+        queue: fc.option(text, { nil: undefined }),
+        data: fc.jsonValue(),
+        reason: fc.oneof(text, fc.jsonValue()),
+        newId: text,
+        executionId: fc.oneof(fc.integer(), fc.jsonValue()),
+      },
+      { requiredKeys: ['id'] },
+    )
+    .map((value) => JSON.stringify(value)),
+  fc.constantFrom(
+    '{',
+    '[',
+    '{"id":"known","__proto__":{}}',
+    '{"id":"known","constructor":1}',
+    '"',
+    '\u0000',
+    `${'['.repeat(50_000)}`,
+    `{"id":"known","name":"e","data":${'['.repeat(20_000)}${']'.repeat(20_000)}}`,
+  ),
 );
-const request = fc.record({ path, query, headers, body, method: fc.constantFrom('GET', 'GET', 'GET', 'POST', 'POST', 'POST', 'PUT', 'HEAD', 'DELETE', 'OPTIONS', 'X'), isAction: fc.boolean() })
+const request = fc
+  .record({
+    path,
+    query,
+    headers,
+    body,
+    method: fc.constantFrom('GET', 'GET', 'GET', 'POST', 'POST', 'POST', 'PUT', 'HEAD', 'DELETE', 'OPTIONS', 'X'),
+    isAction: fc.boolean(),
+  })
   // What is no URL never becomes a Request.
   .filter(({ path, query }) => URL.canParse(urlOf(path, query)));
 
@@ -62,7 +213,14 @@ describe.each(STORES)('on $name', (kind) => {
       fc.asyncProperty(request, async ({ path, query, headers, body, method, isAction }) => {
         const all = { ...headers, ...(isAction ? ACTION : {}) };
         const url = urlOf(path, query);
-        const answer = await there.handler(new Request(url, { method, headers: isAction ? { ...all, host: 'localhost' } : all, ...(method === 'GET' || method === 'HEAD' ? {} : { body }) }), HERE);
+        const answer = await there.handler(
+          new Request(url, {
+            method,
+            headers: isAction ? { ...all, host: 'localhost' } : all,
+            ...(method === 'GET' || method === 'HEAD' ? {} : { body }),
+          }),
+          HERE,
+        );
         // A stream would go on.
         if (answer.headers.get('content-type')?.startsWith('text/event-stream')) await answer.body?.cancel();
         else await answer.arrayBuffer();
@@ -72,7 +230,8 @@ describe.each(STORES)('on $name', (kind) => {
       { numRuns: Math.ceil(REQUESTS / STORES.length), seed: SEED, endOnFailure: true },
     );
     // They came to all sorts of places: what is right, too.
-    for (const status of [200, 400, 401, 403, 404, 405, 415]) expect(seen.get(status) ?? 0, String(status)).toBeGreaterThan(0);
+    for (const status of [200, 400, 401, 403, 404, 405, 415])
+      expect(seen.get(status) ?? 0, String(status)).toBeGreaterThan(0);
     expect(await there.get('about')).toMatchObject({ readOnly: false });
   });
 
@@ -80,14 +239,50 @@ describe.each(STORES)('on $name', (kind) => {
     const client = new Client(store.provider);
     await using served = await serveDashboard(client, { token: false });
     const line = fc.oneof(
-      fc.tuple(fc.constantFrom('GET', 'POST', 'TRACE', 'CONNECT', 'OPTIONS', 'get', ''), fc.oneof(raw, path.map((one) => `/${one}`), fc.constantFrom('*', 'http://evil.example/', '//', 'localhost:80', ' ', '/\u0000')), fc.constantFrom('HTTP/1.1', 'HTTP/1.0', 'HTTP/2', 'HTTP/9.9', '')).map((parts) => parts.join(' ')),
+      fc
+        .tuple(
+          fc.constantFrom('GET', 'POST', 'TRACE', 'CONNECT', 'OPTIONS', 'get', ''),
+          fc.oneof(
+            raw,
+            path.map((one) => `/${one}`),
+            fc.constantFrom('*', 'http://evil.example/', '//', 'localhost:80', ' ', '/\u0000'),
+          ),
+          fc.constantFrom('HTTP/1.1', 'HTTP/1.0', 'HTTP/2', 'HTTP/9.9', ''),
+        )
+        .map((parts) => parts.join(' ')),
       fc.string({ unit: 'binary', maxLength: 60 }),
     );
     const header = fc.oneof(
-      fc.constantFrom('Host: localhost', 'Host: localhost', 'Host:', 'Host: a b', 'Host: [', 'Host: localhost:99999', 'Content-Length: 5', 'Content-Length: -1', 'Content-Length: 5, 6', 'Transfer-Encoding: chunked', 'Transfer-Encoding: x', 'Expect: 100-continue', 'Connection: upgrade', 'Upgrade: websocket', 'X-Perdure-Dashboard: 1', 'Content-Type: application/json', `X: ${'x'.repeat(20_000)}`, ': x', 'no colon', 'Null: a\u0000b'),
+      fc.constantFrom(
+        'Host: localhost',
+        'Host: localhost',
+        'Host:',
+        'Host: a b',
+        'Host: [',
+        'Host: localhost:99999',
+        'Content-Length: 5',
+        'Content-Length: -1',
+        'Content-Length: 5, 6',
+        'Transfer-Encoding: chunked',
+        'Transfer-Encoding: x',
+        'Expect: 100-continue',
+        'Connection: upgrade',
+        'Upgrade: websocket',
+        'X-Perdure-Dashboard: 1',
+        'Content-Type: application/json',
+        `X: ${'x'.repeat(20_000)}`,
+        ': x',
+        'no colon',
+        'Null: a\u0000b',
+      ),
       fc.string({ unit: 'binary', maxLength: 40 }),
     );
-    const bytes = fc.oneof(fc.tuple(line, fc.array(header, { maxLength: 5 }), body).map(([first, lines, rest]) => Buffer.from(`${first}\r\n${lines.join('\r\n')}\r\n\r\n${rest.slice(0, 2_000)}`)), fc.uint8Array({ maxLength: 200 }).map((raw) => Buffer.from(raw)));
+    const bytes = fc.oneof(
+      fc
+        .tuple(line, fc.array(header, { maxLength: 5 }), body)
+        .map(([first, lines, rest]) => Buffer.from(`${first}\r\n${lines.join('\r\n')}\r\n\r\n${rest.slice(0, 2_000)}`)),
+      fc.uint8Array({ maxLength: 200 }).map((raw) => Buffer.from(raw)),
+    );
     let [answered, refused] = [0, 0];
     await fc.assert(
       fc.asyncProperty(bytes, async (sent) => {
@@ -95,7 +290,8 @@ describe.each(STORES)('on $name', (kind) => {
         const statuses = [...text.matchAll(/^HTTP\/1\.1 (\d{3})/gm)].map(([, status]) => Number(status));
         if (statuses.length > 0) answered += 1;
         if (statuses.some((status) => status >= 400)) refused += 1;
-        for (const status of statuses) expect(status, JSON.stringify(sent.toString('latin1').slice(0, 500))).toBeLessThan(500);
+        for (const status of statuses)
+          expect(status, JSON.stringify(sent.toString('latin1').slice(0, 500))).toBeLessThan(500);
       }),
       { numRuns: Math.ceil(SOCKETS / STORES.length), seed: SEED, endOnFailure: true },
     );

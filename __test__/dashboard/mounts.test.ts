@@ -23,7 +23,10 @@ const TOKEN = 'a-token-that-nobody-guesses';
 type Mount = (dashboard: DashboardHandler) => Promise<(path: string, init?: RequestInit) => Promise<Response>>;
 
 /** Over the network, without following what leads elsewhere. */
-const over = (server: { address(): unknown }) => (path: string, init: RequestInit = {}) => fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`, { redirect: 'manual', ...init });
+const over =
+  (server: { address(): unknown }) =>
+  (path: string, init: RequestInit = {}) =>
+    fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`, { redirect: 'manual', ...init });
 
 async function listening(listener: Parameters<typeof createServer>[1]): Promise<ReturnType<typeof over>> {
   const server = createServer(listener);
@@ -91,10 +94,18 @@ const MOUNTS: readonly [name: string, mount: Mount, needsToken?: boolean][] = [
     "Next's route handlers",
     async (dashboard) => {
       // export { dashboard as GET, dashboard as POST }: called with a request and its parameters.
-      const routes: Record<string, (request: Request, context: { params: Promise<object> }) => Promise<Response>> = { GET: (request) => dashboard(request), POST: (request) => dashboard(request) };
+      const routes: Record<string, (request: Request, context: { params: Promise<object> }) => Promise<Response>> = {
+        GET: (request) => dashboard(request),
+        POST: (request) => dashboard(request),
+      };
       return async (path, init) => {
-        const request = new Request(`http://localhost:3000${path}`, { ...init, headers: { ...(init?.headers as object), 'x-forwarded-host': 'localhost:3000', 'x-forwarded-for': '::1' } });
-        return routes[request.method]?.(request, { params: Promise.resolve({}) }) ?? new Response(null, { status: 405 });
+        const request = new Request(`http://localhost:3000${path}`, {
+          ...init,
+          headers: { ...(init?.headers as object), 'x-forwarded-host': 'localhost:3000', 'x-forwarded-for': '::1' },
+        });
+        return (
+          routes[request.method]?.(request, { params: Promise.resolve({}) }) ?? new Response(null, { status: 405 })
+        );
       };
     },
     true,
@@ -106,7 +117,11 @@ describe.each(STORES)('on $name', (kind) => {
 
   it.each(MOUNTS)('is mounted in %s', async (_, mount, needsToken = false) => {
     const mounted = await mount(dashboardHandler(store.client, { basePath: BASE, token: needsToken && TOKEN }));
-    const ask: typeof mounted = (path, init = {}) => mounted(path, needsToken ? { ...init, headers: { ...(init.headers as object), authorization: `Bearer ${TOKEN}` } } : init);
+    const ask: typeof mounted = (path, init = {}) =>
+      mounted(
+        path,
+        needsToken ? { ...init, headers: { ...(init.headers as object), authorization: `Bearer ${TOKEN}` } } : init,
+      );
     const id = store.id('mounted');
     await store.client.startOrchestration(id, 'nobody registers it');
 
@@ -119,8 +134,11 @@ describe.each(STORES)('on $name', (kind) => {
 
     const list = await ask(`${BASE}/api/v1/instances?idPrefix=${id}&limit=1`);
     expect(await list.json()).toMatchObject({ items: [{ id, status: 'Pending' }] });
-    const post = (action: string, body: string, headers: object = ACTION) => ask(`${BASE}/api/v1/${action}`, { method: 'POST', body, headers: { ...headers } });
-    expect(await (await post('raise', JSON.stringify({ id, name: 'go', data: { ä: [1, null] } }))).json()).toEqual({ id });
+    const post = (action: string, body: string, headers: object = ACTION) =>
+      ask(`${BASE}/api/v1/${action}`, { method: 'POST', body, headers: { ...headers } });
+    expect(await (await post('raise', JSON.stringify({ id, name: 'go', data: { ä: [1, null] } }))).json()).toEqual({
+      id,
+    });
     expect((await store.client.stats()).messages).toBeGreaterThan(0);
     expect((await post('terminate', JSON.stringify({ id }), { 'content-type': 'text/plain' })).status).toBe(403);
     expect((await post('terminate', '{')).status).toBe(400);
@@ -128,7 +146,9 @@ describe.each(STORES)('on $name', (kind) => {
 
     // A stream that comes to its end, and one that is left.
     const stream = await (await ask(`${BASE}/api/v1/live?id=${id}`)).text();
-    expect(stream).toMatch(/event: instance\n[^]*"status":"Terminated"[^]*event: history\n[^]*"ExecutionTerminated"[^]*event: end\n/);
+    expect(stream).toMatch(
+      /event: instance\n[^]*"status":"Terminated"[^]*event: history\n[^]*"ExecutionTerminated"[^]*event: end\n/,
+    );
     const leaving = new AbortController();
     const live = await ask(`${BASE}/api/v1/live`, { signal: leaving.signal });
     const reader = live.body?.getReader();

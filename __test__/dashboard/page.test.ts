@@ -1,7 +1,7 @@
 // The page, in a browser, on a real store.
 
 import { hostname } from 'node:os';
-import { serveDashboard, type ServeOptions } from 'perdure/dashboard';
+import { type ServeOptions, serveDashboard } from 'perdure/dashboard';
 import type { Page } from 'playwright-core';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 
@@ -24,26 +24,38 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
 
   const orders = () =>
     store.start((runtime) => {
-      runtime.registerActivity('charge', (ctx, order) => {
-        if (ctx.attempt === 1) throw new RangeError('the bank does not answer');
-        return order;
-      }, { retry: { initialInterval: 1 } });
-      runtime.registerActivity('ship', () => {
-        throw new TypeError('no such address');
-      }, { retry: { maxAttempts: 1 } });
+      runtime.registerActivity(
+        'charge',
+        (ctx, order) => {
+          if (ctx.attempt === 1) throw new RangeError('the bank does not answer');
+          return order;
+        },
+        { retry: { initialInterval: 1 } },
+      );
+      runtime.registerActivity(
+        'ship',
+        () => {
+          throw new TypeError('no such address');
+        },
+        { retry: { maxAttempts: 1 } },
+      );
       runtime.registerOrchestration('packing', function* (_ctx, n) {
         return n;
       });
-      runtime.registerOrchestration('order', function* (ctx, order) {
-        yield ctx.scheduleActivity('charge', order);
-        if (!order.isAlone) yield ctx.scheduleSubOrchestration('packing', 7, { id: `${ctx.instanceId}/packing` });
-        ctx.setCustomStatus({ step: 'waiting' });
-        const { by } = yield ctx.waitForEvent('approve');
-        ctx.setCustomStatus({ step: 'approved', by });
-        yield ctx.waitForEvent('go');
-        if (order.bad) yield ctx.scheduleActivity('ship');
-        return { by };
-      }, { version: '1.2.0' });
+      runtime.registerOrchestration(
+        'order',
+        function* (ctx, order) {
+          yield ctx.scheduleActivity('charge', order);
+          if (!order.isAlone) yield ctx.scheduleSubOrchestration('packing', 7, { id: `${ctx.instanceId}/packing` });
+          ctx.setCustomStatus({ step: 'waiting' });
+          const { by } = yield ctx.waitForEvent('approve');
+          ctx.setCustomStatus({ step: 'approved', by });
+          yield ctx.waitForEvent('go');
+          if (order.bad) yield ctx.scheduleActivity('ship');
+          return { by };
+        },
+        { version: '1.2.0' },
+      );
       runtime.registerOrchestration('long', function* (ctx, n) {
         for (let i = 0; i < n; i += 1) yield ctx.scheduleActivity('noop', i);
       });
@@ -61,7 +73,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   const at = (url: string, id: string): string => `${url}#/instance?id=${encodeURIComponent(id)}`;
   const shown = (page: Page, text: string | RegExp) => page.getByText(text).first().waitFor();
   const dialog = (page: Page) => page.getByRole('dialog');
-  const action = (page: Page, name: string) => page.getByRole('group', { name: 'Actions' }).getByRole('button', { name, exact: true }).click();
+  const action = (page: Page, name: string) =>
+    page.getByRole('group', { name: 'Actions' }).getByRole('button', { name, exact: true }).click();
 
   describe('the overview', () => {
     it('says that there is nothing, and shows what comes', async () => {
@@ -87,9 +100,16 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await page.getByRole('region', { name: 'Failed or suspended' }).getByRole('link', { name: id }).waitFor();
       await shown(page, /activity 'ship' failed at its first attempt: no such address/);
       await page.getByRole('region', { name: 'Workers' }).getByRole('cell', { name: 'alive' }).waitFor();
-      await page.getByRole('region', { name: 'Workers' }).getByRole('cell', { name: hostname().slice(0, 24) }).waitFor();
+      await page
+        .getByRole('region', { name: 'Workers' })
+        .getByRole('cell', { name: hostname().slice(0, 24) })
+        .waitFor();
       await page.getByRole('region', { name: 'Lanes' }).getByRole('cell', { name: 'main thread' }).waitFor();
-      await page.getByRole('region', { name: 'Counters of this process' }).getByText('turns', { exact: false }).first().waitFor();
+      await page
+        .getByRole('region', { name: 'Counters of this process' })
+        .getByText('turns', { exact: false })
+        .first()
+        .waitFor();
       // Two looks later.
       await page.getByRole('img', { name: /^Started per second: now/ }).waitFor();
       await page.getByRole('img', { name: /^Attempts per second/ }).waitFor();
@@ -100,7 +120,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const name = 'listed';
     // So many that there are three pages.
     beforeAll(async () => {
-      for (let n = 0; n < 120; n += 1) await store.client.startOrchestration(`${name}/${String(n).padStart(3, '0')}`, name, n, { tags: { even: String(n % 2 === 0) } });
+      for (let n = 0; n < 120; n += 1)
+        await store.client.startOrchestration(`${name}/${String(n).padStart(3, '0')}`, name, n, {
+          tags: { even: String(n % 2 === 0) },
+        });
     });
     const ids = (page: Page) => page.getByRole('rowheader').allTextContents();
 
@@ -179,9 +202,18 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       }
       const packing = `child packing ${id}/packing`;
       // Both attempts began with one event: it is the last one that is told.
-      expect(told).toEqual(['activity charge, attempt 2', packing, packing, 'activity charge, attempt 2', 'execution order']);
+      expect(told).toEqual([
+        'activity charge, attempt 2',
+        packing,
+        packing,
+        'activity charge, attempt 2',
+        'execution order',
+      ]);
       // What is told is painted, and what is chosen is in the list.
-      const painted = (): Promise<number> => page.evaluate(`(() => { const c = document.querySelector('.picture canvas'); return new Set(new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)).size; })()`);
+      const painted = (): Promise<number> =>
+        page.evaluate(
+          `(() => { const c = document.querySelector('.picture canvas'); return new Set(new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)).size; })()`,
+        );
       expect(await painted()).toBeGreaterThan(5);
       await page.getByRole('option', { selected: true }).getByText('execution started').waitFor();
       await timeline.focus();
@@ -234,11 +266,20 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await list.focus();
       await page.keyboard.press('End');
       await page.keyboard.press('ArrowUp');
-      await page.getByRole('article').getByRole('link', { name: `${id}/packing` }).click();
+      await page
+        .getByRole('article')
+        .getByRole('link', { name: `${id}/packing` })
+        .click();
       await page.getByRole('heading', { name: `${id}/packing`, level: 1 }).waitFor();
       // And up again, to the parent.
-      await page.getByRole('navigation', { name: 'Where this is' }).getByRole('link', { name: id, exact: true }).click();
-      await page.getByRole('region', { name: 'Children' }).getByRole('link', { name: `${id}/packing` }).waitFor();
+      await page
+        .getByRole('navigation', { name: 'Where this is' })
+        .getByRole('link', { name: id, exact: true })
+        .click();
+      await page
+        .getByRole('region', { name: 'Children' })
+        .getByRole('link', { name: `${id}/packing` })
+        .waitFor();
       await page.getByRole('button', { name: `Children of ${id}/packing` }).click();
       await shown(page, 'no children');
     });
@@ -266,7 +307,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await dialog(page).getByLabel('Name').fill('approve');
       await dialog(page).getByLabel('Data').fill('{"by": }');
       await dialog(page).getByRole('button', { name: 'Raise event' }).click();
-      await dialog(page).getByRole('alert').getByText(/^Data is no JSON/).waitFor();
+      await dialog(page)
+        .getByRole('alert')
+        .getByText(/^Data is no JSON/)
+        .waitFor();
       await dialog(page).getByLabel('Data').fill('{"by": "ada"}');
       await page.keyboard.press('Tab');
       await page.keyboard.press('Tab');
@@ -308,7 +352,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       // What the server refuses is said in the dialog.
       await action(page, 'Start again…');
       await dialog(page).getByRole('button', { name: 'Start again' }).click();
-      await dialog(page).getByRole('alert').getByText(/already/).waitFor();
+      await dialog(page)
+        .getByRole('alert')
+        .getByText(/already/)
+        .waitFor();
       await dialog(page).getByRole('button', { name: 'Leave it' }).click();
       await action(page, 'Terminate…');
       await dialog(page).getByLabel('Reason').fill('broken');
@@ -359,7 +406,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
 
     it('that is not there is said not to be', async () => {
       const page = await open(at(await served(), 'nobody/../#?&"<b>'));
-      await page.getByRole('alert').getByText(/there is no instance 'nobody\/\.\.\/#\?&"<b>'/).waitFor();
+      await page
+        .getByRole('alert')
+        .getByText(/there is no instance 'nobody\/\.\.\/#\?&"<b>'/)
+        .waitFor();
     });
   });
 
@@ -373,7 +423,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   it('is light or dark as the system is, or as somebody says, and stays so', async () => {
     const url = await served();
     const page = await open(url, { colorScheme: 'dark' });
-    const ground = (): Promise<string> => page.evaluate("getComputedStyle(document.body).backgroundColor");
+    const ground = (): Promise<string> => page.evaluate('getComputedStyle(document.body).backgroundColor');
     await page.getByRole('heading', { name: 'Overview' }).waitFor();
     expect(await ground()).toBe('rgb(20, 23, 26)');
     await page.getByRole('button', { name: 'Colours: system' }).click();
@@ -387,7 +437,9 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(await ground()).toBe('rgb(246, 247, 248)');
   });
 
-  it('is easy to use for who does not see it, or sees little, in both colours and in a narrow window', { timeout: 180_000 }, async () => {
+  it('is easy to use for who does not see it, or sees little, in both colours and in a narrow window', {
+    timeout: 180_000,
+  }, async () => {
     const runtime = await orders();
     const id = await waiting();
     const failed = await waiting({ bad: true });
@@ -397,7 +449,11 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const held = await waiting();
     await store.client.suspend(held, 'a question');
     const url = await served({ runtime });
-    for (const options of [{ colorScheme: 'light' }, { colorScheme: 'dark' }, { colorScheme: 'light', viewport: { width: 360, height: 740 } }] as const) {
+    for (const options of [
+      { colorScheme: 'light' },
+      { colorScheme: 'dark' },
+      { colorScheme: 'light', viewport: { width: 360, height: 740 } },
+    ] as const) {
       const page = await open(url, options);
       await page.getByRole('region', { name: 'Workers' }).waitFor();
       expect(await obstacles(page)).toEqual([]);
@@ -424,7 +480,9 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
         pale.append('pale');
         document.querySelector('dialog').append(pale, field);
       }`);
-      expect((await obstacles(page)).map((found) => found.split(':')[0]).sort()).toEqual(expect.arrayContaining(['input_label_exists', 'text_contrast_sufficient']));
+      expect((await obstacles(page)).map((found) => found.split(':')[0]).sort()).toEqual(
+        expect.arrayContaining(['input_label_exists', 'text_contrast_sufficient']),
+      );
     }
   });
 

@@ -24,12 +24,14 @@ function errorOf(call: () => unknown): any {
 
 describe('a channel without a capacity', () => {
   test('takes any number of values at once, and gives them in order', () => {
-    expect(outputOf(function* (ctx): Block {
-      const channel = ctx.channel<number>();
-      for (let i = 0; i < 5; i += 1) yield* channel.send(i);
-      channel.close();
-      return yield* drain(channel);
-    })).toEqual([0, 1, 2, 3, 4]);
+    expect(
+      outputOf(function* (ctx): Block {
+        const channel = ctx.channel<number>();
+        for (let i = 0; i < 5; i += 1) yield* channel.send(i);
+        channel.close();
+        return yield* drain(channel);
+      }),
+    ).toEqual([0, 1, 2, 3, 4]);
   });
 
   test('lets a receive wait for what is sent later', () => {
@@ -50,27 +52,31 @@ describe('a channel without a capacity', () => {
 
   test('keeps 100 000 values, sent and received with a flat stack', () => {
     const count = 100_000;
-    expect(outputOf(function* (ctx): Block {
-      const channel = ctx.channel<number>();
-      for (let i = 0; i < count; i += 1) channel.send(i);
-      channel.close();
-      let sum = 0;
-      yield* channel.forEach(function* (value) {
-        sum += value;
-      });
-      return sum;
-    })).toBe((count * (count - 1)) / 2);
+    expect(
+      outputOf(function* (ctx): Block {
+        const channel = ctx.channel<number>();
+        for (let i = 0; i < count; i += 1) channel.send(i);
+        channel.close();
+        let sum = 0;
+        yield* channel.forEach(function* (value) {
+          sum += value;
+        });
+        return sum;
+      }),
+    ).toBe((count * (count - 1)) / 2);
   });
 
   test('carries values as they are: functions, undefined, the very object', () => {
-    expect(outputOf(function* (ctx): Block {
-      const channel = ctx.channel<unknown>();
-      const values = [undefined, () => 1, { a: 1 }, null, Number.NaN];
-      for (const value of values) channel.send(value);
-      const got: unknown[] = [];
-      for (const _ of values) got.push(yield* channel);
-      return got.every((value, i) => Object.is(value, values[i]));
-    })).toBe(true);
+    expect(
+      outputOf(function* (ctx): Block {
+        const channel = ctx.channel<unknown>();
+        const values = [undefined, () => 1, { a: 1 }, null, Number.NaN];
+        for (const value of values) channel.send(value);
+        const got: unknown[] = [];
+        for (const _ of values) got.push(yield* channel);
+        return got.every((value, i) => Object.is(value, values[i]));
+      }),
+    ).toBe(true);
   });
 });
 
@@ -113,28 +119,35 @@ describe('a channel with a capacity', () => {
 
   test('takes waiting senders in their order, before later ones, at every capacity', () => {
     for (const capacity of [0, 1, 2, 3, 7, Number.POSITIVE_INFINITY]) {
-      expect(outputOf(function* (ctx): Block {
-        const channel = ctx.channel<number>(capacity);
-        for (let i = 0; i < 5; i += 1) channel.send(i);
-        const got: unknown[] = [];
-        for (let i = 5; i < 20; i += 1) {
-          got.push(yield* channel.receive());
-          channel.send(i);
-        }
-        channel.close();
-        return [...got, ...(yield* drain(channel))];
-      }), `capacity ${capacity}`).toEqual(Array.from({ length: 20 }, (_, i) => i));
+      expect(
+        outputOf(function* (ctx): Block {
+          const channel = ctx.channel<number>(capacity);
+          for (let i = 0; i < 5; i += 1) channel.send(i);
+          const got: unknown[] = [];
+          for (let i = 5; i < 20; i += 1) {
+            got.push(yield* channel.receive());
+            channel.send(i);
+          }
+          channel.close();
+          return [...got, ...(yield* drain(channel))];
+        }),
+        `capacity ${capacity}`,
+      ).toEqual(Array.from({ length: 20 }, (_, i) => i));
     }
   });
 
   test('limits how many run at once', () => {
     const script = new Script(function* (ctx): Block {
       const slots = ctx.channel<null>(2);
-      yield ctx.all([0, 1, 2, 3, 4].map((i) => (function* (): Block {
-        yield* slots.send(null);
-        yield ctx.scheduleActivity(`work${i}`);
-        yield* slots.receive();
-      })()));
+      yield ctx.all(
+        [0, 1, 2, 3, 4].map((i) =>
+          (function* (): Block {
+            yield* slots.send(null);
+            yield ctx.scheduleActivity(`work${i}`);
+            yield* slots.receive();
+          })(),
+        ),
+      );
     });
     script.turn();
     expect(script.engine.commands).toEqual(['activity work0', 'activity work1']);
@@ -148,9 +161,13 @@ describe('a channel with a capacity', () => {
   });
 
   test('is refused when it is none', () => {
-    expect(outputOf(function* (ctx): Block {
-      return [-1, 1.5, Number.NaN, '3', null].map((capacity) => errorOf(() => ctx.channel(capacity as number))?.message);
-    })).toEqual([
+    expect(
+      outputOf(function* (ctx): Block {
+        return [-1, 1.5, Number.NaN, '3', null].map(
+          (capacity) => errorOf(() => ctx.channel(capacity as number))?.message,
+        );
+      }),
+    ).toEqual([
       'ctx.channel: the capacity must be a whole number >= 0, or Infinity; got -1',
       'ctx.channel: the capacity must be a whole number >= 0, or Infinity; got 1.5',
       'ctx.channel: the capacity must be a whole number >= 0, or Infinity; got NaN',
@@ -162,20 +179,22 @@ describe('a channel with a capacity', () => {
 
 describe('receives', () => {
   test('are served in the order in which they began to wait', () => {
-    expect(outputOf(function* (ctx): Block {
-      const channel = ctx.channel<number>();
-      const late = channel.receive(); // made first, waited for last
-      const got: string[] = [];
-      const receive = (name: string, future = channel.receive()): Block =>
-        (function* (): Block {
-          got.push(`${name}${String(yield future)}`);
-        })();
-      const fibers = [ctx.spawn(receive('a')), ctx.spawn(receive('b')), ctx.spawn(receive('late', late))];
-      yield ctx.spawn(function* () {});
-      for (let i = 0; i < 3; i += 1) channel.send(i);
-      yield ctx.all(fibers);
-      return got;
-    })).toEqual(['a0', 'b1', 'late2']);
+    expect(
+      outputOf(function* (ctx): Block {
+        const channel = ctx.channel<number>();
+        const late = channel.receive(); // made first, waited for last
+        const got: string[] = [];
+        const receive = (name: string, future = channel.receive()): Block =>
+          (function* (): Block {
+            got.push(`${name}${String(yield future)}`);
+          })();
+        const fibers = [ctx.spawn(receive('a')), ctx.spawn(receive('b')), ctx.spawn(receive('late', late))];
+        yield ctx.spawn(function* () {});
+        for (let i = 0; i < 3; i += 1) channel.send(i);
+        yield ctx.all(fibers);
+        return got;
+      }),
+    ).toEqual(['a0', 'b1', 'late2']);
   });
 
   test('that lost a race eat nothing, and can be waited for again', () => {
@@ -194,140 +213,165 @@ describe('receives', () => {
   });
 
   test('of two channels in one race take from one alone', () => {
-    expect(outputOf(function* (ctx): Block {
-      const [a, b] = [ctx.channel<string>(), ctx.channel<string>()];
-      b.send('b');
-      a.send('a');
-      const first = yield* ctx.race(a.receive(), b.receive());
-      a.close();
-      b.close();
-      return [first.index, first.value, yield* drain(a), yield* drain(b)];
-    })).toEqual([0, 'a', [], ['b']]);
+    expect(
+      outputOf(function* (ctx): Block {
+        const [a, b] = [ctx.channel<string>(), ctx.channel<string>()];
+        b.send('b');
+        a.send('a');
+        const first = yield* ctx.race(a.receive(), b.receive());
+        a.close();
+        b.close();
+        return [first.index, first.value, yield* drain(a), yield* drain(b)];
+      }),
+    ).toEqual([0, 'a', [], ['b']]);
   });
 
   test('that are cancelled leave the line', () => {
-    expect(outputOf(function* (ctx): Block {
-      const channel = ctx.channel<number>();
-      const gone = ctx.spawn(() => drain(channel));
-      const stays = ctx.spawn(function* () {
-        return yield* channel.receive();
-      });
-      yield ctx.spawn(function* () {});
-      gone.cancel();
-      channel.send(7);
-      return yield stays;
-    })).toBe(7);
+    expect(
+      outputOf(function* (ctx): Block {
+        const channel = ctx.channel<number>();
+        const gone = ctx.spawn(() => drain(channel));
+        const stays = ctx.spawn(function* () {
+          return yield* channel.receive();
+        });
+        yield ctx.spawn(function* () {});
+        gone.cancel();
+        channel.send(7);
+        return yield stays;
+      }),
+    ).toBe(7);
   });
 
   test('that are cancelled after the value was sent leave it for the next', () => {
-    expect(outputOf(function* (ctx): Block {
-      const channel = ctx.channel<number>();
-      const gone = ctx.spawn(() => drain(channel));
-      yield ctx.spawn(function* () {});
-      channel.send(7);
-      gone.cancel();
-      return yield* channel.receive();
-    })).toBe(7);
+    expect(
+      outputOf(function* (ctx): Block {
+        const channel = ctx.channel<number>();
+        const gone = ctx.spawn(() => drain(channel));
+        yield ctx.spawn(function* () {});
+        channel.send(7);
+        gone.cancel();
+        return yield* channel.receive();
+      }),
+    ).toBe(7);
   });
 
   test('combine: all takes several values in order', () => {
-    expect(outputOf(function* (ctx): Block {
-      const channel = ctx.channel<number>(1);
-      ctx.spawn(function* (): Block {
-        for (let i = 0; i < 3; i += 1) yield* channel.send(i);
-      });
-      return yield* ctx.all([channel.receive(), channel.receive(), channel.receive()]);
-    })).toEqual([0, 1, 2]);
+    expect(
+      outputOf(function* (ctx): Block {
+        const channel = ctx.channel<number>(1);
+        ctx.spawn(function* (): Block {
+          for (let i = 0; i < 3; i += 1) yield* channel.send(i);
+        });
+        return yield* ctx.all([channel.receive(), channel.receive(), channel.receive()]);
+      }),
+    ).toEqual([0, 1, 2]);
   });
 
   test('leave no trace in a long line when they come and go', () => {
-    expect(outputOf(function* (ctx): Block {
-      const [quiet, busy] = [ctx.channel<number>(), ctx.channel<number>()];
-      const waits = ctx.spawn(() => drain(quiet));
-      let sum = 0;
-      for (let i = 0; i < 20_000; i += 1) {
-        busy.send(i);
-        sum += (yield* ctx.race(quiet.receive(), busy.receive())).index;
-      }
-      quiet.close();
-      return [sum, yield waits];
-    })).toEqual([20_000, []]);
+    expect(
+      outputOf(function* (ctx): Block {
+        const [quiet, busy] = [ctx.channel<number>(), ctx.channel<number>()];
+        const waits = ctx.spawn(() => drain(quiet));
+        let sum = 0;
+        for (let i = 0; i < 20_000; i += 1) {
+          busy.send(i);
+          sum += (yield* ctx.race(quiet.receive(), busy.receive())).index;
+        }
+        quiet.close();
+        return [sum, yield waits];
+      }),
+    ).toEqual([20_000, []]);
   });
 });
 
 describe('sends', () => {
   test('that are cancelled while they wait are taken back', () => {
-    expect(outputOf(function* (ctx): Block {
-      const channel = ctx.channel<number>(1);
-      channel.send(1);
-      const taken = channel.send(2);
-      channel.send(3);
-      taken.cancel();
-      channel.close();
-      return yield* drain(channel);
-    })).toEqual([1, 3]);
+    expect(
+      outputOf(function* (ctx): Block {
+        const channel = ctx.channel<number>(1);
+        channel.send(1);
+        const taken = channel.send(2);
+        channel.send(3);
+        taken.cancel();
+        channel.close();
+        return yield* drain(channel);
+      }),
+    ).toEqual([1, 3]);
   });
 
   test('of a fiber that is cancelled are taken back, those that lost a race go on', () => {
-    expect(outputOf(function* (ctx): Block {
-      const channel = ctx.channel<string>(0);
-      const gone = ctx.spawn(function* () {
-        yield* channel.send('gone');
-      });
-      ctx.spawn(function* () {
-        yield* ctx.race(channel.send('lost'), ctx.spawn(function* () {}));
-      });
-      yield ctx.spawn(function* () {});
-      gone.cancel();
-      channel.close();
-      return yield* drain(channel);
-    })).toEqual(['lost']);
+    expect(
+      outputOf(function* (ctx): Block {
+        const channel = ctx.channel<string>(0);
+        const gone = ctx.spawn(function* () {
+          yield* channel.send('gone');
+        });
+        ctx.spawn(function* () {
+          yield* ctx.race(
+            channel.send('lost'),
+            ctx.spawn(function* () {}),
+          );
+        });
+        yield ctx.spawn(function* () {});
+        gone.cancel();
+        channel.close();
+        return yield* drain(channel);
+      }),
+    ).toEqual(['lost']);
   });
 
   test('to a closed channel throw', () => {
-    expect(outputOf(function* (ctx): Block {
-      const channel = ctx.channel<number>();
-      channel.close();
-      channel.close();
-      const { name, code, message } = errorOf(() => channel.send(1));
-      return [channel.isClosed, name, code, message];
-    })).toEqual([true, 'PerdureError', 'CHANNEL_CLOSED', 'channel 1 is closed: nothing more can be sent']);
+    expect(
+      outputOf(function* (ctx): Block {
+        const channel = ctx.channel<number>();
+        channel.close();
+        channel.close();
+        const { name, code, message } = errorOf(() => channel.send(1));
+        return [channel.isClosed, name, code, message];
+      }),
+    ).toEqual([true, 'PerdureError', 'CHANNEL_CLOSED', 'channel 1 is closed: nothing more can be sent']);
   });
 
   test('that wait when the channel is closed are still received, and its end comes after them', () => {
-    expect(outputOf(function* (ctx): Block {
-      const channel = ctx.channel<number>(0);
-      const sends = [channel.send(1), channel.send(2), channel.send(3)];
-      channel.close();
-      const first = yield* channel.receive();
-      sends[1]?.cancel();
-      sends[2]?.cancel();
-      return [first, (yield* channel) === CLOSED, (yield* channel) === CLOSED];
-    })).toEqual([1, true, true]);
+    expect(
+      outputOf(function* (ctx): Block {
+        const channel = ctx.channel<number>(0);
+        const sends = [channel.send(1), channel.send(2), channel.send(3)];
+        channel.close();
+        const first = yield* channel.receive();
+        sends[1]?.cancel();
+        sends[2]?.cancel();
+        return [first, (yield* channel) === CLOSED, (yield* channel) === CLOSED];
+      }),
+    ).toEqual([1, true, true]);
   });
 
   test('that are the last to leave a closed channel let its receivers end', () => {
-    expect(outputOf(function* (ctx): Block {
-      const channel = ctx.channel<number>(0);
-      const send = channel.send(1);
-      const other = ctx.spawn(() => drain(channel));
-      send.cancel();
-      channel.close();
-      return yield other;
-    })).toEqual([]);
+    expect(
+      outputOf(function* (ctx): Block {
+        const channel = ctx.channel<number>(0);
+        const send = channel.send(1);
+        const other = ctx.spawn(() => drain(channel));
+        send.cancel();
+        channel.close();
+        return yield other;
+      }),
+    ).toEqual([]);
   });
 });
 
 describe('closing', () => {
   test('ends every receive that waits', () => {
-    expect(outputOf(function* (ctx): Block {
-      const channel = ctx.channel<number>();
-      const fibers = [1, 2, 3].map(() => ctx.spawn(() => drain(channel)));
-      yield ctx.spawn(function* () {});
-      channel.send(1);
-      channel.close();
-      return yield ctx.all(fibers);
-    })).toEqual([[1], [], []]);
+    expect(
+      outputOf(function* (ctx): Block {
+        const channel = ctx.channel<number>();
+        const fibers = [1, 2, 3].map(() => ctx.spawn(() => drain(channel)));
+        yield ctx.spawn(function* () {});
+        channel.send(1);
+        channel.close();
+        return yield ctx.all(fibers);
+      }),
+    ).toEqual([[1], [], []]);
   });
 });
 
@@ -338,10 +382,14 @@ describe('forEach', () => {
       const done: string[] = [];
       for (const job of ['a', 'b', 'c', 'd']) jobs.send(job);
       jobs.close();
-      yield* ctx.all([1, 2].map((worker) => jobs.forEach(function* (job): Block {
-        yield ctx.scheduleActivity(job);
-        done.push(`${job}${worker}`);
-      })));
+      yield* ctx.all(
+        [1, 2].map((worker) =>
+          jobs.forEach(function* (job): Block {
+            yield ctx.scheduleActivity(job);
+            done.push(`${job}${worker}`);
+          }),
+        ),
+      );
       return done;
     });
     script.turn();
@@ -357,21 +405,28 @@ describe('forEach', () => {
   });
 
   test('ends with what its body throws, and says when the body is no function*', () => {
-    expect(outputOf(function* (ctx): Block {
-      const channel = ctx.channel<number>();
-      channel.send(1);
-      channel.send(2);
-      const messages: string[] = [];
-      messages.push(errorOf(() => channel.forEach('x' as never)).message);
-      for (const body of [function* () { throw new Error('body'); }, (() => 5) as never]) {
-        try {
-          yield* channel.forEach(body);
-        } catch (error) {
-          messages.push((error as Error).message);
+    expect(
+      outputOf(function* (ctx): Block {
+        const channel = ctx.channel<number>();
+        channel.send(1);
+        channel.send(2);
+        const messages: string[] = [];
+        messages.push(errorOf(() => channel.forEach('x' as never)).message);
+        for (const body of [
+          function* () {
+            throw new Error('body');
+          },
+          (() => 5) as never,
+        ]) {
+          try {
+            yield* channel.forEach(body);
+          } catch (error) {
+            messages.push((error as Error).message);
+          }
         }
-      }
-      return messages;
-    })).toEqual([
+        return messages;
+      }),
+    ).toEqual([
       'channel.forEach takes a function*, not a string',
       'body',
       'channel.forEach takes a function*, but the function returned the number 5',
@@ -389,10 +444,16 @@ describe('a channel of another instance', () => {
       return yield* drain(channel);
     });
     owner.turn();
-    expect(outputOf(function* (): Block {
-      return [() => channel?.send(1), () => channel?.receive(), () => channel?.close()].map((call) => errorOf(call).name);
-    })).toEqual(['DeterminismError', 'DeterminismError', 'DeterminismError']);
-    expect(errorOf(() => channel?.send(1)).message).toMatch(/ctx\.channel\(\)\.send was called while its orchestration was not running/);
+    expect(
+      outputOf(function* (): Block {
+        return [() => channel?.send(1), () => channel?.receive(), () => channel?.close()].map(
+          (call) => errorOf(call).name,
+        );
+      }),
+    ).toEqual(['DeterminismError', 'DeterminismError', 'DeterminismError']);
+    expect(errorOf(() => channel?.send(1)).message).toMatch(
+      /ctx\.channel\(\)\.send was called while its orchestration was not running/,
+    );
     owner.engine.due(2);
     expect(owner.output()).toEqual([]);
   });
@@ -408,9 +469,11 @@ describe('turn boundaries', () => {
       raw.close();
     });
     const cooks = [1, 2].map((cook) =>
-      ctx.spawn(raw.forEach(function* (value): Block {
-        yield* cooked.send(`${value}:${yield ctx.scheduleActivity(`cook${cook}`)}`);
-      })),
+      ctx.spawn(
+        raw.forEach(function* (value): Block {
+          yield* cooked.send(`${value}:${yield ctx.scheduleActivity(`cook${cook}`)}`);
+        }),
+      ),
     );
     ctx.spawn(function* (): Block {
       yield ctx.all(cooks);

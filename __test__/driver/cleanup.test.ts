@@ -192,7 +192,10 @@ describe('an instance that is cancelled ends after the cleanup', () => {
         } catch (again) {
           expect(again).toBeInstanceOf(CancelledError);
           expect((again as Error).message).toBe('cancelled: again');
-          expect(((again as Error).cause as AggregateError).errors.map(String)).toEqual(['RangeError: y', 'RangeError: z']);
+          expect(((again as Error).cause as AggregateError).errors.map(String)).toEqual([
+            'RangeError: y',
+            'RangeError: z',
+          ]);
         }
         throw error;
       }
@@ -263,7 +266,11 @@ describe('losers that are cancelled', () => {
   test('clean up before the race goes on', () => {
     const log: string[] = [];
     const script = new Script(function* (ctx): Block {
-      yield* noting(log, 'race', ctx.race([ctx.scheduleActivity('quick'), book(ctx, log, 'slow')], { cancelLosers: true }));
+      yield* noting(
+        log,
+        'race',
+        ctx.race([ctx.scheduleActivity('quick'), book(ctx, log, 'slow')], { cancelLosers: true }),
+      );
     });
     script.turn();
     script.engine.succeed(2, 1);
@@ -429,7 +436,11 @@ describe('an execution that came here before these rules', () => {
       const shared = ctx.scheduleActivity('shared');
       const one = ctx.spawn(() => noting(log, 'one', ctx.all([shared, ctx.waitForEvent('never')])));
       ctx.spawn(() => noting(log, 'two', shared));
-      yield* noting(log, 'race', ctx.race([ctx.scheduleActivity('quick'), book(ctx, log, 'slow')], { cancelLosers: true }));
+      yield* noting(
+        log,
+        'race',
+        ctx.race([ctx.scheduleActivity('quick'), book(ctx, log, 'slow')], { cancelLosers: true }),
+      );
       one.cancel();
       yield ctx.waitForEvent('never');
     });
@@ -437,7 +448,12 @@ describe('an execution that came here before these rules', () => {
     script.turn();
     script.engine.succeed(3);
     script.turn();
-    expect(log).toEqual(['race: {"index":0}', 'slow undoes', 'one: CancelledError: cancelled', 'two: CancelledError: cancelled']);
+    expect(log).toEqual([
+      'race: {"index":0}',
+      'slow undoes',
+      'one: CancelledError: cancelled',
+      'two: CancelledError: cancelled',
+    ]);
   });
 });
 
@@ -488,7 +504,11 @@ const { tree } = fc.letrec<{ tree: Tree }>((tie) => ({
   tree: fc.record({
     kind: fc.constantFrom<Tree['kind'][]>('wait', 'step', 'all', 'race', 'join', 'leave', 'timeout', 'block'),
     undo: fc.nat({ max: 2 }),
-    below: fc.oneof({ depthSize: 'small' }, fc.constant<Tree[]>([]), fc.array(tie('tree'), { minLength: 1, maxLength: 3 })),
+    below: fc.oneof(
+      { depthSize: 'small' },
+      fc.constant<Tree[]>([]),
+      fc.array(tie('tree'), { minLength: 1, maxLength: 3 }),
+    ),
   }),
 }));
 
@@ -517,7 +537,8 @@ function* randomBlock(ctx: OrchestrationContext, tree: Tree, path: string, log: 
   } finally {
     log.push(`-${path}`);
     try {
-      for (let i = 0; i < undo; i += 1) yield i === 1 ? ctx.all([ctx.scheduleActivity('undo'), ctx.sleep(1)]) : ctx.scheduleActivity('undo');
+      for (let i = 0; i < undo; i += 1)
+        yield i === 1 ? ctx.all([ctx.scheduleActivity('undo'), ctx.sleep(1)]) : ctx.scheduleActivity('undo');
     } finally {
       log.push(`.${path}`);
     }
@@ -543,7 +564,10 @@ function checkOrder(tree: Tree, path: string, log: readonly string[]): void {
   for (const [i, child] of tree.below.entries()) {
     const below = `${path}${i}`;
     if (!log.includes(`+${below}`)) continue;
-    if (awaitsBelow(tree)) expect(log.indexOf(`.${below}`), `cleanup of ${below} before that of ${path}`).toBeLessThan(log.indexOf(`-${path}`));
+    if (awaitsBelow(tree))
+      expect(log.indexOf(`.${below}`), `cleanup of ${below} before that of ${path}`).toBeLessThan(
+        log.indexOf(`-${path}`),
+      );
     checkOrder(child, below, log);
   }
 }
@@ -597,7 +621,10 @@ describe('cancelGrace', () => {
     expect(script.engine.lastAwaited.timers).toEqual([3]);
     script.engine.due(3);
     expect(script.turn()).toBe('cancelled');
-    expect(JSON.parse(script.engine.end?.payload ?? '')).toMatchObject({ message: 'cancelled: stop', cause: { name: 'TimeoutError', message: expect.stringContaining('cancelGrace') } });
+    expect(JSON.parse(script.engine.end?.payload ?? '')).toMatchObject({
+      message: 'cancelled: stop',
+      cause: { name: 'TimeoutError', message: expect.stringContaining('cancelGrace') },
+    });
   });
 
   test('is not waited for where the cleanup can never end', () => {

@@ -33,7 +33,11 @@ describe('all', () => {
   });
 
   test('of nothing is nothing', () => {
-    expect(outputOf(function* (ctx) { return yield ctx.all([]); })).toEqual([]);
+    expect(
+      outputOf(function* (ctx) {
+        return yield ctx.all([]);
+      }),
+    ).toEqual([]);
   });
 
   test('fails with the failure that came first, while others are pending', () => {
@@ -75,7 +79,9 @@ describe('all', () => {
 });
 
 describe('race', () => {
-  test.each<[string, (ctx: OrchestrationContext, a: Future<any>, b: Future<any>) => Future<{ index: number; value: any }>]>([
+  test.each<
+    [string, (ctx: OrchestrationContext, a: Future<any>, b: Future<any>) => Future<{ index: number; value: any }>]
+  >([
     ['a list', (ctx, a, b) => ctx.race([a, b])],
     ['arguments', (ctx, a, b) => ctx.race(a, b)],
     ['a list and options', (ctx, a, b) => ctx.race([a, b], { cancelLosers: false })],
@@ -264,7 +270,10 @@ describe('nesting', () => {
       return seed % below;
     };
     for (let round = 0; round < 300; round += 1) {
-      const shape = Array.from({ length: 2 + random(8) }, () => ({ kind: random(4), branches: [random(99), random(99), random(99)].slice(random(3)) }));
+      const shape = Array.from({ length: 2 + random(8) }, () => ({
+        kind: random(4),
+        branches: [random(99), random(99), random(99)].slice(random(3)),
+      }));
       const order = [2, 3, 4, 5].sort(() => random(3) - 1);
       const fails = order.map(() => random(3) === 0);
       /** All combinators of this shape over four activities, bottom up. */
@@ -348,17 +357,42 @@ describe('nesting', () => {
 
 describe('wrong arguments', () => {
   test.each<[string, (ctx: OrchestrationContext) => unknown]>([
-    ['TypeError: ctx.all takes a list of branches, such as [a, b], not a promise', (ctx) => ctx.all(Promise.resolve() as never)],
-    ['TypeError: ctx.all: branch 1 must be a future or a generator, not a promise', (ctx) => ctx.all([ctx.scheduleTimer(1), Promise.resolve() as never])],
-    ['TypeError: ctx.race: branch 0 must be a future or a generator, not a function: call it, and hand over the generator that it returns', (ctx) => ctx.race((function* () {}) as never)],
+    [
+      'TypeError: ctx.all takes a list of branches, such as [a, b], not a promise',
+      (ctx) => ctx.all(Promise.resolve() as never),
+    ],
+    [
+      'TypeError: ctx.all: branch 1 must be a future or a generator, not a promise',
+      (ctx) => ctx.all([ctx.scheduleTimer(1), Promise.resolve() as never]),
+    ],
+    [
+      'TypeError: ctx.race: branch 0 must be a future or a generator, not a function: call it, and hand over the generator that it returns',
+      (ctx) => ctx.race(function* () {} as never),
+    ],
     ['TypeError: ctx.race needs at least one branch: with none it would wait for ever', (ctx) => ctx.race()],
     ['TypeError: ctx.any needs at least one branch: with none it would wait for ever', (ctx) => ctx.any([])],
-    ['TypeError: ctx.race: unknown option `cancelLoosers`; did you mean `cancelLosers`?', (ctx) => ctx.race(ctx.scheduleTimer(1), { cancelLoosers: true } as never)],
-    ['TypeError: ctx.race: cancelLosers must be true, false or \'blocks\', not the number 1', (ctx) => ctx.race([ctx.scheduleTimer(1)], { cancelLosers: 1 } as never)],
-    ['TypeError: ctx.select: branch \'x\' must be a future or a generator, not the number 1', (ctx) => ctx.select({ x: 1 } as never)],
-    ['TypeError: ctx.spawn takes a function*, or what a call of one returned, not a promise', (ctx) => ctx.spawn(Promise.resolve() as never)],
+    [
+      'TypeError: ctx.race: unknown option `cancelLoosers`; did you mean `cancelLosers`?',
+      (ctx) => ctx.race(ctx.scheduleTimer(1), { cancelLoosers: true } as never),
+    ],
+    [
+      "TypeError: ctx.race: cancelLosers must be true, false or 'blocks', not the number 1",
+      (ctx) => ctx.race([ctx.scheduleTimer(1)], { cancelLosers: 1 } as never),
+    ],
+    [
+      "TypeError: ctx.select: branch 'x' must be a future or a generator, not the number 1",
+      (ctx) => ctx.select({ x: 1 } as never),
+    ],
+    [
+      'TypeError: ctx.spawn takes a function*, or what a call of one returned, not a promise',
+      (ctx) => ctx.spawn(Promise.resolve() as never),
+    ],
   ])('%s', (message, call) => {
-    expect(outputOf(function* (ctx) { return thrownBy(() => call(ctx)); })).toBe(message);
+    expect(
+      outputOf(function* (ctx) {
+        return thrownBy(() => call(ctx));
+      }),
+    ).toBe(message);
   });
 
   test('a call that throws has started no fiber', () => {
@@ -378,16 +412,32 @@ test('types', () => {
   const code = function* (ctx: OrchestrationContext): Generator<any, void, any> {
     const a = ctx.scheduleActivity<number>('a');
     const b = ctx.waitForEvent<string>('b');
-    expectTypeOf(yield* ctx.all([a, b, (function* (): Generator<any, boolean, any> { return true; })()])).toEqualTypeOf<[number, string, boolean]>();
+    expectTypeOf(
+      yield* ctx.all([
+        a,
+        b,
+        (function* (): Generator<any, boolean, any> {
+          return true;
+        })(),
+      ]),
+    ).toEqualTypeOf<[number, string, boolean]>();
     expectTypeOf(yield* ctx.all([a].map((x) => x))).toEqualTypeOf<number[]>();
     const first = yield* ctx.race(a, b);
     expectTypeOf(first).toEqualTypeOf<{ index: 0; value: number } | { index: 1; value: string }>();
     expectTypeOf(yield* ctx.race([a, b])).toEqualTypeOf<{ index: 0; value: number } | { index: 1; value: string }>();
-    expectTypeOf(yield* ctx.race(a, b, { cancelLosers: true })).toEqualTypeOf<{ index: 0; value: number } | { index: 1; value: string }>();
+    expectTypeOf(yield* ctx.race(a, b, { cancelLosers: true })).toEqualTypeOf<
+      { index: 0; value: number } | { index: 1; value: string }
+    >();
     expectTypeOf(yield* ctx.race([a].map((x) => x))).toEqualTypeOf<{ index: number; value: number }>();
-    expectTypeOf(yield* ctx.select({ a, b })).toEqualTypeOf<{ tag: 'a'; value: number } | { tag: 'b'; value: string }>();
+    expectTypeOf(yield* ctx.select({ a, b })).toEqualTypeOf<
+      { tag: 'a'; value: number } | { tag: 'b'; value: string }
+    >();
     expectTypeOf(yield* ctx.any([a, b])).toEqualTypeOf<number | string>();
-    expectTypeOf(yield* ctx.spawn(function* () { return 1n; })).toEqualTypeOf<bigint>();
+    expectTypeOf(
+      yield* ctx.spawn(function* () {
+        return 1n;
+      }),
+    ).toEqualTypeOf<bigint>();
     // @ts-expect-error a promise is no branch
     ctx.all([Promise.resolve(1)]);
     // @ts-expect-error an array is no future
@@ -411,7 +461,10 @@ describe('raceSettled and selectSettled', () => {
     failing(script);
     expect(script.output()).toEqual([1, 'rejected', 'ActivityError']);
     const selected = new Script(function* (ctx): Block {
-      const first = yield* ctx.selectSettled({ a: ctx.scheduleActivity('a'), b: ctx.scheduleActivity('b') }, { cancelLosers: true });
+      const first = yield* ctx.selectSettled(
+        { a: ctx.scheduleActivity('a'), b: ctx.scheduleActivity('b') },
+        { cancelLosers: true },
+      );
       return [first.tag, first.status];
     });
     failing(selected);
@@ -420,33 +473,39 @@ describe('raceSettled and selectSettled', () => {
   });
 
   test('give the value of one that succeeds', () => {
-    expect(outputOf(function* (ctx): Block {
-      const done = ctx.spawn(function* () {
-        return 5;
-      });
-      const raced = yield* ctx.raceSettled([ctx.sleep(5), done]);
-      const selected = yield* ctx.selectSettled({ timer: ctx.sleep(5), done });
-      return [Object.entries(raced).join(' '), Object.entries(selected).join(' ')];
-    })).toEqual(['index,1 status,fulfilled value,5', 'tag,done status,fulfilled value,5']);
+    expect(
+      outputOf(function* (ctx): Block {
+        const done = ctx.spawn(function* () {
+          return 5;
+        });
+        const raced = yield* ctx.raceSettled([ctx.sleep(5), done]);
+        const selected = yield* ctx.selectSettled({ timer: ctx.sleep(5), done });
+        return [Object.entries(raced).join(' '), Object.entries(selected).join(' ')];
+      }),
+    ).toEqual(['index,1 status,fulfilled value,5', 'tag,done status,fulfilled value,5']);
   });
 
   test('name themselves where an argument is wrong', () => {
-    expect(outputOf(function* (ctx): Block {
-      const message = (call: () => unknown): string => {
-        try {
-          call();
-        } catch (error) {
-          return (error as Error).message;
-        }
-        return '';
-      };
-      return [
-        message(() => ctx.raceSettled()),
-        message(() => ctx.raceSettled([5 as never])),
-        message(() => ctx.selectSettled(5 as never)),
-        message(() => ctx.selectSettled({ a: 5 as never })),
-      ].join('\n');
-    })).toMatch(/^ctx\.raceSettled needs.*\nctx\.raceSettled: branch 0 .*\nctx\.selectSettled takes.*\nctx\.selectSettled: branch 'a' /);
+    expect(
+      outputOf(function* (ctx): Block {
+        const message = (call: () => unknown): string => {
+          try {
+            call();
+          } catch (error) {
+            return (error as Error).message;
+          }
+          return '';
+        };
+        return [
+          message(() => ctx.raceSettled()),
+          message(() => ctx.raceSettled([5 as never])),
+          message(() => ctx.selectSettled(5 as never)),
+          message(() => ctx.selectSettled({ a: 5 as never })),
+        ].join('\n');
+      }),
+    ).toMatch(
+      /^ctx\.raceSettled needs.*\nctx\.raceSettled: branch 0 .*\nctx\.selectSettled takes.*\nctx\.selectSettled: branch 'a' /,
+    );
   });
 });
 
@@ -460,7 +519,10 @@ describe('a loop', () => {
         const block = function* (): Block {
           yield* ctx.select({ a: ctx.waitForEvent('never'), b: ctx.sleep('1h') });
         };
-        const first = yield* ctx.select({ step: ctx.scheduleActivity('step'), block: block(), stop }, { cancelLosers: 'blocks' });
+        const first = yield* ctx.select(
+          { step: ctx.scheduleActivity('step'), block: block(), stop },
+          { cancelLosers: 'blocks' },
+        );
         expect(first.tag).toBe('step');
         expect(scheduler().liveFibers.length).toBe(1);
         expect(scheduler().operations.size).toBe(0);

@@ -13,41 +13,65 @@ function continued(script: Script): Script['engine']['continued'] {
 
 describe('continueAsNew', () => {
   test.each<[string, (ctx: OrchestrationContext) => OrchestrationGenerator]>([
-    ['yield', function* (ctx) {
-      yield ctx.continueAsNew({ round: 2 });
-      throw new Error('nothing runs behind it');
-    }],
-    ['return of the future', function* (ctx) {
-      return ctx.continueAsNew({ round: 2 });
-    }],
-    ['return of yield*', function* (ctx) {
-      return yield* ctx.continueAsNew({ round: 2 });
-    }],
-    ['return of something else later', function* (ctx) {
-      ctx.continueAsNew({ round: 2 });
-      yield ctx.spawn(function* () {});
-      return 'dropped';
-    }],
-    ['wait in a combination', function* (ctx) {
-      yield ctx.race(ctx.waitForEvent('never'), ctx.all([ctx.continueAsNew({ round: 2 })]));
-    }],
-    ['wait in another fiber', function* (ctx) {
-      ctx.spawn(function* () {
+    [
+      'yield',
+      function* (ctx) {
         yield ctx.continueAsNew({ round: 2 });
-      });
-      yield ctx.waitForEvent('never');
-    }],
-    ['wait below yield*', function* (ctx) {
-      function* below(): OrchestrationGenerator {
+        throw new Error('nothing runs behind it');
+      },
+    ],
+    [
+      'return of the future',
+      function* (ctx) {
+        return ctx.continueAsNew({ round: 2 });
+      },
+    ],
+    [
+      'return of yield*',
+      function* (ctx) {
+        return yield* ctx.continueAsNew({ round: 2 });
+      },
+    ],
+    [
+      'return of something else later',
+      function* (ctx) {
+        ctx.continueAsNew({ round: 2 });
+        yield ctx.spawn(function* () {});
+        return 'dropped';
+      },
+    ],
+    [
+      'wait in a combination',
+      function* (ctx) {
+        yield ctx.race(ctx.waitForEvent('never'), ctx.all([ctx.continueAsNew({ round: 2 })]));
+      },
+    ],
+    [
+      'wait in another fiber',
+      function* (ctx) {
+        ctx.spawn(function* () {
+          yield ctx.continueAsNew({ round: 2 });
+        });
+        yield ctx.waitForEvent('never');
+      },
+    ],
+    [
+      'wait below yield*',
+      function* (ctx) {
+        function* below(): OrchestrationGenerator {
+          yield ctx.continueAsNew({ round: 2 });
+        }
+        yield* below();
+        throw new Error('nothing runs behind it');
+      },
+    ],
+    [
+      'last of two',
+      function* (ctx) {
+        ctx.continueAsNew({ round: 1 });
         yield ctx.continueAsNew({ round: 2 });
-      }
-      yield* below();
-      throw new Error('nothing runs behind it');
-    }],
-    ['last of two', function* (ctx) {
-      ctx.continueAsNew({ round: 1 });
-      yield ctx.continueAsNew({ round: 2 });
-    }],
+      },
+    ],
   ])('ends the execution at a %s', (_, fn) => {
     expect(continued(new Script(fn))).toEqual({ input: '{"round":2}', version: null });
   });
@@ -230,6 +254,8 @@ describe('a cancellation of code that does not wait', () => {
     });
     script.engine.interruptAt = 1;
     expect(script.turn()).toBe('cancelled');
-    expect(script.engine.commands.filter((command) => command.startsWith('activity'))).toHaveLength(2 * INTERRUPT_EVERY);
+    expect(script.engine.commands.filter((command) => command.startsWith('activity'))).toHaveLength(
+      2 * INTERRUPT_EVERY,
+    );
   });
 });

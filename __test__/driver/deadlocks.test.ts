@@ -21,7 +21,9 @@ describe('a deadlock', () => {
     expect([name, code]).toEqual(['PerdureError', 'DEADLOCK']);
     const [first, second, ...rest] = message.split('\n');
     expect(first).toBe('deadlock: all fibers wait for each other, and nothing outside is pending that could wake one');
-    expect(second).toMatch(/^ {2}the main fiber waits for a value from channel 1 \(made at waitsForNobody .*deadlocks\.test\.ts:\d+:\d+\)/);
+    expect(second).toMatch(
+      /^ {2}the main fiber waits for a value from channel 1 \(made at waitsForNobody .*deadlocks\.test\.ts:\d+:\d+\)/,
+    );
     expect(rest).toEqual([]);
     expect(script.engine.awaited).toEqual([]); // the engine was not asked for more
   });
@@ -37,17 +39,36 @@ describe('a deadlock', () => {
         yield* b.receive();
         a.send(1);
       });
-      ctx.spawn((function* () {
-        yield* full.send(1);
-        yield* full.send(2);
-      })());
+      ctx.spawn(
+        (function* () {
+          yield* full.send(1);
+          yield* full.send(2);
+        })(),
+      );
       ctx.scheduleTimer('1h'); // that nobody waits for
-      yield ctx.race(left, ctx.all([a.receive(), ctx.any([b.receive(), ctx.uncancellable(function* block() {
-        yield left;
-      })])]), left, left, left);
+      yield ctx.race(
+        left,
+        ctx.all([
+          a.receive(),
+          ctx.any([
+            b.receive(),
+            ctx.uncancellable(function* block() {
+              yield left;
+            }),
+          ]),
+        ]),
+        left,
+        left,
+        left,
+      );
     });
     expect(script.turn()).toBe('failed');
-    expect(failure(script).message.split('\n').slice(1).map((line) => line.replaceAll(/ \(made at .*?:\d+:\d+\)?\)/g, ''))).toEqual([
+    expect(
+      failure(script)
+        .message.split('\n')
+        .slice(1)
+        .map((line) => line.replaceAll(/ \(made at .*?:\d+:\d+\)?\)/g, '')),
+    ).toEqual([
       '  the main fiber waits for race of (fiber 1 (left), all of (a value from channel 1, any of 2), fiber 1 (left), fiber 1 (left), 1 more)',
       '  fiber 1 (left) waits for a value from channel 1',
       '  fiber 2 (right) waits for a value from channel 2',
@@ -127,39 +148,65 @@ describe('a deadlock', () => {
   test('between two fibers that wait for each other', () => {
     const script = new Script(function* (ctx): Block {
       const fibers: Future<unknown>[] = [];
-      fibers.push(ctx.spawn(function* a() {
-        yield fibers[1];
-      }));
-      fibers.push(ctx.spawn(function* b() {
-        yield fibers[0];
-      }));
+      fibers.push(
+        ctx.spawn(function* a() {
+          yield fibers[1];
+        }),
+      );
+      fibers.push(
+        ctx.spawn(function* b() {
+          yield fibers[0];
+        }),
+      );
       yield ctx.all(fibers);
     });
     expect(script.turn()).toBe('failed');
-    expect(failure(script).message).toContain('\n  fiber 1 (a) waits for fiber 2 (b)\n  fiber 2 (b) waits for fiber 1 (a)');
+    expect(failure(script).message).toContain(
+      '\n  fiber 1 (a) waits for fiber 2 (b)\n  fiber 2 (b) waits for fiber 1 (a)',
+    );
   });
 });
 
 describe('no deadlock', () => {
   type Setting = (ctx: any, channel: Channel<string>) => unknown;
   const settings: [string, Setting, ((script: Script) => void) | null][] = [
-    ['an activity is pending that a fiber waits for', (ctx, channel) => ctx.spawn(function* (): Block {
-      channel.send(yield ctx.scheduleActivity('a'));
-    }), (script) => script.engine.succeed(2, 'woken')],
-    ['an event is waited for', (ctx, channel) => ctx.spawn(function* (): Block {
-      channel.send(yield ctx.waitForEvent('e'));
-    }), (script) => script.engine.post('ee', 'woken')],
-    ['a timer is waited for', (ctx, channel) => ctx.spawn(function* (): Block {
-      yield ctx.sleep(1);
-      channel.send('woken');
-    }), (script) => script.engine.due(2)],
-    ['a timeout runs', (ctx, channel) => ctx.spawn(function* (): Block {
-      try {
-        yield ctx.withTimeout(1, channel.receive());
-      } catch {
-        channel.send('woken');
-      }
-    }), (script) => script.engine.due(2)],
+    [
+      'an activity is pending that a fiber waits for',
+      (ctx, channel) =>
+        ctx.spawn(function* (): Block {
+          channel.send(yield ctx.scheduleActivity('a'));
+        }),
+      (script) => script.engine.succeed(2, 'woken'),
+    ],
+    [
+      'an event is waited for',
+      (ctx, channel) =>
+        ctx.spawn(function* (): Block {
+          channel.send(yield ctx.waitForEvent('e'));
+        }),
+      (script) => script.engine.post('ee', 'woken'),
+    ],
+    [
+      'a timer is waited for',
+      (ctx, channel) =>
+        ctx.spawn(function* (): Block {
+          yield ctx.sleep(1);
+          channel.send('woken');
+        }),
+      (script) => script.engine.due(2),
+    ],
+    [
+      'a timeout runs',
+      (ctx, channel) =>
+        ctx.spawn(function* (): Block {
+          try {
+            yield ctx.withTimeout(1, channel.receive());
+          } catch {
+            channel.send('woken');
+          }
+        }),
+      (script) => script.engine.due(2),
+    ],
   ];
 
   test.each(settings)('while %s', (_, arrange, wake) => {

@@ -10,34 +10,46 @@ type Block = Generator<any, any, any>;
 
 describe('a deferred value', () => {
   test('reaches all that wait, and whoever comes later, once', () => {
-    expect(outputOf(function* (ctx): Block {
-      const ready = ctx.deferred<number>();
-      const early = [1, 2].map(() => ctx.spawn(function* (): Block {
-        return yield* ready;
-      }));
-      const raced = ctx.spawn(() => ctx.race(ready, ctx.waitForEvent('never')) as unknown as Block);
-      yield ctx.spawn(function* () {});
-      const settled = [ready.isSettled, ready.resolve(5), ready.resolve(6), ready.reject(new Error('late')), ready.isSettled];
-      raced.cancel();
-      return [...settled, ...(yield* ctx.all(early)), yield* ready];
-    })).toEqual([false, true, false, false, true, 5, 5, 5]);
+    expect(
+      outputOf(function* (ctx): Block {
+        const ready = ctx.deferred<number>();
+        const early = [1, 2].map(() =>
+          ctx.spawn(function* (): Block {
+            return yield* ready;
+          }),
+        );
+        const raced = ctx.spawn(() => ctx.race(ready, ctx.waitForEvent('never')) as unknown as Block);
+        yield ctx.spawn(function* () {});
+        const settled = [
+          ready.isSettled,
+          ready.resolve(5),
+          ready.resolve(6),
+          ready.reject(new Error('late')),
+          ready.isSettled,
+        ];
+        raced.cancel();
+        return [...settled, ...(yield* ctx.all(early)), yield* ready];
+      }),
+    ).toEqual([false, true, false, false, true, 5, 5, 5]);
   });
 
   test('can fail, and can be cancelled', () => {
-    expect(outputOf(function* (ctx): Block {
-      const outcome = function* (deferred: Deferred<unknown>): Block {
-        try {
-          return yield* deferred;
-        } catch (error) {
-          return String(error);
-        }
-      };
-      const [failed, cancelled] = [ctx.deferred(), ctx.deferred()];
-      const waiting = ctx.all([outcome(failed), outcome(cancelled)]);
-      failed.reject(new RangeError('no'));
-      cancelled.cancel('never');
-      return [...(yield* waiting), cancelled.resolve()];
-    })).toEqual(['RangeError: no', 'CancelledError: cancelled: never', false]);
+    expect(
+      outputOf(function* (ctx): Block {
+        const outcome = function* (deferred: Deferred<unknown>): Block {
+          try {
+            return yield* deferred;
+          } catch (error) {
+            return String(error);
+          }
+        };
+        const [failed, cancelled] = [ctx.deferred(), ctx.deferred()];
+        const waiting = ctx.all([outcome(failed), outcome(cancelled)]);
+        failed.reject(new RangeError('no'));
+        cancelled.cancel('never');
+        return [...(yield* waiting), cancelled.resolve()];
+      }),
+    ).toEqual(['RangeError: no', 'CancelledError: cancelled: never', false]);
   });
 
   test('that nobody settles is a deadlock', () => {
@@ -68,28 +80,33 @@ describe('a value of a tree of fibers', () => {
       yield ctx.spawn(function* () {});
       return `${user.get()} ${other.get()}`;
     };
-    expect(outputOf(function* (ctx): Block {
-      const before = yield* read(ctx);
-      user.set('ada');
-      const child = ctx.spawn(function* (): Block {
-        const inherited = user.get();
-        user.set('grace');
-        other.set(5);
-        return [inherited, ...(yield* ctx.all([read(ctx)]))];
-      });
-      user.set('alan');
-      const changed = yield* ctx.all([read(ctx)]);
-      return [before, yield* child, changed, user.get()];
-    })).toEqual(['nobody undefined', ['ada', 'grace 5'], ['alan undefined'], 'alan']);
+    expect(
+      outputOf(function* (ctx): Block {
+        const before = yield* read(ctx);
+        user.set('ada');
+        const child = ctx.spawn(function* (): Block {
+          const inherited = user.get();
+          user.set('grace');
+          other.set(5);
+          return [inherited, ...(yield* ctx.all([read(ctx)]))];
+        });
+        user.set('alan');
+        const changed = yield* ctx.all([read(ctx)]);
+        return [before, yield* child, changed, user.get()];
+      }),
+    ).toEqual(['nobody undefined', ['ada', 'grace 5'], ['alan undefined'], 'alan']);
   });
 
   test('is of one orchestration, and nothing outside of one', () => {
     const user = contextLocal<string>();
-    const scripts = ['a', 'b'].map((name) => new Script(function* (ctx): Block {
-      user.set(name);
-      yield ctx.scheduleActivity('step');
-      return user.get();
-    }));
+    const scripts = ['a', 'b'].map(
+      (name) =>
+        new Script(function* (ctx): Block {
+          user.set(name);
+          yield ctx.scheduleActivity('step');
+          return user.get();
+        }),
+    );
     for (const script of scripts) script.turn();
     for (const script of scripts) script.engine.succeed(2);
     expect(scripts.map((script) => script.output())).toEqual(['a', 'b']);

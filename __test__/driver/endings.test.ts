@@ -34,7 +34,10 @@ describe('cancelling an instance', () => {
     expect(log).toEqual(['main cleans', 'unwatched: CancelledError', 'fiber: cancelled: enough']);
     expect(script.engine.commands.slice(3)).toEqual(['cancel 2', 'cancel 3', 'cancel 4']);
     expect(script.engine.end?.kind).toBe('cancelled');
-    expect(JSON.parse(script.engine.end?.payload ?? '')).toMatchObject({ name: 'CancelledError', message: 'cancelled: enough' });
+    expect(JSON.parse(script.engine.end?.payload ?? '')).toMatchObject({
+      name: 'CancelledError',
+      message: 'cancelled: enough',
+    });
   });
 
   test('can be caught: cleanup runs, is not interrupted by a second cancel, and a function that returns has completed', () => {
@@ -116,7 +119,10 @@ describe('the end', () => {
       return { deep: { fn() {} } };
     });
     expect(script.turn()).toBe('failed');
-    expect(JSON.parse(script.engine.end?.payload ?? '')).toMatchObject({ name: 'PayloadError', message: expect.stringContaining('output.deep.fn') });
+    expect(JSON.parse(script.engine.end?.payload ?? '')).toMatchObject({
+      name: 'PayloadError',
+      message: expect.stringContaining('output.deep.fn'),
+    });
   });
 
   test('with an input that cannot be stored throws where it is handed over, and nothing is scheduled', () => {
@@ -148,7 +154,9 @@ describe('the maps keyed by instance', () => {
     const script = new Script(code);
     script.turn();
     expect([customStatusCount(), traceCount()]).toEqual([1, 1]);
-    expect(script.engine.traces).toMatchObject([{ level: 'info', message: 'hello', fields: { instanceId: 'i', executionId: 1, big: '1' } }]);
+    expect(script.engine.traces).toMatchObject([
+      { level: 'info', message: 'hello', fields: { instanceId: 'i', executionId: 1, big: '1' } },
+    ]);
     script.engine.succeed(2);
     expect(script.output()).toEqual([{ step: 1 }, true]);
     expect(script.engine.statuses).toEqual(['{"step":1}', null]);

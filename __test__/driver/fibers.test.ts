@@ -114,8 +114,18 @@ describe('the trampoline', () => {
   const COUNT = 100_000;
 
   test.each([
-    ['yield', function* (future: Future<number>): Generator<any, number, any> { return yield future; }],
-    ['yield*', function* (future: Future<number>): Generator<any, number, any> { return yield* future; }],
+    [
+      'yield',
+      function* (future: Future<number>): Generator<any, number, any> {
+        return yield future;
+      },
+    ],
+    [
+      'yield*',
+      function* (future: Future<number>): Generator<any, number, any> {
+        return yield* future;
+      },
+    ],
   ])('keeps the stack flat over 100 000 settled `%s`', (_name, wait) => {
     const script = new Script(function* (ctx) {
       const one = ctx.scheduleActivity<number>('one');
@@ -236,7 +246,14 @@ describe('fibers', () => {
       script.turn();
       logs.push([...log, ...script.engine.commands]);
     }
-    expect(logs[0]).toEqual(['a is here', 'b is here', 'activity a', 'activity b', 'activity after a', 'activity after b']);
+    expect(logs[0]).toEqual([
+      'a is here',
+      'b is here',
+      'activity a',
+      'activity b',
+      'activity after a',
+      'activity after b',
+    ]);
     expect(logs[1]).toEqual(logs[0]);
   });
 
@@ -264,7 +281,15 @@ describe('fibers', () => {
     script.output();
     const asked = script.engine.commands.slice(1, 8).map((command) => `1: ${command}`);
     expect(script.engine.fibers).toEqual([...asked, '2: ego', '2: timer +1', '2: qjobs']);
-    expect(asked.map((text) => text.split(' ')[1])).toEqual(['activity', 'timer', 'timer', 'child', 'start', 'send', 'send']);
+    expect(asked.map((text) => text.split(' ')[1])).toEqual([
+      'activity',
+      'timer',
+      'timer',
+      'child',
+      'start',
+      'send',
+      'send',
+    ]);
   });
 
   test('are dropped without `finally` when the main fiber ends', () => {
@@ -403,7 +428,13 @@ describe('what cannot be waited for', () => {
   test.each([
     ['its prototype', { getPrototypeOf: () => thrown() }],
     ['its properties', { get: () => thrown() }],
-    ['what is asked of a future', { get: (target: object, key: string, self: unknown) => (key === 'poll' ? thrown() : Reflect.get(target, key, self)) }],
+    [
+      'what is asked of a future',
+      {
+        get: (target: object, key: string, self: unknown) =>
+          key === 'poll' ? thrown() : Reflect.get(target, key, self),
+      },
+    ],
   ])('a proxy that throws where it is asked for %s', (_name, handler: ProxyHandler<Future<unknown>>) => {
     const script = new Script(function* (ctx) {
       try {
@@ -446,7 +477,9 @@ describe('a generator', () => {
       }
       return message;
     });
-    expect(script.output()).toBe(`${where} is a generator that a fiber runs already, or has run: call its function* again for another one`);
+    expect(script.output()).toBe(
+      `${where} is a generator that a fiber runs already, or has run: call its function* again for another one`,
+    );
   });
 
   test('that has ended is no other one', () => {
@@ -469,7 +502,11 @@ describe('a generator', () => {
         begun.push('one');
         return 1;
       })();
-      for (const wrong of [() => ctx.all([one, 5 as never]), () => ctx.select({ one, two: Promise.resolve() as never }), () => ctx.race(one, one)]) {
+      for (const wrong of [
+        () => ctx.all([one, 5 as never]),
+        () => ctx.select({ one, two: Promise.resolve() as never }),
+        () => ctx.race(one, one),
+      ]) {
         try {
           wrong();
         } catch (error) {
@@ -499,7 +536,9 @@ describe('a generator', () => {
       return block();
     } as never);
     expect(script.turn()).toBe('failed');
-    expect(script.engine.end?.payload).toContain('output cannot be stored: it is a generator, none of whose code has run: `yield* block()` runs it');
+    expect(script.engine.end?.payload).toContain(
+      'output cannot be stored: it is a generator, none of whose code has run: `yield* block()` runs it',
+    );
   });
 });
 
@@ -517,7 +556,9 @@ describe('an async function', () => {
       });
       return [...new Set(wrong)];
     });
-    expect(message).toEqual([`ctx.${name} takes a function*, or what a call of one returned, not an async function: its asynchronous work belongs in activities`]);
+    expect(message).toEqual([
+      `ctx.${name} takes a function*, or what a call of one returned, not an async function: its asynchronous work belongs in activities`,
+    ]);
   });
 });
 
@@ -530,7 +571,9 @@ describe('a context', () => {
     });
     script.turn();
     const ctx = kept as OrchestrationContext;
-    expect(() => ctx.scheduleActivity('a')).toThrow(/ctx\.scheduleActivity was called while its orchestration was not running/);
+    expect(() => ctx.scheduleActivity('a')).toThrow(
+      /ctx\.scheduleActivity was called while its orchestration was not running/,
+    );
     const message = outputOf(function* () {
       try {
         ctx.now();
@@ -649,9 +692,11 @@ describe('interrupt', () => {
     const script = new Script(function* (ctx): Block {
       const fiber = ctx.spawn(function* (): Block {
         try {
-          log.push(yield ctx.uncancellable(function* () {
-            return yield ctx.scheduleActivity('block');
-          }));
+          log.push(
+            yield ctx.uncancellable(function* () {
+              return yield ctx.scheduleActivity('block');
+            }),
+          );
           yield ctx.waitForEvent('never');
         } finally {
           yield ctx.scheduleActivity('cleanup');
@@ -681,13 +726,15 @@ describe('interrupt', () => {
   test('leaves a cancellation that is on its way alone', () => {
     const script = new Script(function* (ctx): Block {
       const fiber = ctx.spawn(function* (): Block {
-        yield ctx.all([(function* (): Block {
-          try {
-            yield ctx.waitForEvent('never');
-          } finally {
-            yield ctx.scheduleActivity('undo');
-          }
-        })()]);
+        yield ctx.all([
+          (function* (): Block {
+            try {
+              yield ctx.waitForEvent('never');
+            } finally {
+              yield ctx.scheduleActivity('undo');
+            }
+          })(),
+        ]);
       });
       yield ctx.scheduleActivity('step');
       fiber.cancel('stop');
@@ -711,7 +758,8 @@ describe('interrupt', () => {
       leaked = ctx.spawn(function* (): Block {
         yield ctx.waitForEvent('never');
       });
-      for (const wrong of [undefined, 'text', {}]) expect(() => leaked?.interrupt(wrong as never)).toThrow(/fiber\.interrupt takes an error/);
+      for (const wrong of [undefined, 'text', {}])
+        expect(() => leaked?.interrupt(wrong as never)).toThrow(/fiber\.interrupt takes an error/);
       yield ctx.waitForEvent('never');
     });
     script.turn();

@@ -123,7 +123,10 @@ describe('fibers that are left', () => {
     script.turn();
     script.engine.succeed(2);
     expect(script.turn()).toBe('failed');
-    expect(JSON.parse(script.engine.end?.payload ?? '')).toMatchObject({ code: 'DEADLOCK', message: expect.stringContaining('waits for the cleanup of fiber 1') });
+    expect(JSON.parse(script.engine.end?.payload ?? '')).toMatchObject({
+      code: 'DEADLOCK',
+      message: expect.stringContaining('waits for the cleanup of fiber 1'),
+    });
   });
 
   test('are cancelled with the instance while they are joined', () => {

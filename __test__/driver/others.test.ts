@@ -1,6 +1,14 @@
 import { describe, expect, test } from 'vitest';
 
-import { CHILD_CANCELLED, CHILD_TERMINATED, CHILD_THREW, INSTANCE_ENDED, INSTANCE_EXISTS, INSTANCE_NOT_FOUND, MAILBOX_FULL } from '../../js/driver/engine.ts';
+import {
+  CHILD_CANCELLED,
+  CHILD_TERMINATED,
+  CHILD_THREW,
+  INSTANCE_ENDED,
+  INSTANCE_EXISTS,
+  INSTANCE_NOT_FOUND,
+  MAILBOX_FULL,
+} from '../../js/driver/engine.ts';
 import {
   CancelledError,
   InstanceExistsError,
@@ -18,11 +26,19 @@ const UUID = '00000000-0000-4000-8000-000000000000';
 
 describe('children', () => {
   test('are commands with the id, version and options that were asked for, or an id of their own', () => {
-    const payment = defineOrchestration('payment', function* (_, total: number) {
-      return `paid ${total}`;
-    }, { version: '2.0.0' });
+    const payment = defineOrchestration(
+      'payment',
+      function* (_, total: number) {
+        return `paid ${total}`;
+      },
+      { version: '2.0.0' },
+    );
     const script = new Script(function* (ctx) {
-      ctx.scheduleSubOrchestration('pick', { item: 1 }, { id: 'pick-1', version: '1.1.0', tags: { a: 'b' }, priority: 7 });
+      ctx.scheduleSubOrchestration(
+        'pick',
+        { item: 1 },
+        { id: 'pick-1', version: '1.1.0', tags: { a: 'b' }, priority: 7 },
+      );
       ctx.scheduleSubOrchestration('pick');
       ctx.callOrchestration(payment, 12);
       return yield* ctx.callOrchestration(payment, 13, { id: 'p', version: '1.0.0' });
@@ -49,7 +65,12 @@ describe('children', () => {
 
   test.each([
     [CHILD_THREW, toErrorPayload(new RangeError('too many')), RangeError, "child 'c' (pick) failed: too many"],
-    [CHILD_CANCELLED, toErrorPayload(new CancelledError('enough')), CancelledError, "child 'c' (pick) was cancelled: enough"],
+    [
+      CHILD_CANCELLED,
+      toErrorPayload(new CancelledError('enough')),
+      CancelledError,
+      "child 'c' (pick) was cancelled: enough",
+    ],
     [CHILD_TERMINATED, '"now"', CancelledError, "child 'c' (pick) ended: terminated: now"],
     [CHILD_TERMINATED, null, CancelledError, "child 'c' (pick) ended: instance 'c' was terminated"],
   ])('that end without completing (%i, %s) fail with what they ended with', (detail, value, cause, message) => {
@@ -119,7 +140,10 @@ describe('children', () => {
 
   test('are given up when the instance is cancelled', () => {
     const script = new Script(function* (ctx) {
-      yield ctx.all([ctx.scheduleSubOrchestration('pick', 1, { id: 'a' }), ctx.scheduleSubOrchestration('pick', 2, { id: 'b' })]);
+      yield ctx.all([
+        ctx.scheduleSubOrchestration('pick', 1, { id: 'a' }),
+        ctx.scheduleSubOrchestration('pick', 2, { id: 'b' }),
+      ]);
     });
     script.turn();
     script.engine.cancel();
@@ -146,7 +170,12 @@ describe('what is sent to others', () => {
       return yield* started;
     });
     script.turn();
-    expect(script.engine.commands).toEqual(['send other ego {"a":1}', 'send other qjobs', 'start audit audit-1 "x" {"a":"b"}', 'activity work']);
+    expect(script.engine.commands).toEqual([
+      'send other ego {"a":1}',
+      'send other qjobs',
+      'start audit audit-1 "x" {"a":"b"}',
+      'activity work',
+    ]);
     expect(script.engine.lastAwaited.timers).toBeNull();
     script.engine.succeed(5);
     script.engine.due(4);
@@ -217,11 +246,15 @@ describe('what is sent to others', () => {
         expect(() => ctx.startOrchestration('a', '\ud800')).toThrow(TypeError);
         expect(() => ctx.startOrchestration('a', 'b', 1, { idd: 'x' } as object)).toThrow('unknown option `idd`');
         expect(() => ctx.startOrchestration('a', 'b', Symbol('x'))).toThrow(PayloadError);
-        expect(() => ctx.scheduleSubOrchestration('a', 1, { versoin: '1' } as object)).toThrow('did you mean `version`?');
+        expect(() => ctx.scheduleSubOrchestration('a', 1, { versoin: '1' } as object)).toThrow(
+          'did you mean `version`?',
+        );
         expect(() => ctx.scheduleSubOrchestration('a', 1, { priority: 0.5 })).toThrow(TypeError);
         expect(() => ctx.scheduleSubOrchestration('a', 1, { id: '' })).toThrow(TypeError);
         expect(() => ctx.callOrchestration('pick' as never)).toThrow('what defineOrchestration returned');
-        expect(() => ctx.call(defineOrchestration('pick', function* () {}) as never)).toThrow("not the orchestration 'pick', which ctx.callOrchestration takes");
+        expect(() => ctx.call(defineOrchestration('pick', function* () {}) as never)).toThrow(
+          "not the orchestration 'pick', which ctx.callOrchestration takes",
+        );
       }),
     ).toEqual([]);
   });

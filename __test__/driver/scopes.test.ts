@@ -50,10 +50,15 @@ describe('withTimeout', () => {
 
   test('fails as the branch fails', () => {
     const script = new Script(function* (ctx): Block {
-      return yield* outcome(ctx.withTimeout(250, (function* (): Block {
-        yield ctx.scheduleActivity('a');
-        throw new RangeError('mine');
-      })()));
+      return yield* outcome(
+        ctx.withTimeout(
+          250,
+          (function* (): Block {
+            yield ctx.scheduleActivity('a');
+            throw new RangeError('mine');
+          })(),
+        ),
+      );
     });
     script.turn();
     script.engine.succeed(3); // the fiber began after the timer was made
@@ -89,9 +94,12 @@ describe('withTimeout', () => {
 
   test('holds for a fiber that nobody waits for yet', () => {
     const script = new Script(function* (ctx): Block {
-      const limited = ctx.withTimeout(5, (function* (): Block {
-        yield ctx.scheduleActivity('slow');
-      })());
+      const limited = ctx.withTimeout(
+        5,
+        (function* (): Block {
+          yield ctx.scheduleActivity('slow');
+        })(),
+      );
       const first = yield ctx.scheduleActivity('first');
       return [first, yield* outcome(limited)];
     });
@@ -106,9 +114,12 @@ describe('withTimeout', () => {
 
   test('cancels the timer of a fiber that ends while nobody waits for it', () => {
     const script = new Script(function* (ctx): Block {
-      const limited = ctx.withTimeout(5, (function* (): Block {
-        return yield ctx.scheduleActivity('quick');
-      })());
+      const limited = ctx.withTimeout(
+        5,
+        (function* (): Block {
+          return yield ctx.scheduleActivity('quick');
+        })(),
+      );
       yield ctx.scheduleActivity('first');
       return yield* outcome(limited);
     });
@@ -138,7 +149,10 @@ describe('withTimeout', () => {
   });
 
   test('decides by what came first, whenever it is looked at', () => {
-    for (const [first, expected] of [['timer', 'TimeoutError: timed out after 5 ms'], ['event', 'E']] as const) {
+    for (const [first, expected] of [
+      ['timer', 'TimeoutError: timed out after 5 ms'],
+      ['event', 'E'],
+    ] as const) {
       const script = new Script(function* (ctx): Block {
         const event = ctx.waitForEvent('e');
         const watch = ctx.spawn(() => outcome(event));
@@ -202,14 +216,17 @@ describe('withTimeout', () => {
   test('lets a cancelled instance clean up in peace: its block is told once', () => {
     const log: string[] = [];
     const script = new Script(function* (ctx): Block {
-      ctx.withTimeout(5, (function* (): Block {
-        try {
-          yield ctx.scheduleActivity('slow');
-        } finally {
-          log.push('cleans');
-          log.push(String(yield* outcome(ctx.scheduleActivity('undo'))));
-        }
-      })());
+      ctx.withTimeout(
+        5,
+        (function* (): Block {
+          try {
+            yield ctx.scheduleActivity('slow');
+          } finally {
+            log.push('cleans');
+            log.push(String(yield* outcome(ctx.scheduleActivity('undo'))));
+          }
+        })(),
+      );
       try {
         yield ctx.waitForEvent('never');
       } finally {
@@ -230,19 +247,27 @@ describe('withTimeout', () => {
 
 describe('uncancellable', () => {
   test('gives the value of its block, and what it throws', () => {
-    expect(outputOf(function* (ctx): Block {
-      return [
-        yield* ctx.uncancellable(function* () {
-          return 1;
-        }),
-        yield* outcome(ctx.uncancellable(function* () {
-          throw new Error('mine');
-        })),
-        yield* outcome(ctx.uncancellable((function* () {
-          return 2;
-        })())),
-      ];
-    })).toEqual([1, 'Error: mine', 2]);
+    expect(
+      outputOf(function* (ctx): Block {
+        return [
+          yield* ctx.uncancellable(function* () {
+            return 1;
+          }),
+          yield* outcome(
+            ctx.uncancellable(function* () {
+              throw new Error('mine');
+            }),
+          ),
+          yield* outcome(
+            ctx.uncancellable(
+              (function* () {
+                return 2;
+              })(),
+            ),
+          ),
+        ];
+      }),
+    ).toEqual([1, 'Error: mine', 2]);
   });
 
   test('is not interrupted when the instance is cancelled; that comes at the next wait', () => {
@@ -345,9 +370,11 @@ describe('uncancellable', () => {
     const log: string[] = [];
     const script = new Script(function* (ctx): Block {
       const fiber = ctx.spawn(function* (): Block {
-        log.push(yield* ctx.uncancellable(function* () {
-          return yield ctx.scheduleActivity('a');
-        }));
+        log.push(
+          yield* ctx.uncancellable(function* () {
+            return yield ctx.scheduleActivity('a');
+          }),
+        );
         yield ctx.waitForEvent('never');
       });
       yield ctx.scheduleActivity('go');
@@ -426,13 +453,15 @@ describe('uncancellable', () => {
   });
 
   test('is dropped like every fiber when the orchestration returns without having been cancelled', () => {
-    expect(outputOf(function* (ctx): Block {
-      ctx.uncancellable(function* () {
-        yield ctx.scheduleActivity('a');
-      });
-      yield ctx.spawn(function* () {});
-      return 'done';
-    })).toBe('done');
+    expect(
+      outputOf(function* (ctx): Block {
+        ctx.uncancellable(function* () {
+          yield ctx.scheduleActivity('a');
+        });
+        yield ctx.spawn(function* () {});
+        return 'done';
+      }),
+    ).toBe('done');
   });
 
   test('says what it takes', () => {
@@ -478,14 +507,16 @@ describe('a cancellation', () => {
         yield shared;
         second[0]?.cancel('late');
       });
-      second.push(ctx.spawn(function* (): Block {
-        try {
-          yield shared;
-          log.push('went on');
-        } finally {
-          log.push('finally');
-        }
-      }));
+      second.push(
+        ctx.spawn(function* (): Block {
+          try {
+            yield shared;
+            log.push('went on');
+          } finally {
+            log.push('finally');
+          }
+        }),
+      );
       return yield* outcome(second[0] as Future<unknown>);
     });
     script.turn();
@@ -498,20 +529,32 @@ describe('a cancellation', () => {
     const script = new Script(function* (ctx): Block {
       const [mine, shared] = [ctx.scheduleActivity('mine'), ctx.scheduleActivity('shared')];
       const fiber = ctx.spawn(function* (): Block {
-        yield* ctx.all([mine, ctx.race(ctx.sleep(5), (function* (): Block {
-          try {
-            yield ctx.scheduleActivity('deep');
-          } finally {
-            yield ctx.scheduleActivity('undo deep');
-          }
-        })())]);
+        yield* ctx.all([
+          mine,
+          ctx.race(
+            ctx.sleep(5),
+            (function* (): Block {
+              try {
+                yield ctx.scheduleActivity('deep');
+              } finally {
+                yield ctx.scheduleActivity('undo deep');
+              }
+            })(),
+          ),
+        ]);
       });
       yield ctx.scheduleActivity('go');
       fiber.cancel();
       return [yield* outcome(fiber), yield shared];
     });
     script.turn();
-    expect(script.engine.commands).toEqual(['activity mine', 'activity shared', 'activity go', 'timer +5', 'activity deep']);
+    expect(script.engine.commands).toEqual([
+      'activity mine',
+      'activity shared',
+      'activity go',
+      'timer +5',
+      'activity deep',
+    ]);
     script.engine.succeed(4);
     script.turn();
     expect(script.engine.commands.slice(5)).toEqual(['cancel 6', 'cancel 2', 'cancel 5', 'activity undo deep']);

@@ -1,10 +1,24 @@
 // An engine that does what a test tells it: the driver under test cannot tell it from the native one.
 
 import type { ActivityOptions } from '../../js/activity/activity-options.ts';
-import { ACTIVITY_FAILED, CANCEL, CHILD_FAILED, type Delivery, type EndKind, type EnginePort, MESSAGE, REFUSED, SUCCEEDED } from '../../js/driver/engine.ts';
+import {
+  ACTIVITY_FAILED,
+  CANCEL,
+  CHILD_FAILED,
+  type Delivery,
+  type EndKind,
+  type EnginePort,
+  MESSAGE,
+  REFUSED,
+  SUCCEEDED,
+} from '../../js/driver/engine.ts';
 import { NondeterminismError } from '../../js/errors/errors.ts';
 import type { TraceLevel } from '../../js/logging/fields.ts';
-import type { OrchestrationFunction, OrchestrationHost, RunnableOrchestration } from '../../js/orchestration/orchestration.ts';
+import type {
+  OrchestrationFunction,
+  OrchestrationHost,
+  RunnableOrchestration,
+} from '../../js/orchestration/orchestration.ts';
 import { Instance, type TurnEnd } from '../../js/runtime/instance.ts';
 import { DEFAULT_LIMITS } from '../../js/values/limits.ts';
 import { toErrorPayload, toPayload } from '../../js/values/payload.ts';
@@ -50,7 +64,13 @@ export class ScriptedEngine implements EnginePort {
   }
 
   fail(operation: number, error: unknown, attempt = 1): void {
-    this.deliveries.push({ ...NOTHING, kind: ACTIVITY_FAILED, operation, value: toErrorPayload(error), detail: attempt });
+    this.deliveries.push({
+      ...NOTHING,
+      kind: ACTIVITY_FAILED,
+      operation,
+      value: toErrorPayload(error),
+      detail: attempt,
+    });
   }
 
   /** The child of operation `operation` ends without completing. */
@@ -127,7 +147,12 @@ export class ScriptedEngine implements EnginePort {
     this.command(`cancel ${operation}`);
   }
 
-  next(mailboxes: string[] | null, timers: number[] | null, mailboxesGone: string[] | null, timersGone: number[] | null): Delivery | null {
+  next(
+    mailboxes: string[] | null,
+    timers: number[] | null,
+    mailboxesGone: string[] | null,
+    timersGone: number[] | null,
+  ): Delivery | null {
     for (const list of [mailboxes, timers, mailboxesGone, timersGone]) this.told += list?.length ?? 0;
     change(this.awaitedMailboxes, mailboxes, mailboxesGone);
     change(this.awaitedTimers, timers, timersGone);
@@ -244,7 +269,8 @@ function listOf<K>(keys: ReadonlySet<K>): K[] | null {
 const NOTHING = { operation: 0, value: null, detail: 0, mailbox: null, timeMs: 0 };
 
 export const HOST: OrchestrationHost = {
-  recordedOptions: (_name: string, called: ActivityOptions | undefined) => (called === undefined ? null : JSON.stringify(called)),
+  recordedOptions: (_name: string, called: ActivityOptions | undefined) =>
+    called === undefined ? null : JSON.stringify(called),
   sourceStacks: true,
   limits: DEFAULT_LIMITS,
 };
@@ -254,9 +280,29 @@ export class Script {
   readonly engine = new ScriptedEngine();
   readonly instance: Instance;
 
-  constructor(fn: OrchestrationFunction, input?: unknown, host: OrchestrationHost = HOST, executionId = 1, options: Omit<RunnableOrchestration, 'fn'> = {}) {
-    const description = { instanceId: 'i', executionId, name: 'test', version: '1.0.0', parentId: null, customStatus: null, timeMs: 1_000, trace: null };
-    this.instance = new Instance(this.engine, { ...description, input: toPayload(input, 'input') }, { fn, ...options }, host);
+  constructor(
+    fn: OrchestrationFunction,
+    input?: unknown,
+    host: OrchestrationHost = HOST,
+    executionId = 1,
+    options: Omit<RunnableOrchestration, 'fn'> = {},
+  ) {
+    const description = {
+      instanceId: 'i',
+      executionId,
+      name: 'test',
+      version: '1.0.0',
+      parentId: null,
+      customStatus: null,
+      timeMs: 1_000,
+      trace: null,
+    };
+    this.instance = new Instance(
+      this.engine,
+      { ...description, input: toPayload(input, 'input') },
+      { fn, ...options },
+      host,
+    );
   }
 
   turn(): TurnEnd {

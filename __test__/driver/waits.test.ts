@@ -117,9 +117,13 @@ describe('a wait for many', () => {
   test.each([
     ['timers', (ctx: OrchestrationContext, n: number) => ctx.scheduleTimer(n)],
     ['event names', (ctx: OrchestrationContext, n: number) => ctx.waitForEvent(`${n}`)],
-    ['fibers', (ctx: OrchestrationContext, n: number) => ctx.spawn(function* () {
-      yield ctx.scheduleTimer(n);
-    })],
+    [
+      'fibers',
+      (ctx: OrchestrationContext, n: number) =>
+        ctx.spawn(function* () {
+          yield ctx.scheduleTimer(n);
+        }),
+    ],
   ])('tells the engine of each of its %s once, and once that it is gone', (_, branch) => {
     const many = 1_000;
     const script = new Script(function* (ctx) {

@@ -14,7 +14,7 @@ import {
   SubOrchestrationError,
   TimeoutError,
 } from '../../js/errors/errors.ts';
-import { decodeError, decodeThrown, encodeError, type ErrorData, fromNative } from '../../js/values/error-data.ts';
+import { decodeError, decodeThrown, type ErrorData, encodeError, fromNative } from '../../js/values/error-data.ts';
 
 /** Through the store: as JSON text. */
 function stored(error: unknown): ErrorData {

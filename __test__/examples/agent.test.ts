@@ -35,7 +35,8 @@ it('answers each of many questions once and in order, over kills and several exe
   await using provider = await SqliteProvider.open(join(folder, 'agent.db'));
   const client = new Client(provider);
   const years = Array.from({ length: 50 }, (_, i) => `${1950 + i}`);
-  for (const year of years) await client.enqueueEvent('agent', 'questions', { id: year, text: `how many films were made in ${year}?` });
+  for (const year of years)
+    await client.enqueueEvent('agent', 'questions', { id: year, text: `how many films were made in ${year}?` });
   const second = agent();
   await second.printed(/in 1964\?/);
   await second.kill();

@@ -15,7 +15,9 @@ const ROUNDS = 20;
 
 /** PBKDF2 by hand (RFC 8018, section 5.2), for one block. */
 function checksumOf(file: string): string {
-  const digest = createHash('sha512').update(readFileSync(join(from, file))).digest();
+  const digest = createHash('sha512')
+    .update(readFileSync(join(from, file)))
+    .digest();
   const round = (data: Buffer): Buffer => createHmac('sha512', digest).update(data).digest();
   let last = round(Buffer.from([0, 0, 0, 1]));
   const sum = Buffer.from(last);
@@ -35,6 +37,9 @@ it('finds the right checksum of every file, without and with worker threads', as
   expect(files.length).toBeGreaterThan(64);
   expect(readFileSync(output, 'utf8')).toBe(files.map((file) => `${checksumOf(file)}  ${file}\n`).join(''));
   const runs = [...example.output.matchAll(/^(\d+) files, (\d) worker threads: [\d.]+ s$/gm)];
-  expect(runs.map(([, count, threads]) => [count, threads])).toEqual([[String(files.length), '0'], [String(files.length), '2']]);
+  expect(runs.map(([, count, threads]) => [count, threads])).toEqual([
+    [String(files.length), '0'],
+    [String(files.length), '2'],
+  ]);
   expect(example.output).toMatch(/^the same checksums both times\n[\d.]+ times as fast$/m);
 });

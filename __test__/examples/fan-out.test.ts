@@ -22,7 +22,10 @@ it('compresses every file once, never more at a time than it may, over a kill', 
   expect(await last.ended(), last.output).toBe('0');
 
   const files = readdirSync(from);
-  const sizes = JSON.parse(readFileSync(join(folder, 'sizes.json'), 'utf8')) as Record<string, { before: number; after: number }>;
+  const sizes = JSON.parse(readFileSync(join(folder, 'sizes.json'), 'utf8')) as Record<
+    string,
+    { before: number; after: number }
+  >;
   expect(Object.keys(sizes).sort()).toEqual(files.sort());
   for (const file of files) {
     const [before, after] = [readFileSync(join(from, file)), readFileSync(join(folder, `${file}.gz`))];

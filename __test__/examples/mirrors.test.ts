@@ -17,7 +17,12 @@ it('keeps the whole file of the first mirror that has one, and nothing of the ot
   const last = new Example('mirrors', '--folder', folder);
   expect(await last.ended(), last.output).toBe('0');
 
-  const winners = Object.fromEntries([...last.output.matchAll(/^(\S+) from the (near|far) mirror, sha256 (\w+)$/gm)].map(([, file, ...rest]) => [file, rest]));
+  const winners = Object.fromEntries(
+    [...last.output.matchAll(/^(\S+) from the (near|far) mirror, sha256 (\w+)$/gm)].map(([, file, ...rest]) => [
+      file,
+      rest,
+    ]),
+  );
   const files = Object.keys(winners).sort();
   expect(files).toHaveLength(5);
   expect(winners['airports.csv']?.[0], 'the near copy is damaged').toBe('far');

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { Client as PgClient } from 'pg';
 import { Client, PostgresProvider } from 'perdure';
+import { Client as PgClient } from 'pg';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 
 import { Example } from '../support/example.ts';
@@ -11,7 +11,7 @@ import { POSTGRES_URL, temporaryFolder } from '../support/providers.ts';
 let folder: string;
 let schema: string;
 beforeEach(() => {
-  process.env['PERDURE_POSTGRES_URL'] = POSTGRES_URL;
+  process.env.PERDURE_POSTGRES_URL = POSTGRES_URL;
   folder = temporaryFolder();
   schema = `perdure test ${randomUUID()}`;
 });
@@ -20,7 +20,8 @@ afterEach(async () => {
   await ask(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`);
 });
 
-const orders = (...args: string[]) => new Example('orders/main', '--folder', join(folder, 'orders'), '--schema', schema, '--orders', '20', ...args);
+const orders = (...args: string[]) =>
+  new Example('orders/main', '--folder', join(folder, 'orders'), '--schema', schema, '--orders', '20', ...args);
 
 async function ask(sql: string): Promise<any[]> {
   const server = new PgClient({ connectionString: POSTGRES_URL });
@@ -39,7 +40,9 @@ it('ends each order once on three workers, over the kill of one', async () => {
   const ran = [...run.output.matchAll(/^worker-(\d): (\d+) charges, (\d+) shipments$/gm)];
   expect(ran.map(([, worker]) => worker)).toEqual(['1', '2', '3']);
   // The store itself says so: one end each, whoever ran it.
-  const ends = await ask(`SELECT i.id FROM "${schema}".instances i JOIN "${schema}".history h ON h.instance_key = i.key WHERE h.kind = 'ExecutionCompleted'`);
+  const ends = await ask(
+    `SELECT i.id FROM "${schema}".instances i JOIN "${schema}".history h ON h.instance_key = i.key WHERE h.kind = 'ExecutionCompleted'`,
+  );
   expect(ends.map(({ id }) => id).sort()).toEqual(Array.from({ length: 20 }, (_, n) => `order-${n + 1}`).sort());
   expect(await ask(`SELECT FROM "${schema}".workers`)).toEqual([]);
 });

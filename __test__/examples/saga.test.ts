@@ -16,11 +16,19 @@ it('books whole trips or nothing, over two kills', async () => {
   const last = new Example('saga', '--folder', folder);
   expect(await last.ended(), last.output).toBe('0');
 
-  const booked = [...last.output.matchAll(/^(trip-\d+): (flight-.*)$/gm)].map(([, trip, flights]) => ({ trip, flights: flights?.split(', ') }));
-  const refused = [...last.output.matchAll(/^(trip-\d+): no seat left on (flight-\S+)$/gm)].map(([, trip, flight]) => ({ trip, flight }));
+  const booked = [...last.output.matchAll(/^(trip-\d+): (flight-.*)$/gm)].map(([, trip, flights]) => ({
+    trip,
+    flights: flights?.split(', '),
+  }));
+  const refused = [...last.output.matchAll(/^(trip-\d+): no seat left on (flight-\S+)$/gm)].map(([, trip, flight]) => ({
+    trip,
+    flight,
+  }));
   expect(booked.length).toBeGreaterThan(0);
   expect(refused.length).toBeGreaterThan(0);
-  expect(last.output).toContain(`${booked.length} of ${booked.length + refused.length} trips are booked, ${3 * booked.length} seats are taken`);
+  expect(last.output).toContain(
+    `${booked.length} of ${booked.length + refused.length} trips are booked, ${3 * booked.length} seats are taken`,
+  );
 
   // The ledger itself says who holds which seat: those of the booked trips, and no others.
   const entries = readLedger(folder, 'seats.jsonl');
@@ -32,5 +40,8 @@ it('books whole trips or nothing, over two kills', async () => {
   }
   const expected = booked.flatMap(({ trip, flights }) => flights?.map((flight) => [flight, trip]) ?? []);
   expect([...held].sort()).toEqual(expected.sort());
-  expect(entries.some(({ what }) => what === 'given back'), 'something was to be compensated').toBe(true);
+  expect(
+    entries.some(({ what }) => what === 'given back'),
+    'something was to be compensated',
+  ).toBe(true);
 });

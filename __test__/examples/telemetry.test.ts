@@ -8,7 +8,10 @@ it('prints one tree of spans, from a request to a worker in another process', as
   const [result, ...tree] = example.output.trim().split('\n').filter(Boolean);
   expect(result).toMatch(/^order-1: paid \d+(\.\d+)?, settled$/);
   const indentOf = (line: string): number => line.length - line.trimStart().length;
-  expect(tree.filter((line) => indentOf(line) === 0), 'one trace').toEqual([expect.stringMatching(/^POST \/orders {2}\(shop, /)]);
+  expect(
+    tree.filter((line) => indentOf(line) === 0),
+    'one trace',
+  ).toEqual([expect.stringMatching(/^POST \/orders {2}\(shop, /)]);
   /** What a line nests below, from the outside in. */
   const pathTo = (fits: RegExp): string[] => {
     const at = tree.findIndex((line) => fits.test(line));

@@ -9,7 +9,9 @@ import type { HistoryExport } from 'perdure';
 const FOLDER = fileURLToPath(new URL('../fixtures/histories/', import.meta.url));
 
 /** The release that this code is. */
-export const RELEASE = (JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }).version;
+export const RELEASE = (
+  JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
+).version;
 
 /** One file: the executions of an instance. */
 export interface Fixture {
@@ -24,10 +26,12 @@ export interface Fixture {
 export function fixtures(): Fixture[] {
   const releases = readdirSync(FOLDER).sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
   return releases.flatMap((release) =>
-    readdirSync(join(FOLDER, release)).sort().map((file) => {
-      const text = readFileSync(join(FOLDER, release, file), 'utf8');
-      return { release, instanceId: file.replace(/\.json$/, ''), text, exports: JSON.parse(text) as HistoryExport[] };
-    }),
+    readdirSync(join(FOLDER, release))
+      .sort()
+      .map((file) => {
+        const text = readFileSync(join(FOLDER, release, file), 'utf8');
+        return { release, instanceId: file.replace(/\.json$/, ''), text, exports: JSON.parse(text) as HistoryExport[] };
+      }),
   );
 }
 

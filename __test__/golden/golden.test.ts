@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import type { ExportedEvent, HistoryExport } from 'perdure';
 import * as free from 'perdure/orchestration';
-import { replay, type ReplayOutcome } from 'perdure/testing';
+import { type ReplayOutcome, replay } from 'perdure/testing';
 import { describe, expect, it, vi } from 'vitest';
 
 import { HISTORY_EVENT_KINDS } from '../../js/client/history.ts';
@@ -13,7 +13,7 @@ import '../support/leaks.ts';
 import { STORES } from '../support/providers.ts';
 import { type Fixture, fixtures } from './fixtures.ts';
 import { PROGRAMS } from './programs.ts';
-import { type Expected, perform, type Program } from './stage.ts';
+import { type Expected, type Program, perform } from './stage.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -49,7 +49,9 @@ describe.each(kept)('$instanceId of $release', ({ instanceId, text, exports }) =
     const replayed = replay(text, program.code);
     expect(replayed.instanceId).toBe(instanceId);
     expect(replayed.executions.map(({ outcome }) => outcome)).toEqual(expected.outcomes);
-    expect(replayed.executions.map(({ executionId, events }) => [executionId, events])).toEqual(exports.map(({ events }, i) => [i + 1, events.length]));
+    expect(replayed.executions.map(({ executionId, events }) => [executionId, events])).toEqual(
+      exports.map(({ events }, i) => [i + 1, events.length]),
+    );
     expect(replayed.executions.at(-1)?.pending).toEqual(
       (expected.pending ?? []).map((work) => (work.kind === 'timer' ? { ...work, fireAt: expect.any(Date) } : work)),
     );
@@ -67,26 +69,38 @@ describe.each(kept)('$instanceId of $release', ({ instanceId, text, exports }) =
 describe('what is compared', () => {
   const withOutput = kept.filter(({ exports }) => exports.at(-1)?.events.at(-1)?.kind === 'ExecutionCompleted');
 
-  it.each(withOutput)('another output of $instanceId of $release does not fit, and nothing before it', ({ instanceId, exports }) => {
-    const last = exports.at(-1) as HistoryExport;
-    const other = { ...(last.events.at(-1) as ExportedEvent), payload: '"something else"' };
-    const changed = [...exports.slice(0, -1), { ...last, events: [...last.events.slice(0, -1), other] }];
-    expect(() => replay(changed, programOf(instanceId).program.code)).toThrow(`execution ${last.executionId}: the code no longer fits its history, at event ${other.eventId}:`);
-  });
+  it.each(withOutput)(
+    'another output of $instanceId of $release does not fit, and nothing before it',
+    ({ instanceId, exports }) => {
+      const last = exports.at(-1) as HistoryExport;
+      const other = { ...(last.events.at(-1) as ExportedEvent), payload: '"something else"' };
+      const changed = [...exports.slice(0, -1), { ...last, events: [...last.events.slice(0, -1), other] }];
+      expect(() => replay(changed, programOf(instanceId).program.code)).toThrow(
+        `execution ${last.executionId}: the code no longer fits its history, at event ${other.eventId}:`,
+      );
+    },
+  );
 });
 
 describe('the histories', () => {
   const newestOnes = PROGRAMS.flatMap(({ instances }) => Object.keys(instances)).map((id) => [id, newest(id)] as const);
 
   it('are there for each program', () => {
-    expect(newestOnes.filter(([, fixture]) => fixture === undefined).map(([id]) => id), 'npm run golden records what is missing').toEqual([]);
+    expect(
+      newestOnes.filter(([, fixture]) => fixture === undefined).map(([id]) => id),
+      'npm run golden records what is missing',
+    ).toEqual([]);
   });
 
   it('hold every kind of event that the engine can write', () => {
     const source = readFileSync(new URL('../../crates/engine/src/record.rs', import.meta.url), 'utf8');
     const kinds = /^kinds!\(\n([^)]*)\);/m.exec(source)?.[1]?.match(/\w+/g) ?? [];
     expect(kinds).toEqual([...HISTORY_EVENT_KINDS]);
-    const found = new Set(newestOnes.flatMap(([, fixture]) => fixture?.exports ?? []).flatMap(({ events }) => events.map(({ kind }) => kind)));
+    const found = new Set(
+      newestOnes
+        .flatMap(([, fixture]) => fixture?.exports ?? [])
+        .flatMap(({ events }) => events.map(({ kind }) => kind)),
+    );
     // There is none that an export cannot hold.
     expect(HISTORY_EVENT_KINDS.filter((kind) => !found.has(kind))).toEqual([]);
   });
@@ -94,8 +108,11 @@ describe('the histories', () => {
   it('come from programs that use every operation of the context, and every free function', () => {
     const source = readFileSync(new URL('programs.ts', import.meta.url), 'utf8');
     const isUsed = (name: string) => new RegExp(`ctx\\.${name}\\b|'${name}'`).test(source);
-    const isUsedFreely = (name: string) => new RegExp(`free\\.${name}\\b|const \\{[^}]*\\b${name}\\b[^}]*\\} = free`).test(source);
-    const operations = Object.getOwnPropertyNames(OrchestrationContext.prototype).filter((name) => name !== 'constructor');
+    const isUsedFreely = (name: string) =>
+      new RegExp(`free\\.${name}\\b|const \\{[^}]*\\b${name}\\b[^}]*\\} = free`).test(source);
+    const operations = Object.getOwnPropertyNames(OrchestrationContext.prototype).filter(
+      (name) => name !== 'constructor',
+    );
     expect(operations.filter((name) => !isUsed(name))).toEqual([]);
     expect(Object.keys(free).filter((name) => name !== 'CLOSED' && !isUsedFreely(name))).toEqual([]);
   });
@@ -123,7 +140,10 @@ function comparable(exports: readonly HistoryExport[], then: readonly HistoryExp
     const isLate = (other: HistoryExport | undefined) => other?.events[1]?.kind === 'ExecutionBegan';
     // A first turn that came late is recorded, and it may come late on a machine that has much to do.
     const events = isLate(exported) && !isLate(then[i]) ? withoutBeginning(exported.events) : exported.events;
-    return { ...exported, events: events.map(({ timeMs: _, ...event }) => JSON.parse(withoutChance(event)) as unknown) };
+    return {
+      ...exported,
+      events: events.map(({ timeMs: _, ...event }) => JSON.parse(withoutChance(event)) as unknown),
+    };
   });
 }
 
@@ -133,17 +153,25 @@ function comparable(exports: readonly HistoryExport[], then: readonly HistoryExp
  */
 function settled(exported: HistoryExport, then: HistoryExport | undefined): HistoryExport {
   const [first, second, ...rest] = exported.events;
-  if (first === undefined || then === undefined || first.meta?.['version'] !== '') return exported;
+  if (first === undefined || then === undefined || first.meta?.version !== '') return exported;
   const { version: _, ...meta } = second?.meta ?? {};
   const began = second?.kind === 'ExecutionBegan' ? { ...second, meta } : second;
   if (began !== second && Object.keys(meta).length === 0) delete (began as { meta?: object }).meta;
   const { version } = then;
-  return { ...exported, version, events: [{ ...first, meta: { ...first.meta, version } }, ...(began === undefined ? [] : [began]), ...rest] };
+  return {
+    ...exported,
+    version,
+    events: [{ ...first, meta: { ...first.meta, version } }, ...(began === undefined ? [] : [began]), ...rest],
+  };
 }
 
 /** The events as they would be without the second one. */
 function withoutBeginning([first, , ...rest]: readonly ExportedEvent[]): ExportedEvent[] {
-  const moved = rest.map((event) => ({ ...event, eventId: event.eventId - 1, ...(event.refId === undefined || event.refId < 2 ? {} : { refId: event.refId - 1 }) }));
+  const moved = rest.map((event) => ({
+    ...event,
+    eventId: event.eventId - 1,
+    ...(event.refId === undefined || event.refId < 2 ? {} : { refId: event.refId - 1 }),
+  }));
   return [...(first === undefined ? [] : [first]), ...moved];
 }
 

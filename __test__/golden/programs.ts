@@ -10,7 +10,17 @@
 // A program must do the same in each run, on each store: what could come in two orders is made to wait for the other.
 
 import { randomUUID as cryptoUUID } from 'node:crypto';
-import { type ActivityOptions, CLOSED, defineActivity, defineOrchestration, type Future, NonRetryableError, type OrchestrationContext, RetryAfterError, type StandardSchema } from 'perdure';
+import {
+  type ActivityOptions,
+  CLOSED,
+  defineActivity,
+  defineOrchestration,
+  type Future,
+  NonRetryableError,
+  type OrchestrationContext,
+  RetryAfterError,
+  type StandardSchema,
+} from 'perdure';
 import * as free from 'perdure/orchestration';
 
 import type { Expected, Program, Stage } from './stage.ts';
@@ -21,7 +31,10 @@ type Steps<T> = Generator<any, T, any>;
 const echo = defineActivity('echo', async (_, value: unknown) => value);
 const nothing = defineActivity('nothing', async () => undefined);
 /** Ends when it is told to. */
-const hang = defineActivity('hang', (ctx) => new Promise((resolve) => ctx.signal.addEventListener('abort', () => resolve('aborted'), { once: true })));
+const hang = defineActivity(
+  'hang',
+  (ctx) => new Promise((resolve) => ctx.signal.addEventListener('abort', () => resolve('aborted'), { once: true })),
+);
 
 const ONCE: ActivityOptions = { retry: { maxAttempts: 1 } };
 
@@ -59,14 +72,24 @@ const activities: Program = {
     defineOrchestration('activities', function* (ctx, input: number) {
       const first = yield ctx.scheduleActivity('echo', input);
       const second = yield* ctx.call(echo, [first], {
-        retry: { maxAttempts: 5, initialInterval: '1s', backoff: 1.5, maxInterval: '1m', jitter: 0, nonRetryable: ['TypeError'] },
+        retry: {
+          maxAttempts: 5,
+          initialInterval: '1s',
+          backoff: 1.5,
+          maxInterval: '1m',
+          jitter: 0,
+          nonRetryable: ['TypeError'],
+        },
         timeout: '1m',
         totalTimeout: '1h',
         heartbeatTimeout: '30s',
         queue: 'default',
         priority: 3,
       });
-      const inline = yield* ctx.run('inline', ({ attempt, idempotencyKey }) => `${attempt} ${typeof idempotencyKey}`, { timeout: '1m', priority: -1 });
+      const inline = yield* ctx.run('inline', ({ attempt, idempotencyKey }) => `${attempt} ${typeof idempotencyKey}`, {
+        timeout: '1m',
+        priority: -1,
+      });
       const third = yield* ctx.call(nothing);
       const many = yield ctx.all([1, 2, 3].map((n) => ctx.scheduleActivity('echo', { n })));
       return { first, second, inline, third: typeof third, many };
@@ -76,11 +99,15 @@ const activities: Program = {
   record: (stage) => throughout(stage, activities, 7),
 };
 
-const flaky = defineActivity('flaky', async (ctx, failure: string) => {
-  if (ctx.attempt > 1) return `attempt ${ctx.attempt} after ${failure}`;
-  if (failure === 'asks for time') throw new RetryAfterError('1ms', 'not now');
-  throw new Error(failure);
-}, { retry: { maxAttempts: 3, initialInterval: 1, jitter: 0 } });
+const flaky = defineActivity(
+  'flaky',
+  async (ctx, failure: string) => {
+    if (ctx.attempt > 1) return `attempt ${ctx.attempt} after ${failure}`;
+    if (failure === 'asks for time') throw new RetryAfterError('1ms', 'not now');
+    throw new Error(failure);
+  },
+  { retry: { maxAttempts: 3, initialInterval: 1, jitter: 0 } },
+);
 
 class StockError extends RangeError {
   override readonly name = 'StockError';
@@ -111,10 +138,22 @@ const failures: Program = {
   code: [
     defineOrchestration('failures', function* (ctx) {
       const told: unknown[] = [];
-      for (const failure of ['once', 'asks for time']) told.push(yield* outcome(ctx.scheduleActivity('flaky', failure)));
-      for (const how of ['chain', 'for good', 'many', 'value', 'undefined']) told.push(yield* outcome(ctx.scheduleActivity('broken', how, ONCE)));
+      for (const failure of ['once', 'asks for time'])
+        told.push(yield* outcome(ctx.scheduleActivity('flaky', failure)));
+      for (const how of ['chain', 'for good', 'many', 'value', 'undefined'])
+        told.push(yield* outcome(ctx.scheduleActivity('broken', how, ONCE)));
       told.push(yield* outcome(ctx.call(flaky, 'once', ONCE)));
-      told.push(yield* outcome(ctx.run('inline', () => { throw new StockError('inline'); }, ONCE)));
+      told.push(
+        yield* outcome(
+          ctx.run(
+            'inline',
+            () => {
+              throw new StockError('inline');
+            },
+            ONCE,
+          ),
+        ),
+      );
       try {
         yield ctx.scheduleActivity('broken', 'chain', ONCE);
       } catch (error) {
@@ -127,9 +166,13 @@ const failures: Program = {
 };
 
 /** Fails at once, and is to be tried again when nobody looks any more. */
-const later = defineActivity('later', async () => {
-  throw new Error('not yet');
-}, { retry: { maxAttempts: 5, initialInterval: '24h', maxInterval: '7d', jitter: 0 } });
+const later = defineActivity(
+  'later',
+  async () => {
+    throw new Error('not yet');
+  },
+  { retry: { maxAttempts: 5, initialInterval: '24h', maxInterval: '7d', jitter: 0 } },
+);
 
 const retrying: Program = {
   name: 'retrying',
@@ -151,17 +194,23 @@ const retrying: Program = {
 /** Made anew each time: a cycle cannot be shared. */
 function riches(): Record<string, unknown> {
   const cycle: Record<string, unknown> = { name: 'cycle' };
-  cycle['self'] = cycle;
+  cycle.self = cycle;
   return {
     date: new Date(86_400_000),
-    map: new Map<unknown, unknown>([['a', 1], [{ key: true }, new Set([1, 'two'])]]),
+    map: new Map<unknown, unknown>([
+      ['a', 1],
+      [{ key: true }, new Set([1, 'two'])],
+    ]),
     set: new Set([null, undefined]),
     big: -(2n ** 70n),
     absent: undefined,
     numbers: [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, -0, 5e-324, Number.MAX_SAFE_INTEGER],
     regexp: /a\/b"(?<x>😀)/giu,
     url: new URL('https://example.com/a?b=c#d'),
-    query: new URLSearchParams([['a', '1'], ['a', '2']]),
+    query: new URLSearchParams([
+      ['a', '1'],
+      ['a', '2'],
+    ]),
     bytes: Uint8Array.of(0, 127, 255),
     buffer: Buffer.from('ab\0'),
     words: BigInt64Array.of(-1n, 2n ** 62n),
@@ -176,10 +225,28 @@ function riches(): Record<string, unknown> {
 }
 
 /** Texts that stores and JSON are known to lose. */
-const TEXTS = ['', '\0', 'a\0b', '\ud800', '\udc00\ud800', '😀', 'e\u0301', '\u2028', '\ufeff', '~', '~[1]', '#text', '"\\u0000"', '\r\n', "'; --"];
+const TEXTS = [
+  '',
+  '\0',
+  'a\0b',
+  '\ud800',
+  '\udc00\ud800',
+  '😀',
+  'e\u0301',
+  '\u2028',
+  '\ufeff',
+  '~',
+  '~[1]',
+  '#text',
+  '"\\u0000"',
+  '\r\n',
+  "'; --",
+];
 
 /** Keys are defined as `JSON.parse` does: `__proto__` is one like any other. */
-const odd: unknown = JSON.parse('{"__proto__":{"polluted":true},"constructor":1,"toString":null,"":"empty","\\u0000":"NUL","then":2}');
+const odd: unknown = JSON.parse(
+  '{"__proto__":{"polluted":true},"constructor":1,"toString":null,"":"empty","\\u0000":"NUL","then":2}',
+);
 
 const values: Program = {
   name: 'values',
@@ -200,7 +267,11 @@ const unstorable: Program = {
   name: 'unstorable',
   code: [
     defineOrchestration('unstorable', function* (ctx) {
-      const attempts = [() => ctx.scheduleActivity('echo', { f: () => 1 }), () => ctx.raiseEvent('nobody', 'event', Symbol('s')), () => ctx.setCustomStatus(new WeakMap())];
+      const attempts = [
+        () => ctx.scheduleActivity('echo', { f: () => 1 }),
+        () => ctx.raiseEvent('nobody', 'event', Symbol('s')),
+        () => ctx.setCustomStatus(new WeakMap()),
+      ];
       for (const attempt of attempts) {
         try {
           attempt();
@@ -218,14 +289,18 @@ const unstorable: Program = {
 const names: Program = {
   name: 'names',
   code: [
-    defineOrchestration('__proto__ 😀', function* (ctx) {
-      const isNew = ctx.patched('constructor');
-      const first = yield ctx.scheduleActivity('toString', ctx.name);
-      const inline = yield* ctx.run('\u2028\r\n', () => 'inline');
-      const child = yield* ctx.scheduleSubOrchestration("it's \"quoted\"", first, { id: '子/%/_' });
-      return [isNew, inline, child, yield* ctx.dequeueEvent('hasOwnProperty')];
-    }, { version: '1.0.0-ä' }),
-    defineOrchestration("it's \"quoted\"", function* (ctx, input) {
+    defineOrchestration(
+      '__proto__ 😀',
+      function* (ctx) {
+        const isNew = ctx.patched('constructor');
+        const first = yield ctx.scheduleActivity('toString', ctx.name);
+        const inline = yield* ctx.run('\u2028\r\n', () => 'inline');
+        const child = yield* ctx.scheduleSubOrchestration('it\'s "quoted"', first, { id: '子/%/_' });
+        return [isNew, inline, child, yield* ctx.dequeueEvent('hasOwnProperty')];
+      },
+      { version: '1.0.0-ä' },
+    ),
+    defineOrchestration('it\'s "quoted"', function* (ctx, input) {
       yield ctx.scheduleTimer(0);
       return [input, ctx.parentId, ctx.instanceId];
     }),
@@ -307,7 +382,8 @@ const messages: Program = {
   async record(stage) {
     const { client } = stage;
     await client.startOrchestration('messages', 'messages');
-    for (const [i, name] of [...EVENTS].reverse().entries()) await client.raiseEvent('messages', name, [odd, TEXTS][i] ?? riches()['map']);
+    for (const [i, name] of [...EVENTS].reverse().entries())
+      await client.raiseEvent('messages', name, [odd, TEXTS][i] ?? riches().map);
     for (const job of ['first', TEXTS, { third: 3 }]) await client.enqueueEvent('messages', 'jobs', job);
     await stage.start(messages.code);
     await stage.status('messages', 'races');
@@ -332,8 +408,16 @@ const children: Program = {
   code: [
     defineOrchestration('children', function* (ctx) {
       const told: unknown[] = [];
-      const start = (how: string, name: string) => ctx.scheduleSubOrchestration('child', how, { id: `children-${name}` });
-      told.push(yield ctx.scheduleSubOrchestration('child', 'returns', { id: 'children-first', version: '1.0.0', tags: { colour: 'red' }, priority: 2 }));
+      const start = (how: string, name: string) =>
+        ctx.scheduleSubOrchestration('child', how, { id: `children-${name}` });
+      told.push(
+        yield ctx.scheduleSubOrchestration('child', 'returns', {
+          id: 'children-first',
+          version: '1.0.0',
+          tags: { colour: 'red' },
+          priority: 2,
+        }),
+      );
       told.push(yield* ctx.callOrchestration(child, 'returns'));
       told.push(yield* outcome(start('throws', 'throws')));
       told.push(yield* outcome(start('returns', 'first')));
@@ -385,7 +469,11 @@ const others: Program = {
   name: 'others',
   code: [
     defineOrchestration('others', function* (ctx) {
-      const id = yield* ctx.startOrchestration('listener', 'others-listener', 'Ada', { version: '1.0.0', tags: { by: 'others' }, priority: -2 });
+      const id = yield* ctx.startOrchestration('listener', 'others-listener', 'Ada', {
+        version: '1.0.0',
+        tags: { by: 'others' },
+        priority: -2,
+      });
       yield* ctx.raiseEvent(id, 'greeting', { texts: TEXTS });
       yield* ctx.enqueueEvent(id, 'jobs', odd);
       // Sent, whether or not anybody waits for it.
@@ -399,7 +487,11 @@ const others: Program = {
     }),
     listener,
   ],
-  instances: { others: ended, 'others-listener': ended, 'others-unheard': { outcomes: ['waiting'], pending: [{ kind: 'queue', name: 'jobs' }] } },
+  instances: {
+    others: ended,
+    'others-listener': ended,
+    'others-unheard': { outcomes: ['waiting'], pending: [{ kind: 'queue', name: 'jobs' }] },
+  },
   async record(stage) {
     const { client } = stage;
     await stage.start(others.code);
@@ -418,7 +510,10 @@ const full: Program = {
   name: 'full',
   code: [
     defineOrchestration('full', function* (ctx) {
-      return [yield* outcome(ctx.raiseEvent('full-mailbox', 'one')), yield* outcome(ctx.raiseEvent('full-mailbox', 'two'))];
+      return [
+        yield* outcome(ctx.raiseEvent('full-mailbox', 'one')),
+        yield* outcome(ctx.raiseEvent('full-mailbox', 'two')),
+      ];
     }),
   ],
   instances: { full: ended },
@@ -442,9 +537,20 @@ const again: Program = {
       if (round === 2) yield* ctx.continueAsNew({ round: 3, left: new Set(left) }, { version: '2.0.0' });
       yield* ctx.continueAsNew({ round: round + 1, left });
     }),
-    defineOrchestration('again', function* (ctx, { round, left }: { round: number; left: Set<unknown> }) {
-      return { round, left, last: yield* ctx.dequeueEvent('jobs'), version: ctx.version, execution: ctx.executionId, random: ctx.random() < 1 };
-    }, { version: '2.0.0' }),
+    defineOrchestration(
+      'again',
+      function* (ctx, { round, left }: { round: number; left: Set<unknown> }) {
+        return {
+          round,
+          left,
+          last: yield* ctx.dequeueEvent('jobs'),
+          version: ctx.version,
+          execution: ctx.executionId,
+          random: ctx.random() < 1,
+        };
+      },
+      { version: '2.0.0' },
+    ),
   ],
   instances: { again: { outcomes: ['continuedAsNew', 'continuedAsNew', 'completed'] } },
   async record(stage) {
@@ -515,9 +621,12 @@ const combinators: Program = {
         yield* outcome(ctx.any([fails()])),
         yield* outcome(ctx.race([fails(), ctx.waitForEvent('never')])),
       ];
-      const raced = yield* ctx.race(function* (): Steps<string> {
-        return yield ctx.scheduleActivity('echo', 'first');
-      }(), ctx.scheduleTimer('24h'));
+      const raced = yield* ctx.race(
+        (function* (): Steps<string> {
+          return yield ctx.scheduleActivity('echo', 'first');
+        })(),
+        ctx.scheduleTimer('24h'),
+      );
       const inTime = yield* ctx.withTimeout('24h', ctx.call(echo, 'in time'));
       const outOfTime = yield* outcome(ctx.withTimeout('1ms', twice(ctx, 'never')));
       const empty = [yield* ctx.all([]), yield* ctx.allSettled([])];
@@ -698,19 +807,23 @@ const outOfTime: Program = {
 const pool: Program = {
   name: 'pool',
   code: [
-    defineOrchestration('pool', function* (ctx) {
-      const jobs = ctx.channel<string>();
-      for (const job of ['a', 'b', 'c', 'd']) jobs.send(job);
-      jobs.close();
-      const worker = () => jobs.forEach((job) => booked(ctx, job));
-      try {
-        yield* ctx.all([worker(), worker()]);
-      } catch (error) {
-        const left: string[] = [];
-        for (let job = yield* jobs; job !== free.CLOSED; job = yield* jobs) left.push(job);
-        return [told(error), left];
-      }
-    }, { cancelGrace: '1h' }),
+    defineOrchestration(
+      'pool',
+      function* (ctx) {
+        const jobs = ctx.channel<string>();
+        for (const job of ['a', 'b', 'c', 'd']) jobs.send(job);
+        jobs.close();
+        const worker = () => jobs.forEach((job) => booked(ctx, job));
+        try {
+          yield* ctx.all([worker(), worker()]);
+        } catch (error) {
+          const left: string[] = [];
+          for (let job = yield* jobs; job !== free.CLOSED; job = yield* jobs) left.push(job);
+          return [told(error), left];
+        }
+      },
+      { cancelGrace: '1h' },
+    ),
   ],
   instances: { pool: ended },
   async record(stage) {
@@ -727,45 +840,59 @@ const company = free.contextLocal('nobody');
 const together: Program = {
   name: 'together',
   code: [
-    defineOrchestration('together', function* (ctx) {
-      const ready = free.deferred<string>();
-      const other = ctx.deferred<void>();
-      const messages: string[] = [];
-      const server = ctx.spawn(function* () {
-        for (;;) {
-          try {
-            return yield* other;
-          } catch (error) {
-            messages.push((error as Error).message);
+    defineOrchestration(
+      'together',
+      function* (ctx) {
+        const ready = free.deferred<string>();
+        const other = ctx.deferred<void>();
+        const messages: string[] = [];
+        const server = ctx.spawn(function* () {
+          for (;;) {
+            try {
+              return yield* other;
+            } catch (error) {
+              messages.push((error as Error).message);
+            }
           }
-        }
-      });
-      const waiting = ['a', 'b'].map((name) => {
-        company.set(name);
-        return ctx.spawn(function* () {
-          return `${yield* ready} ${company.get()}`;
         });
-      });
-      for (const message of ['once', 'twice']) {
+        const waiting = ['a', 'b'].map((name) => {
+          company.set(name);
+          return ctx.spawn(function* () {
+            return `${yield* ready} ${company.get()}`;
+          });
+        });
+        for (const message of ['once', 'twice']) {
+          yield* ctx.scheduleTimer(1);
+          server.interrupt(new Error(message));
+        }
         yield* ctx.scheduleTimer(1);
-        server.interrupt(new Error(message));
-      }
-      yield* ctx.scheduleTimer(1);
-      ready.resolve('go');
-      const words = yield* ctx.all(waiting);
-      other.resolve();
-      yield* server;
-      const never = () => ctx.waitForEvent('never');
-      const results = [
-        yield* ctx.raceSettled([ctx.scheduleActivity('broken', 'chain', ONCE), never()]),
-        yield* ctx.selectSettled({ broken: ctx.scheduleActivity('broken', 'chain', ONCE), never: never() }),
-        yield* free.raceSettled(ctx.scheduleTimer(0), never()),
-        yield* free.selectSettled({ timer: ctx.scheduleTimer(0), block: held(ctx, 'block') }, { cancelLosers: 'blocks' }),
-      ];
-      ctx.spawn(held(ctx, 'left'));
-      yield* ctx.scheduleTimer(1);
-      return [words, messages, results.map(({ status, ...place }) => [status, ...Object.values(place).map((value) => (value instanceof Error ? told(value) : value))])];
-    }, { onEnd: 'cancel' }),
+        ready.resolve('go');
+        const words = yield* ctx.all(waiting);
+        other.resolve();
+        yield* server;
+        const never = () => ctx.waitForEvent('never');
+        const results = [
+          yield* ctx.raceSettled([ctx.scheduleActivity('broken', 'chain', ONCE), never()]),
+          yield* ctx.selectSettled({ broken: ctx.scheduleActivity('broken', 'chain', ONCE), never: never() }),
+          yield* free.raceSettled(ctx.scheduleTimer(0), never()),
+          yield* free.selectSettled(
+            { timer: ctx.scheduleTimer(0), block: held(ctx, 'block') },
+            { cancelLosers: 'blocks' },
+          ),
+        ];
+        ctx.spawn(held(ctx, 'left'));
+        yield* ctx.scheduleTimer(1);
+        return [
+          words,
+          messages,
+          results.map(({ status, ...place }) => [
+            status,
+            ...Object.values(place).map((value) => (value instanceof Error ? told(value) : value)),
+          ]),
+        ];
+      },
+      { onEnd: 'cancel' },
+    ),
   ],
   instances: { together: ended },
   record: (stage) => throughout(stage, together),
@@ -807,7 +934,10 @@ const givenUp: Program = {
     defineOrchestration('given-up', function* (ctx) {
       const futures = [
         ctx.scheduleActivity('hang'),
-        ctx.run('hangs inline', ({ signal }) => new Promise((resolve) => signal.addEventListener('abort', () => resolve(1), { once: true }))),
+        ctx.run(
+          'hangs inline',
+          ({ signal }) => new Promise((resolve) => signal.addEventListener('abort', () => resolve(1), { once: true })),
+        ),
         ctx.scheduleTimer('1h'),
         ctx.waitForEvent('never'),
         ctx.dequeueEvent('never'),
@@ -860,15 +990,25 @@ const facts: Program = {
       yield* record('length', [ctx.historyLength, ctx.continueAsNewSuggested]);
       yield* record('chance', [ctx.random(), Math.random(), ctx.randomUUID(), crypto.randomUUID(), cryptoUUID()]);
       yield* record('time', [ctx.now(), Date.now(), new Date(), new Date().getTime(), performance.now()]);
-      const calls = [() => setTimeout(() => {}, 1), () => setInterval(() => {}, 1), () => setImmediate(() => {}), () => queueMicrotask(() => {}), () => fetch('https://example.com')];
-      yield* record('forbidden', calls.map((call) => {
-        try {
-          return call();
-        } catch (error) {
-          return (error as Error).name;
-        }
-      }));
-      for (const level of ['traceDebug', 'traceInfo', 'traceWarn', 'traceError'] as const) ctx[level]('a line', { replaying: ctx.isReplaying });
+      const calls = [
+        () => setTimeout(() => {}, 1),
+        () => setInterval(() => {}, 1),
+        () => setImmediate(() => {}),
+        () => queueMicrotask(() => {}),
+        () => fetch('https://example.com'),
+      ];
+      yield* record(
+        'forbidden',
+        calls.map((call) => {
+          try {
+            return call();
+          } catch (error) {
+            return (error as Error).name;
+          }
+        }),
+      );
+      for (const level of ['traceDebug', 'traceInfo', 'traceWarn', 'traceError'] as const)
+        ctx[level]('a line', { replaying: ctx.isReplaying });
       const statuses: unknown[] = [ctx.getCustomStatus()];
       for (const status of [{ rich: new Date(0) }, TEXTS, null]) {
         ctx.setCustomStatus(status);
@@ -888,7 +1028,21 @@ const freely: Program = {
   name: 'freely',
   code: [
     defineOrchestration('freely', function* (_, round: number) {
-      const { call, run, sleep, scheduleTimer, all, allSettled, any, race, select, spawn, channel, withTimeout, uncancellable } = free;
+      const {
+        call,
+        run,
+        sleep,
+        scheduleTimer,
+        all,
+        allSettled,
+        any,
+        race,
+        select,
+        spawn,
+        channel,
+        withTimeout,
+        uncancellable,
+      } = free;
       if (round === 1) {
         free.setCustomStatus('first');
         return yield* free.continueAsNew(2);
@@ -901,9 +1055,14 @@ const freely: Program = {
       free.traceError('a line');
       const box = channel<number>();
       box.send(5);
-      const values = yield* all([call(echo, 1), free.scheduleActivity('echo', 2), run('three', () => 3), spawn(function* () {
-        return yield* box.receive();
-      })]);
+      const values = yield* all([
+        call(echo, 1),
+        free.scheduleActivity('echo', 2),
+        run('three', () => 3),
+        spawn(function* () {
+          return yield* box.receive();
+        }),
+      ]);
       yield* sleep(0);
       yield* allSettled([scheduleTimer(0)]);
       yield* any([scheduleTimer(0)]);
@@ -916,8 +1075,17 @@ const freely: Program = {
       const id = yield* free.startOrchestration('listener', 'freely-listener', 'free');
       yield* free.raiseEvent(id, 'greeting');
       yield* free.enqueueEvent(id, 'jobs');
-      const parts = [yield* free.callOrchestration(child, 'returns'), yield* free.scheduleSubOrchestration('child', 'returns')];
-      yield* call(echo, [free.now(), free.random(), free.randomUUID(), free.currentContext().instanceId, free.patched('free')]);
+      const parts = [
+        yield* free.callOrchestration(child, 'returns'),
+        yield* free.scheduleSubOrchestration('child', 'returns'),
+      ];
+      yield* call(echo, [
+        free.now(),
+        free.random(),
+        free.randomUUID(),
+        free.currentContext().instanceId,
+        free.patched('free'),
+      ]);
       return { status, values, parts: parts.length };
     }),
     child,
@@ -932,17 +1100,28 @@ const numeric: StandardSchema<string, number> = {
   '~standard': {
     version: 1,
     vendor: 'golden',
-    validate: (value) => (typeof value === 'string' && /^\d+$/.test(value) ? { value: Number(value) } : { issues: [{ message: 'no number', path: ['amount'] }] }),
+    validate: (value) =>
+      typeof value === 'string' && /^\d+$/.test(value)
+        ? { value: Number(value) }
+        : { issues: [{ message: 'no number', path: ['amount'] }] },
   },
 };
 
 const checked: Program = {
   name: 'checked',
   code: [
-    defineOrchestration('checked', function* (ctx, amount) {
-      ctx.setCustomStatus('waiting');
-      return [amount, yield* outcome(ctx.waitForEvent('amount', numeric)), yield* outcome(ctx.waitForEvent('amount', numeric))];
-    }, { input: numeric }),
+    defineOrchestration(
+      'checked',
+      function* (ctx, amount) {
+        ctx.setCustomStatus('waiting');
+        return [
+          amount,
+          yield* outcome(ctx.waitForEvent('amount', numeric)),
+          yield* outcome(ctx.waitForEvent('amount', numeric)),
+        ];
+      },
+      { input: numeric },
+    ),
   ],
   instances: { checked: ended, 'checked-wrong': { outcomes: ['failed'] } },
   async record(stage) {
@@ -966,7 +1145,10 @@ const waiting: Program = {
       yield* ctx.call(echo, 'before');
       const work = [
         ctx.scheduleActivity('hang'),
-        ctx.run('hangs inline', ({ signal }) => new Promise((resolve) => signal.addEventListener('abort', () => resolve(1), { once: true }))),
+        ctx.run(
+          'hangs inline',
+          ({ signal }) => new Promise((resolve) => signal.addEventListener('abort', () => resolve(1), { once: true })),
+        ),
         ctx.scheduleTimer('24h'),
         ctx.scheduleSubOrchestration('child', 'waits', { id: 'waiting-child' }),
         ctx.waitForEvent('__proto__'),
@@ -1011,7 +1193,7 @@ const unbegun: Program = {
     }),
   ],
   instances: { unbegun: { outcomes: ['notBegun'] } },
-  record: (stage) => stage.client.startOrchestration('unbegun', 'unbegun', { input: riches()['map'] }),
+  record: (stage) => stage.client.startOrchestration('unbegun', 'unbegun', { input: riches().map }),
 };
 
 const ACTIVITIES = [echo, nothing, hang, flaky, broken];

@@ -1,6 +1,15 @@
 // How golden histories are made: each program runs on a real store, and what it leaves there is exported.
 
-import { type ActivityDefinition, Client, type HistoryEventKind, type HistoryExport, type OrchestrationDefinition, type Provider, Runtime, type RuntimeOptions } from 'perdure';
+import {
+  type ActivityDefinition,
+  Client,
+  type HistoryEventKind,
+  type HistoryExport,
+  type OrchestrationDefinition,
+  type Provider,
+  Runtime,
+  type RuntimeOptions,
+} from 'perdure';
 import type { PendingWork, ReplayOutcome } from 'perdure/testing';
 
 import { eventually } from '../support/async.ts';
@@ -39,7 +48,10 @@ export class Stage {
   }
 
   /** A started runtime. */
-  async start(definitions: readonly (ActivityDefinition | OrchestrationDefinition)[], options: RuntimeOptions = {}): Promise<Runtime> {
+  async start(
+    definitions: readonly (ActivityDefinition | OrchestrationDefinition)[],
+    options: RuntimeOptions = {},
+  ): Promise<Runtime> {
     // Stacks hold paths of the machine, which nobody else has.
     const runtime = new Runtime(this.#provider, { logLevel: 'silent', sourceStacks: false, ...options });
     this.#runtimes.push(runtime);
@@ -62,7 +74,9 @@ export class Stage {
 
   /** Resolves when the history of an instance holds an event of this kind. */
   async recorded(id: string, kind: HistoryEventKind): Promise<void> {
-    await eventually(20_000, `${kind} of ${id}`, async () => (await this.client.getHistory(id)).some((event) => event.kind === kind));
+    await eventually(20_000, `${kind} of ${id}`, async () =>
+      (await this.client.getHistory(id)).some((event) => event.kind === kind),
+    );
   }
 
   /** The executions of an instance. */
@@ -74,7 +88,8 @@ export class Stage {
 
   /** Ends what still runs, so that no activity is left behind. */
   async strike(): Promise<void> {
-    for await (const { id } of this.client.listInstances({ status: ['Pending', 'Running'] })) await this.client.terminateInstance(id);
+    for await (const { id } of this.client.listInstances({ status: ['Pending', 'Running'] }))
+      await this.client.terminateInstance(id);
     for (const runtime of this.#runtimes) await runtime.shutdown();
   }
 }

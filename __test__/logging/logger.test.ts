@@ -1,9 +1,8 @@
 // Lines of the log: what stands in an id or in a message does not make another line, and does not steer a terminal.
 
-import { afterEach, expect, it, vi } from 'vitest';
-
-import { consoleLogger } from '../../js/logging/logger.ts';
 import { TestRuntime } from 'perdure/testing';
+import { afterEach, expect, it, vi } from 'vitest';
+import { consoleLogger } from '../../js/logging/logger.ts';
 
 const written = (): string[] => vi.mocked(console.error).mock.calls.map(([line]) => String(line));
 
@@ -12,7 +11,11 @@ afterEach(() => {
 });
 
 it.each([
-  ['a line break', "'a\n2026-01-01T00:00:00.000Z ERROR perdure: forged'", "'a\n    2026-01-01T00:00:00.000Z ERROR perdure: forged'"],
+  [
+    'a line break',
+    "'a\n2026-01-01T00:00:00.000Z ERROR perdure: forged'",
+    "'a\n    2026-01-01T00:00:00.000Z ERROR perdure: forged'",
+  ],
   ['a carriage return', "'a\r2026'", "'a\\r2026'"],
   ['an escape sequence', "'\u001b[2Ja\u009b'", "'\\u001b[2Ja\\u009b'"],
   ['a change of direction', "'\u202ea'", "'\\u202ea'"],
@@ -22,7 +25,9 @@ it.each([
   consoleLogger.warn({ id: message }, message);
   expect(written()).toHaveLength(1);
   const [line = ''] = written();
-  expect(line.slice(line.indexOf('perdure: ') + 9)).toBe(`${expected} {"id":${JSON.stringify(message).replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)}}`);
+  expect(line.slice(line.indexOf('perdure: ') + 9)).toBe(
+    `${expected} {"id":${JSON.stringify(message).replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)}}`,
+  );
 });
 
 it('an id cannot forge a line of a runtime', async () => {
@@ -35,6 +40,7 @@ it('an id cannot forge a line of a runtime', async () => {
   await test.client.startOrchestration(id, 'traces');
   await test.client.waitForOrchestration(id);
   expect(written()).toHaveLength(1);
-  for (const line of written().join('\n').split('\n')) expect(line).toMatch(/^(?:\d{4}-\S+ WARN  perdure: of order-1$| {4}\S)/);
+  for (const line of written().join('\n').split('\n'))
+    expect(line).toMatch(/^(?:\d{4}-\S+ WARN {2}perdure: of order-1$| {4}\S)/);
   expect(written().join('')).not.toContain('\u001b');
 });

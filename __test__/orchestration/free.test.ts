@@ -6,9 +6,15 @@ import { OrchestrationContext } from '../../js/orchestration/orchestration.ts';
 import { outputOf, Script } from '../driver/scripted-engine.ts';
 
 const members = Object.entries(Object.getOwnPropertyDescriptors(OrchestrationContext.prototype));
-const methods = members.filter(([name, { value }]) => typeof value === 'function' && name !== 'constructor').map(([name]) => name);
+const methods = members
+  .filter(([name, { value }]) => typeof value === 'function' && name !== 'constructor')
+  .map(([name]) => name);
 
-type Methods = { [K in keyof OrchestrationContext as OrchestrationContext[K] extends (...args: any[]) => unknown ? K : never]: OrchestrationContext[K] };
+type Methods = {
+  [K in keyof OrchestrationContext as OrchestrationContext[K] extends (...args: any[]) => unknown
+    ? K
+    : never]: OrchestrationContext[K];
+};
 
 describe('the free functions', () => {
   test('are those of the context, each with its types and name', () => {
@@ -21,7 +27,9 @@ describe('the free functions', () => {
   test.each([...methods, 'currentContext'])('%s throws outside an orchestration, and says where it belongs', (name) => {
     const call = (free as Record<string, any>)[name];
     expect(() => call()).toThrow(DeterminismError);
-    expect(() => call()).toThrow(new RegExp(`^${name}\\(\\) was called while no orchestration was running: .*function\\*`));
+    expect(() => call()).toThrow(
+      new RegExp(`^${name}\\(\\) was called while no orchestration was running: .*function\\*`),
+    );
   });
 
   test('find the orchestration that runs, in helpers too', () => {
@@ -89,16 +97,18 @@ describe('the free functions', () => {
   });
 
   test('check what they are given as the methods do', () => {
-    expect(outputOf(function* () {
-      const messages: string[] = [];
-      for (const wrong of [() => free.sleep('soon'), () => free.all(5 as never), () => free.race()]) {
-        try {
-          wrong();
-        } catch (error) {
-          messages.push((error as Error).name);
+    expect(
+      outputOf(function* () {
+        const messages: string[] = [];
+        for (const wrong of [() => free.sleep('soon'), () => free.all(5 as never), () => free.race()]) {
+          try {
+            wrong();
+          } catch (error) {
+            messages.push((error as Error).name);
+          }
         }
-      }
-      return messages;
-    })).toEqual(['TypeError', 'TypeError', 'TypeError']);
+        return messages;
+      }),
+    ).toEqual(['TypeError', 'TypeError', 'TypeError']);
   });
 });

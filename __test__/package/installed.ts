@@ -26,7 +26,9 @@ export function manifestOf(folder: string): Manifest {
 
 /** What `npm publish` would be given, made anew: the package of this platform and the root package. */
 export function pack(folder: string): string[] {
-  return execFileSync(process.execPath, [join(root, 'scripts/pack.mjs'), folder], { encoding: 'utf8' }).trim().split('\n');
+  return execFileSync(process.execPath, [join(root, 'scripts/pack.mjs'), folder], { encoding: 'utf8' })
+    .trim()
+    .split('\n');
 }
 
 /**
@@ -38,7 +40,9 @@ export function install(folder: string, tarballs: readonly string[]): void {
   writeFileSync(join(folder, 'package.json'), '{ "private": true }\n');
   const vendor = join(folder, 'vendor');
   mkdirSync(vendor);
-  const needed = dependenciesOf(root).map((from) => join(vendor, npm(['pack', from, '--ignore-scripts', '--pack-destination', vendor], root).trim()));
+  const needed = dependenciesOf(root).map((from) =>
+    join(vendor, npm(['pack', from, '--ignore-scripts', '--pack-destination', vendor], root).trim()),
+  );
   npm(['install', '--offline', '--no-audit', '--no-fund', ...tarballs, ...needed], folder);
 }
 
@@ -46,7 +50,10 @@ export function install(folder: string, tarballs: readonly string[]): void {
 function dependenciesOf(folder: string): string[] {
   const { resolve } = createRequire(join(folder, 'package.json'));
   const own = Object.keys(manifestOf(folder).dependencies ?? {}).map((name) => {
-    const found = resolve.paths(name)?.map((path) => join(path, name)).find((path) => isPackage(path));
+    const found = resolve
+      .paths(name)
+      ?.map((path) => join(path, name))
+      .find((path) => isPackage(path));
     if (found === undefined) throw new Error(`${name}, which ${folder} needs, is not installed`);
     return found;
   });

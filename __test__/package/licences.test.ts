@@ -9,9 +9,13 @@ import { root } from '../support/process.ts';
 
 it('every crate in the addon has a licence that asks for no more than to be named', () => {
   const crates = bundledCrates();
-  expect(crates.map(({ name }) => name)).toEqual(expect.arrayContaining(['libsqlite3-sys', 'rustls', 'tokio', 'windows-sys']));
+  expect(crates.map(({ name }) => name)).toEqual(
+    expect.arrayContaining(['libsqlite3-sys', 'rustls', 'tokio', 'windows-sys']),
+  );
   // What only builds or tests is not in it, and neither are our own.
-  expect(crates.map(({ name }) => name).filter((name) => /^perdure|^(syn|napi-build|proptest|loom)$/.test(name))).toEqual([]);
+  expect(
+    crates.map(({ name }) => name).filter((name) => /^perdure|^(syn|napi-build|proptest|loom)$/.test(name)),
+  ).toEqual([]);
   expect(crates.filter(({ license }) => licenceOf(license) === undefined)).toEqual([]);
 }, 60_000);
 

@@ -1,10 +1,10 @@
 // The package as it is published: what is in it, and that it works where it is installed.
 
-import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, relative, resolve, sep } from 'node:path';
+import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core';
 import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
 import { rolldown } from 'rolldown';
@@ -38,7 +38,10 @@ beforeAll(() => {
 
 describe('the packages', () => {
   it('are that of the platform and, last, the root package, of a limited size', () => {
-    expect(tarballs.map((file) => basename(file).replace(`-${clone.version}.tgz`, ''))).toEqual([expect.stringMatching(/^perdure-\w+-\w+/), 'perdure']);
+    expect(tarballs.map((file) => basename(file).replace(`-${clone.version}.tgz`, ''))).toEqual([
+      expect.stringMatching(/^perdure-\w+-\w+/),
+      'perdure',
+    ]);
     for (const tarball of tarballs) expect(statSync(tarball).size, tarball).toBeLessThan(PACKED_MAX_BYTES);
   });
 
@@ -51,8 +54,19 @@ describe('the packages', () => {
   });
 
   it('hold what belongs there and nothing else', () => {
-    const files = readdirSync(installed, { recursive: true, encoding: 'utf8' }).map((file) => file.split(sep).join('/'));
-    expect(files).toEqual(expect.arrayContaining(['LICENSE', 'README.md', 'CHANGELOG.md', 'THIRD-PARTY.md', 'dist/index.js', 'dist/native/index.cjs']));
+    const files = readdirSync(installed, { recursive: true, encoding: 'utf8' }).map((file) =>
+      file.split(sep).join('/'),
+    );
+    expect(files).toEqual(
+      expect.arrayContaining([
+        'LICENSE',
+        'README.md',
+        'CHANGELOG.md',
+        'THIRD-PARTY.md',
+        'dist/index.js',
+        'dist/native/index.cjs',
+      ]),
+    );
     expect(files.filter((file) => /\.node$|\.tsbuildinfo$|internal\.|__test__|^js\/native/.test(file))).toEqual([]);
     for (const file of ['LICENSE', 'THIRD-PARTY.md']) expect(readdirSync(`${installed}-${platform()}`)).toContain(file);
     expect(published).not.toHaveProperty('scripts');
@@ -71,12 +85,16 @@ describe('the packages', () => {
   });
 
   it('have types that are right wherever they are found', async () => {
-    const result = await checkPackage(createPackageFromTarballData(new Uint8Array(readFileSync(tarballs.at(-1) ?? ''))));
+    const result = await checkPackage(
+      createPackageFromTarballData(new Uint8Array(readFileSync(tarballs.at(-1) ?? ''))),
+    );
     if (!result.types) throw new Error('there are no types');
     // Each Node that we support can `require` an ES module, and `module: nodenext` knows that; `node16` does not. What knows nothing of
     // `exports` (node10) finds the root entry and no other.
     const expected = new Set(['CJSResolvesToESM', 'NoResolution node10']);
-    const found = result.problems.map((problem) => `${problem.kind}${problem.kind === 'NoResolution' ? ` ${problem.resolutionKind}` : ''}`);
+    const found = result.problems.map(
+      (problem) => `${problem.kind}${problem.kind === 'NoResolution' ? ` ${problem.resolutionKind}` : ''}`,
+    );
     expect(found.filter((problem) => !expected.has(problem))).toEqual([]);
   });
 });
@@ -84,26 +102,45 @@ describe('the packages', () => {
 describe('what an entry loads', () => {
   it('is what its source imports, and what `perdure` loads', () => {
     const importedBy = (source: string) =>
-      [...reached(join(root, source), (text) => importsOf('', text).filter(({ isType }) => !isType).map(({ to }) => to))].map((file) => relative(root, file));
+      [
+        ...reached(join(root, source), (text) =>
+          importsOf('', text)
+            .filter(({ isType }) => !isType)
+            .map(({ to }) => to),
+        ),
+      ].map((file) => relative(root, file));
     // These two load nothing more.
     const main = ['./dist/index.js', './dist/orchestration/free.js'];
     const core = importedBy('js/index.ts');
-    const entries = Object.values(clone.exports).flatMap((target) => (typeof target === 'string' ? [] : [target.default]));
+    const entries = Object.values(clone.exports).flatMap((target) =>
+      typeof target === 'string' ? [] : [target.default],
+    );
     expect(entries.length).toBeGreaterThan(0);
     for (const entry of [...entries, ...Object.values(clone.bin ?? {})]) {
       const source = entry.replace(/^\.\/dist\//, 'js/').replace(/\.js$/, '.ts');
-      const loaded = reached(join(installed, entry), (text) => [...text.matchAll(/^(?:import|export) (?:.* from )?"(\..*)";$/gm)].map(([, to = '']) => to));
+      const loaded = reached(join(installed, entry), (text) =>
+        [...text.matchAll(/^(?:import|export) (?:.* from )?"(\..*)";$/gm)].map(([, to = '']) => to),
+      );
       const sources = [...loaded].flatMap(sourcesOf).map((file) => relative(installed, file));
       const names = [...importedBy(source), ...(main.includes(entry) ? [] : core)];
-      expect(sources.filter((name) => !names.includes(name)), `${entry} loads`).toEqual([]);
+      expect(
+        sources.filter((name) => !names.includes(name)),
+        `${entry} loads`,
+      ).toEqual([]);
     }
   });
 
   it('has the names that its types have, and no other', () => {
-    const entries = Object.entries(published.exports).flatMap(([entry, target]) => (typeof target === 'string' ? [] : [{ entry, ...target }]));
+    const entries = Object.entries(published.exports).flatMap(([entry, target]) =>
+      typeof target === 'string' ? [] : [{ entry, ...target }],
+    );
     const program = ts.createProgram({
       rootNames: entries.map(({ types }) => join(installed, types)),
-      options: { module: ts.ModuleKind.NodeNext, moduleResolution: ts.ModuleResolutionKind.NodeNext, skipLibCheck: true },
+      options: {
+        module: ts.ModuleKind.NodeNext,
+        moduleResolution: ts.ModuleResolutionKind.NodeNext,
+        skipLibCheck: true,
+      },
     });
     const checker = program.getTypeChecker();
     for (const { entry, types, default: file } of entries) {
@@ -111,9 +148,14 @@ describe('what an entry loads', () => {
       const module = source && checker.getSymbolAtLocation(source);
       const typed = checker.getExportsOfModule(module!).filter((symbol) => {
         const target = symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
-        return (target.flags & ts.SymbolFlags.Value) !== 0 && !symbol.declarations?.some(ts.isTypeOnlyExportDeclaration);
+        return (
+          (target.flags & ts.SymbolFlags.Value) !== 0 && !symbol.declarations?.some(ts.isTypeOnlyExportDeclaration)
+        );
       });
-      const exported = /^export \{(.*)\};$/m.exec(readFileSync(join(installed, file), 'utf8'))?.[1]?.split(',').map((name) => name.replace(/.* as /, '').trim());
+      const exported = /^export \{(.*)\};$/m
+        .exec(readFileSync(join(installed, file), 'utf8'))?.[1]
+        ?.split(',')
+        .map((name) => name.replace(/.* as /, '').trim());
       expect(exported?.filter((name) => name !== '').sort(), entry).toEqual(typed.map(({ name }) => name).sort());
     }
   });
@@ -122,7 +164,8 @@ describe('what an entry loads', () => {
   function reached(file: string, importsIn: (text: string) => string[]): Set<string> {
     const seen = new Set([file]);
     for (const from of seen) {
-      for (const to of importsIn(readFileSync(from, 'utf8'))) if (/^\..*\.[jt]s$/.test(to)) seen.add(resolve(from, '..', to));
+      for (const to of importsIn(readFileSync(from, 'utf8')))
+        if (/^\..*\.[jt]s$/.test(to)) seen.add(resolve(from, '..', to));
     }
     return seen;
   }
@@ -132,7 +175,12 @@ describe.each(runtimes())('the installed package on $name', ({ command }) => {
   const run = (file: string, text: string): string => {
     writeFileSync(join(app, file), text);
     for (const name of readdirSync(app)) if (name.startsWith('orders.db')) rmSync(join(app, name));
-    return execFileSync(command, [file], { cwd: app, encoding: 'utf8', timeout: 60_000, env: { ...process.env, NODE_OPTIONS: '' } });
+    return execFileSync(command, [file], {
+      cwd: app,
+      encoding: 'utf8',
+      timeout: 60_000,
+      env: { ...process.env, NODE_OPTIONS: '' },
+    });
   };
 
   // Bun writes an object in its own way.
@@ -148,7 +196,12 @@ describe.each(runtimes())('the installed package on $name', ({ command }) => {
     const [first = '', ...rest] = code.split('\n');
     expect(first).toMatch(/^import \{.*\} from 'perdure';$/);
     const required = first.replace('import', 'const').replace(/ from ('perdure');/, ' = require($1);');
-    expect(run('program.cjs', `const { inspect } = require('node:util');\n${SHOW}${required}\n(async () => {\n${rest.join('\n')}\n})();\n`)).toBe(output);
+    expect(
+      run(
+        'program.cjs',
+        `const { inspect } = require('node:util');\n${SHOW}${required}\n(async () => {\n${rest.join('\n')}\n})();\n`,
+      ),
+    ).toBe(output);
   });
 
   it('runs with worker threads', () => {
@@ -180,7 +233,10 @@ describe.each(runtimes())('the installed package on $name', ({ command }) => {
   it('has commands that run', () => {
     for (const name of Object.keys(published.bin ?? {})) {
       const path = join(installed, published.bin?.[name] ?? '');
-      expect(execFileSync(command, [path, '--version'], { cwd: app, encoding: 'utf8', timeout: 60_000 }).trim(), name).toBe(published.version);
+      expect(
+        execFileSync(command, [path, '--version'], { cwd: app, encoding: 'utf8', timeout: 60_000 }).trim(),
+        name,
+      ).toBe(published.version);
     }
   });
 
@@ -251,7 +307,9 @@ describe('its types', () => {
         skipLibCheck: file === 'typed.cts' || moduleResolution === ts.ModuleResolutionKind.Bundler,
       },
     });
-    const said = ts.getPreEmitDiagnostics(compiled).map(({ messageText, file }) => `${file?.fileName}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`);
+    const said = ts
+      .getPreEmitDiagnostics(compiled)
+      .map(({ messageText, file }) => `${file?.fileName}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`);
     expect(said).toEqual([]);
   });
 });
@@ -266,7 +324,12 @@ function firstProgram(): { code: string; output: string } {
 /** The files that a file of code was made of; none where it only passes on what others have. */
 function sourcesOf(file: string): string[] {
   if (!existsSync(`${file}.map`)) {
-    expect(readFileSync(file, 'utf8').split('\n').filter((line) => !/^(import|export) .*;$|^$/.test(line)), file).toEqual([]);
+    expect(
+      readFileSync(file, 'utf8')
+        .split('\n')
+        .filter((line) => !/^(import|export) .*;$|^$/.test(line)),
+      file,
+    ).toEqual([]);
     return [];
   }
   const { sources } = JSON.parse(readFileSync(`${file}.map`, 'utf8')) as { sources: string[] };
@@ -283,5 +346,7 @@ function scripts(): string[] {
 
 /** The one whose package is there. */
 function platform(): string {
-  return basename(tarballs[0] ?? '').replace(/^perdure-/, '').replace(`-${clone.version}.tgz`, '');
+  return basename(tarballs[0] ?? '')
+    .replace(/^perdure-/, '')
+    .replace(`-${clone.version}.tgz`, '');
 }

@@ -9,11 +9,12 @@ export interface Runtime {
 }
 
 export function runtimes(): Runtime[] {
-  const others = JSON.parse(process.env['PERDURE_TEST_RUNTIMES'] ?? '[]') as string[];
+  const others = JSON.parse(process.env.PERDURE_TEST_RUNTIMES ?? '[]') as string[];
   return [process.execPath, ...others].map((command) => ({ name: nameOf(command), command }));
 }
 
 function nameOf(command: string): string {
-  const script = "process.stdout.write(process.versions.bun ? 'bun ' + process.versions.bun : 'node ' + process.version)";
+  const script =
+    "process.stdout.write(process.versions.bun ? 'bun ' + process.versions.bun : 'node ' + process.version)";
   return execFileSync(command, ['-e', script], { encoding: 'utf8' });
 }

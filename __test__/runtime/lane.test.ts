@@ -1,7 +1,6 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
-
-import type { ActivityContext, AttemptExtras } from '../../js/activity/activity-context.ts';
 import type { ActivityFunction } from '../../js/activity/activity.ts';
+import type { ActivityContext, AttemptExtras } from '../../js/activity/activity-context.ts';
 import { ABORT, ACTIVITY, DROP, LOG, type NativeJob, type NativeLane, TURN } from '../../js/binding/binding.ts';
 import { NonRetryableError, RetryAfterError } from '../../js/errors/errors.ts';
 import type { OrchestrationFunction } from '../../js/orchestration/orchestration.ts';
@@ -22,11 +21,32 @@ class ScriptedNative {
   readonly looks: string[] = [];
   lastActivity = 100;
 
-  activity(name: string, input: unknown = null, more: { timeoutMs?: number; attempt?: number; extras?: AttemptExtras } = {}): number {
+  activity(
+    name: string,
+    input: unknown = null,
+    more: { timeoutMs?: number; attempt?: number; extras?: AttemptExtras } = {},
+  ): number {
     this.lastActivity += 1;
     const token = this.lastActivity;
-    const facts = { instanceId: 'i', executionId: 1, orchestrationName: 'o', operation: 7, incarnationHigh: 0, incarnationLow: 0, extras: null };
-    this.jobs.push({ kind: ACTIVITY, token, name, input: JSON.stringify(input), attempt: 1, timeoutMs: -1, ...facts, ...more });
+    const facts = {
+      instanceId: 'i',
+      executionId: 1,
+      orchestrationName: 'o',
+      operation: 7,
+      incarnationHigh: 0,
+      incarnationLow: 0,
+      extras: null,
+    };
+    this.jobs.push({
+      kind: ACTIVITY,
+      token,
+      name,
+      input: JSON.stringify(input),
+      attempt: 1,
+      timeoutMs: -1,
+      ...facts,
+      ...more,
+    });
     return token;
   }
 
@@ -40,7 +60,16 @@ class ScriptedNative {
   pause(): void {}
 
   describe(instance: number): object {
-    return { instanceId: `i${instance}`, executionId: 1, name: 'o', version: '1.0.0', input: null, parentId: null, customStatus: null, timeMs: 0 };
+    return {
+      instanceId: `i${instance}`,
+      executionId: 1,
+      name: 'o',
+      version: '1.0.0',
+      input: null,
+      parentId: null,
+      customStatus: null,
+      timeMs: 0,
+    };
   }
 
   next(): null {
@@ -71,7 +100,11 @@ class ScriptedNative {
   }
 }
 
-function setUp(activities: Record<string, ActivityFunction>, orchestration?: OrchestrationFunction, more: Partial<LaneHost> = {}) {
+function setUp(
+  activities: Record<string, ActivityFunction>,
+  orchestration?: OrchestrationFunction,
+  more: Partial<LaneHost> = {},
+) {
   const native = new ScriptedNative();
   const reports: string[] = [];
   const logs: string[] = [];
@@ -105,7 +138,11 @@ const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resol
 
 describe('a lane', () => {
   test('runs an activity and hands its result over, whether it is asynchronous or not', async () => {
-    const { native, lane } = setUp({ plus: async (_ctx, n: number) => n + 1, now: (_ctx, n: number) => n * 2, none: async () => {} });
+    const { native, lane } = setUp({
+      plus: async (_ctx, n: number) => n + 1,
+      now: (_ctx, n: number) => n * 2,
+      none: async () => {},
+    });
     native.activity('plus', 1);
     native.activity('now', 4);
     native.activity('none');
@@ -174,7 +211,10 @@ describe('a lane', () => {
     contexts[0]?.signal.addEventListener('abort', function (this: AbortSignal) {
       reasons.push((this.reason as Error).name);
     });
-    native.jobs.push({ kind: ABORT, token: first, reason: 'cancelled' }, { kind: ABORT, token: second, reason: 'shutdown' });
+    native.jobs.push(
+      { kind: ABORT, token: first, reason: 'cancelled' },
+      { kind: ABORT, token: second, reason: 'shutdown' },
+    );
     lane.wake();
     expect(reasons).toEqual(['CancelledError']);
     expect((contexts[1]?.signal.reason as Error).name).toBe('RuntimeStateError');
@@ -187,7 +227,9 @@ describe('a lane', () => {
     const reasons = ['cancelled', 'shutdown', 'leaseLost'] as const;
     for (const reason of reasons) native.jobs.push({ kind: ABORT, token: native.activity('slow'), reason });
     lane.wake();
-    expect(contexts.map(({ signal }) => `${(signal.reason as Error).name}: ${(signal.reason as Error).message}`)).toEqual([
+    expect(
+      contexts.map(({ signal }) => `${(signal.reason as Error).name}: ${(signal.reason as Error).message}`),
+    ).toEqual([
       'CancelledError: cancelled: nobody waits for this activity any more',
       "RuntimeStateError: attempt 1 of activity 'slow' was aborted: the runtime shuts down",
       "RuntimeStateError: attempt 1 of activity 'slow' was aborted: the runtime has lost its lease",
@@ -216,9 +258,12 @@ describe('a lane', () => {
 
     test('the one that is over first fails it, and only a total one is the last', async () => {
       const one = "fail 101 TimeoutError: attempt 1 of activity 'slow'";
-      const all = "fail 101 TimeoutError: activity 'slow' took longer, with all its attempts, than its totalTimeout of 9000 ms true -1";
+      const all =
+        "fail 101 TimeoutError: activity 'slow' took longer, with all its attempts, than its totalTimeout of 9000 ms true -1";
       const total = { totalTimeoutMs: 9_000, totalLeftMs: 500 };
-      expect(await after(400, { timeoutMs: 400, extras: total })).toEqual([`${one} took longer than its timeout of 400 ms false -1`]);
+      expect(await after(400, { timeoutMs: 400, extras: total })).toEqual([
+        `${one} took longer than its timeout of 400 ms false -1`,
+      ]);
       expect(await after(500, { timeoutMs: 500, extras: total })).toEqual([all]);
       expect(await after(500, { extras: total })).toEqual([all]);
       const silent = { ...total, heartbeatTimeoutMs: 30 };
@@ -282,7 +327,10 @@ describe('a lane', () => {
     lane.wake();
     await settled();
     vi.advanceTimersByTime(60);
-    expect(native.calls).toEqual(['complete 102 1', expect.stringMatching(/^fail 101 TimeoutError: .*50 ms false -1$/)]);
+    expect(native.calls).toEqual([
+      'complete 102 1',
+      expect.stringMatching(/^fail 101 TimeoutError: .*50 ms false -1$/),
+    ]);
     expect(context?.signal.aborted).toBe(true);
   });
 
@@ -334,7 +382,10 @@ describe('a lane', () => {
 
   test('drains at once what a settled activity brings while it would look later', async () => {
     const settle: (() => void)[] = [];
-    const { native, lane } = setUp({ waits: () => new Promise<void>((resolve) => settle.push(resolve)), now: async () => 2 });
+    const { native, lane } = setUp({
+      waits: () => new Promise<void>((resolve) => settle.push(resolve)),
+      now: async () => 2,
+    });
     native.activity('waits');
     lane.wake();
     expect(native.isParked).toBe(false);
@@ -355,7 +406,11 @@ describe('a lane', () => {
       if (ctx.instanceId === 'i1') return 'done';
       yield (ctx as never as { waitForEvent(name: string): unknown }).waitForEvent('e');
     });
-    native.jobs.push({ kind: TURN, token: 1 }, { kind: TURN, token: 2 }, { kind: LOG, level: 'info', message: 'hello', fields: null, isInternal: false });
+    native.jobs.push(
+      { kind: TURN, token: 1 },
+      { kind: TURN, token: 2 },
+      { kind: LOG, level: 'info', message: 'hello', fields: null, isInternal: false },
+    );
     lane.wake();
     expect(native.calls).toEqual(['finish 1 0 "done"']);
     expect(lane.sizes.instances).toBe(1);
@@ -390,7 +445,10 @@ describe('a lane', () => {
 
   test('takes jobs only once it is open, and none after it was closed', async () => {
     const { native, reports } = setUp({});
-    const late = new Lane(native as unknown as NativeLane, { turnSliceMs: 5, report: () => {}, logText: () => reports.push('log') } as never);
+    const late = new Lane(
+      native as unknown as NativeLane,
+      { turnSliceMs: 5, report: () => {}, logText: () => reports.push('log') } as never,
+    );
     native.jobs.push({ kind: LOG, level: 'info', message: 'm', fields: null, isInternal: false });
     late.wake();
     expect(reports).toEqual([]);

@@ -46,11 +46,17 @@ export default function register(runtime) {
   runtime.registerOrchestration('slow', function* (ctx) {
     yield ctx.scheduleActivity('slow');
   });
-  runtime.registerActivity('holding', () => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, HOLDING_MS));
+  runtime.registerActivity(
+    'holding',
+    () => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, HOLDING_MS),
+  );
   runtime.registerOrchestration('holding', function* (ctx) {
     yield ctx.scheduleActivity('holding');
   });
-  runtime.registerActivity('stuck', ({ signal }) => new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true })));
+  runtime.registerActivity(
+    'stuck',
+    ({ signal }) => new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true })),
+  );
   runtime.registerOrchestration('stuck', function* (ctx) {
     yield ctx.scheduleActivity('stuck');
   });

@@ -1,6 +1,6 @@
 // What a soak was for: whether what was measured is as it should be.
 
-import { limitOf, LOG_BYTES_MAX } from './gauge.ts';
+import { LOG_BYTES_MAX, limitOf } from './gauge.ts';
 import type { Series } from './series.ts';
 import type { Rest } from './soak.ts';
 

@@ -18,7 +18,13 @@ export class Load {
   readonly #housekeeping: Housekeeping;
 
   /** `name` makes its ids its own, and so does the number of its first program. */
-  constructor(client: Client, { seed, rate }: ClientOptions, name: string, firstProgram: number, beside: Trouble | undefined) {
+  constructor(
+    client: Client,
+    { seed, rate }: ClientOptions,
+    name: string,
+    firstProgram: number,
+    beside: Trouble | undefined,
+  ) {
     const crew = this.#crew;
     this.programs = new Programs(client, crew, seed, rate, firstProgram);
     this.#cycles = new Cycles(client, crew, name);

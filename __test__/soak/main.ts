@@ -9,7 +9,7 @@ import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
 
 import { describe } from './report.ts';
-import { soak, type SoakOptions } from './soak.ts';
+import { type SoakOptions, soak } from './soak.ts';
 
 function optionsOf(args: readonly string[]): SoakOptions {
   const { values } = parseArgs({
@@ -27,7 +27,8 @@ function optionsOf(args: readonly string[]): SoakOptions {
   if (provider !== 'sqlite' && provider !== 'postgres') throw new TypeError('--provider is sqlite or postgres');
   const number = (name: 'minutes' | 'seed' | 'processes' | 'threads' | 'rate', least: number, isWhole = true) => {
     const value = Number(values[name]);
-    if (!(value >= least) || (isWhole && !Number.isSafeInteger(value))) throw new TypeError(`--${name} is a ${isWhole ? 'whole ' : ''}number from ${least} on`);
+    if (!(value >= least) || (isWhole && !Number.isSafeInteger(value)))
+      throw new TypeError(`--${name} is a ${isWhole ? 'whole ' : ''}number from ${least} on`);
     return value;
   };
   return {

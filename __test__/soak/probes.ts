@@ -23,7 +23,12 @@ export class Probes {
 
   get figures(): Pick<Figures, 'probes' | 'p50Ms' | 'p99Ms' | 'maxMs'> {
     const times = this.#times;
-    return { probes: times.count, p50Ms: times.percentile(50) / 1_000, p99Ms: times.percentile(99) / 1_000, maxMs: times.max / 1_000 };
+    return {
+      probes: times.count,
+      p50Ms: times.percentile(50) / 1_000,
+      p99Ms: times.percentile(99) / 1_000,
+      maxMs: times.max / 1_000,
+    };
   }
 
   async run(): Promise<void> {

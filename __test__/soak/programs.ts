@@ -53,7 +53,8 @@ export class Programs {
   async run(): Promise<void> {
     const { stop } = this.#crew;
     await stop.everyMs(1_000 / this.#rate, () => {
-      if (this.underWay >= UNDER_WAY_MAX) throw new Error(`${this.underWay} programs are under way at once: the rate is too high for this machine`);
+      if (this.underWay >= UNDER_WAY_MAX)
+        throw new Error(`${this.underWay} programs are under way at once: the rate is too high for this machine`);
       const program = this.#next;
       this.#next += 1;
       this.#crew.add(`program ${program}`, this.#follow(program));
@@ -71,7 +72,8 @@ export class Programs {
 
   async #play(program: number, root: Root): Promise<void> {
     const entries: ClientEntry[] = [];
-    const done = (action: ClientEntry['action']) => entries.push({ program, action, attempt: 1, phase: 'acknowledged', at: Date.now() });
+    const done = (action: ClientEntry['action']) =>
+      entries.push({ program, action, attempt: 1, phase: 'acknowledged', at: Date.now() });
     await this.#start(root);
     done('start');
     for (const [i, action] of root.actions.entries()) {
@@ -90,7 +92,8 @@ export class Programs {
 
   /** However many start it at once, there is one. */
   async #start({ id, starts, segments, ending }: Root): Promise<void> {
-    const start = () => this.#client.startOrchestration(id, 'program', { program: { segments, ending } }, { onConflict: 'return' });
+    const start = () =>
+      this.#client.startOrchestration(id, 'program', { program: { segments, ending } }, { onConflict: 'return' });
     await Promise.all(Array.from({ length: starts }, start));
   }
 

@@ -8,7 +8,9 @@ import type { Figures } from './talk.ts';
 const SHOWN = 20;
 
 function shown(value: number, unit: Unit): string {
-  return unit === 'bytes' ? `${(value / (1024 * 1024)).toFixed(1)} MiB` : value.toFixed(Number.isInteger(value) ? 0 : 1);
+  return unit === 'bytes'
+    ? `${(value / (1024 * 1024)).toFixed(1)} MiB`
+    : value.toFixed(Number.isInteger(value) ? 0 : 1);
 }
 
 function row(...cells: readonly string[]): string {
@@ -28,12 +30,24 @@ export function describe({ options, steady, series, rests, beside, failures }: S
     row('under', 'load', 'first third', 'last third', 'per hour', 'flat'),
     ...series.map((one) => {
       const { unit } = limitOf(one.gauge);
-      return row(one.of, one.gauge, shown(one.first, unit), shown(one.last, unit), shown(one.slopePerHour, unit), one.isFlat ? 'yes' : 'NO');
+      return row(
+        one.of,
+        one.gauge,
+        shown(one.first, unit),
+        shown(one.last, unit),
+        shown(one.slopePerHour, unit),
+        one.isFlat ? 'yes' : 'NO',
+      );
     }),
     row('at', 'rest', 'before', 'after'),
-    ...rests.map(({ of, gauge, before, after }) => row(of, gauge, ...[before, after].map((value) => shown(value, limitOf(gauge).unit)))),
+    ...rests.map(({ of, gauge, before, after }) =>
+      row(of, gauge, ...[before, after].map((value) => shown(value, limitOf(gauge).unit))),
+    ),
     `  alone: ${probesOf(steady)}`,
-    ...beside.map(([trouble, figures]) => `  beside ${trouble} ones: ${probesOf(figures)}: p99 ${(figures.p99Ms / steady.p99Ms).toFixed(2)} times as long`),
+    ...beside.map(
+      ([trouble, figures]) =>
+        `  beside ${trouble} ones: ${probesOf(figures)}: p99 ${(figures.p99Ms / steady.p99Ms).toFixed(2)} times as long`,
+    ),
     ...failures.slice(0, SHOWN).map((failure) => `  FAILED: ${failure}`),
     ...(failures.length > SHOWN ? [`  and ${failures.length - SHOWN} more`] : []),
     `  flat: ${failures.length === 0 ? 'yes' : 'NO'}`,

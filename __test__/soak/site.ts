@@ -5,7 +5,7 @@ import { existsSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client as PgClient } from 'pg';
 
-import { postgresAt, POSTGRES_URL, type StoreAddress, type StoreSite, temporaryFolder } from '../support/providers.ts';
+import { POSTGRES_URL, postgresAt, type StoreAddress, type StoreSite, temporaryFolder } from '../support/providers.ts';
 import type { Gauges } from './gauge.ts';
 
 export interface Site {
@@ -87,7 +87,10 @@ export class PostgresSite implements Site {
     this.#vacuumed = performance.now();
     const [autovacuum] = (await this.#observer.query('SHOW autovacuum')).rows;
     if (autovacuum.autovacuum === 'on') return;
-    const { rows } = await this.#observer.query('SELECT format(\'%I.%I\', schemaname, tablename) AS name FROM pg_tables WHERE schemaname = $1', [this.address.schema]);
+    const { rows } = await this.#observer.query(
+      "SELECT format('%I.%I', schemaname, tablename) AS name FROM pg_tables WHERE schemaname = $1",
+      [this.address.schema],
+    );
     for (const { name } of rows) await this.#observer.query(`VACUUM ${name}`);
   }
 

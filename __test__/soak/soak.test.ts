@@ -11,7 +11,7 @@ import { soak } from './soak.ts';
 // left in memory, and threads, descriptors and connections are as many as they were before.
 
 /** Decides the programs. Another one: `PERDURE_TEST_SEED=7 npm run test:js -- soak`. */
-const SEED = Number(process.env['PERDURE_TEST_SEED'] ?? 1);
+const SEED = Number(process.env.PERDURE_TEST_SEED ?? 1);
 
 const MINUTES = 0.2;
 
@@ -19,11 +19,23 @@ afterEach(async () => {
   await Promise.all([...Process.running].map((running) => running.kill()));
 });
 
-it.for(['sqlite', 'postgres'] as const)('nothing is left of a mixed load on %s', { timeout: 300_000 }, async (provider) => {
-  const report = await soak({ provider, minutes: MINUTES, seed: SEED, processes: 2, threads: 2, rate: 6, isShort: true });
-  console.log(describeReport(report));
-  expect(report.failures).toEqual([]);
-});
+it.for(['sqlite', 'postgres'] as const)(
+  'nothing is left of a mixed load on %s',
+  { timeout: 300_000 },
+  async (provider) => {
+    const report = await soak({
+      provider,
+      minutes: MINUTES,
+      seed: SEED,
+      processes: 2,
+      threads: 2,
+      rate: 6,
+      isShort: true,
+    });
+    console.log(describeReport(report));
+    expect(report.failures).toEqual([]);
+  },
+);
 
 describe('a series', () => {
   /** A value each ten seconds. */
@@ -42,12 +54,22 @@ describe('a series', () => {
   });
 
   it('is flat within its limit', () => {
-    expect(failuresOf([series('threads', 5, 9, 5, 4, 5, 5), series('log size', 1, 2, 3)], rest(3, 3), false)).toEqual([]);
+    expect(failuresOf([series('threads', 5, 9, 5, 4, 5, 5), series('log size', 1, 2, 3)], rest(3, 3), false)).toEqual(
+      [],
+    );
   });
 
   it.each<[string, Parameters<typeof failuresOf>, RegExp]>([
-    ['threads that come and stay', [[series('threads', 5, 5, 5, 5, 6, 6)], [], false], /worker 1: threads went from 5 to 6/],
-    ['memory that grows', [[series('resident memory', 1e8, 1e8, 1.2e8, 1.4e8)], [], false], /resident memory went from/],
+    [
+      'threads that come and stay',
+      [[series('threads', 5, 5, 5, 5, 6, 6)], [], false],
+      /worker 1: threads went from 5 to 6/,
+    ],
+    [
+      'memory that grows',
+      [[series('resident memory', 1e8, 1e8, 1.2e8, 1.4e8)], [], false],
+      /resident memory went from/,
+    ],
     ['a log that grows over its bound', [[series('log size', 1, LOG_BYTES_MAX + 1, 1)], [], true], /the log grew to/],
     ['descriptors that are left', [[], rest(3, 4), true], /worker 1: descriptors at rest went from 3 to 4/],
   ])('tells of %s', (_, given, message) => {

@@ -8,7 +8,7 @@ import { failuresOf } from './flatness.ts';
 import { type Gauge, type Gauges, limitOf } from './gauge.ts';
 import { Series } from './series.ts';
 import { PostgresSite, type Site, SqliteSite } from './site.ts';
-import { type Figures, SoakProcess, type Trouble, TROUBLES } from './talk.ts';
+import { type Figures, SoakProcess, TROUBLES, type Trouble } from './talk.ts';
 
 export interface SoakOptions {
   readonly provider: 'sqlite' | 'postgres';
@@ -143,7 +143,10 @@ class Arena {
 
   async #sample(): Promise<Sample> {
     const told = this.#processes.map(async (process) => [process.name, await process.gauges()] as const);
-    return new Map([...(await this.#inTime('the processes tell', Promise.all(told))), ['store', await this.#site.gauges()]]);
+    return new Map([
+      ...(await this.#inTime('the processes tell', Promise.all(told))),
+      ['store', await this.#site.gauges()],
+    ]);
   }
 
   /** What all show when nothing is going on, as soon as that is so. */
@@ -170,7 +173,11 @@ class Arena {
       if (process.stderr !== '') this.#failures.push(`${process.name} said: ${process.stderr.slice(-2_000)}`);
     }
     // A server notices a little later that somebody has gone.
-    await eventually(PATIENCE_MS, 'nothing is left of those who have gone', async () => (await this.#site.left()).length === 0);
+    await eventually(
+      PATIENCE_MS,
+      'nothing is left of those who have gone',
+      async () => (await this.#site.left()).length === 0,
+    );
   }
 
   #inTime<T>(what: string, promise: Promise<T>): Promise<T> {
@@ -186,7 +193,9 @@ class Arena {
 /** That an instance does not fit its history, or that a turn came to nothing since a client of another process had terminated its instance. */
 function isToBeTold(what: string, seed: number): boolean {
   const [, program] = /^a turn of instance 'p(\d+)' was not stored/.exec(what) ?? [];
-  return what.includes("'poisoned ") || (program !== undefined && rootOf(seed, Number(program)).ending === 'Terminated');
+  return (
+    what.includes("'poisoned ") || (program !== undefined && rootOf(seed, Number(program)).ending === 'Terminated')
+  );
 }
 
 function entriesOf(gauges: Gauges): [Gauge, number][] {

@@ -43,11 +43,22 @@ export type Told =
 
 export class SoakProcess extends Process<Said, Told> {
   static worker(options: WorkerOptions): SoakProcess {
-    return new SoakProcess(options.name, [process.execPath, '--expose-gc', join(root, '__test__/soak/worker.mjs'), JSON.stringify(options)]);
+    return new SoakProcess(options.name, [
+      process.execPath,
+      '--expose-gc',
+      join(root, '__test__/soak/worker.mjs'),
+      JSON.stringify(options),
+    ]);
   }
 
   static client(options: ClientOptions): SoakProcess {
-    const command = [process.execPath, '--expose-gc', '--import', join(root, 'scripts/typescript.mjs'), join(root, '__test__/soak/client.ts')];
+    const command = [
+      process.execPath,
+      '--expose-gc',
+      '--import',
+      join(root, 'scripts/typescript.mjs'),
+      join(root, '__test__/soak/client.ts'),
+    ];
     return new SoakProcess('client', [...command, JSON.stringify(options)]);
   }
 

@@ -45,7 +45,9 @@ export class Troubles {
   /** Suspended by hand and let go it is replayed, which suspends it for good. */
   async #runAgain(id: string): Promise<void> {
     const client = this.#client;
-    await eventually(PATIENCE_MS, `'${id}' waits`, async () => (await client.getHistory(id)).some(({ kind }) => kind === 'ActivityCompleted'));
+    await eventually(PATIENCE_MS, `'${id}' waits`, async () =>
+      (await client.getHistory(id)).some(({ kind }) => kind === 'ActivityCompleted'),
+    );
     await client.suspend(id);
     await client.resume(id);
     await eventually(PATIENCE_MS, `'${id}' is found not to fit`, async () => {

@@ -9,7 +9,12 @@ import { fillPool, gaugesOfProcess } from './gauges.mjs';
 const { store, name, runtime: options } = JSON.parse(process.argv[2]);
 
 const provider = await openStore(store);
-const runtime = new Runtime(provider, { logLevel: 'silent', workerName: name, modules: [new URL('./code.mjs', import.meta.url)], ...options });
+const runtime = new Runtime(provider, {
+  logLevel: 'silent',
+  workerName: name,
+  modules: [new URL('./code.mjs', import.meta.url)],
+  ...options,
+});
 for (const event of ['error', 'warning']) runtime.on(event, ({ message }) => say({ type: 'reported', what: message }));
 
 function gauges() {

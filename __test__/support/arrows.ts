@@ -7,7 +7,17 @@ const OURS = 'perdure-';
 
 /** What each crate may use of ours. A crate that is not here fails the test: decide where it stands. */
 export const CRATE_ARROWS: Record<string, { uses: string[]; testsUse?: string[] }> = {
-  node: { uses: ['runtime', 'provider', 'provider-encoded', 'provider-memory', 'provider-sqlite', 'provider-postgres', 'engine'] },
+  node: {
+    uses: [
+      'runtime',
+      'provider',
+      'provider-encoded',
+      'provider-memory',
+      'provider-sqlite',
+      'provider-postgres',
+      'engine',
+    ],
+  },
   runtime: { uses: ['engine', 'provider', 'scheduler'], testsUse: ['provider-memory'] },
   'provider-memory': { uses: ['provider', 'engine'], testsUse: ['provider-contract'] },
   'provider-sqlite': { uses: ['provider', 'engine'], testsUse: ['provider-contract'] },
@@ -99,8 +109,17 @@ export const JS_RULES: { who: string[]; except?: string[]; because: string; only
   { who: ANYWHERE, only: ['dashboard/answers'], because: 'what runs in browsers, too, knows no more than types' },
   { who: ['cli/*'], never: ['binding/*', 'runtime/*'], because: 'the command line is a client' },
   { who: ['*'], never: ['index'], because: 'index.ts only lists the public names' },
-  { who: ['index'], never: ['cli/*', 'dashboard/*', 'testing/*', 'telemetry/*'], because: 'whoever imports the package loads nothing of its other entries' },
-  { who: ['*'], except: ['dashboard/page/*'], never: ['dashboard/page/*'], because: 'the page is built apart from all else' },
+  {
+    who: ['index'],
+    never: ['cli/*', 'dashboard/*', 'testing/*', 'telemetry/*'],
+    because: 'whoever imports the package loads nothing of its other entries',
+  },
+  {
+    who: ['*'],
+    except: ['dashboard/page/*'],
+    never: ['dashboard/page/*'],
+    because: 'the page is built apart from all else',
+  },
 ];
 
 /** What the build puts into the page, and no user installs. */
@@ -151,7 +170,10 @@ export function importViolations(imports: readonly Import[], packages: readonly 
 function violationsOf({ from, to, isType }: Import, packages: readonly string[]): string[] {
   const isPage = from.startsWith(PAGE);
   if (!to.startsWith('.')) {
-    if (isPage) return PAGE_PACKAGES.includes(to) ? [] : [`${from} -> ${to}: the page runs in a browser, with nothing but ${PAGE_PACKAGES.join(' and ')}`];
+    if (isPage)
+      return PAGE_PACKAGES.includes(to)
+        ? []
+        : [`${from} -> ${to}: the page runs in a browser, with nothing but ${PAGE_PACKAGES.join(' and ')}`];
     return to.startsWith('node:') || packages.includes(packageOf(to))
       ? []
       : [`${from} -> ${to}: not a dependency in package.json`];
@@ -163,7 +185,8 @@ function violationsOf({ from, to, isType }: Import, packages: readonly string[])
   if (target.startsWith('native/')) {
     return nameOf(from) === BINDING ? [] : [`${from} -> ${to}: only ${BINDING}.ts imports the generated binding`];
   }
-  if (isPage && !isType && !target.startsWith(PAGE) && !ANYWHERE.includes(nameOf(target))) return [`${from} -> ${target}: the page takes nothing but types from what does not run in a browser`];
+  if (isPage && !isType && !target.startsWith(PAGE) && !ANYWHERE.includes(nameOf(target)))
+    return [`${from} -> ${target}: the page takes nothing but types from what does not run in a browser`];
   const [source, used] = [nameOf(from), nameOf(target)];
   const broken = JS_RULES.filter(
     ({ who, except = [], only, never = [] }) =>
@@ -220,7 +243,10 @@ function nameOf(file: string): string {
 
 /** The package of a specifier, which may name a part of it. */
 function packageOf(specifier: string): string {
-  return specifier.split('/').slice(0, specifier.startsWith('@') ? 2 : 1).join('/');
+  return specifier
+    .split('/')
+    .slice(0, specifier.startsWith('@') ? 2 : 1)
+    .join('/');
 }
 
 function isAmong(patterns: readonly string[], name: string): boolean {

@@ -63,7 +63,11 @@ export function nextTick(): Promise<void> {
 }
 
 /** Asks again and again until the answer is yes, for at most so long. */
-export async function eventually(withinMs: number, what: string, check: () => boolean | Promise<boolean>): Promise<void> {
+export async function eventually(
+  withinMs: number,
+  what: string,
+  check: () => boolean | Promise<boolean>,
+): Promise<void> {
   const deadline = Date.now() + withinMs;
   while (!(await check())) {
     if (Date.now() > deadline) throw new Error(`it did not come to this within ${withinMs} ms: ${what}`);

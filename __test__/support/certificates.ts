@@ -27,7 +27,16 @@ const octets = (bytes: Buffer): Buffer => der(0x04, bytes);
 const bits = (bytes: Buffer, unused = 0): Buffer => der(0x03, Buffer.from([unused]), bytes);
 const yes = der(0x01, Buffer.from([0xff]));
 const field = (n: number, ...parts: Buffer[]): Buffer => der(0xa0 + n, ...parts);
-const time = (ms: number): Buffer => der(0x17, Buffer.from(`${new Date(ms).toISOString().replace(/[-:T]|\.\d+/g, '').slice(2)}`));
+const time = (ms: number): Buffer =>
+  der(
+    0x17,
+    Buffer.from(
+      `${new Date(ms)
+        .toISOString()
+        .replace(/[-:T]|\.\d+/g, '')
+        .slice(2)}`,
+    ),
+  );
 
 function oid(dotted: string): Buffer {
   const [first = 0, second = 0, ...rest] = dotted.split('.').map(Number);
@@ -42,8 +51,10 @@ function oid(dotted: string): Buffer {
 
 const ECDSA_WITH_SHA256 = sequence(oid('1.2.840.10045.4.3.2'));
 
-const extension = (id: string, value: Buffer, isCritical = false): Buffer => sequence(oid(id), ...(isCritical ? [yes] : []), octets(value));
-const nameOf = (common: string): Buffer => sequence(der(0x31, sequence(oid('2.5.4.3'), der(0x0c, Buffer.from(common)))));
+const extension = (id: string, value: Buffer, isCritical = false): Buffer =>
+  sequence(oid(id), ...(isCritical ? [yes] : []), octets(value));
+const nameOf = (common: string): Buffer =>
+  sequence(der(0x31, sequence(oid('2.5.4.3'), der(0x0c, Buffer.from(common)))));
 
 function pem(label: string, bytes: Buffer): string {
   const lines = bytes.toString('base64').match(/.{1,64}/g) ?? [];
@@ -64,7 +75,11 @@ export class Authority {
     this.#name = nameOf(common);
     this.#keyId = createHash('sha1').update(common).digest();
     // It may sign certificates and lists, and nothing else.
-    const extensions = [extension('2.5.29.19', sequence(yes), true), extension('2.5.29.15', bits(Buffer.from([0x06]), 1), true), extension('2.5.29.14', octets(this.#keyId))];
+    const extensions = [
+      extension('2.5.29.19', sequence(yes), true),
+      extension('2.5.29.15', bits(Buffer.from([0x06]), 1), true),
+      extension('2.5.29.14', octets(this.#keyId)),
+    ];
     this.cert = this.#certified(this.#name, publicKey, Buffer.from([1]), extensions);
   }
 
@@ -73,7 +88,10 @@ export class Authority {
     const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
     const serial = Buffer.concat([Buffer.from([0x40]), randomBytes(7)]);
     const name = isIPv4(host) ? der(0x87, Buffer.from(host.split('.').map(Number))) : der(0x82, Buffer.from(host));
-    const cert = this.#certified(nameOf(host), publicKey, serial, [extension('2.5.29.17', sequence(name)), this.#signer()]);
+    const cert = this.#certified(nameOf(host), publicKey, serial, [
+      extension('2.5.29.17', sequence(name)),
+      this.#signer(),
+    ]);
     return { cert, key: privateKey.export({ type: 'pkcs8', format: 'pem' }) as string, serial };
   }
 
@@ -97,7 +115,21 @@ export class Authority {
     const now = Date.now();
     const validity = sequence(time(now - DAY_MS), time(now + DAY_MS));
     const publicKey = key.export({ type: 'spki', format: 'der' });
-    return pem('CERTIFICATE', this.#signed(sequence(field(0, number(2)), integer(serial), ECDSA_WITH_SHA256, this.#name, validity, name, publicKey, field(3, sequence(...extensions)))));
+    return pem(
+      'CERTIFICATE',
+      this.#signed(
+        sequence(
+          field(0, number(2)),
+          integer(serial),
+          ECDSA_WITH_SHA256,
+          this.#name,
+          validity,
+          name,
+          publicKey,
+          field(3, sequence(...extensions)),
+        ),
+      ),
+    );
   }
 
   #signer(): Buffer {

@@ -14,7 +14,10 @@ const run = promisify(execFile);
 /** Where the server's programs may be, the newest of each place first. */
 const PROGRAMS = ['/usr/lib/postgresql', '/opt/homebrew/opt', '/usr/local/opt'].flatMap((place) => {
   const names = existsSync(place) ? readdirSync(place) : [];
-  const versions = names.filter((name) => /^(postgresql@)?\d+$/.test(name)).sort().reverse();
+  const versions = names
+    .filter((name) => /^(postgresql@)?\d+$/.test(name))
+    .sort()
+    .reverse();
   return versions.map((name) => join(place, name, 'bin'));
 });
 
@@ -58,12 +61,32 @@ export class Cluster {
   }
 
   /** A new server with some settings, in an empty folder. Whoever asks calls {@link remove}. */
-  static async create(settings: Readonly<Record<string, string | number>> = {}, folder = temporaryFolder()): Promise<Cluster> {
+  static async create(
+    settings: Readonly<Record<string, string | number>> = {},
+    folder = temporaryFolder(),
+  ): Promise<Cluster> {
     if (user?.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid);
     const port = await freePort();
     const cluster = new Cluster(folder, port);
-    await cluster.#do('initdb', '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync', '--wal-segsize=1');
-    const all = { port, listen_addresses: '127.0.0.1', unix_socket_directories: '', shared_buffers: '32MB', ...settings };
+    await cluster.#do(
+      'initdb',
+      '-U',
+      'postgres',
+      '-A',
+      'trust',
+      '-E',
+      'UTF8',
+      '--locale=C',
+      '--no-sync',
+      '--wal-segsize=1',
+    );
+    const all = {
+      port,
+      listen_addresses: '127.0.0.1',
+      unix_socket_directories: '',
+      shared_buffers: '32MB',
+      ...settings,
+    };
     const lines = Object.entries(all).map(([name, value]) => `${name} = '${value}'\n`);
     appendFileSync(join(folder, 'data', 'postgresql.conf'), lines.join(''));
     await cluster.start();

@@ -14,7 +14,16 @@
 // A block within an HTML comment is run as any other: that is how a page ends its program without showing it.
 
 import { spawn } from 'node:child_process';
-import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
@@ -67,8 +76,12 @@ export interface Page {
 
 /** All pages of the guide, and the README that leads to them. */
 export function readPages(): Page[] {
-  const guide = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md')).sort();
-  return ['README.md', ...guide.map((name) => `docs/${name}`)].map((name) => parsePage(name, readFileSync(join(root, name), 'utf8')));
+  const guide = readdirSync(join(root, 'docs'))
+    .filter((name) => name.endsWith('.md'))
+    .sort();
+  return ['README.md', ...guide.map((name) => `docs/${name}`)].map((name) =>
+    parsePage(name, readFileSync(join(root, name), 'utf8')),
+  );
 }
 
 const FENCE = /^(\s*)(`{3,}|~{3,})\s*(\S*)\s*(\S*)\s*$/;
@@ -84,7 +97,8 @@ export function parsePage(name: string, markdown: string): Page {
     } else if (open !== undefined && kind === '') {
       open = undefined;
     } else {
-      if (indent !== '' || fence !== '```') problems.push(`${name}:${i + 1}: a block begins with \`\`\` at the start of its line`);
+      if (indent !== '' || fence !== '```')
+        problems.push(`${name}:${i + 1}: a block begins with \`\`\` at the start of its line`);
       open = { kind, file: file === '' ? undefined : file, line: i + 1, code: [] };
       blocks.push(open);
     }
@@ -93,11 +107,15 @@ export function parsePage(name: string, markdown: string): Page {
   for (const [i, block] of blocks.entries()) {
     const at = `${name}:${block.line}`;
     const isKnown = isProgram(block) || block.file !== undefined || ['console', 'text', 'sh'].includes(block.kind);
-    if (!isKnown) problems.push(`${at}: a block of kind '${block.kind}' is neither run nor named as one that is not (sh, text)`);
+    if (!isKnown)
+      problems.push(`${at}: a block of kind '${block.kind}' is neither run nor named as one that is not (sh, text)`);
     const before = blocks[i - 1];
-    if (block.kind === 'text' && (before === undefined || !isProgram(before))) problems.push(`${at}: what printed this text? Only ts and js blocks do`);
+    if (block.kind === 'text' && (before === undefined || !isProgram(before)))
+      problems.push(`${at}: what printed this text? Only ts and js blocks do`);
   }
-  const links = [...markdown.matchAll(/\]\(([^():#]+)(?:#[^()]*)?\)/g)].map(([, link = '']) => posix.join(posix.dirname(name), link));
+  const links = [...markdown.matchAll(/\]\(([^():#]+)(?:#[^()]*)?\)/g)].map(([, link = '']) =>
+    posix.join(posix.dirname(name), link),
+  );
   for (const link of links) if (!existsSync(join(root, link))) problems.push(`${name}: there is no ${link} to link to`);
   return { name, blocks, links, problems };
 }
@@ -126,7 +144,8 @@ export class Site {
     writeFileSync(join(folder, 'package.json'), '{ "type": "module" }\n');
     mkdirSync(join(folder, 'node_modules'));
     symlinkSync(root, join(folder, 'node_modules/perdure'), 'junction');
-    for (const name of OTHERS) symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name), 'junction');
+    for (const name of OTHERS)
+      symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name), 'junction');
     for (const page of pages) {
       mkdirSync(this.#path(page));
       writeFileSync(this.#path(page, 'page.ts'), programOf(page));
@@ -143,32 +162,46 @@ export class Site {
     const ours = new Map<string, { page: Page; before: number }>();
     for (const page of pages) {
       ours.set(this.#path(page, 'page.ts'), { page, before: 0 });
-      for (const { file, line } of page.blocks) if (file !== undefined && TYPESCRIPT.test(file)) ours.set(this.#path(page, file), { page, before: line });
+      for (const { file, line } of page.blocks)
+        if (file !== undefined && TYPESCRIPT.test(file)) ours.set(this.#path(page, file), { page, before: line });
     }
     const names = [...ours.keys()];
     const isOfNode = (name: string): boolean => name.endsWith('/page.ts') || name.endsWith('.mts');
     const program = ts.createProgram({
       rootNames: names.filter(isOfNode),
-      options: { ...OPTIONS, module: ts.ModuleKind.NodeNext, moduleResolution: ts.ModuleResolutionKind.NodeNext, inlineSourceMap: true },
+      options: {
+        ...OPTIONS,
+        module: ts.ModuleKind.NodeNext,
+        moduleResolution: ts.ModuleResolutionKind.NodeNext,
+        inlineSourceMap: true,
+      },
     });
     const { diagnostics } = program.emit();
     const bundled = ts.createProgram({
       rootNames: names.filter((name) => !isOfNode(name)),
-      options: { ...OPTIONS, module: ts.ModuleKind.ESNext, moduleResolution: ts.ModuleResolutionKind.Bundler, noEmit: true },
+      options: {
+        ...OPTIONS,
+        module: ts.ModuleKind.ESNext,
+        moduleResolution: ts.ModuleResolutionKind.Bundler,
+        noEmit: true,
+      },
     });
-    return [...ts.getPreEmitDiagnostics(program), ...diagnostics, ...ts.getPreEmitDiagnostics(bundled)].map(({ file, start, messageText }) => {
-      const message = ts.flattenDiagnosticMessageText(messageText, '\n');
-      const place = ours.get(file?.fileName ?? '');
-      if (file === undefined || start === undefined || place === undefined) return message;
-      return `${place.page.name}:${place.before + file.getLineAndCharacterOfPosition(start).line + 1}: ${message}`;
-    });
+    return [...ts.getPreEmitDiagnostics(program), ...diagnostics, ...ts.getPreEmitDiagnostics(bundled)].map(
+      ({ file, start, messageText }) => {
+        const message = ts.flattenDiagnosticMessageText(messageText, '\n');
+        const place = ours.get(file?.fileName ?? '');
+        if (file === undefined || start === undefined || place === undefined) return message;
+        return `${place.page.name}:${place.before + file.getLineAndCharacterOfPosition(start).line + 1}: ${message}`;
+      },
+    );
   }
 
   /** Run a page's program and its commands; each place where the page does not say what they print, as a sentence. */
   async run(page: Page): Promise<string[]> {
     const found: string[] = [];
     const compare = (line: number, said: readonly string[], printed: string): void => {
-      if (!fits(printed, said)) found.push(`${page.name}:${line}: the page says\n\n${said.join('\n')}\n\nand it printed\n\n${printed}\n`);
+      if (!fits(printed, said))
+        found.push(`${page.name}:${line}: the page says\n\n${said.join('\n')}\n\nand it printed\n\n${printed}\n`);
     };
     const program = page.blocks.filter(isProgram);
     if (program.length > 0) {
@@ -208,7 +241,9 @@ export class Site {
     closeSync(file);
     return new Promise((resolve, reject) => {
       child.once('error', reject);
-      child.once('close', (code, signal) => resolve({ output: readFileSync(path, 'utf8'), end: String(code ?? signal) }));
+      child.once('close', (code, signal) =>
+        resolve({ output: readFileSync(path, 'utf8'), end: String(code ?? signal) }),
+      );
     });
   }
 
@@ -222,7 +257,8 @@ function argumentsOf(command: string, at: string): string[] {
   const words = [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
   if (words[0] === 'node') return words.slice(1);
   if (words[0] === 'npx' && words[1] === 'perdure') return [join(root, 'dist/cli/main.js'), ...words.slice(2)];
-  if (words[0] === 'npx' && words[1] === 'vitest') return [join(root, 'node_modules/vitest/vitest.mjs'), ...words.slice(2)];
+  if (words[0] === 'npx' && words[1] === 'vitest')
+    return [join(root, 'node_modules/vitest/vitest.mjs'), ...words.slice(2)];
   throw new Error(`${at}: only node, npx perdure and npx vitest are run here, not ${command}`);
 }
 
@@ -234,5 +270,10 @@ function fits(printed: string, said: readonly string[]): boolean {
 }
 
 function pattern(line: string): RegExp {
-  return new RegExp(`^${line.split('…').map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('.*')}$`);
+  return new RegExp(
+    `^${line
+      .split('…')
+      .map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'))
+      .join('.*')}$`,
+  );
 }

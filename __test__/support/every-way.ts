@@ -37,7 +37,9 @@ export function runsEveryWay(activity: ActivityDefinition, cases: readonly Case[
         const history = await client.getHistory(id);
         expect(historyViolations(history, 'Completed')).toEqual([]);
         expect(scheduled(history)).toEqual(acts);
-        expect(replay(await client.exportHistory(id), orchestrations).executions).toMatchObject([{ outcome: 'completed' }]);
+        expect(replay(await client.exportHistory(id), orchestrations).executions).toMatchObject([
+          { outcome: 'completed' },
+        ]);
       });
     });
   });

@@ -13,7 +13,10 @@ const running = new Set<Example>();
 
 /** The entries of a ledger that an example has written (examples/demo/ledger.mjs). */
 export function readLedger(...path: readonly string[]): Record<string, any>[] {
-  return readFileSync(join(...path), 'utf8').trim().split('\n').map((line) => JSON.parse(line));
+  return readFileSync(join(...path), 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
 }
 
 afterEach(async () => {
@@ -52,7 +55,8 @@ export class Example {
       this.#child.once('error', reject);
       this.#child.once('close', (code, signal) => {
         running.delete(this);
-        for (const { pattern, reject: fail } of this.#waiting) fail(new Error(`it ended without printing ${pattern}:\n${this.output}\n${this.errors}`));
+        for (const { pattern, reject: fail } of this.#waiting)
+          fail(new Error(`it ended without printing ${pattern}:\n${this.output}\n${this.errors}`));
         resolve(String(code ?? signal));
       });
     });

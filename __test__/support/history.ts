@@ -67,7 +67,9 @@ export function historyViolations(history: readonly HistoryEvent[], status: Stan
     if (schedules === undefined) continue;
     const schedule = refId === undefined || refId >= eventId ? undefined : history[refId - 1];
     if (schedule === undefined || !schedules.includes(schedule.kind)) {
-      violations.push(`${at} refers to ${schedule === undefined ? `event ${refId}, which is not before it` : `a ${schedule.kind}`}`);
+      violations.push(
+        `${at} refers to ${schedule === undefined ? `event ${refId}, which is not before it` : `a ${schedule.kind}`}`,
+      );
       continue;
     }
     if (settled.has(schedule.eventId)) violations.push(`${at} comes after event ${schedule.eventId} was settled`);

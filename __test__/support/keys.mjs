@@ -16,7 +16,9 @@ export function keyRing(...names) {
       const key = keys.get(keyId ?? '');
       if (key === undefined) throw new Error(`there is no key '${keyId}'`);
       const bytes = Buffer.from(text, 'base64');
-      const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, 12)).setAAD(Buffer.from(aad)).setAuthTag(bytes.subarray(12, 28));
+      const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, 12))
+        .setAAD(Buffer.from(aad))
+        .setAuthTag(bytes.subarray(12, 28));
       return decipher.update(bytes.subarray(28), undefined, 'utf8') + decipher.final('utf8');
     },
   };

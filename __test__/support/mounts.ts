@@ -27,7 +27,12 @@ function missingProgram(...programs: readonly string[]): string | undefined {
   return missing === undefined ? undefined : `the program '${missing}' is not here`;
 }
 
-const notRoot = process.platform !== 'linux' ? 'only Linux mounts them' : process.getuid?.() !== 0 ? 'only root mounts them' : undefined;
+const notRoot =
+  process.platform !== 'linux'
+    ? 'only Linux mounts them'
+    : process.getuid?.() !== 0
+      ? 'only root mounts them'
+      : undefined;
 
 /** A file system under a temporary folder. */
 export class Mount {
@@ -94,7 +99,9 @@ export class Mount {
   /** Makes ready to cut the power, which the returned function does at once: what was written and not synced is gone, and what is written then fails. */
   async powerSwitch(): Promise<() => Promise<void>> {
     const perl = spawn('perl', ['-e', CUT, this.folder], { stdio: 'pipe' });
-    const [lines, errors] = [perl.stdout, perl.stderr].map((stream) => createInterface(stream)[Symbol.asyncIterator]()) as unknown as [Lines, Lines];
+    const [lines, errors] = [perl.stdout, perl.stderr].map((stream) =>
+      createInterface(stream)[Symbol.asyncIterator](),
+    ) as unknown as [Lines, Lines];
     const hear = async (line: string) => {
       const { value } = await lines.next();
       if (value !== line) throw new Error(`the power cannot be cut: ${(await errors.next()).value}`);
@@ -120,7 +127,12 @@ export class Mount {
   async #unmount(): Promise<void> {
     const { folder } = this;
     // A process that was killed may still be on its way out.
-    await eventually(BUSY_MS, `unmount ${folder}`, () => run('umount', [folder]).then(() => true, () => false));
+    await eventually(BUSY_MS, `unmount ${folder}`, () =>
+      run('umount', [folder]).then(
+        () => true,
+        () => false,
+      ),
+    );
   }
 }
 

@@ -18,7 +18,17 @@ class Custom {
 }
 
 const throwing: ProxyHandler<object> = Object.fromEntries(
-  ['get', 'has', 'ownKeys', 'getOwnPropertyDescriptor', 'getPrototypeOf', 'set', 'defineProperty', 'apply', 'construct'].map((trap) => [trap, boom]),
+  [
+    'get',
+    'has',
+    'ownKeys',
+    'getOwnPropertyDescriptor',
+    'getPrototypeOf',
+    'set',
+    'defineProperty',
+    'apply',
+    'construct',
+  ].map((trap) => [trap, boom]),
 );
 
 function cyclic(): object {
@@ -72,8 +82,22 @@ export const ODD: readonly (readonly [what: string, make: () => unknown])[] = [
   ['a function behind a proxy that throws', () => new Proxy(() => {}, throwing)],
   ['a revoked proxy', revoked],
   ['a getter that throws', () => Object.defineProperty({}, 'secret', { get: boom, enumerable: true })],
-  ['getters of known names that throw', () => Object.defineProperties({}, Object.fromEntries(['kind', 'then', 'id', 'name', 'limits', 'timeout', 'version', 'limit', 'keep', 'signal', 'tags'].map((name) => [name, { get: boom, enumerable: true }])))],
-  ['a toString that throws', () => ({ toString: boom, valueOf: boom, toJSON: boom, [Symbol.toPrimitive]: boom, [inspect.custom]: boom })],
+  [
+    'getters of known names that throw',
+    () =>
+      Object.defineProperties(
+        {},
+        Object.fromEntries(
+          ['kind', 'then', 'id', 'name', 'limits', 'timeout', 'version', 'limit', 'keep', 'signal', 'tags'].map(
+            (name) => [name, { get: boom, enumerable: true }],
+          ),
+        ),
+      ),
+  ],
+  [
+    'a toString that throws',
+    () => ({ toString: boom, valueOf: boom, toJSON: boom, [Symbol.toPrimitive]: boom, [inspect.custom]: boom }),
+  ],
   ['an object without prototype', () => Object.assign(Object.create(null) as object, { secret: CANARY })],
   ['a frozen object', () => Object.freeze({ secret: CANARY })],
   ['a cycle', cyclic],
@@ -92,7 +116,8 @@ export const ODD: readonly (readonly [what: string, make: () => unknown])[] = [
 ];
 
 /** Messages of V8 and napi about code that was handed what it did not expect. */
-const INNARDS = /Failed to convert|napi|panicked|unwrap|Cannot (read|set|destructure|convert|mix|create)|is not (a function|iterable|a constructor|defined|an object|callable)|called on (null|undefined)|circular|Do not know how|Invalid (array length|time value|count)|Maximum call stack|reduce of|private member|reading '|has been revoked/i;
+const INNARDS =
+  /Failed to convert|napi|panicked|unwrap|Cannot (read|set|destructure|convert|mix|create)|is not (a function|iterable|a constructor|defined|an object|callable)|called on (null|undefined)|circular|Do not know how|Invalid (array length|time value|count)|Maximum call stack|reduce of|private member|reading '|has been revoked/i;
 
 /** What is wrong with an error that a call ended with; `undefined`: nothing. */
 export function badError(error: unknown): string | undefined {

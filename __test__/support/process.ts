@@ -47,7 +47,8 @@ export class Process<Said extends { readonly type: string }, Told extends object
       this.#child.once('close', (code, signal) => {
         Process.running.delete(this);
         resolve({ code, signal });
-        for (const { reject: fail } of this.#waiting) fail(new Error(`the process '${this.name}' ended (${code ?? signal}):\n${this.stderr}`));
+        for (const { reject: fail } of this.#waiting)
+          fail(new Error(`the process '${this.name}' ended (${code ?? signal}):\n${this.stderr}`));
         this.#waiting.clear();
       });
     });

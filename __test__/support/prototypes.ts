@@ -7,7 +7,9 @@ const WATCHED = { Object, Array, Function, Map, Set, Promise, RegExp, String, Nu
 function properties(): Properties {
   return new Map(
     Object.entries(WATCHED).flatMap(([name, { prototype }]) =>
-      Reflect.ownKeys(prototype).map((key) => [`${name}.prototype.${String(key)}`, Object.getOwnPropertyDescriptor(prototype, key)] as const),
+      Reflect.ownKeys(prototype).map(
+        (key) => [`${name}.prototype.${String(key)}`, Object.getOwnPropertyDescriptor(prototype, key)] as const,
+      ),
     ),
   );
 }

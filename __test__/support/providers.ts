@@ -4,8 +4,8 @@ import { randomUUID } from 'node:crypto';
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Client as PgClient } from 'pg';
 import { PostgresProvider, type Provider, type ProviderOptions, SqliteProvider } from 'perdure';
+import { Client as PgClient } from 'pg';
 
 /** One kind of store: the parameter of `describe.each`. */
 export interface StoreKind {
@@ -67,10 +67,13 @@ const sqliteInMemory: StoreKind = {
 };
 
 /** The server that the tests use, see scripts/with-postgres.mjs. */
-export const POSTGRES_URL = process.env['PERDURE_TEST_POSTGRES_URL'] ?? 'postgres://postgres@127.0.0.1:5432/postgres';
+export const POSTGRES_URL = process.env.PERDURE_TEST_POSTGRES_URL ?? 'postgres://postgres@127.0.0.1:5432/postgres';
 
 /** A schema of a Postgres server. */
-export function postgresAt(url: string, { schema: named, ...options }: { schema?: string; poolSize?: number; notify?: boolean } = {}): StoreKind {
+export function postgresAt(
+  url: string,
+  { schema: named, ...options }: { schema?: string; poolSize?: number; notify?: boolean } = {},
+): StoreKind {
   return {
     name: 'Postgres',
     isShared: true,

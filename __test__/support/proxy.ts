@@ -22,7 +22,10 @@ export class Proxy {
   private constructor(host: string, port: number) {
     this.#server = createServer((client) => {
       const server = connect(port, host);
-      for (const [socket, other] of [[client, server], [server, client]] as const) {
+      for (const [socket, other] of [
+        [client, server],
+        [server, client],
+      ] as const) {
         this.#sockets.add(socket);
         socket.on('close', () => other.destroy()).on('error', () => other.destroy());
       }

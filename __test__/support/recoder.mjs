@@ -6,8 +6,13 @@ import { keyRing } from './keys.mjs';
 
 const { store, keys } = JSON.parse(process.argv[2]);
 const codec = keyRing(...keys);
-const provider = store.kind === 'sqlite' ? await SqliteProvider.open(store.path, { codec }) : await PostgresProvider.connect(store.url, { schema: store.schema, codec });
-const { keyId, recoded, unreadable } = await new Client(provider).recode({ onProgress: (progress) => process.send({ type: 'progress', ...progress }) });
+const provider =
+  store.kind === 'sqlite'
+    ? await SqliteProvider.open(store.path, { codec })
+    : await PostgresProvider.connect(store.url, { schema: store.schema, codec });
+const { keyId, recoded, unreadable } = await new Client(provider).recode({
+  onProgress: (progress) => process.send({ type: 'progress', ...progress }),
+});
 process.send({ type: 'done', keyId, recoded, unreadable });
 await provider.close();
 process.disconnect();

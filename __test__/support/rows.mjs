@@ -22,7 +22,9 @@ async function postgres({ url, schema }) {
 
 function sqlite({ path }) {
   const database = new Database(path, { readonly: !writes });
-  const all = database.transaction(() => queries.map((sql) => (writes ? database.prepare(sql).run() : database.prepare(sql).all())));
+  const all = database.transaction(() =>
+    queries.map((sql) => (writes ? database.prepare(sql).run() : database.prepare(sql).all())),
+  );
   const answers = all();
   database.close();
   return answers;

@@ -7,7 +7,9 @@ import type { StoreAddress } from './providers.ts';
 
 export type Row = Record<string, string | number | null>;
 
-const [program, locked, older] = ['./rows.mjs', './locked.mjs', './older.mjs'].map((name) => fileURLToPath(new URL(name, import.meta.url))) as [string, string, string];
+const [program, locked, older] = ['./rows.mjs', './locked.mjs', './older.mjs'].map((name) =>
+  fileURLToPath(new URL(name, import.meta.url)),
+) as [string, string, string];
 
 /**
  * What queries answer, all of one moment. Tables are named without their schema. A SQLite file is read in a process of its own: there are
@@ -33,7 +35,7 @@ export function change(address: StoreAddress, statements: string | readonly stri
 
 /** Whether the file itself is sound, as SQLite sees it; a server sees to that by itself. */
 export function isIntact(address: StoreAddress): boolean {
-  return address.kind !== 'sqlite' || query(address, 'PRAGMA integrity_check')[0]?.['integrity_check'] === 'ok';
+  return address.kind !== 'sqlite' || query(address, 'PRAGMA integrity_check')[0]?.integrity_check === 'ok';
 }
 
 /** Whether nobody can write to the store until some process goes on. A server gives up transactions whose processes stand still. */
@@ -44,5 +46,8 @@ export function isLocked(address: StoreAddress): boolean {
 
 /** Make an empty store of the version before the newest, as an older Perdure has left it. Returns both versions. */
 export function makeOlderStore(address: StoreAddress): [older: number, newest: number] {
-  return JSON.parse(execFileSync(process.execPath, [older, JSON.stringify(address)], { encoding: 'utf8' })) as [number, number];
+  return JSON.parse(execFileSync(process.execPath, [older, JSON.stringify(address)], { encoding: 'utf8' })) as [
+    number,
+    number,
+  ];
 }

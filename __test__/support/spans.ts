@@ -1,7 +1,14 @@
 // What was traced: spans that have ended, of this process and of others, and the trees that they make.
 
 import { type HrTime, propagation, trace } from '@opentelemetry/api';
-import { InMemorySpanExporter, NodeTracerProvider, type ReadableSpan, SimpleSpanProcessor, type Span, type SpanProcessor } from '@opentelemetry/sdk-trace-node';
+import {
+  InMemorySpanExporter,
+  NodeTracerProvider,
+  type ReadableSpan,
+  SimpleSpanProcessor,
+  type Span,
+  type SpanProcessor,
+} from '@opentelemetry/sdk-trace-node';
 
 /** A span, as processes tell each other of it. */
 export interface Traced {
@@ -62,7 +69,9 @@ function traced(span: ReadableSpan, places: Places): Traced {
 export class Spans {
   readonly #exporter = new InMemorySpanExporter();
   readonly #places = new Places();
-  readonly #provider = new NodeTracerProvider({ spanProcessors: [this.#places, new SimpleSpanProcessor(this.#exporter)] });
+  readonly #provider = new NodeTracerProvider({
+    spanProcessors: [this.#places, new SimpleSpanProcessor(this.#exporter)],
+  });
 
   constructor() {
     this.#provider.register();

@@ -9,7 +9,9 @@ import { endLeaked, leaks } from './leaks.ts';
 describe('the guard against leaks', () => {
   it('knows what is open, and forgets what was ended', async () => {
     const provider = await SqliteProvider.inMemory();
-    expect(leaks()).toEqual([expect.stringMatching(/^a provider in memory was left open, opened at\n[^]*support\.test\.ts/)]);
+    expect(leaks()).toEqual([
+      expect.stringMatching(/^a provider in memory was left open, opened at\n[^]*support\.test\.ts/),
+    ]);
     const runtime = new Runtime(provider);
     expect(leaks()).toHaveLength(1);
     await runtime.start();
@@ -64,7 +66,12 @@ describe('the check of a history', () => {
 
   it.each<[string, HistoryEvent[], 'Completed' | 'Failed' | 'Running', RegExp]>([
     ['a gap', replaced(3), 'Completed', /event 5 .* stands in place 4/],
-    ['an event twice', replaced(3, event(4, 'ActivityAttemptFailed', 2), event(4, 'ActivityAttemptFailed', 2)), 'Completed', /place 5/],
+    [
+      'an event twice',
+      replaced(3, event(4, 'ActivityAttemptFailed', 2), event(4, 'ActivityAttemptFailed', 2)),
+      'Completed',
+      /place 5/,
+    ],
     ['no start', replaced(0, event(1, 'TimerCreated')), 'Completed', /is in place 1/],
     ['a second start', replaced(3, event(4, 'ExecutionStarted')), 'Completed', /event 4 \(ExecutionStarted\)/],
     ['two terminal events', replaced(5, event(6, 'ExecutionFailed')), 'Completed', /is followed by others/],
@@ -73,7 +80,12 @@ describe('the check of a history', () => {
     ['an end without its event', good.slice(0, 6), 'Completed', /status is Completed/],
     ['two completions', replaced(5, event(6, 'ActivityFailed', 2)), 'Completed', /after event 2 was settled/],
     ['a completion of nothing', replaced(4, event(5, 'ActivityCompleted', 6)), 'Completed', /which is not before it/],
-    ['a completion of something else', replaced(4, event(5, 'ActivityCompleted', 3)), 'Completed', /refers to a TimerCreated/],
+    [
+      'a completion of something else',
+      replaced(4, event(5, 'ActivityCompleted', 3)),
+      'Completed',
+      /refers to a TimerCreated/,
+    ],
     ['an attempt after the completion', replaced(5, event(6, 'ActivityAttemptFailed', 2)), 'Completed', /was settled/],
     ['nothing at all', [], 'Completed', /last event missing/],
   ])('tells of %s', (_, history, status, message) => {

@@ -3,15 +3,29 @@
 type AnyFunction = (...args: unknown[]) => unknown;
 
 /** Statics that are for other files of js/, and methods that are marked so. */
-const INTERNAL = new Set(['Provider.portOf', 'Runtime.partsOf', 'Runtime.sizesOf', 'InstanceHandle.clientOf', 'ActivityContext.abort', 'ActivityContext.begin', 'ActivityContext.end', 'ActivityContext.leftRejected']);
+const INTERNAL = new Set([
+  'Provider.portOf',
+  'Runtime.partsOf',
+  'Runtime.sizesOf',
+  'InstanceHandle.clientOf',
+  'ActivityContext.abort',
+  'ActivityContext.begin',
+  'ActivityContext.end',
+  'ActivityContext.leftRejected',
+]);
 
 /** What every object, function or error has. */
 const ROOTS: readonly unknown[] = [null, Object.prototype, Function.prototype, Error.prototype];
 
 /** By the names that they have here; those that Node gives them differ over its versions. */
-const SYMBOLS: Readonly<Record<string, symbol>> = { '[iterator]': Symbol.iterator, '[asyncIterator]': Symbol.asyncIterator, '[asyncDispose]': Symbol.asyncDispose };
+const SYMBOLS: Readonly<Record<string, symbol>> = {
+  '[iterator]': Symbol.iterator,
+  '[asyncIterator]': Symbol.asyncIterator,
+  '[asyncDispose]': Symbol.asyncDispose,
+};
 
-const isClass = (value: unknown): boolean => typeof value === 'function' && /^class\b/.test(Function.prototype.toString.call(value));
+const isClass = (value: unknown): boolean =>
+  typeof value === 'function' && /^class\b/.test(Function.prototype.toString.call(value));
 
 /** Names of the methods that an object has, with those of the classes above its own. */
 export function methodsOf(object: object): string[] {
@@ -20,8 +34,12 @@ export function methodsOf(object: object): string[] {
     const owner = (at as { constructor?: { name?: string } }).constructor?.name ?? '';
     for (const key of Reflect.ownKeys(at as object)) {
       const property = Object.getOwnPropertyDescriptor(at, key);
-      const isMethod = typeof property?.value === 'function' && key !== 'constructor' && !INTERNAL.has(`${owner}.${String(key)}`);
-      if (isMethod) found.add(typeof key === 'symbol' ? (Object.keys(SYMBOLS).find((name) => SYMBOLS[name] === key) ?? String(key)) : key);
+      const isMethod =
+        typeof property?.value === 'function' && key !== 'constructor' && !INTERNAL.has(`${owner}.${String(key)}`);
+      if (isMethod)
+        found.add(
+          typeof key === 'symbol' ? (Object.keys(SYMBOLS).find((name) => SYMBOLS[name] === key) ?? String(key)) : key,
+        );
     }
   }
   return [...found];
@@ -32,8 +50,17 @@ export function callablesOf(exports: Readonly<Record<string, unknown>>): string[
   return Object.entries(exports).flatMap(([name, value]) => {
     if (typeof value !== 'function') return [];
     if (!isClass(value)) return [name];
-    const statics = Object.getOwnPropertyNames(value).filter((key) => typeof (value as unknown as Record<string, unknown>)[key] === 'function' && key !== 'prototype' && !INTERNAL.has(`${name}.${key}`));
-    return [`new ${name}`, ...statics.map((key) => `${name}.${key}()`), ...methodsOf(value.prototype as object).map((key) => `${name}.${key}`)];
+    const statics = Object.getOwnPropertyNames(value).filter(
+      (key) =>
+        typeof (value as unknown as Record<string, unknown>)[key] === 'function' &&
+        key !== 'prototype' &&
+        !INTERNAL.has(`${name}.${key}`),
+    );
+    return [
+      `new ${name}`,
+      ...statics.map((key) => `${name}.${key}()`),
+      ...methodsOf(value.prototype as object).map((key) => `${name}.${key}`),
+    ];
   });
 }
 

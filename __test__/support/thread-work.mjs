@@ -72,7 +72,10 @@ export const stops = defineOrchestration('stops', function* (ctx) {
 /** Takes the worker thread down that it comes to first. On the first thread it does nothing, which it says. */
 export const harms = defineActivity('harms', async (ctx, how) => {
   if (isMainThread) return 'not here';
-  const met = await ctx.client.startOrchestration(`${ctx.instanceId} ${how}`, 'nobody registers this').then(() => false, () => true);
+  const met = await ctx.client.startOrchestration(`${ctx.instanceId} ${how}`, 'nobody registers this').then(
+    () => false,
+    () => true,
+  );
   if (met) return 'again';
   if (how === 'exit') process.exit(3);
   setImmediate(() => {

@@ -45,20 +45,73 @@ function shapes(at: string, right: string, app: string, each: Each): [string, Ou
   const long = 'x'.repeat(1_000_000);
   return [
     ...each('opens', right, right.replace('postgres:', 'postgresql:')),
-    ...each('refused', 'postgres', 'postgres:', 'postgres:/', 'postgres://', 'postgres:///', 'postgres:///shop', '\0', ' ', CANARY, `:${CANARY}@`),
-    ...each('refused', `//app:${CANARY}@${at}/shop`, `app:${CANARY}@${at}/shop`, `postgres:app:${CANARY}@${at}/shop`, ` ${right}`, `jdbc:${right}`),
-    ...each('refused', ...['mysql', 'http', 'POSTGRES', 'postgres+ssl', 'file', 'javascript', 'pg'].map((scheme) => `${scheme}://app:${CANARY}@${at}/shop`)),
-    ...each('refused', `host=127.0.0.1 user=app password=${CANARY} dbname=shop`, `postgres://app:${CANARY}@`, `postgres://app:${CANARY}@/shop`),
-    ...each('refused', `${right}\0`, `postgres://app:${CANARY}\0@${at}/shop`, `postgres://app:${CANARY}%00@${at}/shop`, `postgres://app%00:${CANARY}@${at}/shop`),
+    ...each(
+      'refused',
+      'postgres',
+      'postgres:',
+      'postgres:/',
+      'postgres://',
+      'postgres:///',
+      'postgres:///shop',
+      '\0',
+      ' ',
+      CANARY,
+      `:${CANARY}@`,
+    ),
+    ...each(
+      'refused',
+      `//app:${CANARY}@${at}/shop`,
+      `app:${CANARY}@${at}/shop`,
+      `postgres:app:${CANARY}@${at}/shop`,
+      ` ${right}`,
+      `jdbc:${right}`,
+    ),
+    ...each(
+      'refused',
+      ...['mysql', 'http', 'POSTGRES', 'postgres+ssl', 'file', 'javascript', 'pg'].map(
+        (scheme) => `${scheme}://app:${CANARY}@${at}/shop`,
+      ),
+    ),
+    ...each(
+      'refused',
+      `host=127.0.0.1 user=app password=${CANARY} dbname=shop`,
+      `postgres://app:${CANARY}@`,
+      `postgres://app:${CANARY}@/shop`,
+    ),
+    ...each(
+      'refused',
+      `${right}\0`,
+      `postgres://app:${CANARY}\0@${at}/shop`,
+      `postgres://app:${CANARY}%00@${at}/shop`,
+      `postgres://app%00:${CANARY}@${at}/shop`,
+    ),
     ...each('refused', `${app}${at}/shop%00`, `${app}${at}/%FF%FE`, `postgres://%C3%28:${CANARY}@${at}/shop`),
     ...each('refused', ...['[::1', '[', '[::1]x', '[::1]:x', '::1', 'a:b:c'].map((host) => `${app}${host}/shop`)),
-    ...each('refused', `${app}${at}:${at}/shop`, `${app}${place(at)}:port/shop`, `${app}${place(at)}:65536/shop`, `${app}${place(at)}:-1/shop`),
-    ...each('refused', `${app}${place(at)}:0x1538/shop`, `${app}${place(at)}:%20/shop`, `${app}${place(at)}:５４３２/shop`),
+    ...each(
+      'refused',
+      `${app}${at}:${at}/shop`,
+      `${app}${place(at)}:port/shop`,
+      `${app}${place(at)}:65536/shop`,
+      `${app}${place(at)}:-1/shop`,
+    ),
+    ...each(
+      'refused',
+      `${app}${place(at)}:0x1538/shop`,
+      `${app}${place(at)}:%20/shop`,
+      `${app}${place(at)}:５４３２/shop`,
+    ),
     // What is listed after a host that lets us in is not looked at.
     ...each('opens', `${app}${at},/shop`),
     ...each('refused', `${right}?${long}=${CANARY}`),
     // The server hangs up on so long a greeting.
-    ...each('away', `postgres://${long}:${CANARY}@${at}/shop`, `${app}${at}/${long}`, `${app}${long}/shop`, `${app}no-such-host.invalid/shop`, `${app}%20/shop`),
+    ...each(
+      'away',
+      `postgres://${long}:${CANARY}@${at}/shop`,
+      `${app}${at}/${long}`,
+      `${app}${long}/shop`,
+      `${app}no-such-host.invalid/shop`,
+      `${app}%20/shop`,
+    ),
   ];
 }
 
@@ -72,11 +125,45 @@ function credentials(at: string, each: Each): [string, Outcome][] {
   return [
     ...each('opens', `postgres://${odd}@${at}/shop`, `postgres://a%40b%2Fc:${CANARY}@${at}/shop`),
     // A password as it is: refused, or read as the one it is, and never shown.
-    ...each('refused', ...['@', '/', '?', '#', ':', '%', '&', '[', ']', '\\', ' ', '😀', '\ud800'].map((mark) => `postgres://app:${CANARY}${mark}${CANARY}@${at}/shop`)),
-    ...each('refused', `postgres://app:12/${CANARY}@${at}/shop`, `postgres://app:12?${CANARY}=1@${at}/shop`, `postgres://app:${CANARY}@${at}/shop@${CANARY}`),
-    ...each('refused', `postgres://app:wrong${CANARY}@${at}/shop`, `postgres://app@${at}/shop?password=${CANARY}%20`, `postgres://app:@${at}/shop`, `postgres://app@${at}/shop`, `postgres://${at}/shop`, `postgres://:${CANARY}@${at}/shop`),
-    ...each('refused', as('nobody'), as('nologin'), as('expired'), as('powerless'), as(quoted("' OR 1=1 --")), as('APP'), as('%F0%9F%98%80')),
-    ...each('refused', as('app', 'absent'), as('app', 'closed'), as('app', quoted('"shop"')), as('app', '..%2Fshop'), as('app', 'SHOP')),
+    ...each(
+      'refused',
+      ...['@', '/', '?', '#', ':', '%', '&', '[', ']', '\\', ' ', '😀', '\ud800'].map(
+        (mark) => `postgres://app:${CANARY}${mark}${CANARY}@${at}/shop`,
+      ),
+    ),
+    ...each(
+      'refused',
+      `postgres://app:12/${CANARY}@${at}/shop`,
+      `postgres://app:12?${CANARY}=1@${at}/shop`,
+      `postgres://app:${CANARY}@${at}/shop@${CANARY}`,
+    ),
+    ...each(
+      'refused',
+      `postgres://app:wrong${CANARY}@${at}/shop`,
+      `postgres://app@${at}/shop?password=${CANARY}%20`,
+      `postgres://app:@${at}/shop`,
+      `postgres://app@${at}/shop`,
+      `postgres://${at}/shop`,
+      `postgres://:${CANARY}@${at}/shop`,
+    ),
+    ...each(
+      'refused',
+      as('nobody'),
+      as('nologin'),
+      as('expired'),
+      as('powerless'),
+      as(quoted("' OR 1=1 --")),
+      as('APP'),
+      as('%F0%9F%98%80'),
+    ),
+    ...each(
+      'refused',
+      as('app', 'absent'),
+      as('app', 'closed'),
+      as('app', quoted('"shop"')),
+      as('app', '..%2Fshop'),
+      as('app', 'SHOP'),
+    ),
     ...each('away', as('crowd')),
   ];
 }
@@ -85,18 +172,117 @@ function parameters(right: string, at: string, each: Each): [string, Outcome][] 
   const withAll = (...queries: string[]): string[] => queries.map((query) => `${right}?${query}`);
   const secret = `=${CANARY}`;
   return [
-    ...each('opens', ...withAll('', '&&', 'sslmode=disable', 'sslmode=allow', 'sslmode=prefer', 'connect_timeout=0', 'connect_timeout=30', 'keepalives=0', 'target_session_attrs=read-write', 'channel_binding=disable', 'load_balance_hosts=random', 'options=-c%20work_mem%3D1MB', 'application_name=a%20%F0%9F%98%80')),
-    ...each('opens', ...withAll('require_auth=', 'require_auth=scram-sha-256', 'require_auth=md5%2Cscram-sha-256', 'require_auth=!password,%21none', 'require_auth=none&require_auth=scram-sha-256', 'require_auth=scram-sha-256&sslmode=disable')),
-    ...each('refused', ...withAll(`require_auth${secret}`, `require_auth=md5,${CANARY}`, 'require_auth=none', 'require_auth=password,md5', 'require_auth=!scram-sha-256', 'require_auth=scram-sha-256,scram-sha-256', 'require_auth=!md5,none', 'require_auth=gss', 'require_auth=scram-sha-256&sslmode=require', 'require_auth=scram-sha-256&sslnegotiation=direct', 'sslnegotiation=direct')),
-    ...each('opens', `postgres://${at}/shop?user=app&password=${CANARY}`, `postgres://x:y@${at}/z?user=app&password=${CANARY}&dbname=shop`),
-    ...each('refused', ...withAll(`sslmode${secret}`, 'sslmode=', 'sslmode', 'sslmode=require', 'sslmode=verify-ca', 'sslmode=verify-full', 'sslmode=disable&sslmode=banana')),
-    ...each('refused', ...withAll('sslrootcert=/no/such/file', 'sslrootcert=/', 'sslrootcert=/dev/zero', 'sslrootcert=%00', 'sslcert=/etc/hostname', 'sslkey=/etc/hostname', 'sslcert=/etc/hostname&sslkey=/etc/hostname', 'sslmode=verify-full&sslrootcert=/etc/hostname')),
-    ...each('refused', ...withAll(`no_such_parameter${secret}`, `${CANARY}${secret}`, `${CANARY}`, `Password${secret}`, `connect_timeout${secret}`, `keepalives${secret}`, `keepalives_idle${secret}`, `tcp_user_timeout${secret}`, `port${secret}`, `hostaddr${secret}`, `load_balance_hosts${secret}`, `target_session_attrs${secret}`, `channel_binding${secret}`, 'channel_binding=require', 'replication=database', 'options=-c%20x', 'options=--no-such-option', '%zz=1', '=', '?', '#fragment')),
+    ...each(
+      'opens',
+      ...withAll(
+        '',
+        '&&',
+        'sslmode=disable',
+        'sslmode=allow',
+        'sslmode=prefer',
+        'connect_timeout=0',
+        'connect_timeout=30',
+        'keepalives=0',
+        'target_session_attrs=read-write',
+        'channel_binding=disable',
+        'load_balance_hosts=random',
+        'options=-c%20work_mem%3D1MB',
+        'application_name=a%20%F0%9F%98%80',
+      ),
+    ),
+    ...each(
+      'opens',
+      ...withAll(
+        'require_auth=',
+        'require_auth=scram-sha-256',
+        'require_auth=md5%2Cscram-sha-256',
+        'require_auth=!password,%21none',
+        'require_auth=none&require_auth=scram-sha-256',
+        'require_auth=scram-sha-256&sslmode=disable',
+      ),
+    ),
+    ...each(
+      'refused',
+      ...withAll(
+        `require_auth${secret}`,
+        `require_auth=md5,${CANARY}`,
+        'require_auth=none',
+        'require_auth=password,md5',
+        'require_auth=!scram-sha-256',
+        'require_auth=scram-sha-256,scram-sha-256',
+        'require_auth=!md5,none',
+        'require_auth=gss',
+        'require_auth=scram-sha-256&sslmode=require',
+        'require_auth=scram-sha-256&sslnegotiation=direct',
+        'sslnegotiation=direct',
+      ),
+    ),
+    ...each(
+      'opens',
+      `postgres://${at}/shop?user=app&password=${CANARY}`,
+      `postgres://x:y@${at}/z?user=app&password=${CANARY}&dbname=shop`,
+    ),
+    ...each(
+      'refused',
+      ...withAll(
+        `sslmode${secret}`,
+        'sslmode=',
+        'sslmode',
+        'sslmode=require',
+        'sslmode=verify-ca',
+        'sslmode=verify-full',
+        'sslmode=disable&sslmode=banana',
+      ),
+    ),
+    ...each(
+      'refused',
+      ...withAll(
+        'sslrootcert=/no/such/file',
+        'sslrootcert=/',
+        'sslrootcert=/dev/zero',
+        'sslrootcert=%00',
+        'sslcert=/etc/hostname',
+        'sslkey=/etc/hostname',
+        'sslcert=/etc/hostname&sslkey=/etc/hostname',
+        'sslmode=verify-full&sslrootcert=/etc/hostname',
+      ),
+    ),
+    ...each(
+      'refused',
+      ...withAll(
+        `no_such_parameter${secret}`,
+        `${CANARY}${secret}`,
+        `${CANARY}`,
+        `Password${secret}`,
+        `connect_timeout${secret}`,
+        `keepalives${secret}`,
+        `keepalives_idle${secret}`,
+        `tcp_user_timeout${secret}`,
+        `port${secret}`,
+        `hostaddr${secret}`,
+        `load_balance_hosts${secret}`,
+        `target_session_attrs${secret}`,
+        `channel_binding${secret}`,
+        'channel_binding=require',
+        'replication=database',
+        'options=-c%20x',
+        'options=--no-such-option',
+        '%zz=1',
+        '=',
+        '?',
+        '#fragment',
+      ),
+    ),
     ...each('refused', ...withAll(`dbname=${CANARY.toLowerCase()}%00`, `user=app@x&password=${CANARY}`)),
   ];
 }
 
-function places({ host, port, socket, mute, foreign, closing, dead, hasDefault }: Place, right: string, app: string, each: Each): [string, Outcome][] {
+function places(
+  { host, port, socket, mute, foreign, closing, dead, hasDefault }: Place,
+  right: string,
+  app: string,
+  each: Each,
+): [string, Outcome][] {
   const sockets =
     socket === undefined
       ? []
@@ -104,17 +290,47 @@ function places({ host, port, socket, mute, foreign, closing, dead, hasDefault }
           ...each('opens', `${app}${quoted(socket)}:${port}/shop?require_auth=scram-sha-256`),
           ...each('refused', `${app}${quoted(socket)}:${port}/shop?require_auth=!scram-sha-256`),
           ...each('away', `${app}${quoted(socket)}:${dead}/shop?require_auth=scram-sha-256`),
-          ...each('opens', `${app}${quoted(socket)}:${port}/shop`, `postgres://app:${CANARY}@/shop?host=${quoted(socket)}&port=${port}`),
+          ...each(
+            'opens',
+            `${app}${quoted(socket)}:${port}/shop`,
+            `postgres://app:${CANARY}@/shop?host=${quoted(socket)}&port=${port}`,
+          ),
           ...each('away', `${app}${quoted(socket)}:${dead}/shop`),
         ];
   return [
     ...sockets,
     ...each(hasDefault ? 'refused' : 'away', `${app}${host}:/shop`),
-    ...each('opens', `${app}${host}:${dead},${host}:${port}/shop`, `${app}${host}:${closing},${host}:${port}/shop`, `${right}?hostaddr=127.0.0.1`),
-    ...each('away', `${app}${host}:${dead}/shop`, `${app}[::1]:${dead}/shop`, `${app}${host}:${dead},${host}:${closing}/shop`, `${app}%2Fno%2Fsuch%2Ffolder/shop`, `${app}/shop?host=/no/such/folder`),
-    ...each('away', `${app}${host}:${closing}/shop`, `${app}${host}:${mute}/shop`, `${app}${host}:${mute}/shop?sslmode=disable`, `${app}${host}:${mute},${host}:${mute}/shop`),
-    ...each('refused', `${app}${host}:${foreign}/shop?sslmode=require`, `${app}${host}:${foreign}/shop?sslmode=require&require_auth=!none`),
-    ...each('away', `${app}${host}:${foreign}/shop?sslmode=disable`, ...['disable', 'prefer'].map((mode) => `${app}${host}:${foreign}/shop?require_auth=!none&sslmode=${mode}`)),
+    ...each(
+      'opens',
+      `${app}${host}:${dead},${host}:${port}/shop`,
+      `${app}${host}:${closing},${host}:${port}/shop`,
+      `${right}?hostaddr=127.0.0.1`,
+    ),
+    ...each(
+      'away',
+      `${app}${host}:${dead}/shop`,
+      `${app}[::1]:${dead}/shop`,
+      `${app}${host}:${dead},${host}:${closing}/shop`,
+      `${app}%2Fno%2Fsuch%2Ffolder/shop`,
+      `${app}/shop?host=/no/such/folder`,
+    ),
+    ...each(
+      'away',
+      `${app}${host}:${closing}/shop`,
+      `${app}${host}:${mute}/shop`,
+      `${app}${host}:${mute}/shop?sslmode=disable`,
+      `${app}${host}:${mute},${host}:${mute}/shop`,
+    ),
+    ...each(
+      'refused',
+      `${app}${host}:${foreign}/shop?sslmode=require`,
+      `${app}${host}:${foreign}/shop?sslmode=require&require_auth=!none`,
+    ),
+    ...each(
+      'away',
+      `${app}${host}:${foreign}/shop?sslmode=disable`,
+      ...['disable', 'prefer'].map((mode) => `${app}${host}:${foreign}/shop?require_auth=!none&sslmode=${mode}`),
+    ),
     ...each('away', ...[dead, mute, closing].map((other) => `${app}${host}:${other}/shop?require_auth=scram-sha-256`)),
     ...each('opens', `${app}${host}:${closing},${host}:${port}/shop?require_auth=scram-sha-256`),
   ];

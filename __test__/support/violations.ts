@@ -78,7 +78,8 @@ export interface StoreRows {
 const QUERIES: Readonly<Record<keyof StoreRows, string>> = {
   instances: `SELECT key, id, execution, status, owner, epoch, next_event_id, turns, wake_at, unread, parent_id, parent_key, parent_execution,
     parent_event, report, completed_at, suspicion, on_trial FROM instances`,
-  history: 'SELECT instance_key, execution, event_id, time, kind, ref_id, meta FROM history ORDER BY instance_key, execution, event_id',
+  history:
+    'SELECT instance_key, execution, event_id, time, kind, ref_id, meta FROM history ORDER BY instance_key, execution, event_id',
   messages: 'SELECT instance_key, kind, execution, ref_id FROM messages',
   tasks: 'SELECT instance_key, execution, event_id, attempt, owner FROM tasks',
   heartbeats: 'SELECT instance_key, execution, scheduled FROM heartbeats',
@@ -110,9 +111,12 @@ export function rowViolations(rows: StoreRows): string[] {
 
 /** When all instances have ended and all workers were shut down: what is left besides their rows and histories, as sentences. */
 export function leftViolations(rows: StoreRows): string[] {
-  const found = rows.instances.filter((instance) => !isEnded(instance)).map(({ id, status }) => `'${id}' is ${status} and has not ended`);
+  const found = rows.instances
+    .filter((instance) => !isEnded(instance))
+    .map(({ id, status }) => `'${id}' is ${status} and has not ended`);
   for (const table of ['messages', 'tasks', 'heartbeats', 'workers', 'revocations'] as const) {
-    if (rows[table].length > 0) found.push(`${rows[table].length} rows of ${table} are left: ${JSON.stringify(rows[table].slice(0, 3))}`);
+    if (rows[table].length > 0)
+      found.push(`${rows[table].length} rows of ${table} are left: ${JSON.stringify(rows[table].slice(0, 3))}`);
   }
   return found;
 }
@@ -121,7 +125,15 @@ const TERMINAL = new Set(['Completed', 'Failed', 'Cancelled', 'Terminated']);
 const STATUSES = new Set([...TERMINAL, 'Pending', 'Running', 'Suspended']);
 
 /** Kinds of events after which an activity, a child or a timer is over. */
-const SETTLES = new Set(['ActivityCompleted', 'ActivityFailed', 'TimerFired', 'ChildCompleted', 'ChildFailed', 'OperationRefused', 'OperationCancelled']);
+const SETTLES = new Set([
+  'ActivityCompleted',
+  'ActivityFailed',
+  'TimerFired',
+  'ChildCompleted',
+  'ChildFailed',
+  'OperationRefused',
+  'OperationCancelled',
+]);
 
 const CHILD_ENDS = new Set(['ChildCompleted', 'ChildFailed']);
 
@@ -141,7 +153,10 @@ class Store {
     this.workers = new Set(rows.workers.map(({ id }) => id));
     this.#messages = groupBy(rows.messages, (message) => message.instance_key);
     for (const [key, events] of groupBy(rows.history, (event) => event.instance_key)) {
-      this.#history.set(key, groupBy(events, (event) => event.execution));
+      this.#history.set(
+        key,
+        groupBy(events, (event) => event.execution),
+      );
     }
     this.#tasks = new Set(rows.tasks.map((task) => placeOf(task.instance_key, task.execution, task.event_id)));
   }
@@ -196,7 +211,9 @@ function open(events: readonly EventRow[], kind: string): EventRow[] {
 function orphans(store: Store): string[] {
   const found: string[] = [];
   const swept = new Set(store.rows.deleted.map(({ key }) => key));
-  const gone = new Set(store.rows.history.map((event) => event.instance_key).filter((key) => !store.instances.has(key) && !swept.has(key)));
+  const gone = new Set(
+    store.rows.history.map((event) => event.instance_key).filter((key) => !store.instances.has(key) && !swept.has(key)),
+  );
   for (const key of gone) found.push(`there are events of instance ${key}, which is not there`);
   for (const key of swept) if (store.instances.has(key)) found.push(`instance ${key} is there and is to be swept away`);
   for (const { instance_key: key, kind } of store.rows.messages) {
@@ -209,7 +226,8 @@ function orphans(store: Store): string[] {
     const at = `a ${what} of event ${scheduled} of ${instance === undefined ? `instance ${key}` : `'${instance.id}'`}`;
     if (instance === undefined) found.push(`${at} is left, and the instance is gone`);
     else if (isEnded(instance)) found.push(`${at} is left, and the instance has ended`);
-    else if (execution !== instance.execution) found.push(`${at} is left of execution ${execution}, and ${instance.execution} runs`);
+    else if (execution !== instance.execution)
+      found.push(`${at} is left of execution ${execution}, and ${instance.execution} runs`);
     else if (!open(store.events(key, execution), 'ActivityScheduled').some((event) => event.event_id === scheduled)) {
       found.push(`${at} is left, and that is no open activity`);
     }
@@ -220,11 +238,14 @@ function orphans(store: Store): string[] {
       found.push(`a task of instance ${task.instance_key} is owned by ${task.owner}, which is not registered`);
     }
     if (store.isTold(task.instance_key, task.execution, task.event_id)) {
-      found.push(`event ${task.event_id} of instance ${task.instance_key} is offered although the end of its attempt waits`);
+      found.push(
+        `event ${task.event_id} of instance ${task.instance_key} is offered although the end of its attempt waits`,
+      );
     }
   }
   for (const { worker, instance_key: key } of store.rows.revocations) {
-    if (!store.workers.has(worker)) found.push(`worker ${worker} is to hear that it has lost instance ${key}, and is gone`);
+    if (!store.workers.has(worker))
+      found.push(`worker ${worker} is to hear that it has lost instance ${key}, and is gone`);
   }
   for (const beat of store.rows.heartbeats) needless('heartbeat', beat.instance_key, beat.execution, beat.scheduled);
   return found;
@@ -236,14 +257,17 @@ function columns(store: Store, instance: InstanceRow): string[] {
   const found: string[] = [];
   const isActive = status === 'Pending' || status === 'Running';
   if (!STATUSES.has(status)) found.push(`'${id}' has the status ${status}`);
-  if (isEnded(instance) !== (instance.completed_at !== null)) found.push(`'${id}' is ${status} and completed_at is ${instance.completed_at}`);
-  if ((status === 'Suspended') !== (instance.report !== null)) found.push(`'${id}' is ${status} and its report is ${instance.report}`);
+  if (isEnded(instance) !== (instance.completed_at !== null))
+    found.push(`'${id}' is ${status} and completed_at is ${instance.completed_at}`);
+  if ((status === 'Suspended') !== (instance.report !== null))
+    found.push(`'${id}' is ${status} and its report is ${instance.report}`);
   if (owner !== null && !isActive) found.push(`'${id}' is ${status} and owned by ${owner}`);
   if (owner !== null && !store.workers.has(owner)) found.push(`'${id}' is owned by ${owner}, which is not registered`);
   if (wakeAt !== null && !isActive) found.push(`'${id}' is ${status} and due at ${wakeAt}`);
   if (wakeAt !== null && owner !== null) found.push(`'${id}' is owned and due at ${wakeAt}`);
   if (epoch < 0) found.push(`'${id}' has the epoch ${epoch}`);
-  if (epoch === 0 && (owner !== null || turns > 0 || execution > 1)) found.push(`'${id}' has the epoch 0 and was acquired`);
+  if (epoch === 0 && (owner !== null || turns > 0 || execution > 1))
+    found.push(`'${id}' has the epoch 0 and was acquired`);
   const waiting = store.messages(instance.key).length;
   if (instance.unread !== waiting) found.push(`'${id}' counts ${instance.unread} messages and has ${waiting}`);
   return found;
@@ -265,7 +289,8 @@ function histories(store: Store, instance: InstanceRow): string[] {
     found.push(...told.map((violation) => `'${id}', execution ${number}: ${violation}`));
   }
   const last = store.events(key, execution).at(-1)?.event_id ?? 0;
-  if (instance.next_event_id !== last + 1) found.push(`the next event of '${id}' is ${instance.next_event_id} and its last one ${last}`);
+  if (instance.next_event_id !== last + 1)
+    found.push(`the next event of '${id}' is ${instance.next_event_id} and its last one ${last}`);
   return found;
 }
 
@@ -291,11 +316,13 @@ function parentOf(store: Store, child: InstanceRow): string[] {
   const found: string[] = [];
   const parent = store.instances.get(parentKey);
   if (parent !== undefined) {
-    if (parent.id !== child.parent_id) found.push(`'${id}' is a child of '${child.parent_id}' and its parent's key is that of '${parent.id}'`);
+    if (parent.id !== child.parent_id)
+      found.push(`'${id}' is a child of '${child.parent_id}' and its parent's key is that of '${parent.id}'`);
     const asked = store.events(parentKey, execution).find(({ event_id }) => event_id === event);
     const wanted = (JSON.parse(asked?.meta ?? '{}') as { id?: string }).id;
     const isPruned = asked === undefined && execution < parent.execution;
-    if (!isPruned && (asked?.kind !== 'ChildScheduled' || wanted !== id)) found.push(`'${parent.id}' did not ask for its child '${id}' with event ${event}`);
+    if (!isPruned && (asked?.kind !== 'ChildScheduled' || wanted !== id))
+      found.push(`'${parent.id}' did not ask for its child '${id}' with event ${event}`);
   }
   const isAwaited =
     parent !== undefined &&
@@ -305,7 +332,8 @@ function parentOf(store: Store, child: InstanceRow): string[] {
   const isCancelled =
     store.messages(key).some(({ kind }) => kind === 'Cancel') ||
     [...store.executions(key).values()].flat().some(({ kind }) => kind === 'CancelRequested');
-  if (!isAwaited && !isEnded(child) && !isCancelled) found.push(`'${id}' runs on although '${child.parent_id}' does not wait for it any more`);
+  if (!isAwaited && !isEnded(child) && !isCancelled)
+    found.push(`'${id}' runs on although '${child.parent_id}' does not wait for it any more`);
   return found;
 }
 
@@ -317,9 +345,14 @@ function childrenOf(store: Store, parent: InstanceRow): string[] {
   const events = store.events(key, execution);
   for (const { event_id: event } of open(events, 'ChildScheduled')) {
     const runs = store.rows.instances.some(
-      (child) => child.parent_key === key && child.parent_execution === execution && child.parent_event === event && !isEnded(child),
+      (child) =>
+        child.parent_key === key &&
+        child.parent_execution === execution &&
+        child.parent_event === event &&
+        !isEnded(child),
     );
-    if (!runs && !store.isTold(key, execution, event)) found.push(`'${id}' waits for the child of event ${event}, which is neither there nor told of`);
+    if (!runs && !store.isTold(key, execution, event))
+      found.push(`'${id}' waits for the child of event ${event}, which is neither there nor told of`);
   }
   const told = new Set(events.filter(({ kind }) => CHILD_ENDS.has(kind)).map((end) => end.ref_id));
   for (const message of store.messages(key)) {

@@ -1,7 +1,7 @@
 // Logs with pino, as its users have it: lines of orchestrations and activities, and those of the runtime itself.
 
-import pino from 'pino';
 import { LimitError } from 'perdure';
+import pino from 'pino';
 import { describe, expect, it } from 'vitest';
 
 import { STORES } from '../support/providers.ts';
@@ -15,7 +15,10 @@ describe.each(STORES)('on $name', (kind) => {
 
   it('pino receives every line, with what it belongs to', async () => {
     const lines: Record<string, unknown>[] = [];
-    const logger = pino({ level: 'debug', base: { service: 'shop' } }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+    const logger = pino(
+      { level: 'debug', base: { service: 'shop' } },
+      { write: (line: string) => void lines.push(JSON.parse(line)) },
+    );
     await store.start(
       (runtime) =>
         runtime
@@ -36,11 +39,29 @@ describe.each(STORES)('on $name', (kind) => {
     // The line comes to the main thread as the report of the suspension does, before it.
     expect(store.errors.splice(0)).toHaveLength(1);
     const of = { service: 'shop', instanceId: id, executionId: 1, orchestrationName: 'order' };
-    const own = lines.filter((line) => line['instanceId'] === id);
+    const own = lines.filter((line) => line.instanceId === id);
     expect(own[0]).toMatchObject({ level: LEVELS.debug, msg: 'begun', ...of });
-    expect(own[1]).toMatchObject({ level: LEVELS.info, msg: 'charging', ...of, activityName: 'charge', attempt: 1, total: 12 });
-    expect(own[2]).toMatchObject({ level: LEVELS.info, msg: 'charging', ...of, activityName: 'charge', attempt: 2, total: 12 });
-    expect(own.at(-1)).toMatchObject({ level: LEVELS.error, msg: expect.stringContaining(`instance '${id}' is suspended: `), ...of });
+    expect(own[1]).toMatchObject({
+      level: LEVELS.info,
+      msg: 'charging',
+      ...of,
+      activityName: 'charge',
+      attempt: 1,
+      total: 12,
+    });
+    expect(own[2]).toMatchObject({
+      level: LEVELS.info,
+      msg: 'charging',
+      ...of,
+      activityName: 'charge',
+      attempt: 2,
+      total: 12,
+    });
+    expect(own.at(-1)).toMatchObject({
+      level: LEVELS.error,
+      msg: expect.stringContaining(`instance '${id}' is suspended: `),
+      ...of,
+    });
     expect((await store.client.getStatus(id))?.error).toBeInstanceOf(LimitError);
     await store.client.terminateInstance(id);
     await store.client.waitForOrchestration(id, SOON);

@@ -1,8 +1,15 @@
 // What runtimes count, and the text that Prometheus scrapes.
 
 import type { Attributes } from '@opentelemetry/api';
-import { AggregationTemporality, DataPointType, InMemoryMetricExporter, MeterProvider, type MetricData, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
-import { type DurationHistogram, type Runtime, type RuntimeMetrics } from 'perdure';
+import {
+  AggregationTemporality,
+  DataPointType,
+  InMemoryMetricExporter,
+  MeterProvider,
+  type MetricData,
+  PeriodicExportingMetricReader,
+} from '@opentelemetry/sdk-metrics';
+import type { DurationHistogram, Runtime, RuntimeMetrics } from 'perdure';
 import { metricsResponse, PROMETHEUS_CONTENT_TYPE, prometheusText } from 'perdure/prometheus';
 import { observeMetrics } from 'perdure/telemetry';
 import { describe, expect, it } from 'vitest';
@@ -106,7 +113,11 @@ describe.each(STORES)('on $name', (kind) => {
 
   it.each([
     ['found in memory', {}, (m: RuntimeMetrics) => m.cacheHits > 0 && m.replays === 0],
-    ['replayed', { cachedInstancesMax: 0 }, (m: RuntimeMetrics) => m.cacheHits === 0 && m.replays > 0 && m.replayedEvents >= 4],
+    [
+      'replayed',
+      { cachedInstancesMax: 0 },
+      (m: RuntimeMetrics) => m.cacheHits === 0 && m.replays > 0 && m.replayedEvents >= 4,
+    ],
   ])('an instance that wakes is %s', async (_, options, fits) => {
     const runtime = await start(options);
     const id = store.id('waits');
@@ -123,35 +134,55 @@ describe.each(STORES)('on $name', (kind) => {
     const { status, headers, body } = await metricsResponse(store.client, runtimes);
     expect({ status, headers }).toEqual({ status: 200, headers: { 'content-type': PROMETHEUS_CONTENT_TYPE } });
     const samples = samplesOf(body);
-    const both = (name: string): number => [0, 1].reduce((sum, runtime) => sum + (samples.get(`perdure_${name}{runtime="${runtime}"}`) ?? Number.NaN), 0);
+    const both = (name: string): number =>
+      [0, 1].reduce((sum, runtime) => sum + (samples.get(`perdure_${name}{runtime="${runtime}"}`) ?? Number.NaN), 0);
     expect(both('instances_started_total')).toBe(1);
     expect(both('activity_attempts_total')).toBe(4);
     expect(both('step_latency_seconds_count')).toBe(4);
     for (const runtime of [0, 1]) {
-      const buckets = [...samples].filter(([name]) => name.startsWith(`perdure_step_latency_seconds_bucket{runtime="${runtime}"`)).map(([, value]) => value);
+      const buckets = [...samples]
+        .filter(([name]) => name.startsWith(`perdure_step_latency_seconds_bucket{runtime="${runtime}"`))
+        .map(([, value]) => value);
       expect(buckets).toEqual([...buckets].sort((a, b) => a - b));
       expect(buckets.at(-1)).toBe(samples.get(`perdure_step_latency_seconds_count{runtime="${runtime}"}`));
     }
     expect(samples.get('perdure_store_workers')).toBe(2);
     expect(samples.get('perdure_store_instances{status="Completed"}')).toBeGreaterThan(0);
     const one = samplesOf(prometheusText(runtimes[0] as Runtime));
-    expect([...one.keys()].filter((name) => name.includes('runtime=') || name.startsWith('perdure_store_'))).toEqual([]);
+    expect([...one.keys()].filter((name) => name.includes('runtime=') || name.startsWith('perdure_store_'))).toEqual(
+      [],
+    );
     expect(one.has('perdure_instances_ended_total{status="Failed"}')).toBe(true);
     expect(one.has('perdure_lane_busy_ratio{lane="0"}')).toBe(true);
-    expect([...samplesOf((await metricsResponse(store.client)).body).keys()].every((name) => name.startsWith('perdure_store_'))).toBe(true);
+    expect(
+      [...samplesOf((await metricsResponse(store.client)).body).keys()].every((name) =>
+        name.startsWith('perdure_store_'),
+      ),
+    ).toBe(true);
   });
 
   it('OpenTelemetry collects the same, from the beginning until it is told to stop', async () => {
     const runtimes = [await start(), await start()];
     const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
-    const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000, exportTimeoutMillis: 60_000 });
+    const reader = new PeriodicExportingMetricReader({
+      exporter,
+      exportIntervalMillis: 3_600_000,
+      exportTimeoutMillis: 60_000,
+    });
     const meterProvider = new MeterProvider({ readers: [reader] });
     const observed = observeMetrics(runtimes, { meterProvider, client: store.client });
     const points = async (): Promise<[string, number][]> => {
       exporter.reset();
       await reader.forceFlush();
-      const metrics = exporter.getMetrics().flatMap(({ scopeMetrics }) => scopeMetrics.flatMap(({ metrics }) => metrics));
-      return metrics.flatMap((metric) => metric.dataPoints.map(({ attributes, value }): [string, number] => [nameInPrometheus(metric, attributes), value as number]));
+      const metrics = exporter
+        .getMetrics()
+        .flatMap(({ scopeMetrics }) => scopeMetrics.flatMap(({ metrics }) => metrics));
+      return metrics.flatMap((metric) =>
+        metric.dataPoints.map(({ attributes, value }): [string, number] => [
+          nameInPrometheus(metric, attributes),
+          value as number,
+        ]),
+      );
     };
     await run('steps', { steps: 2 });
     const collected = new Map(await points());
@@ -159,7 +190,9 @@ describe.each(STORES)('on $name', (kind) => {
     // Every one of the text, under its name there, and no other.
     expect([...collected.keys()].toSorted()).toEqual([...samples.keys()].toSorted());
     // Those that nothing changes between the two looks.
-    const settled = [...samples].filter(([name]) => /instances_|attempts_|step_latency|queue_age|store_(instances|workers|messages)/.test(name));
+    const settled = [...samples].filter(([name]) =>
+      /instances_|attempts_|step_latency|queue_age|store_(instances|workers|messages)/.test(name),
+    );
     expect(settled.length).toBeGreaterThan(50);
     expect(settled.map(([name]) => [name, collected.get(name)])).toEqual(settled);
     observed.stop();
@@ -171,17 +204,26 @@ describe.each(STORES)('on $name', (kind) => {
 });
 
 it('who is to collect metrics is checked', () => {
-  expect(() => observeMetrics([], { meterProvider: {} as never })).toThrow('observeMetrics: meterProvider must have the method getMeter, got ');
-  expect(() => observeMetrics([], { client: 1 as never })).toThrow('observeMetrics: client must have the method stats, got 1');
+  expect(() => observeMetrics([], { meterProvider: {} as never })).toThrow(
+    'observeMetrics: meterProvider must have the method getMeter, got ',
+  );
+  expect(() => observeMetrics([], { client: 1 as never })).toThrow(
+    'observeMetrics: client must have the method stats, got 1',
+  );
   expect(() => observeMetrics([], { clients: [] } as never)).toThrow('unknown option `clients`');
 });
 
 /** What a metric of OpenTelemetry is called in the text that Prometheus scrapes. */
-function nameInPrometheus({ descriptor: { name, unit }, dataPointType }: MetricData, { le, ...labels }: Attributes): string {
+function nameInPrometheus(
+  { descriptor: { name, unit }, dataPointType }: MetricData,
+  { le, ...labels }: Attributes,
+): string {
   const [, base = '', part] = /^perdure\.(\w+?)(?:\.(bucket|count|sum))?$/.exec(name) ?? [];
   const total = dataPointType === DataPointType.SUM ? '_total' : '';
   const suffix = part === undefined ? `${unit === 's' ? '_seconds' : ''}${total}` : `_seconds_${part}`;
-  const pairs = Object.entries({ ...labels, ...(le === undefined ? {} : { le }) }).map(([key, text]) => `${key}="${String(text)}"`);
+  const pairs = Object.entries({ ...labels, ...(le === undefined ? {} : { le }) }).map(
+    ([key, text]) => `${key}="${String(text)}"`,
+  );
   return `perdure_${base}${suffix}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`}`;
 }
 

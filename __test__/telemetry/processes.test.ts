@@ -23,14 +23,19 @@ afterEach(async () => {
 });
 
 const isTurn = ({ name }: Traced): boolean => name === 'turn' || name === 'replay';
-const outcome = ({ name, attributes }: Traced): string => [name, attributes['perdure.outcome']].filter(Boolean).join(' ');
+const outcome = ({ name, attributes }: Traced): string =>
+  [name, attributes['perdure.outcome']].filter(Boolean).join(' ');
 
 describe.each(SHARED_STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
   async function worker(options: { runtime?: object; holds?: boolean } = {}): Promise<Process<Said, Told>> {
     const args = JSON.stringify({ store: store.address, ...options });
-    const started = new Process<Said, Told>('worker', [process.execPath, join(root, '__test__/telemetry/worker.mjs'), args]);
+    const started = new Process<Said, Told>('worker', [
+      process.execPath,
+      join(root, '__test__/telemetry/worker.mjs'),
+      args,
+    ]);
     await started.said('ready');
     return started;
   }
@@ -57,7 +62,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     // The instance sleeps while others work for it, and decides about the next attempt.
     const [first, second] = all.filter(({ name }) => name === 'charge');
     for (const attempt of [first, second]) {
-      expect(attempt).toMatchObject({ kind: KINDS.consumer, attributes: { 'perdure.activity.queue': 'far', 'perdure.instance.id': id } });
+      expect(attempt).toMatchObject({
+        kind: KINDS.consumer,
+        attributes: { 'perdure.activity.queue': 'far', 'perdure.instance.id': id },
+      });
       expect(all.find(({ spanId }) => spanId === attempt?.parentId)?.name).toBe('queued');
     }
     expect([first?.error, second?.error]).toEqual(['the bank is down', undefined]);
@@ -84,7 +92,12 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     // What was open is lost with its process; the execution before had ended, and its next one goes on elsewhere, below the start again.
     expect(before.filter((span) => outcome(span) === 'order continued')).toMatchObject([{ parentId: start?.spanId }]);
     expect(after.filter(({ name }) => name === 'order')).not.toHaveLength(0);
-    for (const span of after) if (span.name === 'order') expect(span).toMatchObject({ parentId: start?.spanId, attributes: { 'perdure.resumed': true, 'perdure.execution.id': 2 } });
+    for (const span of after)
+      if (span.name === 'order')
+        expect(span).toMatchObject({
+          parentId: start?.spanId,
+          attributes: { 'perdure.resumed': true, 'perdure.execution.id': 2 },
+        });
     // The child is still in it. Its parent is the stretch that started it, of which nothing else is left.
     const shipping = after.filter(({ name }) => name === 'shipping');
     expect(shipping).toMatchObject([{ attributes: { 'perdure.resumed': true, 'perdure.outcome': 'completed' } }]);

@@ -17,7 +17,8 @@ afterAll(() => spans.end());
 beforeEach(() => spans.clear());
 
 const telemetry = openTelemetry();
-const outcome = ({ name, attributes }: Traced): string => [name, attributes['perdure.outcome']].filter(Boolean).join(' ');
+const outcome = ({ name, attributes }: Traced): string =>
+  [name, attributes['perdure.outcome']].filter(Boolean).join(' ');
 const notTurns = (all: readonly Traced[]): Traced[] => all.filter(({ name }) => name !== 'turn' && name !== 'replay');
 
 describe.each(STORES)('on $name', (kind) => {
@@ -28,13 +29,20 @@ describe.each(STORES)('on $name', (kind) => {
   async function traceOf(id: string): Promise<Traced[]> {
     const { status } = await store.client.waitForOrchestration(id, SOON);
     expect(status).toMatch(/Completed|Failed|Cancelled/);
-    const start = spans.all().find(({ attributes }) => attributes['perdure.operation'] === 'start' && attributes['perdure.instance.id'] === id);
+    const start = spans
+      .all()
+      .find(
+        ({ attributes }) => attributes['perdure.operation'] === 'start' && attributes['perdure.instance.id'] === id,
+      );
     return spans.all(start?.traceId);
   }
 
   /** Goes on when a stretch of an instance has ended so. */
   async function stretched(id: string, how: string): Promise<void> {
-    const ended = (): boolean => spans.all().some(({ attributes }) => attributes['perdure.instance.id'] === id && attributes['perdure.outcome'] === how);
+    const ended = (): boolean =>
+      spans
+        .all()
+        .some(({ attributes }) => attributes['perdure.instance.id'] === id && attributes['perdure.outcome'] === how);
     while (!ended()) await store.settled();
   }
 
@@ -65,7 +73,10 @@ describe.each(STORES)('on $name', (kind) => {
     const all = await traceOf(id);
     const tree = treeOf(notTurns(all), ({ name }) => name);
     expect(tree.split('\n')[0]).toBe('perdure.start order');
-    const parentOf = (name: string): string[] => all.filter((span) => span.name === name).map(({ parentId }) => all.find(({ spanId }) => spanId === parentId)?.name ?? 'none');
+    const parentOf = (name: string): string[] =>
+      all
+        .filter((span) => span.name === name)
+        .map(({ parentId }) => all.find(({ spanId }) => spanId === parentId)?.name ?? 'none');
     expect(new Set(parentOf('order'))).toEqual(new Set(['perdure.start order']));
     expect(parentOf('charge')).toEqual(['order', 'order']);
     expect(new Set(parentOf('shipping'))).toEqual(new Set(['order']));
@@ -85,7 +96,10 @@ describe.each(STORES)('on $name', (kind) => {
       'error.type': 'RangeError',
     });
     expect(second).toMatchObject({ error: undefined, attributes: { 'perdure.activity.attempt': 2 } });
-    expect(all[0]).toMatchObject({ kind: KINDS.producer, attributes: { 'perdure.instance.id': id, 'perdure.orchestration.name': 'order' } });
+    expect(all[0]).toMatchObject({
+      kind: KINDS.producer,
+      attributes: { 'perdure.instance.id': id, 'perdure.orchestration.name': 'order' },
+    });
     const label = all.find(({ name }) => name === 'label');
     expect(label?.attributes['perdure.activity.inline']).toBe(true);
   });
@@ -121,16 +135,20 @@ describe.each(STORES)('on $name', (kind) => {
     await client().startOrchestration(id, 'rates');
     const all = await traceOf(id);
     server.close();
-    expect(treeOf(notTurns(all))).toBe(['perdure.start rates', '  rates', '    rate', '      GET', '        GET /rate'].join('\n'));
+    expect(treeOf(notTurns(all))).toBe(
+      ['perdure.start rates', '  rates', '    rate', '      GET', '        GET /rate'].join('\n'),
+    );
   });
 
   it('end with the time that an instance is in memory: one that sleeps has none open', async () => {
     const runtime = await store.start(
       (r) =>
-        r.registerActivity('step', async () => 1).registerOrchestration('sleeper', function* (ctx) {
-          yield ctx.scheduleActivity('step');
-          return yield ctx.waitForEvent('go');
-        }),
+        r
+          .registerActivity('step', async () => 1)
+          .registerOrchestration('sleeper', function* (ctx) {
+            yield ctx.scheduleActivity('step');
+            return yield ctx.waitForEvent('go');
+          }),
       { telemetry },
     );
     const id = store.id('sleeper');
@@ -140,22 +158,37 @@ describe.each(STORES)('on $name', (kind) => {
     await client().raiseEvent(id, 'go');
     const all = await traceOf(id);
     expect(treeOf(all, outcome)).toBe(
-      ['perdure.start sleeper', '  sleeper sleeping', '    turn', '    step', '    turn', '  sleeper completed', '    turn'].join('\n'),
+      [
+        'perdure.start sleeper',
+        '  sleeper sleeping',
+        '    turn',
+        '    step',
+        '    turn',
+        '  sleeper completed',
+        '    turn',
+      ].join('\n'),
     );
-    expect(all.filter(({ name }) => name === 'sleeper').map(({ attributes }) => attributes['perdure.resumed'])).toEqual([false, true]);
+    expect(all.filter(({ name }) => name === 'sleeper').map(({ attributes }) => attributes['perdure.resumed'])).toEqual(
+      [false, true],
+    );
     expect(runtime.metrics().cacheHits, 'its generator was kept').toBe(hits + 1);
     const raise = spans.all().find(({ name }) => name === 'perdure.raise go');
-    expect(raise).toMatchObject({ kind: KINDS.producer, attributes: { 'perdure.instance.id': id, 'perdure.event.name': 'go' } });
+    expect(raise).toMatchObject({
+      kind: KINDS.producer,
+      attributes: { 'perdure.instance.id': id, 'perdure.event.name': 'go' },
+    });
   });
 
   it('show a replay as one span, and nothing that was done before again', async () => {
     await store.start(
       (r) =>
-        r.registerActivity('step', async () => 1).registerOrchestration('replayed', function* (ctx) {
-          for (let i = 0; i < 3; i += 1) yield ctx.scheduleActivity('step');
-          yield ctx.waitForEvent('go');
-          return yield ctx.scheduleActivity('step');
-        }),
+        r
+          .registerActivity('step', async () => 1)
+          .registerOrchestration('replayed', function* (ctx) {
+            for (let i = 0; i < 3; i += 1) yield ctx.scheduleActivity('step');
+            yield ctx.waitForEvent('go');
+            return yield ctx.scheduleActivity('step');
+          }),
       { telemetry, cachedInstancesMax: 0 },
     );
     const id = store.id('replayed');
@@ -166,8 +199,13 @@ describe.each(STORES)('on $name', (kind) => {
     expect(all.filter(({ name }) => name === 'step')).toHaveLength(4);
     const last = all.filter(({ name, attributes }) => name === 'replay' && attributes['perdure.turn.deliveries'] === 3);
     expect(last.length).toBeGreaterThan(0);
-    const live = all.filter(({ name }) => name === 'turn').map(({ attributes }) => attributes['perdure.turn.commands'] as number);
-    expect(live.reduce((sum, n) => sum + n, 0), 'each command is in one turn').toBe(4);
+    const live = all
+      .filter(({ name }) => name === 'turn')
+      .map(({ attributes }) => attributes['perdure.turn.commands'] as number);
+    expect(
+      live.reduce((sum, n) => sum + n, 0),
+      'each command is in one turn',
+    ).toBe(4);
   });
 
   it('tell how it ended', async () => {
@@ -193,7 +231,11 @@ describe.each(STORES)('on $name', (kind) => {
     const failed = await traceOf(fails);
     expect(failed.find(({ name }) => name === 'refuse')).toMatchObject({ error: 'no', thrown: ['NonRetryableError'] });
     const end = failed.find(({ attributes }) => attributes['perdure.outcome'] === 'failed');
-    expect(end).toMatchObject({ name: 'fails', thrown: ['ActivityError'], attributes: { 'error.type': 'ActivityError' } });
+    expect(end).toMatchObject({
+      name: 'fails',
+      thrown: ['ActivityError'],
+      attributes: { 'error.type': 'ActivityError' },
+    });
     await client().startOrchestration(waits, 'waits');
     await client().cancelInstance(waits);
     const cancelled = await traceOf(waits);
@@ -201,9 +243,11 @@ describe.each(STORES)('on $name', (kind) => {
     expect(cancelled.every(({ error }) => error === undefined)).toBe(true);
     await client().startOrchestration(again, 'again', 2);
     const executions = await traceOf(again);
-    expect(treeOf(notTurns(executions), (span) => `${outcome(span)} ${span.attributes['perdure.execution.id'] ?? ''}`.trimEnd())).toBe(
-      ['perdure.start again', '  again continued 1', '  again continued 2', '  again completed 3'].join('\n'),
-    );
+    expect(
+      treeOf(notTurns(executions), (span) =>
+        `${outcome(span)} ${span.attributes['perdure.execution.id'] ?? ''}`.trimEnd(),
+      ),
+    ).toBe(['perdure.start again', '  again continued 1', '  again continued 2', '  again completed 3'].join('\n'));
   });
 
   it('end with a time that is up, and with the runtime', async () => {
@@ -262,7 +306,13 @@ describe.each(STORES)('on $name', (kind) => {
 
   it('of a call that fails say why', async () => {
     await rejection(client().raiseEvent('nobody', 'go'));
-    expect(spans.all()).toMatchObject([{ name: 'perdure.raise go', thrown: ['InstanceNotFoundError'], attributes: { 'error.type': 'InstanceNotFoundError' } }]);
+    expect(spans.all()).toMatchObject([
+      {
+        name: 'perdure.raise go',
+        thrown: ['InstanceNotFoundError'],
+        attributes: { 'error.type': 'InstanceNotFoundError' },
+      },
+    ]);
   });
 
   it('cost the store nothing where nobody traces', async () => {
@@ -288,7 +338,10 @@ describe.each(STORES)('on $name', (kind) => {
     await store.start(
       (runtime) =>
         runtime
-          .registerActivity('look', () => void seen.push(propagation.getBaggage(context.active())?.getEntry('tenant')?.value))
+          .registerActivity(
+            'look',
+            () => void seen.push(propagation.getBaggage(context.active())?.getEntry('tenant')?.value),
+          )
           .registerOrchestration('carries', function* (ctx) {
             yield ctx.scheduleActivity('look');
           }),
@@ -300,7 +353,7 @@ describe.each(STORES)('on $name', (kind) => {
       await context.with(around, () => client().startOrchestration(id, 'carries'));
       expect((await traceOf(id)).map(({ name }) => name)).toContain('look');
       const [first] = await store.client.getHistory(id);
-      expect((first?.meta?.['trace'] as string).length).toBeLessThan(200);
+      expect((first?.meta?.trace as string).length).toBeLessThan(200);
     }
     expect(seen).toEqual(['acme', undefined]);
   });
@@ -325,7 +378,11 @@ describe.each(STORES)('on $name', (kind) => {
     await client().startOrchestration(id, 'order');
     await traceOf(id);
     const exported = await store.client.exportHistory(id);
-    expect(exported.events.filter(({ meta }) => meta?.['trace'] !== undefined).map(({ kind: of }) => of)).toEqual(['ExecutionStarted', 'ActivityScheduled', 'ChildScheduled']);
+    expect(exported.events.filter(({ meta }) => meta?.trace !== undefined).map(({ kind: of }) => of)).toEqual([
+      'ExecutionStarted',
+      'ActivityScheduled',
+      'ChildScheduled',
+    ]);
     const { executions } = replay(exported, { name: 'order', fn: order });
     expect(executions).toMatchObject([{ outcome: 'completed' }]);
   });
@@ -333,7 +390,9 @@ describe.each(STORES)('on $name', (kind) => {
 
 describe('openTelemetry', () => {
   it('says which option is wrong', () => {
-    expect(() => openTelemetry({ tracerProvider: {} as never })).toThrow(new TypeError('openTelemetry: tracerProvider must have the method getTracer, got an object'));
+    expect(() => openTelemetry({ tracerProvider: {} as never })).toThrow(
+      new TypeError('openTelemetry: tracerProvider must have the method getTracer, got an object'),
+    );
     expect(() => openTelemetry({ propagator: 1 as never })).toThrow(TypeError);
     expect(() => openTelemetry({ tracer: 1 } as never)).toThrow(TypeError);
   });

@@ -17,7 +17,21 @@ const saying = {
     const { traceId, spanId } = span.spanContext();
     const error = status.code === 2 ? status.message : undefined;
     const thrown = events.map((event) => event.attributes['exception.type']);
-    say({ type: 'span', span: { name, kind, traceId, spanId, parentId: parentSpanContext?.spanId, begun: startTime, place: places.get(spanId), attributes, error, thrown } });
+    say({
+      type: 'span',
+      span: {
+        name,
+        kind,
+        traceId,
+        spanId,
+        parentId: parentSpanContext?.spanId,
+        begun: startTime,
+        place: places.get(spanId),
+        attributes,
+        error,
+        thrown,
+      },
+    });
   },
   forceFlush: async () => {},
   shutdown: async () => {},
@@ -47,7 +61,8 @@ runtime.registerOrchestration('order', function* (ctx, n) {
 await runtime.start();
 
 process.on('message', (command) => {
-  if (command.type === 'start') return void client.startOrchestration(command.id, command.name, command.input).then(() => say({ type: 'started' }));
+  if (command.type === 'start')
+    return void client.startOrchestration(command.id, command.name, command.input).then(() => say({ type: 'started' }));
   void runtime
     .shutdown()
     .then(() => provider.close())

@@ -34,7 +34,12 @@ async function signed(test: TestRuntime): Promise<unknown> {
 describe('crashEverywhere', () => {
   it('runs a scenario with a crash after each event of each instance, and finds no difference', async () => {
     const { result, crashes } = await crashEverywhere(signed);
-    expect(result).toEqual({ parcels: ['a packed cup', 'a packed plate'], by: 'ada', number: 7, dice: expect.any(Number) });
+    expect(result).toEqual({
+      parcels: ['a packed cup', 'a packed plate'],
+      by: 'ada',
+      number: 7,
+      dice: expect.any(Number),
+    });
     // Of each parcel its start, schedule, completion, timer twice and end; of the order its start, two children, two ends, the event, the number twice, its end.
     const events = 2 * 6 + 9;
     const attempts = 3;
@@ -56,7 +61,8 @@ describe('crashEverywhere', () => {
     );
     expect(error).toMatchObject({
       code: 'CRASH_DIFFERENCE',
-      message: "with a crash before the result of attempt 1 of activity 'count' is stored, the scenario returned 2 instead of 1",
+      message:
+        "with a crash before the result of attempt 1 of activity 'count' is stored, the scenario returned 2 instead of 1",
     });
   });
 
@@ -75,7 +81,10 @@ describe('crashEverywhere', () => {
         return (await test.client.waitForOrchestration('l')).output;
       }),
     );
-    expect(error).toMatchObject({ code: 'CRASH_DIFFERENCE', message: expect.stringContaining("of execution 1 of instance 'l', the scenario returned 2 instead of 1") });
+    expect(error).toMatchObject({
+      code: 'CRASH_DIFFERENCE',
+      message: expect.stringContaining("of execution 1 of instance 'l', the scenario returned 2 instead of 1"),
+    });
   });
 
   it('shows little of a result that holds a text a million times', async () => {
@@ -88,7 +97,10 @@ describe('crashEverywhere', () => {
         return [(runs += 1), lists];
       }),
     );
-    expect(error).toMatchObject({ code: 'CRASH_DIFFERENCE', message: expect.stringMatching(/the scenario returned \[\s+2,\s+\[\s+\[\s+\[Array\]/) });
+    expect(error).toMatchObject({
+      code: 'CRASH_DIFFERENCE',
+      message: expect.stringMatching(/the scenario returned \[\s+2,\s+\[\s+\[\s+\[Array\]/),
+    });
     expect(error.message.length).toBeLessThan(100_000);
   });
 
@@ -99,6 +111,9 @@ describe('crashEverywhere', () => {
       }),
     );
     expect(error).toBeInstanceOf(RangeError);
-    expect(await rejection(crashEverywhere(3 as never))).toMatchObject({ name: 'TypeError', message: expect.stringContaining('the scenario must be a function') });
+    expect(await rejection(crashEverywhere(3 as never))).toMatchObject({
+      name: 'TypeError',
+      message: expect.stringContaining('the scenario must be a function'),
+    });
   });
 });

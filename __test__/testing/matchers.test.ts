@@ -8,7 +8,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { rejection } from '../support/async.ts';
 
-const charge = defineActivity('charge', async (_, order: { total: number }) => ({ id: `r${order.total}` }), { retry: { maxAttempts: 1 } });
+const charge = defineActivity('charge', async (_, order: { total: number }) => ({ id: `r${order.total}` }), {
+  retry: { maxAttempts: 1 },
+});
 const note = defineOrchestration('note', function* (_, text: string) {
   return text;
 });
@@ -21,7 +23,14 @@ const waiting = defineOrchestration('waiting', function* (ctx) {
   yield ctx.waitForEvent('go');
 });
 
-const STEPS = ['ExecutionStarted order', 'ActivityScheduled charge', 'ActivityCompleted', 'ChildScheduled note', 'ChildCompleted', 'ExecutionCompleted'];
+const STEPS = [
+  'ExecutionStarted order',
+  'ActivityScheduled charge',
+  'ActivityCompleted',
+  'ChildScheduled note',
+  'ChildCompleted',
+  'ExecutionCompleted',
+];
 
 let test: TestRuntime;
 let done: InstanceHandle;
@@ -44,7 +53,8 @@ async function message(assertion: Promise<void>): Promise<string> {
 }
 
 describe.each(['handle', 'export'])('a %s', (kind) => {
-  const subject = async (handle: InstanceHandle): Promise<unknown> => (kind === 'handle' ? handle : test.client.exportHistory(handle.id));
+  const subject = async (handle: InstanceHandle): Promise<unknown> =>
+    kind === 'handle' ? handle : test.client.exportHistory(handle.id);
 
   it('has completed', async () => {
     const it = await subject(done);
@@ -54,8 +64,10 @@ describe.each(['handle', 'export'])('a %s', (kind) => {
     await expect(it).not.toHaveCompleted({ id: 'r13' });
     await expect(await subject(failed)).not.toHaveCompleted();
     const said = await message(expect(it).toHaveCompleted('r12'));
-    expect(said).toContain(`expected instance 'order-1' to have completed with "r12", and it is Completed with {"id": "r12"}`);
-    expect(said).toContain("2 ActivityScheduled charge  { total: 12 }\n");
+    expect(said).toContain(
+      `expected instance 'order-1' to have completed with "r12", and it is Completed with {"id": "r12"}`,
+    );
+    expect(said).toContain('2 ActivityScheduled charge  { total: 12 }\n');
   });
 
   it('has failed', async () => {
@@ -76,8 +88,12 @@ describe.each(['handle', 'export'])('a %s', (kind) => {
     await expect(it).toHaveHistory(STEPS);
     await expect(it).toHaveHistory(STEPS.map((step) => step.split(' ', 1)[0] as string));
     await expect(it).not.toHaveHistory(STEPS.slice(0, -1));
-    expect(await message(expect(it).toHaveHistory(STEPS.with(1, 'TimerCreated')))).toContain('to have "TimerCreated" as event 2, and it has "ActivityScheduled charge"');
-    expect(await message(expect(it).toHaveHistory([...STEPS, 'TimerFired']))).toContain('as event 7, and it has nothing');
+    expect(await message(expect(it).toHaveHistory(STEPS.with(1, 'TimerCreated')))).toContain(
+      'to have "TimerCreated" as event 2, and it has "ActivityScheduled charge"',
+    );
+    expect(await message(expect(it).toHaveHistory([...STEPS, 'TimerFired']))).toContain(
+      'as event 7, and it has nothing',
+    );
   });
 
   it('has scheduled something', async () => {
@@ -88,7 +104,9 @@ describe.each(['handle', 'export'])('a %s', (kind) => {
     await expect(it).toHaveScheduled(note, 'charged');
     await expect(it).not.toHaveScheduled(charge, { total: 13 });
     await expect(it).not.toHaveScheduled(waiting);
-    expect(await message(expect(it).toHaveScheduled(charge, { total: 13 }))).toContain(`to have scheduled 'charge' with {"total": 13}, and it has with {"total": 12}`);
+    expect(await message(expect(it).toHaveScheduled(charge, { total: 13 }))).toContain(
+      `to have scheduled 'charge' with {"total": 13}, and it has with {"total": 12}`,
+    );
     expect(await message(expect(it).toHaveScheduled(3 as never))).toContain('takes a name or a definition, got 3');
   });
 
@@ -129,5 +147,7 @@ it('shows little of a history in which a text is three million times', async () 
 });
 
 it('looks at nothing else', async () => {
-  expect(await message(expect('order-1').toHaveCompleted())).toContain("toHaveCompleted looks at the handle of an instance, or at what client.exportHistory returned; got 'order-1'");
+  expect(await message(expect('order-1').toHaveCompleted())).toContain(
+    "toHaveCompleted looks at the handle of an instance, or at what client.exportHistory returned; got 'order-1'",
+  );
 });

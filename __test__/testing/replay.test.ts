@@ -3,7 +3,17 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { defineOrchestration, type HistoryEvent, type HistoryExport, NondeterminismError, NotRegisteredError, type OrchestrationFunction, PayloadError, type Runtime, RuntimeStateError } from 'perdure';
+import {
+  defineOrchestration,
+  type HistoryEvent,
+  type HistoryExport,
+  NondeterminismError,
+  NotRegisteredError,
+  type OrchestrationFunction,
+  PayloadError,
+  type Runtime,
+  RuntimeStateError,
+} from 'perdure';
 import { HistoryError, replay, replayFiles, TestRuntime } from 'perdure/testing';
 import { afterAll, describe, expect, it, vi } from 'vitest';
 
@@ -16,7 +26,8 @@ const order: OrchestrationFunction = function* (ctx, n: number) {
   yield ctx.scheduleTimer(1);
   ctx.setCustomStatus('waiting');
   const { by } = yield ctx.waitForEvent('approved');
-  if (by === 'nobody') throw Object.assign(new RangeError('not approved', { cause: new Error('nobody') }), { code: 'NO' });
+  if (by === 'nobody')
+    throw Object.assign(new RangeError('not approved', { cause: new Error('nobody') }), { code: 'NO' });
   return [...parts, by];
 };
 
@@ -27,7 +38,11 @@ const CHANGES: readonly { what: string; code: OrchestrationFunction; report: obj
     *code(ctx, n) {
       yield ctx.all([ctx.scheduleActivity('choose', n), ctx.scheduleActivity('weigh', n)]);
     },
-    report: { eventId: 2, field: { name: 'name', recorded: 'pick', attempted: 'choose' }, source: expect.stringContaining('replay.test.ts') },
+    report: {
+      eventId: 2,
+      field: { name: 'name', recorded: 'pick', attempted: 'choose' },
+      source: expect.stringContaining('replay.test.ts'),
+    },
   },
   {
     what: 'another input',
@@ -48,14 +63,24 @@ const CHANGES: readonly { what: string; code: OrchestrationFunction; report: obj
     *code(ctx, n) {
       yield ctx.all(['pick', 'weigh', 'wrap'].map((name) => ctx.scheduleActivity(name, n)));
     },
-    report: { eventId: 4, recorded: "activity 'pick' of event 2 completes", attempted: "activity 'wrap' is scheduled", hint: expect.stringContaining('does more here') },
+    report: {
+      eventId: 4,
+      recorded: "activity 'pick' of event 2 completes",
+      attempted: "activity 'wrap' is scheduled",
+      hint: expect.stringContaining('does more here'),
+    },
   },
   {
     what: 'one fewer',
     *code(ctx, n) {
       yield ctx.scheduleActivity('pick', n);
     },
-    report: { eventId: 3, recorded: "activity 'weigh' is scheduled", attempted: 'the code waits for an activity', hint: expect.stringContaining('does less here') },
+    report: {
+      eventId: 3,
+      recorded: "activity 'weigh' is scheduled",
+      attempted: 'the code waits for an activity',
+      hint: expect.stringContaining('does less here'),
+    },
   },
   {
     what: 'one after the other',
@@ -63,7 +88,11 @@ const CHANGES: readonly { what: string; code: OrchestrationFunction; report: obj
       yield ctx.scheduleActivity('pick', n);
       yield ctx.scheduleActivity('weigh', n);
     },
-    report: { eventId: 3, recorded: "activity 'weigh' is scheduled", source: expect.stringContaining('replay.test.ts') },
+    report: {
+      eventId: 3,
+      recorded: "activity 'weigh' is scheduled",
+      source: expect.stringContaining('replay.test.ts'),
+    },
   },
   {
     what: 'another timer',
@@ -129,7 +158,11 @@ const LATER: readonly { what: string; code: OrchestrationFunction; report: objec
 ];
 
 /** The error of a replay that does not fit. */
-function refused(history: Parameters<typeof replay>[0], code: OrchestrationFunction, name = 'order'): NondeterminismError {
+function refused(
+  history: Parameters<typeof replay>[0],
+  code: OrchestrationFunction,
+  name = 'order',
+): NondeterminismError {
   try {
     replay(history, { name, fn: code });
   } catch (error) {
@@ -170,10 +203,20 @@ describe.each(STORES)('on $name', (kind) => {
     expect(replay(open, { name: 'order', fn: order })).toEqual({
       instanceId: open.instanceId,
       executions: [
-        { executionId: 1, name: 'order', version: '1.0.0', events: 7, outcome: 'waiting', pending: [{ kind: 'event', name: 'approved' }] },
+        {
+          executionId: 1,
+          name: 'order',
+          version: '1.0.0',
+          events: 7,
+          outcome: 'waiting',
+          pending: [{ kind: 'event', name: 'approved' }],
+        },
       ],
     });
-    for (const [by, outcome] of [['ada', 'completed'], ['nobody', 'failed']] as const) {
+    for (const [by, outcome] of [
+      ['ada', 'completed'],
+      ['nobody', 'failed'],
+    ] as const) {
       const { executions } = replay(JSON.stringify(await finished(by)), [defineOrchestration('order', order)]);
       expect(executions).toMatchObject([{ events: 9, outcome, pending: [] }]);
     }
@@ -215,7 +258,9 @@ describe.each(STORES)('on $name', (kind) => {
       const runtime = await store.start((runtime) => register(runtime, here('boom')));
       const id = store.id();
       await store.client.startOrchestration(id, 'handing', 'one');
-      await vi.waitUntil(async () => (await store.client.getHistory(id)).some(({ kind }) => kind === 'EventSent'), { timeout: 20_000 });
+      await vi.waitUntil(async () => (await store.client.getHistory(id)).some(({ kind }) => kind === 'EventSent'), {
+        timeout: 20_000,
+      });
       await runtime.shutdown();
       return id;
     }
@@ -230,7 +275,9 @@ describe.each(STORES)('on $name', (kind) => {
       // As if the code stood in another file.
       const moved = recorded.replaceAll(/[^\s"(]*:\d+:\d+/g, '/elsewhere.js:1:1');
       expect(moved).not.toBe(recorded);
-      expect(replay(moved, { name: 'handing', fn: handing(there('boom')) }).executions).toMatchObject([{ outcome: 'waiting' }]);
+      expect(replay(moved, { name: 'handing', fn: handing(there('boom')) }).executions).toMatchObject([
+        { outcome: 'waiting' },
+      ]);
     });
 
     it('is another one when it says something else', async () => {
@@ -245,7 +292,9 @@ describe.each(STORES)('on $name', (kind) => {
     const id = await waiting();
     const error = refused(await store.client.exportHistory(id), code);
     expect(error.report).toMatchObject(report);
-    expect(error.message).toMatch(/^instance '.*', execution 1: the code no longer fits its history, at event \d+:\n {2}recorded: /);
+    expect(error.message).toMatch(
+      /^instance '.*', execution 1: the code no longer fits its history, at event \d+:\n {2}recorded: /,
+    );
 
     await store.start((runtime) => runtime.registerOrchestration('order', code));
     await store.client.raiseEvent(id, 'approved', { by: 'ada' });
@@ -277,12 +326,20 @@ describe.each(STORES)('on $name', (kind) => {
     const nobody = new Error('nobody');
     const same = Object.assign(new RangeError('not approved', { cause: nobody }), { code: 'NO' });
     expect(replay(exported, { name: 'order', fn: throwing(same) }).executions[0]?.outcome).toBe('failed');
-    for (const other of [new RangeError('not approved'), new Error('not approved', { cause: nobody }), new RangeError('approved', { cause: nobody })]) {
+    for (const other of [
+      new RangeError('not approved'),
+      new Error('not approved', { cause: nobody }),
+      new RangeError('approved', { cause: nobody }),
+    ]) {
       expect(refused(exported, throwing(other)).report).toEqual({
         eventId: 9,
         recorded: 'the orchestration throws',
         attempted: 'the orchestration throws',
-        field: { name: 'error', recorded: 'RangeError (NO): not approved, caused by Error: nobody', attempted: expect.stringContaining(other.message) },
+        field: {
+          name: 'error',
+          recorded: 'RangeError (NO): not approved, caused by Error: nobody',
+          attempted: expect.stringContaining(other.message),
+        },
         hint: expect.any(String),
       });
     }
@@ -301,16 +358,36 @@ describe.each(STORES)('on $name', (kind) => {
     await store.client.waitForStatusChange(begun, 0, undefined, SOON);
     const after = await store.client.exportHistory(begun);
     expect([before.events.length, after.events.length]).toEqual([1, 1]);
-    expect(replay(before, { name: 'waits', fn: order }).executions[0]).toMatchObject({ outcome: 'notBegun', pending: [] });
-    expect(replay(after, { name: 'waits', fn: waits }).executions[0]).toMatchObject({ outcome: 'waiting', pending: [{ kind: 'event', name: 'go' }] });
+    expect(replay(before, { name: 'waits', fn: order }).executions[0]).toMatchObject({
+      outcome: 'notBegun',
+      pending: [],
+    });
+    expect(replay(after, { name: 'waits', fn: waits }).executions[0]).toMatchObject({
+      outcome: 'waiting',
+      pending: [{ kind: 'event', name: 'go' }],
+    });
     expect(refused(after, order, 'waits').report).toMatchObject({ eventId: 2, recorded: 'the code waited here' });
   });
 });
 
 describe('what is given', () => {
-  const started = { eventId: 1, timeMs: 1_000, kind: 'ExecutionStarted', name: 'one', meta: { version: '1.0.0', seed: '1' } } as const;
+  const started = {
+    eventId: 1,
+    timeMs: 1_000,
+    kind: 'ExecutionStarted',
+    name: 'one',
+    meta: { version: '1.0.0', seed: '1' },
+  } as const;
   const exported = (...events: object[]) =>
-    ({ format: 1, instanceId: 'i', name: 'one', version: '1.0.0', executionId: 1, hasBegun: true, events: [started, ...events] }) as unknown as HistoryExport;
+    ({
+      format: 1,
+      instanceId: 'i',
+      name: 'one',
+      version: '1.0.0',
+      executionId: 1,
+      hasBegun: true,
+      events: [started, ...events],
+    }) as unknown as HistoryExport;
   const completed = { eventId: 2, timeMs: 1_000, kind: 'ExecutionCompleted', payload: '1' };
   const one = defineOrchestration('one', function* () {
     return 1;
@@ -326,28 +403,93 @@ describe('what is given', () => {
   };
 
   it.each<[what: string, history: unknown, path: string, message: RegExp]>([
-    ['a text that was cut off', JSON.stringify(exported(completed)).slice(0, -10), '', /^the history cannot be replayed: the export is no JSON: /],
+    [
+      'a text that was cut off',
+      JSON.stringify(exported(completed)).slice(0, -10),
+      '',
+      /^the history cannot be replayed: the export is no JSON: /,
+    ],
     ['no export', 5, '', /must be what client\.exportHistory returns, got 5/],
     ['another object', { events: [] }, 'format', /is missing: this is not what client\.exportHistory returns/],
     ['a newer format', { ...exported(), format: 2 }, 'format', /format is 2, and this Perdure reads 1/],
     ['no executions', [], '', /is an empty list/],
     ['no events', { ...exported(), events: [] }, 'events', /must be a list of events, got none/],
     ['an event that is none', exported(null as never), 'events[1]', /must be an event, got null/],
-    ['an event that is missing', exported({ ...completed, eventId: 3 }), 'events[1].eventId', /is 3 where 2 was expected/],
-    ['an unknown kind', exported({ ...completed, kind: 'ExecutionComplete' }), 'events[1].kind', /'ExecutionComplete', which is no kind .* did you mean 'ExecutionCompleted'\?/],
-    ['a payload that is no text', exported({ ...completed, payload: 1 }), 'events[1].payload', /must be a string .* got 1/],
+    [
+      'an event that is missing',
+      exported({ ...completed, eventId: 3 }),
+      'events[1].eventId',
+      /is 3 where 2 was expected/,
+    ],
+    [
+      'an unknown kind',
+      exported({ ...completed, kind: 'ExecutionComplete' }),
+      'events[1].kind',
+      /'ExecutionComplete', which is no kind .* did you mean 'ExecutionCompleted'\?/,
+    ],
+    [
+      'a payload that is no text',
+      exported({ ...completed, payload: 1 }),
+      'events[1].payload',
+      /must be a string .* got 1/,
+    ],
     ['no time', exported({ ...completed, timeMs: '1' }), 'events[1].timeMs', /must be a whole number of ms/],
-    ['a reference to nothing', exported({ ...completed, refId: 0 }), 'events[1].refId', /must be the number of an event/],
-    ['a beginning that is cut off', { ...exported(), events: [{ ...completed, eventId: 1 }] }, 'events[0].kind', /an execution begins with 'ExecutionStarted'/],
+    [
+      'a reference to nothing',
+      exported({ ...completed, refId: 0 }),
+      'events[1].refId',
+      /must be the number of an event/,
+    ],
+    [
+      'a beginning that is cut off',
+      { ...exported(), events: [{ ...completed, eventId: 1 }] },
+      'events[0].kind',
+      /an execution begins with 'ExecutionStarted'/,
+    ],
     ['another name in its head', { ...exported(), name: 'two' }, 'name', /is 'two', and its first event says 'one'/],
     ['no word of whether it has begun', { ...exported(), hasBegun: undefined }, 'hasBegun', /must be true or false/],
-    ['the second of two', [exported(), { ...exported(), executionId: 0 }], '[1].executionId', /must be a whole number >= 1/],
-    ['two instances', [exported(), { ...exported(), instanceId: 'j' }], '[1].instanceId', /is 'j', another instance than 'i'/],
-    ['an event without what its kind needs', exported({ eventId: 2, timeMs: 1, kind: 'TimerFired' }), 'events', /event 2 \(TimerFired\) cannot be read: it refers to no earlier event/],
-    ['options that the engine does not know', exported({ eventId: 2, timeMs: 1, kind: 'ActivityScheduled', name: 'a', meta: { more: 1 } }), 'events', /unknown field `more`/],
-    ['events after the end', exported(completed, { ...completed, eventId: 3 }), 'events', /event 3 .* the execution ended before it/],
-    ['a seed that is none', { ...exported(), events: [{ ...started, meta: { version: '1.0.0', seed: 'x' } }] }, 'events', /its seed is no number/],
-    ['a lone surrogate in a name', exported({ eventId: 2, timeMs: 1, kind: 'PatchApplied', name: '\ud800' }), 'events[1].name', /must be a string without lone surrogates/],
+    [
+      'the second of two',
+      [exported(), { ...exported(), executionId: 0 }],
+      '[1].executionId',
+      /must be a whole number >= 1/,
+    ],
+    [
+      'two instances',
+      [exported(), { ...exported(), instanceId: 'j' }],
+      '[1].instanceId',
+      /is 'j', another instance than 'i'/,
+    ],
+    [
+      'an event without what its kind needs',
+      exported({ eventId: 2, timeMs: 1, kind: 'TimerFired' }),
+      'events',
+      /event 2 \(TimerFired\) cannot be read: it refers to no earlier event/,
+    ],
+    [
+      'options that the engine does not know',
+      exported({ eventId: 2, timeMs: 1, kind: 'ActivityScheduled', name: 'a', meta: { more: 1 } }),
+      'events',
+      /unknown field `more`/,
+    ],
+    [
+      'events after the end',
+      exported(completed, { ...completed, eventId: 3 }),
+      'events',
+      /event 3 .* the execution ended before it/,
+    ],
+    [
+      'a seed that is none',
+      { ...exported(), events: [{ ...started, meta: { version: '1.0.0', seed: 'x' } }] },
+      'events',
+      /its seed is no number/,
+    ],
+    [
+      'a lone surrogate in a name',
+      exported({ eventId: 2, timeMs: 1, kind: 'PatchApplied', name: '\ud800' }),
+      'events[1].name',
+      /must be a string without lone surrogates/,
+    ],
   ])('%s is refused', (_, history, path, message) => {
     const error = failure(history);
     expect(error).toBeInstanceOf(HistoryError);
@@ -356,22 +498,41 @@ describe('what is given', () => {
   });
 
   it('code of another name or version is not there', () => {
-    const error = failure(exported(completed), [{ name: 'one', version: '2.0.0', fn: one.fn }, { name: 'two', fn: one.fn }]);
+    const error = failure(exported(completed), [
+      { name: 'one', version: '2.0.0', fn: one.fn },
+      { name: 'two', fn: one.fn },
+    ]);
     expect(error).toBeInstanceOf(NotRegisteredError);
     expect(error).toMatchObject({
       kind: 'orchestration',
       missing: 'one',
       version: '1.0.0',
-      message: "instance 'i', execution 1: it is an execution of orchestration 'one' 1.0.0, and there is only 'one' 2.0.0, 'two' 1.0.0",
+      message:
+        "instance 'i', execution 1: it is an execution of orchestration 'one' 1.0.0, and there is only 'one' 2.0.0, 'two' 1.0.0",
     });
   });
 
   it.each<[what: string, definitions: unknown, options: object | undefined, message: RegExp]>([
-    ['no definition', null, undefined, /the definition must be what defineOrchestration returned, or \{ name, version, fn \}; got null/],
+    [
+      'no definition',
+      null,
+      undefined,
+      /the definition must be what defineOrchestration returned, or \{ name, version, fn \}; got null/,
+    ],
     ['none of a list', [one, 5], undefined, /definitions\[1\] must be .* got 5/],
     ['an empty list', [], undefined, /the list of definitions is empty/],
-    ['an async function', { name: 'one', fn: async () => {} }, undefined, /must be a function\*, got an async function/],
-    ['a misspelt key', { name: 'one', verison: '1', fn: one.fn }, undefined, /unknown option `verison`; did you mean `version`/],
+    [
+      'an async function',
+      { name: 'one', fn: async () => {} },
+      undefined,
+      /must be a function\*, got an async function/,
+    ],
+    [
+      'a misspelt key',
+      { name: 'one', verison: '1', fn: one.fn },
+      undefined,
+      /unknown option `verison`; did you mean `version`/,
+    ],
     ['an unknown option', one, { coded: 1 }, /unknown option `coded`/],
     ['a codec that is none', one, { codec: {} }, /codec must be an object with the functions/],
   ])('%s is refused', (_, definitions, options, message) => {
@@ -385,8 +546,12 @@ describe('what is given', () => {
   });
 
   it('an input that does not fit its schema is what the code fails with', () => {
-    const input = { '~standard': { version: 1, vendor: 'test', validate: () => ({ issues: [{ message: 'no' }] }) } } as const;
-    expect(failure(exported(completed), { name: 'one', fn: one.fn, input })).toMatchObject({ report: { attempted: 'the orchestration throws' } });
+    const input = {
+      '~standard': { version: 1, vendor: 'test', validate: () => ({ issues: [{ message: 'no' }] }) },
+    } as const;
+    expect(failure(exported(completed), { name: 'one', fn: one.fn, input })).toMatchObject({
+      report: { attempted: 'the orchestration throws' },
+    });
   });
 
   describe('with options', () => {
@@ -399,7 +564,10 @@ describe('what is given', () => {
       const coded = exported({ ...completed, payload: `#${codec.encode('1')}` });
       expect(replay(coded, one, { codec }).executions[0]?.outcome).toBe('completed');
       expect(failure(coded)).toBeInstanceOf(NondeterminismError);
-      const input = { ...exported(completed), events: [{ ...started, payload: `#${codec.encode('1')}` }, completed] } as HistoryExport;
+      const input = {
+        ...exported(completed),
+        events: [{ ...started, payload: `#${codec.encode('1')}` }, completed],
+      } as HistoryExport;
       expect(replay(input, one, { codec }).executions[0]?.outcome).toBe('completed');
       expect(failure(input)).toBeInstanceOf(PayloadError);
       const plain = exported(completed);
@@ -408,14 +576,24 @@ describe('what is given', () => {
 
     it('values are measured by the limit that is given', () => {
       const long = 'x'.repeat(100);
-      const code = { name: 'one', fn: function* () { return long; } };
+      const code = {
+        name: 'one',
+        fn: function* () {
+          return long;
+        },
+      };
       const recorded = exported({ ...completed, payload: JSON.stringify(long) });
       expect(replay(recorded, code).executions[0]?.outcome).toBe('completed');
       expect(failure(recorded, code, { limits: { payloadBytes: 50 } })).toBeInstanceOf(NondeterminismError);
     });
 
     it('the clock is that of the history, unless there is no guard', () => {
-      const clock = { name: 'one', fn: function* () { return Date.now(); } };
+      const clock = {
+        name: 'one',
+        fn: function* () {
+          return Date.now();
+        },
+      };
       const recorded = exported({ ...completed, payload: '1000' });
       expect(replay(recorded, clock).executions[0]?.outcome).toBe('completed');
       expect(failure(recorded, clock, { determinism: 'off' })).toBeInstanceOf(NondeterminismError);
@@ -435,7 +613,13 @@ describe('what is given', () => {
     const other = { ...completed, payload: '2' };
 
     it('is replayed, one or all of a folder', async () => {
-      const paths = [write('fine/a.json', exported(completed)), write('fine/deep/b.json', [exported(), exported()].map((one) => ({ ...one, hasBegun: false })))];
+      const paths = [
+        write('fine/a.json', exported(completed)),
+        write(
+          'fine/deep/b.json',
+          [exported(), exported()].map((one) => ({ ...one, hasBegun: false })),
+        ),
+      ];
       write('fine/notes.txt', 'no history');
       const file = await replayFiles(paths[0] as string, one);
       expect(file).toMatchObject([{ file: paths[0], instanceId: 'i', executions: [{ outcome: 'completed' }] }]);
@@ -457,13 +641,21 @@ describe('what is given', () => {
       const error = await rejection<AggregateError>(replayFiles(join(folder, 'wrong'), one));
       expect(error).toBeInstanceOf(AggregateError);
       expect(error.errors.map(({ name }) => name as string)).toEqual(['NondeterminismError', 'HistoryError']);
-      expect(error.message).toMatch(/^2 histories cannot be replayed:\n.*a\.json: [^]*\n.*c\.json: the history cannot be replayed: the export is no JSON/);
+      expect(error.message).toMatch(
+        /^2 histories cannot be replayed:\n.*a\.json: [^]*\n.*c\.json: the history cannot be replayed: the export is no JSON/,
+      );
     });
 
     it('is not there', async () => {
       mkdirSync(join(folder, 'empty'));
-      expect(await rejection(replayFiles(join(folder, 'empty'), one))).toMatchObject({ code: 'HISTORY', message: expect.stringContaining('no .json file') });
-      expect(await rejection(replayFiles(join(folder, 'nowhere'), one))).toMatchObject({ code: 'HISTORY', message: expect.stringContaining('ENOENT') });
+      expect(await rejection(replayFiles(join(folder, 'empty'), one))).toMatchObject({
+        code: 'HISTORY',
+        message: expect.stringContaining('no .json file'),
+      });
+      expect(await rejection(replayFiles(join(folder, 'nowhere'), one))).toMatchObject({
+        code: 'HISTORY',
+        message: expect.stringContaining('ENOENT'),
+      });
       expect(await rejection(replayFiles(5 as never, one))).toBeInstanceOf(TypeError);
       expect(await rejection(replayFiles(new URL('https://histories.example/'), one))).toBeInstanceOf(TypeError);
     });
@@ -555,7 +747,9 @@ describe('the steps of a replay', () => {
 
   it('are of one execution', async () => {
     const exported = await exportStepped();
-    expect(() => replay([exported, { ...exported, executionId: 2 }], stepped, { until: 2 })).toThrow('until is for one execution, and these are 2');
+    expect(() => replay([exported, { ...exported, executionId: 2 }], stepped, { until: 2 })).toThrow(
+      'until is for one execution, and these are 2',
+    );
     expect(() => replay(exported, stepped, { until: 0 })).toThrow(TypeError);
     expect(() => replay(exported, stepped, { onEvent: 3 as never })).toThrow('onEvent must be a function, got 3');
     await expect(replayFiles('.', stepped, { until: 2 } as never)).rejects.toThrow('unknown option `until`');

@@ -2,7 +2,15 @@
 
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { defineActivity, defineOrchestration, InstanceExistsError, NonRetryableError, NotRegisteredError, RuntimeStateError, TimeoutError } from 'perdure';
+import {
+  defineActivity,
+  defineOrchestration,
+  InstanceExistsError,
+  NonRetryableError,
+  NotRegisteredError,
+  RuntimeStateError,
+  TimeoutError,
+} from 'perdure';
 import { StuckError, TestRuntime, type TestRuntimeOptions } from 'perdure/testing';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
@@ -78,7 +86,8 @@ describe('the clock', () => {
     });
     await test.client.startOrchestration('s', 'steps');
     const seen: unknown[] = [];
-    for await (const { customStatus } of test.client.statusChanges('s')) seen.push([customStatus, (test.now().getTime() - BEGIN) / DAY]);
+    for await (const { customStatus } of test.client.statusChanges('s'))
+      seen.push([customStatus, (test.now().getTime() - BEGIN) / DAY]);
     expect(seen).toEqual([
       [1, 1],
       [2, 2],
@@ -102,7 +111,14 @@ describe('the clock', () => {
     await test.advance('1h');
     expect(log).toEqual([]);
     await test.advanceTo('2030-01-01T04:00:00Z');
-    expect(log).toEqual(['01-01T02:00 a 1', '01-01T02:00 a 1 again', '01-01T03:00 b 1', '01-01T03:00 b 1 again', '01-01T04:00 a 2', '01-01T04:00 a 2 again']);
+    expect(log).toEqual([
+      '01-01T02:00 a 1',
+      '01-01T02:00 a 1 again',
+      '01-01T03:00 b 1',
+      '01-01T03:00 b 1 again',
+      '01-01T04:00 a 2',
+      '01-01T04:00 a 2 again',
+    ]);
     expect(at()).toBe('01-01T04:00');
     await test.advance('365d');
     expect(log).toHaveLength(12);
@@ -192,7 +208,10 @@ describe('the clock', () => {
     const first = test.advance('1d');
     expect(await rejection(test.advance('1d'))).toBeInstanceOf(RuntimeStateError);
     await first;
-    expect(await rejection(test.advanceTo(new Date(BEGIN)))).toMatchObject({ name: 'TypeError', message: expect.stringContaining('cannot be set back') });
+    expect(await rejection(test.advanceTo(new Date(BEGIN)))).toMatchObject({
+      name: 'TypeError',
+      message: expect.stringContaining('cannot be set back'),
+    });
   });
 });
 
@@ -211,20 +230,28 @@ describe('a wait for what does not come', () => {
     const error = await rejection(test.client.waitForOrchestration('p'));
     expect(error).toBeInstanceOf(StuckError);
     expect(error).toMatchObject({ code: 'STUCK' });
-    expect((error as Error).message).toContain("instance 'p' (parent 1.0.0) waits for its child 'kid', activity 'wrap', which hangs");
-    expect((error as Error).message).toContain("instance 'kid' (child 1.0.0) waits for event 'go', a message of queue 'orders'");
+    expect((error as Error).message).toContain(
+      "instance 'p' (parent 1.0.0) waits for its child 'kid', activity 'wrap', which hangs",
+    );
+    expect((error as Error).message).toContain(
+      "instance 'kid' (child 1.0.0) waits for event 'go', a message of queue 'orders'",
+    );
   });
 
   it('says so of what is not registered or suspended', async () => {
     const test = await create({ patience: 10, logLevel: 'silent' });
     await test.client.startOrchestration('x', 'nobody');
-    expect(await rejection(test.client.waitForOrchestration('x'))).toMatchObject({ message: expect.stringContaining("'x' (nobody) cannot run: nobody is not registered") });
+    expect(await rejection(test.client.waitForOrchestration('x'))).toMatchObject({
+      message: expect.stringContaining("'x' (nobody) cannot run: nobody is not registered"),
+    });
     test.registerOrchestration('held', function* (ctx) {
       yield ctx.waitForEvent('go');
     });
     await test.client.startOrchestration('h', 'held');
     await test.client.suspend('h', 'the bank is down');
-    expect(await rejection(test.client.waitForOrchestration('h'))).toMatchObject({ message: expect.stringContaining('the bank is down') });
+    expect(await rejection(test.client.waitForOrchestration('h'))).toMatchObject({
+      message: expect.stringContaining('the bank is down'),
+    });
   });
 
   it('says so of an activity whose queue is not served, which it is when the runtime is told', async () => {
@@ -237,14 +264,18 @@ describe('a wait for what does not come', () => {
       await test.client.startOrchestration('o', 'o');
       return (await test.client.waitForOrchestration('o')).output;
     };
-    expect(await rejection(run({}))).toMatchObject({ message: expect.stringContaining("activity 'render', which nobody has called: is its queue served?") });
+    expect(await rejection(run({}))).toMatchObject({
+      message: expect.stringContaining("activity 'render', which nobody has called: is its queue served?"),
+    });
     expect(await run({ queues: ['default', 'gpu'] })).toBe('done');
   });
 
   it('says when the next thing is due, where only the test moves the clock', async () => {
     const test = (await create({ clock: 'stands', patience: 10 })).register(charge, order);
     const handle = await test.start(order, { item: 'tea' });
-    expect(await rejection(handle.result())).toMatchObject({ message: expect.stringContaining('comes at 2030-01-31T00:00:00.000Z, and only test.advance gets there') });
+    expect(await rejection(handle.result())).toMatchObject({
+      message: expect.stringContaining('comes at 2030-01-31T00:00:00.000Z, and only test.advance gets there'),
+    });
     const result = handle.result();
     await test.advance('30d');
     expect(await result).toBe('paid tea, late');
@@ -255,7 +286,10 @@ describe('a wait for what does not come', () => {
     const gate = deferred<string>();
     test.activity(charge, () => gate.promise);
     const handle = await test.start(order, { item: 'tea' });
-    expect(await rejection(test.advance('1d'))).toMatchObject({ code: 'STUCK', message: expect.stringContaining("attempt 1 of activity 'charge' of instance 'order-1' is at work") });
+    expect(await rejection(test.advance('1d'))).toMatchObject({
+      code: 'STUCK',
+      message: expect.stringContaining("attempt 1 of activity 'charge' of instance 'order-1' is at work"),
+    });
     gate.resolve('paid');
     expect(await handle.result()).toBe('paid, late');
   });
@@ -298,7 +332,16 @@ describe('activities', () => {
     const handle = await test.start(order, { item: 'tea' });
     await handle.raiseEvent('packed', { by: 'ada' });
     expect(await handle.result()).toBe('paid tea, packed by ada');
-    expect(test.calls(charge).map(({ attempt, time, outcome, error }) => [attempt, time.getTime() - BEGIN, outcome, (error as Error | undefined)?.message])).toEqual([
+    expect(
+      test
+        .calls(charge)
+        .map(({ attempt, time, outcome, error }) => [
+          attempt,
+          time.getTime() - BEGIN,
+          outcome,
+          (error as Error | undefined)?.message,
+        ]),
+    ).toEqual([
       [1, 0, 'failed', 'busy'],
       [2, 10_000, 'failed', 'busy'],
       [3, 30_000, 'failed', 'still busy'],
@@ -306,7 +349,10 @@ describe('activities', () => {
     ]);
     test.failNext(charge, new NonRetryableError('no such card'));
     const refused = await test.start(order, { item: 'milk' });
-    expect(await rejection(refused.result())).toMatchObject({ name: 'ActivityError', cause: { message: 'no such card' } });
+    expect(await rejection(refused.result())).toMatchObject({
+      name: 'ActivityError',
+      cause: { message: 'no such card' },
+    });
   });
 
   it('hang, and their timeouts pass by this clock', async () => {
@@ -353,7 +399,9 @@ describe('activities', () => {
   it('that are registered nowhere fail at once', async () => {
     const test = (await create()).register(order);
     const handle = await test.start(order, { item: 'tea' });
-    expect(await rejection(handle.result())).toMatchObject({ cause: { name: 'NotRegisteredError', missing: 'charge' } });
+    expect(await rejection(handle.result())).toMatchObject({
+      cause: { name: 'NotRegisteredError', missing: 'charge' },
+    });
   });
 });
 
@@ -464,7 +512,10 @@ describe('a test runtime', () => {
     ['a time that is none', { now: 'yesterday' }, 'now must be a time'],
     ['a patience that is none', { patience: 0 }, 'patience must be at least 1 ms'],
   ])('refuses %s', async (_, options, message) => {
-    expect(await rejection(TestRuntime.create(options))).toMatchObject({ name: 'TypeError', message: expect.stringContaining(message) });
+    expect(await rejection(TestRuntime.create(options))).toMatchObject({
+      name: 'TypeError',
+      message: expect.stringContaining(message),
+    });
   });
 
   it('refuses other arguments that are wrong', async () => {
@@ -502,7 +553,9 @@ describe('a test runtime', () => {
     await run(1);
     const before = threads();
     const all = await Promise.all(Array.from({ length: 100 }, (_, i) => run(i % 29)));
-    expect(all).toEqual(Array.from({ length: 100 }, (_, i) => [BEGIN + (i % 29) * DAY, `paid ${i % 29}, packed by ada`]));
+    expect(all).toEqual(
+      Array.from({ length: 100 }, (_, i) => [BEGIN + (i % 29) * DAY, `paid ${i % 29}, packed by ada`]),
+    );
     expect(threads()).toBe(before);
   });
 });

@@ -1,10 +1,19 @@
-import { type AsyncCodec, type Codec, type CodecContext, type DecodeContext, type EncodedText, SqliteProvider } from 'perdure';
+import {
+  type AsyncCodec,
+  type Codec,
+  type CodecContext,
+  type DecodeContext,
+  type EncodedText,
+  SqliteProvider,
+} from 'perdure';
 import { describe, expectTypeOf, it } from 'vitest';
 
 describe('a codec', () => {
   it('may look at its text alone', () => {
     expectTypeOf<{ encode(text: string): string; decode(text: string): string }>().toExtend<Codec>();
-    expectTypeOf(SqliteProvider.inMemory).toBeCallableWith({ codec: { encode: (text) => text, decode: (text) => text } });
+    expectTypeOf(SqliteProvider.inMemory).toBeCallableWith({
+      codec: { encode: (text) => text, decode: (text) => text },
+    });
   });
 
   it('is told whose value it is, and which key it named', () => {
@@ -36,7 +45,11 @@ describe('a codec', () => {
   });
 
   it('may answer later where it says so', () => {
-    const codec: AsyncCodec = { async: true, encode: async (text, { aad }) => ({ text: aad + text, keyId: 'key' }), decode: async (text) => text };
+    const codec: AsyncCodec = {
+      async: true,
+      encode: async (text, { aad }) => ({ text: aad + text, keyId: 'key' }),
+      decode: async (text) => text,
+    };
     expectTypeOf(SqliteProvider.inMemory).toBeCallableWith({ codec });
     // @ts-expect-error: it does not say so
     const other: Codec = { encode: async (text: string) => text, decode: (text) => text };

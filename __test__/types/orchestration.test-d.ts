@@ -45,7 +45,9 @@ describe('other instances', () => {
 
   it('are typed by their definitions', () => {
     defineOrchestration('parent', function* (ctx) {
-      expectTypeOf(yield* ctx.callOrchestration(payment, { total: 1 }, { id: 'p', tags: { a: 'b' } })).toEqualTypeOf<{ paid: boolean }>();
+      expectTypeOf(yield* ctx.callOrchestration(payment, { total: 1 }, { id: 'p', tags: { a: 'b' } })).toEqualTypeOf<{
+        paid: boolean;
+      }>();
       expectTypeOf(ctx.callOrchestration(tidy)).toEqualTypeOf<Future<void>>();
       expectTypeOf(ctx.scheduleSubOrchestration('any')).toEqualTypeOf<Future<any>>();
       expectTypeOf(ctx.scheduleSubOrchestration<number>('any', 1)).toEqualTypeOf<Future<number>>();

@@ -55,12 +55,24 @@ describe('a schema', () => {
     void client.start(order, { at: new Date() });
     // @ts-expect-error the input is missing
     void client.start(order);
-    const counts = defineOrchestration('counts', function* (_, n) { return n + 1; }, { input: optional });
+    const counts = defineOrchestration(
+      'counts',
+      function* (_, n) {
+        return n + 1;
+      },
+      { input: optional },
+    );
     void client.start(counts);
     void client.start(counts, 5);
     // @ts-expect-error the input is of another type
     void client.start(counts, '5');
-    const asks = defineOrchestration('asks', function* (_, yes) { return !yes; }, { input: library });
+    const asks = defineOrchestration(
+      'asks',
+      function* (_, yes) {
+        return !yes;
+      },
+      { input: library },
+    );
     void client.start(asks, 'yes');
     // @ts-expect-error the input is of another type
     void client.start(asks, true);
@@ -68,7 +80,13 @@ describe('a schema', () => {
 
   it('must fit the function', () => {
     // @ts-expect-error the function wants something else than the schema makes
-    defineOrchestration('a', function* (_, input: { at: number }) { return input.at; }, { input: schema });
+    defineOrchestration(
+      'a',
+      function* (_, input: { at: number }) {
+        return input.at;
+      },
+      { input: schema },
+    );
     // @ts-expect-error the function wants something else than the schema makes
     defineActivity('a', (_, input: string) => input, { input: schema });
     // @ts-expect-error a function is no schema
@@ -78,7 +96,13 @@ describe('a schema', () => {
     // @ts-expect-error there is no such option
     defineOrchestration('a', function* () {}, { inptu: schema });
     // The output may be annotated as it is.
-    defineOrchestration('a', function* (_, input: Parsed) { return input; }, { input: schema });
+    defineOrchestration(
+      'a',
+      function* (_, input: Parsed) {
+        return input;
+      },
+      { input: schema },
+    );
   });
 
   it('types the input of an activity, outside and inside', () => {
@@ -114,8 +138,20 @@ describe('a schema', () => {
 
   it('types what a runtime is given', () => {
     const runtime = new Runtime(provider);
-    runtime.registerOrchestration('a', function* (_, input) { expectTypeOf(input).toEqualTypeOf<Parsed>(); }, { input: schema });
-    runtime.registerActivity('b', (_, input) => { expectTypeOf(input).toEqualTypeOf<Parsed>(); }, { input: schema });
+    runtime.registerOrchestration(
+      'a',
+      function* (_, input) {
+        expectTypeOf(input).toEqualTypeOf<Parsed>();
+      },
+      { input: schema },
+    );
+    runtime.registerActivity(
+      'b',
+      (_, input) => {
+        expectTypeOf(input).toEqualTypeOf<Parsed>();
+      },
+      { input: schema },
+    );
     runtime.register(defineActivity('c', (_, input) => input, { input: schema }));
   });
 });

@@ -53,8 +53,12 @@ describe('an orchestration', () => {
       expectTypeOf(yield* ctx.waitForEvent<{ by: string }>('approve')).toEqualTypeOf<{ by: string }>();
       expectTypeOf(yield* ctx.dequeueEvent('q')).toBeAny();
       expectTypeOf(yield* ctx.scheduleTimer('1s')).toEqualTypeOf<void>();
-      expectTypeOf(yield* ctx.run('later', async ({ attempt, heartbeat }) => (heartbeat(), { attempt }))).toEqualTypeOf<{ attempt: number }>();
-      expectTypeOf(ctx.run('now', () => 'text', { totalTimeout: '1h', heartbeatTimeout: 5 })).toEqualTypeOf<Future<string>>();
+      expectTypeOf(
+        yield* ctx.run('later', async ({ attempt, heartbeat }) => (heartbeat(), { attempt })),
+      ).toEqualTypeOf<{ attempt: number }>();
+      expectTypeOf(ctx.run('now', () => 'text', { totalTimeout: '1h', heartbeatTimeout: 5 })).toEqualTypeOf<
+        Future<string>
+      >();
       expectTypeOf(yield* ctx.run('nothing', async () => {})).toEqualTypeOf<void>();
       expectTypeOf(yield ctx.run('any', () => 1)).toBeAny();
       // @ts-expect-error it takes no other argument than the context
@@ -68,7 +72,9 @@ describe('an orchestration', () => {
       return receipt.id;
     });
     expectTypeOf(order.name).toBeString();
-    expectTypeOf(new Client(provider).start(order, { id: 'a', total: 1 })).resolves.toEqualTypeOf<InstanceHandle<number>>();
+    expectTypeOf(new Client(provider).start(order, { id: 'a', total: 1 })).resolves.toEqualTypeOf<
+      InstanceHandle<number>
+    >();
   });
 
   it('gets tuples from all, and told-apart results from race and select', () => {
@@ -151,7 +157,9 @@ describe('a client', () => {
 
   it('starts by name with anything', () => {
     expectTypeOf(client.startOrchestration('id', 'name', { any: 'thing' })).resolves.toBeVoid();
-    expectTypeOf(client.waitForOrchestration<number>('id', '1s')).resolves.toHaveProperty('output').toEqualTypeOf<number | undefined>();
+    expectTypeOf(client.waitForOrchestration<number>('id', '1s'))
+      .resolves.toHaveProperty('output')
+      .toEqualTypeOf<number | undefined>();
     expectTypeOf(client.getStatus('id')).resolves.toEqualTypeOf<InstanceStatus | null>();
   });
 });
@@ -160,7 +168,12 @@ describe('a client that looks after instances', () => {
   const client = new Client(provider);
 
   it('lists them, in iterations and in pages', () => {
-    const list = client.listInstances({ status: ['Failed', 'Suspended'], tags: { team: 'a' }, createdAfter: new Date(), limit: 5 });
+    const list = client.listInstances({
+      status: ['Failed', 'Suspended'],
+      tags: { team: 'a' },
+      createdAfter: new Date(),
+      limit: 5,
+    });
     expectTypeOf(list).toExtend<AsyncIterable<InstanceStatus>>();
     expectTypeOf(list.page()).resolves.toEqualTypeOf<InstancePage>();
     expectTypeOf<InstancePage['cursor']>().toEqualTypeOf<string | null>();
@@ -171,8 +184,12 @@ describe('a client that looks after instances', () => {
   });
 
   it('watches, reads and exports', () => {
-    expectTypeOf(client.statusChanges('id', { signal: new AbortController().signal })).toExtend<AsyncIterable<StatusChange>>();
-    expectTypeOf(client.handle('id').statusChanges().next()).resolves.toEqualTypeOf<IteratorResult<StatusChange, void>>();
+    expectTypeOf(client.statusChanges('id', { signal: new AbortController().signal })).toExtend<
+      AsyncIterable<StatusChange>
+    >();
+    expectTypeOf(client.handle('id').statusChanges().next()).resolves.toEqualTypeOf<
+      IteratorResult<StatusChange, void>
+    >();
     expectTypeOf(client.getHistory('id', 1)).resolves.toEqualTypeOf<HistoryEvent[]>();
     expectTypeOf(client.historyEvents('id')).toExtend<AsyncIterable<HistoryEvent>>();
     expectTypeOf<HistoryEvent['kind']>().toExtend<string>();
@@ -182,7 +199,9 @@ describe('a client that looks after instances', () => {
   it('holds, deletes and counts', () => {
     expectTypeOf(client.suspend('id', 'why')).resolves.toBeVoid();
     expectTypeOf(client.deleteInstance('id')).resolves.toBeVoid();
-    expectTypeOf(client.prune({ status: 'Completed', completedBefore: '2030-01-01' })).resolves.toEqualTypeOf<{ deleted: number }>();
+    expectTypeOf(client.prune({ status: 'Completed', completedBefore: '2030-01-01' })).resolves.toEqualTypeOf<{
+      deleted: number;
+    }>();
     expectTypeOf(client.pruneExecutions({ name: 'monitor', keep: 3 })).resolves.toEqualTypeOf<{ deleted: number }>();
     expectTypeOf(client.stats()).resolves.toEqualTypeOf<StoreStats>();
     // @ts-expect-error what has not ended is not pruned
@@ -197,7 +216,10 @@ describe('a client that looks after instances', () => {
 describe('a runtime', () => {
   it('takes definitions and functions, and infers their context', () => {
     const runtime = new Runtime(provider);
-    runtime.register(charge, defineOrchestration('o', function* () {}));
+    runtime.register(
+      charge,
+      defineOrchestration('o', function* () {}),
+    );
     runtime.registerActivity('a', (ctx, input) => {
       expectTypeOf(ctx.attempt).toBeNumber();
       expectTypeOf(input).toBeAny();

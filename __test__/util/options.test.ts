@@ -13,11 +13,17 @@ describe('options', () => {
       }
       return 'accepted';
     };
-    expect(wrong({ retry: { maxAttemps: 3 } })).toBe("TypeError: activity 'a': retry: unknown option `maxAttemps`; did you mean `maxAttempts`?");
+    expect(wrong({ retry: { maxAttemps: 3 } })).toBe(
+      "TypeError: activity 'a': retry: unknown option `maxAttemps`; did you mean `maxAttempts`?",
+    );
     expect(wrong({ retyr: 3 })).toBe("TypeError: activity 'a': unknown option `retyr`; did you mean `retry`?");
     expect(wrong({ total: 3 })).toBe("TypeError: activity 'a': unknown option `total`; did you mean `totalTimeout`?");
-    expect(wrong({ zzz: 3 })).toBe("TypeError: activity 'a': unknown option `zzz`; the options are retry, timeout, totalTimeout, heartbeatTimeout, queue, priority");
-    expect(wrong({ retry: { maxAttempts: 0 } })).toMatch(/retry\.maxAttempts must be a whole number from 1 to 4294967295, got 0/);
+    expect(wrong({ zzz: 3 })).toBe(
+      "TypeError: activity 'a': unknown option `zzz`; the options are retry, timeout, totalTimeout, heartbeatTimeout, queue, priority",
+    );
+    expect(wrong({ retry: { maxAttempts: 0 } })).toMatch(
+      /retry\.maxAttempts must be a whole number from 1 to 4294967295, got 0/,
+    );
     expect(wrong({ retry: { jitter: 2 } })).toMatch(/retry\.jitter must be a number from 0 to 1, got 2/);
     expect(wrong({ retry: { backoff: Number.NaN } })).toMatch(/retry\.backoff must be a number/);
     expect(wrong({ retry: { initialInterval: 'soon' } })).toMatch(/retry\.initialInterval must be a duration/);
@@ -26,13 +32,20 @@ describe('options', () => {
     expect(wrong({ timeout: 0 })).toMatch(/timeout must be at least 1 ms, got 0/);
     expect(wrong(5)).toMatch(/the options must be an object, got 5/);
     expect(wrong(null)).toMatch(/the options must be an object, got null/);
-    for (const right of [undefined, {}, { retry: undefined, timeout: undefined }, { retry: { maxAttempts: 1 }, timeout: '1m' }]) {
+    for (const right of [
+      undefined,
+      {},
+      { retry: undefined, timeout: undefined },
+      { retry: { maxAttempts: 1 }, timeout: '1m' },
+    ]) {
       expect(wrong(right)).toBe('accepted');
     }
   });
 
   test('words and numbers', () => {
-    expect(() => checkOptions({ d: 'ful' }, { d: oneOf('full', 'normal') }, 'open')).toThrow("open: d must be one of 'full', 'normal', got 'ful'; did you mean 'full'?");
+    expect(() => checkOptions({ d: 'ful' }, { d: oneOf('full', 'normal') }, 'open')).toThrow(
+      "open: d must be one of 'full', 'normal', got 'ful'; did you mean 'full'?",
+    );
     expect(() => whole(1)(1.5, 'n')).toThrow('n must be a whole number >= 1, got 1.5');
     expect(nearest('chrage', ['refund', 'charge'])).toEqual(['charge']);
     expect(nearest('x', ['a', 'b'])).toEqual([]);
@@ -41,7 +54,9 @@ describe('options', () => {
   test('of a call stand over those of the registration, one by one', () => {
     expect(recordedOptions(undefined, undefined)).toBeNull();
     const registered = { retry: { maxAttempts: 5, backoff: 3, nonRetryable: ['A'] }, timeout: '1s' };
-    const recorded = recordedOptions(registered, { retry: { maxAttempts: 1, backoff: undefined, initialInterval: '2s' } } as never);
+    const recorded = recordedOptions(registered, {
+      retry: { maxAttempts: 1, backoff: undefined, initialInterval: '2s' },
+    } as never);
     expect(JSON.parse(recorded ?? '')).toEqual({
       retry: { maxAttempts: 1, backoff: 3, initialIntervalMs: 2_000, nonRetryable: ['A'] },
       timeoutMs: 1_000,

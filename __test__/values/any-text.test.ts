@@ -13,7 +13,42 @@ import { watchPrototypes } from '../support/prototypes.ts';
 
 const RUNS = { seed: SEED, numRuns: 3_000 };
 
-const PARTS = ['__proto__', '"__proto__":', 'constructor', 'prototype', '[', ']', '{', '}', ',', '"', '-1', '-7', '-8', '1e99', '4294967295', '4294967296', '9007199254740993', 'null', '~', '#', '"Map"', '"Set"', '"Date"', '"RegExp"', '"BigInt"', '"null"', '"Object"', '"Buffer"', '"Error"', '"Uint8Array"', '"ArrayBuffer"', '"URL"', '\0', '\ud800'];
+const PARTS = [
+  '__proto__',
+  '"__proto__":',
+  'constructor',
+  'prototype',
+  '[',
+  ']',
+  '{',
+  '}',
+  ',',
+  '"',
+  '-1',
+  '-7',
+  '-8',
+  '1e99',
+  '4294967295',
+  '4294967296',
+  '9007199254740993',
+  'null',
+  '~',
+  '#',
+  '"Map"',
+  '"Set"',
+  '"Date"',
+  '"RegExp"',
+  '"BigInt"',
+  '"null"',
+  '"Object"',
+  '"Buffer"',
+  '"Error"',
+  '"Uint8Array"',
+  '"ArrayBuffer"',
+  '"URL"',
+  '\0',
+  '\ud800',
+];
 
 interface Change {
   readonly at: number;
@@ -45,7 +80,9 @@ test('a changed text of a value is a value or a PayloadError', () => {
       read = decode(stored, 'input');
     } catch (error) {
       expect(error).toBeInstanceOf(PayloadError);
-      expect((error as Error).message).toBe(`input cannot be read: its stored text of ${stored.length} characters is damaged`);
+      expect((error as Error).message).toBe(
+        `input cannot be read: its stored text of ${stored.length} characters is damaged`,
+      );
       return;
     }
     // Whatever it is, it is data: it can be stored again, or is refused as any other value would be.
@@ -61,7 +98,10 @@ test('a changed text of a value is a value or a PayloadError', () => {
 
 test('any text is a value or a PayloadError', () => {
   const untouched = watchPrototypes();
-  const any = fc.oneof(text, fc.array(fc.constantFrom(...PARTS), { maxLength: 30 }).map((parts) => parts.join('')));
+  const any = fc.oneof(
+    text,
+    fc.array(fc.constantFrom(...PARTS), { maxLength: 30 }).map((parts) => parts.join('')),
+  );
   const property = fc.property(fc.constantFrom('', '~', '~[', '~[['), any, (start, rest) => {
     try {
       decode(start + rest);
@@ -76,7 +116,7 @@ test('any text is a value or a PayloadError', () => {
 test.each([10_000, 100_000])('a text that is nested %i deep takes no stack', (levels) => {
   for (const deep of [
     '['.repeat(levels) + ']'.repeat(levels),
-    '{"a":'.repeat(levels) + '1' + '}'.repeat(levels),
+    `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`,
     `~${'['.repeat(levels)}${']'.repeat(levels)}`,
     // Each item of devalue's list is the next one.
     `~[${Array.from({ length: levels }, (_, n) => `[${n + 1}]`).join(',')},1]`,
@@ -94,7 +134,9 @@ test.each([10_000, 100_000])('a text that is nested %i deep takes no stack', (le
 test('a changed text of an error is an error', () => {
   const untouched = watchPrototypes();
   const property = fc.property(storable, changes, fc.boolean(), (value, made, isThrown) => {
-    const thrown = isThrown ? value : Object.assign(new AggregateError([value, new RangeError('x')], 'no', { cause: value }), { value });
+    const thrown = isThrown
+      ? value
+      : Object.assign(new AggregateError([value, new RangeError('x')], 'no', { cause: value }), { value });
     expect(fromErrorPayload(changed(toErrorPayload(thrown), made))).toBeInstanceOf(Error);
   });
   fc.assert(property, RUNS);
@@ -103,10 +145,25 @@ test('a changed text of an error is an error', () => {
 
 test('data of an error may be of any shape', () => {
   const untouched = watchPrototypes();
-  const names = Object.keys({ ...encodeError(new Error('x')), cause: 0, errors: 0, code: 0, type: 0, fields: 0, richFields: 0, thrown: 0 });
-  const property = fc.property(fc.dictionary(fc.constantFrom(...names), fc.oneof(fc.jsonValue(), fc.constantFrom('AggregateError', 'DOMException', '__proto__', 'PayloadError', '~[1]'))), (data) => {
-    expect(fromErrorPayload(JSON.stringify(data))).toBeInstanceOf(Error);
+  const names = Object.keys({
+    ...encodeError(new Error('x')),
+    cause: 0,
+    errors: 0,
+    code: 0,
+    type: 0,
+    fields: 0,
+    richFields: 0,
+    thrown: 0,
   });
+  const property = fc.property(
+    fc.dictionary(
+      fc.constantFrom(...names),
+      fc.oneof(fc.jsonValue(), fc.constantFrom('AggregateError', 'DOMException', '__proto__', 'PayloadError', '~[1]')),
+    ),
+    (data) => {
+      expect(fromErrorPayload(JSON.stringify(data))).toBeInstanceOf(Error);
+    },
+  );
   fc.assert(property, RUNS);
   untouched();
 });

@@ -55,7 +55,8 @@ function start(workload, role, job, { command = [], nodeOptions = [], clone = ro
     child.on('error', reject);
     child.on('close', (code, signal) => {
       if (code === 0 && text !== '') resolve(JSON.parse(text));
-      else reject(new Error(`${workload} (${role}) ended with ${signal ?? `code ${code}`} before its result was there`));
+      else
+        reject(new Error(`${workload} (${role}) ended with ${signal ?? `code ${code}`} before its result was there`));
     });
   });
   return { child, result };

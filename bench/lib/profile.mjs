@@ -40,7 +40,8 @@ async function profiled(workload, store, role, prepared, folder) {
   const { total, rows } = selfTimes(JSON.parse(readFileSync(join(folder, file), 'utf8')));
   console.log(`\n## ${workload.name} (${store}): ${JSON.stringify(result, short)}`);
   console.log(`\nThe JavaScript thread, self time by function, of ${(total / 1e6).toFixed(2)} s:\n`);
-  for (const { what, us } of rows.slice(0, TOP)) console.log(`${((us / total) * 100).toFixed(1).padStart(6)} %  ${what}`);
+  for (const { what, us } of rows.slice(0, TOP))
+    console.log(`${((us / total) * 100).toFixed(1).padStart(6)} %  ${what}`);
 
   const trial = spawnSync('perf', [...PERF, '--output', join(folder, 'trial'), '--', 'true'], { stdio: 'ignore' });
   if (trial.status !== 0) {

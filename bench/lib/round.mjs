@@ -118,7 +118,7 @@ export class Round {
 
   #hasPeer() {
     const peer = this.#peer;
-    return peer !== null && peer.stores.includes(this.store) && Object.hasOwn(peer.roles, this.#workload.name);
+    return peer?.stores.includes(this.store) && Object.hasOwn(peer.roles, this.#workload.name);
   }
 
   #name() {

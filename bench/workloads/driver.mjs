@@ -90,7 +90,16 @@ class Echo {
 /** Run `code` as an orchestration; it returns ns. */
 function inInstance(Instance, code, { sourceStacks = false } = {}) {
   let result;
-  const description = { instanceId: 'i', executionId: 1, name: 'o', version: '1', input: null, parentId: null, customStatus: null, timeMs: 0 };
+  const description = {
+    instanceId: 'i',
+    executionId: 1,
+    name: 'o',
+    version: '1',
+    input: null,
+    parentId: null,
+    customStatus: null,
+    timeMs: 0,
+  };
   const fn = function* (ctx) {
     result = yield* code(ctx);
   };

@@ -2,7 +2,7 @@
 
 import { measureRuns, runAll, withRuntime } from '../lib/session.mjs';
 import { median } from '../lib/stats.mjs';
-import { BATCH, registerChain, REPEAT } from './chain.mjs';
+import { BATCH, REPEAT, registerChain } from './chain.mjs';
 
 const INSTANCES = 2_000;
 

@@ -23,6 +23,4 @@ import { waits } from './waits.mjs';
 export const workloads = [chain, hello, latency, start, fanOut, replay, flatness, idle, scale, threads, waits, driver];
 
 /** What the project wants to know and this does not tell yet. */
-export const notMeasured = [
-  { name: 'power loss', why: 'a commit is trusted to be durable once fsync has returned' },
-];
+export const notMeasured = [{ name: 'power loss', why: 'a commit is trusted to be durable once fsync has returned' }];

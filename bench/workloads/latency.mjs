@@ -69,7 +69,10 @@ export async function stepTimes(place, warm, steps) {
     });
   };
   await withRuntime(place, register, async (client) => {
-    for (const [id, count] of [['warm', warm], ['run', steps]]) {
+    for (const [id, count] of [
+      ['warm', warm],
+      ['run', steps],
+    ]) {
       times = [];
       await client.startOrchestration(id, 'chain', count);
       assertCompleted(await client.waitForOrchestration(id), count);

@@ -2,7 +2,7 @@
 
 import { runAll, withRuntime } from '../lib/session.mjs';
 import { median } from '../lib/stats.mjs';
-import { registerChain, REPEAT, STEPS } from './chain.mjs';
+import { REPEAT, registerChain, STEPS } from './chain.mjs';
 
 /** The same instances however many processes there are, so that it is the sharing that counts; 100 for each of four. */
 const INSTANCES = 400;

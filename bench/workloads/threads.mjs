@@ -60,7 +60,8 @@ export const threads = {
       return withRuntime(
         place,
         () => {},
-        (client, runtime) => measureRuns(runtime, repeat, (prefix) => runAll(client, prefix, INSTANCES, 'hashes', input, output)),
+        (client, runtime) =>
+          measureRuns(runtime, repeat, (prefix) => runAll(client, prefix, INSTANCES, 'hashes', input, output)),
         options,
       );
     },

@@ -66,5 +66,7 @@ async function run(threads, input) {
 
 /** As sha512sum writes them. */
 function linesOf(found) {
-  return Object.entries(found).map(([name, digest]) => `${digest}  ${name}\n`).join('');
+  return Object.entries(found)
+    .map(([name, digest]) => `${digest}  ${name}\n`)
+    .join('');
 }

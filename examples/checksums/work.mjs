@@ -11,7 +11,10 @@ const AT_ONCE = 64;
 
 export const list = defineActivity('list', async (ctx, folder) => {
   const entries = await readdir(folder, { withFileTypes: true });
-  return entries.filter((entry) => entry.isFile()).map(({ name }) => name).sort();
+  return entries
+    .filter((entry) => entry.isFile())
+    .map(({ name }) => name)
+    .sort();
 });
 
 /** SHA-512 of the file, and then so many rounds of it (PBKDF2), as is done with passwords. */

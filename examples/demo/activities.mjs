@@ -19,8 +19,11 @@ export async function createActivities({ ledger, effects }) {
   async function startFlights(ctx, { batch, report }) {
     // This may run again after a crash, when some of the batch were started already: the ids are stable, and 'return'
     // leaves an instance that exists as it is.
-    await Promise.all(batch.map((flight) =>
-      ctx.client.startOrchestration(flight.id, 'settle-flight', { flight, report }, { onConflict: 'return' })));
+    await Promise.all(
+      batch.map((flight) =>
+        ctx.client.startOrchestration(flight.id, 'settle-flight', { flight, report }, { onConflict: 'return' }),
+      ),
+    );
   }
 
   async function lookUpRoute(ctx, { origin, destination }) {

@@ -40,5 +40,8 @@ function nameOf(error) {
 
 /** All notes, oldest first. */
 export function readEffects(path) {
-  return readFileSync(path, 'utf8').split('\n').slice(0, -1).map((line) => JSON.parse(line));
+  return readFileSync(path, 'utf8')
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line));
 }

@@ -18,11 +18,13 @@ export async function loadFlights(days) {
 /** City and position of every airport, by its code. */
 export async function loadAirports() {
   const [, ...lines] = (await readFile(new URL('airports.csv', data), 'utf8')).trim().split('\n');
-  return new Map(lines.map((line) => {
-    // iata,name,city,state,country,latitude,longitude. A few names hold a comma, so fields are counted from the end.
-    const fields = line.split(',');
-    return [fields[0], { city: fields.at(-5), latitude: Number(fields.at(-2)), longitude: Number(fields.at(-1)) }];
-  }));
+  return new Map(
+    lines.map((line) => {
+      // iata,name,city,state,country,latitude,longitude. A few names hold a comma, so fields are counted from the end.
+      const fields = line.split(',');
+      return [fields[0], { city: fields.at(-5), latitude: Number(fields.at(-2)), longitude: Number(fields.at(-1)) }];
+    }),
+  );
 }
 
 /** Miles between two airports along the great circle. */

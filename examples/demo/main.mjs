@@ -30,7 +30,10 @@ let isInterrupted = false;
 
 const { days, kills, resume } = options();
 const root = fileURLToPath(new URL('../../', import.meta.url));
-const time = new Date().toISOString().slice(0, 19).replaceAll(/[^0-9]+/g, '-');
+const time = new Date()
+  .toISOString()
+  .slice(0, 19)
+  .replaceAll(/[^0-9]+/g, '-');
 const folder = resume ?? join(root, '.perdure', `demo-${time}`);
 const shownFolder = relative(process.cwd(), folder);
 if (resume !== undefined && !existsSync(join(folder, 'demo.db'))) fail(`there is no demo to resume in ${folder}`);
@@ -46,7 +49,8 @@ const provider = await SqliteProvider.open(join(folder, 'demo.db'));
 const client = new Client(provider);
 await client.start(settleDays, { days, atOnce: 100 }, { id: PARENT, onConflict: 'return' });
 
-const job = resume === undefined ? `Settling the flights of ${days} days, one orchestration each.` : 'Going on where it stopped.';
+const job =
+  resume === undefined ? `Settling the flights of ${days} days, one orchestration each.` : 'Going on where it stopped.';
 progress.line(`${job} The worker will be killed ${times(kills)}.\n`);
 const begin = performance.now();
 await startWorker();
@@ -170,12 +174,14 @@ async function interrupted() {
 async function stalled() {
   const { status, customStatus } = await client.getStatus(PARENT);
   const flights = await unsettled(client, PARENT);
-  fail([
-    `nothing was settled for ${STALLED_MS / 1000} s.`,
-    `The parent is ${status}, with custom status ${JSON.stringify(customStatus)}.`,
-    `${flights.length} flights were started and have not ended${flights.length > 0 ? ', such as' : ''}`,
-    ...flights.slice(0, 10),
-  ].join('\n  '));
+  fail(
+    [
+      `nothing was settled for ${STALLED_MS / 1000} s.`,
+      `The parent is ${status}, with custom status ${JSON.stringify(customStatus)}.`,
+      `${flights.length} flights were started and have not ended${flights.length > 0 ? ', such as' : ''}`,
+      ...flights.slice(0, 10),
+    ].join('\n  '),
+  );
 }
 
 function fail(message) {

@@ -31,27 +31,46 @@ export async function report({ client, folder, end, seconds, isResumed }, out) {
     ['steps per second', rate, 'the services of the demo are slow on purpose; `npm run bench` measures speed'],
     ['approvals', approvals, 'by an event from another process'],
     ['retries', effects.failures.size, `after ${summary(effects.failures.values())}`],
-    ['runs repeated', effects.repeated, `because of a kill: ${effects.cut} cut short, ${effects.lost} done but not yet recorded`],
-    ['ledger entries', ledger.length, `${dollars(sum(ledger))}; ${known} would stand there twice without the idempotency key`],
+    [
+      'runs repeated',
+      effects.repeated,
+      `because of a kill: ${effects.cut} cut short, ${effects.lost} done but not yet recorded`,
+    ],
+    [
+      'ledger entries',
+      ledger.length,
+      `${dollars(sum(ledger))}; ${known} would stand there twice without the idempotency key`,
+    ],
   ]);
 
   const [booked, counted] = [sum(ledger), end.output?.amount];
   return [
     check(out, 'the parent has completed', end.status === 'Completed', end.error?.stack ?? end.status),
     exactlyOnce(out, flights, ledger),
-    check(out, 'the ledger adds up to what the parent counted', booked === counted, `${dollars(booked)}, not ${dollars(counted)}`),
+    check(
+      out,
+      'the ledger adds up to what the parent counted',
+      booked === counted,
+      `${dollars(booked)}, not ${dollars(counted)}`,
+    ),
     neverAgain(out, histories, effects),
   ].every(Boolean);
 }
 
 /** Where the flights stand that are not settled, for when the job does not go on. */
 export async function unsettled(client, parent) {
-  const [{ payload: { days } }] = await client.getHistory(parent);
+  const [
+    {
+      payload: { days },
+    },
+  ] = await client.getHistory(parent);
   const lines = [];
   for (const { id } of await loadFlights(days)) {
     const found = await client.getStatus(id);
     if (found === null || found.status === 'Completed') continue;
-    lines.push([`${id}: ${found.status}`, JSON.stringify(found.customStatus), found.error?.message].filter(Boolean).join(', '));
+    lines.push(
+      [`${id}: ${found.status}`, JSON.stringify(found.customStatus), found.error?.message].filter(Boolean).join(', '),
+    );
   }
   return lines;
 }
@@ -61,7 +80,10 @@ function exactlyOnce(out, flights, ledger) {
   const counts = new Map(flights.map(({ id }) => [id, 0]));
   for (const { flight } of ledger) counts.set(flight, (counts.get(flight) ?? 0) + 1);
   const wrong = [...counts].filter(([, count]) => count !== 1);
-  const list = wrong.slice(0, 5).map(([id, count]) => `${id} ${count} times`).join(', ');
+  const list = wrong
+    .slice(0, 5)
+    .map(([id, count]) => `${id} ${count} times`)
+    .join(', ');
   const what = `each of the ${flights.length} flights stands in the ledger exactly once`;
   return check(out, what, wrong.length === 0, `${wrong.length} do not: ${list}`);
 }
@@ -125,7 +147,10 @@ function check(out, what, isTrue, otherwise) {
 function summary(names) {
   const counts = new Map();
   for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
-  return [...counts].sort((a, b) => b[1] - a[1]).map(([name, count]) => `${name} ${count}`).join(', ');
+  return [...counts]
+    .sort((a, b) => b[1] - a[1])
+    .map(([name, count]) => `${name} ${count}`)
+    .join(', ');
 }
 
 function sum(ledger) {

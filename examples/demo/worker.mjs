@@ -19,7 +19,7 @@ const effects = new EffectLog(join(folder, 'effects.jsonl'));
 
 const provider = await SqliteProvider.open(join(folder, 'demo.db'));
 const runtime = new Runtime(provider);
-runtime.register(settleDays, settleFlight, ...await createActivities({ ledger, effects }));
+runtime.register(settleDays, settleFlight, ...(await createActivities({ ledger, effects })));
 await runtime.start();
 
 // When main.mjs lets go of this process, or is killed itself, the channel between the two closes.

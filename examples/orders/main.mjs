@@ -33,14 +33,20 @@ mkdirSync(folder, { recursive: true });
 const provider = await PostgresProvider.connect(url, { schema, poolSize: 3 });
 const client = new Client(provider);
 
-const workers = await Promise.all(Array.from({ length: Number(options.workers) }, (_, i) => startWorker(`worker-${i + 1}`)));
+const workers = await Promise.all(
+  Array.from({ length: Number(options.workers) }, (_, i) => startWorker(`worker-${i + 1}`)),
+);
 for (const { name, child } of workers) console.log(`${name} is at work (pid ${child.pid})`);
 
 const handles = [];
 let charged = 0;
 const following = [];
 for (let n = 1; n <= Number(options.orders); n += 1) {
-  const handle = await client.start(order, { total: 10 + n, within: options.within }, { id: `order-${n}`, onConflict: 'return' });
+  const handle = await client.start(
+    order,
+    { total: 10 + n, within: options.within },
+    { id: `order-${n}`, onConflict: 'return' },
+  );
   handles.push(handle);
   following.push(follow(handle, n));
   await delay(20); // customers do not come all at once
@@ -95,7 +101,10 @@ async function stopWorker({ child }) {
 
 /** Prints what each worker did; says whether each order has ended once and was charged once. */
 function check(results) {
-  const attempts = readFileSync(attemptsOf(folder), 'utf8').trim().split('\n').map((line) => JSON.parse(line));
+  const attempts = readFileSync(attemptsOf(folder), 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
   const payments = readdirSync(paymentsOf(folder)).filter((name) => name.endsWith('.json'));
   console.log();
   for (const { name } of workers) {

@@ -20,7 +20,8 @@ export const order = defineOrchestration('order', function* (ctx, { total, withi
 
 /** The steps as one worker runs them. Each attempt is noted in a file, so that the books can be checked. */
 export function createActivities(folder, worker) {
-  const note = (step, ctx) => appendFile(attemptsOf(folder), `${JSON.stringify({ step, worker, key: ctx.idempotencyKey })}\n`);
+  const note = (step, ctx) =>
+    appendFile(attemptsOf(folder), `${JSON.stringify({ step, worker, key: ctx.idempotencyKey })}\n`);
   return [
     defineActivity('charge', async (ctx, { total }) => {
       await note('charge', ctx);

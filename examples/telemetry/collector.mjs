@@ -34,7 +34,10 @@ export class Collector {
         const below = this.#spans.filter(({ parentSpanId }) => parentSpanId === span.spanId);
         return [`${indent}${told(span)}`, ...lines(below, `${indent}  `)];
       });
-    return lines(this.#spans.filter(({ parentSpanId }) => !ids.has(parentSpanId)), '').join('\n');
+    return lines(
+      this.#spans.filter(({ parentSpanId }) => !ids.has(parentSpanId)),
+      '',
+    ).join('\n');
   }
 
   stop() {
@@ -47,7 +50,13 @@ export class Collector {
       const service = valueOf(resource, 'service.name');
       for (const { spans } of scopeSpans) {
         // Numbers of nanoseconds are longer than what a double holds.
-        for (const span of spans) this.#spans.push({ ...span, service, startTimeUnixNano: BigInt(span.startTimeUnixNano), endTimeUnixNano: BigInt(span.endTimeUnixNano) });
+        for (const span of spans)
+          this.#spans.push({
+            ...span,
+            service,
+            startTimeUnixNano: BigInt(span.startTimeUnixNano),
+            endTimeUnixNano: BigInt(span.endTimeUnixNano),
+          });
       }
     }
   }
@@ -56,7 +65,12 @@ export class Collector {
 function told(span) {
   const { name, service, startTimeUnixNano: begun, endTimeUnixNano: ended, status } = span;
   const attempt = valueOf(span, 'perdure.activity.attempt');
-  const facts = [service, attempt === undefined ? undefined : `attempt ${attempt}`, valueOf(span, 'perdure.outcome'), `${(ended - begun) / 1_000_000n} ms`];
+  const facts = [
+    service,
+    attempt === undefined ? undefined : `attempt ${attempt}`,
+    valueOf(span, 'perdure.outcome'),
+    `${(ended - begun) / 1_000_000n} ms`,
+  ];
   if (status?.code === 2) facts.push(`error: ${status.message}`);
   return `${name}  (${facts.filter(Boolean).join(', ')})`;
 }

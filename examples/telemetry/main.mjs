@@ -24,7 +24,13 @@ const tracer = trace.getTracer('example');
 
 // A service that Perdure knows nothing of: the headers of a request say what it is part of.
 const csv = await readFile(new URL('../data/stocks.csv', import.meta.resolve('vega-datasets')), 'utf8');
-const prices = new Map(csv.trim().split('\n').map((line) => line.split(',')).map(([symbol, , price]) => [symbol, Number(price)]));
+const prices = new Map(
+  csv
+    .trim()
+    .split('\n')
+    .map((line) => line.split(','))
+    .map(([symbol, , price]) => [symbol, Number(price)]),
+);
 const exchange = createServer((request, response) => {
   const caller = propagation.extract(context.active(), request.headers);
   tracer.startActiveSpan('GET /quote', { kind: SpanKind.SERVER }, caller, (span) => {
@@ -51,7 +57,9 @@ const bank = fork(new URL('bank.mjs', import.meta.url), [file]);
 await once(bank, 'message');
 
 const runtime = new Runtime(provider, { telemetry, logLevel: 'warn' });
-runtime.registerActivity('quote', async (ctx, symbol) => Number(await get(`http://127.0.0.1:${exchange.address().port}/${symbol}`)));
+runtime.registerActivity('quote', async (ctx, symbol) =>
+  Number(await get(`http://127.0.0.1:${exchange.address().port}/${symbol}`)),
+);
 runtime.registerOrchestration('settlement', function* (ctx, payment) {
   return yield ctx.run('book', () => `${payment}, settled`);
 });

@@ -79,7 +79,10 @@ export interface HeartbeatSink {
 }
 
 /** Whose value a text of an attempt is. */
-export function placeOf({ instanceId, executionId, operation }: ActivityJob, what: 'input' | 'output' | 'error' | 'heartbeat'): Place {
+export function placeOf(
+  { instanceId, executionId, operation }: ActivityJob,
+  what: 'input' | 'output' | 'error' | 'heartbeat',
+): Place {
   return Place.activity(instanceId, executionId, operation, what);
 }
 
@@ -214,7 +217,10 @@ export class ActivityContext {
   /** The details of the last {@link heartbeat} of an earlier attempt; a copy, `undefined` when there were none. */
   get lastHeartbeat(): any {
     const { texts } = this.#sink;
-    return fromPayload(texts.read(this.#job.extras?.lastHeartbeat ?? null, 'lastHeartbeat', placeOf(this.#job, 'heartbeat')), 'lastHeartbeat');
+    return fromPayload(
+      texts.read(this.#job.extras?.lastHeartbeat ?? null, 'lastHeartbeat', placeOf(this.#job, 'heartbeat')),
+      'lastHeartbeat',
+    );
   }
 
   /** A client of the same store. */
@@ -274,7 +280,8 @@ export class ActivityContext {
     if (this.#reason !== null) return;
     this.#limits?.beat();
     const { texts } = this.#sink;
-    if (payload !== null) this.#sink.heartbeat(this.#job.token, texts.write(payload, 'details', placeOf(this.#job, 'heartbeat')) as string);
+    if (payload !== null)
+      this.#sink.heartbeat(this.#job.token, texts.write(payload, 'details', placeOf(this.#job, 'heartbeat')) as string);
   }
 
   #trace(level: TraceLevel, message: string, fields: TraceFields | undefined): void {

@@ -1,7 +1,17 @@
 // Options of activities: validation, and the JSON that the engine records with a schedule.
 
 import { type Duration, parseDuration } from '../util/duration.ts';
-import { checkOptions, duration, finite, listOfTexts, named, nested, type OptionTable, priority, whole } from '../util/options.ts';
+import {
+  checkOptions,
+  duration,
+  finite,
+  listOfTexts,
+  named,
+  nested,
+  type OptionTable,
+  priority,
+  whole,
+} from '../util/options.ts';
 
 /** When a failed attempt is followed by another. */
 export interface RetryOptions {
@@ -85,7 +95,10 @@ export function checkInlineOptions<T extends InlineOptions | undefined>(options:
 /**
  * The engine's JSON of checked options, those of the call over those of the registration; `null` when there are none.
  */
-export function recordedOptions(registered: ActivityOptions | undefined, called: ActivityOptions | undefined): string | null {
+export function recordedOptions(
+  registered: ActivityOptions | undefined,
+  called: ActivityOptions | undefined,
+): string | null {
   if (registered === undefined && called === undefined) return null;
   return JSON.stringify(effective(registered, called));
 }

@@ -3,19 +3,38 @@
 import { NonRetryableError, RetryAfterError } from '../errors/errors.ts';
 import type { Timer, Timers } from '../util/timers.ts';
 import { fromPayload, toErrorPayload, toPayload } from '../values/payload.ts';
-import { type ActivityContext, type ActivityJob, callBelow, type HeartbeatSink, placeOf, type TimeoutReason } from './activity-context.ts';
 import { type ActivityFunction, isRefusal } from './activity.ts';
+import {
+  type ActivityContext,
+  type ActivityJob,
+  callBelow,
+  type HeartbeatSink,
+  placeOf,
+  type TimeoutReason,
+} from './activity-context.ts';
 
 /** Where an attempt reports to. */
 export interface ActivitySink extends HeartbeatSink {
   readonly timers: Timers;
   completeActivity(activity: number, output: string | null): void;
   /** `cause`: what was thrown. */
-  failActivity(activity: number, error: string, errorName: string, nonRetryable: boolean, retryAfterMs: number, cause: unknown): void;
+  failActivity(
+    activity: number,
+    error: string,
+    errorName: string,
+    nonRetryable: boolean,
+    retryAfterMs: number,
+    cause: unknown,
+  ): void;
 }
 
 /** Run one attempt. Never throws; reports to `sink`, at once if the function is not asynchronous. */
-export function runActivity(fn: ActivityFunction, job: ActivityJob, context: ActivityContext, sink: ActivitySink): void {
+export function runActivity(
+  fn: ActivityFunction,
+  job: ActivityJob,
+  context: ActivityContext,
+  sink: ActivitySink,
+): void {
   if ((job.extras?.totalLeftMs ?? 1) <= 0) {
     timeOut(job, context, sink, 'totalTimeout');
     return;
@@ -94,7 +113,14 @@ export function failActivity(job: ActivityJob, error: unknown, sink: ActivitySin
   const retryAfterMs = error instanceof RetryAfterError ? error.retryAfterMs : -1;
   const payload = toErrorPayload(error);
   const { name } = JSON.parse(payload) as { name: string };
-  sink.failActivity(job.token, sink.texts.writeError(payload, placeOf(job, 'error')), name, nonRetryable, retryAfterMs, error);
+  sink.failActivity(
+    job.token,
+    sink.texts.writeError(payload, placeOf(job, 'error')),
+    name,
+    nonRetryable,
+    retryAfterMs,
+    error,
+  );
 }
 
 function completeActivity(job: ActivityJob, output: unknown, sink: ActivitySink): void {

@@ -51,6 +51,11 @@ function wrap(): Wrapped {
     }
     return before.apply(this, args);
   };
-  Object.defineProperty(process, 'emit', { value: emit, writable: true, configurable: true, enumerable: original?.enumerable ?? false });
+  Object.defineProperty(process, 'emit', {
+    value: emit,
+    writable: true,
+    configurable: true,
+    enumerable: original?.enumerable ?? false,
+  });
   return { original, emit: emit as typeof process.emit };
 }

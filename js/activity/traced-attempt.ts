@@ -4,8 +4,8 @@ import type { AttemptSpan, Stretch, Telemetry } from '../tracing/telemetry-hooks
 import type { Timers } from '../util/timers.ts';
 import type { RuntimeLimits } from '../values/limits.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
-import type { ActivityContext, ActivityJob } from './activity-context.ts';
 import type { ActivityFunction } from './activity.ts';
+import type { ActivityContext, ActivityJob } from './activity-context.ts';
 import { type ActivitySink, runActivity } from './attempt.ts';
 
 /** Ends the span of an attempt with what is reported of it. */
@@ -40,11 +40,27 @@ class TracedSink implements ActivitySink {
 }
 
 /** As {@link runActivity}, in a span: below `stretch` where that is in memory, else below what the activity was scheduled in. */
-export function runTraced(fn: ActivityFunction, job: ActivityJob, context: ActivityContext, sink: ActivitySink, telemetry: Telemetry, stretch: Stretch | null): void {
+export function runTraced(
+  fn: ActivityFunction,
+  job: ActivityJob,
+  context: ActivityContext,
+  sink: ActivitySink,
+  telemetry: Telemetry,
+  stretch: Stretch | null,
+): void {
   const { instanceId, executionId, orchestrationName, name, attempt, extras } = job;
   const isInline = extras?.inline !== undefined;
   const isBorrowed = extras?.trace !== undefined && extras.owner === undefined;
-  const facts = { instanceId, executionId, orchestrationName, activityName: name, attempt, queue: extras?.queue ?? 'default', isInline, isBorrowed };
+  const facts = {
+    instanceId,
+    executionId,
+    orchestrationName,
+    activityName: name,
+    attempt,
+    queue: extras?.queue ?? 'default',
+    isInline,
+    isBorrowed,
+  };
   const span = telemetry.attempt(facts, stretch ?? extras?.trace ?? null);
   // Nobody waits for it any more from then on, and it may never settle.
   context.signal.addEventListener('abort', () => span.failed(context.signal.reason), { once: true });

@@ -35,7 +35,7 @@ export function addonError(cause: unknown, isThere: (specifier: string) => boole
 export function checkVersion(addon: string | undefined, version: string): void {
   if (addon === version) return;
   const platform = platformHere();
-  const named = process.env['NAPI_RS_NATIVE_LIBRARY_PATH'];
+  const named = process.env.NAPI_RS_NATIVE_LIBRARY_PATH;
   const advice = named
     ? `NAPI_RS_NATIVE_LIBRARY_PATH names ${named}: unset it, or let it name the addon of this version.`
     : `Let perdure and perdure-${platform} be of one version in package-lock.json. ${REINSTALL}`;
@@ -46,14 +46,19 @@ export function checkVersion(addon: string | undefined, version: string): void {
 const REINSTALL = 'Delete node_modules and install again on the machine, or in the image, where the program runs.';
 
 /** Why, and what to do. */
-function reasonOf(cause: unknown, platform: string, hasPackage: (platform: string) => boolean): [why: string, advice: string] {
+function reasonOf(
+  cause: unknown,
+  platform: string,
+  hasPackage: (platform: string) => boolean,
+): [why: string, advice: string] {
   if ((cause as { code?: unknown }).code === 'MODULE_NOT_FOUND') {
     return [
       'its loader is not beside this code, so a bundler has probably taken the code out of its package.',
       "Leave `perdure` out of the bundle (esbuild: --external:perdure, Next.js: serverExternalPackages: ['perdure']) and have it in node_modules.",
     ];
   }
-  if (!PLATFORMS.includes(platform)) return ['there is none for this platform.', `There is one for each of ${PLATFORMS.join(', ')}.`];
+  if (!PLATFORMS.includes(platform))
+    return ['there is none for this platform.', `There is one for each of ${PLATFORMS.join(', ')}.`];
   const name = `perdure-${platform}`;
   const refusal = messagesOf(cause).find((message) => !message.startsWith('Cannot find '));
   if (refusal !== undefined) return [`it is there, and the system refuses it: ${refusal}`, adviceOn(refusal)];
@@ -75,9 +80,10 @@ function reasonOf(cause: unknown, platform: string, hasPackage: (platform: strin
 
 /** What to do about the message of a system that does not load a shared library. */
 function adviceOn(message: string): string {
-  const named = process.env['NAPI_RS_NATIVE_LIBRARY_PATH'];
+  const named = process.env.NAPI_RS_NATIVE_LIBRARY_PATH;
   if (named) return `NAPI_RS_NATIVE_LIBRARY_PATH names ${named}: unset it, or let it name an addon of this platform.`;
-  if (/GLIBC_/.test(message)) return 'The C library of this system is older than the addon needs: use a newer system or image.';
+  if (/GLIBC_/.test(message))
+    return 'The C library of this system is older than the addon needs: use a newer system or image.';
   return `The file is damaged or of another platform. ${REINSTALL}`;
 }
 

@@ -109,7 +109,12 @@ type NativeCodec = [ask: ((question: string) => void) | null, required: boolean]
 interface NativeStoreClass {
   openSqlite(path: string, durability: string, migrate: boolean, ...codec: NativeCodec): Promise<NativeStore>;
   sqliteInMemory(...codec: NativeCodec): Promise<NativeStore>;
-  connectPostgres(url: string, options: string, ask: ((question: number) => void) | null, ...codec: NativeCodec): Promise<NativeStore>;
+  connectPostgres(
+    url: string,
+    options: string,
+    ask: ((question: number) => void) | null,
+    ...codec: NativeCodec
+  ): Promise<NativeStore>;
   giveTexts(question: number, texts: string): void;
   givePassword(question: number, password: string | null, whyNot: string): void;
   join(number: number): NativeStore;
@@ -275,11 +280,20 @@ export interface NativeLane {
   /** True: the lane was parked and has work now; a drain is to be scheduled. */
   completeActivity(activity: number, output: string | null): boolean;
   /** As `completeActivity`. `retryAfterMs` is -1 for none. */
-  failActivity(activity: number, error: string, errorName: string, nonRetryable: boolean, retryAfterMs: number): boolean;
+  failActivity(
+    activity: number,
+    error: string,
+    errorName: string,
+    nonRetryable: boolean,
+    retryAfterMs: number,
+  ): boolean;
 }
 
 /** What the code of an instance calls in a turn. */
-type NativeTurn = Omit<NativeLane, 'attach' | 'nextJob' | 'pause' | 'sleeps' | 'heartbeat' | 'completeActivity' | 'failActivity'>;
+type NativeTurn = Omit<
+  NativeLane,
+  'attach' | 'nextJob' | 'pause' | 'sleeps' | 'heartbeat' | 'completeActivity' | 'failActivity'
+>;
 
 /** The engine of one execution that has a history and no store: the calls of a lane's turn, where `instance` says nothing. */
 interface NativeReplay extends Omit<NativeTurn, 'suspend'> {
@@ -327,7 +341,12 @@ interface NativeModule {
   readonly TestStore: new (nowMs: number, seed: number) => NativeTestStore;
   readonly NativeRuntime: new (store: NativeStore, options: string) => NativeRuntime;
   readonly NativeLane: new (runtime: number, lane: number, numbers: Float64Array) => RawLane;
-  readonly NativeReplay: new (instanceId: string, executionId: number, events: string, numbers: Float64Array) => Raw<NativeReplay>;
+  readonly NativeReplay: new (
+    instanceId: string,
+    executionId: number,
+    events: string,
+    numbers: Float64Array,
+  ) => Raw<NativeReplay>;
 }
 
 const addon = load();
@@ -352,7 +371,12 @@ function load(): NativeModule {
 }
 
 /** @throws ProviderError, SchemaVersionError */
-export async function openSqlite(path: string, durability: string, migrate: boolean, codec: CodecBridge | null): Promise<NativeStore> {
+export async function openSqlite(
+  path: string,
+  durability: string,
+  migrate: boolean,
+  codec: CodecBridge | null,
+): Promise<NativeStore> {
   try {
     return await addon.Store.openSqlite(path, durability, migrate, ...codecOf(codec));
   } catch (error) {
@@ -383,7 +407,12 @@ export async function connectPostgres(
       (why: unknown) => addon.Store.givePassword(question, null, why instanceof Error ? why.message : String(why)),
     );
   try {
-    return await addon.Store.connectPostgres(url, JSON.stringify(options), password === undefined ? null : ask, ...codecOf(codec));
+    return await addon.Store.connectPostgres(
+      url,
+      JSON.stringify(options),
+      password === undefined ? null : ask,
+      ...codecOf(codec),
+    );
   } catch (error) {
     throw nativeError(error);
   }
@@ -534,9 +563,17 @@ class DecodingLane extends addon.NativeLane implements NativeLane {
     return descriptionOf(this.calls.describe(instance), this.numbers);
   }
 
-  next(instance: number, mailboxes: Waits[0], timers: Waits[1], mailboxesGone: Waits[2], timersGone: Waits[3]): Delivery | null {
+  next(
+    instance: number,
+    mailboxes: Waits[0],
+    timers: Waits[1],
+    mailboxesGone: Waits[2],
+    timersGone: Waits[3],
+  ): Delivery | null {
     const hasChanged = mailboxes !== null || timers !== null || mailboxesGone !== null || timersGone !== null;
-    const text = hasChanged ? this.calls.next(instance, mailboxes, timers, mailboxesGone, timersGone) : this.calls.next(instance);
+    const text = hasChanged
+      ? this.calls.next(instance, mailboxes, timers, mailboxesGone, timersGone)
+      : this.calls.next(instance);
     return deliveryOf(text, this.numbers);
   }
 
@@ -718,7 +755,9 @@ export class NativeEngine implements EnginePort {
 
   sendMessage(receiver: string, mailbox: string, payload: string | null): number {
     try {
-      const stored = this.texts.leaves(payload) ? payload : this.texts.rewrite(payload, this, 'data', Place.mail(receiver, mailbox));
+      const stored = this.texts.leaves(payload)
+        ? payload
+        : this.texts.rewrite(payload, this, 'data', Place.mail(receiver, mailbox));
       return this.lane.sendMessage(this.token, receiver, mailbox, stored);
     } catch (error) {
       throw nativeError(error);
@@ -769,7 +808,9 @@ export class NativeEngine implements EnginePort {
   finish(kind: EndKind, payload: string | null): void {
     try {
       const path = kind === COMPLETED ? 'output' : 'error';
-      const stored = this.texts.leaves(payload) ? payload : this.texts.rewrite(payload, this, path, Place.end(this.instanceId, path));
+      const stored = this.texts.leaves(payload)
+        ? payload
+        : this.texts.rewrite(payload, this, path, Place.end(this.instanceId, path));
       this.lane.finish(this.token, kind, stored);
     } catch (error) {
       throw nativeError(error);
@@ -778,7 +819,9 @@ export class NativeEngine implements EnginePort {
 
   continueAsNew(input: string | null, version: string | null): void {
     try {
-      const stored = this.texts.leaves(input) ? input : this.texts.rewrite(input, this, 'input', Place.input(this.instanceId, this.executionId + 1));
+      const stored = this.texts.leaves(input)
+        ? input
+        : this.texts.rewrite(input, this, 'input', Place.input(this.instanceId, this.executionId + 1));
       this.lane.continueAsNew(this.token, stored, version);
     } catch (error) {
       throw nativeError(error);
@@ -819,7 +862,9 @@ export class NativeEngine implements EnginePort {
 
   setCustomStatus(text: string | null): void {
     try {
-      const stored = this.texts.hasCodec ? this.texts.write(text, 'status', Place.ofInstance(this.instanceId, 'status')) : text;
+      const stored = this.texts.hasCodec
+        ? this.texts.write(text, 'status', Place.ofInstance(this.instanceId, 'status'))
+        : text;
       this.lane.setCustomStatus(this.token, stored);
     } catch (error) {
       throw nativeError(error);
@@ -940,7 +985,10 @@ export class ReplayEngine extends NativeEngine {
 
 /** The error of a reply that is not ok. */
 export function replyError(text: string | null): PerdureError {
-  return errorOf(text ?? '') ?? new ProviderError(`the addon replied with an error that cannot be read: ${text}`, { retryable: false });
+  return (
+    errorOf(text ?? '') ??
+    new ProviderError(`the addon replied with an error that cannot be read: ${text}`, { retryable: false })
+  );
 }
 
 /** What a native call threw, as one of Perdure's errors. Anything else, such as a TypeError of napi, stays what it is. */

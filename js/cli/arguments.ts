@@ -36,7 +36,9 @@ export function timeArgument(text: string): Date {
   } catch {
     const time = new Date(text);
     if (/^\d{4}-/.test(text) && !Number.isNaN(time.getTime())) return time;
-    throw new InvalidArgumentError("It must be a time such as '2026-01-31T12:00:00Z', or how long ago it was, such as '24h'.");
+    throw new InvalidArgumentError(
+      "It must be a time such as '2026-01-31T12:00:00Z', or how long ago it was, such as '24h'.",
+    );
   }
 }
 
@@ -47,7 +49,9 @@ export function wordsOf<T extends string>(words: readonly T[]): (text: string, b
       const word = words.find((each) => each.toLowerCase() === part.trim().toLowerCase());
       if (word !== undefined) return word;
       const [near] = nearest(part, words);
-      throw new InvalidArgumentError(`'${part}' is none of ${words.join(', ')}.${near === undefined ? '' : ` Did you mean ${near}?`}`);
+      throw new InvalidArgumentError(
+        `'${part}' is none of ${words.join(', ')}.${near === undefined ? '' : ` Did you mean ${near}?`}`,
+      );
     });
     return [...before, ...found];
   };

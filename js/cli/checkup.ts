@@ -46,24 +46,36 @@ export function lookAtFailure(error: unknown): Finding {
   // What is wrong with the arguments is no finding.
   if (error instanceof Exit || !(error instanceof PerdureError)) throw error;
   if (error instanceof SchemaVersionError) {
-    const advice = error.found < error.supported ? 'run `perdure migrate`, once no older Perdure uses it' : 'use the newest Perdure that uses this store';
+    const advice =
+      error.found < error.supported
+        ? 'run `perdure migrate`, once no older Perdure uses it'
+        : 'use the newest Perdure that uses this store';
     return { subject: 'schema', state: 'unwell', detail: error.message, advice };
   }
   return { subject: 'store', state: 'unwell', detail: error.message };
 }
 
 function ofPlace({ kind, location, schemaVersion, bytes }: StoreDescription): Finding {
-  return { subject: 'store', state: 'well', detail: `${kind} at ${printable(location)}, schema version ${schemaVersion}, ${bytesText(bytes)}` };
+  return {
+    subject: 'store',
+    state: 'well',
+    detail: `${kind} at ${printable(location)}, schema version ${schemaVersion}, ${bytesText(bytes)}`,
+  };
 }
 
 function ofSqlite({ settings }: StoreDescription): Finding[] {
   const { sqlite_version: version, journal_mode: journal, synchronous } = settings;
   const detail = `SQLite ${version}, journal_mode ${journal}, synchronous ${synchronous} unless a runtime opens it with durability 'normal'`;
   const isSafe = journal === 'wal' || journal === 'memory';
-  const free = Number(settings['free_bytes'] ?? 0);
+  const free = Number(settings.free_bytes ?? 0);
   const findings: Finding[] = [{ subject: 'durability', state: isSafe ? 'well' : 'unwell', detail }];
   if (free > FREE_BYTES_MANY) {
-    findings.push({ subject: 'space', state: 'doubtful', detail: `${bytesText(free)} of the file are unused`, advice: 'VACUUM gives them back, while no runtime is started' });
+    findings.push({
+      subject: 'space',
+      state: 'doubtful',
+      detail: `${bytesText(free)} of the file are unused`,
+      advice: 'VACUUM gives them back, while no runtime is started',
+    });
   }
   return findings;
 }
@@ -72,20 +84,43 @@ function ofSqlite({ settings }: StoreDescription): Finding[] {
 const FREE_BYTES_MANY = 256 * 1_024 * 1_024;
 
 /** Settings of a server without which a commit is less than it says, and what is lost then. */
-const POSTGRES_RISKS: readonly (readonly [setting: string, wanted: (value: string) => boolean, state: 'doubtful' | 'unwell', risk: string])[] = [
+const POSTGRES_RISKS: readonly (readonly [
+  setting: string,
+  wanted: (value: string) => boolean,
+  state: 'doubtful' | 'unwell',
+  risk: string,
+])[] = [
   ['fsync', (value) => value === 'on', 'unwell', 'a crash of the server may damage the whole database'],
   ['full_page_writes', (value) => value === 'on', 'unwell', 'a crash of the server may damage pages'],
-  ['synchronous_commit', (value) => value !== 'off', 'unwell', 'a crash of the server may take back what clients were told is durable'],
+  [
+    'synchronous_commit',
+    (value) => value !== 'off',
+    'unwell',
+    'a crash of the server may take back what clients were told is durable',
+  ],
   ['autovacuum', (value) => value === 'on', 'doubtful', 'tables and indexes grow until somebody vacuums them'],
 ];
 
 function ofPostgres({ settings }: StoreDescription): Finding[] {
   const findings = POSTGRES_RISKS.flatMap(([setting, isWanted, state, risk]): Finding[] => {
     const value = settings[setting];
-    return value === undefined || isWanted(value) ? [] : [{ subject: 'durability', state, detail: `${setting} is ${value}: ${risk}`, advice: `set ${setting} on the server` }];
+    return value === undefined || isWanted(value)
+      ? []
+      : [
+          {
+            subject: 'durability',
+            state,
+            detail: `${setting} is ${value}: ${risk}`,
+            advice: `set ${setting} on the server`,
+          },
+        ];
   });
   const { server_version: version, synchronous_commit: commit, fsync } = settings;
-  const well: Finding = { subject: 'durability', state: 'well', detail: `Postgres ${version}, synchronous_commit ${commit}, fsync ${fsync}` };
+  const well: Finding = {
+    subject: 'durability',
+    state: 'well',
+    detail: `Postgres ${version}, synchronous_commit ${commit}, fsync ${fsync}`,
+  };
   return findings.some(({ state }) => state === 'unwell') ? findings : [well, ...findings];
 }
 
@@ -93,15 +128,25 @@ function ofPostgres({ settings }: StoreDescription): Finding[] {
 function ofClock({ clock }: StoreDescription, asked: number, answered: number): Finding {
   const at = clock.getTime();
   const apart = at < asked ? at - asked : Math.max(0, at - answered);
-  if (Math.abs(apart) < CLOCKS_APART_MS) return { subject: 'clock', state: 'well', detail: 'the store and this machine agree' };
+  if (Math.abs(apart) < CLOCKS_APART_MS)
+    return { subject: 'clock', state: 'well', detail: 'the store and this machine agree' };
   const detail = `the store's clock is ${spanText(Math.abs(apart))} ${apart < 0 ? 'behind' : 'ahead of'} this machine's`;
-  return { subject: 'clock', state: 'doubtful', detail, advice: 'leases and timers go by the store: let both follow a time server' };
+  return {
+    subject: 'clock',
+    state: 'doubtful',
+    detail,
+    advice: 'leases and timers go by the store: let both follow a time server',
+  };
 }
 
 function ofWorkers(workers: readonly WorkerInfo[], stats: StoreStats): Finding {
   const dead = workers.filter(({ isAlive }) => !isAlive);
   const alive = workers.filter(({ isAlive }) => isAlive);
-  const named = (some: readonly WorkerInfo[]): string => some.slice(0, NAMED).map(({ name, pid }) => `${printable(name)} (pid ${pid})`).join(', ');
+  const named = (some: readonly WorkerInfo[]): string =>
+    some
+      .slice(0, NAMED)
+      .map(({ name, pid }) => `${printable(name)} (pid ${pid})`)
+      .join(', ');
   if (dead.length > 0) {
     const held = dead.reduce((sum, { instances }) => sum + instances, 0);
     const since = dead.map(({ leaseUntil }) => agoText(leaseUntil))[0];
@@ -110,17 +155,35 @@ function ofWorkers(workers: readonly WorkerInfo[], stats: StoreStats): Finding {
   }
   if (alive.length === 0) {
     const open = stats.instances.Pending + stats.instances.Running;
-    if (open === 0) return { subject: 'workers', state: 'well', detail: 'no runtime is started, and nothing waits for one' };
+    if (open === 0)
+      return { subject: 'workers', state: 'well', detail: 'no runtime is started, and nothing waits for one' };
     const detail = `no runtime is started, and ${countText(open, 'instance')} ${open === 1 ? 'has' : 'have'} not ended`;
     return { subject: 'workers', state: 'doubtful', detail, advice: 'start one: nothing goes on without' };
   }
-  const first = alive.reduce((soonest, { leaseUntil }) => (leaseUntil < soonest ? leaseUntil : soonest), (alive[0] as WorkerInfo).leaseUntil);
-  return { subject: 'workers', state: 'well', detail: `${countText(alive.length, 'runtime')}: ${named(alive)}; the first lease ends ${agoText(first)} unless it is renewed` };
+  const first = alive.reduce(
+    (soonest, { leaseUntil }) => (leaseUntil < soonest ? leaseUntil : soonest),
+    (alive[0] as WorkerInfo).leaseUntil,
+  );
+  return {
+    subject: 'workers',
+    state: 'well',
+    detail: `${countText(alive.length, 'runtime')}: ${named(alive)}; the first lease ends ${agoText(first)} unless it is renewed`,
+  };
 }
 
-function ofDue(workers: readonly WorkerInfo[], { due, tasks }: StoreStats, overdue: readonly OverdueInstances[]): Finding[] {
+function ofDue(
+  workers: readonly WorkerInfo[],
+  { due, tasks }: StoreStats,
+  overdue: readonly OverdueInstances[],
+): Finding[] {
   if (overdue.length === 0) {
-    return [{ subject: 'overdue', state: 'well', detail: `nothing; ${countText(due.instances, 'instance')} due now, ${countText(tasks.waiting, 'task')} waiting` }];
+    return [
+      {
+        subject: 'overdue',
+        state: 'well',
+        detail: `nothing; ${countText(due.instances, 'instance')} due now, ${countText(tasks.waiting, 'task')} waiting`,
+      },
+    ];
   }
   const advice = workers.some(({ isAlive }) => isAlive)
     ? 'no started runtime has registered it in that version, or those that have are too busy: see `perdure workers`'
@@ -130,7 +193,12 @@ function ofDue(workers: readonly WorkerInfo[], { due, tasks }: StoreStats, overd
     return { subject: 'overdue', state: 'unwell', detail, advice };
   });
   const others = overdue.slice(NAMED).map(({ name, version }) => printable(`${name} ${version}`.trimEnd()));
-  if (others.length > 0) findings.push({ subject: 'overdue', state: 'unwell', detail: `${countText(due.overdue, 'instance')} in all, also of ${others.join(', ')}` });
+  if (others.length > 0)
+    findings.push({
+      subject: 'overdue',
+      state: 'unwell',
+      detail: `${countText(due.overdue, 'instance')} in all, also of ${others.join(', ')}`,
+    });
   return findings;
 }
 
@@ -146,7 +214,10 @@ async function ofSuspended(client: Client, { instances }: StoreStats): Promise<F
     const code = (some[0]?.error as { code?: string } | undefined)?.code;
     // Whom a client holds it is for that client to let go.
     const isHeld = code === 'SUSPENDED';
-    const ids = some.slice(0, NAMED).map(({ id }) => printable(id)).join(', ');
+    const ids = some
+      .slice(0, NAMED)
+      .map(({ id }) => printable(id))
+      .join(', ');
     const detail = `${countText(some.length, 'instance')} of ${printable(sort)} (${ids}${some.length > NAMED ? ', …' : ''})`;
     return { subject: 'suspended', state: isHeld ? 'doubtful' : 'unwell', detail, advice: adviceFor(code) };
   });

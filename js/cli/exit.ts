@@ -51,7 +51,11 @@ export function errorData(error: unknown): { name: string; message: string; code
   if (!(error instanceof Error)) return { name: 'Error', message: String(error) };
   const { code } = error as Error & { code?: unknown };
   const named = error instanceof Exit ? 'Error' : error.name;
-  return { name: named, message: withoutPassword(error.message), ...(typeof code === 'string' || typeof code === 'number' ? { code } : {}) };
+  return {
+    name: named,
+    message: withoutPassword(error.message),
+    ...(typeof code === 'string' || typeof code === 'number' ? { code } : {}),
+  };
 }
 
 /** What is said of an error: what Perdure throws is written for people, anything else may need its stack. */

@@ -19,19 +19,36 @@ export interface FilterFlags {
 
 export function filterFlags(command: Command): Command {
   return command
-    .option('-s, --status <status>', 'only those: Pending, Running, Suspended, Completed, Failed, Cancelled, Terminated; several with commas', statesArgument)
+    .option(
+      '-s, --status <status>',
+      'only those: Pending, Running, Suspended, Completed, Failed, Cancelled, Terminated; several with commas',
+      statesArgument,
+    )
     .option('--name <name>', 'only those of this orchestration')
     .option('--orchestration-version <version>', 'only those of this version of it')
     .option('-t, --tag <name=value>', 'only those with this tag; again for another', tagArgument)
     .option('--parent <id>', 'only children of this instance')
     .option('-p, --prefix <text>', 'only those whose id begins with this')
-    .option('--after <time>', "only those started after this: '2026-01-31T12:00:00Z', or '24h' for that long ago", timeArgument)
+    .option(
+      '--after <time>',
+      "only those started after this: '2026-01-31T12:00:00Z', or '24h' for that long ago",
+      timeArgument,
+    )
     .option('--before <time>', 'only those started before this', timeArgument);
 }
 
 /** What the client takes. */
 export function filterOf(flags: FilterFlags): InstanceFilter {
-  const { status, name, orchestrationVersion: version, tag: tags, parent: parentId, prefix: idPrefix, after: createdAfter, before: createdBefore } = flags;
+  const {
+    status,
+    name,
+    orchestrationVersion: version,
+    tag: tags,
+    parent: parentId,
+    prefix: idPrefix,
+    after: createdAfter,
+    before: createdBefore,
+  } = flags;
   return given({ status, name, version, tags, parentId, idPrefix, createdAfter, createdBefore });
 }
 

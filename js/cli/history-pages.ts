@@ -12,11 +12,21 @@ const PAGE = 500;
  *
  * @param executionId - without one the current or last one, as the first page finds it
  */
-export async function* historyPages(client: Client, id: string, executionId: number | undefined, from: number, limit = Infinity): AsyncGenerator<HistoryPage, void> {
+export async function* historyPages(
+  client: Client,
+  id: string,
+  executionId: number | undefined,
+  from: number,
+  limit = Infinity,
+): AsyncGenerator<HistoryPage, void> {
   let execution = executionId;
   let next: number | null = from;
   for (let left = limit; left > 0 && next !== null; ) {
-    const page: HistoryPage = await client.historyPage(id, { ...given({ executionId: execution }), from: next, limit: Math.min(left, PAGE) });
+    const page: HistoryPage = await client.historyPage(id, {
+      ...given({ executionId: execution }),
+      from: next,
+      limit: Math.min(left, PAGE),
+    });
     yield page;
     execution = page.executionId;
     left -= page.events.length;

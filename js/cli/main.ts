@@ -10,4 +10,8 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 });
 
 const { stdout, stderr, stdin } = process;
-process.exitCode = await run(process.argv.slice(2), { stdout, stderr, isInteractive: stdin.isTTY === true && stderr.isTTY === true });
+process.exitCode = await run(process.argv.slice(2), {
+  stdout,
+  stderr,
+  isInteractive: stdin.isTTY === true && stderr.isTTY === true,
+});

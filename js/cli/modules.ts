@@ -22,7 +22,8 @@ export async function orchestrationsOf(paths: readonly string[]): Promise<Orches
   for (const path of paths) {
     const exported = Object.values(await exportsOfModule(path)).flatMap((value) => (isList(value) ? value : [value]));
     const definitions = exported.filter((value) => isOrchestration(value));
-    if (definitions.length === 0) throw usageError(`${path} exports no orchestration: what defineOrchestration returned`);
+    if (definitions.length === 0)
+      throw usageError(`${path} exports no orchestration: what defineOrchestration returned`);
     for (const definition of definitions) found.add(definition);
   }
   return [...found];

@@ -26,7 +26,10 @@ export async function openWork(client: Client, { id, executionId }: InstanceStat
   return [...open.values()];
 }
 
-function follow(open: Map<number, OpenWork>, { kind, eventId, refId = 0, name, time: since, meta }: HistoryEvent): void {
+function follow(
+  open: Map<number, OpenWork>,
+  { kind, eventId, refId = 0, name, time: since, meta }: HistoryEvent,
+): void {
   switch (kind) {
     case 'ActivityScheduled':
       open.set(eventId, { kind: 'activity', eventId, name: name ?? '', since, attempt: 1 });
@@ -39,7 +42,8 @@ function follow(open: Map<number, OpenWork>, { kind, eventId, refId = 0, name, t
       break;
     case 'ActivityAttemptFailed': {
       const activity = open.get(refId);
-      if (activity !== undefined) open.set(refId, { ...activity, attempt: Number(meta?.attempt) + 1, due: new Date(Number(meta?.retryAtMs)) });
+      if (activity !== undefined)
+        open.set(refId, { ...activity, attempt: Number(meta?.attempt) + 1, due: new Date(Number(meta?.retryAtMs)) });
       break;
     }
     case 'ActivityCompleted':

@@ -73,7 +73,28 @@ export async function run(args: readonly string[], { stdout, stderr, isInteracti
     .configureHelp({ showGlobalOptions: true })
     .showSuggestionAfterError();
   const cli = new Cli(program, (isJson) => new Terminal(stdout, stderr, isInteractive, isJson));
-  const commands = [list, show, tree, history, timeline, watch, start, messages, control, exporting, replaying, prune, recoding, stats, workers, doctor, check, backup, dashboard, migrate];
+  const commands = [
+    list,
+    show,
+    tree,
+    history,
+    timeline,
+    watch,
+    start,
+    messages,
+    control,
+    exporting,
+    replaying,
+    prune,
+    recoding,
+    stats,
+    workers,
+    doctor,
+    check,
+    backup,
+    dashboard,
+    migrate,
+  ];
   for (const add of commands) add(cli);
   completion(program);
   try {

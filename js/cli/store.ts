@@ -26,13 +26,21 @@ const POOL_SIZE = 2;
  * workers of an older release keep their tables.
  */
 export async function openStore({ db, schema, codec: module }: StoreOptions, migrate: boolean): Promise<Provider> {
-  if (db === undefined || db === '') throw usageError('say which store: --db with the path of a SQLite file or a postgres:// URL, or the same as PERDURE_DB');
+  if (db === undefined || db === '')
+    throw usageError(
+      'say which store: --db with the path of a SQLite file or a postgres:// URL, or the same as PERDURE_DB',
+    );
   const codec = module === undefined ? {} : { codec: await codecOf(module) };
   if (/^postgres(ql)?:\/\//i.test(db)) {
-    return PostgresProvider.connect(db, { migrate, poolSize: POOL_SIZE, ...(schema === undefined ? {} : { schema }), ...codec });
+    return PostgresProvider.connect(db, {
+      migrate,
+      poolSize: POOL_SIZE,
+      ...(schema === undefined ? {} : { schema }),
+      ...codec,
+    });
   }
   // Whatever it is, it may hold a password: it is not shown.
-  if (/^[a-z][a-z+.-]*:\/\//i.test(db) || /^postgres/i.test(db) && db.includes('@')) {
+  if (/^[a-z][a-z+.-]*:\/\//i.test(db) || (/^postgres/i.test(db) && db.includes('@'))) {
     throw usageError('--db takes the path of a SQLite file, or a URL that begins with postgres:// or postgresql://');
   }
   if (schema !== undefined) throw usageError('--schema is for a Postgres server; a SQLite file has none');
@@ -40,7 +48,11 @@ export async function openStore({ db, schema, codec: module }: StoreOptions, mig
 }
 
 /** Do something with the client of a store, which is closed then. */
-export async function withStore<T>(options: StoreOptions, work: (client: Client) => Promise<T>, migrate = false): Promise<T> {
+export async function withStore<T>(
+  options: StoreOptions,
+  work: (client: Client) => Promise<T>,
+  migrate = false,
+): Promise<T> {
   const provider = await openStore(options, migrate);
   try {
     return await work(new Client(provider));
@@ -50,7 +62,10 @@ export async function withStore<T>(options: StoreOptions, work: (client: Client)
 }
 
 async function codecOf(path: string): Promise<Codec | AsyncCodec> {
-  const { codec, default: whole } = (await exportsOfModule(path)) as { codec?: Codec | AsyncCodec; default?: Codec | AsyncCodec };
+  const { codec, default: whole } = (await exportsOfModule(path)) as {
+    codec?: Codec | AsyncCodec;
+    default?: Codec | AsyncCodec;
+  };
   const found = codec ?? whole;
   if (typeof found?.encode === 'function' && typeof found.decode === 'function') return found;
   throw usageError(`${path} exports no codec: an object with encode and decode, as 'codec' or as its default`);

@@ -25,9 +25,16 @@ const SHRUNK_MIN = 8;
  * @param width - of the terminal; `Infinity` for none, where nothing is shortened
  * @param head - how the line of titles is dressed
  */
-export function tableLines<T>(columns: readonly Column<T>[], rows: readonly T[], width: number, head: (line: string) => string): string[] {
+export function tableLines<T>(
+  columns: readonly Column<T>[],
+  rows: readonly T[],
+  width: number,
+  head: (line: string) => string,
+): string[] {
   const cells = rows.map((row) => columns.map((column) => column.text(row)));
-  const widths = columns.map(({ title }, at) => Math.max(stringWidth(title), ...cells.map((row) => stringWidth(row[at] ?? ''))));
+  const widths = columns.map(({ title }, at) =>
+    Math.max(stringWidth(title), ...cells.map((row) => stringWidth(row[at] ?? ''))),
+  );
   shrink(columns, widths, width);
   const line = (texts: readonly string[], row?: T): string =>
     texts
@@ -49,7 +56,10 @@ function shrink<T>(columns: readonly Column<T>[], widths: number[], width: numbe
     const able = widths.map((each, at) => (columns[at]?.mayShrink === true && each > SHRUNK_MIN ? each : 0));
     const widest = Math.max(...able);
     if (widest === 0) return;
-    widths[able.indexOf(widest)] = Math.max(SHRUNK_MIN, widest - Math.max(1, Math.min(widest - SHRUNK_MIN, total() - width)));
+    widths[able.indexOf(widest)] = Math.max(
+      SHRUNK_MIN,
+      widest - Math.max(1, Math.min(widest - SHRUNK_MIN, total() - width)),
+    );
   }
 }
 

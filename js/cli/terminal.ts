@@ -9,7 +9,9 @@ import { type Column, tableLines } from './table.ts';
 import { jsonText, plainValue, valueText } from './text.ts';
 
 /** A stream that may be a terminal. */
-export type Stream = Writable & Pick<NodeJS.WriteStream, 'isTTY' | 'columns'> & Partial<Pick<NodeJS.WriteStream, 'hasColors'>>;
+export type Stream = Writable &
+  Pick<NodeJS.WriteStream, 'isTTY' | 'columns'> &
+  Partial<Pick<NodeJS.WriteStream, 'hasColors'>>;
 
 /** How a text is dressed. */
 export type Style = Parameters<typeof styleText>[0];

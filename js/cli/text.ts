@@ -8,7 +8,9 @@ export { printable, printableLines } from '../util/printable.ts';
 
 /** A value of a user's as JavaScript shows it, over several lines where it is long. */
 export function valueText(value: unknown, width: number, colors: boolean): string {
-  return harmless(boundedInspect(value, { depth: 12, breakLength: width, colors, maxArrayLength: 200, maxStringLength: 10_000 }).text);
+  return harmless(
+    boundedInspect(value, { depth: 12, breakLength: width, colors, maxArrayLength: 200, maxStringLength: 10_000 }).text,
+  );
 }
 
 /** A value as JSON text that is as harmless to look at, and means the same. */
@@ -18,7 +20,13 @@ export function jsonText(value: unknown, indent?: number): string {
 
 /** A value of a user's in one line of limited length. */
 export function valueLine(value: unknown, length: number): string {
-  const { text } = boundedInspect(value, { depth: 4, breakLength: Infinity, compact: true, maxArrayLength: 20, maxStringLength: length });
+  const { text } = boundedInspect(value, {
+    depth: 4,
+    breakLength: Infinity,
+    compact: true,
+    maxArrayLength: 20,
+    maxStringLength: length,
+  });
   return shortened(printable(text), length);
 }
 
@@ -88,7 +96,12 @@ export function plainValue(value: unknown, above: readonly object[] = []): unkno
   if (value instanceof ArrayBuffer) return [...new Uint8Array(value)];
   if (value instanceof Error) {
     const { name, message, code, cause } = value as Error & { code?: unknown };
-    return { name, message, ...(code === undefined ? {} : { code: plain(code) }), ...(cause === undefined ? {} : { cause: plain(cause) }) };
+    return {
+      name,
+      message,
+      ...(code === undefined ? {} : { code: plain(code) }),
+      ...(cause === undefined ? {} : { cause: plain(cause) }),
+    };
   }
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, plain(item)]));
 }

@@ -46,7 +46,7 @@ function tookOf({ fromMs, toMs }: Bar, endMs: number): string {
 
 /** Spaces up to its beginning, then blocks; at least a sliver, so that everything is seen. */
 function pictureOf({ fromMs, toMs = Infinity }: Bar, beginMs: number, endMs: number, width: number): string {
-  const eighths = (ms: number): number => Math.round((Math.min(ms, endMs) - beginMs) / (endMs - beginMs) * width * 8);
+  const eighths = (ms: number): number => Math.round(((Math.min(ms, endMs) - beginMs) / (endMs - beginMs)) * width * 8);
   const from = Math.min(Math.floor(eighths(fromMs) / 8), width - 1);
   const length = Math.max(1, eighths(toMs) - from * 8);
   const rest = length % 8;

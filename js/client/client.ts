@@ -2,25 +2,62 @@
 
 import type { NativeStore } from '../binding/binding.ts';
 import { TimeoutError } from '../errors/errors.ts';
-import { INSTANCE_OPTIONS, type InputArguments, type InstanceOptions, isOrchestration, type OrchestrationDefinition } from '../orchestration/orchestration.ts';
+import {
+  INSTANCE_OPTIONS,
+  type InputArguments,
+  type InstanceOptions,
+  isOrchestration,
+  type OrchestrationDefinition,
+} from '../orchestration/orchestration.ts';
 import { Provider, type StorePort } from '../store/providers.ts';
-import { checkTelemetry, type ClientCall, type Telemetry, type TraceContext } from '../tracing/telemetry-hooks.ts';
+import { type ClientCall, checkTelemetry, type Telemetry, type TraceContext } from '../tracing/telemetry-hooks.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkName, checkOptions, duration, named, oneOf, whole } from '../util/options.ts';
 import { show } from '../util/show.ts';
 import { Place } from '../values/codec-context.ts';
-import { checkClientLimits, type ClientLimits, limitsOver } from '../values/limits.ts';
+import { type ClientLimits, checkClientLimits, limitsOver } from '../values/limits.ts';
 import { toPayload } from '../values/payload.ts';
 import { parse } from '../values/schema.ts';
-import { descriptionOf, type InspectionData, type StoreDescription, type WorkerInfo, workersOf } from './description.ts';
+import {
+  descriptionOf,
+  type InspectionData,
+  type StoreDescription,
+  type WorkerInfo,
+  workersOf,
+} from './description.ts';
 import { InstanceHandle } from './handle.ts';
-import { exportHistory, type HistoryEvent, historyEvents, type HistoryExport, historyPage, HISTORY_PAGE_OPTIONS, type HistoryPage, type HistoryPageOptions } from './history.ts';
+import {
+  exportHistory,
+  HISTORY_PAGE_OPTIONS,
+  type HistoryEvent,
+  type HistoryExport,
+  type HistoryPage,
+  type HistoryPageOptions,
+  historyEvents,
+  historyPage,
+} from './history.ts';
 import { type CustomStatus, type InstanceStatus, type StatusData, statusOf } from './instance-status.ts';
-import { filterText, InstanceList, LIST_OPTIONS, type ListOptions, PRUNE_EXECUTIONS_OPTIONS, PRUNE_OPTIONS, type PruneExecutionsOptions, type PruneOptions } from './listing.ts';
-import { recode, RECODE_OPTIONS, type Recoded, type RecodeOptions } from './recode.ts';
+import {
+  filterText,
+  InstanceList,
+  LIST_OPTIONS,
+  type ListOptions,
+  PRUNE_EXECUTIONS_OPTIONS,
+  PRUNE_OPTIONS,
+  type PruneExecutionsOptions,
+  type PruneOptions,
+} from './listing.ts';
+import { RECODE_OPTIONS, type Recoded, type RecodeOptions, recode } from './recode.ts';
 import type { OverdueInstances, StoreStats } from './stats.ts';
-import { CHECK_STORE_OPTIONS, type CheckStoreOptions, stepLimit, type StoreCheck } from './store-check.ts';
-import { changeOf, STATUS_CHANGES_OPTIONS, type StatusChange, StatusChanges, type StatusChangesOptions, within } from './watching.ts';
+import { CHECK_STORE_OPTIONS, type CheckStoreOptions, type StoreCheck, stepLimit } from './store-check.ts';
+import {
+  changeOf,
+  STATUS_CHANGES_OPTIONS,
+  type StatusChange,
+  StatusChanges,
+  type StatusChangesOptions,
+  within,
+} from './watching.ts';
 
 /** A request that may be part of a trace. */
 type Issue = (store: NativeStore, request: number, trace: TraceContext | null) => void;
@@ -75,7 +112,8 @@ export class Client {
   /** @throws TypeError when `provider` is none, or an option is wrong */
   constructor(provider: Provider, options?: ClientOptions) {
     this.#port = Provider.portOf(provider, 'new Client');
-    const { limits, telemetry } = checkOptions(options, { limits: checkClientLimits, telemetry: checkTelemetry }, 'new Client') ?? {};
+    const { limits, telemetry } =
+      checkOptions(options, { limits: checkClientLimits, telemetry: checkTelemetry }, 'new Client') ?? {};
     this.#limits = limits;
     this.#telemetry = telemetry;
   }
@@ -112,7 +150,8 @@ export class Client {
     definition: OrchestrationDefinition<I, O>,
     ...args: InputArguments<I, TypedStartOptions>
   ): Promise<InstanceHandle<O>> {
-    if (!isOrchestration(definition)) throw new TypeError(`client.start takes what defineOrchestration returned, not ${show(definition)}`);
+    if (!isOrchestration(definition))
+      throw new TypeError(`client.start takes what defineOrchestration returned, not ${show(definition)}`);
     const [input, given] = args;
     const options = checkOptions(given, TYPED_START_OPTIONS, 'client.start');
     // What the schema makes of it is for the orchestration: it is stored as it was handed over.
@@ -131,7 +170,9 @@ export class Client {
   /** What is known of an instance, or `null` when there is none of that id. */
   async getStatus<T = any>(id: string): Promise<InstanceStatus<T> | null> {
     checkName(id, 'instance id');
-    const reply = await this.#asking('status', id, () => this.#port.request((store, request) => store.status(request, id)));
+    const reply = await this.#asking('status', id, () =>
+      this.#port.request((store, request) => store.status(request, id)),
+    );
     return this.#statusOf<T>(reply);
   }
 
@@ -145,11 +186,15 @@ export class Client {
    */
   async waitForOrchestration<T = any>(id: string, timeout?: Duration): Promise<InstanceStatus<T>> {
     checkName(id, 'instance id');
-    const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, 'client.waitForOrchestration: timeout');
+    const timeoutMs =
+      timeout === undefined ? undefined : parseDuration(timeout, 'client.waitForOrchestration: timeout');
     const reply = await this.#asking('wait', id, () => {
       const pending = this.#port.open((store, request) => store.waitForEnd(request, id));
       return within(pending, timeoutMs, this.#port.timers, () => {
-        throw new TimeoutError(`instance '${id}' has not ended within ${timeoutMs} ms`, timeoutMs === undefined ? {} : { timeoutMs });
+        throw new TimeoutError(
+          `instance '${id}' has not ended within ${timeoutMs} ms`,
+          timeoutMs === undefined ? {} : { timeoutMs },
+        );
       });
     });
     return this.#statusOf<T>(reply) as InstanceStatus<T>;
@@ -205,9 +250,16 @@ export class Client {
    * }
    * ```
    */
-  statusChanges(id: string, options?: StatusChangesOptions): AsyncIterableIterator<StatusChange, void> & AsyncDisposable {
+  statusChanges(
+    id: string,
+    options?: StatusChangesOptions,
+  ): AsyncIterableIterator<StatusChange, void> & AsyncDisposable {
     checkName(id, 'instance id');
-    return new StatusChanges(this.#port, id, checkOptions(options, STATUS_CHANGES_OPTIONS, 'client.statusChanges') ?? {});
+    return new StatusChanges(
+      this.#port,
+      id,
+      checkOptions(options, STATUS_CHANGES_OPTIONS, 'client.statusChanges') ?? {},
+    );
   }
 
   /**
@@ -222,7 +274,12 @@ export class Client {
     checkName(name, 'event name');
     const payload = this.#toStored(data, 'event', Place.mail(id, `e${name}`));
     const { mailboxMessages } = this.#holding();
-    await this.#telling('raise', id, (store, request) => store.send(request, id, 'event', name, payload, mailboxMessages), name);
+    await this.#telling(
+      'raise',
+      id,
+      (store, request) => store.send(request, id, 'event', name, payload, mailboxMessages),
+      name,
+    );
   }
 
   /**
@@ -237,7 +294,12 @@ export class Client {
     checkName(queue, 'queue name');
     const payload = this.#toStored(data, 'event', Place.mail(id, `q${queue}`));
     const { mailboxMessages } = this.#holding();
-    await this.#telling('enqueue', id, (store, request) => store.send(request, id, 'queue', queue, payload, mailboxMessages), queue);
+    await this.#telling(
+      'enqueue',
+      id,
+      (store, request) => store.send(request, id, 'queue', queue, payload, mailboxMessages),
+      queue,
+    );
   }
 
   /**
@@ -404,7 +466,8 @@ export class Client {
    * ```
    */
   async prune(options: PruneOptions): Promise<{ deleted: number }> {
-    if (options === undefined) throw new TypeError('client.prune: say what is to be deleted; {} is everything that has ended');
+    if (options === undefined)
+      throw new TypeError('client.prune: say what is to be deleted; {} is everything that has ended');
     const { limit = null, ...filter } = checkOptions(options, PRUNE_OPTIONS, 'client.prune');
     const text = filterText(filter);
     const reply = await this.#port.request((store, request) => store.prune(request, text, limit));
@@ -426,8 +489,11 @@ export class Client {
    */
   async pruneExecutions(options: PruneExecutionsOptions): Promise<{ deleted: number }> {
     const { keep, ...filter } = checkOptions(options, PRUNE_EXECUTIONS_OPTIONS, 'client.pruneExecutions') ?? {};
-    if (keep === undefined) throw new TypeError('client.pruneExecutions: keep says how many executions stay; there is none');
-    const reply = await this.#port.request((store, request) => store.pruneExecutions(request, filterText(filter), keep));
+    if (keep === undefined)
+      throw new TypeError('client.pruneExecutions: keep says how many executions stay; there is none');
+    const reply = await this.#port.request((store, request) =>
+      store.pruneExecutions(request, filterText(filter), keep),
+    );
     return { deleted: Number(reply) };
   }
 
@@ -498,7 +564,9 @@ export class Client {
    */
   async checkStore(options?: CheckStoreOptions): Promise<StoreCheck> {
     const given = checkOptions(options, CHECK_STORE_OPTIONS, 'client.checkStore') ?? {};
-    const reply = await this.#port.request((store, request) => store.check(request, given.cursor ?? null, stepLimit(given)));
+    const reply = await this.#port.request((store, request) =>
+      store.check(request, given.cursor ?? null, stepLimit(given)),
+    );
     return JSON.parse(reply as string) as StoreCheck;
   }
 
@@ -530,14 +598,17 @@ export class Client {
   }
 
   async #inspect(): Promise<InspectionData> {
-    return JSON.parse((await this.#port.request((store, request) => store.inspect(request))) as string) as InspectionData;
+    return JSON.parse(
+      (await this.#port.request((store, request) => store.inspect(request))) as string,
+    ) as InspectionData;
   }
 
   async #start(id: string, name: string, input: unknown, options: StartOptions | undefined): Promise<void> {
     const payload = this.#toStored(input, 'input', Place.input(id, 1));
     const { version = null, tags, priority = 0, onConflict = 'error' } = options ?? {};
     const tagText = tags === undefined ? null : JSON.stringify(tags);
-    const start: Issue = (store, request, trace) => store.start(request, id, name, version, payload, tagText, priority, onConflict, trace);
+    const start: Issue = (store, request, trace) =>
+      store.start(request, id, name, version, payload, tagText, priority, onConflict, trace);
     await this.#telling('start', id, start, name);
   }
 
@@ -562,7 +633,12 @@ export class Client {
   }
 
   /** The reason as it is stored. */
-  #reason(id: string, reason: unknown, what: 'cancellation' | 'termination' | 'suspension', where: string): string | null {
+  #reason(
+    id: string,
+    reason: unknown,
+    what: 'cancellation' | 'termination' | 'suspension',
+    where: string,
+  ): string | null {
     checkName(id, 'instance id');
     if (reason === undefined) return null;
     if (typeof reason !== 'string') throw new TypeError(`${where}: the reason must be a string`);

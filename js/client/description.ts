@@ -76,13 +76,27 @@ export interface WorkerInfo {
 export interface InspectionData extends Omit<StoreDescription, 'clock' | 'settings'> {
   readonly clock: number;
   readonly settings: readonly (readonly [string, string])[];
-  readonly workers: readonly (Omit<WorkerInfo, 'leaseUntil' | 'about'> & { readonly leaseUntil: number; readonly about: WorkerAbout | null })[];
+  readonly workers: readonly (Omit<WorkerInfo, 'leaseUntil' | 'about'> & {
+    readonly leaseUntil: number;
+    readonly about: WorkerAbout | null;
+  })[];
 }
 
-export function descriptionOf({ kind, location, clock, schemaVersion, bytes, settings }: InspectionData): StoreDescription {
+export function descriptionOf({
+  kind,
+  location,
+  clock,
+  schemaVersion,
+  bytes,
+  settings,
+}: InspectionData): StoreDescription {
   return { kind, location, clock: new Date(clock), schemaVersion, bytes, settings: Object.fromEntries(settings) };
 }
 
 export function workersOf({ workers }: InspectionData): WorkerInfo[] {
-  return workers.map(({ about, ...worker }) => ({ ...worker, leaseUntil: new Date(worker.leaseUntil), ...(about === null ? {} : { about }) }));
+  return workers.map(({ about, ...worker }) => ({
+    ...worker,
+    leaseUntil: new Date(worker.leaseUntil),
+    ...(about === null ? {} : { about }),
+  }));
 }

@@ -36,15 +36,15 @@ function placeOfEvent(instance: string, execution: number, event: PlacedEvent, c
       return Place.activity(instance, execution, refId, 'error');
     case 'ChildScheduled':
     case 'InstanceStarted':
-      return Place.input(String(meta['id']), 1);
+      return Place.input(String(meta.id), 1);
     case 'ChildCompleted':
       return Place.end(child, 'output');
     case 'ChildFailed':
-      return Place.end(child, meta['failure'] === 'Terminated' ? 'termination' : 'error');
+      return Place.end(child, meta.failure === 'Terminated' ? 'termination' : 'error');
     case 'EventSent':
-      return Place.mail(String(meta['instance']), `e${name}`);
+      return Place.mail(String(meta.instance), `e${name}`);
     case 'QueueSent':
-      return Place.mail(String(meta['instance']), `q${name}`);
+      return Place.mail(String(meta.instance), `q${name}`);
     case 'EventReceived':
       return Place.mail(instance, `e${name}`);
     case 'QueueReceived':
@@ -79,7 +79,7 @@ export class EventPlaces {
 
   /** Note whom an event schedules, if it is a child. */
   note({ eventId, kind, meta }: PlacedEvent): void {
-    if (kind === 'ChildScheduled') this.children.set(eventId, String(meta['id']));
+    if (kind === 'ChildScheduled') this.children.set(eventId, String(meta.id));
   }
 
   /** Whether the event that says whose value it is was not noted: which one that is. */

@@ -1,6 +1,6 @@
 // Histories as clients read them: as events, page by page, and as the JSON that a replay test keeps.
 
-import { type StorePort } from '../store/providers.ts';
+import type { StorePort } from '../store/providers.ts';
 import { type OptionTable, whole } from '../util/options.ts';
 import { fromPayload } from '../values/payload.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
@@ -133,7 +133,9 @@ interface PageData {
 async function* pages(port: StorePort, id: string, executionId: number | undefined): AsyncGenerator<PageData, void> {
   let at = { key: 0, executionId: executionId ?? 0, from: 1 };
   for (;;) {
-    const reply = await port.request((store, request) => store.history(request, id, at.key, at.executionId, at.from, 0));
+    const reply = await port.request((store, request) =>
+      store.history(request, id, at.key, at.executionId, at.from, 0),
+    );
     const page = JSON.parse(reply as string) as PageData;
     yield page;
     if (page.isLast) return;
@@ -141,7 +143,11 @@ async function* pages(port: StorePort, id: string, executionId: number | undefin
   }
 }
 
-export async function* historyEvents(port: StorePort, id: string, executionId: number | undefined): AsyncGenerator<HistoryEvent, void> {
+export async function* historyEvents(
+  port: StorePort,
+  id: string,
+  executionId: number | undefined,
+): AsyncGenerator<HistoryEvent, void> {
   let places: EventPlaces | null = null;
   for await (const page of pages(port, id, executionId)) {
     places ??= placesOf(port, id, page);
@@ -164,9 +170,15 @@ export async function historyPage(port: StorePort, id: string, options: HistoryP
   return { executionId: page.executionId, events, next: page.isLast ? null : from + events.length };
 }
 
-export async function exportHistory(port: StorePort, id: string, executionId: number | undefined): Promise<HistoryExport> {
+export async function exportHistory(
+  port: StorePort,
+  id: string,
+  executionId: number | undefined,
+): Promise<HistoryExport> {
   // Asked before the history is read: an instance that is Pending now has one event now, whatever it does from here on.
-  const status = JSON.parse((await port.request((store, request) => store.status(request, id))) ?? 'null') as StatusData | null;
+  const status = JSON.parse(
+    (await port.request((store, request) => store.status(request, id))) ?? 'null',
+  ) as StatusData | null;
   const events: ExportedEvent[] = [];
   let execution = 0;
   let places: EventPlaces | null = null;
@@ -190,7 +202,7 @@ export async function exportHistory(port: StorePort, id: string, executionId: nu
 
 /** The version that an execution runs: its start says it, or leaves it open to the first turn. */
 export function versionIn([first, second]: readonly ExportedEvent[]): unknown {
-  return first?.meta?.['version'] || (second?.kind === 'ExecutionBegan' ? second.meta?.['version'] : undefined) || '';
+  return first?.meta?.version || (second?.kind === 'ExecutionBegan' ? second.meta?.version : undefined) || '';
 }
 
 /** Whose values those of an execution are: what only a codec asks for. */
@@ -203,12 +215,19 @@ function placed({ meta, ...event }: EventData): PlacedEvent {
 }
 
 /** Read the events before a page that scheduled the children which it tells of. */
-async function noteChildren(port: StorePort, id: string, { key, executionId, events }: PageData, places: EventPlaces): Promise<void> {
+async function noteChildren(
+  port: StorePort,
+  id: string,
+  { key, executionId, events }: PageData,
+  places: EventPlaces,
+): Promise<void> {
   const scheduling = events.filter(({ kind }) => kind === 'ChildScheduled');
   for (const event of scheduling) places.note(placed(event));
   const first = events[0]?.eventId ?? 0;
   for (;;) {
-    const missing = events.map((event) => places.missing(event)).filter((ref) => ref !== undefined && ref < first) as number[];
+    const missing = events
+      .map((event) => places.missing(event))
+      .filter((ref) => ref !== undefined && ref < first) as number[];
     if (missing.length === 0) return;
     const from = Math.min(...missing);
     const reply = await port.request((store, request) => store.history(request, id, key, executionId, from, 0));
@@ -233,7 +252,12 @@ function eventOf(data: EventData, texts: StoredTexts, places: EventPlaces | null
   };
 }
 
-function readPayload(data: EventData, texts: StoredTexts, places: EventPlaces | null, path: string): { payload?: unknown } {
+function readPayload(
+  data: EventData,
+  texts: StoredTexts,
+  places: EventPlaces | null,
+  path: string,
+): { payload?: unknown } {
   const place = places?.of(placed(data)) ?? null;
   return data.payload === null ? {} : { payload: fromPayload(texts.read(data.payload, path, place), path) };
 }
@@ -243,7 +267,11 @@ export function readEvent(exported: ExportedEvent, texts: StoredTexts, places: E
   const { timeMs, payload, ...event } = exported;
   const path = `payload of event ${event.eventId}`;
   const place = places?.of({ ...exported, meta: exported.meta ?? {} }) ?? null;
-  return { ...event, time: new Date(timeMs), ...(payload === undefined ? {} : { payload: fromPayload(texts.read(payload, path, place), path) }) };
+  return {
+    ...event,
+    time: new Date(timeMs),
+    ...(payload === undefined ? {} : { payload: fromPayload(texts.read(payload, path, place), path) }),
+  };
 }
 
 function exportedOf(data: EventData, texts: StoredTexts, places: EventPlaces | null): ExportedEvent {
@@ -264,5 +292,7 @@ function exportedOf(data: EventData, texts: StoredTexts, places: EventPlaces | n
 function exportedMeta(text: string, texts: StoredTexts, places: EventPlaces | null): Record<string, unknown> {
   const meta = JSON.parse(text) as Record<string, unknown>;
   const { customStatus } = meta;
-  return typeof customStatus === 'string' ? { ...meta, customStatus: texts.read(customStatus, 'status', places?.status ?? null) } : meta;
+  return typeof customStatus === 'string'
+    ? { ...meta, customStatus: texts.read(customStatus, 'status', places?.status ?? null) }
+    : meta;
 }

@@ -1,9 +1,17 @@
 // Lists of instances: what they are asked for by, and their pages.
 
 import type { StorePort } from '../store/providers.ts';
-import { named, oneOf, type OptionTable, textsByName, time, timeOf, whole } from '../util/options.ts';
+import { named, type OptionTable, oneOf, textsByName, time, timeOf, whole } from '../util/options.ts';
 import { isList } from '../util/show.ts';
-import { ENDED_STATES, type EndedState, type InstanceState, type InstanceStatus, STATES, type StatusData, statusOf } from './instance-status.ts';
+import {
+  ENDED_STATES,
+  type EndedState,
+  type InstanceState,
+  type InstanceStatus,
+  STATES,
+  type StatusData,
+  statusOf,
+} from './instance-status.ts';
 
 /** Instances of a page, unless `limit` says otherwise. */
 const PAGE = 100;
@@ -98,14 +106,30 @@ const FILTER = {
 
 export const LIST_OPTIONS: OptionTable = { status: someOf(...STATES), ...FILTER, limit: whole(1), cursor };
 
-export const PRUNE_OPTIONS: OptionTable = { status: someOf(...ENDED_STATES), ...FILTER, completedBefore: time, limit: whole(1) };
+export const PRUNE_OPTIONS: OptionTable = {
+  status: someOf(...ENDED_STATES),
+  ...FILTER,
+  completedBefore: time,
+  limit: whole(1),
+};
 
 export const PRUNE_EXECUTIONS_OPTIONS: OptionTable = { status: someOf(...STATES), ...FILTER, keep: whole(1) };
 
 /** The filter as the addon takes it, of options that were checked. */
 export function filterText(options: ListOptions & Pick<PruneOptions, 'completedBefore'>): string {
-  const { status = [], name, version, tags, parentId, idPrefix, createdAfter, createdBefore, completedBefore } = options;
-  const at = (value: Date | string | undefined): number | undefined => (value === undefined ? undefined : timeOf(value, 'time'));
+  const {
+    status = [],
+    name,
+    version,
+    tags,
+    parentId,
+    idPrefix,
+    createdAfter,
+    createdBefore,
+    completedBefore,
+  } = options;
+  const at = (value: Date | string | undefined): number | undefined =>
+    value === undefined ? undefined : timeOf(value, 'time');
   return JSON.stringify({
     statuses: typeof status === 'string' ? [status] : status,
     name,

@@ -154,7 +154,9 @@ class Recoding {
     // To count them, those of the key are wanted too: no stored text begins with this.
     const except = dryRun ? '!' : keyPrefix(this.keyId);
     const head = dryRun ? HEAD : null;
-    return JSON.parse((await this.ask((store, request) => store.texts(request, table, after, except, head))) as string) as PageData;
+    return JSON.parse(
+      (await this.ask((store, request) => store.texts(request, table, after, except, head))) as string,
+    ) as PageData;
   }
 
   private ask(issue: (store: NativeStore, request: number) => void): Promise<string | null> {
@@ -166,7 +168,9 @@ class Recoding {
     const changes: Change[] = [];
     for (const data of texts) for await (const change of this.changesOf(table, data)) changes.push(change);
     if (changes.length === 0) return true;
-    const replaced = Number(await this.ask((store, request) => store.replaceTexts(request, table, JSON.stringify(changes))));
+    const replaced = Number(
+      await this.ask((store, request) => store.replaceTexts(request, table, JSON.stringify(changes))),
+    );
     this.recoded += replaced;
     return replaced === changes.length;
   }
@@ -192,7 +196,9 @@ class Recoding {
       return null;
     }
     const isStatus = table === 'history';
-    const [holder, field] = isStatus ? [json, 'customStatus'] : [json?.['details'] as Record<string, unknown> | undefined, 'reason'];
+    const [holder, field] = isStatus
+      ? [json, 'customStatus']
+      : [json?.details as Record<string, unknown> | undefined, 'reason'];
     const value = holder?.[field];
     if (typeof value !== 'string') return null;
     const after = await this.anew(value, Place.ofInstance(instance, isStatus ? 'status' : 'suspension'));
@@ -222,7 +228,10 @@ class Recoding {
       return null;
     }
     if (keyIdOf(after) === this.keyId) return after;
-    throw new PayloadError(`the codec names key '${keyIdOf(after)}' now, and '${this.keyId}' before: it must write with one key`, { path: place.place });
+    throw new PayloadError(
+      `the codec names key '${keyIdOf(after)}' now, and '${this.keyId}' before: it must write with one key`,
+      { path: place.place },
+    );
   }
 }
 
@@ -238,7 +247,8 @@ function placeOf(table: Table, data: TextData): Place {
     case 'history': {
       const places = new EventPlaces(instance, execution);
       const { refId } = data;
-      if (refId !== null && data.scheduled !== null) places.note({ eventId: refId, kind: 'ChildScheduled', meta: metaOf(data.scheduled) });
+      if (refId !== null && data.scheduled !== null)
+        places.note({ eventId: refId, kind: 'ChildScheduled', meta: metaOf(data.scheduled) });
       return places.of({ eventId: number, kind: kind as HistoryEventKind, refId, name, meta: metaOf(data.other) });
     }
     default:
@@ -247,14 +257,14 @@ function placeOf(table: Table, data: TextData): Place {
 }
 
 function placeOfMessage({ instance, execution, kind, name, refId, scheduled }: TextData): Place {
-  const child = String(metaOf(scheduled)['id'] ?? '');
+  const child = String(metaOf(scheduled).id ?? '');
   switch (kind) {
     case 'Event':
       return Place.mail(instance, `e${name}`);
     case 'Queue':
       return Place.mail(instance, `q${name}`);
     case 'Attempted':
-      return Place.activity(instance, execution, refId ?? 0, metaOf(name)['errorName'] === undefined ? 'output' : 'error');
+      return Place.activity(instance, execution, refId ?? 0, metaOf(name).errorName === undefined ? 'output' : 'error');
     case 'ChildCompleted':
       return Place.end(child, 'output');
     case 'ChildFailed':
@@ -274,16 +284,23 @@ function metaOf(text: string | null): Record<string, unknown> {
 /** Encode all texts of a store anew that have another key than the one that its codec writes with. */
 export async function recode(port: StorePort, options: RecodeOptions): Promise<Recoded> {
   const { dryRun = false } = options;
-  const keyId = keyIdOf(port.texts.hasCodec ? await port.texts.encoded('null', 'probe', new Place('', null, 'probe')) : '');
+  const keyId = keyIdOf(
+    port.texts.hasCodec ? await port.texts.encoded('null', 'probe', new Place('', null, 'probe')) : '',
+  );
   if (typeof keyId !== 'string') {
-    throw new TypeError("client.recode: the provider's codec must name its key, or it could not be told which texts have it: encode returns { text, keyId }");
+    throw new TypeError(
+      "client.recode: the provider's codec must name its key, or it could not be told which texts have it: encode returns { text, keyId }",
+    );
   }
   const recoding = new Recoding(port, keyId, options);
   // What deleted instances have left goes, and is not read for that.
   if (!dryRun) await port.request((store, request) => store.sweep(request));
   while (!(await recoding.walkOnce())) {
     if (recoding.walk < WALKS_MAX) continue;
-    throw new PayloadError(`after ${WALKS_MAX} walks over the store there are still new texts of other keys: every worker and client must write with '${keyId}'`, { path: 'store' });
+    throw new PayloadError(
+      `after ${WALKS_MAX} walks over the store there are still new texts of other keys: every worker and client must write with '${keyId}'`,
+      { path: 'store' },
+    );
   }
   const { recoded, found, unreadable, failures } = recoding;
   return { keyId, recoded, found, unreadable, failures };

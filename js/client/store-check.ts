@@ -42,7 +42,8 @@ const STEP_MAX = 500;
 export const CHECK_STORE_OPTIONS: OptionTable = {
   limit: whole(1, STEP_MAX),
   cursor(value, path) {
-    if (typeof value !== 'string' || !/^-?\d{1,19}$/.test(value)) throw new TypeError(`${path} must be the cursor of a step`);
+    if (typeof value !== 'string' || !/^-?\d{1,19}$/.test(value))
+      throw new TypeError(`${path} must be the cursor of a step`);
   },
 };
 

@@ -1,6 +1,6 @@
 // Waiting for an instance: with a timeout, or for one change of its custom status after the other.
 
-import { type PendingReply, shownToCaller, type StorePort } from '../store/providers.ts';
+import { type PendingReply, type StorePort, shownToCaller } from '../store/providers.ts';
 import { type OptionTable, whole } from '../util/options.ts';
 import { isInstance } from '../util/show.ts';
 import type { Timers } from '../util/timers.ts';
@@ -31,9 +31,16 @@ export const STATUS_CHANGES_OPTIONS: OptionTable = {
 
 /** The change that the store tells of; `null`: the instance has ended without another one. */
 export function changeOf(reply: string | null, port: StorePort, id: string): StatusChange | null {
-  const data = JSON.parse(reply ?? 'null') as { customStatus: string | null; customStatusVersion: number; status: InstanceState } | null;
+  const data = JSON.parse(reply ?? 'null') as {
+    customStatus: string | null;
+    customStatusVersion: number;
+    status: InstanceState;
+  } | null;
   if (data === null) return null;
-  return { ...data, customStatus: fromPayload(port.texts.read(data.customStatus, 'status', Place.ofInstance(id, 'status')), 'status') };
+  return {
+    ...data,
+    customStatus: fromPayload(port.texts.read(data.customStatus, 'status', Place.ofInstance(id, 'status')), 'status'),
+  };
 }
 
 /**
@@ -120,27 +127,34 @@ export class StatusChanges implements AsyncIterableIterator<StatusChange, void> 
 }
 
 /** The reply, or what `late` gives or throws when it does not come in time. */
-export function within<T>(pending: PendingReply, timeoutMs: number | undefined, timers: Timers, late: () => T): Promise<string | null | T> {
+export function within<T>(
+  pending: PendingReply,
+  timeoutMs: number | undefined,
+  timers: Timers,
+  late: () => T,
+): Promise<string | null | T> {
   if (timeoutMs === undefined) return shownToCaller(pending.reply);
-  return shownToCaller(new Promise((resolve, reject) => {
-    const expire = (): void => {
-      pending.abandon();
-      try {
-        resolve(late());
-      } catch (error) {
-        reject(error);
-      }
-    };
-    const timer = timers.after(timeoutMs, expire, true);
-    pending.reply.then(
-      (reply) => {
-        timer.clear();
-        resolve(reply);
-      },
-      (error: unknown) => {
-        timer.clear();
-        reject(error);
-      },
-    );
-  }));
+  return shownToCaller(
+    new Promise((resolve, reject) => {
+      const expire = (): void => {
+        pending.abandon();
+        try {
+          resolve(late());
+        } catch (error) {
+          reject(error);
+        }
+      };
+      const timer = timers.after(timeoutMs, expire, true);
+      pending.reply.then(
+        (reply) => {
+          timer.clear();
+          resolve(reply);
+        },
+        (error: unknown) => {
+          timer.clear();
+          reject(error);
+        },
+      );
+    }),
+  );
 }

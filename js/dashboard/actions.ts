@@ -5,7 +5,9 @@ import type { ActionAnswer, ActionBodies, ChangingAction } from './answers.ts';
 import { statusOf } from './reads.ts';
 import { badRequest } from './refusal.ts';
 
-type Actions = { readonly [A in ChangingAction]: (client: Client, body: ActionBodies[A]) => Promise<ActionAnswer | void> };
+type Actions = {
+  readonly [A in ChangingAction]: (client: Client, body: ActionBodies[A]) => Promise<ActionAnswer | void>;
+};
 
 const ACTIONS: Actions = {
   raise: (client, { id, name, data }) => client.raiseEvent(id, name, data),
@@ -21,15 +23,25 @@ export function isChanging(action: string): action is ChangingAction {
   return Object.hasOwn(ACTIONS, action);
 }
 
-export async function act<A extends ChangingAction>(client: Client, action: A, body: ActionBodies[A]): Promise<ActionAnswer> {
+export async function act<A extends ChangingAction>(
+  client: Client,
+  action: A,
+  body: ActionBodies[A],
+): Promise<ActionAnswer> {
   return (await ACTIONS[action](client, body)) ?? { id: body.id };
 }
 
 /** The same orchestration with the input and the version that an execution began with, unless another version is given, and with the instance's tags and priority. */
-async function startAgain(client: Client, { id, newId, executionId, version }: ActionBodies['start']): Promise<ActionAnswer> {
+async function startAgain(
+  client: Client,
+  { id, newId, executionId, version }: ActionBodies['start'],
+): Promise<ActionAnswer> {
   const status = await statusOf(client, id);
-  const { events: [first] } = await client.historyPage(id, { limit: 1, ...(executionId === undefined ? {} : { executionId }) });
-  if (first?.kind !== 'ExecutionStarted' || first.name === undefined) throw badRequest('the history of that execution is gone');
+  const {
+    events: [first],
+  } = await client.historyPage(id, { limit: 1, ...(executionId === undefined ? {} : { executionId }) });
+  if (first?.kind !== 'ExecutionStarted' || first.name === undefined)
+    throw badRequest('the history of that execution is gone');
   // Where nobody has settled it, it is left open again.
   const same = version ?? ((first.meta as { version?: string } | undefined)?.version || status.version);
   await client.startOrchestration(newId ?? id, first.name, first.payload, {

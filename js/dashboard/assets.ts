@@ -73,5 +73,11 @@ async function assetOf(file: string, text: string, isPage: boolean): Promise<Ass
   const ending = file.slice(file.lastIndexOf('.') + 1) as keyof typeof TYPES;
   const hash = createHash('sha256').update(text).digest('hex').slice(0, 32);
   const bytes = new TextEncoder().encode(text);
-  return { type: TYPES[ending], etag: `"${hash}"`, isPage, bytes, zipped: new Uint8Array(await promisify(gzip)(bytes)) };
+  return {
+    type: TYPES[ending],
+    etag: `"${hash}"`,
+    isPage,
+    bytes,
+    zipped: new Uint8Array(await promisify(gzip)(bytes)),
+  };
 }

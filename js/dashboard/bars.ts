@@ -127,7 +127,16 @@ export class Bars {
     switch (kind) {
       case 'ExecutionStarted':
         this.#lastMs = atMs;
-        this.#execution = { kind: 'execution', state: 'open', label: name, fiber: 0, row: 0, fromMs: atMs, toMs: undefined, event: id };
+        this.#execution = {
+          kind: 'execution',
+          state: 'open',
+          label: name,
+          fiber: 0,
+          row: 0,
+          fromMs: atMs,
+          toMs: undefined,
+          event: id,
+        };
         this.count += 1;
         return;
       case 'ActivityScheduled':
@@ -151,7 +160,16 @@ export class Bars {
       case 'EventReceived':
       case 'QueueReceived':
         // Since when it was awaited is not recorded; since the last event before it was for certain.
-        this.#add({ kind: 'wait', state: 'ok', label: name, fiber, row: 0, fromMs: before, toMs: this.#lastMs, event: id });
+        this.#add({
+          kind: 'wait',
+          state: 'ok',
+          label: name,
+          fiber,
+          row: 0,
+          fromMs: before,
+          toMs: this.#lastMs,
+          event: id,
+        });
         return;
       case 'EventSent':
       case 'QueueSent':
@@ -159,7 +177,16 @@ export class Bars {
       case 'CancelRequested':
       case 'PatchApplied': {
         const state = kind === 'CancelRequested' ? 'cancelled' : 'ok';
-        this.#add({ kind: 'other', state, label: name || 'cancel requested', fiber, row: 0, fromMs: this.#lastMs, toMs: this.#lastMs, event: id });
+        this.#add({
+          kind: 'other',
+          state,
+          label: name || 'cancel requested',
+          fiber,
+          row: 0,
+          fromMs: this.#lastMs,
+          toMs: this.#lastMs,
+          event: id,
+        });
         return;
       }
       default:
@@ -167,7 +194,17 @@ export class Bars {
   }
 
   #begin(kind: BarKind, { id, fiber = 0 }: EventRow, label: string, attempt?: number): void {
-    const bar: Bar = { kind, state: 'open', label, fiber, row: 0, fromMs: this.#lastMs, toMs: undefined, event: id, ...(attempt === undefined ? {} : { attempt }) };
+    const bar: Bar = {
+      kind,
+      state: 'open',
+      label,
+      fiber,
+      row: 0,
+      fromMs: this.#lastMs,
+      toMs: undefined,
+      event: id,
+      ...(attempt === undefined ? {} : { attempt }),
+    };
     this.#open.set(id, { bar, row: this.#add(bar) });
   }
 
@@ -181,8 +218,30 @@ export class Bars {
     bar.endEvent = id;
     const until = Math.max(untilMs, this.#lastMs);
     const { label, fiber, event } = bar;
-    const again: Bar = { kind: 'activity', state: 'open', label, fiber, row: 0, fromMs: until, toMs: undefined, event, attempt: attempt + 1 };
-    this.#add({ kind: 'retry', state: 'ok', label: `waits to try ${label} again`, fiber, row: 0, fromMs: this.#lastMs, toMs: until, event }, row);
+    const again: Bar = {
+      kind: 'activity',
+      state: 'open',
+      label,
+      fiber,
+      row: 0,
+      fromMs: until,
+      toMs: undefined,
+      event,
+      attempt: attempt + 1,
+    };
+    this.#add(
+      {
+        kind: 'retry',
+        state: 'ok',
+        label: `waits to try ${label} again`,
+        fiber,
+        row: 0,
+        fromMs: this.#lastMs,
+        toMs: until,
+        event,
+      },
+      row,
+    );
     this.#add(again, row);
     open.bar = again;
   }

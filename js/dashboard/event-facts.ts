@@ -5,17 +5,17 @@ import type { EventRow } from './answers.ts';
 
 export function factsOf({ eventId, time, kind, refId, name, meta: of }: HistoryEvent): Omit<EventRow, 'value'> {
   const meta = (of ?? {}) as Record<string, unknown>;
-  const untilMs = meta['fireAtMs'] ?? meta['retryAtMs'];
-  const instance = meta['instance'] ?? meta['id'];
-  const note = meta['failure'] ?? meta['refusal'] ?? (kind === 'ActivityScheduled' ? meta['queue'] : meta['version']);
+  const untilMs = meta.fireAtMs ?? meta.retryAtMs;
+  const instance = meta.instance ?? meta.id;
+  const note = meta.failure ?? meta.refusal ?? (kind === 'ActivityScheduled' ? meta.queue : meta.version);
   return {
     id: eventId,
     atMs: time.getTime(),
     kind,
     ...(refId === undefined ? {} : { ref: refId }),
     ...(name === undefined ? {} : { name }),
-    ...(typeof meta['fiber'] === 'number' ? { fiber: meta['fiber'] } : {}),
-    ...(typeof meta['attempt'] === 'number' ? { attempt: meta['attempt'] } : {}),
+    ...(typeof meta.fiber === 'number' ? { fiber: meta.fiber } : {}),
+    ...(typeof meta.attempt === 'number' ? { attempt: meta.attempt } : {}),
     ...(typeof untilMs === 'number' ? { untilMs } : {}),
     ...(typeof instance === 'string' ? { instance } : {}),
     ...(typeof note === 'string' ? { note } : {}),

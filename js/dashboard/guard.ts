@@ -56,13 +56,22 @@ export class Guard {
     const hosts = [url.host, ...(named === null ? [] : [hostOf(named)])];
     for (const host of hosts) {
       if (host === undefined || !(this.#isAllowed(host) || isLocalName(host))) {
-        throw new Refusal(403, 'HOST', 'this host name is not one of the dashboard\'s: name it in the option `allowedHosts`');
+        throw new Refusal(
+          403,
+          'HOST',
+          "this host name is not one of the dashboard's: name it in the option `allowedHosts`",
+        );
       }
     }
     const isLocal = hosts.every((host) => host !== undefined && isLocalName(host)) && comesFromHere(request, caller);
     if (!isLocal && this.#token === undefined && !this.#isOpen) {
-      const why = caller.remoteAddress === undefined ? ', and the server does not tell where this request comes from' : '';
-      throw new Refusal(403, 'TOKEN_NEEDED', `with \`token: false\` the dashboard answers nobody but this machine${why}`);
+      const why =
+        caller.remoteAddress === undefined ? ', and the server does not tell where this request comes from' : '';
+      throw new Refusal(
+        403,
+        'TOKEN_NEEDED',
+        `with \`token: false\` the dashboard answers nobody but this machine${why}`,
+      );
     }
     const site = request.headers.get('sec-fetch-site');
     const isForeign = site !== null && site !== 'same-origin' && site !== 'none';
@@ -77,9 +86,11 @@ export class Guard {
 
   /** The rest of G4. */
   checkAction(request: Request): void {
-    if (request.headers.get(ACTION_HEADER) !== '1') throw new Refusal(403, 'ACTION_HEADER', `an action needs the header ${ACTION_HEADER}: 1`);
+    if (request.headers.get(ACTION_HEADER) !== '1')
+      throw new Refusal(403, 'ACTION_HEADER', `an action needs the header ${ACTION_HEADER}: 1`);
     const [type = ''] = (request.headers.get('content-type') ?? '').split(';');
-    if (type.trim().toLowerCase() !== 'application/json') throw new Refusal(415, 'CONTENT_TYPE', 'an action is application/json');
+    if (type.trim().toLowerCase() !== 'application/json')
+      throw new Refusal(415, 'CONTENT_TYPE', 'an action is application/json');
   }
 
   /** G3: by header or cookie. */
@@ -91,7 +102,8 @@ export class Guard {
     const wanted = digest(value);
     for (const part of (request.headers.get('cookie') ?? '').split(';')) {
       const at = part.indexOf('=');
-      if (at >= 0 && part.slice(0, at).trim() === name && timingSafeEqual(digest(part.slice(at + 1).trim()), wanted)) return;
+      if (at >= 0 && part.slice(0, at).trim() === name && timingSafeEqual(digest(part.slice(at + 1).trim()), wanted))
+        return;
     }
     throw new Refusal(401, 'TOKEN', 'the token is missing or wrong', { 'www-authenticate': 'Bearer realm="perdure"' });
   }

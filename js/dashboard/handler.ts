@@ -68,7 +68,10 @@ export function dashboardHandler(client: Client, options?: DashboardOptions): Da
   const dashboard = new Dashboard(client, checked, token);
   const answer = (request: Request, caller?: Caller): Promise<Response> => dashboard.answer(request, caller);
   if (token === false || token === checked.token) return answer;
-  logger.warn({}, `a dashboard was given no token, so one was made: open ${basePath.replace(/\/?$/, '/')}?token=${token} below the URL of its server`);
+  logger.warn(
+    {},
+    `a dashboard was given no token, so one was made: open ${basePath.replace(/\/?$/, '/')}?token=${token} below the URL of its server`,
+  );
   return Object.assign(answer, { madeToken: token });
 }
 
@@ -84,7 +87,12 @@ class Dashboard {
     const { basePath = '/', redact, runtime, logger = consoleLogger } = options;
     this.#logger = logger;
     this.#base = basePath.replace(/\/?$/, '/');
-    this.#site = { client, options, shower: new Shower(redact, logger), report: (refusal, error) => this.#report(refusal, error) };
+    this.#site = {
+      client,
+      options,
+      shower: new Shower(redact, logger),
+      report: (refusal, error) => this.#report(refusal, error),
+    };
     this.#guard = new Guard(options, token);
     this.#live = new Live(this.#site, new Sampler(client, runtime));
   }
@@ -107,7 +115,11 @@ class Dashboard {
   }
 
   #report({ status }: Refusal, error: unknown): void {
-    if (status >= 500) this.#logger.error({ error: error instanceof Error ? (error.stack ?? error.message) : String(error) }, 'a dashboard could not answer');
+    if (status >= 500)
+      this.#logger.error(
+        { error: error instanceof Error ? (error.stack ?? error.message) : String(error) },
+        'a dashboard could not answer',
+      );
   }
 
   async #route(request: Request, caller: Caller): Promise<Response> {
@@ -179,7 +191,8 @@ class Dashboard {
     only(request, 'POST');
     this.#guard.checkAction(request);
     const body = (await jsonOf(request)) as { token?: unknown } | null;
-    if (typeof body?.token !== 'string' || !this.#guard.isToken(body.token)) throw new Refusal(401, 'TOKEN', 'the token is wrong');
+    if (typeof body?.token !== 'string' || !this.#guard.isToken(body.token))
+      throw new Refusal(401, 'TOKEN', 'the token is wrong');
     return Response.json({}, { headers: { 'set-cookie': this.#guard.cookie(request, url, this.#base) } });
   }
 
@@ -202,10 +215,15 @@ function newIdOf(body: ActionBodies[ChangingAction]): string {
 }
 
 /** No proxy may keep or gather what is meant for now. */
-const EVENTS = { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-store, no-transform', 'x-accel-buffering': 'no' };
+const EVENTS = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-store, no-transform',
+  'x-accel-buffering': 'no',
+};
 
 function only(request: Request, ...methods: readonly string[]): void {
-  if (!methods.includes(request.method)) throw new Refusal(405, 'METHOD', `only ${methods.join(' and ')} here`, { allow: methods.join(', ') });
+  if (!methods.includes(request.method))
+    throw new Refusal(405, 'METHOD', `only ${methods.join(' and ')} here`, { allow: methods.join(', ') });
 }
 
 function nothing(): Refusal {
@@ -215,4 +233,3 @@ function nothing(): Refusal {
 function redirect(status: number, location: string): Response {
   return new Response(null, { status, headers: { location } });
 }
-

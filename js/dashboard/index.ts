@@ -3,4 +3,4 @@
 export type { Caller } from './guard.ts';
 export { type DashboardHandler, dashboardHandler } from './handler.ts';
 export type { DashboardAction, DashboardOptions, ValuePlace } from './options.ts';
-export { nodeListener, serveDashboard, type ServedDashboard, type ServeOptions } from './server.ts';
+export { nodeListener, type ServedDashboard, type ServeOptions, serveDashboard } from './server.ts';

@@ -3,7 +3,7 @@
 import type { HistoryPage } from '../client/history.ts';
 import { hasEnded } from '../client/instance-status.ts';
 import type { Query } from './query.ts';
-import { instanceOf, shownPage, type Site } from './reads.ts';
+import { instanceOf, type Site, shownPage } from './reads.ts';
 import { answerOf, badRequest, Refusal, refusalOf } from './refusal.ts';
 import type { Sampler } from './sampler.ts';
 
@@ -35,7 +35,8 @@ export class Live {
   /** @throws Refusal when the query is wrong, or there are too many streams already */
   open(query: Query, signal: AbortSignal): ReadableStream<Uint8Array> {
     const run = this.#runOf(query);
-    if (this.#open >= STREAMS_MAX) throw new Refusal(429, 'STREAMS', `there are ${STREAMS_MAX} streams open already`, { 'retry-after': '5' });
+    if (this.#open >= STREAMS_MAX)
+      throw new Refusal(429, 'STREAMS', `there are ${STREAMS_MAX} streams open already`, { 'retry-after': '5' });
     this.#open += 1;
     const ending = new AbortController();
     const end = (): void => ending.abort();
@@ -99,7 +100,11 @@ export class Live {
   }
 
   /** Each state of the instance that is seen, and what is added to the history of one of its executions. */
-  async #instance({ id, from, ...part }: ReturnType<Query['part']>, stream: EventStream, signal: AbortSignal): Promise<void> {
+  async #instance(
+    { id, from, ...part }: ReturnType<Query['part']>,
+    stream: EventStream,
+    signal: AbortSignal,
+  ): Promise<void> {
     let next = from;
     let seen = '';
     let execution = part.executionId;
@@ -131,7 +136,8 @@ export class Live {
         }
       }
       if (hasEnded(instance.status)) return stream.send('end', {});
-      if (!signal.aborted) await this.#site.client.waitForStatusChange(id, instance.customStatusVersion, LOOK_MS, LOOK_MS);
+      if (!signal.aborted)
+        await this.#site.client.waitForStatusChange(id, instance.customStatusVersion, LOOK_MS, LOOK_MS);
     }
   }
 }

@@ -76,7 +76,9 @@ const BASE_PATH = /^\/(?:[\w.~-]+(?:\/[\w.~-]+)*\/?)?$/;
 
 function basePath(value: unknown, path: string): void {
   if (typeof value !== 'string' || !BASE_PATH.test(value) || /(^|\/)\.{1,2}(\/|$)/.test(value)) {
-    throw new TypeError(`${path} must be a path such as '/perdure', of letters, digits, and - . _ ~, got ${show(value)}`);
+    throw new TypeError(
+      `${path} must be a path such as '/perdure', of letters, digits, and - . _ ~, got ${show(value)}`,
+    );
   }
 }
 
@@ -101,7 +103,9 @@ function hosts(value: unknown, path: string): void {
   if (!isList(value)) throw new TypeError(`${path} must be a list of host names, got ${show(value)}`);
   for (const [i, host] of value.entries()) {
     if (typeof host === 'string' && (isIP(host) > 0 || HOST.test(host))) continue;
-    throw new TypeError(`${path}[${i}] must be the name of a host, such as 'ops.example.com' or 'ops.example.com:8080', got ${show(host)}`);
+    throw new TypeError(
+      `${path}[${i}] must be the name of a host, such as 'ops.example.com' or 'ops.example.com:8080', got ${show(host)}`,
+    );
   }
 }
 
@@ -121,11 +125,17 @@ export const DASHBOARD_OPTIONS = {
 } satisfies OptionTable;
 
 /** @throws TypeError naming the option that is unknown or wrong, or that another one needs */
-export function checkDashboardOptions<T extends DashboardOptions>(given: T | undefined, table: OptionTable, where: string): T {
+export function checkDashboardOptions<T extends DashboardOptions>(
+  given: T | undefined,
+  table: OptionTable,
+  where: string,
+): T {
   const options = checkOptions(given, table, where) ?? ({} as T);
   const { token, allowedHosts = [], authorize } = options;
   if (allowedHosts.length > 0 && token === false && authorize === undefined) {
-    throw new TypeError(`${where}: allowedHosts needs a token, or an authorize that decides instead, because others than this machine can come by them`);
+    throw new TypeError(
+      `${where}: allowedHosts needs a token, or an authorize that decides instead, because others than this machine can come by them`,
+    );
   }
   return options;
 }

@@ -39,7 +39,8 @@ export class Query {
   /** @throws Refusal when there is another parameter than these */
   only(...names: readonly string[]): this {
     for (const name of this.#params.keys()) {
-      if (!names.includes(name)) throw badRequest(`there is no parameter '${name.slice(0, 60)}' here; there are ${names.join(', ')}`);
+      if (!names.includes(name))
+        throw badRequest(`there is no parameter '${name.slice(0, 60)}' here; there are ${names.join(', ')}`);
     }
     return this;
   }
@@ -68,7 +69,18 @@ export class Query {
   }
 
   filter(): ListOptions {
-    this.only('status', 'name', 'version', 'tag', 'parentId', 'idPrefix', 'createdAfter', 'createdBefore', 'cursor', 'limit');
+    this.only(
+      'status',
+      'name',
+      'version',
+      'tag',
+      'parentId',
+      'idPrefix',
+      'createdAfter',
+      'createdBefore',
+      'cursor',
+      'limit',
+    );
     const statuses = this.#params.getAll('status');
     const tags = this.#params.getAll('tag').map((tag) => {
       const at = tag.indexOf(':');
@@ -76,8 +88,8 @@ export class Query {
       return [tag.slice(0, at), tag.slice(at + 1)] as const;
     });
     const options: Record<string, unknown> = { limit: this.number('limit', 1, ROWS_MAX) ?? 50 };
-    if (statuses.length > 0) options['status'] = statuses;
-    if (tags.length > 0) options['tags'] = Object.fromEntries(tags);
+    if (statuses.length > 0) options.status = statuses;
+    if (tags.length > 0) options.tags = Object.fromEntries(tags);
     for (const name of ['name', 'version', 'parentId', 'idPrefix', 'createdAfter', 'createdBefore', 'cursor']) {
       const value = this.text(name);
       if (value !== undefined) options[name] = value;

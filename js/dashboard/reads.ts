@@ -7,7 +7,7 @@ import type { AboutAnswer, HistoryAnswer, InstanceAnswer, InstancesAnswer, Shown
 import type { DashboardOptions } from './options.ts';
 import type { Query } from './query.ts';
 import { badRequest, Refusal } from './refusal.ts';
-import { type Shower, SHOWN_MAX } from './shower.ts';
+import { SHOWN_MAX, type Shower } from './shower.ts';
 
 /** What the routes have in common. */
 export interface Site {
@@ -24,7 +24,11 @@ export const READS: Readonly<Record<string, Read>> = { about, instances, instanc
 
 async function about({ client, options }: Site, query: Query): Promise<AboutAnswer> {
   query.only();
-  return { store: { ...(await client.describeStore()) }, readOnly: options.readOnly === true, hasRuntime: options.runtime !== undefined };
+  return {
+    store: { ...(await client.describeStore()) },
+    readOnly: options.readOnly === true,
+    hasRuntime: options.runtime !== undefined,
+  };
 }
 
 async function instances({ client, shower }: Site, query: Query): Promise<InstancesAnswer> {
@@ -64,16 +68,27 @@ async function value({ client, shower }: Site, query: Query): Promise<Shown> {
   const eventId = query.number('event', 1);
   const of = query.text('of');
   if (eventId !== undefined && of === undefined) {
-    const { events: [event] } = await client.historyPage(id, { from: eventId, limit: 1, ...(executionId === undefined ? {} : { executionId }) });
+    const {
+      events: [event],
+    } = await client.historyPage(id, {
+      from: eventId,
+      limit: 1,
+      ...(executionId === undefined ? {} : { executionId }),
+    });
     const shown = event && shower.eventValue(event, id, SHOWN_MAX.whole);
     if (shown === undefined) throw badRequest('there is no such event, or it has no value');
     return shown;
   }
   if (eventId !== undefined || (of !== 'output' && of !== 'error' && of !== 'customStatus')) {
-    throw badRequest('the parameter event must be the number of an event, or the parameter of one of output, error, customStatus');
+    throw badRequest(
+      'the parameter event must be the number of an event, or the parameter of one of output, error, customStatus',
+    );
   }
   const status = await statusOf(client, id);
-  const shown = of === 'error' ? shower.error(status, SHOWN_MAX.whole) : shower.value(status[of], { instanceId: id, orchestration: status.name, kind: of }, SHOWN_MAX.whole);
+  const shown =
+    of === 'error'
+      ? shower.error(status, SHOWN_MAX.whole)
+      : shower.value(status[of], { instanceId: id, orchestration: status.name, kind: of }, SHOWN_MAX.whole);
   if (shown === undefined) throw badRequest(`the instance has no ${of}`);
   return shown;
 }

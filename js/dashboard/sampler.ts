@@ -89,7 +89,9 @@ export class Sampler {
 
 function answerOf(runtime: Runtime): RuntimeAnswer {
   const { lanes: _, ...counted } = runtime.metrics();
-  const counters = Object.entries(counted).map(([name, of]): [string, number] => (typeof of === 'number' ? [name, of] : [`${name}MeanMs`, meanMs(of)]));
+  const counters = Object.entries(counted).map(([name, of]): [string, number] =>
+    typeof of === 'number' ? [name, of] : [`${name}MeanMs`, meanMs(of)],
+  );
   return { counters: Object.fromEntries(counters) };
 }
 
@@ -99,7 +101,8 @@ function meanMs({ count, sumMs }: DurationHistogram): number {
 }
 
 function tickOf({ instances }: StoreStats, runtime: RuntimeAnswer | null): Tick {
-  const count = (states: readonly (keyof typeof instances)[]): number => states.reduce((sum, state) => sum + instances[state], 0);
+  const count = (states: readonly (keyof typeof instances)[]): number =>
+    states.reduce((sum, state) => sum + instances[state], 0);
   const { turns, attempts } = runtime?.counters ?? {};
   return {
     atMs: Date.now(),

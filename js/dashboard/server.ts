@@ -26,7 +26,9 @@ export function nodeListener(handler: DashboardHandler): (request: IncomingMessa
   const listener = createRequestListener(
     (request: Request, { address }: ClientAddress) => handler(request, { remoteAddress: address }),
     // The handler does not throw: what came was no request, such as one whose URL is none.
-    { onError: () => Response.json({ error: { code: 'BAD_REQUEST', message: 'this is no request' } }, { status: 400 }) },
+    {
+      onError: () => Response.json({ error: { code: 'BAD_REQUEST', message: 'this is no request' } }, { status: 400 }),
+    },
   );
   return (incoming, outgoing) => {
     const whole = property(incoming, 'originalUrl');
@@ -38,12 +40,21 @@ export function nodeListener(handler: DashboardHandler): (request: IncomingMessa
 }
 
 /** A request whose body somebody has read before: there is none left to come. */
-async function answerParsed(handler: DashboardHandler, incoming: IncomingMessage, outgoing: ServerResponse, body: string): Promise<void> {
+async function answerParsed(
+  handler: DashboardHandler,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  body: string,
+): Promise<void> {
   const { remoteAddress } = incoming.socket;
   const { method = 'POST' } = incoming;
   const url = `${'encrypted' in incoming.socket ? 'https' : 'http'}://${incoming.headers.host ?? 'localhost'}${incoming.url}`;
   try {
-    const request = new Request(url, { method, headers: createHeaders(incoming), ...(method === 'GET' || method === 'HEAD' ? {} : { body }) });
+    const request = new Request(url, {
+      method,
+      headers: createHeaders(incoming),
+      ...(method === 'GET' || method === 'HEAD' ? {} : { body }),
+    });
     await sendResponse(outgoing, await handler(request, remoteAddress === undefined ? {} : { remoteAddress }));
   } catch {
     // No request, or whoever asked is gone.
@@ -88,10 +99,13 @@ export interface ServedDashboard extends AsyncDisposable {
 export async function serveDashboard(client: Client, options?: ServeOptions): Promise<ServedDashboard> {
   const { host = '127.0.0.1', port = 0, ...others } = checkDashboardOptions(options, SERVE_OPTIONS, 'serveDashboard');
   const isLocal = isLocalHost(host);
-  if (!isLocal && others.token === false && others.authorize === undefined) throw new TypeError(`serveDashboard: the host '${host}' can be reached from other machines, which needs a token`);
+  if (!isLocal && others.token === false && others.authorize === undefined)
+    throw new TypeError(`serveDashboard: the host '${host}' can be reached from other machines, which needs a token`);
   const token = others.token ?? makeToken();
   const allowedHosts = [...(others.allowedHosts ?? []), ...(isLocal ? [] : namesOf(host))];
-  const server = createServer(nodeListener(dashboardHandler(client, { ...others, token, ...(allowedHosts.length > 0 ? { allowedHosts } : {}) })));
+  const server = createServer(
+    nodeListener(dashboardHandler(client, { ...others, token, ...(allowedHosts.length > 0 ? { allowedHosts } : {}) })),
+  );
   await listen(server, host, port);
   const address = server.address() as AddressInfo;
   const name = isIP(address.address) === 6 ? `[${address.address}]` : address.address;
@@ -99,7 +113,13 @@ export async function serveDashboard(client: Client, options?: ServeOptions): Pr
   let closing: Promise<void> | undefined;
   const close = (): Promise<void> => (closing ??= end(server));
   const shown = token === others.token ? '' : `?token=${token}`;
-  return { url: `http://${name}:${address.port}${path}${shown}`, host: address.address, port: address.port, close, [Symbol.asyncDispose]: close };
+  return {
+    url: `http://${name}:${address.port}${path}${shown}`,
+    host: address.address,
+    port: address.port,
+    close,
+    [Symbol.asyncDispose]: close,
+  };
 }
 
 /** What a browser elsewhere may call it: where it listens on all addresses, each of them and the name of the machine. */

@@ -36,10 +36,12 @@ export class Shower {
   }
 
   row(instance: InstanceStatus): InstanceRow {
-    const { id, name, version, status, executionId, createdAt, updatedAt, completedAt, parentId, priority, tags } = instance;
+    const { id, name, version, status, executionId, createdAt, updatedAt, completedAt, parentId, priority, tags } =
+      instance;
     const place = { instanceId: id, orchestration: name } as const;
     const customStatus = this.value(instance.customStatus, { ...place, kind: 'customStatus' }, SHOWN_MAX.row);
-    const error = instance.error === undefined ? undefined : messageOf(this.#redacted(instance.error, { ...place, kind: 'error' }));
+    const error =
+      instance.error === undefined ? undefined : messageOf(this.#redacted(instance.error, { ...place, kind: 'error' }));
     return {
       id,
       name,
@@ -63,7 +65,8 @@ export class Shower {
     const customStatus = this.value(instance.customStatus, { ...place, kind: 'customStatus' }, SHOWN_MAX.page);
     const output = this.value(instance.output, { ...place, kind: 'output' }, SHOWN_MAX.page);
     const error = this.error(instance, SHOWN_MAX.page);
-    const why = instance.status === 'Suspended' ? this.#redacted(instance.error, { ...place, kind: 'error' }) : undefined;
+    const why =
+      instance.status === 'Suspended' ? this.#redacted(instance.error, { ...place, kind: 'error' }) : undefined;
     return {
       ...row,
       customStatusVersion: instance.customStatusVersion,
@@ -88,7 +91,11 @@ export class Shower {
   }
 
   eventValue({ eventId, kind, name, payload }: HistoryEvent, instanceId: string, max: number): Shown | undefined {
-    return this.value(payload, { instanceId, kind: VALUE_OF[kind] ?? 'message', eventId, ...(name === undefined ? {} : { name }) }, max);
+    return this.value(
+      payload,
+      { instanceId, kind: VALUE_OF[kind] ?? 'message', eventId, ...(name === undefined ? {} : { name }) },
+      max,
+    );
   }
 
   #redacted(value: unknown, place: ValuePlace): unknown {
@@ -96,7 +103,10 @@ export class Shower {
     try {
       return this.#redact(value, place);
     } catch (error) {
-      this.#logger.error({ instanceId: place.instanceId, error: String(error) }, 'the redact hook of a dashboard threw');
+      this.#logger.error(
+        { instanceId: place.instanceId, error: String(error) },
+        'the redact hook of a dashboard threw',
+      );
       return '(the redact hook threw)';
     }
   }
@@ -132,6 +142,9 @@ function report(error: Error): ReportAnswer {
   const code = property(error, 'code');
   const fields = Object.entries({ ...error, ...(property(error, 'report') as object | undefined) })
     .filter(([name, value]) => !['code', 'message', 'report', 'cause'].includes(name) && value !== undefined)
-    .map(([name, value]) => ({ name, value: typeof value === 'string' ? { text: value, isWhole: true } : valueText(value, SHOWN_MAX.page) }));
+    .map(([name, value]) => ({
+      name,
+      value: typeof value === 'string' ? { text: value, isWhole: true } : valueText(value, SHOWN_MAX.page),
+    }));
   return { code: typeof code === 'string' ? code : error.name, message: error.message, fields };
 }

@@ -59,8 +59,10 @@ class Text {
 
 function write(value: unknown, indent: string, around: readonly object[], text: Text): void {
   if (text.isFull) return text.cut();
-  if (typeof value === 'string') return text.add(JSON.stringify(value.length > text.left ? value.slice(0, text.left) : value));
-  if (typeof value !== 'object' || value === null) return text.add(typeof value === 'bigint' ? `${value}n` : Object.is(value, -0) ? '-0' : String(value));
+  if (typeof value === 'string')
+    return text.add(JSON.stringify(value.length > text.left ? value.slice(0, text.left) : value));
+  if (typeof value !== 'object' || value === null)
+    return text.add(typeof value === 'bigint' ? `${value}n` : Object.is(value, -0) ? '-0' : String(value));
   if (around.includes(value)) return text.add('[circular]');
   if (around.length >= DEPTH_MAX) {
     text.cut();
@@ -89,7 +91,12 @@ function write(value: unknown, indent: string, around: readonly object[], text: 
 function writeOther(value: object, indent: string, text: Text): void {
   const isBrief = text.left <= BRIEF;
   const size = property(value, 'size') ?? property(value, 'length');
-  const { text: shown, isWhole } = boundedInspect(value, { depth: isBrief ? 2 : Infinity, maxArrayLength: text.left, maxStringLength: text.left, breakLength: 100 });
+  const { text: shown, isWhole } = boundedInspect(value, {
+    depth: isBrief ? 2 : Infinity,
+    maxArrayLength: text.left,
+    maxStringLength: text.left,
+    breakLength: 100,
+  });
   if (!isWhole || (typeof size === 'number' && size > text.left) || (isBrief && DEEPER.test(shown))) text.cut();
   text.add(shown.replaceAll('\n', `\n${indent}`));
 }
@@ -105,9 +112,18 @@ function errorText(value: unknown): string | undefined {
     const head = `${name}: ${message}`;
     // A stack begins with name and message as they were when it was made.
     texts.push(typeof stack === 'string' ? (stack.includes(message) ? stack : `${head}\n${stack}`) : head);
-    const fields = Object.entries({ ...error, ...(property(error, 'fields') as object | undefined) }).filter(([key]) => !ERROR_KEYS.has(key));
+    const fields = Object.entries({ ...error, ...(property(error, 'fields') as object | undefined) }).filter(
+      ([key]) => !ERROR_KEYS.has(key),
+    );
     // All of them together cost less than twice what one value may.
-    if (fields.length > 0) texts.push(boundedInspect(Object.fromEntries(fields), { depth: 8, breakLength: 100, maxArrayLength: BRIEF }, 1 / (i + 1) ** 2).text);
+    if (fields.length > 0)
+      texts.push(
+        boundedInspect(
+          Object.fromEntries(fields),
+          { depth: 8, breakLength: 100, maxArrayLength: BRIEF },
+          1 / (i + 1) ** 2,
+        ).text,
+      );
     error = property(error, 'cause');
     if (error !== undefined) texts.push('caused by:');
   }

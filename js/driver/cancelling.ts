@@ -4,8 +4,8 @@
 
 import { CancelledError, TimeoutError } from '../errors/errors.ts';
 import { Cleanup } from './cleanup.ts';
-import { reach } from './fiber-tree.ts';
 import { Fiber, UncancellableBlock } from './fiber.ts';
+import { reach } from './fiber-tree.ts';
 import { type BaseFuture, PENDING } from './future.ts';
 import { TimerFuture } from './operation.ts';
 import type { FiberScheduler } from './scheduler.ts';
@@ -149,7 +149,10 @@ export class Cancelling {
     for (const fiber of told) this.tellOne(fiber, reason, waited);
     for (const operation of operations.values()) {
       const { fiber } = operation;
-      const isKept = operation === this.grace || operation.isShielded || (isScoped && fiber !== null && fiber.state === PENDING && !toldNow.has(fiber));
+      const isKept =
+        operation === this.grace ||
+        operation.isShielded ||
+        (isScoped && fiber !== null && fiber.state === PENDING && !toldNow.has(fiber));
       if (!isKept) this.soon(operation, reason);
     }
     this.giveUpUnawaited(waited, reason);
@@ -172,7 +175,8 @@ export class Cancelling {
     const onEnd = fiber.id === 0 ? this.onEnd : 'drop';
     if (!fiber.isTold && onEnd === 'drop') return [];
     if (onEnd === 'cancel') {
-      for (const owned of reach(fiber, isShielded)) if (owned !== fiber) this.soon(owned, 'the orchestration has ended');
+      for (const owned of reach(fiber, isShielded))
+        if (owned !== fiber) this.soon(owned, 'the orchestration has ended');
       this.run();
     }
     const awaits = onEnd === 'join' ? () => true : awaitedBy(fiber);
@@ -205,7 +209,9 @@ export class Cancelling {
     if (operation === null) return;
     this.grace = new TimerFuture(scheduler, operation);
     const wake = (): void => {
-      const cause = new TimeoutError('it had not ended when its cancelGrace was over, and what was left of its cleanup was dropped');
+      const cause = new TimeoutError(
+        'it had not ended when its cancelGrace was over, and what was left of its cleanup was dropped',
+      );
       this.overdue = new CancelledError(reason, { cause });
     };
     this.grace.subscribe({ wakeRank: 1, wake });
@@ -287,7 +293,10 @@ function hasBegunFiber(futures: readonly BaseFuture<unknown>[]): boolean {
 }
 
 /** The fibers among these futures, and what they are made of, that have not ended and that are awaited. */
-function fibersUnder(futures: readonly BaseFuture<unknown>[], awaits: (fiber: Fiber<unknown>) => boolean): Fiber<unknown>[] {
+function fibersUnder(
+  futures: readonly BaseFuture<unknown>[],
+  awaits: (fiber: Fiber<unknown>) => boolean,
+): Fiber<unknown>[] {
   const fibers = new Set<Fiber<unknown>>();
   visit(futures, (fiber) => {
     if (fiber.state === PENDING && awaits(fiber)) fibers.add(fiber);

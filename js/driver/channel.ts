@@ -16,7 +16,7 @@ import { Line, type Place } from '../util/line.ts';
 import { describeValue, isGenerator } from './fiber.ts';
 import { BaseFuture, FAILED, type Future, OK } from './future.ts';
 import type { FiberScheduler, Runnable } from './scheduler.ts';
-import { captureSource, sourceLines, type SourceMark } from './source.ts';
+import { captureSource, type SourceMark, sourceLines } from './source.ts';
 
 /**
  * What a receive gives once its channel is closed and empty.
@@ -166,7 +166,8 @@ export class FiberChannel<T> implements Channel<T>, Runnable {
   }
 
   forEach(body: (value: T) => Generator<any, unknown, any>): Generator<any, void, any> {
-    if (typeof body !== 'function') throw new TypeError(`channel.forEach takes a function*, not ${describeValue(body)}`);
+    if (typeof body !== 'function')
+      throw new TypeError(`channel.forEach takes a function*, not ${describeValue(body)}`);
     return forEach(this, body);
   }
 

@@ -30,7 +30,9 @@ export class Cleanup extends BaseFuture<void> implements Waiter {
 
   /** What fibers failed with, besides that they were cancelled. */
   get failures(): unknown[] {
-    return this.fibers.filter(({ state, value }) => state === FAILED && !(value instanceof CancelledError)).map(({ value }) => value);
+    return this.fibers
+      .filter(({ state, value }) => state === FAILED && !(value instanceof CancelledError))
+      .map(({ value }) => value);
   }
 
   /** The error for whoever waited: `error`, and where a cleanup failed, its failure as the cause. */
@@ -38,7 +40,8 @@ export class Cleanup extends BaseFuture<void> implements Waiter {
     if (!(error instanceof CancelledError)) return error;
     const { failures } = this;
     if (failures.length === 0) return error;
-    const cause = failures.length === 1 ? failures[0] : new AggregateError(failures, `${failures.length} cleanups failed`);
+    const cause =
+      failures.length === 1 ? failures[0] : new AggregateError(failures, `${failures.length} cleanups failed`);
     return new CancelledError(error.reason, { cause });
   }
 

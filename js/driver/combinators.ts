@@ -46,7 +46,11 @@ export type SelectResult<B extends Readonly<Record<string, Branch>>> = {
 /** What `raceSettled` gives: the position of the branch that settled first, and what became of it. */
 export type SettledRaceResult<B extends readonly Branch[]> = number extends B['length']
   ? { index: number } & PromiseSettledResult<BranchValue<B[number]>>
-  : { [K in keyof B]: { index: K extends `${infer N extends number}` ? N : number } & PromiseSettledResult<BranchValue<B[K]>> }[number];
+  : {
+      [K in keyof B]: { index: K extends `${infer N extends number}` ? N : number } & PromiseSettledResult<
+        BranchValue<B[K]>
+      >;
+    }[number];
 
 /** What `selectSettled` gives: the tag of the branch that settled first, and what became of it. */
 export type SettledSelectResult<B extends Readonly<Record<string, Branch>>> = {
@@ -99,7 +103,10 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Holder {
     super(scheduler);
     this.branches = branches;
     this.losers = losers;
-    this.depth = branches.reduce((depth, branch) => (branch instanceof Combinator ? Math.max(depth, branch.depth + 1) : depth), 1);
+    this.depth = branches.reduce(
+      (depth, branch) => (branch instanceof Combinator ? Math.max(depth, branch.depth + 1) : depth),
+      1,
+    );
   }
 
   override poll(): State {
@@ -420,7 +427,8 @@ class TimeLimit extends Combinator<unknown> {
     super(scheduler, { branches: [branch, timer], losers: [branch, timer] });
     this.timeoutMs = timeoutMs;
     timer.subscribe(this.watcher);
-    if (branch.state === PENDING && (branch instanceof Fiber || branch instanceof ActivityFuture)) branch.subscribe(this.watcher);
+    if (branch.state === PENDING && (branch instanceof Fiber || branch instanceof ActivityFuture))
+      branch.subscribe(this.watcher);
   }
 
   protected override get verb(): string {
@@ -497,12 +505,17 @@ export function any(scheduler: FiberScheduler, branches: unknown, options?: unkn
  *
  * @throws TypeError as {@link all}, and when there is no branch
  */
-export function race(scheduler: FiberScheduler, method: 'race' | 'raceSettled', args: readonly unknown[]): BaseFuture<object> {
+export function race(
+  scheduler: FiberScheduler,
+  method: 'race' | 'raceSettled',
+  args: readonly unknown[],
+): BaseFuture<object> {
   let options: unknown;
   let branches: unknown = args;
   if (isList(args[0])) {
     [branches, options] = args;
-    if (args.length > 2) throw new TypeError(`ctx.${method} takes a list and options, or any number of branches and options`);
+    if (args.length > 2)
+      throw new TypeError(`ctx.${method} takes a list and options, or any number of branches and options`);
   } else if (args.length > 0 && isOptions(args[args.length - 1])) {
     branches = args.slice(0, -1);
     options = args[args.length - 1];
@@ -514,9 +527,16 @@ export function race(scheduler: FiberScheduler, method: 'race' | 'raceSettled', 
 }
 
 /** @throws TypeError as {@link all}, and when there is no branch */
-export function select(scheduler: FiberScheduler, method: 'select' | 'selectSettled', branches: unknown, options?: unknown): BaseFuture<object> {
+export function select(
+  scheduler: FiberScheduler,
+  method: 'select' | 'selectSettled',
+  branches: unknown,
+  options?: unknown,
+): BaseFuture<object> {
   if (!isOptions(branches)) {
-    throw new TypeError(`ctx.${method} takes an object of branches, such as { done: future }, not ${describeValue(branches)}`);
+    throw new TypeError(
+      `ctx.${method} takes an object of branches, such as { done: future }, not ${describeValue(branches)}`,
+    );
   }
   const [tags, values] = entriesOf(method, branches);
   const checked = combineOptions(method, options, values);
@@ -527,7 +547,12 @@ export function select(scheduler: FiberScheduler, method: 'select' | 'selectSett
 }
 
 /** The branches that a method was given, checked. `args`: what the method was called with. */
-function branchList(scheduler: FiberScheduler, method: string, branches: unknown, args: unknown = branches): readonly unknown[] {
+function branchList(
+  scheduler: FiberScheduler,
+  method: string,
+  branches: unknown,
+  args: unknown = branches,
+): readonly unknown[] {
   if (!isList(branches)) {
     throw new TypeError(`ctx.${method} takes a list of branches, such as [a, b], not ${describeValue(branches)}`);
   }
@@ -536,14 +561,23 @@ function branchList(scheduler: FiberScheduler, method: string, branches: unknown
 }
 
 /** Branches that were checked, as futures. */
-function contestOf(scheduler: FiberScheduler, values: readonly unknown[], { cancelLosers }: CombineOptions = {}): Contest {
+function contestOf(
+  scheduler: FiberScheduler,
+  values: readonly unknown[],
+  { cancelLosers }: CombineOptions = {},
+): Contest {
   const branches = values.map((value) => futureOf(scheduler, value));
   if (cancelLosers === 'blocks') return { branches, losers: branches.filter((branch, i) => branch !== values[i]) };
   return { branches, losers: cancelLosers === true ? branches : NONE };
 }
 
 /** Before any of them becomes a fiber: a call that throws has started nothing. */
-function checkBranches(scheduler: FiberScheduler, branches: readonly unknown[], whereOf: (n: number) => string, args: unknown): void {
+function checkBranches(
+  scheduler: FiberScheduler,
+  branches: readonly unknown[],
+  whereOf: (n: number) => string,
+  args: unknown,
+): void {
   let n = 0;
   try {
     for (; n < branches.length; n += 1) checkBranch(scheduler, whereOf(n), branches[n]);
@@ -571,7 +605,8 @@ function futureOf(scheduler: FiberScheduler, branch: unknown): BaseFuture<unknow
 }
 
 function requireSome(method: string, branches: readonly unknown[]): void {
-  if (branches.length === 0) throw new TypeError(`ctx.${method} needs at least one branch: with none it would wait for ever`);
+  if (branches.length === 0)
+    throw new TypeError(`ctx.${method} needs at least one branch: with none it would wait for ever`);
 }
 
 function isOptions(value: unknown): value is object {
@@ -599,7 +634,8 @@ function combineOptions(method: string, options: unknown, args: unknown): Combin
 }
 
 function checkedOptions(method: string, options: unknown): CombineOptions {
-  if (!isOptions(options)) throw new TypeError(`ctx.${method}: the options must be an object, not ${describeValue(options)}`);
+  if (!isOptions(options))
+    throw new TypeError(`ctx.${method}: the options must be an object, not ${describeValue(options)}`);
   const { cancelLosers } = checkKeys(options, ['cancelLosers'], `ctx.${method}`) as { cancelLosers?: unknown };
   if (cancelLosers === undefined) return {};
   if (typeof cancelLosers === 'boolean' || cancelLosers === 'blocks') return { cancelLosers };

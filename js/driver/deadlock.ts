@@ -21,7 +21,9 @@ export function deadlockError(scheduler: FiberScheduler): PerdureError {
     }
     const future = fiber.waitingOn;
     const [frame] = sourceLines(future?.source).split('\n');
-    lines.push(`  ${fiber.describe()} waits for ${future?.describe() ?? 'nothing'}${frame === '' ? '' : `, ${frame?.trim()}`}`);
+    lines.push(
+      `  ${fiber.describe()} waits for ${future?.describe() ?? 'nothing'}${frame === '' ? '' : `, ${frame?.trim()}`}`,
+    );
   }
   return new PerdureError(lines.join('\n'), DEADLOCK);
 }

@@ -95,7 +95,12 @@ export interface EnginePort {
    * that settle only while they are waited for (timers, detached starts, sent messages), and those gone may have settled.
    * Returns `null` when the turn is over.
    */
-  next(mailboxes: string[] | null, timers: number[] | null, mailboxesGone: string[] | null, timersGone: number[] | null): Delivery | null;
+  next(
+    mailboxes: string[] | null,
+    timers: number[] | null,
+    mailboxesGone: string[] | null,
+    timersGone: number[] | null,
+  ): Delivery | null;
   /**
    * The code does not wait: a request to cancel that has come, if one has. Asked before the first step of an execution that continues
    * another one, and after every `INTERRUPT_EVERY` commands without a wait, in a replay too: history tells where there was one.

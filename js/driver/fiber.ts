@@ -248,7 +248,8 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
       this.isLeaving = false;
       return generator.return?.() ?? { done: true, value: undefined as T };
     }
-    if (this.isPlain) return (fails ? GENERATOR.throw : GENERATOR.next).call(generator, value) as IteratorResult<unknown, T>;
+    if (this.isPlain)
+      return (fails ? GENERATOR.throw : GENERATOR.next).call(generator, value) as IteratorResult<unknown, T>;
     if (!fails) return generator.next(value);
     // Every generator has `throw`; another iterator may not, and is then over.
     if (generator.throw === undefined) throw value;
@@ -297,7 +298,10 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
   /** What it waited for after its function has ended, has ended; it may have inherited more. */
   private goOnEnding({ state, value }: Result): void {
     const { woken } = this;
-    const failures = woken instanceof Cleanup && state === OK && this.scheduler.cancelling.isFailing(this as Fiber<unknown>) ? woken.failures : NONE;
+    const failures =
+      woken instanceof Cleanup && state === OK && this.scheduler.cancelling.isFailing(this as Fiber<unknown>)
+        ? woken.failures
+        : NONE;
     if (failures.length > 0) this.end(FAILED, failures[0]);
     else this.end(state, value);
   }
@@ -364,7 +368,9 @@ interface Claimable {
 export function claim(generator: object, where: string): void {
   const claimable = generator as Claimable;
   if (claimable[CLAIMED] === true) {
-    throw new TypeError(`${where} is a generator that a fiber runs already, or has run: call its function* again for another one`);
+    throw new TypeError(
+      `${where} is a generator that a fiber runs already, or has run: call its function* again for another one`,
+    );
   }
   // One that is frozen has no place for it.
   if (Object.isExtensible(claimable)) claimable[CLAIMED] = true;
@@ -407,10 +413,13 @@ export function describeValue(value: unknown): string {
 /** What an orchestration is told that yielded something that cannot be waited for. */
 function notAFuture(value: unknown): DeterminismError {
   if (isInstance(value, BaseFuture) && !types.isProxy(value)) {
-    return new DeterminismError('a future of another orchestration was yielded: every instance can wait only for its own', {
-      called: 'yield',
-      instead: 'ctx.scheduleActivity',
-    });
+    return new DeterminismError(
+      'a future of another orchestration was yielded: every instance can wait only for its own',
+      {
+        called: 'yield',
+        instead: 'ctx.scheduleActivity',
+      },
+    );
   }
   const what = describeValue(value);
   const instead = remedy(what);

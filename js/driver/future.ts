@@ -126,7 +126,8 @@ export abstract class BaseFuture<T> implements Future<T> {
   }
 
   cancel(reason?: string): void {
-    if (reason !== undefined && typeof reason !== 'string') throw new TypeError(`future.cancel: the reason must be a string, got ${show(reason)}`);
+    if (reason !== undefined && typeof reason !== 'string')
+      throw new TypeError(`future.cancel: the reason must be a string, got ${show(reason)}`);
     this.scheduler.assertRunning('cancel', 'future');
     this.scheduler.cancel(this, reason);
   }

@@ -10,7 +10,16 @@ import {
   SubOrchestrationError,
 } from '../errors/errors.ts';
 import { cancellationError, fromErrorPayload, terminationError } from '../values/payload.ts';
-import { CHILD_CANCELLED, CHILD_TERMINATED, type Delivery, INSTANCE_EXISTS, INSTANCE_NOT_FOUND, MAILBOX_FULL, REFUSED, SUCCEEDED } from './engine.ts';
+import {
+  CHILD_CANCELLED,
+  CHILD_TERMINATED,
+  type Delivery,
+  INSTANCE_EXISTS,
+  INSTANCE_NOT_FOUND,
+  MAILBOX_FULL,
+  REFUSED,
+  SUCCEEDED,
+} from './engine.ts';
 import { FAILED, OK } from './future.ts';
 import { OnDemandFuture, OperationFuture } from './operation.ts';
 import type { FiberScheduler } from './scheduler.ts';
@@ -43,11 +52,14 @@ export class ChildFuture<T> extends OperationFuture<T> {
     const { name: orchestrationName, id: instanceId } = this;
     const [what, cause] = this.outcome(delivery);
     const why = cause instanceof CancelledError ? cause.reason : cause.message;
-    const error = new SubOrchestrationError(`child '${instanceId}' (${orchestrationName}) ${what}${why === undefined ? '' : `: ${why}`}`, {
-      orchestrationName,
-      instanceId,
-      cause,
-    });
+    const error = new SubOrchestrationError(
+      `child '${instanceId}' (${orchestrationName}) ${what}${why === undefined ? '' : `: ${why}`}`,
+      {
+        orchestrationName,
+        instanceId,
+        cause,
+      },
+    );
     return withCallerStack(error, delivery.kind === REFUSED ? undefined : cause, this.source);
   }
 
@@ -73,7 +85,8 @@ export class SentFuture<T> extends OnDemandFuture<T> {
   }
 
   override deliver(delivery: Delivery): void {
-    if (delivery.kind === REFUSED) this.settle(FAILED, withCallerStack(refusalError(delivery, this.receiver), undefined, this.source));
+    if (delivery.kind === REFUSED)
+      this.settle(FAILED, withCallerStack(refusalError(delivery, this.receiver), undefined, this.source));
     else this.settle(OK, this.result);
   }
 

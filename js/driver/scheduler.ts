@@ -31,9 +31,18 @@ import { fromPayload } from '../values/payload.ts';
 import { byAge, Cancelling } from './cancelling.ts';
 import type { Continuation } from './continuation.ts';
 import { currentFiber } from './current.ts';
-import { ACTIVITY_FAILED, CANCEL, CHILD_FAILED, type Delivery, type EnginePort, MESSAGE, REFUSED, SUCCEEDED } from './engine.ts';
-import { join, leave, reach } from './fiber-tree.ts';
+import {
+  ACTIVITY_FAILED,
+  CANCEL,
+  CHILD_FAILED,
+  type Delivery,
+  type EnginePort,
+  MESSAGE,
+  REFUSED,
+  SUCCEEDED,
+} from './engine.ts';
 import { Fiber, type FiberBody, UncancellableBlock } from './fiber.ts';
+import { join, leave, reach } from './fiber-tree.ts';
 import { type BaseFuture, PENDING } from './future.ts';
 import { AwaitedMailboxes } from './mailbox.ts';
 import { AwaitedOperations, type OperationFuture } from './operation.ts';
@@ -110,7 +119,9 @@ export class FiberScheduler {
 
   /** Fibers that have not ended, in order of creation. */
   get liveFibers(): Fiber<unknown>[] {
-    return reach(this.main).filter((fiber) => fiber.state === PENDING).sort(byAge);
+    return reach(this.main)
+      .filter((fiber) => fiber.state === PENDING)
+      .sort(byAge);
   }
 
   ready(runnable: Runnable): void {
@@ -233,8 +244,13 @@ export class FiberScheduler {
         : 'from another orchestration';
     const called = `${of}.${method}`;
     const [rule, own] =
-      of === 'ctx' ? ['a context works only inside its own function*', 'was given this ctx'] : ['a future belongs to its own function*', 'made this future'];
-    throw new DeterminismError(`${called} was called ${where}: ${rule}`, { called, instead: `call ${called} directly in the function* that ${own}` });
+      of === 'ctx'
+        ? ['a context works only inside its own function*', 'was given this ctx']
+        : ['a future belongs to its own function*', 'made this future'];
+    throw new DeterminismError(`${called} was called ${where}: ${rule}`, {
+      called,
+      instead: `call ${called} directly in the function* that ${own}`,
+    });
   }
 
   private start<T>(fiber: Fiber<T>, owner: Fiber<unknown> | null): Fiber<T> {

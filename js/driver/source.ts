@@ -12,7 +12,9 @@ export type SourceMark = Error;
 const FRAMES_MAX = 5;
 
 /** Where Perdure's own code lies: as it runs, and as a process with `--enable-source-maps` shows it. */
-const OWN = ['..', '../../js/'].map((folder) => new URL(folder, import.meta.url)).flatMap((url) => [url.href, fileURLToPath(url)]);
+const OWN = ['..', '../../js/']
+  .map((folder) => new URL(folder, import.meta.url))
+  .flatMap((url) => [url.href, fileURLToPath(url)]);
 
 /** Remember the stack as it is now. An error, because that is what V8 captures fastest. */
 export function captureSource(): SourceMark {
@@ -67,7 +69,9 @@ function userFrames(frames: string[]): string[] {
   const begin = frames.findIndex((frame) => !isPerdures(frame) && !isNodes(frame));
   if (begin < 0) return [];
   const end = frames.findIndex((frame, i) => i > begin && isPerdures(frame));
-  return frames.slice(begin, end < 0 ? frames.length : end).filter((frame) => !isNodes(frame) && !frame.endsWith('(<anonymous>)'));
+  return frames
+    .slice(begin, end < 0 ? frames.length : end)
+    .filter((frame) => !isNodes(frame) && !frame.endsWith('(<anonymous>)'));
 }
 
 function isPerdures(frame: string): boolean {

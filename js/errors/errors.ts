@@ -231,7 +231,10 @@ export class ProviderError extends PerdureError {
    */
   readonly outcome: 'not committed' | 'unknown';
 
-  constructor(message: string, fields: { retryable: boolean; outcome?: 'not committed' | 'unknown' } & PerdureErrorOptions) {
+  constructor(
+    message: string,
+    fields: { retryable: boolean; outcome?: 'not committed' | 'unknown' } & PerdureErrorOptions,
+  ) {
     super(message, 'PROVIDER', fields);
     this.retryable = fields.retryable;
     this.outcome = fields.outcome ?? 'not committed';

@@ -115,9 +115,26 @@ function forbiddenElsewhere(): [target: object, key: string, name: string, inste
     // The function of the module calls the method of the global.
     [ownerOf(globalThis.crypto, 'getRandomValues'), 'getRandomValues', 'crypto.getRandomValues', RANDOM],
     ...OF_CRYPTO.map((key): [object, string, string, string] => [crypto, key, `crypto.${key}`, RANDOM]),
-    ...Object.keys(promises).filter((key) => key.startsWith('set')).map((key): [object, string, string, string] => [process.getBuiltinModule('node:timers/promises'), key, `${key} of node:timers/promises`, TIMER]),
-    ...['wait', 'yield'].map((key): [object, string, string, string] => [ownerOf(scheduler, key), key, `scheduler.${key}`, TIMER]),
-    ...clocks.map((key): [object, string, string, string] => [Temporal?.Now as object, key, `Temporal.Now.${key}`, CLOCK]),
+    ...Object.keys(promises)
+      .filter((key) => key.startsWith('set'))
+      .map((key): [object, string, string, string] => [
+        process.getBuiltinModule('node:timers/promises'),
+        key,
+        `${key} of node:timers/promises`,
+        TIMER,
+      ]),
+    ...['wait', 'yield'].map((key): [object, string, string, string] => [
+      ownerOf(scheduler, key),
+      key,
+      `scheduler.${key}`,
+      TIMER,
+    ]),
+    ...clocks.map((key): [object, string, string, string] => [
+      Temporal?.Now as object,
+      key,
+      `Temporal.Now.${key}`,
+      CLOCK,
+    ]),
   ];
 }
 
@@ -131,7 +148,8 @@ function points(): Point[] {
   ];
   // The module's function and the method of the global are not the same.
   const crypto = process.getBuiltinModule('node:crypto');
-  for (const target of [crypto, ownerOf(globalThis.crypto, 'randomUUID')]) found.push({ target, key: 'randomUUID', guard: guardRandomUuid });
+  for (const target of [crypto, ownerOf(globalThis.crypto, 'randomUUID')])
+    found.push({ target, key: 'randomUUID', guard: guardRandomUuid });
   for (const [key, instead] of Object.entries(FORBIDDEN)) {
     // Once per function, which node:timers shares with the globals: what was equal stays equal.
     const made = new Map<AnyFunction, AnyFunction>();
@@ -143,15 +161,18 @@ function points(): Point[] {
     found.push({ target: globalThis, key, guard });
     if (key in timers) found.push({ target: timers, key, guard });
   }
-  for (const [target, key, name, instead] of forbiddenElsewhere()) found.push({ target, key, guard: (original) => forbid(original, name, instead) });
-  for (const [key, instead] of Object.entries(OF_PROCESS)) found.push({ target: process, key, guard: (original) => forbid(original, `process.${key}`, instead, true) });
+  for (const [target, key, name, instead] of forbiddenElsewhere())
+    found.push({ target, key, guard: (original) => forbid(original, name, instead) });
+  for (const [key, instead] of Object.entries(OF_PROCESS))
+    found.push({ target: process, key, guard: (original) => forbid(original, `process.${key}`, instead, true) });
   return found;
 }
 
 function install(): void {
   try {
     const date = patch({ target: globalThis, key: 'Date', guard: guardDate });
-    if (date !== undefined) patch({ target: Date.prototype, key: 'constructor', guard: () => date.mine as AnyFunction }, date);
+    if (date !== undefined)
+      patch({ target: Date.prototype, key: 'constructor', guard: () => date.mine as AnyFunction }, date);
     for (const point of points()) patch(point);
   } catch (error) {
     restore();
@@ -172,7 +193,9 @@ function patch({ target, key, guard }: Point, follows?: Patch): Patch | undefine
     return orphan;
   }
   if (descriptor.configurable !== true && descriptor.writable !== true) {
-    throw new RuntimeStateError(`the determinism guard cannot be installed: ${key} is frozen. new Runtime(…, { determinism: 'off' }) goes without it`);
+    throw new RuntimeStateError(
+      `the determinism guard cannot be installed: ${key} is frozen. new Runtime(…, { determinism: 'off' }) goes without it`,
+    );
   }
   const mine = guard(value as AnyFunction);
   const isData = 'value' in descriptor;
@@ -263,7 +286,10 @@ function forbid(original: AnyFunction, name: string, instead: string, isNodes = 
   dressAs(original, replacement);
   // `process.hrtime.bigint` hangs on it, and is as much of a clock.
   const bigint: unknown = Object.getOwnPropertyDescriptor(original, 'bigint')?.value;
-  if (typeof bigint === 'function') Object.defineProperty(replacement, 'bigint', { value: forbid(bigint as AnyFunction, `${name}.bigint`, instead, isNodes) });
+  if (typeof bigint === 'function')
+    Object.defineProperty(replacement, 'bigint', {
+      value: forbid(bigint as AnyFunction, `${name}.bigint`, instead, isNodes),
+    });
   return replacement;
 }
 

@@ -10,7 +10,7 @@ import { DeterminismError } from '../errors/errors.ts';
 import type { OrchestrationContext } from './orchestration.ts';
 
 export { type Channel, CLOSED, type Closed } from '../driver/channel.ts';
-export { contextLocal, type ContextLocal } from '../driver/context-local.ts';
+export { type ContextLocal, contextLocal } from '../driver/context-local.ts';
 export type { Deferred } from '../driver/deferred.ts';
 export type { FiberFuture, Future } from '../driver/future.ts';
 

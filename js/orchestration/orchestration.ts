@@ -1,15 +1,29 @@
 // Orchestrations: how they are defined, and the context that their code works with.
 
 import { types } from 'node:util';
-
-import type { ActivityContext } from '../activity/activity-context.ts';
-import { type ActivityOptions, checkActivityOptions, checkInlineOptions, type InlineOptions, recordedInline } from '../activity/activity-options.ts';
 import { type ActivityDefinition, isActivity } from '../activity/activity.ts';
+import type { ActivityContext } from '../activity/activity-context.ts';
+import {
+  type ActivityOptions,
+  checkActivityOptions,
+  checkInlineOptions,
+  type InlineOptions,
+  recordedInline,
+} from '../activity/activity-options.ts';
 import type { OnEnd } from '../driver/cancelling.ts';
 import { type Channel, FiberChannel } from '../driver/channel.ts';
 import { CheckedEventFuture } from '../driver/checked-event.ts';
+import type {
+  Branch,
+  BranchValue,
+  BranchValues,
+  CombineOptions,
+  RaceResult,
+  SelectResult,
+  SettledRaceResult,
+  SettledSelectResult,
+} from '../driver/combinators.ts';
 import * as combinators from '../driver/combinators.ts';
-import type { Branch, BranchValue, BranchValues, CombineOptions, RaceResult, SelectResult, SettledRaceResult, SettledSelectResult } from '../driver/combinators.ts';
 import { Continuation } from '../driver/continuation.ts';
 import { type Deferred, DeferredFuture } from '../driver/deferred.ts';
 import { asyncRefusal, claim, describeValue, isGenerator } from '../driver/fiber.ts';
@@ -21,9 +35,19 @@ import type { FiberScheduler } from '../driver/scheduler.ts';
 import { captureSource } from '../driver/source.ts';
 import { getCustomStatus, setCustomStatus } from '../driver/status.ts';
 import type { TraceFields, TraceLevel } from '../logging/fields.ts';
-import { trace, type TraceOrigin } from '../tracing/trace.ts';
+import { type TraceOrigin, trace } from '../tracing/trace.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
-import { checkName, checkOptions, duration, ISO_TIME, oneOf, named, type OptionTable, priority, textsByName } from '../util/options.ts';
+import {
+  checkName,
+  checkOptions,
+  duration,
+  ISO_TIME,
+  named,
+  type OptionTable,
+  oneOf,
+  priority,
+  textsByName,
+} from '../util/options.ts';
 import { isDefined, property } from '../util/show.ts';
 import type { RuntimeLimits } from '../values/limits.ts';
 import { toPayload } from '../values/payload.ts';
@@ -34,7 +58,10 @@ import { fingerprintOf } from './fingerprint.ts';
 export type OrchestrationGenerator<O = any> = Generator<any, O, any>;
 
 /** The function of an orchestration: a `function*` that yields futures. */
-export type OrchestrationFunction<I = any, O = any> = (ctx: OrchestrationContext, input: I) => OrchestrationGenerator<O>;
+export type OrchestrationFunction<I = any, O = any> = (
+  ctx: OrchestrationContext,
+  input: I,
+) => OrchestrationGenerator<O>;
 
 /** Options of {@link defineOrchestration} and `runtime.registerOrchestration`. */
 export interface OrchestrationOptions {
@@ -159,7 +186,12 @@ export function defineOrchestration(
 ): OrchestrationDefinition {
   checkName(name, 'orchestration name');
   checkOrchestrationFunction(fn, name);
-  const { version = DEFAULT_VERSION, input: schema, cancelGrace, onEnd } = checkOptions(options, DEFINITION_OPTIONS, `orchestration '${name}'`) ?? {};
+  const {
+    version = DEFAULT_VERSION,
+    input: schema,
+    cancelGrace,
+    onEnd,
+  } = checkOptions(options, DEFINITION_OPTIONS, `orchestration '${name}'`) ?? {};
   const cancelGraceMs = cancelGrace === undefined ? undefined : parseDuration(cancelGrace, 'cancelGrace');
   const common = {
     kind: 'orchestration',
@@ -170,16 +202,25 @@ export function defineOrchestration(
     ...(onEnd === undefined ? {} : { onEnd }),
   } as const;
   if (schema === undefined) return Object.freeze({ ...common, fn });
-  const checked: OrchestrationFunction = (ctx, input) => fn(ctx, parseSync(schema, input, 'input', `orchestration '${name}'`));
+  const checked: OrchestrationFunction = (ctx, input) =>
+    fn(ctx, parseSync(schema, input, 'input', `orchestration '${name}'`));
   return Object.freeze({ ...common, fn: checked, input: schema });
 }
 
 /** Whether it is what {@link defineOrchestration} returns, here or in another copy of this package. */
 export function isOrchestration(value: unknown): value is OrchestrationDefinition {
-  return isDefined(value, 'orchestration') && ['version', 'fingerprint'].every((key) => typeof property(value, key) === 'string');
+  return (
+    isDefined(value, 'orchestration') &&
+    ['version', 'fingerprint'].every((key) => typeof property(value, key) === 'string')
+  );
 }
 
-const DEFINITION_OPTIONS: OptionTable = { version: named, input: checkSchema, cancelGrace: duration(), onEnd: oneOf('drop', 'cancel', 'join') };
+const DEFINITION_OPTIONS: OptionTable = {
+  version: named,
+  input: checkSchema,
+  cancelGrace: duration(),
+  onEnd: oneOf('drop', 'cancel', 'join'),
+};
 
 function checkOrchestrationFunction(fn: unknown, name: string): void {
   const refusal = typeof fn === 'function' ? asyncRefusal(fn) : describeValue(fn);
@@ -199,7 +240,8 @@ function tagOf(fn: unknown): string {
 function checkBlock(body: unknown, method: string): void {
   if (typeof body !== 'function' && isGenerator(body)) return claim(body, `ctx.${method}: the block`);
   const refusal = typeof body === 'function' ? asyncRefusal(body) : describeValue(body);
-  if (refusal !== undefined) throw new TypeError(`ctx.${method} takes a function*, or what a call of one returned, not ${refusal}`);
+  if (refusal !== undefined)
+    throw new TypeError(`ctx.${method} takes a function*, or what a call of one returned, not ${refusal}`);
 }
 
 function checkInlineFunction(fn: unknown, name: string): void {
@@ -228,7 +270,11 @@ export interface OrchestrationHost {
    * The JSON to record with a schedule: the options of the call over those that the activity is registered with here, or
    * over `defined` when it is not.
    */
-  recordedOptions(name: string, called: ActivityOptions | undefined, defined: ActivityOptions | undefined): string | null;
+  recordedOptions(
+    name: string,
+    called: ActivityOptions | undefined,
+    defined: ActivityOptions | undefined,
+  ): string | null;
   /** Whether futures remember the line that made them. */
   readonly sourceStacks: boolean;
   readonly limits: Required<RuntimeLimits>;
@@ -335,7 +381,9 @@ export class OrchestrationContext {
       throw new TypeError(`ctx.call takes what defineActivity returned, not ${describeValue(activity)}${hint}`);
     }
     if (activity.input !== undefined) parseSync(activity.input, args[0], 'input', `activity '${activity.name}'`);
-    return this.#activity<O>(activity.name, args[0], args[1], activity.options).askedAt(this.#marks ? captureSource() : undefined);
+    return this.#activity<O>(activity.name, args[0], args[1], activity.options).askedAt(
+      this.#marks ? captureSource() : undefined,
+    );
   }
 
   /**
@@ -401,11 +449,16 @@ export class OrchestrationContext {
    * const receipt = yield* ctx.callOrchestration(payment, { total: 12 });
    * ```
    */
-  callOrchestration<I, O>(orchestration: OrchestrationDefinition<I, O>, ...args: InputArguments<I, ChildOptions>): Future<O> {
+  callOrchestration<I, O>(
+    orchestration: OrchestrationDefinition<I, O>,
+    ...args: InputArguments<I, ChildOptions>
+  ): Future<O> {
     this.#scheduler.assertRunning('callOrchestration');
     if (!isOrchestration(orchestration)) {
       const hint = isActivity(orchestration) ? ', which ctx.call takes' : '';
-      throw new TypeError(`ctx.callOrchestration takes what defineOrchestration returned, not ${describeValue(orchestration)}${hint}`);
+      throw new TypeError(
+        `ctx.callOrchestration takes what defineOrchestration returned, not ${describeValue(orchestration)}${hint}`,
+      );
     }
     const { name, version, input: schema } = orchestration;
     const [input, options] = args;
@@ -616,7 +669,9 @@ export class OrchestrationContext {
    */
   race<const B extends readonly Branch[]>(branches: B, options?: CombineOptions): Future<RaceResult<B>>;
   race<const B extends readonly Branch[]>(...branches: B): Future<RaceResult<B>>;
-  race<const B extends readonly Branch[]>(...args: readonly [...branches: B, options: CombineOptions]): Future<RaceResult<B>>;
+  race<const B extends readonly Branch[]>(
+    ...args: readonly [...branches: B, options: CombineOptions]
+  ): Future<RaceResult<B>>;
   race(...args: readonly unknown[]): Future<never> {
     this.#scheduler.assertRunning('race');
     return combinators.race(this.#scheduler, 'race', args) as Future<unknown> as Future<never>;
@@ -636,7 +691,9 @@ export class OrchestrationContext {
    */
   raceSettled<const B extends readonly Branch[]>(branches: B, options?: CombineOptions): Future<SettledRaceResult<B>>;
   raceSettled<const B extends readonly Branch[]>(...branches: B): Future<SettledRaceResult<B>>;
-  raceSettled<const B extends readonly Branch[]>(...args: readonly [...branches: B, options: CombineOptions]): Future<SettledRaceResult<B>>;
+  raceSettled<const B extends readonly Branch[]>(
+    ...args: readonly [...branches: B, options: CombineOptions]
+  ): Future<SettledRaceResult<B>>;
   raceSettled(...args: readonly unknown[]): Future<never> {
     this.#scheduler.assertRunning('raceSettled');
     return combinators.race(this.#scheduler, 'raceSettled', args) as Future<unknown> as Future<never>;
@@ -653,7 +710,10 @@ export class OrchestrationContext {
    * if (first.tag === 'answer') return first.value;   // Answer
    * ```
    */
-  select<const B extends Readonly<Record<string, Branch>>>(branches: B, options?: CombineOptions): Future<SelectResult<B>> {
+  select<const B extends Readonly<Record<string, Branch>>>(
+    branches: B,
+    options?: CombineOptions,
+  ): Future<SelectResult<B>> {
     this.#scheduler.assertRunning('select');
     return combinators.select(this.#scheduler, 'select', branches, options) as unknown as Future<SelectResult<B>>;
   }
@@ -670,9 +730,14 @@ export class OrchestrationContext {
    * if (first.status === 'rejected') ctx.traceWarn(`${first.tag} failed`, { reason: String(first.reason) });
    * ```
    */
-  selectSettled<const B extends Readonly<Record<string, Branch>>>(branches: B, options?: CombineOptions): Future<SettledSelectResult<B>> {
+  selectSettled<const B extends Readonly<Record<string, Branch>>>(
+    branches: B,
+    options?: CombineOptions,
+  ): Future<SettledSelectResult<B>> {
     this.#scheduler.assertRunning('selectSettled');
-    return combinators.select(this.#scheduler, 'selectSettled', branches, options) as unknown as Future<SettledSelectResult<B>>;
+    return combinators.select(this.#scheduler, 'selectSettled', branches, options) as unknown as Future<
+      SettledSelectResult<B>
+    >;
   }
 
   /**
@@ -758,7 +823,9 @@ export class OrchestrationContext {
     this.#scheduler.assertRunning('withTimeout');
     const timeoutMs = parseDuration(duration, 'ctx.withTimeout: the duration');
     const source = this.#host.sourceStacks ? captureSource() : undefined;
-    return combinators.withTimeout(this.#scheduler, timeoutMs, branch, () => this.#timerIn(timeoutMs).askedAt(source)) as Future<BranchValue<B>>;
+    return combinators.withTimeout(this.#scheduler, timeoutMs, branch, () =>
+      this.#timerIn(timeoutMs).askedAt(source),
+    ) as Future<BranchValue<B>>;
   }
 
   /**
@@ -943,12 +1010,7 @@ export class OrchestrationContext {
     return this.#scheduler.issue((port) => port.scheduleActivity(name, input, recorded));
   }
 
-  #child<T>(
-    name: string,
-    input: unknown,
-    given: ChildOptions | undefined,
-    version?: string,
-  ): ChildFuture<T> {
+  #child<T>(name: string, input: unknown, given: ChildOptions | undefined, version?: string): ChildFuture<T> {
     const scheduler = this.#scheduler;
     const options = checkOptions(given, CHILD_OPTIONS, `orchestration '${name}'`);
     const id = options?.id ?? this.#childId();
@@ -1011,6 +1073,7 @@ function timeOf(due: unknown, method: string): number | undefined {
   if (types.isDate(due)) at = due.getTime();
   else if (typeof due === 'string' && ISO_TIME.test(due)) at = Date.parse(due);
   else return undefined;
-  if (Number.isNaN(at)) throw new TypeError(`ctx.${method}: ${typeof due === 'string' ? `'${due}'` : 'the Date'} is no valid time`);
+  if (Number.isNaN(at))
+    throw new TypeError(`ctx.${method}: ${typeof due === 'string' ? `'${due}'` : 'the Date'} is no valid time`);
   return at;
 }

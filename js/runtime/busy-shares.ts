@@ -16,7 +16,11 @@ export class BusyShares {
    * @param threads - those that there are, by their lanes
    * @param note - is told of each lane how much of the last interval its thread has worked, 0 to 1
    */
-  constructor(intervalMs: number, threads: () => readonly (Measured | undefined)[], note: (shares: readonly number[]) => void) {
+  constructor(
+    intervalMs: number,
+    threads: () => readonly (Measured | undefined)[],
+    note: (shares: readonly number[]) => void,
+  ) {
     const look = (): void => {
       const now = new Map<Measured, EventLoopUtilization>();
       const shares = threads().map((thread) => {

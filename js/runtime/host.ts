@@ -1,7 +1,7 @@
 // What a lane needs of the runtime on its thread.
 
-import type { ActivityOptions } from '../activity/activity-options.ts';
 import type { ActivityFunction } from '../activity/activity.ts';
+import type { ActivityOptions } from '../activity/activity-options.ts';
 import type { Client } from '../client/client.ts';
 import type { TraceFields, TraceLevel } from '../logging/fields.ts';
 import { isLogged, type LogLevel } from '../logging/logger.ts';
@@ -43,7 +43,14 @@ export abstract class Host implements LaneHost {
   private readonly registry: Registry;
   private readonly logLevel: LogLevel;
 
-  constructor(registry: Registry, client: Client, texts: StoredTexts, telemetry: Telemetry | undefined, options: HostOptions, stage: Stage | null = null) {
+  constructor(
+    registry: Registry,
+    client: Client,
+    texts: StoredTexts,
+    telemetry: Telemetry | undefined,
+    options: HostOptions,
+    stage: Stage | null = null,
+  ) {
     this.registry = registry;
     this.client = client;
     this.texts = texts;
@@ -52,7 +59,7 @@ export abstract class Host implements LaneHost {
     this.limits = limitsOver(options.limits, DEFAULT_LIMITS);
     this.turnSliceMs = options.turnSliceMs ?? 5;
     this.looksMax = (options.threads ?? 0) > 0 ? LOOKS_MAX : 0;
-    this.sourceStacks = options.sourceStacks ?? process.env['NODE_ENV'] !== 'production';
+    this.sourceStacks = options.sourceStacks ?? process.env.NODE_ENV !== 'production';
     this.isGuarded = options.determinism !== 'off';
     this.logLevel = options.logLevel ?? 'info';
   }
@@ -77,7 +84,11 @@ export abstract class Host implements LaneHost {
     return found === undefined || this.isGuarded ? found : withoutGuard(found);
   }
 
-  recordedOptions(name: string, called: ActivityOptions | undefined, defined: ActivityOptions | undefined): string | null {
+  recordedOptions(
+    name: string,
+    called: ActivityOptions | undefined,
+    defined: ActivityOptions | undefined,
+  ): string | null {
     return this.registry.recordedOptions(name, called, defined);
   }
 

@@ -20,8 +20,8 @@ import { CancelledError, LimitError, PayloadError, type PerdureError } from '../
 import {
   OrchestrationContext,
   type OrchestrationFacts,
-  type RunnableOrchestration,
   type OrchestrationHost,
+  type RunnableOrchestration,
 } from '../orchestration/orchestration.ts';
 import { forgetTrace } from '../tracing/trace.ts';
 import { fromPayload, toErrorPayload, toPayload } from '../values/payload.ts';
@@ -37,7 +37,12 @@ export class Instance {
   private hasBegun = false;
   private isDeadlocked = false;
 
-  constructor(port: EnginePort, description: InstanceDescription, orchestration: RunnableOrchestration, host: OrchestrationHost) {
+  constructor(
+    port: EnginePort,
+    description: InstanceDescription,
+    orchestration: RunnableOrchestration,
+    host: OrchestrationHost,
+  ) {
     const { instanceId, executionId, name, version, input, parentId, customStatus, timeMs } = description;
     const { fn, cancelGraceMs, onEnd = 'drop' } = orchestration;
     this.port = port;

@@ -10,8 +10,8 @@
 //       wakes a parked lane, and a call that un-parks it says so. A lane beside others that ran dry looks again a few times before
 //       it parks: what they bring is often there before they could have woken it. One alone waits for the store, which takes longer.
 
-import { ActivityContext, type ActivityHost, type ActivityJob } from '../activity/activity-context.ts';
 import type { ActivityFunction } from '../activity/activity.ts';
+import { ActivityContext, type ActivityHost, type ActivityJob } from '../activity/activity-context.ts';
 import { type ActivitySink, failActivity, runActivity } from '../activity/attempt.ts';
 import { runTraced } from '../activity/traced-attempt.ts';
 import {
@@ -23,14 +23,14 @@ import {
   type InstanceDescription,
   LOG,
   NativeEngine,
-  nativeError,
   type NativeJob,
   type NativeLane,
+  nativeError,
   TURN,
 } from '../binding/binding.ts';
 import { NotRegisteredError, RuntimeStateError } from '../errors/errors.ts';
 import type { TraceLevel } from '../logging/fields.ts';
-import type { RunnableOrchestration, OrchestrationHost } from '../orchestration/orchestration.ts';
+import type { OrchestrationHost, RunnableOrchestration } from '../orchestration/orchestration.ts';
 import type { Stage } from '../store/stage.ts';
 import type { Telemetry } from '../tracing/telemetry-hooks.ts';
 import { NODE_TIMERS, type Timers } from '../util/timers.ts';
@@ -257,12 +257,20 @@ export class Lane implements ActivitySink {
 
   private attempt(job: ActivityJob): void {
     const inline = job.extras?.inline;
-    const own = inline === undefined ? this.host.activityFunction(job.name) : this.instances.get(inline)?.inlineFunction(job.operation);
+    const own =
+      inline === undefined
+        ? this.host.activityFunction(job.name)
+        : this.instances.get(inline)?.inlineFunction(job.operation);
     const fn = this.host.stage === null ? own : this.host.stage.played(job, own);
     if (fn === undefined) {
       if (inline === undefined) failActivity(job, this.unknownActivity(job.name), this, true);
       // Its instance has just left this worker, and its attempts with it: nobody hears of this.
-      else failActivity(job, new RuntimeStateError(`inline activity '${job.name}' has no function: its orchestration is gone`), this);
+      else
+        failActivity(
+          job,
+          new RuntimeStateError(`inline activity '${job.name}' has no function: its orchestration is gone`),
+          this,
+        );
       return;
     }
     const context = new ActivityContext(job, this.host, this);
@@ -310,7 +318,10 @@ export class Lane implements ActivitySink {
     const { name, version } = description;
     const orchestration = this.host.orchestration(name, version);
     if (orchestration === undefined) {
-      this.host.report(new RuntimeStateError(`orchestration '${name}' ${version} is not registered here`), 'an instance cannot be run');
+      this.host.report(
+        new RuntimeStateError(`orchestration '${name}' ${version} is not registered here`),
+        'an instance cannot be run',
+      );
       this.giveUp(token, `orchestration '${name}' ${version} is not registered in this runtime`);
       return undefined;
     }

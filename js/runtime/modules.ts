@@ -2,11 +2,16 @@
 
 import { isAbsolute } from 'node:path';
 import { pathToFileURL } from 'node:url';
-
-import type { ActivityOptions } from '../activity/activity-options.ts';
 import { type ActivityDefinition, type ActivityFunction, defineActivity, isActivity } from '../activity/activity.ts';
+import type { ActivityOptions } from '../activity/activity-options.ts';
 import { RuntimeStateError } from '../errors/errors.ts';
-import { defineOrchestration, isOrchestration, type OrchestrationDefinition, type OrchestrationFunction, type OrchestrationOptions } from '../orchestration/orchestration.ts';
+import {
+  defineOrchestration,
+  isOrchestration,
+  type OrchestrationDefinition,
+  type OrchestrationFunction,
+  type OrchestrationOptions,
+} from '../orchestration/orchestration.ts';
 import { checkTelemetry, type Telemetry } from '../tracing/telemetry-hooks.ts';
 import { isInstance, isList, show } from '../util/show.ts';
 import type { AsyncCodec } from '../values/async-codec.ts';
@@ -66,20 +71,20 @@ export async function loadModules(specifiers: readonly string[]): Promise<Loaded
     try {
       exports = (await import(specifier)) as Record<string, unknown>;
       for (const value of Object.values(exports)) if (isDefinition(value)) definitions.add(value);
-      if (typeof exports['default'] === 'function') await exports['default'](registrar(definitions));
+      if (typeof exports.default === 'function') await exports.default(registrar(definitions));
     } catch (cause) {
       const why = cause instanceof Error ? cause.message : String(cause);
       throw new RuntimeStateError(`the module '${specifier}' cannot be loaded: ${why}`, { cause });
     }
-    if (exports['codec'] !== undefined) {
-      checkCodec(exports['codec'], `the export codec of '${specifier}'`);
-      codec = exports['codec'] as Codec | AsyncCodec;
+    if (exports.codec !== undefined) {
+      checkCodec(exports.codec, `the export codec of '${specifier}'`);
+      codec = exports.codec as Codec | AsyncCodec;
     }
-    if (exports['telemetry'] !== undefined) {
-      checkTelemetry(exports['telemetry'], `the export telemetry of '${specifier}'`);
-      telemetry = exports['telemetry'] as Telemetry;
+    if (exports.telemetry !== undefined) {
+      checkTelemetry(exports.telemetry, `the export telemetry of '${specifier}'`);
+      telemetry = exports.telemetry as Telemetry;
     }
-    if (exports['codec'] === undefined && exports['telemetry'] === undefined && definitions.size === before) {
+    if (exports.codec === undefined && exports.telemetry === undefined && definitions.size === before) {
       const hint = 'export what defineActivity and defineOrchestration returned, or a default function that registers';
       throw new RuntimeStateError(`the module '${specifier}' defines nothing: ${hint}`);
     }
@@ -101,7 +106,10 @@ function registrar(definitions: Set<ActivityDefinition | OrchestrationDefinition
     },
     register(...more) {
       for (const definition of more) {
-        if (!isDefinition(definition)) throw new TypeError(`register takes what defineActivity and defineOrchestration returned, not ${show(definition)}`);
+        if (!isDefinition(definition))
+          throw new TypeError(
+            `register takes what defineActivity and defineOrchestration returned, not ${show(definition)}`,
+          );
         definitions.add(definition);
       }
       return this;

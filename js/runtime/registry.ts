@@ -1,7 +1,7 @@
 // What a runtime can run: activities by name, orchestrations by name and version.
 
-import { type ActivityOptions, checkActivityOptions, recordedOptions } from '../activity/activity-options.ts';
 import type { ActivityDefinition, ActivityFunction } from '../activity/activity.ts';
+import { type ActivityOptions, checkActivityOptions, recordedOptions } from '../activity/activity-options.ts';
 import { RuntimeStateError } from '../errors/errors.ts';
 import type { OrchestrationDefinition, RunnableOrchestration } from '../orchestration/orchestration.ts';
 import { nearest } from '../util/options.ts';
@@ -51,7 +51,11 @@ export class Registry {
   }
 
   /** The JSON to record with a schedule; see `OrchestrationHost`. */
-  recordedOptions(name: string, called: ActivityOptions | undefined, defined: ActivityOptions | undefined): string | null {
+  recordedOptions(
+    name: string,
+    called: ActivityOptions | undefined,
+    defined: ActivityOptions | undefined,
+  ): string | null {
     const registered = this.activities.get(name);
     if (registered === undefined) return recordedOptions(defined, called);
     return called === undefined ? registered.recorded : recordedOptions(registered.options, called);

@@ -1,9 +1,8 @@
 // The runtime: registers code, runs it on a lane of this thread, and stops in good order.
 
 import { performance } from 'node:perf_hooks';
-
-import type { ActivityOptions } from '../activity/activity-options.ts';
 import { type ActivityDefinition, type ActivityFunction, defineActivity, isActivity } from '../activity/activity.ts';
+import type { ActivityOptions } from '../activity/activity-options.ts';
 import { acquireRejections, releaseRejections } from '../activity/rejections.ts';
 import { createRuntime, type NativeMapSizes, type NativeRuntime, nativeError } from '../binding/binding.ts';
 import { Client } from '../client/client.ts';
@@ -23,7 +22,17 @@ import type { Stage } from '../store/stage.ts';
 import type { LaneMetrics, RuntimeMetrics } from '../tracing/metrics.ts';
 import { checkTelemetry, type Telemetry } from '../tracing/telemetry-hooks.ts';
 import { type Duration, parseDuration, TIMER_MAX_MS } from '../util/duration.ts';
-import { bool, checkOptions, duration, finite, listOfNames, named, oneOf, type OptionTable, whole } from '../util/options.ts';
+import {
+  bool,
+  checkOptions,
+  duration,
+  finite,
+  listOfNames,
+  named,
+  type OptionTable,
+  oneOf,
+  whole,
+} from '../util/options.ts';
 import { show } from '../util/show.ts';
 import { checkRuntimeLimits, DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from '../values/limits.ts';
 import type { SchemaOutput, StandardSchema } from '../values/schema.ts';
@@ -212,7 +221,13 @@ export class Runtime {
       throw new TypeError('new Runtime: threads need modules, from which they have what they run');
     }
     this.#port.limits = limitsOver(limits, this.#port.limits);
-    this.#host = new MainHost(this.#registry, clientOf(provider, this.#options), this.#port.texts, this.#options, this.#port.stage);
+    this.#host = new MainHost(
+      this.#registry,
+      clientOf(provider, this.#options),
+      this.#port.texts,
+      this.#options,
+      this.#port.stage,
+    );
     this.#native = this.#createNative();
   }
 
@@ -250,7 +265,11 @@ export class Runtime {
     fn: OrchestrationFunction<SchemaOutput<S>, O>,
     options: OrchestrationOptions & { input: S },
   ): this;
-  registerOrchestration<I = any, O = any>(name: string, fn: OrchestrationFunction<I, O>, options?: OrchestrationOptions): this;
+  registerOrchestration<I = any, O = any>(
+    name: string,
+    fn: OrchestrationFunction<I, O>,
+    options?: OrchestrationOptions,
+  ): this;
   registerOrchestration(name: string, fn: OrchestrationFunction, options?: OrchestrationOptions): this {
     return this.register(defineOrchestration(name, fn, options));
   }
@@ -270,7 +289,9 @@ export class Runtime {
         this.#registry.addOrchestration(definition);
         this.#registerNative('orchestration', definition.name, definition.version, definition.fingerprint);
       } else {
-        throw new TypeError(`runtime.register takes what defineActivity and defineOrchestration returned, not ${show(definition)}`);
+        throw new TypeError(
+          `runtime.register takes what defineActivity and defineOrchestration returned, not ${show(definition)}`,
+        );
       }
     }
     return this;
@@ -324,9 +345,13 @@ export class Runtime {
    */
   metrics(): RuntimeMetrics {
     try {
-      const metrics = JSON.parse(this.#native.metrics()) as Omit<RuntimeMetrics, 'lanes'> & { lanes: Omit<LaneMetrics, 'busyShare'>[] };
+      const metrics = JSON.parse(this.#native.metrics()) as Omit<RuntimeMetrics, 'lanes'> & {
+        lanes: Omit<LaneMetrics, 'busyShare'>[];
+      };
       const busyShare = (lane: number): number =>
-        lane === 0 ? performance.eventLoopUtilization(this.#idle).utilization : (this.#threads?.measured(lane)?.eventLoopUtilization().utilization ?? 0);
+        lane === 0
+          ? performance.eventLoopUtilization(this.#idle).utilization
+          : (this.#threads?.measured(lane)?.eventLoopUtilization().utilization ?? 0);
       return { ...metrics, lanes: metrics.lanes.map((lane, i) => ({ ...lane, busyShare: busyShare(i) })) };
     } catch (error) {
       throw nativeError(error);
@@ -409,7 +434,16 @@ export class Runtime {
 
   async #startThreads(native: NativeRuntime): Promise<void> {
     this.#idle = performance.eventLoopUtilization();
-    const { threads = 0, modules = [], limits, turnSliceMs, sourceStacks, determinism, logLevel, telemetry } = this.#options;
+    const {
+      threads = 0,
+      modules = [],
+      limits,
+      turnSliceMs,
+      sourceStacks,
+      determinism,
+      logLevel,
+      telemetry,
+    } = this.#options;
     if (threads === 0) return;
     const data = {
       runtime: native.number(),
@@ -435,7 +469,10 @@ export class Runtime {
     if (this.#port.stage !== null) return;
     const { threads = 0 } = this.#options;
     const lanes = Array.from({ length: threads }, (_, i) => i + 1);
-    const measured = (): (Measured | undefined)[] => [performance, ...lanes.map((lane) => this.#threads?.measured(lane))];
+    const measured = (): (Measured | undefined)[] => [
+      performance,
+      ...lanes.map((lane) => this.#threads?.measured(lane)),
+    ];
     const intervalMs = Math.min(this.#leaseMs / HEARTBEATS_A_LEASE, TIMER_MAX_MS);
     this.#busyShares = new BusyShares(intervalMs, measured, (shares) => native.noteBusy(shares));
   }
@@ -482,7 +519,15 @@ export class Runtime {
   }
 
   #createNative(): NativeRuntime {
-    const { threads = 0, queues = ['default'], activityConcurrency = 100, cachedInstancesMax = 10_000, turnDeadline = '5s', workerName = 'perdure', logLevel = 'info' } = this.#options;
+    const {
+      threads = 0,
+      queues = ['default'],
+      activityConcurrency = 100,
+      cachedInstancesMax = 10_000,
+      turnDeadline = '5s',
+      workerName = 'perdure',
+      logLevel = 'info',
+    } = this.#options;
     const native = createRuntime(this.#port.store, {
       threads,
       activityConcurrency,
@@ -501,7 +546,8 @@ export class Runtime {
       mailboxMessages: this.#host.limits.mailboxMessages,
       ...this.#port.stage?.runtime,
     });
-    for (const { kind, name, version, fingerprint } of this.#registry.entries()) native.register(kind, name, version, fingerprint);
+    for (const { kind, name, version, fingerprint } of this.#registry.entries())
+      native.register(kind, name, version, fingerprint);
     this.#share(native);
     native.reportEnds(this.#host.hears('instance'));
     return native;
@@ -588,5 +634,8 @@ class MainHost extends Host implements Listener {
 /** The client that activities work with: its limits are the runtime's, where these were given. */
 function clientOf(provider: Provider, { limits, telemetry }: RuntimeOptions): Client {
   const { payloadBytes, mailboxMessages } = limitsOver(limits, DEFAULT_LIMITS);
-  return new Client(provider, { limits: { payloadBytes, mailboxMessages }, ...(telemetry === undefined ? {} : { telemetry }) });
+  return new Client(provider, {
+    limits: { payloadBytes, mailboxMessages },
+    ...(telemetry === undefined ? {} : { telemetry }),
+  });
 }

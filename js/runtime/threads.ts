@@ -64,7 +64,11 @@ export class Threads {
    */
   async start(count: number): Promise<void> {
     const lanes = Array.from({ length: count }, (_, i) => i + 1);
-    await Promise.all(lanes.map((lane) => new Promise<void>((resolve, reject) => this.run(lane, RESTART_MS.first, { resolve, reject }))));
+    await Promise.all(
+      lanes.map(
+        (lane) => new Promise<void>((resolve, reject) => this.run(lane, RESTART_MS.first, { resolve, reject })),
+      ),
+    );
   }
 
   /** End all of them: what they do is over. */
@@ -91,7 +95,10 @@ export class Threads {
   private run(lane: number, delayMs: number, start?: { resolve(): void; reject(error: Error): void }): void {
     // Not by an import: most programs have no threads of their own.
     const { Worker } = process.getBuiltinModule('node:worker_threads');
-    const worker = new Worker(new URL('../runtime/worker-thread.js', import.meta.url), { workerData: { ...this.data, lane }, name: `perdure ${lane}` });
+    const worker = new Worker(new URL('../runtime/worker-thread.js', import.meta.url), {
+      workerData: { ...this.data, lane },
+      name: `perdure ${lane}`,
+    });
     const began = performance.now();
     let cause: unknown;
     let isReady = false;

@@ -129,7 +129,11 @@ export class TracedEngine extends NativeEngine {
   }
 
   override suspend(source: string, report: string | null): void {
-    this.error = reportedError(report) ?? { name: 'NondeterminismError', message: 'the code no longer fits its history', stack: source };
+    this.error = reportedError(report) ?? {
+      name: 'NondeterminismError',
+      message: 'the code no longer fits its history',
+      stack: source,
+    };
     super.suspend(source, report);
   }
 

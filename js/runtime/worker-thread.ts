@@ -50,7 +50,10 @@ function say(message: ThreadMessage): void {
   try {
     parentPort?.postMessage(message);
   } catch {
-    const texts = Object.entries(message).map(([key, value]) => [key, typeof value === 'string' ? value : textOf(value)]);
+    const texts = Object.entries(message).map(([key, value]) => [
+      key,
+      typeof value === 'string' ? value : textOf(value),
+    ]);
     parentPort?.postMessage(Object.fromEntries(texts));
   }
 }
@@ -63,10 +66,14 @@ function textOf(value: unknown): unknown {
 const data = workerData as ThreadData;
 const { definitions, codec, telemetry } = await loadModules(data.modules);
 if (data.codec === 'sync' && textsOf(codec).kind !== 'sync') {
-  throw new RuntimeStateError("the provider has a codec, and worker threads need it too: one of the modules must export it as 'codec'");
+  throw new RuntimeStateError(
+    "the provider has a codec, and worker threads need it too: one of the modules must export it as 'codec'",
+  );
 }
 if (data.isTraced && telemetry === undefined) {
-  throw new RuntimeStateError("the runtime has telemetry, and worker threads need it too: one of the modules must export it as 'telemetry'");
+  throw new RuntimeStateError(
+    "the runtime has telemetry, and worker threads need it too: one of the modules must export it as 'telemetry'",
+  );
 }
 const tracing = data.isTraced && telemetry !== undefined ? { telemetry } : {};
 const registry = new Registry();

@@ -1,9 +1,9 @@
 // The store on a Postgres server.
 
 import { connectPostgres, type NativePostgresOptions } from '../binding/binding.ts';
-import { bool, checkOptions, func, nested, oneOf, type OptionTable, text, whole } from '../util/options.ts';
+import { bool, checkOptions, func, nested, type OptionTable, oneOf, text, whole } from '../util/options.ts';
 import { isList } from '../util/show.ts';
-import { Provider, PROVIDER_OPTIONS, type ProviderOptions, StorePort, textsOf } from './providers.ts';
+import { PROVIDER_OPTIONS, Provider, type ProviderOptions, StorePort, textsOf } from './providers.ts';
 
 /** Options of {@link PostgresProvider.connect}. */
 export interface PostgresOptions extends ProviderOptions {
@@ -74,7 +74,13 @@ const OPTIONS = {
   password: func,
 } satisfies OptionTable;
 
-const TLS_OPTIONS = { ca: checkCertificates, crl: checkCertificates, cert: text, key: text, rejectUnauthorized: bool } satisfies OptionTable;
+const TLS_OPTIONS = {
+  ca: checkCertificates,
+  crl: checkCertificates,
+  cert: text,
+  key: text,
+  rejectUnauthorized: bool,
+} satisfies OptionTable;
 
 /**
  * A store on a Postgres server (14 or newer), which any number of processes on any number of machines may use at once.
@@ -102,11 +108,35 @@ export class PostgresProvider extends Provider {
    * @throws TypeError when an argument is wrong
    */
   static async connect(url: string, options?: PostgresOptions): Promise<PostgresProvider> {
-    if (typeof url !== 'string' || url.length === 0) throw new TypeError('PostgresProvider.connect: the URL must be a string that is not empty');
-    const { schema = 'perdure', migrate = true, poolSize = 10, notify = null, pooler = null, prepare = null, tls, password, codec } = checkOptions(options, OPTIONS, 'PostgresProvider.connect') ?? {};
-    const settings: NativePostgresOptions = { schema, migrate, poolSize, notify, pooler, prepare, ...tlsSettings(url, tls) };
+    if (typeof url !== 'string' || url.length === 0)
+      throw new TypeError('PostgresProvider.connect: the URL must be a string that is not empty');
+    const {
+      schema = 'perdure',
+      migrate = true,
+      poolSize = 10,
+      notify = null,
+      pooler = null,
+      prepare = null,
+      tls,
+      password,
+      codec,
+    } = checkOptions(options, OPTIONS, 'PostgresProvider.connect') ?? {};
+    const settings: NativePostgresOptions = {
+      schema,
+      migrate,
+      poolSize,
+      notify,
+      pooler,
+      prepare,
+      ...tlsSettings(url, tls),
+    };
     const texts = textsOf(codec);
-    const store = await connectPostgres(url, settings, texts.bridge, password && (async () => checkPassword(await password())));
+    const store = await connectPostgres(
+      url,
+      settings,
+      texts.bridge,
+      password && (async () => checkPassword(await password())),
+    );
     const warning = store.warning();
     if (warning !== null) process.emitWarning(warning, { code: 'PERDURE_NO_TLS' });
     return new PostgresProvider(new StorePort(store, texts));
@@ -119,13 +149,21 @@ function checkPassword(given: unknown): string {
   return given;
 }
 
-function tlsSettings(url: string, wanted: boolean | PostgresTlsOptions | undefined): Pick<NativePostgresOptions, 'tls' | 'defaultRoots'> {
-  if (wanted === undefined) return { tls: null, defaultRoots: /[?&]sslmode=verify/.test(url) ? believedByNode() : null };
-  if (wanted === false) return { tls: { mode: 'disable', roots: null, crls: null, cert: null, key: null }, defaultRoots: null };
+function tlsSettings(
+  url: string,
+  wanted: boolean | PostgresTlsOptions | undefined,
+): Pick<NativePostgresOptions, 'tls' | 'defaultRoots'> {
+  if (wanted === undefined)
+    return { tls: null, defaultRoots: /[?&]sslmode=verify/.test(url) ? believedByNode() : null };
+  if (wanted === false)
+    return { tls: { mode: 'disable', roots: null, crls: null, cert: null, key: null }, defaultRoots: null };
   const { ca, crl, cert = null, key = null, rejectUnauthorized = true } = wanted === true ? {} : wanted;
   if (!rejectUnauthorized) return { tls: { mode: 'require', roots: null, crls: null, cert, key }, defaultRoots: null };
   const roots = ca === undefined ? believedByNode() : [ca].flat().join('\n');
-  return { tls: { mode: 'verify-full', roots, crls: crl === undefined ? null : [crl].flat().join('\n'), cert, key }, defaultRoots: null };
+  return {
+    tls: { mode: 'verify-full', roots, crls: crl === undefined ? null : [crl].flat().join('\n'), cert, key },
+    defaultRoots: null,
+  };
 }
 
 /** With the certificates of `NODE_EXTRA_CA_CERTS` where Node tells (from 22.15 on). */
@@ -141,7 +179,8 @@ function checkSchema(value: unknown, path: string): void {
   const bytes = Buffer.byteLength(value as string);
   if (bytes < 1 || bytes > 63) throw new TypeError(`${path} must have 1 to 63 bytes, got ${bytes}`);
   if ((value as string).includes('\0')) throw new TypeError(`${path} must not contain NUL`);
-  if ((value as string).startsWith('pg_')) throw new TypeError(`${path} must not begin with 'pg_', which Postgres keeps for itself`);
+  if ((value as string).startsWith('pg_'))
+    throw new TypeError(`${path} must not begin with 'pg_', which Postgres keeps for itself`);
 }
 
 function checkTls(value: unknown, path: string): void {

@@ -1,14 +1,24 @@
 // Providers: opened stores, and the one reply port of each.
 
-import { attachReplies, laneOf, type NativeLane, type NativeReply, type NativeStore, nativeError, openSqlite, openSqliteInMemory, replyError } from '../binding/binding.ts';
+import {
+  attachReplies,
+  laneOf,
+  type NativeLane,
+  type NativeReply,
+  type NativeStore,
+  nativeError,
+  openSqlite,
+  openSqliteInMemory,
+  replyError,
+} from '../binding/binding.ts';
 import { RuntimeStateError } from '../errors/errors.ts';
 import { TIMER_MAX_MS } from '../util/duration.ts';
-import { bool, checkOptions, oneOf, type OptionTable } from '../util/options.ts';
+import { bool, checkOptions, type OptionTable, oneOf } from '../util/options.ts';
 import { isInstance } from '../util/show.ts';
 import { NODE_TIMERS, type Timers } from '../util/timers.ts';
 import { type AsyncCodec, LaterTexts } from '../values/async-codec.ts';
 import { type ClientLimits, DEFAULT_LIMITS } from '../values/limits.ts';
-import { checkCodec, type Codec, StoredTexts } from '../values/stored-text.ts';
+import { type Codec, checkCodec, StoredTexts } from '../values/stored-text.ts';
 import type { Stage } from './stage.ts';
 
 /** Who waits for a reply. */
@@ -120,7 +130,8 @@ export class StorePort {
   }
 
   assertOpen(): void {
-    if (this.state !== 'open') throw new RuntimeStateError(`the provider is ${this.state === 'closed' ? 'closed' : 'being closed'}`);
+    if (this.state !== 'open')
+      throw new RuntimeStateError(`the provider is ${this.state === 'closed' ? 'closed' : 'being closed'}`);
   }
 
   async close(): Promise<void> {
@@ -200,7 +211,10 @@ export abstract class Provider {
 
   /** @internal */
   protected constructor(port: StorePort) {
-    if (!isInstance(port, StorePort)) throw new TypeError('a provider is made with SqliteProvider.open, SqliteProvider.inMemory or PostgresProvider.connect');
+    if (!isInstance(port, StorePort))
+      throw new TypeError(
+        'a provider is made with SqliteProvider.open, SqliteProvider.inMemory or PostgresProvider.connect',
+      );
     this.#port = port;
   }
 
@@ -280,7 +294,8 @@ function checkPath(path: unknown, where: string): asserts path is string {
   if (typeof path !== 'string' || path.length === 0 || path.includes('\0') || !path.isWellFormed()) {
     throw new TypeError(`${where}: the path must be a string that is not empty, without NUL and lone surrogates`);
   }
-  if (path.length > PATH_MAX) throw new TypeError(`${where}: the path must have at most ${PATH_MAX} characters, got ${path.length}`);
+  if (path.length > PATH_MAX)
+    throw new TypeError(`${where}: the path must have at most ${PATH_MAX} characters, got ${path.length}`);
 }
 
 /**
@@ -306,7 +321,8 @@ export class SqliteProvider extends Provider {
    */
   static async open(path: string, options?: SqliteOptions): Promise<SqliteProvider> {
     checkPath(path, 'SqliteProvider.open');
-    if (path === ':memory:') throw new TypeError("SqliteProvider.open: use SqliteProvider.inMemory() instead of ':memory:'");
+    if (path === ':memory:')
+      throw new TypeError("SqliteProvider.open: use SqliteProvider.inMemory() instead of ':memory:'");
     const table = { ...PROVIDER_OPTIONS, durability: oneOf('full', 'normal'), migrate: bool };
     const { durability = 'full', migrate = true, codec } = checkOptions(options, table, 'SqliteProvider.open') ?? {};
     const texts = textsOf(codec);

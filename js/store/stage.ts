@@ -1,7 +1,7 @@
 // A stage: what a test puts in place of what a process has, on a store and in all that uses it. See test-runtime.ts.
 
-import type { ActivityJob } from '../activity/activity-context.ts';
 import type { ActivityFunction } from '../activity/activity.ts';
+import type { ActivityJob } from '../activity/activity-context.ts';
 import type { NativeLane, NativeRuntimeOptions, NativeStore } from '../binding/binding.ts';
 import type { Timers } from '../util/timers.ts';
 

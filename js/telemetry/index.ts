@@ -15,9 +15,9 @@ import {
   SpanKind,
   SpanStatusCode,
   type TextMapPropagator,
-  trace,
   type Tracer,
   type TracerProvider,
+  trace,
 } from '@opentelemetry/api';
 
 import type {
@@ -35,8 +35,8 @@ import type {
 import { checkOptions, hasMethods } from '../util/options.ts';
 import { property, show } from '../util/show.ts';
 
-export { type MetricsOptions, type ObservedMetrics, observeMetrics } from './telemetry-metrics.ts';
 export type { Telemetry } from '../tracing/telemetry-hooks.ts';
+export { type MetricsOptions, type ObservedMetrics, observeMetrics } from './telemetry-metrics.ts';
 
 /** Options of {@link openTelemetry}. */
 export interface OpenTelemetryOptions {
@@ -70,7 +70,9 @@ const OPTIONS = { tracerProvider: hasMethods('getTracer'), propagator: hasMethod
 export function openTelemetry(options?: OpenTelemetryOptions): Telemetry {
   const { tracerProvider, propagator } = checkOptions(options, OPTIONS, 'openTelemetry') ?? {};
   if (propagator === undefined && propagation.fields().length === 0) {
-    throw new TypeError('openTelemetry: propagator must be given, for none is registered: call register() of the tracer provider first, or start the SDK');
+    throw new TypeError(
+      'openTelemetry: propagator must be given, for none is registered: call register() of the tracer provider first, or start the SDK',
+    );
   }
   return new Traces((tracerProvider ?? trace).getTracer('perdure'), new Carriers(propagator ?? propagation));
 }
@@ -84,7 +86,10 @@ interface Propagator {
 type Carrier = Record<string, string>;
 
 const SETTER = { set: (carrier: Carrier, key: string, value: string): void => void (carrier[key] = value) };
-const GETTER = { get: (carrier: Carrier, key: string): string | undefined => carrier[key], keys: (carrier: Carrier): string[] => Object.keys(carrier) };
+const GETTER = {
+  get: (carrier: Carrier, key: string): string | undefined => carrier[key],
+  keys: (carrier: Carrier): string[] => Object.keys(carrier),
+};
 
 /** Contexts as text, and back. */
 class Carriers {
@@ -117,7 +122,6 @@ class Carriers {
   }
 }
 
-
 class Traces implements Telemetry {
   private readonly tracer: Tracer;
   private readonly carriers: Carriers;
@@ -127,13 +131,20 @@ class Traces implements Telemetry {
     this.carriers = carriers;
   }
 
-  async call<T>({ operation, target, instanceId, isProducer }: ClientCall, run: (context: TraceContext | null) => Promise<T>): Promise<T> {
+  async call<T>(
+    { operation, target, instanceId, isProducer }: ClientCall,
+    run: (context: TraceContext | null) => Promise<T>,
+  ): Promise<T> {
     const name = target === undefined ? `perdure.${operation}` : `perdure.${operation} ${target}`;
     const attributes: Attributes = { 'perdure.operation': operation };
     if (instanceId !== undefined) attributes['perdure.instance.id'] = instanceId;
     if (target !== undefined) attributes[TARGETS[operation] ?? 'perdure.target'] = target;
     const around = contexts.active();
-    const span = this.tracer.startSpan(name, { kind: isProducer ? SpanKind.PRODUCER : SpanKind.CLIENT, attributes }, around);
+    const span = this.tracer.startSpan(
+      name,
+      { kind: isProducer ? SpanKind.PRODUCER : SpanKind.CLIENT, attributes },
+      around,
+    );
     try {
       return await run(this.carriers.write(trace.setSpan(around, span)));
     } catch (error) {
@@ -144,7 +155,10 @@ class Traces implements Telemetry {
     }
   }
 
-  stretch({ instanceId, executionId, name, version, isResumed }: TracedExecution, context: TraceContext | null): Stretch {
+  stretch(
+    { instanceId, executionId, name, version, isResumed }: TracedExecution,
+    context: TraceContext | null,
+  ): Stretch {
     const attributes = {
       'perdure.instance.id': instanceId,
       'perdure.execution.id': executionId,
@@ -263,5 +277,9 @@ function described(error: unknown): TracedError {
     return typeof value === 'string' ? value : undefined;
   };
   const stack = text('stack');
-  return { name: text('name') ?? 'Error', message: text('message') ?? show(error), ...(stack === undefined ? {} : { stack }) };
+  return {
+    name: text('name') ?? 'Error',
+    message: text('message') ?? show(error),
+    ...(stack === undefined ? {} : { stack }),
+  };
 }

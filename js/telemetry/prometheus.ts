@@ -43,7 +43,8 @@ export function prometheusText(runtimes: Runtime | readonly Runtime[], stats?: S
   if (all.length > 0) {
     for (const [name, kind, help, of] of NUMBERS) {
       family(lines, name, kind, help);
-      for (const [own, metrics] of all) for (const [labels, value] of of(metrics)) sample(lines, name, { ...own, ...labels }, value);
+      for (const [own, metrics] of all)
+        for (const [labels, value] of of(metrics)) sample(lines, name, { ...own, ...labels }, value);
     }
     for (const [name, help, of] of HISTOGRAMS) {
       family(lines, name, 'histogram', help);
@@ -71,7 +72,10 @@ export function prometheusText(runtimes: Runtime | readonly Runtime[], stats?: S
  * response.writeHead(status, headers).end(body);
  * ```
  */
-export async function metricsResponse(client: Client, runtimes: Runtime | readonly Runtime[] = []): Promise<MetricsResponse> {
+export async function metricsResponse(
+  client: Client,
+  runtimes: Runtime | readonly Runtime[] = [],
+): Promise<MetricsResponse> {
   const body = prometheusText(runtimes, await client.stats());
   return { status: 200, headers: { 'content-type': PROMETHEUS_CONTENT_TYPE }, body };
 }

@@ -1,6 +1,12 @@
 // The metrics of runtimes and of a store, by OpenTelemetry.
 
-import { metrics as registered, type BatchObservableResult, type Meter, type MeterProvider, type Observable } from '@opentelemetry/api';
+import {
+  type BatchObservableResult,
+  type Meter,
+  type MeterProvider,
+  type Observable,
+  metrics as registered,
+} from '@opentelemetry/api';
 
 import type { Client } from '../client/client.ts';
 import type { Runtime } from '../runtime/runtime.ts';
@@ -42,15 +48,20 @@ export function observeMetrics(runtimes: Runtime | readonly Runtime[], options?:
   const { meterProvider, client } = checkOptions(options, OPTIONS, 'observeMetrics') ?? {};
   const meter = (meterProvider ?? registered).getMeter('perdure');
   const ofRuntimes = runtimeInstruments(meter);
-  const ofStore = client === undefined ? [] : STORE.map(([name, description, of]) => [instrument(meter, name, 'gauge', description), of] as const);
+  const ofStore =
+    client === undefined
+      ? []
+      : STORE.map(([name, description, of]) => [instrument(meter, name, 'gauge', description), of] as const);
   const observe = async (result: BatchObservableResult): Promise<void> => {
     for (const [own, metrics] of metricsOf(runtimes)) {
-      for (const [instrument, of] of ofRuntimes.numbers) for (const [labels, value] of of(metrics)) result.observe(instrument, value, { ...own, ...labels });
+      for (const [instrument, of] of ofRuntimes.numbers)
+        for (const [labels, value] of of(metrics)) result.observe(instrument, value, { ...own, ...labels });
       for (const [instruments, of] of ofRuntimes.histograms) observeHistogram(result, instruments, own, of(metrics));
     }
     if (client === undefined) return;
     const stats = await client.stats();
-    for (const [instrument, of] of ofStore) for (const [labels, value] of of(stats)) result.observe(instrument, value, labels);
+    for (const [instrument, of] of ofStore)
+      for (const [labels, value] of of(stats)) result.observe(instrument, value, labels);
   };
   const all: Observable[] = [
     ...ofRuntimes.numbers.map(([instrument]) => instrument),
@@ -71,19 +82,33 @@ function runtimeInstruments(meter: Meter) {
   return {
     numbers: NUMBERS.map(([name, kind, description, of]) => [instrument(meter, name, kind, description), of] as const),
     histograms: HISTOGRAMS.map(([name, description, of]) => {
-      const part = (part: string, isTime = false): Observable => instrument(meter, `${name.replace(/_seconds$/, '')}.${part}`, 'counter', description, isTime);
+      const part = (part: string, isTime = false): Observable =>
+        instrument(meter, `${name.replace(/_seconds$/, '')}.${part}`, 'counter', description, isTime);
       return [{ count: part('count'), sum: part('sum', true), bucket: part('bucket') }, of] as const;
     }),
   };
 }
 
-function instrument(meter: Meter, name: string, kind: Kind, description: string, isTime = name.endsWith('_seconds')): Observable {
+function instrument(
+  meter: Meter,
+  name: string,
+  kind: Kind,
+  description: string,
+  isTime = name.endsWith('_seconds'),
+): Observable {
   const options = { description, ...(isTime ? { unit: 's' } : {}) };
   const called = `perdure.${name.replace(/_(total|seconds)$/, '')}`;
-  return kind === 'counter' ? meter.createObservableCounter(called, options) : meter.createObservableGauge(called, options);
+  return kind === 'counter'
+    ? meter.createObservableCounter(called, options)
+    : meter.createObservableGauge(called, options);
 }
 
-function observeHistogram(result: BatchObservableResult, to: HistogramInstruments, labels: Labels, histogram: DurationHistogram): void {
+function observeHistogram(
+  result: BatchObservableResult,
+  to: HistogramInstruments,
+  labels: Labels,
+  histogram: DurationHistogram,
+): void {
   result.observe(to.count, histogram.count, labels);
   result.observe(to.sum, histogram.sumMs / 1_000, labels);
   for (const [le, count] of bucketsOf(histogram)) result.observe(to.bucket, count, { ...labels, le });

@@ -56,8 +56,12 @@ interface Outcome {
  * });
  * ```
  */
-export async function crashEverywhere<T>(scenario: (test: TestRuntime) => T | Promise<T>, options?: TestRuntimeOptions): Promise<Crashed<T>> {
-  if (typeof scenario !== 'function') throw new TypeError(`crashEverywhere: the scenario must be a function, got ${show(scenario)}`);
+export async function crashEverywhere<T>(
+  scenario: (test: TestRuntime) => T | Promise<T>,
+  options?: TestRuntimeOptions,
+): Promise<Crashed<T>> {
+  if (typeof scenario !== 'function')
+    throw new TypeError(`crashEverywhere: the scenario must be a function, got ${show(scenario)}`);
   const { outcome, places } = await run(scenario, options, null);
   if ('threw' in outcome.end) throw outcome.end.threw;
   for (const place of places) {
@@ -79,7 +83,8 @@ async function run(
     const end = await settle(scenario, test);
     // What is under way may have come further than without a crash, or less far.
     await test.settled();
-    if (place !== null && test.isCrashPending) return { outcome: { end: { threw: notReached(place) }, instances: {} }, places: [] };
+    if (place !== null && test.isCrashPending)
+      return { outcome: { end: { threw: notReached(place) }, instances: {} }, places: [] };
     const instances: Record<string, unknown> = {};
     for await (const status of test.client.listInstances()) instances[status.id] = endOf(status);
     return { outcome: { end, instances }, places: place === null ? await placesOf(test) : [] };
@@ -103,7 +108,10 @@ async function placesOf(test: TestRuntime): Promise<Place[]> {
     if (outcome !== 'completed' && outcome !== 'failed') continue;
     const nth = (ended.get(activity) ?? 0) + 1;
     ended.set(activity, nth);
-    places.push({ what: `before the result of attempt ${nth} of activity '${activity}' is stored`, plan: (other) => other.crashBeforeResult(activity, nth) });
+    places.push({
+      what: `before the result of attempt ${nth} of activity '${activity}' is stored`,
+      plan: (other) => other.crashBeforeResult(activity, nth),
+    });
   }
   return places;
 }
@@ -117,11 +125,22 @@ async function settle(scenario: (test: TestRuntime) => unknown, test: TestRuntim
 }
 
 function endOf({ name, version, status, executionId, output, error, customStatus }: InstanceStatus): unknown {
-  return { name, version, status, executionId, output, error: error && `${error.name}: ${error.message}`, customStatus };
+  return {
+    name,
+    version,
+    status,
+    executionId,
+    output,
+    error: error && `${error.name}: ${error.message}`,
+    customStatus,
+  };
 }
 
 function notReached({ what }: Place): Error {
-  return new PerdureError(`the scenario did not come to where it is to crash ${what}: it does not do the same each time`, DIFFERENCE);
+  return new PerdureError(
+    `the scenario did not come to where it is to crash ${what}: it does not do the same each time`,
+    DIFFERENCE,
+  );
 }
 
 /** What is not the same, in words; `null`: nothing. */
@@ -131,16 +150,23 @@ function differenceOf(without: Outcome, crashed: Outcome): string | null {
     return `the scenario returned ${shown(crashed.end.returned)} instead of ${shown((without.end as { returned: unknown }).returned)}`;
   }
   for (const [id, end] of Object.entries(without.instances)) {
-    if (!isDeepStrictEqual(crashed.instances[id], end)) return `instance '${id}' is ${shown(crashed.instances[id])} instead of ${shown(end)}`;
+    if (!isDeepStrictEqual(crashed.instances[id], end))
+      return `instance '${id}' is ${shown(crashed.instances[id])} instead of ${shown(end)}`;
   }
   const more = Object.keys(crashed.instances).filter((id) => !(id in without.instances));
   return more.length === 0 ? null : `there are also ${more.map((id) => `'${id}'`).join(', ')}`;
 }
 
 function shown(value: unknown): string {
-  return value instanceof Error ? `${value.name}: ${value.message}` : boundedInspect(value, { depth: 6, breakLength: Number.POSITIVE_INFINITY }).text;
+  return value instanceof Error
+    ? `${value.name}: ${value.message}`
+    : boundedInspect(value, { depth: 6, breakLength: Number.POSITIVE_INFINITY }).text;
 }
 
 function differs({ what }: Place, difference: string, { end }: Outcome): PerdureError {
-  return new PerdureError(`with a crash ${what}, ${difference}`, DIFFERENCE, 'threw' in end ? { cause: end.threw } : {});
+  return new PerdureError(
+    `with a crash ${what}, ${difference}`,
+    DIFFERENCE,
+    'threw' in end ? { cause: end.threw } : {},
+  );
 }

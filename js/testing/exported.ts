@@ -50,7 +50,10 @@ export function exportsOf(history: unknown, where: string): readonly HistoryExpo
   } catch (error) {
     if (!(error instanceof HistoryError)) throw error;
     const { message, path, cause } = error;
-    throw new HistoryError(`${where}the history cannot be replayed: ${message}`, { path, ...(cause === undefined ? {} : { cause }) });
+    throw new HistoryError(`${where}the history cannot be replayed: ${message}`, {
+      path,
+      ...(cause === undefined ? {} : { cause }),
+    });
   }
 }
 
@@ -80,14 +83,18 @@ function exportOf(value: unknown, path: string): HistoryExport {
   if (!isRecord(value)) throw wrong(path, `must be what client.exportHistory returns, got ${show(value)}`);
   const format = property(value, 'format');
   if (format !== FORMAT) {
-    const what = format === undefined ? 'is missing: this is not what client.exportHistory returns' : `is ${show(format)}, and this Perdure reads ${FORMAT}`;
+    const what =
+      format === undefined
+        ? 'is missing: this is not what client.exportHistory returns'
+        : `is ${show(format)}, and this Perdure reads ${FORMAT}`;
     throw wrong(at(path, 'format'), what);
   }
   for (const key of ['instanceId', 'name', 'version']) check(value, key, path, isText, TEXT);
   check(value, 'executionId', path, isCount, 'a whole number >= 1');
   check(value, 'hasBegun', path, (field) => typeof field === 'boolean', 'true or false');
   const events = property(value, 'events');
-  if (!isList(events) || events.length === 0) throw wrong(at(path, 'events'), `must be a list of events, got ${isList(events) ? 'none' : show(events)}`);
+  if (!isList(events) || events.length === 0)
+    throw wrong(at(path, 'events'), `must be a list of events, got ${isList(events) ? 'none' : show(events)}`);
   for (const [i, event] of events.entries()) checkEvent(event, i, at(path, `events[${i}]`));
   const exported = value as HistoryExport;
   checkStart(exported, path);
@@ -97,12 +104,19 @@ function exportOf(value: unknown, path: string): HistoryExport {
 function checkEvent(event: unknown, i: number, path: string): void {
   if (!isRecord(event)) throw wrong(path, `must be an event, got ${show(event)}`);
   const eventId = property(event, 'eventId');
-  if (eventId !== i + 1) throw wrong(at(path, 'eventId'), `is ${show(eventId)} where ${i + 1} was expected: events are missing, or in another order`);
+  if (eventId !== i + 1)
+    throw wrong(
+      at(path, 'eventId'),
+      `is ${show(eventId)} where ${i + 1} was expected: events are missing, or in another order`,
+    );
   check(event, 'timeMs', path, Number.isSafeInteger, 'a whole number of ms');
   const kind = property(event, 'kind');
   if (!HISTORY_EVENT_KINDS.includes(kind as ExportedEvent['kind'])) {
     const [near] = typeof kind === 'string' ? nearest(kind, HISTORY_EVENT_KINDS) : [];
-    throw wrong(at(path, 'kind'), `is ${show(kind)}, which is no kind of event that this Perdure knows${near === undefined ? '' : `; did you mean '${near}'?`}`);
+    throw wrong(
+      at(path, 'kind'),
+      `is ${show(kind)}, which is no kind of event that this Perdure knows${near === undefined ? '' : `; did you mean '${near}'?`}`,
+    );
   }
   check(event, 'refId', path, optional(isCount), 'the number of an event');
   check(event, 'name', path, optional(isText), TEXT);
@@ -113,8 +127,12 @@ function checkEvent(event: unknown, i: number, path: string): void {
 /** The head of an export says again what its first event says. */
 function checkStart({ name, version, events }: HistoryExport, path: string): void {
   const [first] = events;
-  if (first?.kind !== 'ExecutionStarted') throw wrong(at(path, 'events[0].kind'), `is '${first?.kind}', and an execution begins with 'ExecutionStarted'`);
-  for (const [key, said, found] of [['name', name, first.name], ['version', version, versionIn(events)]] as const) {
+  if (first?.kind !== 'ExecutionStarted')
+    throw wrong(at(path, 'events[0].kind'), `is '${first?.kind}', and an execution begins with 'ExecutionStarted'`);
+  for (const [key, said, found] of [
+    ['name', name, first.name],
+    ['version', version, versionIn(events)],
+  ] as const) {
     if (said !== found) throw wrong(at(path, key), `is ${show(said)}, and its first event says ${show(found)}`);
   }
 }

@@ -9,14 +9,14 @@ export { type Crashed, crashEverywhere } from './crash-everywhere.ts';
 export { HistoryError } from './exported.ts';
 export type { PendingWork, ReplayedExecution, ReplayOutcome } from './replay.ts';
 export {
-  replay,
   type ReplayCode,
   type ReplayDefinitions,
   type ReplayedFile,
   type ReplayedInstance,
-  replayFiles,
   type ReplayOptions,
   type ReplayStepOptions,
+  replay,
+  replayFiles,
 } from './replays.ts';
 export { StuckError } from './stuck.ts';
 export type { ActivityCall, Hang } from './test-activities.ts';

@@ -5,8 +5,8 @@ import type { HistoryEvent } from '../client/history.ts';
 import { NondeterminismError } from '../errors/errors.ts';
 import { isOrchestration, type OrchestrationDefinition } from '../orchestration/orchestration.ts';
 import { isInstance, isRecord, show } from '../util/show.ts';
-import { replay, type ReplayDefinitions, type ReplayOptions } from './replays.ts';
-import { type Standing, stepOf, Subject } from './subject.ts';
+import { type ReplayDefinitions, type ReplayOptions, replay } from './replays.ts';
+import { type Standing, Subject, stepOf } from './subject.ts';
 
 /** What an error must be for {@link PerdureMatchers.toHaveFailed}: a part of its message, its class, or some of its fields. */
 export type ExpectedError = string | RegExp | (new (...args: any[]) => Error) | Readonly<Record<string, unknown>>;
@@ -77,10 +77,19 @@ export interface PerdureMatchers<R = Promise<void>> {
 }
 
 /** A matcher's answer: what was found to be so, or not, in words that follow the name of what it looks at. */
-async function result(state: State, subject: Subject, pass: boolean, expected: string, received: string): Promise<Result> {
+async function result(
+  state: State,
+  subject: Subject,
+  pass: boolean,
+  expected: string,
+  received: string,
+): Promise<Result> {
   if (pass === !state.isNot) return { pass, message: () => '' };
   const history = await subject.shown();
-  return { pass, message: () => `expected ${subject.name} ${state.isNot ? 'not ' : ''}${expected}, and it ${received}\n\n${history}` };
+  return {
+    pass,
+    message: () => `expected ${subject.name} ${state.isNot ? 'not ' : ''}${expected}, and it ${received}\n\n${history}`,
+  };
 }
 
 export const matchers = {
@@ -96,8 +105,13 @@ export const matchers = {
     const subject = new Subject(received, 'toHaveFailed');
     const standing = await subject.end();
     const [error] = expected;
-    const pass = standing.state === 'Failed' && (error === undefined || chainOf(standing.error).some((one) => isLike(this, one, error)));
-    const what = error === undefined ? 'to have failed' : `to have failed with ${typeof error === 'function' ? (error as Function).name : shown(this, error)}`;
+    const pass =
+      standing.state === 'Failed' &&
+      (error === undefined || chainOf(standing.error).some((one) => isLike(this, one, error)));
+    const what =
+      error === undefined
+        ? 'to have failed'
+        : `to have failed with ${typeof error === 'function' ? (error as Function).name : shown(this, error)}`;
     return result(this, subject, pass, what, shownEnd(this, standing));
   },
 
@@ -106,7 +120,9 @@ export const matchers = {
     const events = await subject.events();
     const isAt = (step: string | undefined, event: HistoryEvent | undefined): boolean =>
       step !== undefined && event !== undefined && (step === event.kind || step === stepOf(event));
-    const differs = Array.from({ length: Math.max(steps.length, events.length) }, (_, i) => i).find((i) => !isAt(steps[i], events[i]));
+    const differs = Array.from({ length: Math.max(steps.length, events.length) }, (_, i) => i).find(
+      (i) => !isAt(steps[i], events[i]),
+    );
     if (differs === undefined) return result(this, subject, true, 'to have this history', 'has');
     const has = events[differs] === undefined ? 'nothing' : shown(this, stepOf(events[differs]));
     const step = steps[differs] === undefined ? 'nothing' : shown(this, steps[differs]);
@@ -119,13 +135,22 @@ export const matchers = {
     if (name === undefined) throw new TypeError(`toHaveScheduled takes a name or a definition, got ${show(work)}`);
     const kinds = typeof work === 'string' ? SCHEDULES : isActivity(work) ? SCHEDULES.slice(0, 1) : SCHEDULES.slice(1);
     const scheduled = (await subject.events()).filter((event) => kinds.includes(event.kind) && event.name === name);
-    const pass = expected.length === 0 ? scheduled.length > 0 : scheduled.some(({ payload }) => this.equals(payload, expected[0]));
-    const what = expected.length === 0 ? `to have scheduled '${name}'` : `to have scheduled '${name}' with ${shown(this, expected[0])}`;
+    const pass =
+      expected.length === 0 ? scheduled.length > 0 : scheduled.some(({ payload }) => this.equals(payload, expected[0]));
+    const what =
+      expected.length === 0
+        ? `to have scheduled '${name}'`
+        : `to have scheduled '${name}' with ${shown(this, expected[0])}`;
     const inputs = scheduled.map(({ payload }) => shown(this, payload)).join(', ');
     return result(this, subject, pass, what, scheduled.length === 0 ? 'has not' : `has with ${inputs}`);
   },
 
-  async toFit(this: State, received: unknown, definitions: ReplayDefinitions, options?: ReplayOptions): Promise<Result> {
+  async toFit(
+    this: State,
+    received: unknown,
+    definitions: ReplayDefinitions,
+    options?: ReplayOptions,
+  ): Promise<Result> {
     const subject = new Subject(received, 'toFit');
     try {
       replay(await subject.exported(), definitions, options);
@@ -161,6 +186,9 @@ function isLike({ equals }: State, error: Error, expected: ExpectedError): boole
   if (isInstance(expected, RegExp)) return expected.test(error.message);
   // A class of the user's comes back from the store by its name.
   if (typeof expected === 'function') return error.name === expected.name || error instanceof expected;
-  if (!isRecord(expected)) throw new TypeError(`toHaveFailed: the error must be a text, a RegExp, a class or an object, got ${show(expected)}`);
+  if (!isRecord(expected))
+    throw new TypeError(
+      `toHaveFailed: the error must be a text, a RegExp, a class or an object, got ${show(expected)}`,
+    );
   return Object.entries(expected).every(([name, value]) => equals(error[name as keyof Error], value));
 }

@@ -38,7 +38,14 @@ export class ReplaySteps {
    *
    * @param until - the code goes no further than to where it waits with this event behind it
    */
-  constructor(engine: ReplayEngine, events: readonly ExportedEvent[], texts: StoredTexts, places: EventPlaces, until: number, listener: EventListener | undefined) {
+  constructor(
+    engine: ReplayEngine,
+    events: readonly ExportedEvent[],
+    texts: StoredTexts,
+    places: EventPlaces,
+    until: number,
+    listener: EventListener | undefined,
+  ) {
     this.engine = engine;
     this.events = events;
     this.texts = texts;

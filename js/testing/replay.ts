@@ -9,7 +9,7 @@ import { EventPlaces } from '../client/event-places.ts';
 import type { ExportedEvent, HistoryEventKind, HistoryExport } from '../client/history.ts';
 import { NondeterminismError, NotRegisteredError, PerdureError } from '../errors/errors.ts';
 import { acquireGuard, releaseGuard, withoutGuard } from '../orchestration/determinism.ts';
-import type { RunnableOrchestration, OrchestrationHost } from '../orchestration/orchestration.ts';
+import type { OrchestrationHost, RunnableOrchestration } from '../orchestration/orchestration.ts';
 import { Instance } from '../runtime/instance.ts';
 import { Place } from '../values/codec-context.ts';
 import { fromNative } from '../values/error-data.ts';
@@ -91,7 +91,8 @@ export function replayExecution(exported: HistoryExport, host: ReplayHost, where
   const { name, version, executionId, events } = exported;
   const orchestration = orchestrationOf(exported, host, where);
   const engine = open(exported, host, where);
-  if (!exported.hasBegun) return { executionId, name, version, events: events.length, outcome: 'notBegun', pending: [] };
+  if (!exported.hasBegun)
+    return { executionId, name, version, events: events.length, outcome: 'notBegun', pending: [] };
   const steps = run(engine, exported, host, orchestration);
   if (engine.refusal !== null) throw fromNative({ ...engine.refusal, message: `${where}: ${engine.refusal.message}` });
   const passed = events.slice(0, steps.passed);
@@ -104,11 +105,14 @@ export function replayExecution(exported: HistoryExport, host: ReplayHost, where
 function orchestrationOf({ name, version }: HistoryExport, host: ReplayHost, where: string): RunnableOrchestration {
   const found = host.orchestration(name, version);
   if (found !== undefined) return host.isGuarded ? found : withoutGuard(found);
-  throw new NotRegisteredError(`${where}: it is an execution of orchestration '${name}' ${version}, and there is only ${host.known.join(', ')}`, {
-    kind: 'orchestration',
-    missing: name,
-    version,
-  });
+  throw new NotRegisteredError(
+    `${where}: it is an execution of orchestration '${name}' ${version}, and there is only ${host.known.join(', ')}`,
+    {
+      kind: 'orchestration',
+      missing: name,
+      version,
+    },
+  );
 }
 
 function open({ instanceId, executionId, events }: HistoryExport, { texts }: ReplayHost, where: string): ReplayEngine {
@@ -120,7 +124,12 @@ function open({ instanceId, executionId, events }: HistoryExport, { texts }: Rep
   }
 }
 
-function run(engine: ReplayEngine, { instanceId, executionId, events }: HistoryExport, host: ReplayHost, orchestration: RunnableOrchestration): ReplaySteps {
+function run(
+  engine: ReplayEngine,
+  { instanceId, executionId, events }: HistoryExport,
+  host: ReplayHost,
+  orchestration: RunnableOrchestration,
+): ReplaySteps {
   const { limits, isGuarded, texts, until = Number.POSITIVE_INFINITY, onEvent } = host;
   const steps = new ReplaySteps(engine, events, texts, new EventPlaces(instanceId, executionId), until, onEvent);
   const orchestrationHost: OrchestrationHost = {
@@ -145,7 +154,12 @@ function run(engine: ReplayEngine, { instanceId, executionId, events }: HistoryE
  * The engine compares outputs, and of errors only that there is one: what a stack holds changes with every edit. Here they have to be alike
  * but for that.
  */
-function compareErrors({ instanceId, events }: HistoryExport, thrown: string | null, texts: StoredTexts, where: string): void {
+function compareErrors(
+  { instanceId, events }: HistoryExport,
+  thrown: string | null,
+  texts: StoredTexts,
+  where: string,
+): void {
   const last = events.at(-1);
   const recorded = shortError(texts.read(last?.payload ?? null, 'error', Place.end(instanceId, 'error')));
   const attempted = shortError(thrown);
@@ -189,8 +203,11 @@ function pendingOf(events: readonly ExportedEvent[], awaited: ReplayEngine['awai
   const settled = new Set(events.filter(({ kind }) => SETTLES.has(kind)).map(({ refId }) => refId));
   // A timer, a start or a message that nobody waits for is handed to nobody.
   const onDemand = awaited.operations;
-  const isOpen = ({ kind, eventId }: Operation): boolean => (kind === 'activity' || kind === 'child' ? !settled.has(eventId) : onDemand.has(eventId));
-  const operations = events.map(operationOf).filter((operation) => operation !== undefined && isOpen(operation)) as Operation[];
+  const isOpen = ({ kind, eventId }: Operation): boolean =>
+    kind === 'activity' || kind === 'child' ? !settled.has(eventId) : onDemand.has(eventId);
+  const operations = events
+    .map(operationOf)
+    .filter((operation) => operation !== undefined && isOpen(operation)) as Operation[];
   return [...operations, ...[...awaited.mailboxes].map(mailboxOf)];
 }
 
@@ -206,14 +223,14 @@ function operationOf({ kind, eventId, name = '', meta }: ExportedEvent): Operati
     case 'ActivityScheduled':
       return { kind: 'activity', eventId, name };
     case 'ChildScheduled':
-      return { kind: 'child', eventId, name, instanceId: String(meta?.['id']) };
+      return { kind: 'child', eventId, name, instanceId: String(meta?.id) };
     case 'TimerCreated':
-      return { kind: 'timer', eventId, fireAt: new Date(Number(meta?.['fireAtMs'])) };
+      return { kind: 'timer', eventId, fireAt: new Date(Number(meta?.fireAtMs)) };
     case 'InstanceStarted':
-      return { kind: 'start', eventId, name, instanceId: String(meta?.['id']) };
+      return { kind: 'start', eventId, name, instanceId: String(meta?.id) };
     case 'EventSent':
     case 'QueueSent':
-      return { kind: 'message', eventId, name, instanceId: String(meta?.['instance']) };
+      return { kind: 'message', eventId, name, instanceId: String(meta?.instance) };
     default:
       return undefined;
   }

@@ -1,19 +1,24 @@
 // Replays of exported histories, as tests ask for them: of one in hand, or of all the files of a folder.
 
-import { readFile, readdir, stat } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import type { HistoryEvent, HistoryExport } from '../client/history.ts';
-import { defineOrchestration, isOrchestration, type OrchestrationDefinition, type OrchestrationFunction } from '../orchestration/orchestration.ts';
+import {
+  defineOrchestration,
+  isOrchestration,
+  type OrchestrationDefinition,
+  type OrchestrationFunction,
+} from '../orchestration/orchestration.ts';
 import { Registry } from '../runtime/registry.ts';
-import { checkOptions, func, oneOf, type OptionTable, whole } from '../util/options.ts';
+import { checkOptions, func, type OptionTable, oneOf, whole } from '../util/options.ts';
 import { isInstance, isList, isRecord, show } from '../util/show.ts';
 import { checkRuntimeLimits, DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from '../values/limits.ts';
 import type { StandardSchema } from '../values/schema.ts';
-import { checkSyncCodec, type Codec, StoredTexts } from '../values/stored-text.ts';
+import { type Codec, checkSyncCodec, StoredTexts } from '../values/stored-text.ts';
 import { exportsOf, HistoryError } from './exported.ts';
-import { type ReplayedExecution, replayExecution, type ReplayHost } from './replay.ts';
+import { type ReplayedExecution, type ReplayHost, replayExecution } from './replay.ts';
 
 /** Code to replay, where it is not what `defineOrchestration` returned: what `runtime.registerOrchestration` is given. */
 export interface ReplayCode {
@@ -26,7 +31,10 @@ export interface ReplayCode {
 }
 
 /** The code to replay: one orchestration, or several, of which each execution is replayed with that of its name and version. */
-export type ReplayDefinitions = OrchestrationDefinition | ReplayCode | readonly (OrchestrationDefinition | ReplayCode)[];
+export type ReplayDefinitions =
+  | OrchestrationDefinition
+  | ReplayCode
+  | readonly (OrchestrationDefinition | ReplayCode)[];
 
 /** Options of {@link replay} and {@link replayFiles}: what the runtime and its provider have, where that is not the default. */
 export interface ReplayOptions {
@@ -103,7 +111,8 @@ export function replay(
   const checked = checkOptions(options, STEP_OPTIONS, 'replay') ?? {};
   const host = hostOf(definitions, checked, 'replay');
   const exports = exportsOf(history, '');
-  if (checked.until !== undefined && exports.length > 1) throw new TypeError(`replay: until is for one execution, and these are ${exports.length}`);
+  if (checked.until !== undefined && exports.length > 1)
+    throw new TypeError(`replay: until is for one execution, and these are ${exports.length}`);
   return replayAll(exports, { ...host, until: checked.until, onEvent: checked.onEvent }, '');
 }
 
@@ -123,14 +132,22 @@ export function replay(
  * });
  * ```
  */
-export async function replayFiles(path: string | URL, definitions: ReplayDefinitions, options?: ReplayOptions): Promise<ReplayedFile[]> {
+export async function replayFiles(
+  path: string | URL,
+  definitions: ReplayDefinitions,
+  options?: ReplayOptions,
+): Promise<ReplayedFile[]> {
   const replayed: ReplayedFile[] = [];
   const errors: Error[] = [];
   for await (const one of replayEach(path, definitions, options)) {
     if (one instanceof Error) errors.push(one);
     else replayed.push(one);
   }
-  if (errors.length > 1) throw new AggregateError(errors, `${errors.length} histories cannot be replayed:\n${errors.map(({ message }) => message).join('\n')}`);
+  if (errors.length > 1)
+    throw new AggregateError(
+      errors,
+      `${errors.length} histories cannot be replayed:\n${errors.map(({ message }) => message).join('\n')}`,
+    );
   if (errors.length === 1) throw errors[0];
   return replayed;
 }
@@ -140,7 +157,11 @@ export async function replayFiles(path: string | URL, definitions: ReplayDefinit
  *
  * @internal
  */
-export async function* replayEach(path: string | URL, definitions: ReplayDefinitions, options?: ReplayOptions): AsyncGenerator<ReplayedFile | Error, void> {
+export async function* replayEach(
+  path: string | URL,
+  definitions: ReplayDefinitions,
+  options?: ReplayOptions,
+): AsyncGenerator<ReplayedFile | Error, void> {
   const host = hostOf(definitions, checkOptions(options, OPTIONS, 'replayFiles') ?? {}, 'replayFiles');
   for (const file of await filesAt(pathOf(path))) {
     try {
@@ -162,7 +183,9 @@ function replayAll(exports: readonly HistoryExport[], host: ReplayHost, file: st
 function hostOf(definitions: unknown, { codec, limits, determinism = 'on' }: ReplayOptions, where: string): ReplayHost {
   const registry = new Registry();
   for (const [i, definition] of (isList(definitions) ? definitions : [definitions]).entries()) {
-    registry.addOrchestration(definitionOf(definition, isList(definitions) ? `${where}: definitions[${i}]` : `${where}: the definition`));
+    registry.addOrchestration(
+      definitionOf(definition, isList(definitions) ? `${where}: definitions[${i}]` : `${where}: the definition`),
+    );
   }
   const known = [...registry.entries()].map(({ name, version }) => `'${name}' ${version}`);
   if (known.length === 0) throw new TypeError(`${where}: the list of definitions is empty`);
@@ -179,9 +202,15 @@ const CODE: OptionTable = { name: () => {}, version: () => {}, fn: () => {}, inp
 
 function definitionOf(value: unknown, where: string): OrchestrationDefinition {
   if (isOrchestration(value)) return value;
-  if (!isRecord(value)) throw new TypeError(`${where} must be what defineOrchestration returned, or { name, version, fn }; got ${show(value)}`);
+  if (!isRecord(value))
+    throw new TypeError(
+      `${where} must be what defineOrchestration returned, or { name, version, fn }; got ${show(value)}`,
+    );
   const { name, fn, version, input } = checkOptions(value as ReplayCode, CODE, where);
-  return defineOrchestration(name, fn, { ...(version === undefined ? {} : { version }), ...(input === undefined ? {} : { input }) } as object);
+  return defineOrchestration(name, fn, {
+    ...(version === undefined ? {} : { version }),
+    ...(input === undefined ? {} : { input }),
+  } as object);
 }
 
 function pathOf(path: unknown): string {

@@ -4,7 +4,7 @@ import type { Client } from '../client/client.ts';
 import type { InstanceStatus } from '../client/instance-status.ts';
 import { PerdureError } from '../errors/errors.ts';
 import { exportsOf } from './exported.ts';
-import { type PendingWork, replayExecution, type ReplayHost } from './replay.ts';
+import { type PendingWork, type ReplayHost, replayExecution } from './replay.ts';
 import type { ActivityCall } from './test-activities.ts';
 
 /**
@@ -25,7 +25,10 @@ export class StuckError extends PerdureError {
 Object.defineProperty(StuckError.prototype, 'name', { value: 'StuckError', writable: true, configurable: true });
 
 /** What is said of an attempt. */
-const STATES: Partial<Record<ActivityCall['outcome'], string>> = { hanging: ', which hangs', running: ', which is at work' };
+const STATES: Partial<Record<ActivityCall['outcome'], string>> = {
+  hanging: ', which hangs',
+  running: ', which is at work',
+};
 
 /** So many instances are told of. */
 const TOLD_MAX = 20;
@@ -59,7 +62,9 @@ export class Explanation {
       return;
     }
     const children: string[] = [];
-    this.lines.push(`instance '${id}' (${`${status.name} ${status.version}`.trimEnd()}) ${await this.about(status, children)}`);
+    this.lines.push(
+      `instance '${id}' (${`${status.name} ${status.version}`.trimEnd()}) ${await this.about(status, children)}`,
+    );
     for (const child of children) await this.add(child);
   }
 
@@ -67,7 +72,8 @@ export class Explanation {
     const { id, name, version } = status;
     if (status.status === 'Suspended') return `is suspended: ${status.error?.message}`;
     if (status.status !== 'Pending' && status.status !== 'Running') return `is ${status.status}`;
-    if (this.host.orchestration(name, version) === undefined) return `cannot run: ${`${name} ${version}`.trimEnd()} is not registered with the test runtime`;
+    if (this.host.orchestration(name, version) === undefined)
+      return `cannot run: ${`${name} ${version}`.trimEnd()} is not registered with the test runtime`;
     const [exported] = exportsOf(await this.client.exportHistory(id), '');
     if (exported === undefined) return 'has no history';
     const { pending } = replayExecution(exported, this.host, `instance '${id}'`);

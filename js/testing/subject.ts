@@ -40,7 +40,9 @@ export class Subject {
   /** @throws TypeError when it is neither a handle nor an export */
   constructor(given: unknown, matcher: string) {
     if (!isInstance(given, InstanceHandle) && !(isRecord(given) && 'events' in given)) {
-      throw new TypeError(`${matcher} looks at the handle of an instance, or at what client.exportHistory returned; got ${show(given)}`);
+      throw new TypeError(
+        `${matcher} looks at the handle of an instance, or at what client.exportHistory returned; got ${show(given)}`,
+      );
     }
     this.given = given as InstanceHandle | HistoryExport;
     this.name = `instance '${isInstance(given, InstanceHandle) ? given.id : (given as HistoryExport).instanceId}'`;
@@ -49,7 +51,9 @@ export class Subject {
   /** Of a handle's instance, what is stored now. */
   async exported(): Promise<HistoryExport> {
     const { client, given } = this;
-    return client === undefined ? (exportsOf(given, '')[0] as HistoryExport) : client.exportHistory((given as InstanceHandle).id);
+    return client === undefined
+      ? (exportsOf(given, '')[0] as HistoryExport)
+      : client.exportHistory((given as InstanceHandle).id);
   }
 
   async events(): Promise<HistoryEvent[]> {
@@ -67,7 +71,10 @@ export class Subject {
     const last = events.at(-1);
     const state = ENDS[last?.kind ?? ''] ?? 'Running';
     if (state === 'Completed') return { state, output: (await this.events()).at(-1)?.payload };
-    return { state, error: state === 'Failed' || state === 'Cancelled' ? fromErrorPayload(last?.payload ?? null) : undefined };
+    return {
+      state,
+      error: state === 'Failed' || state === 'Cancelled' ? fromErrorPayload(last?.payload ?? null) : undefined,
+    };
   }
 
   /** The history as a text, for the end of a message. */

@@ -1,7 +1,7 @@
 // Activities of a test runtime: what is called in place of them, which attempts fail or hang, and what was called.
 
-import type { ActivityContext, ActivityJob } from '../activity/activity-context.ts';
 import type { ActivityFunction } from '../activity/activity.ts';
+import type { ActivityContext, ActivityJob } from '../activity/activity-context.ts';
 
 /** An attempt of an activity that a test runtime has called. */
 export interface ActivityCall<I = any, O = any> {
@@ -138,7 +138,9 @@ export class TestActivities {
 
   /** Attempts that nobody holds and that do not wait for an instance themselves: they may take their time. */
   atWork(isWaiting: (context: ActivityContext) => boolean): ActivityCall[] {
-    return [...this.open.values()].filter(({ call, context }) => call.outcome === 'running' && !isWaiting(context)).map(({ call }) => call);
+    return [...this.open.values()]
+      .filter(({ call, context }) => call.outcome === 'running' && !isWaiting(context))
+      .map(({ call }) => call);
   }
 
   /** What is called for a job in place of `own`. */
@@ -176,7 +178,15 @@ export class TestActivities {
 
   private call(job: ActivityJob, context: ActivityContext, input: unknown, fn: ActivityFunction): unknown {
     const { name: activity, instanceId, executionId, attempt } = job;
-    const call: Recorded = { activity, instanceId, executionId, attempt, input, time: new Date(this.nowMs()), outcome: 'running' };
+    const call: Recorded = {
+      activity,
+      instanceId,
+      executionId,
+      attempt,
+      input,
+      time: new Date(this.nowMs()),
+      outcome: 'running',
+    };
     this.calls.push(call);
     this.open.set(job.token, { call, context });
     const run = (): unknown => {

@@ -1,7 +1,7 @@
 // The runtime of a test: a real one, on a store in memory, in a time of its own.
 
-import type { ActivityOptions } from '../activity/activity-options.ts';
 import { type ActivityDefinition, type ActivityFunction, defineActivity, isActivity } from '../activity/activity.ts';
+import type { ActivityOptions } from '../activity/activity-options.ts';
 import { createTestStore, type NativeStore, type NativeTestStore } from '../binding/binding.ts';
 import { Client, type TypedStartOptions } from '../client/client.ts';
 import type { InstanceHandle } from '../client/handle.ts';
@@ -14,21 +14,29 @@ import {
   type OrchestrationFunction,
   type OrchestrationOptions,
 } from '../orchestration/orchestration.ts';
-import { Runtime, RUNTIME_OPTIONS, type RuntimeEvents, type RuntimeOptions } from '../runtime/runtime.ts';
+import { RUNTIME_OPTIONS, Runtime, type RuntimeEvents, type RuntimeOptions } from '../runtime/runtime.ts';
 import { Provider, StorePort } from '../store/providers.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
-import { checkName, checkOptions, duration, oneOf, type OptionTable, time, timeOf, whole } from '../util/options.ts';
+import { checkName, checkOptions, duration, type OptionTable, oneOf, time, timeOf, whole } from '../util/options.ts';
 import { show } from '../util/show.ts';
 import { DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from '../values/limits.ts';
 import type { SchemaOutput, StandardSchema } from '../values/schema.ts';
-import { checkSyncCodec, type Codec, StoredTexts } from '../values/stored-text.ts';
+import { type Codec, checkSyncCodec, StoredTexts } from '../values/stored-text.ts';
 import { Explanation, StuckError } from './stuck.ts';
 import { type ActivityCall, type Hang, TestActivities } from './test-activities.ts';
 import { TestStage } from './test-stage.ts';
 import { TestTime } from './test-time.ts';
 
 /** Options of a {@link Runtime} that make a difference in a test. */
-type Kept = 'activityConcurrency' | 'queues' | 'cachedInstancesMax' | 'sourceStacks' | 'determinism' | 'limits' | 'logger' | 'logLevel';
+type Kept =
+  | 'activityConcurrency'
+  | 'queues'
+  | 'cachedInstancesMax'
+  | 'sourceStacks'
+  | 'determinism'
+  | 'limits'
+  | 'logger'
+  | 'logLevel';
 
 /**
  * Options of {@link TestRuntime.create}: its own, and some of a {@link Runtime} and of a provider, with the same meaning. With `cachedInstancesMax: 0` each
@@ -50,7 +58,8 @@ export interface TestRuntimeOptions extends Pick<RuntimeOptions, Kept> {
   patience?: Duration;
 }
 
-const { activityConcurrency, queues, cachedInstancesMax, sourceStacks, determinism, limits, logger, logLevel } = RUNTIME_OPTIONS;
+const { activityConcurrency, queues, cachedInstancesMax, sourceStacks, determinism, limits, logger, logLevel } =
+  RUNTIME_OPTIONS;
 
 const OPTIONS = {
   // A clock that stands cannot wait for a promise of the codec's.
@@ -182,7 +191,11 @@ export class TestRuntime {
    *
    * @throws RuntimeStateError, TypeError as that does
    */
-  registerActivity<S extends StandardSchema, O = any>(name: string, fn: ActivityFunction<SchemaOutput<S>, O>, options: ActivityOptions & { input: S }): this;
+  registerActivity<S extends StandardSchema, O = any>(
+    name: string,
+    fn: ActivityFunction<SchemaOutput<S>, O>,
+    options: ActivityOptions & { input: S },
+  ): this;
   registerActivity<I = any, O = any>(name: string, fn: ActivityFunction<I, O>, options?: ActivityOptions): this;
   registerActivity(name: string, fn: ActivityFunction, options?: ActivityOptions): this {
     return this.register(defineActivity(name, fn, options));
@@ -198,7 +211,11 @@ export class TestRuntime {
     fn: OrchestrationFunction<SchemaOutput<S>, O>,
     options: OrchestrationOptions & { input: S },
   ): this;
-  registerOrchestration<I = any, O = any>(name: string, fn: OrchestrationFunction<I, O>, options?: OrchestrationOptions): this;
+  registerOrchestration<I = any, O = any>(
+    name: string,
+    fn: OrchestrationFunction<I, O>,
+    options?: OrchestrationOptions,
+  ): this;
   registerOrchestration(name: string, fn: OrchestrationFunction, options?: OrchestrationOptions): this {
     return this.register(defineOrchestration(name, fn, options));
   }
@@ -210,18 +227,28 @@ export class TestRuntime {
    * @throws NotRegisteredError when it is not registered
    * @throws InstanceExistsError, PayloadError, TypeError as `client.start` does
    */
-  async start<I, O>(definition: OrchestrationDefinition<I, O>, ...args: InputArguments<I, TypedStartOptions>): Promise<InstanceHandle<O>> {
-    if (!isOrchestration(definition)) throw new TypeError(`test.start takes what defineOrchestration returned, not ${show(definition)}`);
+  async start<I, O>(
+    definition: OrchestrationDefinition<I, O>,
+    ...args: InputArguments<I, TypedStartOptions>
+  ): Promise<InstanceHandle<O>> {
+    if (!isOrchestration(definition))
+      throw new TypeError(`test.start takes what defineOrchestration returned, not ${show(definition)}`);
     const { name, version } = definition;
     if (this.#parts.registry.orchestration(name, version) === undefined) {
-      throw new NotRegisteredError(`test.start: orchestration '${name}' ${version} is not registered; call test.register with it first`, {
-        kind: 'orchestration',
-        missing: name,
-        version,
-      });
+      throw new NotRegisteredError(
+        `test.start: orchestration '${name}' ${version} is not registered; call test.register with it first`,
+        {
+          kind: 'orchestration',
+          missing: name,
+          version,
+        },
+      );
     }
     const [input, options] = args as [I, TypedStartOptions?];
-    return this.client.start(definition, ...([input, { ...options, id: options?.id ?? this.#newId(name) }] as typeof args));
+    return this.client.start(
+      definition,
+      ...([input, { ...options, id: options?.id ?? this.#newId(name) }] as typeof args),
+    );
   }
 
   /** Be told of events, as `runtime.on` does. */
@@ -262,7 +289,9 @@ export class TestRuntime {
   async advanceTo(to: Date | string): Promise<void> {
     const atMs = timeOf(to, 'test.advanceTo: the time');
     if (atMs < this.#time.nowMs) {
-      throw new TypeError(`test.advanceTo: the clock cannot be set back from ${this.now().toISOString()} to ${new Date(atMs).toISOString()}`);
+      throw new TypeError(
+        `test.advanceTo: the clock cannot be set back from ${this.now().toISOString()} to ${new Date(atMs).toISOString()}`,
+      );
     }
     return this.#advance(atMs);
   }
@@ -295,7 +324,8 @@ export class TestRuntime {
   activity<I = any, O = any>(name: string, fn: ActivityFunction<I, O>): this;
   activity(activity: ActivityName, fn: ActivityFunction): this {
     const name = nameOf(activity, 'test.activity');
-    if (typeof fn !== 'function') throw new TypeError(`test.activity: what is called in place of '${name}' must be a function, got ${show(fn)}`);
+    if (typeof fn !== 'function')
+      throw new TypeError(`test.activity: what is called in place of '${name}' must be a function, got ${show(fn)}`);
     this.#activities.replace(name, fn);
     if (this.#parts.registry.activityFunction(name) === undefined) {
       this.register(isActivity(activity) ? activity : defineActivity(name, fn));
@@ -427,7 +457,8 @@ export class TestRuntime {
 
   async #advance(toMs: number): Promise<void> {
     this.#checkOpen();
-    if (this.#time.isAdvancing) throw new RuntimeStateError('the clock is on its way already: await test.advance before the next');
+    if (this.#time.isAdvancing)
+      throw new RuntimeStateError('the clock is on its way already: await test.advance before the next');
     await this.#time.advance(toMs);
   }
 
@@ -441,14 +472,22 @@ export class TestRuntime {
     const at = this.now().toISOString();
     const atWork = this.#atWork();
     if (atWork.length > 0) {
-      const who = atWork.map(({ activity, instanceId, attempt }) => `\n  attempt ${attempt} of activity '${activity}' of instance '${instanceId}' is at work`);
+      const who = atWork.map(
+        ({ activity, instanceId, attempt }) =>
+          `\n  attempt ${attempt} of activity '${activity}' of instance '${instanceId}' is at work`,
+      );
       const hint = 'one that is to take its time by this clock can be held with test.hang';
-      this.#time.giveUp(new StuckError(`the clock stands at ${at} while activities are at work; ${hint}:${who.join('')}`));
+      this.#time.giveUp(
+        new StuckError(`the clock stands at ${at} while activities are at work; ${hint}:${who.join('')}`),
+      );
       return;
     }
     const waits = this.#stage.waits();
     const due = this.#time.nextDueMs;
-    const what = due === null ? 'and nothing is due' : `what is due next comes at ${new Date(due).toISOString()}, and only test.advance gets there`;
+    const what =
+      due === null
+        ? 'and nothing is due'
+        : `what is due next comes at ${new Date(due).toISOString()}, and only test.advance gets there`;
     const host = {
       orchestration: (name: string, version: string) => this.#parts.registry.orchestration(name, version),
       known: [],
@@ -474,7 +513,10 @@ export class TestRuntime {
 
 function nameOf(activity: unknown, where: string): string {
   if (isActivity(activity)) return activity.name;
-  if (typeof activity !== 'string') throw new TypeError(`${where} takes the name of an activity or what defineActivity returned, got ${show(activity)}`);
+  if (typeof activity !== 'string')
+    throw new TypeError(
+      `${where} takes the name of an activity or what defineActivity returned, got ${show(activity)}`,
+    );
   checkName(activity, 'activity name');
   return activity;
 }

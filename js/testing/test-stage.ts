@@ -1,7 +1,7 @@
 // What a test runtime has in place of what a process has: its calls of the addon, each of which lets time go on, and who waits for what.
 
-import { type ActivityContext, type ActivityJob, currentActivity } from '../activity/activity-context.ts';
 import type { ActivityFunction } from '../activity/activity.ts';
+import { type ActivityContext, type ActivityJob, currentActivity } from '../activity/activity-context.ts';
 import { ABORT, type NativeLane, type NativeStore } from '../binding/binding.ts';
 import type { Stage } from '../store/stage.ts';
 import type { TestActivities } from './test-activities.ts';

@@ -193,7 +193,8 @@ export class TestTime implements Timers {
   private first(): Due | undefined {
     let first: Due | undefined;
     for (const due of this.due) {
-      if (first === undefined || due.atMs < first.atMs || (due.atMs === first.atMs && due.number < first.number)) first = due;
+      if (first === undefined || due.atMs < first.atMs || (due.atMs === first.atMs && due.number < first.number))
+        first = due;
     }
     return first;
   }

@@ -88,6 +88,7 @@ export interface Telemetry {
 /** @throws TypeError when `value` does not trace */
 export function checkTelemetry(value: unknown, path: string): void {
   for (const method of ['call', 'stretch', 'attempt', 'outside'] satisfies (keyof Telemetry)[]) {
-    if (typeof property(value, method) !== 'function') throw new TypeError(`${path} must be what openTelemetry of perdure/telemetry returned`);
+    if (typeof property(value, method) !== 'function')
+      throw new TypeError(`${path} must be what openTelemetry of perdure/telemetry returned`);
   }
 }

@@ -1,7 +1,7 @@
 // `util.inspect` for values of anybody, in a time that has a bound: a few hundred bytes of a store can hold a map that is twice in a map that is
 // twice in a map, and so on, or a list that is in a list two thousand times, which written out is longer than any memory.
 
-import { inspect, type InspectOptions, types } from 'node:util';
+import { type InspectOptions, inspect, types } from 'node:util';
 
 import { isInstance, property } from './show.ts';
 
@@ -32,8 +32,16 @@ export function boundedInspect(value: unknown, options: InspectOptions, share = 
   const limits = { items: options.maxArrayLength ?? 100, characters: options.maxStringLength ?? 10_000 };
   const depth = depthOf(value, wanted, limits, budget);
   if (depth >= 0) return { text: inspect(value, { ...options, depth }), isWhole: depth === wanted };
-  const brief = { items: Math.min(limits.items, BRIEF.items), characters: Math.min(limits.characters, BRIEF.characters) };
-  const text = inspect(value, { ...options, maxArrayLength: brief.items, maxStringLength: brief.characters, depth: depthOf(value, 0, brief, budget) });
+  const brief = {
+    items: Math.min(limits.items, BRIEF.items),
+    characters: Math.min(limits.characters, BRIEF.characters),
+  };
+  const text = inspect(value, {
+    ...options,
+    maxArrayLength: brief.items,
+    maxStringLength: brief.characters,
+    depth: depthOf(value, 0, brief, budget),
+  });
   return { text, isWhole: false };
 }
 
@@ -96,7 +104,10 @@ function* itemsOf(object: unknown, { items }: Limits): Generator<unknown> {
   } else if (isIndexed(object)) {
     for (let i = 0; i < Math.min(object.length, items); i += 1) {
       // Holes are shown as one, however many there are.
-      if (!Object.hasOwn(object, i)) return yield* Object.keys(object).slice(i).map((key) => valueAt(object, key));
+      if (!Object.hasOwn(object, i))
+        return yield* Object.keys(object)
+          .slice(i)
+          .map((key) => valueAt(object, key));
       yield valueAt(object, i);
     }
   } else {

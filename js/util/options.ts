@@ -67,7 +67,11 @@ export function nearest(name: string, known: Iterable<string>): string[] {
   const far = Math.max(2, Math.floor(name.length / 3)) + 1;
   return [...known]
     .map((candidate) => ({ candidate, distance: editDistance(lower, candidate.toLowerCase()) }))
-    .filter(({ candidate, distance }) => (distance < far && distance < candidate.length) || (name.length >= PART_MIN && candidate.toLowerCase().includes(lower)))
+    .filter(
+      ({ candidate, distance }) =>
+        (distance < far && distance < candidate.length) ||
+        (name.length >= PART_MIN && candidate.toLowerCase().includes(lower)),
+    )
     .sort((a, b) => a.distance - b.distance)
     .map(({ candidate }) => candidate);
 }
@@ -84,7 +88,8 @@ function editDistance(a: string, b: string): number {
     for (let j = 1; j <= b.length; j += 1) {
       const same = a[i - 1] === b[j - 1];
       let cost = Math.min((last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (last[j - 1] ?? 0) + (same ? 0 : 1));
-      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) cost = Math.min(cost, (beforeLast[j - 2] ?? 0) + 1);
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
+        cost = Math.min(cost, (beforeLast[j - 2] ?? 0) + 1);
       row.push(cost);
     }
     beforeLast = last;
@@ -105,7 +110,8 @@ const NAME_MAX = 256;
 export function checkName(value: unknown, what: string): asserts value is string {
   if (typeof value !== 'string') throw new TypeError(`the ${what} must be a string, got ${show(value)}`);
   if (value.length === 0) throw new TypeError(`the ${what} must not be empty`);
-  if (value.length > NAME_MAX) throw new TypeError(`the ${what} must have at most ${NAME_MAX} characters, got ${value.length}`);
+  if (value.length > NAME_MAX)
+    throw new TypeError(`the ${what} must have at most ${NAME_MAX} characters, got ${value.length}`);
   if (value.includes('\0')) throw new TypeError(`the ${what} must not contain NUL`);
   if (!value.isWellFormed()) throw new TypeError(`the ${what} must not contain a lone surrogate`);
 }
@@ -134,14 +140,17 @@ export function oneOf(...words: readonly string[]): (value: unknown, path: strin
     if (typeof value === 'string' && words.includes(value)) return;
     const [near] = typeof value === 'string' ? nearest(value, words) : [];
     const list = words.map((word) => `'${word}'`).join(', ');
-    throw new TypeError(`${path} must be one of ${list}, got ${show(value)}${near === undefined ? '' : `; did you mean '${near}'?`}`);
+    throw new TypeError(
+      `${path} must be one of ${list}, got ${show(value)}${near === undefined ? '' : `; did you mean '${near}'?`}`,
+    );
   };
 }
 
 /** A duration of at least `min` ms. */
 export function duration(min = 0): (value: unknown, path: string) => void {
   return (value, path) => {
-    if (parseDuration(value as Duration, path) < min) throw new TypeError(`${path} must be at least ${min} ms, got ${show(value)}`);
+    if (parseDuration(value as Duration, path) < min)
+      throw new TypeError(`${path} must be at least ${min} ms, got ${show(value)}`);
   };
 }
 
@@ -156,7 +165,10 @@ export const ISO_TIME = /^[+-]?\d{4,6}-/;
 export function timeOf(value: unknown, path: string): number {
   const isText = typeof value === 'string' && ISO_TIME.test(value);
   const at = isInstance(value, Date) ? timeIn(value) : isText ? Date.parse(value) : Number.NaN;
-  if (Number.isNaN(at)) throw new TypeError(`${path} must be a time: a valid Date, or text such as '2030-01-31T12:00:00Z'; got ${show(value)}`);
+  if (Number.isNaN(at))
+    throw new TypeError(
+      `${path} must be a time: a valid Date, or text such as '2030-01-31T12:00:00Z'; got ${show(value)}`,
+    );
   return at;
 }
 
@@ -223,7 +235,8 @@ export function nested(table: OptionTable): (value: unknown, path: string) => vo
 export function hasMethods(...methods: readonly string[]): (value: unknown, path: string) => void {
   return (value, path) => {
     for (const method of methods) {
-      if (typeof property(value, method) !== 'function') throw new TypeError(`${path} must have the method ${method}, got ${show(value)}`);
+      if (typeof property(value, method) !== 'function')
+        throw new TypeError(`${path} must have the method ${method}, got ${show(value)}`);
     }
   };
 }

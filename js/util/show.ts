@@ -48,7 +48,8 @@ export function show(value: unknown): string {
       return `'${value.length > TEXT_MAX ? `${value.slice(0, TEXT_MAX)}…` : value}'`;
     case 'object':
       if (value === null) return 'null';
-      for (const kind of ['activity', 'orchestration'] as const) if (isDefined(value, kind)) return `the ${kind} ${show(property(value, 'name'))}`;
+      for (const kind of ['activity', 'orchestration'] as const)
+        if (isDefined(value, kind)) return `the ${kind} ${show(property(value, 'name'))}`;
       disregardPromises(value);
       return isList(value) ? 'an array' : 'an object';
     case 'function':
@@ -62,7 +63,11 @@ export function show(value: unknown): string {
 
 /** Whether it looks like what `defineActivity` or `defineOrchestration` returned, here or in another copy of this package. */
 export function isDefined(value: unknown, kind: 'activity' | 'orchestration'): boolean {
-  return property(value, 'kind') === kind && typeof property(value, 'fn') === 'function' && typeof property(value, 'name') === 'string';
+  return (
+    property(value, 'kind') === kind &&
+    typeof property(value, 'fn') === 'function' &&
+    typeof property(value, 'name') === 'string'
+  );
 }
 
 /** Whether it is an array; a proxy that was revoked is none. */

@@ -3,9 +3,18 @@
 
 import { PayloadError, RetryAfterError } from '../errors/errors.ts';
 import { isInstance, property } from '../util/show.ts';
-import { type CodecContext, type DecodeContext, Place } from './codec-context.ts';
 import { isSameButForStacks } from './codec.ts';
-import { type EncodedText, ENCODED, isEncodable, isUnstorable, sealedIn, storedOf, StoredTexts, UNSTORABLE } from './stored-text.ts';
+import { type CodecContext, type DecodeContext, Place } from './codec-context.ts';
+import {
+  ENCODED,
+  type EncodedText,
+  isEncodable,
+  isUnstorable,
+  StoredTexts,
+  sealedIn,
+  storedOf,
+  UNSTORABLE,
+} from './stored-text.ts';
 
 /**
  * A {@link Codec} whose functions may answer with a promise. Its texts may be read by a {@link Codec} that does the same at once, and the other way round.
@@ -79,7 +88,10 @@ export class LaterTexts extends StoredTexts {
   override get bridge(): CodecBridge | null {
     const codec = this.asyncCodec;
     if (codec === undefined) return null;
-    return { required: codec.required === true, ask: (json, answer) => void this.answer(JSON.parse(json) as Question, answer) };
+    return {
+      required: codec.required === true,
+      ask: (json, answer) => void this.answer(JSON.parse(json) as Question, answer),
+    };
   }
 
   override isPlain(text: string | null): boolean {
@@ -104,7 +116,10 @@ export class LaterTexts extends StoredTexts {
     if (this.isPlain(text)) return text;
     if (text?.startsWith(PLAIN)) throw plainText(path);
     const failure = this.failures.get(failureOf(text as string));
-    throw new PayloadError(`${path} cannot be read: ${failure === undefined ? THREW : whyOf(failure)}`, { path, cause: failure?.cause });
+    throw new PayloadError(`${path} cannot be read: ${failure === undefined ? THREW : whyOf(failure)}`, {
+      path,
+      cause: failure?.cause,
+    });
   }
 
   /** @throws PayloadError when it never will be encoded; what the codec threw when it may be later */
@@ -113,7 +128,9 @@ export class LaterTexts extends StoredTexts {
     try {
       encoded = await this.asyncCodec?.encode(text, place);
     } catch (cause) {
-      throw mayPass(cause) ? cause : new PayloadError(`${path} cannot be stored: the codec's encode threw`, { path, cause });
+      throw mayPass(cause)
+        ? cause
+        : new PayloadError(`${path} cannot be stored: the codec's encode threw`, { path, cause });
     }
     return storedOf(encoded, path);
   }
@@ -133,10 +150,16 @@ export class LaterTexts extends StoredTexts {
       throw mayPass(cause) ? cause : new PayloadError(`${path} cannot be read: ${THREW}`, { path, cause });
     }
     if (isEncodable(decoded)) return decoded;
-    throw new PayloadError(`${path} cannot be read: the codec's decode did not return a string without NUL and lone surrogates`, { path });
+    throw new PayloadError(
+      `${path} cannot be read: the codec's decode did not return a string without NUL and lone surrogates`,
+      { path },
+    );
   }
 
-  private async answer({ question, encode, texts }: Question, answer: (question: number, texts: string) => void): Promise<void> {
+  private async answer(
+    { question, encode, texts }: Question,
+    answer: (question: number, texts: string) => void,
+  ): Promise<void> {
     const answers: Answer[] = [];
     const left = texts.entries();
     const work = async (): Promise<void> => {
@@ -187,21 +210,30 @@ function failureOf(text: string): string {
 }
 
 function plainText(path: string): PayloadError {
-  return new PayloadError(`${path} cannot be read: it is stored as plain text, and the codec requires that every value is encoded`, { path });
+  return new PayloadError(
+    `${path} cannot be read: it is stored as plain text, and the codec requires that every value is encoded`,
+    { path },
+  );
 }
 
 /** Of systems and of undici, which `fetch` is made of. */
-const CONNECTION = /^(E(CONN(REFUSED|RESET|ABORTED)|TIMEDOUT|PIPE|AI_AGAIN|NOTFOUND|HOSTUNREACH|NETUNREACH|NETDOWN|NETRESET)|UND_ERR_\w+)$/;
+const CONNECTION =
+  /^(E(CONN(REFUSED|RESET|ABORTED)|TIMEDOUT|PIPE|AI_AGAIN|NOTFOUND|HOSTUNREACH|NETUNREACH|NETDOWN|NETRESET)|UND_ERR_\w+)$/;
 
 /** An error, or what it was caused by, so many deep. */
 const CAUSES_MAX = 5;
 
 /** Whether an error says that the same call may pass later. */
 function mayPass(error: unknown): boolean {
-  for (let [cause, depth] = [error, 0]; typeof cause === 'object' && cause !== null && depth < CAUSES_MAX; [cause, depth] = [property(cause, 'cause'), depth + 1]) {
+  for (
+    let [cause, depth] = [error, 0];
+    typeof cause === 'object' && cause !== null && depth < CAUSES_MAX;
+    [cause, depth] = [property(cause, 'cause'), depth + 1]
+  ) {
     if (isInstance(cause, RetryAfterError) || property(cause, 'retryable') === true) return true;
     const [name, code] = [property(cause, 'name'), property(cause, 'code')];
-    if (name === 'AbortError' || name === 'TimeoutError' || (typeof code === 'string' && CONNECTION.test(code))) return true;
+    if (name === 'AbortError' || name === 'TimeoutError' || (typeof code === 'string' && CONNECTION.test(code)))
+      return true;
     const status = Number(property(cause, 'statusCode') ?? property(cause, 'status'));
     if (status === 429 || (status >= 500 && status < 600)) return true;
   }

@@ -58,7 +58,12 @@ export class Place implements DecodeContext {
   }
 
   /** `operation`: the event that scheduled the activity. */
-  static activity(instance: string, execution: number, operation: number, what: 'input' | 'output' | 'error' | 'heartbeat'): Place {
+  static activity(
+    instance: string,
+    execution: number,
+    operation: number,
+    what: 'input' | 'output' | 'error' | 'heartbeat',
+  ): Place {
     return new Place(instance, execution, `activity:${operation}:${what}`);
   }
 

@@ -103,5 +103,9 @@ export function isSameButForStacks(recorded: string | null, text: string): boole
 }
 
 function withoutStacks(text: string): string {
-  return stringifyRich(decode(text), { path: '', maxBytes: Number.MAX_SAFE_INTEGER, extensions: [STACKLESS_ERROR_EXTENSION] });
+  return stringifyRich(decode(text), {
+    path: '',
+    maxBytes: Number.MAX_SAFE_INTEGER,
+    extensions: [STACKLESS_ERROR_EXTENSION],
+  });
 }

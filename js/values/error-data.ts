@@ -1,10 +1,10 @@
 import { types } from 'node:util';
 
-import { ERROR_CLASSES, PerdureError } from '../errors/errors.ts';
+import { ERROR_CLASSES, type PerdureError } from '../errors/errors.ts';
 import { boundedInspect } from '../util/bounded-inspect.ts';
 import { isPlain, type Json } from '../util/plain.ts';
-import type { Extension } from './rich-check.ts';
 import { parseRich, stringifyRich } from './rich.ts';
+import type { Extension } from './rich-check.ts';
 
 /**
  * An error, or any other value that was thrown, as plain JSON: what the store keeps of it.

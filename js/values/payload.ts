@@ -2,7 +2,7 @@
 
 import { CancelledError } from '../errors/errors.ts';
 import { type CodecLimits, DEFAULT_CODEC_LIMITS, decode, encode } from './codec.ts';
-import { decodeError, encodeError, type ErrorData } from './error-data.ts';
+import { decodeError, type ErrorData, encodeError } from './error-data.ts';
 
 /**
  * The stored text of a value; `undefined` is `null`.

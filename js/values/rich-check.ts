@@ -89,7 +89,11 @@ class Check {
     if (this.#options.extensions.some((extension) => extension.matches(value))) return;
 
     if (types.isPromise(value)) this.#refuse('is a promise', path);
-    if (types.isGeneratorObject(value)) this.#refuse('is a generator, none of whose code has run: `yield* block()` runs it and gives what it returns', path);
+    if (types.isGeneratorObject(value))
+      this.#refuse(
+        'is a generator, none of whose code has run: `yield* block()` runs it and gives what it returns',
+        path,
+      );
     const kind = kindOf(value);
     const name = className(value);
     if (kind === undefined || (kind !== 'Object' && name !== kind)) {

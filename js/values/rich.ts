@@ -1,6 +1,6 @@
 import { parse, stringify } from 'devalue';
 
-import { checkRich, type CheckOptions, type Extension, kindOf } from './rich-check.ts';
+import { type CheckOptions, checkRich, type Extension, kindOf } from './rich-check.ts';
 
 /**
  * Text for a value that JSON cannot hold: dates, maps, sets, big integers, `undefined` inside, cycles and so on, as

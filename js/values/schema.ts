@@ -74,7 +74,9 @@ export function checkSchema(value: unknown, path: string): void {
   // Some are functions.
   const isObject = (typeof value === 'object' && value !== null) || typeof value === 'function';
   if (isObject && typeof property(property(value, '~standard'), 'validate') === 'function') return;
-  throw new TypeError(`${path} must be a Standard Schema (standardschema.dev), such as a schema of Zod, Valibot or ArkType`);
+  throw new TypeError(
+    `${path} must be a Standard Schema (standardschema.dev), such as a schema of Zod, Valibot or ArkType`,
+  );
 }
 
 /**

@@ -4,8 +4,8 @@ import { PayloadError } from '../errors/errors.ts';
 import { apart } from '../util/running.ts';
 import { property } from '../util/show.ts';
 import type { CodecBridge } from './async-codec.ts';
-import type { CodecContext, DecodeContext, Place } from './codec-context.ts';
 import { holdsErrors, isSameButForStacks } from './codec.ts';
+import type { CodecContext, DecodeContext, Place } from './codec-context.ts';
 
 /** A text that a codec made, with the key that it is to be read with. */
 export interface EncodedText {
@@ -42,10 +42,12 @@ export interface Codec {
 export function checkCodec(value: unknown, path: string): void {
   for (const method of ['encode', 'decode'] as const) {
     const found = typeof value === 'object' && value !== null ? property(value, method) : undefined;
-    if (typeof found !== 'function') throw new TypeError(`${path} must be an object with the functions encode and decode: there is no ${method}`);
+    if (typeof found !== 'function')
+      throw new TypeError(`${path} must be an object with the functions encode and decode: there is no ${method}`);
   }
   const required = property(value, 'required');
-  if (required !== undefined && typeof required !== 'boolean') throw new TypeError(`${path}.required must be true or false`);
+  if (required !== undefined && typeof required !== 'boolean')
+    throw new TypeError(`${path}.required must be true or false`);
   const isAsync = property(value, 'async');
   if (isAsync !== undefined && typeof isAsync !== 'boolean') throw new TypeError(`${path}.async must be true or false`);
 }
@@ -53,7 +55,8 @@ export function checkCodec(value: unknown, path: string): void {
 /** The same, for what has to be read at once. */
 export function checkSyncCodec(value: unknown, path: string): void {
   checkCodec(value, path);
-  if (property(value, 'async') === true) throw new TypeError(`${path} must answer at once: a codec with async: true is for a provider`);
+  if (property(value, 'async') === true)
+    throw new TypeError(`${path} must answer at once: a codec with async: true is for a provider`);
 }
 
 /**
@@ -160,10 +163,17 @@ export class StoredTexts {
    *
    * @throws PayloadError as {@link write} and {@link read}
    */
-  rewrite(text: string | null, history: { recordedPayload(): string | null }, path: string, place: Place | null): string | null {
+  rewrite(
+    text: string | null,
+    history: { recordedPayload(): string | null },
+    path: string,
+    place: Place | null,
+  ): string | null {
     if (text === null) return null;
     const before = history.recordedPayload();
-    return before !== null && isSameButForStacks(this.read(before, path, place), text) ? before : this.write(text, path, place);
+    return before !== null && isSameButForStacks(this.read(before, path, place), text)
+      ? before
+      : this.write(text, path, place);
   }
 
   /** As {@link write}, for the text of an error. Never throws: where the codec does, the text is {@link UNSTORABLE}, which says that and nothing else. */
@@ -186,11 +196,17 @@ export class StoredTexts {
     if (text === null) return text;
     if (!text.startsWith(ENCODED)) {
       if (!this.isRequired || isUnstorable(text, place)) return text;
-      throw new PayloadError(`${path} cannot be read: it is stored as plain text, and the codec requires that every value is encoded`, { path });
+      throw new PayloadError(
+        `${path} cannot be read: it is stored as plain text, and the codec requires that every value is encoded`,
+        { path },
+      );
     }
     const { codec } = this;
     if (codec === undefined) {
-      throw new PayloadError(`${path} cannot be read: it was stored through a codec, and the provider was opened without one`, { path });
+      throw new PayloadError(
+        `${path} cannot be read: it was stored through a codec, and the provider was opened without one`,
+        { path },
+      );
     }
     const { keyId, sealed } = sealedIn(text);
     let decoded: unknown;
@@ -225,10 +241,16 @@ export function storedOf(encoded: unknown, path: string): string {
   if (isEncodable(encoded)) return ENCODED + encoded;
   const [text, keyId] = [property(encoded, 'text'), property(encoded, 'keyId')];
   if (!isEncodable(text)) {
-    throw new PayloadError(`${path} cannot be stored: the codec's encode did not return a string without NUL and lone surrogates`, { path });
+    throw new PayloadError(
+      `${path} cannot be stored: the codec's encode did not return a string without NUL and lone surrogates`,
+      { path },
+    );
   }
   if (typeof keyId === 'string' && KEY_ID.test(keyId)) return keyPrefix(keyId) + text;
-  throw new PayloadError(`${path} cannot be stored: the keyId that the codec's encode returned is not 1 to 256 printable ASCII characters without spaces`, { path });
+  throw new PayloadError(
+    `${path} cannot be stored: the keyId that the codec's encode returned is not 1 to 256 printable ASCII characters without spaces`,
+    { path },
+  );
 }
 
 /** Whether every store can keep it as a text. */

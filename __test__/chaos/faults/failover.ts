@@ -1,7 +1,7 @@
 // What can happen to a primary and its synchronous standby, and what an operator does then: what was acknowledged is there, whichever of the two is left.
 
-import { pause } from '../../support/worker-parts.mjs';
 import { type Cluster, noCluster } from '../../support/cluster.ts';
+import { pause } from '../../support/worker-parts.mjs';
 import { type Arena, LEASE_MS } from '../arena.ts';
 import { PairSite, POOL_SIZE } from '../pair.ts';
 import type { Fault } from './fault.ts';
@@ -25,13 +25,18 @@ async function failOver(arena: Arena, then: (former: Cluster) => void = () => {}
   then(former);
   arena.client.tell({ type: 'another' });
   for (const { name } of arena.workers) {
-    await arena.until(`${name} writes its lease on the new primary`, async () => (await leasesSince(site.primary, from)).has(name));
+    await arena.until(`${name} writes its lease on the new primary`, async () =>
+      (await leasesSince(site.primary, from)).has(name),
+    );
   }
   const workersMs = Date.now() - from;
   await arena.until('the client starts a program on the new primary', () => arena.hasStartedSince(from));
   arena.promotions.push({ workersMs, clientMs: Date.now() - from });
   await arena.progressOfEach();
-  if (former.log.includes(CANCELLED)) arena.complaints.push('a commit that waited for the standby was cancelled, which shows it to whoever still reads the former primary');
+  if (former.log.includes(CANCELLED))
+    arena.complaints.push(
+      'a commit that waited for the standby was cancelled, which shows it to whoever still reads the former primary',
+    );
   await site.rebuild(former);
 }
 
@@ -41,7 +46,7 @@ const CANCELLED = 'canceling wait for synchronous replication due to user reques
 /** Names of the workers that have written a lease there since a time: one that the former primary knew ends earlier. */
 async function leasesSince(cluster: Cluster, time: number): Promise<Set<unknown>> {
   const rows = await cluster.ask(`SELECT name FROM chaos.workers WHERE lease_until > ${time + LEASE_MS}`);
-  return new Set(rows.map((row) => row['name']));
+  return new Set(rows.map((row) => row.name));
 }
 
 export const primaryKilled: Fault = {
@@ -107,7 +112,10 @@ export const standbyAway: Fault = {
       return Date.now() > until;
     });
     for (const [process, open] of most) {
-      if (open > OPEN_MAX) arena.complaints.push(`${process} had ${open} backends while the standby was away, and may have ${OPEN_MAX} connections`);
+      if (open > OPEN_MAX)
+        arena.complaints.push(
+          `${process} had ${open} backends while the standby was away, and may have ${OPEN_MAX} connections`,
+        );
     }
     if (waited === 0) arena.complaints.push('nothing waited for the standby that was away');
     await standby.start();

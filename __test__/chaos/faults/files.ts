@@ -61,7 +61,18 @@ export const power: Fault = {
 
 /** The command that lets the n-th of some calls fail. The tracer is the grandchild, so that the child is the traced process itself. */
 function straceOf(calls: string, n: number, log: string): string[] {
-  return ['strace', '-D', '-f', '--seccomp-bpf', '-e', `trace=${calls}`, '-e', `inject=${calls}:error=EIO:when=${n}`, '-o', log];
+  return [
+    'strace',
+    '-D',
+    '-f',
+    '--seccomp-bpf',
+    '-e',
+    `trace=${calls}`,
+    '-e',
+    `inject=${calls}:error=EIO:when=${n}`,
+    '-o',
+    log,
+  ];
 }
 
 function refusalOfStrace(): string | undefined {
@@ -78,11 +89,16 @@ export const eio: Fault = {
   missing: refusalOfStrace(),
   async strike(arena, dice) {
     const place = dice.between(0, arena.workers.length - 1);
-    const [call, n] = dice.oneIn(2) ? (['pwrite64', dice.between(30, 150)] as const) : (['fsync,fdatasync', dice.between(5, 60)] as const);
+    const [call, n] = dice.oneIn(2)
+      ? (['pwrite64', dice.between(30, 150)] as const)
+      : (['fsync,fdatasync', dice.between(5, 60)] as const);
     const log = join(arena.folder, `strace ${Date.now()}`);
     await arena.kill(arena.workers[place]!);
     const worker = await arena.startWorker(place, straceOf(call, n, log));
-    await arena.until(`${call} ${n} fails`, () => existsSync(log) && readFileSync(log, 'latin1').includes('(INJECTED)'));
+    await arena.until(
+      `${call} ${n} fails`,
+      () => existsSync(log) && readFileSync(log, 'latin1').includes('(INJECTED)'),
+    );
     // It goes on, and tells what it has counted.
     await arena.moment(dice);
     await arena.inTime(`${worker.name} goes on`, worker.said('counts', worker.all('counts').length + 2));

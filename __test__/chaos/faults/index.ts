@@ -1,5 +1,5 @@
-import type { Fault } from './fault.ts';
 import { primaryFrozen, primaryKilled, primaryThawed, standbyAway, switchover } from './failover.ts';
+import type { Fault } from './fault.ts';
 import { eio, full, power } from './files.ts';
 import { kill } from './kill.ts';
 import { crash, restart, stall, terminate } from './server.ts';

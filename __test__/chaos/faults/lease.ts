@@ -15,7 +15,12 @@ function isRegistered(arena: Arena, victim: { readonly name: string }): boolean 
  * A worker has been cut off since a time: waits until its lease has ended and others have taken its work over, lets it come back, and waits
  * until it knows. Not by counting takeovers: one of another worker may be counted meanwhile.
  */
-export async function takenOver(arena: Arena, victim: { readonly name: string }, from: number, back: () => Promise<void>): Promise<void> {
+export async function takenOver(
+  arena: Arena,
+  victim: { readonly name: string },
+  from: number,
+  back: () => Promise<void>,
+): Promise<void> {
   const lost = losses(arena, victim.name);
   await arena.until(`the lease of ${victim.name} ends`, () => Date.now() > from + LEASE_MS);
   await arena.until(`the work of ${victim.name} is taken over`, () => !isRegistered(arena, victim));

@@ -1,7 +1,7 @@
 // What can happen to a Postgres server and on the way to it.
 
+import { noCluster, type StopMode } from '../../support/cluster.ts';
 import { pause } from '../../support/worker-parts.mjs';
-import { type StopMode, noCluster } from '../../support/cluster.ts';
 import type { Arena } from '../arena.ts';
 import type { Dice } from '../dice.ts';
 import { PostgresSite } from '../sites.ts';
@@ -39,7 +39,8 @@ export const crash: Fault = {
   strike: (arena, dice) => bounce(arena, dice, 'immediate'),
 };
 
-const BREAK = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+const BREAK =
+  "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
 
 export const terminate: Fault = {
   ...common,
@@ -53,7 +54,10 @@ export const terminate: Fault = {
       return rows.length > 0;
     };
     await arena.until('connections are broken off', broken(BREAK));
-    await arena.until('a connection is broken off in a commit', broken(`${BREAK} AND state = 'active' AND query = 'COMMIT'`));
+    await arena.until(
+      'a connection is broken off in a commit',
+      broken(`${BREAK} AND state = 'active' AND query = 'COMMIT'`),
+    );
   },
 };
 

@@ -1,4 +1,12 @@
-import { Client, InstanceExistsError, InstanceNotFoundError, PerdureError, Runtime, RuntimeStateError, TimeoutError } from 'perdure';
+import {
+  Client,
+  InstanceExistsError,
+  InstanceNotFoundError,
+  PerdureError,
+  Runtime,
+  RuntimeStateError,
+  TimeoutError,
+} from 'perdure';
 import { describe, expect, it } from 'vitest';
 
 import { deferred, rejection } from '../../support/async.ts';
@@ -53,7 +61,9 @@ describe.each(STORES)('on $name', (kind) => {
       expect((await store.client.waitForOrchestration(id, SOON)).output).toBe(1);
       await restart(3);
       // Nothing of the former one is left: no event, no status, no history.
-      expect(await store.client.waitForStatusChange(id, 0, undefined, SOON)).toMatchObject({ customStatus: 'set by 3' });
+      expect(await store.client.waitForStatusChange(id, 0, undefined, SOON)).toMatchObject({
+        customStatus: 'set by 3',
+      });
       await store.client.raiseEvent(id, 'go');
       expect((await store.client.waitForOrchestration(id, SOON)).output).toBe(3);
       expect(historyViolations(await store.client.getHistory(id), 'Completed')).toEqual([]);
@@ -62,12 +72,16 @@ describe.each(STORES)('on $name', (kind) => {
     it('is given to one of many who start it at the same time', async () => {
       const runs: string[] = [];
       await store.start((runtime) =>
-        runtime.registerActivity('count', (ctx) => void runs.push(ctx.instanceId)).registerOrchestration('once', function* (ctx) {
-          yield ctx.scheduleActivity('count');
-        }),
+        runtime
+          .registerActivity('count', (ctx) => void runs.push(ctx.instanceId))
+          .registerOrchestration('once', function* (ctx) {
+            yield ctx.scheduleActivity('count');
+          }),
       );
       const id = store.id();
-      const starts = await Promise.allSettled(Array.from({ length: 8 }, () => store.client.startOrchestration(id, 'once')));
+      const starts = await Promise.allSettled(
+        Array.from({ length: 8 }, () => store.client.startOrchestration(id, 'once')),
+      );
       expect(starts.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
       await Promise.all(
         Array.from({ length: 8 }, () => store.client.startOrchestration(id, 'once', null, { onConflict: 'return' })),
@@ -89,24 +103,26 @@ describe.each(STORES)('on $name', (kind) => {
 
     it.each(wrong)('is refused when it is %s', async (_, bad) => {
       const { client } = store;
-      for (const error of await Promise.all([
-        client.startOrchestration(bad, 'name'),
-        client.startOrchestration(store.id(), bad),
-        client.getStatus(bad),
-        client.waitForOrchestration(bad),
-        client.waitForStatusChange(bad, 0),
-        client.raiseEvent(bad, 'name'),
-        client.raiseEvent('id', bad),
-        client.enqueueEvent(bad, 'queue'),
-        client.enqueueEvent('id', bad),
-        client.cancelInstance(bad),
-        client.terminateInstance(bad),
-        client.getHistory(bad),
-        client.exportHistory(bad),
-        client.suspend(bad),
-        client.resume(bad),
-        client.deleteInstance(bad),
-      ].map(rejection))) {
+      for (const error of await Promise.all(
+        [
+          client.startOrchestration(bad, 'name'),
+          client.startOrchestration(store.id(), bad),
+          client.getStatus(bad),
+          client.waitForOrchestration(bad),
+          client.waitForStatusChange(bad, 0),
+          client.raiseEvent(bad, 'name'),
+          client.raiseEvent('id', bad),
+          client.enqueueEvent(bad, 'queue'),
+          client.enqueueEvent('id', bad),
+          client.cancelInstance(bad),
+          client.terminateInstance(bad),
+          client.getHistory(bad),
+          client.exportHistory(bad),
+          client.suspend(bad),
+          client.resume(bad),
+          client.deleteInstance(bad),
+        ].map(rejection),
+      )) {
         expect(error).toBeInstanceOf(TypeError);
       }
       expect(() => client.historyEvents(bad)).toThrow(TypeError);
@@ -133,7 +149,11 @@ describe.each(STORES)('on $name', (kind) => {
       await store.client.startOrchestration(name, name);
       await store.client.raiseEvent(name, name, 1);
       await store.client.enqueueEvent(name, name, 2);
-      expect(await store.client.waitForOrchestration(name, SOON)).toMatchObject({ id: name, name, output: [name, 1, 2] });
+      expect(await store.client.waitForOrchestration(name, SOON)).toMatchObject({
+        id: name,
+        name,
+        output: [name, 1, 2],
+      });
     });
   });
 
@@ -158,7 +178,11 @@ describe.each(STORES)('on $name', (kind) => {
       // All at once: one that rejects while another is waited for would count as unhandled.
       for (const error of await Promise.all(attempts.map(rejection))) {
         expect(error).toBeInstanceOf(InstanceNotFoundError);
-        expect(error).toMatchObject({ name: 'InstanceNotFoundError', code: 'INSTANCE_NOT_FOUND', instanceId: 'nobody' });
+        expect(error).toMatchObject({
+          name: 'InstanceNotFoundError',
+          code: 'INSTANCE_NOT_FOUND',
+          instanceId: 'nobody',
+        });
       }
     });
 
@@ -192,7 +216,11 @@ describe.each(STORES)('on $name', (kind) => {
       expect(error).toBeInstanceOf(TimeoutError);
       expect(error).toMatchObject({ code: 'TIMEOUT', timeoutMs: 40, message: expect.stringContaining(id) });
       expect(await rejection(store.client.handle(id).result({ timeout: 0 }))).toBeInstanceOf(TimeoutError);
-      await store.start((runtime) => runtime.registerOrchestration('later', function* () { return 'now'; }));
+      await store.start((runtime) =>
+        runtime.registerOrchestration('later', function* () {
+          return 'now';
+        }),
+      );
       expect((await store.client.waitForOrchestration(id, SOON)).output).toBe('now');
     });
 
@@ -200,7 +228,11 @@ describe.each(STORES)('on $name', (kind) => {
       const ids = Array.from({ length: 50 }, () => store.id('watched'));
       await Promise.all(ids.map((id) => store.client.startOrchestration(id, 'watched', id)));
       const waits = ids.flatMap((id) => [1, 2, 3].map(() => store.client.waitForOrchestration(id, SOON)));
-      await store.start((runtime) => runtime.registerOrchestration('watched', function* (_, input) { return input; }));
+      await store.start((runtime) =>
+        runtime.registerOrchestration('watched', function* (_, input) {
+          return input;
+        }),
+      );
       const outputs = (await Promise.all(waits)).map(({ output }) => output);
       expect(outputs).toEqual(ids.flatMap((id) => [id, id, id]));
     });
@@ -214,7 +246,9 @@ describe.each(STORES)('on $name', (kind) => {
       const waiting = rejection(client.waitForOrchestration(id));
       await provider.close();
       expect(await waiting).toBeInstanceOf(RuntimeStateError);
-      for (const error of await Promise.all([client.getStatus(id), client.raiseEvent(id, 'e'), client.startOrchestration(store.id(), 'x')].map(rejection))) {
+      for (const error of await Promise.all(
+        [client.getStatus(id), client.raiseEvent(id, 'e'), client.startOrchestration(store.id(), 'x')].map(rejection),
+      )) {
         expect(error).toBeInstanceOf(RuntimeStateError);
       }
       await provider.close();
@@ -226,12 +260,17 @@ describe.each(STORES)('on $name', (kind) => {
     it('are refused when they are wrong, with the one that was probably meant', async () => {
       const { client } = store;
       const start = (options: any) => rejection(client.startOrchestration(store.id(), 'x', null, options));
-      expect(await start({ onConflit: 'return' })).toMatchObject({ name: 'TypeError', message: expect.stringContaining('`onConflict`') });
+      expect(await start({ onConflit: 'return' })).toMatchObject({
+        name: 'TypeError',
+        message: expect.stringContaining('`onConflict`'),
+      });
       expect(await start({ onConflict: 'retrun' })).toMatchObject({ message: expect.stringContaining("'return'") });
       expect(await start({ priority: 1.5 })).toMatchObject({ message: expect.stringContaining('priority') });
       expect(await start({ tags: { a: 1 } })).toMatchObject({ message: expect.stringContaining('tags') });
       expect(await start(null)).toBeInstanceOf(TypeError);
-      expect(await rejection(client.waitForOrchestration('id', '1 hour'))).toMatchObject({ message: expect.stringContaining('timeout') });
+      expect(await rejection(client.waitForOrchestration('id', '1 hour'))).toMatchObject({
+        message: expect.stringContaining('timeout'),
+      });
       expect(() => new Client({} as any)).toThrow(TypeError);
       expect(() => new Runtime({} as any)).toThrow(TypeError);
       expect(() => new Runtime(store.provider, { activityConcurency: 1 } as any)).toThrow(/`activityConcurrency`/);
@@ -258,11 +297,15 @@ describe.each(STORES)('on $name', (kind) => {
     await store.start((runtime) =>
       runtime
         .registerActivity('echo', (_, value) => value)
-        .registerOrchestration('recorded', function* (ctx, input) {
-          yield ctx.scheduleActivity('echo', { rich: new Date(0) });
-          yield ctx.waitForEvent('go');
-          return input;
-        }, { version: '3.0.0' }),
+        .registerOrchestration(
+          'recorded',
+          function* (ctx, input) {
+            yield ctx.scheduleActivity('echo', { rich: new Date(0) });
+            yield ctx.waitForEvent('go');
+            return input;
+          },
+          { version: '3.0.0' },
+        ),
     );
     const id = store.id();
     const before = Date.now();
@@ -296,10 +339,13 @@ describe.each(SHARED_STORES)('on $name, from eight providers', (kind) => {
   it('an id that all start at the same time is given to one of them', async () => {
     const clients = await Promise.all(Array.from({ length: 8 }, async () => new Client(await store.open())));
     const id = store.id();
-    const starts = await Promise.allSettled(clients.map((client, n) => client.startOrchestration(id, 'nobody registers this', n)));
+    const starts = await Promise.allSettled(
+      clients.map((client, n) => client.startOrchestration(id, 'nobody registers this', n)),
+    );
     const winner = starts.findIndex(({ status }) => status === 'fulfilled');
     expect(starts.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
-    for (const start of starts) if (start.status === 'rejected') expect(start.reason).toBeInstanceOf(InstanceExistsError);
+    for (const start of starts)
+      if (start.status === 'rejected') expect(start.reason).toBeInstanceOf(InstanceExistsError);
     expect((await store.client.listInstances().page()).items.map((found) => found.id)).toEqual([id]);
     expect((await store.client.getHistory(id)).map(({ payload }) => payload)).toEqual([winner]);
   });

@@ -3,14 +3,23 @@
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 
-import { Client, PostgresProvider, type Provider, type RuntimeOptions, SchemaVersionError, SqliteProvider } from 'perdure';
+import {
+  Client,
+  PostgresProvider,
+  type Provider,
+  type RuntimeOptions,
+  SchemaVersionError,
+  SqliteProvider,
+} from 'perdure';
 import { describe, expect, it } from 'vitest';
 
 import { deferred, eventually, rejection } from '../../support/async.ts';
 import { SHARED_STORES, STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
 
-const manifest = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as { version: string };
+const manifest = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as {
+  version: string;
+};
 
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
@@ -24,7 +33,9 @@ describe.each(STORES)('on $name', (kind) => {
         called.resolve();
         await done.promise;
       });
-      started.registerOrchestration(name, function* (ctx) { yield ctx.scheduleActivity('wait'); });
+      started.registerOrchestration(name, function* (ctx) {
+        yield ctx.scheduleActivity('wait');
+      });
     }, options);
     return { runtime, called, done };
   }
@@ -33,14 +44,19 @@ describe.each(STORES)('on $name', (kind) => {
     const found = await store.client.describeStore();
     const { address } = store;
     expect(found.kind).toBe(address.kind);
-    expect(found.location).toEqual(address.kind === 'sqlite' ? address.path || ':memory:' : expect.stringMatching(/^postgres:\/\//));
+    expect(found.location).toEqual(
+      address.kind === 'sqlite' ? address.path || ':memory:' : expect.stringMatching(/^postgres:\/\//),
+    );
     expect(Math.abs(found.clock.getTime() - Date.now())).toBeLessThan(60_000);
     expect(found.schemaVersion).toBeGreaterThan(0);
     expect(found.bytes).toBeGreaterThan(10_000);
     expect(found.settings).toMatchObject(
       address.kind === 'postgres'
         ? { server_version: expect.stringMatching(/^\d+/), synchronous_commit: 'on', fsync: expect.any(String) }
-        : { sqlite_version: expect.stringMatching(/^3\./), ...(address.path === '' ? {} : { journal_mode: 'wal', synchronous: 'full' }) },
+        : {
+            sqlite_version: expect.stringMatching(/^3\./),
+            ...(address.path === '' ? {} : { journal_mode: 'wal', synchronous: 'full' }),
+          },
     );
   });
 
@@ -103,9 +119,19 @@ describe.each(STORES)('on $name', (kind) => {
     }
     expect(pages.flat()).toEqual(whole);
     expect(pages.slice(0, -1).every((page) => page.length === 5)).toBe(true);
-    expect(await client.historyPage(id, { from: whole.length })).toEqual({ executionId: 1, events: whole.slice(-1), next: null });
-    expect(await client.historyPage(id, { from: whole.length + 1 })).toEqual({ executionId: 1, events: [], next: null });
-    expect((await rejection(client.historyPage(id, { limit: 2_001 }))).message).toMatch(/client.historyPage: limit must be a whole number from 1 to 2000/);
+    expect(await client.historyPage(id, { from: whole.length })).toEqual({
+      executionId: 1,
+      events: whole.slice(-1),
+      next: null,
+    });
+    expect(await client.historyPage(id, { from: whole.length + 1 })).toEqual({
+      executionId: 1,
+      events: [],
+      next: null,
+    });
+    expect((await rejection(client.historyPage(id, { limit: 2_001 }))).message).toMatch(
+      /client.historyPage: limit must be a whole number from 1 to 2000/,
+    );
     expect((await rejection(client.historyPage('nobody'))).name).toBe('InstanceNotFoundError');
     expect((await rejection(client.historyPage(id, { executionId: 2 }))).message).toContain('execution');
   });

@@ -69,10 +69,14 @@ describe.each(STORES)('on $name', (kind) => {
           if (round === 1) return yield ctx.continueAsNew(2, { version: '2.0.0' });
           return round;
         })
-        .registerOrchestration(name, function* (ctx, round) {
-          yield ctx.scheduleActivity(name, 'plain');
-          return `${round} ${ctx.version}`;
-        }, { version: '2.0.0' }),
+        .registerOrchestration(
+          name,
+          function* (ctx, round) {
+            yield ctx.scheduleActivity(name, 'plain');
+            return `${round} ${ctx.version}`;
+          },
+          { version: '2.0.0' },
+        ),
     );
     const { client } = store;
     await client.startOrchestration(id, name, 1, { version: '1.0.0' });
@@ -99,12 +103,18 @@ describe.each(STORES)('on $name', (kind) => {
     const { client } = store;
     expect(() => client.historyEvents('')).toThrow(TypeError);
     expect(() => client.historyEvents('id', 0)).toThrow(/executionId/);
-    for (const attempt of [client.exportHistory(5 as any), client.exportHistory('id', 1.5), client.getHistory('id', -1)]) {
+    for (const attempt of [
+      client.exportHistory(5 as any),
+      client.exportHistory('id', 1.5),
+      client.getHistory('id', -1),
+    ]) {
       expect(await rejection(attempt)).toBeInstanceOf(TypeError);
     }
     expect(await rejection(client.exportHistory('nobody'))).toBeInstanceOf(InstanceNotFoundError);
     await client.startOrchestration('short', 'nobody registers this');
-    expect(await rejection(client.exportHistory('short', 2))).toMatchObject({ message: expect.stringContaining('has no execution 2') });
+    expect(await rejection(client.exportHistory('short', 2))).toMatchObject({
+      message: expect.stringContaining('has no execution 2'),
+    });
   });
 });
 

@@ -124,7 +124,11 @@ describe.each(STORES)('on $name', (kind) => {
     await store.client.terminateInstance(id);
     const error = await rejection(store.client.suspend(id));
     expect(error).toBeInstanceOf(RuntimeStateError);
-    expect(error).toMatchObject({ instanceId: id, status: 'Terminated', message: expect.stringContaining('has ended') });
+    expect(error).toMatchObject({
+      instanceId: id,
+      status: 'Terminated',
+      message: expect.stringContaining('has ended'),
+    });
     expect(await rejection(store.client.suspend(id, 5 as any))).toBeInstanceOf(TypeError);
   });
 });

@@ -13,7 +13,11 @@ describe.each(STORES)('on $name', (kind) => {
   /** Instances that ended, the longest ended first. */
   async function ended(count: number, name = store.id('ended'), tags: Record<string, string> = {}): Promise<string[]> {
     const ids = Array.from({ length: count }, (_, n) => `${name}/${n}`);
-    const runtime = await store.start((runtime) => runtime.registerOrchestration(name, function* (_, n) { return n; }));
+    const runtime = await store.start((runtime) =>
+      runtime.registerOrchestration(name, function* (_, n) {
+        return n;
+      }),
+    );
     for (const id of ids) {
       await store.client.startOrchestration(id, name, id, { tags });
       await store.client.waitForOrchestration(id, SOON);
@@ -28,8 +32,14 @@ describe.each(STORES)('on $name', (kind) => {
       const { client } = store;
       await client.deleteInstance(id);
       expect(await client.getStatus(id)).toBeNull();
-      const attempts = [client.getHistory(id), client.deleteInstance(id), client.raiseEvent(id, 'e'), client.waitForOrchestration(id)];
-      for (const error of await Promise.all(attempts.map(rejection))) expect(error).toBeInstanceOf(InstanceNotFoundError);
+      const attempts = [
+        client.getHistory(id),
+        client.deleteInstance(id),
+        client.raiseEvent(id, 'e'),
+        client.waitForOrchestration(id),
+      ];
+      for (const error of await Promise.all(attempts.map(rejection)))
+        expect(error).toBeInstanceOf(InstanceNotFoundError);
       await client.startOrchestration(id, 'nobody registers this', 'anew');
       expect((await client.getHistory(id)).map(({ payload }) => payload)).toEqual(['anew']);
     });
@@ -39,7 +49,11 @@ describe.each(STORES)('on $name', (kind) => {
       await store.client.startOrchestration(id, 'nobody registers this');
       const error = await rejection(store.client.deleteInstance(id));
       expect(error).toBeInstanceOf(RuntimeStateError);
-      expect(error).toMatchObject({ instanceId: id, status: 'Pending', message: expect.stringContaining('cancel or terminate it first') });
+      expect(error).toMatchObject({
+        instanceId: id,
+        status: 'Pending',
+        message: expect.stringContaining('cancel or terminate it first'),
+      });
       await store.client.suspend(id);
       expect(await rejection(store.client.deleteInstance(id))).toMatchObject({ status: 'Suspended' });
       expect(await store.client.getStatus(id)).toMatchObject({ status: 'Suspended' });
@@ -99,7 +113,8 @@ describe.each(STORES)('on $name', (kind) => {
       const open = store.id();
       await client.startOrchestration(open, 'nobody registers this', null, { tags: { keep: 'no' } });
       const third = (await client.getStatus(a[2] as string))?.completedAt as Date;
-      const left = async (ids: string[]) => (await Promise.all(ids.map((id) => client.getStatus(id)))).filter((status) => status !== null).length;
+      const left = async (ids: string[]) =>
+        (await Promise.all(ids.map((id) => client.getStatus(id)))).filter((status) => status !== null).length;
 
       expect(await client.prune({ tags: { keep: 'no' }, status: ['Failed', 'Cancelled'] })).toEqual({ deleted: 0 });
       expect(await client.prune({ tags: { keep: 'no' }, limit: 1 })).toEqual({ deleted: 1 });
@@ -170,7 +185,13 @@ describe.each(STORES)('former executions, on $name', (kind) => {
   });
 
   it('are not deleted with options that are wrong', async () => {
-    for (const options of [undefined, {}, { keep: 0 }, { keep: 1, nmae: 'x' }, { keep: 1, completedBefore: new Date() }]) {
+    for (const options of [
+      undefined,
+      {},
+      { keep: 0 },
+      { keep: 1, nmae: 'x' },
+      { keep: 1, completedBefore: new Date() },
+    ]) {
       expect(await rejection(store.client.pruneExecutions(options as any))).toBeInstanceOf(TypeError);
     }
   });
@@ -193,8 +214,12 @@ describe.each(STORES)('counts, on $name', (kind) => {
     const runtime = await store.start((runtime) =>
       runtime
         .registerOrchestration('ends', function* () {})
-        .registerOrchestration('fails', function* () { throw new Error('no'); })
-        .registerOrchestration('waits', function* (ctx) { yield ctx.waitForEvent('never'); })
+        .registerOrchestration('fails', function* () {
+          throw new Error('no');
+        })
+        .registerOrchestration('waits', function* (ctx) {
+          yield ctx.waitForEvent('never');
+        })
         .registerOrchestration('offers', function* (ctx) {
           yield ctx.scheduleActivity('elsewhere', null, { queue: 'nobody serves this' });
         }),

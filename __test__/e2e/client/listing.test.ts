@@ -56,7 +56,9 @@ describe.each(STORES)('on $name', (kind) => {
     let cursor: string | undefined;
     const lengths: number[] = [];
     do {
-      const page = await store.client.listInstances({ name, limit: 3, ...(cursor === undefined ? {} : { cursor }) }).page();
+      const page = await store.client
+        .listInstances({ name, limit: 3, ...(cursor === undefined ? {} : { cursor }) })
+        .page();
       found.push(...page.items.map(({ id }) => id));
       lengths.push(page.items.length);
       // What comes between two pages is new, and not on the pages that follow.
@@ -90,7 +92,8 @@ describe.each(STORES)('on $name', (kind) => {
     await client.startOrchestration(`${name}/2`, name, null, { version: '2.0.0', tags: { team: 'a' } });
     await client.startOrchestration(`${name}/3`, name, null, { version: '2.0.0', tags: { team: 'b' } });
     await client.terminateInstance(`${name}/3`);
-    const numbers = async (options: ListOptions) => (await list({ name, ...options })).map((id) => Number(id.split('/')[1]));
+    const numbers = async (options: ListOptions) =>
+      (await list({ name, ...options })).map((id) => Number(id.split('/')[1]));
     expect(await numbers({})).toEqual([3, 2, 1]);
     expect(await numbers({ version: '2.0.0' })).toEqual([3, 2]);
     expect(await numbers({ tags: { team: 'a' } })).toEqual([2, 1]);

@@ -1,6 +1,12 @@
 // Instances that are suspended because their code does not fit their history, and the code that is registered after that.
 
-import { LimitError, NondeterminismError, type OrchestrationFunction, type Runtime, type StandardSchema } from 'perdure';
+import {
+  LimitError,
+  NondeterminismError,
+  type OrchestrationFunction,
+  type Runtime,
+  type StandardSchema,
+} from 'perdure';
 import { describe, expect, it } from 'vitest';
 
 import { Counter, deferred } from '../../support/async.ts';
@@ -134,7 +140,8 @@ describe.each(STORES)('on $name', (kind) => {
     const next = store.runtime();
     next.registerOrchestration(name, alsoWrong);
     const suspensions = new Counter();
-    for (const runtime of [old, next]) runtime.on('instance', ({ instanceId }) => instanceId === id && suspensions.add());
+    for (const runtime of [old, next])
+      runtime.on('instance', ({ instanceId }) => instanceId === id && suspensions.add());
     await next.start();
     await suspensions.reaches(1);
     expect(store.errors.splice(0)).toHaveLength(1);
@@ -180,9 +187,11 @@ describe.each(STORES)('on $name', (kind) => {
     const name = store.id('limited');
     const id = store.id();
     const small = store.runtime({ limits: { pendingActivities: 1 } });
-    small.registerActivity('step', () => 'stepped').registerOrchestration(name, function* (ctx) {
-      yield ctx.all([ctx.scheduleActivity('step'), ctx.scheduleActivity('step')]);
-    });
+    small
+      .registerActivity('step', () => 'stepped')
+      .registerOrchestration(name, function* (ctx) {
+        yield ctx.all([ctx.scheduleActivity('step'), ctx.scheduleActivity('step')]);
+      });
     await small.start();
     await suspends(small, () => store.client.startOrchestration(id, name));
     expect((await store.client.getStatus(id))?.error).toBeInstanceOf(LimitError);

@@ -1,15 +1,23 @@
 // Everything that the package exports, called with values that no argument is made for: a TypeError or an error of
 // Perdure that says what is wrong, in time, without what was handed over; and everything works as before.
 
-import * as perdure from 'perdure';
-import { Client, defineActivity, defineOrchestration, PostgresProvider, type Provider, Runtime, SqliteProvider } from 'perdure';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import * as perdure from 'perdure';
+import {
+  Client,
+  defineActivity,
+  defineOrchestration,
+  PostgresProvider,
+  type Provider,
+  Runtime,
+  SqliteProvider,
+} from 'perdure';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { rejection } from '../../support/async.ts';
-import { badError, Boom, CANARY, ODD } from '../../support/odd.ts';
+import { Boom, badError, CANARY, ODD } from '../../support/odd.ts';
 import { watchPrototypes } from '../../support/prototypes.ts';
 import { STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
@@ -60,11 +68,13 @@ async function problemOf(row: Row, args: readonly unknown[]): Promise<string | u
 async function* callsOf(row: Row): AsyncGenerator<readonly [what: string, args: unknown[]]> {
   const count = row.args().length;
   const with_ = (at: number, value: unknown): unknown[] => row.args().map((arg, n) => (n === at ? value : arg));
-  for (let at = 0; at < count; at += 1) for (const [what, make] of ODD) yield [`argument ${at}: ${what}`, with_(at, make())];
+  for (let at = 0; at < count; at += 1)
+    for (const [what, make] of ODD) yield [`argument ${at}: ${what}`, with_(at, make())];
   const place = row.options;
   if (place === undefined) return;
   const base = row.args()[place] as object;
-  const optionsBy = async (given: (unknown: object) => unknown): Promise<string[]> => optionsIn(await rejection((async () => given(UNKNOWN))()));
+  const optionsBy = async (given: (unknown: object) => unknown): Promise<string[]> =>
+    optionsIn(await rejection((async () => given(UNKNOWN))()));
   const names = await optionsBy((unknown) => row.call(...with_(place, unknown)));
   for (const name of names) {
     const odd = name === row.called ? ODD.filter(([what]) => what !== 'a function behind a proxy that throws') : ODD;
@@ -72,7 +82,8 @@ async function* callsOf(row: Row): AsyncGenerator<readonly [what: string, args: 
   }
   for (const name of row.nested ?? []) {
     for (const inner of await optionsBy((unknown) => row.call(...with_(place, { ...base, [name]: unknown })))) {
-      for (const [what, make] of ODD) yield [`option ${name}.${inner}: ${what}`, with_(place, { ...base, [name]: { [inner]: make() } })];
+      for (const [what, make] of ODD)
+        yield [`option ${name}.${inner}: ${what}`, with_(place, { ...base, [name]: { [inner]: make() } })];
     }
   }
 }
@@ -112,24 +123,53 @@ function functions(): Record<string, Row> {
   return {
     activityContext: { args: () => [], call: () => perdure.activityContext() },
     contextLocal: { args: () => ['initial'], call: (initial) => perdure.contextLocal(initial) },
-    defineActivity: { args: () => [name(), noop, {}], call: (a, b, c) => defineActivity(a, b, c), options: 2, nested: ['retry'] },
-    defineOrchestration: { args: () => [name(), nothing, {}], call: (a, b, c) => defineOrchestration(a, b, c), options: 2 },
-    'SqliteProvider.open()': { args: () => [join(folder, name()), {}], call: (a, b) => SqliteProvider.open(a, b), options: 1 },
+    defineActivity: {
+      args: () => [name(), noop, {}],
+      call: (a, b, c) => defineActivity(a, b, c),
+      options: 2,
+      nested: ['retry'],
+    },
+    defineOrchestration: {
+      args: () => [name(), nothing, {}],
+      call: (a, b, c) => defineOrchestration(a, b, c),
+      options: 2,
+    },
+    'SqliteProvider.open()': {
+      args: () => [join(folder, name()), {}],
+      call: (a, b) => SqliteProvider.open(a, b),
+      options: 1,
+    },
     'SqliteProvider.inMemory()': { args: () => [{}], call: (a) => SqliteProvider.inMemory(a), options: 0 },
     'SqliteProvider.backup': { args: () => [join(folder, name()), {}], call: backUp, options: 1 },
     'new SqliteProvider': { args: () => [1, 2], call: (...args) => Reflect.construct(SqliteProvider, args) },
-    'PostgresProvider.connect()': { args: () => [dead, {}], call: (a, b) => PostgresProvider.connect(a, b), options: 1, nested: ['tls'], called: 'password' },
+    'PostgresProvider.connect()': {
+      args: () => [dead, {}],
+      call: (a, b) => PostgresProvider.connect(a, b),
+      options: 1,
+      nested: ['tls'],
+      called: 'password',
+    },
     'new PostgresProvider': { args: () => [1, 2], call: (...args) => Reflect.construct(PostgresProvider, args) },
     ...errorClasses(),
   };
 }
 
 function errorClasses(): Record<string, Row> {
-  const classes = Object.entries(perdure).filter(([, value]) => typeof value === 'function' && value.prototype instanceof Error);
+  const classes = Object.entries(perdure).filter(
+    ([, value]) => typeof value === 'function' && value.prototype instanceof Error,
+  );
   return Object.fromEntries(
     classes.map(([name, type]) => {
-      const args = (): unknown[] => (name === 'PerdureError' ? ['message', 'CODE', {}] : name === 'RetryAfterError' ? [5, 'message', {}] : ['message', {}]);
-      return [`new ${name}`, { args, call: (...given: unknown[]) => Reflect.construct(type as new () => Error, given), isErrorClass: true }];
+      const args = (): unknown[] =>
+        name === 'PerdureError'
+          ? ['message', 'CODE', {}]
+          : name === 'RetryAfterError'
+            ? [5, 'message', {}]
+            : ['message', {}];
+      return [
+        `new ${name}`,
+        { args, call: (...given: unknown[]) => Reflect.construct(type as new () => Error, given), isErrorClass: true },
+      ];
     }),
   );
 }
@@ -140,7 +180,11 @@ function methods(provider: Provider, client: Client, ended: string, fresh: () =>
   const runtime = (): Runtime => new Runtime(provider, { logLevel: 'silent' });
   return {
     'new Client': { args: () => [provider, {}], call: (a, b) => new Client(a, b), options: 1, nested: LIMITS },
-    'Client.startOrchestration': { ...of('startOrchestration'), args: () => [fresh(), 'nobody registers this', { secret: CANARY }, {}], options: 3 },
+    'Client.startOrchestration': {
+      ...of('startOrchestration'),
+      args: () => [fresh(), 'nobody registers this', { secret: CANARY }, {}],
+      options: 3,
+    },
     'Client.start': { ...of('start'), args: () => [orchestration, { secret: CANARY }, { id: fresh() }], options: 2 },
     'Client.handle': of('handle', ended),
     'Client.getStatus': of('getStatus', ended),
@@ -166,9 +210,23 @@ function methods(provider: Provider, client: Client, ended: string, fresh: () =>
     'Client.deleteInstance': of('deleteInstance', 'absent'),
     'Client.pruneExecutions': { ...of('pruneExecutions', { name: 'nobody registers this', keep: 1 }), options: 0 },
     'Client.stats': of('stats'),
-    'new Runtime': { args: () => [provider, { logLevel: 'silent' }], call: (a, b) => void new Runtime(a, b), options: 1, nested: LIMITS },
-    'Runtime.registerActivity': { args: () => ['a', noop, {}], call: (...args) => void (runtime().registerActivity as (...all: unknown[]) => unknown)(...args), options: 2, nested: ['retry'] },
-    'Runtime.registerOrchestration': { args: () => ['o', nothing, {}], call: (...args) => void (runtime().registerOrchestration as (...all: unknown[]) => unknown)(...args), options: 2 },
+    'new Runtime': {
+      args: () => [provider, { logLevel: 'silent' }],
+      call: (a, b) => void new Runtime(a, b),
+      options: 1,
+      nested: LIMITS,
+    },
+    'Runtime.registerActivity': {
+      args: () => ['a', noop, {}],
+      call: (...args) => void (runtime().registerActivity as (...all: unknown[]) => unknown)(...args),
+      options: 2,
+      nested: ['retry'],
+    },
+    'Runtime.registerOrchestration': {
+      args: () => ['o', nothing, {}],
+      call: (...args) => void (runtime().registerOrchestration as (...all: unknown[]) => unknown)(...args),
+      options: 2,
+    },
     'Runtime.register': { args: () => [activity, orchestration], call: (...args) => void runtime().register(...args) },
     'Runtime.start': { args: () => [], call: () => undefined },
     'Runtime.shutdown': { args: () => [5], call: (a) => runtime().shutdown(a) },
@@ -199,14 +257,23 @@ function handles(client: Client, ended: string): Record<string, Row> {
 }
 
 /** Of a provider that is open: they take nothing. */
-const WITHOUT_ARGUMENTS = ['SqliteProvider.close', 'SqliteProvider.[asyncDispose]', 'PostgresProvider.close', 'PostgresProvider.[asyncDispose]'];
+const WITHOUT_ARGUMENTS = [
+  'SqliteProvider.close',
+  'SqliteProvider.[asyncDispose]',
+  'PostgresProvider.close',
+  'PostgresProvider.[asyncDispose]',
+];
 
 describe('what is exported', () => {
   const rows = functions();
   const untouched = watchPrototypes();
 
   it('is all here', () => {
-    const known = [...Object.keys(rows), ...Object.keys(methods({} as Provider, {} as Client, '', () => '')), ...WITHOUT_ARGUMENTS];
+    const known = [
+      ...Object.keys(rows),
+      ...Object.keys(methods({} as Provider, {} as Client, '', () => '')),
+      ...WITHOUT_ARGUMENTS,
+    ];
     expect(callablesOf(perdure).sort()).toEqual(known.sort());
   });
 

@@ -1,8 +1,8 @@
 // Values that nobody thought of, on every way through the store: each comes back as it was, or is refused by a typed
 // error where it was handed over. values.test.ts has those that somebody did.
 
-import fc from 'fast-check';
 import { inspect, isDeepStrictEqual } from 'node:util';
+import fc from 'fast-check';
 import { PayloadError } from 'perdure';
 import { beforeEach, describe, expect, it } from 'vitest';
 
@@ -33,7 +33,13 @@ describe.each(STORES)('on $name', (kind) => {
       (runtime) =>
         runtime
           .registerActivity('echo', (_, value) => value)
-          .registerActivity('throws', (_, value) => { throw Object.assign(new Error('no'), { value }); }, { retry: { maxAttempts: 1 } })
+          .registerActivity(
+            'throws',
+            (_, value) => {
+              throw Object.assign(new Error('no'), { value });
+            },
+            { retry: { maxAttempts: 1 } },
+          )
           .registerOrchestration('child', function* (_, value) {
             return value;
           })
@@ -46,7 +52,10 @@ describe.each(STORES)('on $name', (kind) => {
             const outputs = yield* ctx.all(values.map((value) => ctx.scheduleActivity('echo', value)));
             all.push(...outputs.map((output) => ['activity', output] as [string, unknown]));
             for (const failure of yield* ctx.allSettled(values.map((value) => ctx.scheduleActivity('throws', value)))) {
-              all.push(['error', ((failure as PromiseRejectedResult).reason as { cause: { value: unknown } }).cause.value]);
+              all.push([
+                'error',
+                ((failure as PromiseRejectedResult).reason as { cause: { value: unknown } }).cause.value,
+              ]);
             }
             const ended = yield* ctx.all(values.map((value) => ctx.scheduleSubOrchestration('child', value)));
             all.push(...ended.map((output) => ['child', output] as [string, unknown]));
@@ -75,7 +84,8 @@ describe.each(STORES)('on $name', (kind) => {
       same(customStatus, values.at(-1));
       const found = seen.get(id) as readonly (readonly [string, unknown])[];
       expect(found).toHaveLength(7 * values.length);
-      for (const [n, [way, value]] of found.entries()) same([way, value], [way, way === 'inline' ? values[0] : values[n % values.length]]);
+      for (const [n, [way, value]] of found.entries())
+        same([way, value], [way, way === 'inline' ? values[0] : values[n % values.length]]);
     });
     await fc.assert(carried, { seed: SEED, numRuns: 25, endOnFailure: true });
     untouched();
@@ -96,8 +106,14 @@ describe.each(STORES)('on $name', (kind) => {
 
   it('any id, name, version, tag and reason is kept as it is', async () => {
     const { client } = store;
-    const [names = []] = fc.sample(fc.uniqueArray(name, { minLength: 30, maxLength: 30, size: 'max' }), { seed: SEED, numRuns: 1 });
-    const tags = fc.sample(fc.dictionary(text, text, { maxKeys: 4, noNullPrototype: true }), { seed: SEED, numRuns: names.length });
+    const [names = []] = fc.sample(fc.uniqueArray(name, { minLength: 30, maxLength: 30, size: 'max' }), {
+      seed: SEED,
+      numRuns: 1,
+    });
+    const tags = fc.sample(fc.dictionary(text, text, { maxKeys: 4, noNullPrototype: true }), {
+      seed: SEED,
+      numRuns: names.length,
+    });
     const reasons = fc.sample(text, { seed: SEED, numRuns: names.length });
     await store.start((runtime) => {
       for (const one of names) {

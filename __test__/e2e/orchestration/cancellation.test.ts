@@ -1,4 +1,11 @@
-import { type ActivityContext, CancelledError, defineOrchestration, DeterminismError, type Future, type Runtime } from 'perdure';
+import {
+  type ActivityContext,
+  CancelledError,
+  DeterminismError,
+  defineOrchestration,
+  type Future,
+  type Runtime,
+} from 'perdure';
 import { replay } from 'perdure/testing';
 import { describe, expect, it, vi } from 'vitest';
 
@@ -36,7 +43,9 @@ describe.each(STORES)('on $name', (kind) => {
 
     /** The parent started it in a turn of its own. */
     async function isWaiting(id: string): Promise<void> {
-      await vi.waitUntil(async () => (await store.client.getStatus(id))?.customStatus === 'waiting', { timeout: 20_000 });
+      await vi.waitUntil(async () => (await store.client.getStatus(id))?.customStatus === 'waiting', {
+        timeout: 20_000,
+      });
     }
 
     it('ends a suspended child with its parent, which was left behind', async () => {
@@ -48,7 +57,10 @@ describe.each(STORES)('on $name', (kind) => {
       await store.client.cancelInstance(parent);
       expect((await store.client.waitForOrchestration(parent, SOON)).status).toBe('Cancelled');
       const { status, error } = await store.client.waitForOrchestration(child, SOON);
-      expect([status, error?.message]).toEqual(['Cancelled', `cancelled: instance '${child}' was suspended, and none of its code ran`]);
+      expect([status, error?.message]).toEqual([
+        'Cancelled',
+        `cancelled: instance '${child}' was suspended, and none of its code ran`,
+      ]);
       expect(historyViolations(await store.client.getHistory(child), 'Cancelled')).toEqual([]);
     });
 
@@ -61,7 +73,9 @@ describe.each(STORES)('on $name', (kind) => {
       await store.client.cancelInstance(child, 'no');
       const { status, error } = await store.client.waitForOrchestration(parent, SOON);
       expect([status, error?.name]).toEqual(['Failed', 'SubOrchestrationError']);
-      expect((error?.cause as Error).message).toBe(`cancelled: instance '${child}' was suspended, and none of its code ran`);
+      expect((error?.cause as Error).message).toBe(
+        `cancelled: instance '${child}' was suspended, and none of its code ran`,
+      );
     });
 
     it('ends one that nothing can run at all: its process has no code', async () => {
@@ -113,7 +127,10 @@ describe.each(STORES)('on $name', (kind) => {
       await store.client.startOrchestration(id, 'tidy', 1);
       await rounds.reaches(10);
       await store.client.cancelInstance(id);
-      expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Cancelled', customStatus: 'cleaned' });
+      expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({
+        status: 'Cancelled',
+        customStatus: 'cleaned',
+      });
     });
 
     it('ends code that asks for steps without end and waits for none, and its history replays', async () => {
@@ -183,7 +200,10 @@ describe.each(STORES)('on $name', (kind) => {
       await begun;
       await store.client.cancelInstance(id, 'changed my mind');
       expect(await stopped).toMatchObject({ name: 'CancelledError', code: 'CANCELLED' });
-      expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: 'done anyway' });
+      expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({
+        status: 'Completed',
+        output: 'done anyway',
+      });
       expect(steps).toEqual(['true changed my mind', 'refunded 12', 'finally']);
       const history = await store.client.getHistory(id);
       expect(historyViolations(history, 'Completed')).toEqual([]);
@@ -201,7 +221,9 @@ describe.each(STORES)('on $name', (kind) => {
         }
       });
       await store.start((runtime) =>
-        register(runtime).register(unaware).registerActivity('release', (_, what) => void released.push(what)),
+        register(runtime)
+          .register(unaware)
+          .registerActivity('release', (_, what) => void released.push(what)),
       );
       const handle = await store.client.start(unaware);
       await begun;
@@ -287,19 +309,21 @@ describe.each(STORES)('on $name', (kind) => {
       const passes: string[][] = [];
       await store.start(
         (runtime) =>
-          runtime.registerActivity('note', (_, text) => text).registerOrchestration('replayed', function* (ctx) {
-            const pass: string[] = [];
-            passes.push(pass);
-            try {
-              ctx.setCustomStatus('waiting');
-              yield ctx.waitForEvent('never');
-            } catch (error) {
-              pass.push((error as Error).message, yield ctx.scheduleActivity('note', 'cleaned'));
-              ctx.setCustomStatus('cleaned');
-            }
-            pass.push(yield ctx.waitForEvent('last'));
-            return pass;
-          }),
+          runtime
+            .registerActivity('note', (_, text) => text)
+            .registerOrchestration('replayed', function* (ctx) {
+              const pass: string[] = [];
+              passes.push(pass);
+              try {
+                ctx.setCustomStatus('waiting');
+                yield ctx.waitForEvent('never');
+              } catch (error) {
+                pass.push((error as Error).message, yield ctx.scheduleActivity('note', 'cleaned'));
+                ctx.setCustomStatus('cleaned');
+              }
+              pass.push(yield ctx.waitForEvent('last'));
+              return pass;
+            }),
         { cachedInstancesMax: 0 },
       );
       const id = store.id();
@@ -376,7 +400,9 @@ describe.each(STORES)('on $name', (kind) => {
       expect((await store.client.waitForOrchestration(id, SOON)).output).toEqual({ index: 1, value: 'on' });
       const asleep = 'while its orchestration was not running (in a promise callback, a timer or an activity?)';
       expect(refused).toEqual(
-        [asleep, asleep, 'from another orchestration'].map((where) => `future.cancel was called ${where}: a future belongs to its own function*`),
+        [asleep, asleep, 'from another orchestration'].map(
+          (where) => `future.cancel was called ${where}: a future belongs to its own function*`,
+        ),
       );
       expect(historyViolations(await store.client.getHistory(id), 'Completed')).toEqual([]);
     });
@@ -399,7 +425,11 @@ describe.each(STORES)('on $name', (kind) => {
     });
 
     it('an instance that has ended changes nothing', async () => {
-      await store.start((runtime) => runtime.registerOrchestration('quick', function* () { return 1; }));
+      await store.start((runtime) =>
+        runtime.registerOrchestration('quick', function* () {
+          return 1;
+        }),
+      );
       const id = store.id();
       await store.client.startOrchestration(id, 'quick');
       const ended = await store.client.waitForOrchestration(id, SOON);
@@ -444,7 +474,12 @@ describe.each(STORES)('on $name', (kind) => {
       expect(await store.client.waitForOrchestration(id, SOON)).toEqual(status);
       const history = await store.client.getHistory(id);
       expect(historyViolations(history, 'Terminated')).toEqual([]);
-      expect(kinds(history)).toEqual(['ExecutionStarted', 'ActivityScheduled', 'ActivityScheduled', 'ExecutionTerminated']);
+      expect(kinds(history)).toEqual([
+        'ExecutionStarted',
+        'ActivityScheduled',
+        'ActivityScheduled',
+        'ExecutionTerminated',
+      ]);
     });
 
     it('needs no runtime, and wakes those who wait', async () => {

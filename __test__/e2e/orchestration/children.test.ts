@@ -85,7 +85,9 @@ describe.each(STORES)('on $name', (kind) => {
       const failed = await run('bad', bad, async () => {});
       expect(failed.cause).toBeInstanceOf(RangeError);
       expect(failed.cause).toMatchObject({ message: 'too many', code: 'E_MANY', limit: 3 });
-      expect((await run('hang', cancelled, () => store.client.cancelInstance(cancelled, 'enough'))).cause).toBeInstanceOf(CancelledError);
+      expect(
+        (await run('hang', cancelled, () => store.client.cancelInstance(cancelled, 'enough'))).cause,
+      ).toBeInstanceOf(CancelledError);
       const { cause } = await run('hang', terminated, () => store.client.terminateInstance(terminated, 'now'));
       expect(cause).toMatchObject({ name: 'CancelledError', message: 'cancelled: terminated: now' });
       expect((await run('hang', bad, async () => {})).cause).toBeInstanceOf(InstanceExistsError);
@@ -99,7 +101,9 @@ describe.each(STORES)('on $name', (kind) => {
           runtime
             .registerActivity('hold', async (ctx, n: number) => {
               // In the listener, not behind an `await`: what counts is when the signal was raised.
-              ctx.signal.addEventListener('abort', () => events.push(`aborted ${n}: ${(ctx.signal.reason as Error).name}`));
+              ctx.signal.addEventListener('abort', () =>
+                events.push(`aborted ${n}: ${(ctx.signal.reason as Error).name}`),
+              );
               begun[n]?.resolve();
               await aborted(ctx.signal);
             })
@@ -152,7 +156,10 @@ describe.each(STORES)('on $name', (kind) => {
               }
             })
             .registerOrchestration('send', function* (ctx, to: string) {
-              const id = yield* ctx.startOrchestration('collect', to, undefined, { tags: { kind: 'sink' }, version: '1.0.0' });
+              const id = yield* ctx.startOrchestration('collect', to, undefined, {
+                tags: { kind: 'sink' },
+                version: '1.0.0',
+              });
               yield ctx.raiseEvent(id, 'begin', { from: ctx.instanceId });
               for (let n = 0; n < 50; n += 1) ctx.enqueueEvent(id, 'numbers', n);
               yield ctx.enqueueEvent(id, 'numbers', 'end');
@@ -164,7 +171,10 @@ describe.each(STORES)('on $name', (kind) => {
       await store.client.startOrchestration(id, 'send', sink);
       expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({ output: sink });
       const status = await store.client.waitForOrchestration(sink, SOON);
-      expect(status).toMatchObject({ output: [id, ...Array.from({ length: 50 }, (_unused, n) => n)], tags: { kind: 'sink' } });
+      expect(status).toMatchObject({
+        output: [id, ...Array.from({ length: 50 }, (_unused, n) => n)],
+        tags: { kind: 'sink' },
+      });
       expect(status.parentId).toBeUndefined();
       expect(historyViolations(await store.client.getHistory(id), 'Completed')).toEqual([]);
     });
@@ -180,7 +190,10 @@ describe.each(STORES)('on $name', (kind) => {
               ctx.raiseEvent(ctx.instanceId, 'self', 'hello'),
             ];
             const results = yield* ctx.allSettled(sent);
-            return [...results.map((r) => (r.status === 'rejected' ? r.reason : r.status)), yield ctx.waitForEvent('self')];
+            return [
+              ...results.map((r) => (r.status === 'rejected' ? r.reason : r.status)),
+              yield ctx.waitForEvent('self'),
+            ];
           }),
         options,
       );
@@ -197,12 +210,20 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   it('a definition types its child, and its version is the one that runs', async () => {
-    const double = defineOrchestration('double', function* (ctx, n: number) {
-      return { doubled: 2 * n, version: ctx.version };
-    }, { version: '1.5.0' });
-    const newer = defineOrchestration('double', function* (ctx, n: number) {
-      return { doubled: -n, version: ctx.version };
-    }, { version: '2.0.0' });
+    const double = defineOrchestration(
+      'double',
+      function* (ctx, n: number) {
+        return { doubled: 2 * n, version: ctx.version };
+      },
+      { version: '1.5.0' },
+    );
+    const newer = defineOrchestration(
+      'double',
+      function* (ctx, n: number) {
+        return { doubled: -n, version: ctx.version };
+      },
+      { version: '2.0.0' },
+    );
     const parent = defineOrchestration('parent', function* (ctx) {
       const one = yield* ctx.callOrchestration(double, 21);
       const { version } = yield ctx.scheduleSubOrchestration('double', 1);
@@ -235,7 +256,11 @@ describe.each(STORES)('on $name', (kind) => {
 
   it('children go 1 000 deep', async () => {
     await store.start((runtime) =>
-      runtime.registerOrchestration('deep', function* (ctx: OrchestrationContext, depth: number): Generator<any, number, any> {
+      runtime.registerOrchestration('deep', function* (ctx: OrchestrationContext, depth: number): Generator<
+        any,
+        number,
+        any
+      > {
         if (depth === 0) return 0;
         return 1 + (yield ctx.scheduleSubOrchestration('deep', depth - 1));
       }),
@@ -252,13 +277,18 @@ describe.each(STORES)('on $name', (kind) => {
           return n;
         })
         .registerOrchestration('wide', function* (ctx, width: number) {
-          const numbers = yield* ctx.all(Array.from({ length: width }, (_unused, n) => ctx.scheduleSubOrchestration<number>('leaf', n)));
+          const numbers = yield* ctx.all(
+            Array.from({ length: width }, (_unused, n) => ctx.scheduleSubOrchestration<number>('leaf', n)),
+          );
           return numbers.reduce((sum, n) => sum + n, 0);
         }),
     );
     const id = store.id();
     await store.client.startOrchestration(id, 'wide', 10_000);
-    expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: 49_995_000 });
+    expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({
+      status: 'Completed',
+      output: 49_995_000,
+    });
     expect(kinds(await store.client.getHistory(id)).filter((what) => what === 'ChildCompleted')).toHaveLength(10_000);
   });
 

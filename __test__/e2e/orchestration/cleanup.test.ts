@@ -72,17 +72,20 @@ const CASES: readonly Case[] = [
   {
     name: 'a cleanup that is uncancellable',
     *body(ctx) {
-      yield* ctx.withTimeout('1h', (function* (): Block {
-        arrive(ctx);
-        try {
-          yield* ctx.waitForEvent('never');
-        } finally {
-          yield* ctx.uncancellable(function* () {
-            yield* ctx.call(act, 'first');
-            yield* ctx.call(act, 'second');
-          });
-        }
-      })());
+      yield* ctx.withTimeout(
+        '1h',
+        (function* (): Block {
+          arrive(ctx);
+          try {
+            yield* ctx.waitForEvent('never');
+          } finally {
+            yield* ctx.uncancellable(function* () {
+              yield* ctx.call(act, 'first');
+              yield* ctx.call(act, 'second');
+            });
+          }
+        })(),
+      );
     },
     arrivals: 1,
     acts: ['first', 'second'],
@@ -166,7 +169,9 @@ describe.each(STORES)('on $name', (kind) => {
       expect(scheduled(history)).toEqual(acts);
       // None of what was to be undone was given up.
       expect(history.filter(({ kind }) => kind === 'ActivityCompleted')).toHaveLength(acts.length);
-      expect(replay(await client.exportHistory(id), ORCHESTRATIONS)).toMatchObject({ executions: [{ outcome: status.toLowerCase() }] });
+      expect(replay(await client.exportHistory(id), ORCHESTRATIONS)).toMatchObject({
+        executions: [{ outcome: status.toLowerCase() }],
+      });
     });
   });
 });
@@ -182,7 +187,9 @@ describe('with a crash after each event', () => {
       const history = await test.client.getHistory('i');
       return { status, error: error?.message, acts: scheduled(history) };
     });
-    expect(result).toEqual(arrivals === undefined ? { status: 'Completed', acts } : { status: 'Cancelled', error: 'cancelled: stop', acts });
+    expect(result).toEqual(
+      arrivals === undefined ? { status: 'Completed', acts } : { status: 'Cancelled', error: 'cancelled: stop', acts },
+    );
     expect(crashes).toBeGreaterThan(acts.length * 2);
   });
 });
@@ -208,7 +215,8 @@ describe.each(STORES)('cancelGrace, on $name', (kind) => {
   /** Start it with one limit, cancel it, and go on with another in a runtime of its own. */
   async function cancelled(then: { cancelGrace?: string }, now: { cancelGrace?: string }): Promise<string> {
     const id = store.id();
-    const cameTo = (status: string) => vi.waitUntil(async () => (await store.client.getStatus(id))?.customStatus === status, { timeout: 20_000 });
+    const cameTo = (status: string) =>
+      vi.waitUntil(async () => (await store.client.getStatus(id))?.customStatus === status, { timeout: 20_000 });
     const runtime = await store.start((first) => first.register(slow(then)));
     await store.client.startOrchestration(id, 'slow');
     await cameTo('waiting');
@@ -219,13 +227,28 @@ describe.each(STORES)('cancelGrace, on $name', (kind) => {
     return id;
   }
 
-  it.each([['another', { cancelGrace: '1d' }], ['none', {}]])('ends what cleans up for longer, also in code that has %s', async (_, now) => {
+  it.each([
+    ['another', { cancelGrace: '1d' }],
+    ['none', {}],
+  ])('ends what cleans up for longer, also in code that has %s', async (_, now) => {
     const id = await cancelled({ cancelGrace: '300ms' }, now);
     const { status, error } = await store.client.waitForOrchestration(id, SOON);
-    expect([status, error?.message, (error?.cause as Error).name]).toEqual(['Cancelled', 'cancelled: stop', 'TimeoutError']);
+    expect([status, error?.message, (error?.cause as Error).name]).toEqual([
+      'Cancelled',
+      'cancelled: stop',
+      'TimeoutError',
+    ]);
     const history = await store.client.getHistory(id);
     expect(historyViolations(history, 'Cancelled')).toEqual([]);
-    expect(kinds(history)).toEqual(['ExecutionStarted', 'CancelRequested', 'PatchApplied', 'TimerCreated', 'TimerCreated', 'TimerFired', 'ExecutionCancelled']);
+    expect(kinds(history)).toEqual([
+      'ExecutionStarted',
+      'CancelRequested',
+      'PatchApplied',
+      'TimerCreated',
+      'TimerCreated',
+      'TimerFired',
+      'ExecutionCancelled',
+    ]);
     for (const code of [slow({ cancelGrace: '300ms' }), slow(now)]) {
       expect(replay(await store.client.exportHistory(id), code).executions).toMatchObject([{ outcome: 'cancelled' }]);
     }

@@ -27,7 +27,12 @@ describe.each(STORES)('on $name', (kind) => {
     expect(status).toMatchObject({ status: 'Completed', output: 1_001_000, executionId: 1_000 });
     for (const execution of [1, 2, 500, 999]) {
       const history = await store.client.getHistory(id, execution);
-      expect(kinds(history)).toEqual(['ExecutionStarted', 'ActivityScheduled', 'ActivityCompleted', 'ExecutionContinuedAsNew']);
+      expect(kinds(history)).toEqual([
+        'ExecutionStarted',
+        'ActivityScheduled',
+        'ActivityCompleted',
+        'ExecutionContinuedAsNew',
+      ]);
       expect(historyViolations(history, 'ContinuedAsNew')).toEqual([]);
       expect(history.at(-1)).toMatchObject({ payload: { round: execution + 1 }, meta: { version: '1.0.0' } });
     }
@@ -48,7 +53,8 @@ describe.each(STORES)('on $name', (kind) => {
     const error = await store.client.getHistory(id, 3).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(InstanceNotFoundError);
     expect(error).toMatchObject({ instanceId: id, message: `instance '${id}' has no execution 3, its last one is 2` });
-    for (const wrong of [0, -1, 1.5, '1']) await expect(store.client.getHistory(id, wrong as number)).rejects.toThrow(TypeError);
+    for (const wrong of [0, -1, 1.5, '1'])
+      await expect(store.client.getHistory(id, wrong as number)).rejects.toThrow(TypeError);
   });
 
   describe.each([
@@ -58,17 +64,14 @@ describe.each(STORES)('on $name', (kind) => {
     it('messages that were not read and the custom status go on; each is read once, in order', async () => {
       await store.start(
         (runtime) =>
-          runtime.registerOrchestration(
-            'drain',
-            function* (ctx, read: number[]) {
-              expect(ctx.getCustomStatus()).toEqual(read.length === 0 ? undefined : { read: read.length });
-              const all = [...read, yield ctx.dequeueEvent('numbers')];
-              all.push(yield ctx.dequeueEvent('numbers'));
-              ctx.setCustomStatus({ read: all.length });
-              if (all.length === 40) return all;
-              yield ctx.continueAsNew(all);
-            },
-          ),
+          runtime.registerOrchestration('drain', function* (ctx, read: number[]) {
+            expect(ctx.getCustomStatus()).toEqual(read.length === 0 ? undefined : { read: read.length });
+            const all = [...read, yield ctx.dequeueEvent('numbers')];
+            all.push(yield ctx.dequeueEvent('numbers'));
+            ctx.setCustomStatus({ read: all.length });
+            if (all.length === 40) return all;
+            yield ctx.continueAsNew(all);
+          }),
         options,
       );
       const id = store.id();
@@ -93,7 +96,12 @@ describe.each(STORES)('on $name', (kind) => {
             })
             .registerOrchestration('own', function* (ctx, before: unknown[]) {
               ctx.scheduleActivity('hang');
-              const now = [ctx.random(), ctx.randomUUID(), yield ctx.scheduleActivity('echo', ctx.executionId), ctx.random()];
+              const now = [
+                ctx.random(),
+                ctx.randomUUID(),
+                yield ctx.scheduleActivity('echo', ctx.executionId),
+                ctx.random(),
+              ];
               if (before.length === 2) return [...before, now];
               yield ctx.continueAsNew([...before, now]);
             }),

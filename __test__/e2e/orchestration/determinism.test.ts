@@ -4,10 +4,10 @@
 import { execFileSync } from 'node:child_process';
 import nodeCrypto, { randomBytes as bytesOfModule, randomUUID as uuidOfModule } from 'node:crypto';
 import { nextTick as tickOfModule } from 'node:process';
+import { Writable } from 'node:stream';
 import nodeTimers, { setImmediate as immediateOfModule, setTimeout as timeoutOfModule } from 'node:timers';
 import { setTimeout as timeoutOfPromises } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { Writable } from 'node:stream';
 import { Client, DeterminismError, type OrchestrationFunction, type Runtime } from 'perdure';
 import type * as Polyfill from 'temporal-polyfill';
 // Older versions of Node have no global `Temporal` of their own.
@@ -23,7 +23,9 @@ import { SOON, useStore } from '../../support/store.ts';
  * Whenever Vitest reports something it puts what it knows of `process.nextTick` into its place for a moment, and what was there back into it a tick later: a guard
  * that was installed or taken away meanwhile is undone by that. Without this it leaves `process` alone.
  */
-const timersOfVitest = Object.getOwnPropertySymbols(globalThis).find(({ description }) => description === 'vitest:SAFE_TIMERS');
+const timersOfVitest = Object.getOwnPropertySymbols(globalThis).find(
+  ({ description }) => description === 'vitest:SAFE_TIMERS',
+);
 delete (globalThis as unknown as Record<symbol, { nextTick?: unknown }>)[timersOfVitest as symbol]!.nextTick;
 
 /** The descriptors of all that the guard replaces. */
@@ -39,10 +41,12 @@ function descriptors(): Record<string, PropertyDescriptor | undefined> {
     found[key] = Object.getOwnPropertyDescriptor(globalThis, key);
     found[`timers.${key}`] = Object.getOwnPropertyDescriptor(nodeTimers, key);
   }
-  for (const key of ['randomBytes', 'randomInt', 'randomFill', 'randomFillSync', 'pseudoRandomBytes', 'prng', 'rng']) found[`crypto.${key}`] = Object.getOwnPropertyDescriptor(nodeCrypto, key);
+  for (const key of ['randomBytes', 'randomInt', 'randomFill', 'randomFillSync', 'pseudoRandomBytes', 'prng', 'rng'])
+    found[`crypto.${key}`] = Object.getOwnPropertyDescriptor(nodeCrypto, key);
   for (const key of ['nextTick', 'hrtime']) found[`process.${key}`] = Object.getOwnPropertyDescriptor(process, key);
-  for (const key of ['setTimeout', 'setInterval', 'setImmediate']) found[`promises.${key}`] = Object.getOwnPropertyDescriptor(nodeTimers.promises, key);
-  found['webRandom'] = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(globalThis.crypto), 'getRandomValues');
+  for (const key of ['setTimeout', 'setInterval', 'setImmediate'])
+    found[`promises.${key}`] = Object.getOwnPropertyDescriptor(nodeTimers.promises, key);
+  found.webRandom = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(globalThis.crypto), 'getRandomValues');
   return found;
 }
 
@@ -58,7 +62,7 @@ describe('outside of orchestrations, while it is installed', () => {
     return async () => {
       acquireGuard();
       try {
-        expect(Date).not.toBe(untouched['Date']?.value);
+        expect(Date).not.toBe(untouched.Date?.value);
         await test();
       } finally {
         releaseGuard();
@@ -67,29 +71,32 @@ describe('outside of orchestrations, while it is installed', () => {
     };
   }
 
-  it('Date is a Date', installed(() => {
-    const Original = untouched['Date']?.value as DateConstructor;
-    const date = new Date();
-    expect(Math.abs(date.getTime() - Original.now())).toBeLessThan(1_000);
-    expect(date).toBeInstanceOf(Date);
-    expect(date).toBeInstanceOf(Original);
-    expect(new Original(0)).toBeInstanceOf(Date);
-    expect(date.constructor).toBe(Date);
-    expect(Date.prototype.constructor).toBe(Date);
-    expect([Date.name, Date.length, typeof Date]).toEqual(['Date', 7, 'function']);
-    expect(Object.getOwnPropertyDescriptors(Date)).toEqual({
-      ...Object.getOwnPropertyDescriptors(Original),
-      now: expect.objectContaining({ writable: true, enumerable: false, configurable: true }),
-    });
-    expect(Reflect.ownKeys(Date).sort()).toEqual(Reflect.ownKeys(Original).sort());
-    expect([Date.UTC, Date.parse]).toEqual([Original.UTC, Original.parse]);
-    expect(Date.now()).toBeGreaterThan(1e12);
-    expect(structuredClone(date)).toEqual(date);
-    expect(Object.prototype.toString.call(date)).toBe('[object Date]');
-    // As a function it gives text, whatever it is given.
-    expect(typeof Date()).toBe('string');
-    expect(Number.isNaN(Date.parse((Date as unknown as (n: number) => string)(5)))).toBe(false);
-  }));
+  it(
+    'Date is a Date',
+    installed(() => {
+      const Original = untouched.Date?.value as DateConstructor;
+      const date = new Date();
+      expect(Math.abs(date.getTime() - Original.now())).toBeLessThan(1_000);
+      expect(date).toBeInstanceOf(Date);
+      expect(date).toBeInstanceOf(Original);
+      expect(new Original(0)).toBeInstanceOf(Date);
+      expect(date.constructor).toBe(Date);
+      expect(Date.prototype.constructor).toBe(Date);
+      expect([Date.name, Date.length, typeof Date]).toEqual(['Date', 7, 'function']);
+      expect(Object.getOwnPropertyDescriptors(Date)).toEqual({
+        ...Object.getOwnPropertyDescriptors(Original),
+        now: expect.objectContaining({ writable: true, enumerable: false, configurable: true }),
+      });
+      expect(Reflect.ownKeys(Date).sort()).toEqual(Reflect.ownKeys(Original).sort());
+      expect([Date.UTC, Date.parse]).toEqual([Original.UTC, Original.parse]);
+      expect(Date.now()).toBeGreaterThan(1e12);
+      expect(structuredClone(date)).toEqual(date);
+      expect(Object.prototype.toString.call(date)).toBe('[object Date]');
+      // As a function it gives text, whatever it is given.
+      expect(typeof Date()).toBe('string');
+      expect(Number.isNaN(Date.parse((Date as unknown as (n: number) => string)(5)))).toBe(false);
+    }),
+  );
 
   it.each<[string, unknown[]]>([
     ['a time', [5]],
@@ -128,31 +135,36 @@ describe('outside of orchestrations, while it is installed', () => {
     })();
   });
 
-  it('everything else does as ever', installed(async () => {
-    expect(Math.random()).toBeLessThan(1);
-    const before = performance.now();
-    expect(performance.now()).toBeGreaterThanOrEqual(before);
-    expect(() => performance.now.call({} as typeof performance)).toThrow(TypeError);
-    expect(crypto.randomUUID()).toMatch(/^[0-9a-f-]{36}$/);
-    expect(uuidOfModule({ disableEntropyCache: true })).toMatch(/^[0-9a-f-]{36}$/);
-    expect(() => crypto.randomUUID.call({} as typeof crypto)).toThrow(TypeError);
-    expect(setTimeout).toBe(nodeTimers.setTimeout);
-    expect(setTimeout).toHaveLength((untouched['setTimeout']?.value as () => void).length);
-    expect(await new Promise((resolve) => setTimeout((a: number, b: number) => resolve([a, b]), 1, 2, 3))).toEqual([2, 3]);
-    expect(await promisify(setTimeout)(1, 'value')).toBe('value');
-    expect(await promisify(setImmediate)('value')).toBe('value');
-    await new Promise<void>((resolve) => queueMicrotask(resolve));
-    const interval = setInterval(() => {}, 1_000);
-    expect(interval.hasRef()).toBe(true);
-    clearInterval(interval);
-    expect(await (await fetch('data:,hello')).text()).toBe('hello');
-  }));
+  it(
+    'everything else does as ever',
+    installed(async () => {
+      expect(Math.random()).toBeLessThan(1);
+      const before = performance.now();
+      expect(performance.now()).toBeGreaterThanOrEqual(before);
+      expect(() => performance.now.call({} as typeof performance)).toThrow(TypeError);
+      expect(crypto.randomUUID()).toMatch(/^[0-9a-f-]{36}$/);
+      expect(uuidOfModule({ disableEntropyCache: true })).toMatch(/^[0-9a-f-]{36}$/);
+      expect(() => crypto.randomUUID.call({} as typeof crypto)).toThrow(TypeError);
+      expect(setTimeout).toBe(nodeTimers.setTimeout);
+      expect(setTimeout).toHaveLength((untouched.setTimeout?.value as () => void).length);
+      expect(await new Promise((resolve) => setTimeout((a: number, b: number) => resolve([a, b]), 1, 2, 3))).toEqual([
+        2, 3,
+      ]);
+      expect(await promisify(setTimeout)(1, 'value')).toBe('value');
+      expect(await promisify(setImmediate)('value')).toBe('value');
+      await new Promise<void>((resolve) => queueMicrotask(resolve));
+      const interval = setInterval(() => {}, 1_000);
+      expect(interval.hasRef()).toBe(true);
+      clearInterval(interval);
+      expect(await (await fetch('data:,hello')).text()).toBe('hello');
+    }),
+  );
 
   it('counts its users', () => {
     acquireGuard();
     acquireGuard();
     releaseGuard();
-    expect(Date).not.toBe(untouched['Date']?.value);
+    expect(Date).not.toBe(untouched.Date?.value);
     releaseGuard();
     expect(descriptors()).toEqual(untouched);
   });
@@ -166,7 +178,7 @@ describe('outside of orchestrations, while it is installed', () => {
     releaseGuard();
     expect({ Date, setTimeout }).toEqual(fake);
     expect(Date.now()).toBe(1_000);
-    expect(Math.random).toBe(untouched['random']?.value);
+    expect(Math.random).toBe(untouched.random?.value);
     vi.useRealTimers();
     // Passes everything on.
     expect(Date).toBe(guarded.Date);
@@ -195,12 +207,12 @@ describe('outside of orchestrations, while it is installed', () => {
     Math.random = () => 0.5;
     releaseGuard();
     expect(Math.random()).toBe(0.5);
-    Object.defineProperty(Math, 'random', untouched['random'] as PropertyDescriptor);
+    Object.defineProperty(Math, 'random', untouched.random as PropertyDescriptor);
     expect(descriptors()).toEqual(untouched);
   });
 
   it('does without what is not there', () => {
-    const fetchThere = untouched['fetch'] as PropertyDescriptor;
+    const fetchThere = untouched.fetch as PropertyDescriptor;
     Reflect.deleteProperty(globalThis, 'fetch');
     acquireGuard();
     expect('fetch' in globalThis).toBe(false);
@@ -229,7 +241,7 @@ describe('outside of orchestrations, while it is installed', () => {
   });
 
   it('puts an accessor back as an accessor', () => {
-    const there = untouched['fetch'] as PropertyDescriptor;
+    const there = untouched.fetch as PropertyDescriptor;
     const accessor = { get: () => there.value as unknown, enumerable: false, configurable: true };
     Object.defineProperty(globalThis, 'fetch', accessor);
     acquireGuard();
@@ -317,10 +329,7 @@ describe.each(STORES)('on $name', (kind) => {
 
   it('an instance sees its own clock and randomness, the same in a replay', async () => {
     const passes: unknown[][] = [];
-    const runtime = await store.start(
-      (r) => r.registerActivity('real', () => Date.now()),
-      { cachedInstancesMax: 0 },
-    );
+    const runtime = await store.start((r) => r.registerActivity('real', () => Date.now()), { cachedInstancesMax: 0 });
     const { seen, real } = await run(runtime, 'looks', function* (ctx) {
       const seen: unknown[] = [];
       passes.push(seen);
@@ -351,7 +360,8 @@ describe.each(STORES)('on $name', (kind) => {
     expect(new Set(numbers).size).toBe(6);
     const uuids = [first, second, third].flatMap(({ uuids }) => uuids);
     expect(new Set(uuids).size).toBe(9);
-    for (const uuid of uuids) expect(uuid).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+    for (const uuid of uuids)
+      expect(uuid).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
   });
 
   it.each(FORBIDDEN)('%s throws, and says what to use', async (name, call, instead) => {
@@ -369,7 +379,11 @@ describe.each(STORES)('on $name', (kind) => {
     expect(error.message).toContain(name);
     // The first line of the stack is that of the call.
     expect(error.stack.split('\n')[1]).toContain('determinism.test.ts');
-    await expect(run(runtime, 'uncaught', function* () { call(); })).rejects.toMatchObject({ code: 'DETERMINISM' });
+    await expect(
+      run(runtime, 'uncaught', function* () {
+        call();
+      }),
+    ).rejects.toMatchObject({ code: 'DETERMINISM' });
   });
 
   it('activities and what runs between turns are not touched', async () => {
@@ -390,7 +404,10 @@ describe.each(STORES)('on $name', (kind) => {
       void later();
       return [yield ctx.scheduleActivity('free'), yield ctx.scheduleActivity('free')];
     });
-    expect(free).toEqual([[true, expect.any(Number), true], [true, expect.any(Number), true]]);
+    expect(free).toEqual([
+      [true, expect.any(Number), true],
+      [true, expect.any(Number), true],
+    ]);
     expect(free[0][1]).not.toBe(free[1][1]);
     await nextTick();
     expect(between.length).toBeGreaterThan(0);
@@ -419,7 +436,7 @@ describe.each(STORES)('on $name', (kind) => {
       const two = store.runtime({}, provider);
       await one.start();
       await two.start();
-      expect(Date).not.toBe(untouched['Date']?.value);
+      expect(Date).not.toBe(untouched.Date?.value);
       expect(await run(off, 'beside', freely)).toEqual(['free', 'too']);
       await one.shutdown();
       await expect(run(two, 'guarded', freely, client)).rejects.toMatchObject({ called: 'setTimeout' });
@@ -442,6 +459,8 @@ describe.each(STORES)('on $name', (kind) => {
 
   it('is an option with two values', () => {
     expect(() => store.runtime({ determinism: 'on' })).not.toThrow();
-    expect(() => store.runtime({ determinism: 'of' as 'off' })).toThrow(/determinism must be one of 'on', 'off'.*did you mean 'o/);
+    expect(() => store.runtime({ determinism: 'of' as 'off' })).toThrow(
+      /determinism must be one of 'on', 'off'.*did you mean 'o/,
+    );
   });
 });

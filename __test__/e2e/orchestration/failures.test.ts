@@ -168,7 +168,13 @@ describe.each(STORES)('on $name', (kind) => {
     ])('may be %s', async (_, thrown) => {
       await store.start((runtime) =>
         runtime
-          .registerActivity('throws', () => { throw thrown; }, once)
+          .registerActivity(
+            'throws',
+            () => {
+              throw thrown;
+            },
+            once,
+          )
           .registerOrchestration('non-errors', function* (ctx) {
             yield ctx.scheduleActivity('throws');
           }),
@@ -195,7 +201,11 @@ describe.each(STORES)('on $name', (kind) => {
       expect(status).toBe('Failed');
       expect(error).toMatchObject({ name: 'ActivityError', attempt: 1 });
       expect(error?.cause).toBeInstanceOf(NotRegisteredError);
-      expect(error?.cause).toMatchObject({ kind: 'activity', missing: 'chrage', message: expect.stringContaining("'charge'") });
+      expect(error?.cause).toMatchObject({
+        kind: 'activity',
+        missing: 'chrage',
+        message: expect.stringContaining("'charge'"),
+      });
     });
 
     it('of one fiber is seen by whoever waits for it, and by nobody else', async () => {
@@ -229,7 +239,11 @@ describe.each(STORES)('on $name', (kind) => {
       const id = store.id();
       const refused = await rejection(client.startOrchestration(id, 'any', { items: [1, { price: () => 1 }] }));
       expect(refused).toBeInstanceOf(PayloadError);
-      expect(refused).toMatchObject({ code: 'PAYLOAD', path: 'input.items[1].price', message: expect.stringContaining('function') });
+      expect(refused).toMatchObject({
+        code: 'PAYLOAD',
+        path: 'input.items[1].price',
+        message: expect.stringContaining('function'),
+      });
       expect(await client.getStatus(id)).toBeNull();
 
       await client.startOrchestration(id, 'nobody registers this');
@@ -304,7 +318,7 @@ describe.each(STORES)('on $name', (kind) => {
 
   describe('a value', () => {
     const cyclic: Record<string, unknown> = { name: 'cycle' };
-    cyclic['self'] = cyclic;
+    cyclic.self = cyclic;
 
     it.each<[string, unknown]>([
       ['plain JSON', { a: [1, 'b', null, true, { c: -1.5e300 }] }],
@@ -312,7 +326,10 @@ describe.each(STORES)('on $name', (kind) => {
       ['null', null],
       ['strange text', 'NUL \0, lone \ud800 and \udc00, 😀, \u2028'],
       ['a __proto__ key', JSON.parse('{"__proto__":{"polluted":true}}')],
-      ['rich values', [new Date(5), new Map([[{ k: 1 }, new Set([1n])]]), -0, Number.NaN, undefined, /x/g, new URL('http://a/?b')]],
+      [
+        'rich values',
+        [new Date(5), new Map([[{ k: 1 }, new Set([1n])]]), -0, Number.NaN, undefined, /x/g, new URL('http://a/?b')],
+      ],
       ['bytes', new Uint8Array([0, 255])],
       ['a cycle', cyclic],
       ['a megabyte', 'x'.repeat(1_000_000)],
@@ -322,17 +339,14 @@ describe.each(STORES)('on $name', (kind) => {
         return given;
       });
       await store.start((runtime) =>
-        runtime.register(echo).registerOrchestration(
-          'round trip',
-          function* (ctx, input) {
-            const output = yield* ctx.call(echo, input);
-            ctx.setCustomStatus(output);
-            const event = yield ctx.waitForEvent('e');
-            const message = yield ctx.dequeueEvent('q');
-            expect([output, event, message]).toStrictEqual([value, value, value]);
-            return message;
-          },
-        ),
+        runtime.register(echo).registerOrchestration('round trip', function* (ctx, input) {
+          const output = yield* ctx.call(echo, input);
+          ctx.setCustomStatus(output);
+          const event = yield ctx.waitForEvent('e');
+          const message = yield ctx.dequeueEvent('q');
+          expect([output, event, message]).toStrictEqual([value, value, value]);
+          return message;
+        }),
       );
       const id = store.id();
       await store.client.startOrchestration(id, 'round trip', value);

@@ -53,9 +53,11 @@ describe.each(STORES)('on $name', (kind) => {
         const jobs = ctx.channel<number>(2);
         const results = ctx.channel<number>(0);
         const workers = [1, 2, 3].map(() =>
-          ctx.spawn(jobs.forEach(function* (n) {
-            yield* results.send(yield* ctx.call(squares, n));
-          })),
+          ctx.spawn(
+            jobs.forEach(function* (n) {
+              yield* results.send(yield* ctx.call(squares, n));
+            }),
+          ),
         );
         ctx.spawn(function* () {
           for (let n = 0; n < 12; n += 1) yield* jobs.send(n);

@@ -73,7 +73,12 @@ describe.each(STORES)('on $name', (kind) => {
           const future = ctx.call(double, 4);
           const typed = yield* future;
           const again: number = yield future;
-          return [typed, again, yield ctx.scheduleActivity('double', typed), yield* ctx.scheduleActivity<number>('double', 1)];
+          return [
+            typed,
+            again,
+            yield ctx.scheduleActivity('double', typed),
+            yield* ctx.scheduleActivity<number>('double', 1),
+          ];
         }),
       );
       const id = store.id();
@@ -103,7 +108,7 @@ describe.each(STORES)('on $name', (kind) => {
           ),
       );
       const id = store.id();
-      await store.client.startOrchestration(id, 'facts', undefined, { tags: { team: 'x', 'größe': '😀' } });
+      await store.client.startOrchestration(id, 'facts', undefined, { tags: { team: 'x', größe: '😀' } });
       const { output, version, tags } = await store.client.waitForOrchestration(id, SOON);
       expect(output).toEqual({
         input: undefined,
@@ -116,8 +121,14 @@ describe.each(STORES)('on $name', (kind) => {
         keys: [expect.any(String), expect.any(String)],
       });
       expect(new Set(output.keys).size).toBe(2);
-      expect([version, tags]).toEqual(['2.1.0', { team: 'x', 'größe': '😀' }]);
-      const activity = { instanceId: id, executionId: 1, orchestrationName: 'facts', activityName: 'facts', attempt: 1 };
+      expect([version, tags]).toEqual(['2.1.0', { team: 'x', größe: '😀' }]);
+      const activity = {
+        instanceId: id,
+        executionId: 1,
+        orchestrationName: 'facts',
+        activityName: 'facts',
+        attempt: 1,
+      };
       expect(seen).toEqual([activity, activity]);
       expect(runtime.metrics()).toMatchObject({ ended: 1, attempts: 2 });
     });
@@ -125,13 +136,22 @@ describe.each(STORES)('on $name', (kind) => {
     it('runs the version it was started with, by default the highest that is registered', async () => {
       await store.start((runtime) => {
         for (const version of ['1.9.0', '1.10.0', '1.2.0']) {
-          runtime.registerOrchestration('versions', function* () { return version; }, { version });
+          runtime.registerOrchestration(
+            'versions',
+            function* () {
+              return version;
+            },
+            { version },
+          );
         }
       });
       const [highest, named] = [store.id(), store.id()];
       await store.client.startOrchestration(highest, 'versions');
       await store.client.startOrchestration(named, 'versions', null, { version: '1.2.0' });
-      expect(await store.client.waitForOrchestration(highest, SOON)).toMatchObject({ output: '1.10.0', version: '1.10.0' });
+      expect(await store.client.waitForOrchestration(highest, SOON)).toMatchObject({
+        output: '1.10.0',
+        version: '1.10.0',
+      });
       expect(await store.client.waitForOrchestration(named, SOON)).toMatchObject({ output: '1.2.0', version: '1.2.0' });
     });
 
@@ -246,7 +266,13 @@ describe.each(STORES)('on $name', (kind) => {
       const [failed, late] = [deferred(), deferred()];
       await store.start((runtime) =>
         runtime
-          .registerActivity('fails', () => { throw new Error('no'); }, { retry: { maxAttempts: 1 } })
+          .registerActivity(
+            'fails',
+            () => {
+              throw new Error('no');
+            },
+            { retry: { maxAttempts: 1 } },
+          )
           .registerActivity('late', async (ctx) => {
             await failed.promise;
             late.resolve();
@@ -280,7 +306,8 @@ describe.each(STORES)('on $name', (kind) => {
         runtime
           .registerActivity('contender', async (ctx, n: number) => {
             begun.add();
-            if ((await gate.promise) !== n) await new Promise((resolve) => ctx.signal.addEventListener('abort', resolve));
+            if ((await gate.promise) !== n)
+              await new Promise((resolve) => ctx.signal.addEventListener('abort', resolve));
             return `value ${n}`;
           })
           .registerOrchestration('race of 60', function* (ctx) {
@@ -300,7 +327,13 @@ describe.each(STORES)('on $name', (kind) => {
       const gate = deferred();
       await store.start((runtime) =>
         runtime
-          .registerActivity('fails', () => { throw new TypeError('first'); }, { retry: { maxAttempts: 1 } })
+          .registerActivity(
+            'fails',
+            () => {
+              throw new TypeError('first');
+            },
+            { retry: { maxAttempts: 1 } },
+          )
           .registerActivity('gated', async () => {
             await gate.promise;
             return 'second';
@@ -475,7 +508,11 @@ describe.each(STORES)('on $name', (kind) => {
       expect(kinds(await store.client.getHistory(id))).not.toContain('TimerFired');
       await store.client.raiseEvent(id, 'go');
       expect((await store.client.waitForOrchestration(id, SOON)).output).toBe('both');
-      expect(kinds(await store.client.getHistory(id)).slice(-3)).toEqual(['EventReceived', 'TimerFired', 'ExecutionCompleted']);
+      expect(kinds(await store.client.getHistory(id)).slice(-3)).toEqual([
+        'EventReceived',
+        'TimerFired',
+        'ExecutionCompleted',
+      ]);
     });
   });
 
@@ -513,7 +550,8 @@ describe.each(STORES)('on $name', (kind) => {
       expect(new Set(at(1)).size).toBe(rounds);
       for (const random of at(1)) expect(random >= 0 && random < 1).toBe(true);
       expect(new Set(at(2)).size).toBe(rounds);
-      for (const uuid of at(2)) expect(uuid).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+      for (const uuid of at(2))
+        expect(uuid).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
       const times = at(0);
       expect(times[0]).toBe(Number(createdAt));
       expect(times).toEqual([...times].sort((a, b) => a - b));
@@ -529,7 +567,9 @@ describe.each(STORES)('on $name', (kind) => {
       );
       const ids = Array.from({ length: 20 }, () => store.id());
       await Promise.all(ids.map((id) => store.client.startOrchestration(id, 'dice')));
-      const outputs = await Promise.all(ids.map(async (id) => (await store.client.waitForOrchestration(id, SOON)).output));
+      const outputs = await Promise.all(
+        ids.map(async (id) => (await store.client.waitForOrchestration(id, SOON)).output),
+      );
       expect(new Set(outputs.flat()).size).toBe(40);
     });
   });
@@ -577,7 +617,7 @@ describe.each(STORES)('on $name', (kind) => {
         expect(states).toEqual(states.map((_, i) => i < Math.min(pass, 4)));
       }
       const own = { instanceId: id, executionId: 1, orchestrationName: 'traces' };
-      expect(lines.filter(({ fields }) => fields['instanceId'] === id)).toEqual([
+      expect(lines.filter(({ fields }) => fields.instanceId === id)).toEqual([
         ...[0, 1, 2, 3].map((i) => ({
           level: 'info',
           message: `step ${i}`,
@@ -665,7 +705,10 @@ describe.each(STORES)('on $name', (kind) => {
         expect(await store.client.waitForStatusChange(id, i, undefined, SOON)).toMatchObject({ customStatus: i + 1 });
         await store.client.raiseEvent(id, 'next');
       }
-      expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({ customStatus: 3, customStatusVersion: 3 });
+      expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({
+        customStatus: 3,
+        customStatusVersion: 3,
+      });
       expect(seen).toEqual([[undefined], [undefined, 1], [undefined, 1, 2], [undefined, 1, 2]]);
     });
   });

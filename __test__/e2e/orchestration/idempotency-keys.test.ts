@@ -62,35 +62,42 @@ describe.each(STORES)('an idempotency key on $name', (kind) => {
   it.each([
     ['kept', {}],
     ['replayed for every turn', { cachedInstancesMax: 0 }],
-  ])('is the same in each attempt, wherever that runs, of instances that are %s, and names its execution', async (_, options) => {
-    const keys: string[] = [];
-    await store.start(
-      (runtime) =>
-        runtime.registerOrchestration('counts', function* (ctx, n: number) {
-          yield ctx.scheduleActivity('elsewhere', n, { queue: 'gpu', retry: { initialInterval: 1 } });
-          yield* ctx.run('here', ({ idempotencyKey, attempt }) => {
+  ])(
+    'is the same in each attempt, wherever that runs, of instances that are %s, and names its execution',
+    async (_, options) => {
+      const keys: string[] = [];
+      await store.start(
+        (runtime) =>
+          runtime.registerOrchestration('counts', function* (ctx, n: number) {
+            yield ctx.scheduleActivity('elsewhere', n, { queue: 'gpu', retry: { initialInterval: 1 } });
+            yield* ctx.run(
+              'here',
+              ({ idempotencyKey, attempt }) => {
+                keys.push(idempotencyKey);
+                if (attempt === 1) throw new Error('once more');
+              },
+              { retry: { initialInterval: 1 } },
+            );
+            return n > 1 ? n : yield ctx.continueAsNew(n + 1);
+          }),
+        options,
+      );
+      await store.start(
+        (runtime) =>
+          runtime.registerActivity('elsewhere', ({ idempotencyKey, attempt }) => {
             keys.push(idempotencyKey);
             if (attempt === 1) throw new Error('once more');
-          }, { retry: { initialInterval: 1 } });
-          return n > 1 ? n : yield ctx.continueAsNew(n + 1);
-        }),
-      options,
-    );
-    await store.start(
-      (runtime) =>
-        runtime.registerActivity('elsewhere', ({ idempotencyKey, attempt }) => {
-          keys.push(idempotencyKey);
-          if (attempt === 1) throw new Error('once more');
-        }),
-      { queues: ['gpu'] },
-    );
-    const id = store.id();
-    await store.client.startOrchestration(id, 'counts', 1);
-    await store.client.waitForOrchestration(id, SOON);
-    const { events } = await store.client.exportHistory(id);
-    const incarnation = events[0]?.meta?.['incarnation'];
-    expect(incarnation).toMatch(/^[0-9a-f]{16}$/);
-    const calls = ['1/2', '1/5', '2/2', '2/5'].flatMap((call) => [call, call]);
-    expect(keys).toEqual(calls.map((call) => `${id}/${incarnation}/${call}`));
-  });
+          }),
+        { queues: ['gpu'] },
+      );
+      const id = store.id();
+      await store.client.startOrchestration(id, 'counts', 1);
+      await store.client.waitForOrchestration(id, SOON);
+      const { events } = await store.client.exportHistory(id);
+      const incarnation = events[0]?.meta?.incarnation;
+      expect(incarnation).toMatch(/^[0-9a-f]{16}$/);
+      const calls = ['1/2', '1/5', '2/2', '2/5'].flatMap((call) => [call, call]);
+      expect(keys).toEqual(calls.map((call) => `${id}/${incarnation}/${call}`));
+    },
+  );
 });

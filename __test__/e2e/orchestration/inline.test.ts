@@ -1,7 +1,7 @@
 import {
   type ActivityContext,
-  activityContext,
   ActivityError,
+  activityContext,
   CancelledError,
   DeterminismError,
   type OrchestrationContext,
@@ -21,7 +21,11 @@ const quick = { initialInterval: 1, jitter: 0 };
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
-  async function ended(name: string, fn: (ctx: OrchestrationContext) => Generator<any, any, any>, register?: (runtime: Runtime) => void) {
+  async function ended(
+    name: string,
+    fn: (ctx: OrchestrationContext) => Generator<any, any, any>,
+    register?: (runtime: Runtime) => void,
+  ) {
     const runtime = await store.start((r) => {
       r.registerOrchestration(name, fn);
       register?.(r);
@@ -51,16 +55,32 @@ describe.each(STORES)('on $name', (kind) => {
   it('is given what an activity is given', async () => {
     const seen: any[] = [];
     const { id, output } = await ended('contexts', function* (ctx) {
-      return yield ctx.run('context', async (activity) => {
-        await null;
-        seen.push(activityContext() === activity, activity.lastHeartbeat, activity.attempt, activity.signal.aborted);
-        activity.heartbeat({ seen: activity.attempt });
-        if (activity.attempt === 1) throw new Error('again');
-        const { instanceId, activityName, orchestrationName, idempotencyKey, client } = activity;
-        return [instanceId, activityName, orchestrationName, idempotencyKey, (await client.getStatus(instanceId))?.name];
-      }, { retry: quick });
+      return yield ctx.run(
+        'context',
+        async (activity) => {
+          await null;
+          seen.push(activityContext() === activity, activity.lastHeartbeat, activity.attempt, activity.signal.aborted);
+          activity.heartbeat({ seen: activity.attempt });
+          if (activity.attempt === 1) throw new Error('again');
+          const { instanceId, activityName, orchestrationName, idempotencyKey, client } = activity;
+          return [
+            instanceId,
+            activityName,
+            orchestrationName,
+            idempotencyKey,
+            (await client.getStatus(instanceId))?.name,
+          ];
+        },
+        { retry: quick },
+      );
     });
-    expect(output).toEqual([id, 'context', 'contexts', expect.stringMatching(new RegExp(`^${id}/[0-9a-f]{16}/1/2$`)), 'contexts']);
+    expect(output).toEqual([
+      id,
+      'context',
+      'contexts',
+      expect.stringMatching(new RegExp(`^${id}/[0-9a-f]{16}/1/2$`)),
+      'contexts',
+    ]);
     expect(seen).toEqual([true, undefined, 1, false, true, { seen: 1 }, 2, false]);
   });
 
@@ -70,7 +90,11 @@ describe.each(STORES)('on $name', (kind) => {
       'options',
       function* (ctx) {
         const errors: any[] = [];
-        const run = function* (name: 'retried' | 'slow' | 'named', fn: (activity: ActivityContext) => unknown, options?: object) {
+        const run = function* (
+          name: 'retried' | 'slow' | 'named',
+          fn: (activity: ActivityContext) => unknown,
+          options?: object,
+        ) {
           try {
             yield* ctx.run(name, (activity) => ((attempts[name] += 1), fn(activity)), options);
           } catch (error) {
@@ -118,11 +142,15 @@ describe.each(STORES)('on $name', (kind) => {
         r.registerOrchestration('kept', function* (ctx, n: number) {
           const local = n * 10;
           yield ctx.sleep(1);
-          return yield ctx.run('kept', async ({ attempt }) => {
-            attempts.push(attempt);
-            if (attempt < 3) throw new Error('again');
-            return local + attempt;
-          }, { retry: { initialInterval: 20 } });
+          return yield ctx.run(
+            'kept',
+            async ({ attempt }) => {
+              attempts.push(attempt);
+              if (attempt < 3) throw new Error('again');
+              return local + attempt;
+            },
+            { retry: { initialInterval: 20 } },
+          );
         }),
       { cachedInstancesMax: 0 },
     );
@@ -189,7 +217,7 @@ describe.each(STORES)('on $name', (kind) => {
       });
     });
     expect(output).toEqual([
-      "TypeError: the activity name must not be empty",
+      'TypeError: the activity name must not be empty',
       "TypeError: inline activity 'x' must be a function, often an async one, got the number 5",
       expect.stringContaining('got a function*'),
       expect.stringContaining('got a function*'),
@@ -260,12 +288,16 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const begun = new Counter();
     const register = (where: string) => (runtime: Runtime) =>
       runtime.registerOrchestration('waits', function* (ctx) {
-        const flaky = ctx.run('flaky', async ({ attempt }) => {
-          attempts.push(`${attempt} in ${where}`);
-          begun.add();
-          if (attempt === 1) throw new Error('first');
-          return attempt;
-        }, { retry: { initialInterval: '300ms', jitter: 0 } });
+        const flaky = ctx.run(
+          'flaky',
+          async ({ attempt }) => {
+            attempts.push(`${attempt} in ${where}`);
+            begun.add();
+            if (attempt === 1) throw new Error('first');
+            return attempt;
+          },
+          { retry: { initialInterval: '300ms', jitter: 0 } },
+        );
         yield ctx.run('after', () => begun.reaches(1));
         ctx.setCustomStatus('waits');
         return yield flaky;

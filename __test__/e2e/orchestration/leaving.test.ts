@@ -31,8 +31,16 @@ function* leaving(ctx: OrchestrationContext, _: unknown, takes = '1h'): Block {
 
 const CASES: readonly Case[] = [
   { orchestration: defineOrchestration('dropped', leaving), output: 'output', acts: ['main'] },
-  { orchestration: defineOrchestration('joined', (ctx) => leaving(ctx, undefined, '20ms'), { onEnd: 'join' }), output: 'output', acts: ['main', 'worked'] },
-  { orchestration: defineOrchestration('cancelled', leaving, { onEnd: 'cancel' }), output: 'output', acts: ['main', 'undone'] },
+  {
+    orchestration: defineOrchestration('joined', (ctx) => leaving(ctx, undefined, '20ms'), { onEnd: 'join' }),
+    output: 'output',
+    acts: ['main', 'worked'],
+  },
+  {
+    orchestration: defineOrchestration('cancelled', leaving, { onEnd: 'cancel' }),
+    output: 'output',
+    acts: ['main', 'undone'],
+  },
   {
     orchestration: defineOrchestration('interrupted', function* (ctx) {
       const server = ctx.spawn(function* (): Block {
@@ -91,7 +99,10 @@ const CASES: readonly Case[] = [
         const lost = function* (): Block {
           yield* ctx.waitForEvent('never');
         };
-        const { tag } = yield* ctx.select({ step: ctx.call(act, `step ${n}`), lost: lost(), never: ctx.waitForEvent('never') }, { cancelLosers: 'blocks' });
+        const { tag } = yield* ctx.select(
+          { step: ctx.call(act, `step ${n}`), lost: lost(), never: ctx.waitForEvent('never') },
+          { cancelLosers: 'blocks' },
+        );
         if (tag !== 'step') return tag;
       }
       return yield* ctx.select({ stop });
@@ -104,5 +115,7 @@ const CASES: readonly Case[] = [
 runsEveryWay(act, CASES);
 
 it.each(['later', 1, null])('onEnd is refused where it is %j', (onEnd) => {
-  expect(() => defineOrchestration('x', leaving, { onEnd } as object)).toThrow(/onEnd must be one of 'drop', 'cancel', 'join'/);
+  expect(() => defineOrchestration('x', leaving, { onEnd } as object)).toThrow(
+    /onEnd must be one of 'drop', 'cancel', 'join'/,
+  );
 });

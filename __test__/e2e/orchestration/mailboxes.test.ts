@@ -91,7 +91,11 @@ describe.each(STORES)('on $name', (kind) => {
       for (let i = 0; i < 10; i += 1) await store.client.raiseEvent(id, 'wrong', i);
       await store.client.raiseEvent(id, 'right', 'yes');
       expect((await store.client.waitForOrchestration(id, SOON)).output).toBe('yes');
-      expect(kinds(await store.client.getHistory(id))).toEqual(['ExecutionStarted', 'EventReceived', 'ExecutionCompleted']);
+      expect(kinds(await store.client.getHistory(id))).toEqual([
+        'ExecutionStarted',
+        'EventReceived',
+        'ExecutionCompleted',
+      ]);
     });
 
     it('goes to the fiber that has waited longest, each to one', async () => {
@@ -151,7 +155,9 @@ describe.each(STORES)('on $name', (kind) => {
           }),
       );
       await fill(count / 2, count);
-      expect((await store.client.waitForOrchestration(id, SOON)).output).toEqual(Array.from({ length: count }, (_, i) => i));
+      expect((await store.client.waitForOrchestration(id, SOON)).output).toEqual(
+        Array.from({ length: count }, (_, i) => i),
+      );
       expect(historyViolations(await store.client.getHistory(id), 'Completed')).toEqual([]);
     });
 
@@ -216,42 +222,55 @@ describe.each(STORES)('on $name', (kind) => {
     const CROWD = 10_000;
 
     const crowd = (id: string): Promise<void[]> =>
-      Promise.all(Array.from({ length: CROWD }, (_, i) => store.client.enqueueEvent(id, i % 2 === 0 ? 'even' : 'odd', i)));
+      Promise.all(
+        Array.from({ length: CROWD }, (_, i) => store.client.enqueueEvent(id, i % 2 === 0 ? 'even' : 'odd', i)),
+      );
 
     it.each([
       ['kept', {}],
       ['replayed for every turn', { cachedInstancesMax: 0 }],
-    ])('hides no message behind it, and is read in the order of each queue: by an instance that is %s', async (_, options) => {
-      const gate = deferred();
-      await store.start(
-        (runtime) =>
-          runtime
-            .registerActivity('gated', () => gate.promise)
-            .registerOrchestration('crowded', function* (ctx) {
-              const busy = ctx.scheduleActivity('gated');
-              const first = yield ctx.waitForEvent('go');
-              yield busy;
-              const second = yield ctx.waitForEvent('go');
-              const read: Record<string, number[]> = { even: [], odd: [] };
-              const queues = { even: ctx.dequeueEvent('even'), odd: ctx.dequeueEvent('odd') };
-              for (let i = 0; i < CROWD; i += 1) {
-                const { tag, value } = yield* ctx.select(queues);
-                read[tag]?.push(value);
-                queues[tag] = ctx.dequeueEvent(tag);
-              }
-              const isInOrder = (list: number[] | undefined, from: number): boolean => list?.every((n, i) => n === from + 2 * i) === true;
-              return [first, second, read['even']?.length, read['odd']?.length, isInOrder(read['even'], 0), isInOrder(read['odd'], 1)];
-            }),
-        options,
-      );
-      const id = store.id();
-      await store.client.startOrchestration(id, 'crowded');
-      await crowd(id);
-      await store.client.raiseEvent(id, 'go', 'first');
-      gate.resolve();
-      await store.client.raiseEvent(id, 'go', 'second');
-      const { output } = await store.client.waitForOrchestration(id, SOON);
-      expect(output).toEqual(['first', 'second', CROWD / 2, CROWD / 2, true, true]);
-    });
+    ])(
+      'hides no message behind it, and is read in the order of each queue: by an instance that is %s',
+      async (_, options) => {
+        const gate = deferred();
+        await store.start(
+          (runtime) =>
+            runtime
+              .registerActivity('gated', () => gate.promise)
+              .registerOrchestration('crowded', function* (ctx) {
+                const busy = ctx.scheduleActivity('gated');
+                const first = yield ctx.waitForEvent('go');
+                yield busy;
+                const second = yield ctx.waitForEvent('go');
+                const read: Record<string, number[]> = { even: [], odd: [] };
+                const queues = { even: ctx.dequeueEvent('even'), odd: ctx.dequeueEvent('odd') };
+                for (let i = 0; i < CROWD; i += 1) {
+                  const { tag, value } = yield* ctx.select(queues);
+                  read[tag]?.push(value);
+                  queues[tag] = ctx.dequeueEvent(tag);
+                }
+                const isInOrder = (list: number[] | undefined, from: number): boolean =>
+                  list?.every((n, i) => n === from + 2 * i) === true;
+                return [
+                  first,
+                  second,
+                  read.even?.length,
+                  read.odd?.length,
+                  isInOrder(read.even, 0),
+                  isInOrder(read.odd, 1),
+                ];
+              }),
+          options,
+        );
+        const id = store.id();
+        await store.client.startOrchestration(id, 'crowded');
+        await crowd(id);
+        await store.client.raiseEvent(id, 'go', 'first');
+        gate.resolve();
+        await store.client.raiseEvent(id, 'go', 'second');
+        const { output } = await store.client.waitForOrchestration(id, SOON);
+        expect(output).toEqual(['first', 'second', CROWD / 2, CROWD / 2, true, true]);
+      },
+    );
   });
 });

@@ -128,7 +128,10 @@ const CASES: readonly Case[] = [
   {
     orchestration: defineOrchestration('an error that is handed on', function* (ctx) {
       try {
-        yield* ctx.all([ctx.sleep('5ms'), ctx.run('fails', () => Promise.reject(new RangeError('boom')), { retry: { maxAttempts: 1 } })]);
+        yield* ctx.all([
+          ctx.sleep('5ms'),
+          ctx.run('fails', () => Promise.reject(new RangeError('boom')), { retry: { maxAttempts: 1 } }),
+        ]);
       } catch (error) {
         return yield* ctx.call(act, (error as Error).cause);
       }

@@ -10,9 +10,11 @@ import { SHARED_STORES, STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
 
 /** Registers an orchestration that returns its version, in each of these. */
-const ordersOf = (...versions: string[]) => (runtime: Runtime): void => {
-  for (const version of versions) runtime.registerOrchestration('order', order, { version });
-};
+const ordersOf =
+  (...versions: string[]) =>
+  (runtime: Runtime): void => {
+    for (const version of versions) runtime.registerOrchestration('order', order, { version });
+  };
 
 function* order(ctx: OrchestrationContext, first?: 'again' | 'wait'): OrchestrationGenerator<string> {
   if (first === 'wait') yield ctx.waitForEvent('go');
@@ -39,14 +41,23 @@ describe.each(SHARED_STORES)('a start without a version by a client alone, on $n
     await client.startOrchestration(id, 'order', 'again');
     expect(await client.getStatus(id)).toMatchObject({ status: 'Pending', version: '' });
     const old = await store.start(ordersOf('2.0.0'), {}, await store.open());
-    expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ output: '2.0.0', version: '2.0.0', executionId: 2 });
+    expect(await client.waitForOrchestration(id, SOON)).toMatchObject({
+      output: '2.0.0',
+      version: '2.0.0',
+      executionId: 2,
+    });
     await old.shutdown();
     const history = await client.getHistory(id, 1);
-    expect(history.map(({ kind: event, meta }) => [event, meta?.['version']]).slice(0, 2)).toEqual([['ExecutionStarted', ''], ['ExecutionBegan', '2.0.0']]);
+    expect(history.map(({ kind: event, meta }) => [event, meta?.version]).slice(0, 2)).toEqual([
+      ['ExecutionStarted', ''],
+      ['ExecutionBegan', '2.0.0'],
+    ]);
     expect(historyViolations(history, 'ContinuedAsNew')).toEqual([]);
     const exported = await client.exportHistory(id, 1);
     expect(exported.version).toBe('2.0.0');
-    expect(replay(exported, { name: 'order', version: '2.0.0', fn: order }).executions[0]).toMatchObject({ outcome: 'continuedAsNew' });
+    expect(replay(exported, { name: 'order', version: '2.0.0', fn: order }).executions[0]).toMatchObject({
+      outcome: 'continuedAsNew',
+    });
   });
 
   it('takes versions into account that are registered while a worker runs', async () => {
@@ -81,7 +92,8 @@ describe.each(STORES)('on $name', (kind) => {
     const id = store.id();
     await store.client.startOrchestration(id, 'parent');
     expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({ output: '4.0.1' });
-    for (const other of ['child', 'detached']) expect(await store.client.waitForOrchestration(`${id}/${other}`, SOON)).toMatchObject({ version: '4.0.1' });
+    for (const other of ['child', 'detached'])
+      expect(await store.client.waitForOrchestration(`${id}/${other}`, SOON)).toMatchObject({ version: '4.0.1' });
   });
 
   it.each(['terminated', 'cancelled', 'suspended'])('an instance of an open version can be %s', async (how) => {
@@ -97,6 +109,9 @@ describe.each(STORES)('on $name', (kind) => {
     else await store.client.suspend(id);
     await store.start(ordersOf('5.0.0'));
     if (how === 'suspended') await store.client.resume(id);
-    expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({ status: how === 'cancelled' ? 'Cancelled' : 'Completed', version: '5.0.0' });
+    expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({
+      status: how === 'cancelled' ? 'Cancelled' : 'Completed',
+      version: '5.0.0',
+    });
   });
 });

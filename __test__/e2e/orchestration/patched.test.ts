@@ -59,7 +59,9 @@ describe.each(STORES)('on $name', (kind) => {
 
     await deploy(newAlone);
     expect(await outputOf(after)).toEqual(['checked', 'charged']);
-    expect(await store.client.getHistory(after)).toContainEqual(expect.objectContaining({ kind: 'PatchApplied', name: 'check first' }));
+    expect(await store.client.getHistory(after)).toContainEqual(
+      expect.objectContaining({ kind: 'PatchApplied', name: 'check first' }),
+    );
   });
 
   it('a new execution asks in a replay for what it was told, in fibers and loops too', async () => {

@@ -1,4 +1,11 @@
-import { type ActivityOptions, defineActivity, NonRetryableError, RetryAfterError, type Runtime, TimeoutError } from 'perdure';
+import {
+  type ActivityOptions,
+  defineActivity,
+  NonRetryableError,
+  RetryAfterError,
+  type Runtime,
+  TimeoutError,
+} from 'perdure';
 import { describe, expect, it } from 'vitest';
 
 import { aborted, deferred, nextTick } from '../../support/async.ts';
@@ -51,7 +58,9 @@ describe.each(STORES)('on $name', (kind) => {
   const quick = { initialInterval: 1, jitter: 0 };
 
   it('tries again until it succeeds', async () => {
-    const { attempts, output } = await run((n) => (n < 4 ? new Error(`no ${n}`) : undefined), { retry: { ...quick, maxAttempts: 5 } });
+    const { attempts, output } = await run((n) => (n < 4 ? new Error(`no ${n}`) : undefined), {
+      retry: { ...quick, maxAttempts: 5 },
+    });
     expect([attempts, output]).toEqual([4, 'attempt 4']);
   });
 
@@ -112,7 +121,9 @@ describe.each(STORES)('on $name', (kind) => {
   it('does not try again after errors whose names are listed', async () => {
     const retry = { ...quick, nonRetryable: ['Teapot', 'RangeError'] };
     expect((await run(() => new Teapot('short and stout'), { retry })).attempts).toBe(1);
-    expect((await run((n) => (n === 1 ? new TypeError('again') : new RangeError('enough')), { retry })).attempts).toBe(2);
+    expect((await run((n) => (n === 1 ? new TypeError('again') : new RangeError('enough')), { retry })).attempts).toBe(
+      2,
+    );
   });
 
   it('waits as RetryAfterError says, in place of the policy', async () => {
@@ -122,7 +133,10 @@ describe.each(STORES)('on $name', (kind) => {
     expect(delays[0]).toBeGreaterThanOrEqual(40);
     expect(delays[1]).toBeGreaterThanOrEqual(80);
     const last = await run(() => new RetryAfterError(1, 'slow down'), { retry });
-    expect(last.error).toMatchObject({ attempt: 3, cause: { name: 'RetryAfterError', message: 'slow down', retryAfterMs: 1 } });
+    expect(last.error).toMatchObject({
+      attempt: 3,
+      cause: { name: 'RetryAfterError', message: 'slow down', retryAfterMs: 1 },
+    });
   });
 
   it('refuses options that are wrong, where they are given', async () => {
@@ -144,16 +158,18 @@ describe.each(STORES)('on $name', (kind) => {
       expect(() => runtime.registerActivity('x', () => {}, options)).toThrow(message);
     }
     await store.start((r) =>
-      r.registerActivity('x', () => {}).registerOrchestration('wrong options', function* (ctx) {
-        return wrong.map(([options, message]) => {
-          try {
-            ctx.scheduleActivity('x', null, options);
-          } catch (error) {
-            return error instanceof TypeError && message.test(error.message);
-          }
-          return false;
-        });
-      }),
+      r
+        .registerActivity('x', () => {})
+        .registerOrchestration('wrong options', function* (ctx) {
+          return wrong.map(([options, message]) => {
+            try {
+              ctx.scheduleActivity('x', null, options);
+            } catch (error) {
+              return error instanceof TypeError && message.test(error.message);
+            }
+            return false;
+          });
+        }),
     );
     const id = store.id();
     await store.client.startOrchestration(id, 'wrong options');
@@ -183,13 +199,20 @@ describe.each(STORES)('on $name', (kind) => {
       await store.client.startOrchestration(id, 'total');
       const { error } = await store.client.waitForOrchestration(id, SOON);
       const message = "activity 'slow' took longer, with all its attempts, than its totalTimeout of 150 ms";
-      expect(error).toMatchObject({ name: 'ActivityError', attempt: 2, cause: { name: 'TimeoutError', message, timeoutMs: 150 } });
+      expect(error).toMatchObject({
+        name: 'ActivityError',
+        attempt: 2,
+        cause: { name: 'TimeoutError', message, timeoutMs: 150 },
+      });
       expect(reasons).toEqual([expect.any(TimeoutError), expect.any(Number)]);
       expect(reasons[1]).toBeLessThan(10_000);
     });
 
     it('leaves no attempt that would begin after it, whatever the policy or the error says', async () => {
-      const slow = { retry: { initialInterval: '1h', maxInterval: '1h', jitter: 0, maxAttempts: 9 }, totalTimeout: '30m' };
+      const slow = {
+        retry: { initialInterval: '1h', maxInterval: '1h', jitter: 0, maxAttempts: 9 },
+        totalTimeout: '30m',
+      };
       const policy = await run((n) => new Error(`no ${n}`), slow);
       expect([policy.attempts, policy.error.cause.message]).toEqual([1, 'no 1']);
       const error = await run((n) => new RetryAfterError(n === 1 ? 0 : '31m', `no ${n}`), slow);

@@ -33,7 +33,8 @@ const orderSchema = schemaOf<RawOrder, Order>((value) => {
   const issues = [];
   if (typeof total !== 'number') issues.push({ message: 'must be a number', path: ['total'] });
   for (const [i, { price }] of (items ?? []).entries()) {
-    if (typeof price !== 'number') issues.push({ message: 'has no price', path: [{ key: 'items' }, { key: i }, 'price'] });
+    if (typeof price !== 'number')
+      issues.push({ message: 'has no price', path: [{ key: 'items' }, { key: i }, 'price'] });
   }
   if (issues.length > 0) return { issues };
   const date = placedAt === undefined ? new Date() : new Date(placedAt);
@@ -60,7 +61,12 @@ const REFUSAL = {
 describe('a schema', () => {
   it('may be an object or a function with the standard property', () => {
     expect(() => checkSchema(orderSchema, 'x')).not.toThrow();
-    expect(() => checkSchema(Object.assign(() => {}, orderSchema), 'x')).not.toThrow();
+    expect(() =>
+      checkSchema(
+        Object.assign(() => {}, orderSchema),
+        'x',
+      ),
+    ).not.toThrow();
     for (const wrong of [undefined, null, 5, {}, () => {}, { '~standard': {} }, { '~standard': null }]) {
       expect(() => checkSchema(wrong, 'the input')).toThrow(/^the input must be a Standard Schema/);
     }
@@ -69,16 +75,27 @@ describe('a schema', () => {
   it('gives its value or all of its issues with their paths', () => {
     expect(parse(orderSchema, { total: 1 }, 'input')).toMatchObject({ total: 1, items: [] });
     expect(() => parse(orderSchema, BAD, 'input')).toThrow(PayloadErrorOfHere);
-    const strange = schemaOf(() => ({ issues: [{ message: 'no', path: ['a b', Symbol('s'), '0'] }, { message: 'never' }] }));
+    const strange = schemaOf(() => ({
+      issues: [{ message: 'no', path: ['a b', Symbol('s'), '0'] }, { message: 'never' }],
+    }));
     expect(() => parse(strange, 1, 'input')).toThrow('input["a b"][Symbol(s)]["0"]: no; input: never');
-    expect(() => parse(schemaOf(() => ({ issues: [] })), 1, 'input')).toThrow('names no issue');
+    expect(() =>
+      parse(
+        schemaOf(() => ({ issues: [] })),
+        1,
+        'input',
+      ),
+    ).toThrow('names no issue');
     const many = schemaOf(() => ({ issues: Array.from({ length: 130 }, (_, i) => ({ message: `no ${i}` })) }));
     expect(() => parse(many, 1, 'input')).toThrow(/no 99; 30 more$/);
   });
 
   it('that is asynchronous is awaited where that is possible, and refused where it is not', async () => {
     expect(await parse(slowNumber, 4, 'input')).toBe(8);
-    expect(await rejection(parse(slowNumber, 'x', 'input') as Promise<unknown>)).toMatchObject({ path: 'input', code: 'PAYLOAD' });
+    expect(await rejection(parse(slowNumber, 'x', 'input') as Promise<unknown>)).toMatchObject({
+      path: 'input',
+      code: 'PAYLOAD',
+    });
     expect(() => parseSync(slowNumber, 4, 'input', "activity 'a'")).toThrow(TypeError);
     // What it says in the end is nobody's unhandled rejection.
     const fails = schemaOf(() => Promise.reject(new Error('boom')));
@@ -88,10 +105,16 @@ describe('a schema', () => {
 
   it('is checked when it is given', () => {
     const wrong = { input: {} as StandardSchema };
-    expect(() => defineOrchestration('a', function* () {}, wrong)).toThrow(/orchestration 'a': input must be a Standard Schema/);
+    expect(() => defineOrchestration('a', function* () {}, wrong)).toThrow(
+      /orchestration 'a': input must be a Standard Schema/,
+    );
     expect(() => defineActivity('a', () => 1, wrong)).toThrow(/activity 'a': input must be a Standard Schema/);
-    expect(() => defineOrchestration('a', function* () {}, { versoin: '1' } as object)).toThrow(/did you mean `version`/);
-    expect(() => defineActivity('a', () => 1, { input: orderSchema, timeot: 1 } as { input: typeof orderSchema })).toThrow(/did you mean `timeout`/);
+    expect(() => defineOrchestration('a', function* () {}, { versoin: '1' } as object)).toThrow(
+      /did you mean `version`/,
+    );
+    expect(() =>
+      defineActivity('a', () => 1, { input: orderSchema, timeot: 1 } as { input: typeof orderSchema }),
+    ).toThrow(/did you mean `timeout`/);
     expect(defineActivity('a', () => 1, { input: orderSchema, timeout: 5 }).options).toEqual({ timeout: 5 });
   });
 });
@@ -128,19 +151,38 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   it('an input that does not fit is refused at the client, and nothing is stored', async () => {
-    const order = defineOrchestration('order', function* (_, input) { return input.total; }, { input: orderSchema });
+    const order = defineOrchestration(
+      'order',
+      function* (_, input) {
+        return input.total;
+      },
+      { input: orderSchema },
+    );
     const id = store.id();
     const error = await rejection(store.client.start(order, BAD, { id }));
     expect(error).toBeInstanceOf(PayloadError);
     expect(error).toMatchObject(REFUSAL);
     expect(await store.client.getStatus(id)).toBeNull();
-    const slow = defineOrchestration('slow', function* (_, n) { return n; }, { input: slowNumber });
+    const slow = defineOrchestration(
+      'slow',
+      function* (_, n) {
+        return n;
+      },
+      { input: slowNumber },
+    );
     expect(await rejection(store.client.start(slow, 'x' as unknown as number))).toMatchObject({ path: 'input' });
   });
 
   it('an execution that has such an input all the same fails with it, before its code runs', async () => {
     let ran = false;
-    const order = defineOrchestration('order', function* (_, input) { ran = true; return input.total; }, { input: orderSchema });
+    const order = defineOrchestration(
+      'order',
+      function* (_, input) {
+        ran = true;
+        return input.total;
+      },
+      { input: orderSchema },
+    );
     await store.start((runtime) => runtime.register(order));
     const id = store.id();
     await store.client.startOrchestration(id, 'order', BAD);
@@ -152,7 +194,13 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   it('an orchestration whose schema is asynchronous fails with a TypeError that says so', async () => {
-    const slow = defineOrchestration('slow', function* (_, n) { return n; }, { input: slowNumber });
+    const slow = defineOrchestration(
+      'slow',
+      function* (_, n) {
+        return n;
+      },
+      { input: slowNumber },
+    );
     await store.start((runtime) => runtime.register(slow));
     const handle = await store.client.start(slow, 4);
     const error = await rejection(handle.result({ timeout: SOON }));
@@ -161,7 +209,9 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   it('an activity gets what its schema makes of its input', async () => {
-    const total = defineActivity('total', (_, order) => [order.placedAt.toISOString(), order.total], { input: orderSchema });
+    const total = defineActivity('total', (_, order) => [order.placedAt.toISOString(), order.total], {
+      input: orderSchema,
+    });
     await store.start((runtime) =>
       runtime.register(total).registerOrchestration('calls', function* (ctx) {
         const order = { total: 7, items: [], placedAt: '2020-01-01T00:00:00Z' };
@@ -172,14 +222,22 @@ describe.each(STORES)('on $name', (kind) => {
     await store.client.startOrchestration(id, 'calls');
     const expected = ['2020-01-01T00:00:00.000Z', 7];
     expect((await store.client.waitForOrchestration(id, SOON)).output).toEqual([expected, expected]);
-    expect((await store.client.getHistory(id)).find((event) => event.kind === 'ActivityScheduled')?.payload).toMatchObject({
+    expect(
+      (await store.client.getHistory(id)).find((event) => event.kind === 'ActivityScheduled')?.payload,
+    ).toMatchObject({
       placedAt: '2020-01-01T00:00:00Z',
     });
   });
 
   it('an activity is refused a wrong input by the call, or by its only attempt', async () => {
     let ran = 0;
-    const charge = defineActivity('charge', () => { ran += 1; }, { input: orderSchema, retry: { maxAttempts: 5 } });
+    const charge = defineActivity(
+      'charge',
+      () => {
+        ran += 1;
+      },
+      { input: orderSchema, retry: { maxAttempts: 5 } },
+    );
     const slow = defineActivity('slow', (_, n) => n, { input: slowNumber, retry: { maxAttempts: 5 } });
     await store.start((runtime) =>
       runtime.register(charge, slow).registerOrchestration('refused', function* (ctx) {
@@ -205,7 +263,11 @@ describe.each(STORES)('on $name', (kind) => {
     const [called, async, attempted, slowly, doubled] = (await store.client.waitForOrchestration(id, SOON)).output;
     expect(called).toMatchObject(REFUSAL);
     expect(async).toBeInstanceOf(TypeError);
-    expect(attempted).toMatchObject({ name: 'ActivityError', attempt: 1, cause: { path: 'input.total', code: 'PAYLOAD' } });
+    expect(attempted).toMatchObject({
+      name: 'ActivityError',
+      attempt: 1,
+      cause: { path: 'input.total', code: 'PAYLOAD' },
+    });
     expect(slowly).toMatchObject({ name: 'ActivityError', attempt: 1, cause: { path: 'input' } });
     expect([doubled, ran]).toEqual([8, 0]);
     const history = await store.client.getHistory(id);

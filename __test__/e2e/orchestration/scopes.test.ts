@@ -60,7 +60,10 @@ describe.each(STORES)('on $name', (kind) => {
       );
       const id = store.id();
       await store.client.startOrchestration(id, 'limited');
-      expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: [true, 20] });
+      expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({
+        status: 'Completed',
+        output: [true, 20],
+      });
       expect(events).toEqual(['hold began', 'hold aborted: CancelledError', 'cleanup']);
       expect(historyViolations(await store.client.getHistory(id), 'Completed')).toEqual([]);
     });
@@ -109,7 +112,10 @@ describe.each(STORES)('on $name', (kind) => {
       await store.settled();
       expect(signal.aborted).toBe(false);
       release();
-      expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Cancelled', error: { message: 'cancelled: stop' } });
+      expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({
+        status: 'Cancelled',
+        error: { message: 'cancelled: stop' },
+      });
       expect([...new Set(events)]).toEqual(['hold began', 'hold done', 'held', 'second half', 'cleanup']);
       expect(historyViolations(await store.client.getHistory(id), 'Cancelled')).toEqual([]);
     });
@@ -164,7 +170,10 @@ describe.each(STORES)('on $name', (kind) => {
       await first.shutdown();
       await store.start(define, options);
       await store.client.raiseEvent(id, 'go');
-      expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Cancelled', error: { message: 'cancelled: stop' } });
+      expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({
+        status: 'Cancelled',
+        error: { message: 'cancelled: stop' },
+      });
       expect(events).toEqual(['inside done']);
     });
 

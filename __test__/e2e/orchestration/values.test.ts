@@ -2,7 +2,7 @@
 // was handed over, before anything is stored.
 
 import { inspect } from 'node:util';
-import { ActivityError, CancelledError, PayloadError, type OrchestrationFunction } from 'perdure';
+import { ActivityError, CancelledError, type OrchestrationFunction, PayloadError } from 'perdure';
 import { beforeEach, describe, expect, it } from 'vitest';
 
 import { rejection } from '../../support/async.ts';
@@ -13,8 +13,8 @@ import { SOON, useStore } from '../../support/store.ts';
 const json = (text: string): unknown => JSON.parse(text);
 
 const cyclic: Record<string, unknown> = { list: [1] };
-cyclic['self'] = cyclic;
-(cyclic['list'] as unknown[]).push(cyclic);
+cyclic.self = cyclic;
+(cyclic.list as unknown[]).push(cyclic);
 const shared = { a: 1 };
 
 const KEPT: readonly (readonly [string, unknown])[] = [
@@ -32,7 +32,7 @@ const KEPT: readonly (readonly [string, unknown])[] = [
   ['4-byte characters', '😀𝒳🇪🇺'],
   ['text that looks like the format', ['~', '~[1]', '"', '{"a":1}', '\\u0000']],
   ['text of 1 MiB', 'é'.repeat(512 * 1024)],
-  ['object', { a: [1, { b: null }], 'ключ': 'c' }],
+  ['object', { a: [1, { b: null }], ключ: 'c' }],
   ['undefined inside', { a: undefined, list: [undefined] }],
   ['holes', [1, , 3]],
   ['strange keys', { '': 1, '\0': 2, '\ud800': 3, '"': 4, constructor: 5, toString: 6, hasOwnProperty: 7, then: 8 }],
@@ -41,12 +41,21 @@ const KEPT: readonly (readonly [string, unknown])[] = [
   ['object without prototype', Object.assign(Object.create(null) as object, { a: 1 })],
   ['Date', new Date(1_700_000_000_001)],
   ['invalid Date', new Date(Number.NaN)],
-  ['Map', new Map<unknown, unknown>([['a', 1], [{ k: 1 }, new Map([[Number.NaN, -0]])]])],
+  [
+    'Map',
+    new Map<unknown, unknown>([
+      ['a', 1],
+      [{ k: 1 }, new Map([[Number.NaN, -0]])],
+    ]),
+  ],
   ['Set', new Set<unknown>([1, 'a', new Set([undefined])])],
   ['RegExp', /a\/b"<[\0]/giu],
   ['URL', new URL('https://example.org/ä?b=c#d')],
   ['URLSearchParams', new URLSearchParams('a=1&a=2')],
-  ['typed arrays', [new Uint8Array([1, 255]), new Float64Array([Number.NaN, -0]), new BigInt64Array([-1n]), new Uint16Array()]],
+  [
+    'typed arrays',
+    [new Uint8Array([1, 255]), new Float64Array([Number.NaN, -0]), new BigInt64Array([-1n]), new Uint16Array()],
+  ],
   ['ArrayBuffer and DataView', [new Uint8Array([1, 2]).buffer, new DataView(new Uint8Array([3]).buffer)]],
   ['Buffer', Buffer.from('perdure')],
   ['boxed primitives', [Object(1), Object('a'), Object(false), Object(1n)]],
@@ -72,8 +81,22 @@ const REFUSED: readonly (readonly [string, () => unknown, string, RegExp])[] = [
   ['property of a Date', () => Object.assign(new Date(0), { note: 1 }), '.note', /property of a Date/],
   ['shared memory', () => new SharedArrayBuffer(8), '', /shared memory/],
   ['over 2 MiB', () => ['é'.repeat(1024 * 1024)], '', /over the limit of 2097152 bytes/],
-  ['501 levels', () => Array.from({ length: 501 }).reduce<unknown>((inner) => [inner], [0]), '', /deeper than 500 levels/],
-  ['getter that throws', () => ({ get a() { throw new Error('boom'); } }), '', /reading it failed/],
+  [
+    '501 levels',
+    () => Array.from({ length: 501 }).reduce<unknown>((inner) => [inner], [0]),
+    '',
+    /deeper than 500 levels/,
+  ],
+  [
+    'getter that throws',
+    () => ({
+      get a() {
+        throw new Error('boom');
+      },
+    }),
+    '',
+    /reading it failed/,
+  ],
 ];
 
 /** Whether it is the same, as far as anybody could tell. */
@@ -89,14 +112,14 @@ function same(back: unknown, value: unknown): void {
 const carrier: OrchestrationFunction = function* (ctx, input) {
   const seen: Record<string, unknown> = { input };
   ctx.setCustomStatus(input);
-  seen['status'] = ctx.getCustomStatus();
-  seen['activity'] = yield ctx.scheduleActivity('echo', input);
-  seen['event'] = yield ctx.waitForEvent('value');
-  seen['message'] = yield ctx.dequeueEvent('values');
+  seen.status = ctx.getCustomStatus();
+  seen.activity = yield ctx.scheduleActivity('echo', input);
+  seen.event = yield ctx.waitForEvent('value');
+  seen.message = yield ctx.dequeueEvent('values');
   try {
     yield ctx.scheduleActivity('throws', input);
   } catch (error) {
-    seen['caught'] = (error as ActivityError).cause;
+    seen.caught = (error as ActivityError).cause;
   }
   carried.set(ctx.instanceId, seen);
   return input;
@@ -171,7 +194,11 @@ describe.each(STORES)('on $name', (kind) => {
 
     it('an error of Perdure is one again, with its fields', async () => {
       const id = store.id();
-      await store.client.startOrchestration(id, 'throws', new ActivityError('no', { activityName: 'a', attempt: 2, cause: 5 }));
+      await store.client.startOrchestration(
+        id,
+        'throws',
+        new ActivityError('no', { activityName: 'a', attempt: 2, cause: 5 }),
+      );
       const { error } = await store.client.waitForOrchestration(id, SOON);
       expect(error).toBeInstanceOf(ActivityError);
       expect(error).toMatchObject({ name: 'ActivityError', code: 'ACTIVITY', activityName: 'a', attempt: 2 });
@@ -201,7 +228,13 @@ describe.each(STORES)('on $name', (kind) => {
       await store.start((runtime) =>
         runtime
           .registerActivity(`${name} returns`, () => make(), { retry: { maxAttempts: 3 } })
-          .registerActivity(`${name} throws`, () => { throw Object.assign(new Error('kept'), { value: make(), other: 1 }); }, { retry: { maxAttempts: 1 } })
+          .registerActivity(
+            `${name} throws`,
+            () => {
+              throw Object.assign(new Error('kept'), { value: make(), other: 1 });
+            },
+            { retry: { maxAttempts: 1 } },
+          )
           .registerOrchestration(name, function* (ctx) {
             told.length = 0;
             const attempt = function* (step: () => unknown): Generator<unknown, void> {
@@ -292,7 +325,11 @@ describe.each(STORES)('on $name', (kind) => {
       await store.start((r) =>
         r.registerOrchestration(name, function* (ctx) {
           const told: string[] = [];
-          for (const call of [() => ctx.scheduleActivity(wrong), () => ctx.waitForEvent(wrong), () => ctx.dequeueEvent(wrong)]) {
+          for (const call of [
+            () => ctx.scheduleActivity(wrong),
+            () => ctx.waitForEvent(wrong),
+            () => ctx.dequeueEvent(wrong),
+          ]) {
             try {
               call();
             } catch (error) {
@@ -324,7 +361,12 @@ describe.each(STORES)('on $name', (kind) => {
             name,
             function* (ctx) {
               const facts = [ctx.instanceId, ctx.name, ctx.version];
-              return [...facts, ...(yield ctx.scheduleActivity(name)), yield ctx.waitForEvent(name), yield ctx.dequeueEvent(name)];
+              return [
+                ...facts,
+                ...(yield ctx.scheduleActivity(name)),
+                yield ctx.waitForEvent(name),
+                yield ctx.dequeueEvent(name),
+              ];
             },
             { version: name },
           ),
@@ -351,7 +393,9 @@ describe.each(STORES)('on $name', (kind) => {
       expect(error).toBeInstanceOf(CancelledError);
       expect((error as CancelledError).reason).toBe(reason);
       expect(await rejection(client.cancelInstance(id, 5 as unknown as string))).toBeInstanceOf(TypeError);
-      expect(await rejection(client.startOrchestration(store.id(), 'carrier', 1, { tags: { a: 1 as unknown as string } }))).toBeInstanceOf(TypeError);
+      expect(
+        await rejection(client.startOrchestration(store.id(), 'carrier', 1, { tags: { a: 1 as unknown as string } })),
+      ).toBeInstanceOf(TypeError);
     });
   });
 });

@@ -1,7 +1,13 @@
 // What works inside of orchestrations and activities, called with values that no argument is made for: a TypeError or an
 // error of Perdure that says what is wrong, without what was handed over; and the next program runs as before.
 
-import { activityContext, type ActivityContext, defineActivity, defineOrchestration, type OrchestrationContext } from 'perdure';
+import {
+  type ActivityContext,
+  activityContext,
+  defineActivity,
+  defineOrchestration,
+  type OrchestrationContext,
+} from 'perdure';
 import * as free from 'perdure/orchestration';
 import { beforeEach, describe, expect, it } from 'vitest';
 
@@ -77,7 +83,12 @@ const CHANNEL_METHODS: Record<string, readonly unknown[]> = { forEach: [block], 
 const options = new Map<string, readonly (readonly [name: string, within: string | null])[]>();
 
 /** Every call of one method, with what is wrong with what came of it. */
-function problemsOf(call: (...args: unknown[]) => unknown, argsOf: () => readonly unknown[], place?: number, names: readonly (readonly [string, string | null])[] = []): string[] {
+function problemsOf(
+  call: (...args: unknown[]) => unknown,
+  argsOf: () => readonly unknown[],
+  place?: number,
+  names: readonly (readonly [string, string | null])[] = [],
+): string[] {
   const problems: string[] = [];
   const attempt = (what: string, at: number, value: unknown): void => {
     const args = argsOf().map((arg, n) => (n === at ? value : arg));
@@ -91,7 +102,11 @@ function problemsOf(call: (...args: unknown[]) => unknown, argsOf: () => readonl
   for (const [what, make] of ODD) {
     for (let at = 0; at < argsOf().length; at += 1) attempt(`argument ${at}: ${what}`, at, make());
     for (const [name, within] of place === undefined ? [] : names) {
-      attempt(`option ${within ?? ''} ${name}: ${what}`, place as number, within === null ? { [name]: make() } : { [within]: { [name]: make() } });
+      attempt(
+        `option ${within ?? ''} ${name}: ${what}`,
+        place as number,
+        within === null ? { [name]: make() } : { [within]: { [name]: make() } },
+      );
     }
   }
   return problems;
@@ -109,7 +124,9 @@ describe.each(STORES.filter(({ name }) => name !== 'an SQLite file'))('on $name'
         // A call of continueAsNew that was right.
         if (ctx.executionId > 1) return;
         const { args, options: place } = METHODS[name] as Inside;
-        found = [method(ctx, name), method(free, name)].flatMap((call) => problemsOf(call, () => args(ctx), place, options.get(name)));
+        found = [method(ctx, name), method(free, name)].flatMap((call) =>
+          problemsOf(call, () => args(ctx), place, options.get(name)),
+        );
       }),
     );
   });
@@ -128,7 +145,13 @@ describe.each(STORES.filter(({ name }) => name !== 'an SQLite file'))('on $name'
         names = methodsOf(ctx);
         for (const [name, { args, options: place, nested = [] }] of Object.entries(METHODS)) {
           if (place === undefined) continue;
-          const of = (within: string | null) => (given: unknown): unknown => method(ctx, name)(...args(ctx).map((arg, n) => (n === place ? (within === null ? given : { [within]: given }) : arg)));
+          const of =
+            (within: string | null) =>
+            (given: unknown): unknown =>
+              method(
+                ctx,
+                name,
+              )(...args(ctx).map((arg, n) => (n === place ? (within === null ? given : { [within]: given }) : arg)));
           options.set(name, [
             ...optionsOf(of(null)).map((option) => [option, null] as const),
             ...nested.flatMap((within) => optionsOf(of(within)).map((option) => [option, within] as const)),
@@ -157,18 +180,37 @@ describe.each(STORES.filter(({ name }) => name !== 'an SQLite file'))('on $name'
     await store.start((runtime) =>
       runtime
         .registerActivity('within', (ctx: ActivityContext) => {
-          names['activity'] = methodsOf(ctx);
+          names.activity = methodsOf(ctx);
           for (const context of [ctx, activityContext()]) {
-            for (const [name, args] of Object.entries(ACTIVITY_METHODS)) problems.push(...problemsOf(method(context, name), () => args));
-            problems.push(...problemsOf((details) => context.heartbeat(details), () => [1]));
+            for (const [name, args] of Object.entries(ACTIVITY_METHODS))
+              problems.push(...problemsOf(method(context, name), () => args));
+            problems.push(
+              ...problemsOf(
+                (details) => context.heartbeat(details),
+                () => [1],
+              ),
+            );
           }
         })
         .registerOrchestration('within', function* (ctx) {
           const channel = ctx.channel();
-          names['channel'] = Object.keys(CHANNEL_METHODS).filter((name) => typeof (channel as unknown as Record<string, unknown>)[name] === 'function');
-          for (const [name, args] of Object.entries(CHANNEL_METHODS)) problems.push(...problemsOf(method(channel, name), () => args));
-          problems.push(...problemsOf((reason) => ctx.scheduleTimer('1h').cancel(reason as string), () => ['reason']));
-          problems.push(...problemsOf((reason) => ctx.spawn(block).cancel(reason as string), () => ['reason']));
+          names.channel = Object.keys(CHANNEL_METHODS).filter(
+            (name) => typeof (channel as unknown as Record<string, unknown>)[name] === 'function',
+          );
+          for (const [name, args] of Object.entries(CHANNEL_METHODS))
+            problems.push(...problemsOf(method(channel, name), () => args));
+          problems.push(
+            ...problemsOf(
+              (reason) => ctx.scheduleTimer('1h').cancel(reason as string),
+              () => ['reason'],
+            ),
+          );
+          problems.push(
+            ...problemsOf(
+              (reason) => ctx.spawn(block).cancel(reason as string),
+              () => ['reason'],
+            ),
+          );
           yield ctx.scheduleActivity('within');
         }),
     );
@@ -176,12 +218,15 @@ describe.each(STORES.filter(({ name }) => name !== 'an SQLite file'))('on $name'
     await store.client.startOrchestration(id, 'within');
     expect((await store.client.waitForOrchestration(id, SOON)).error).toBeUndefined();
     expect(problems).toEqual([]);
-    expect(names['activity']?.sort()).toEqual(Object.keys(ACTIVITY_METHODS).sort());
-    expect(names['channel']).toEqual(Object.keys(CHANNEL_METHODS));
+    expect(names.activity?.sort()).toEqual(Object.keys(ACTIVITY_METHODS).sort());
+    expect(names.channel).toEqual(Object.keys(CHANNEL_METHODS));
     untouched();
   });
 });
 
-it.each(Object.keys(free).filter((name) => !['CLOSED', 'contextLocal'].includes(name)))('%s outside of an orchestration', (name) => {
-  expect(() => method(free, name)()).toThrow(expect.objectContaining({ name: 'DeterminismError' }));
-});
+it.each(Object.keys(free).filter((name) => !['CLOSED', 'contextLocal'].includes(name)))(
+  '%s outside of an orchestration',
+  (name) => {
+    expect(() => method(free, name)()).toThrow(expect.objectContaining({ name: 'DeterminismError' }));
+  },
+);

@@ -82,7 +82,7 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   it('cost little in a tight loop', async () => {
-    const writes = () => store.runtime().metrics()['commitWrites'] as number;
+    const writes = () => store.runtime().metrics().commitWrites as number;
     const before = writes();
     await ended('busy', (r) =>
       r.registerActivity('busy', (ctx) => {

@@ -49,7 +49,13 @@ const GROWING: Record<string, (ctx: OrchestrationContext, size: number) => Gener
   },
 };
 
-const CASES: [name: 'historyEvents' | 'historyBytes' | 'turnBytes' | 'pendingActivities' | 'fibers', max: number, fits: number, exceeds: number, what: string][] = [
+const CASES: [
+  name: 'historyEvents' | 'historyBytes' | 'turnBytes' | 'pendingActivities' | 'fibers',
+  max: number,
+  fits: number,
+  exceeds: number,
+  what: string,
+][] = [
   ['historyEvents', 12, 5, 6, 'ctx.continueAsNew'],
   // The input, and of each step its input and its result, are texts of one digit.
   ['historyBytes', 11, 5, 6, 'ctx.continueAsNew'],
@@ -74,14 +80,16 @@ describe.each(STORES)('on $name', (kind) => {
         });
       }
     });
-    const deploy = (limits: RuntimeLimits) => store.start((runtime) => runtime.register(growing, step, cleanUp), { limits });
+    const deploy = (limits: RuntimeLimits) =>
+      store.start((runtime) => runtime.register(growing, step, cleanUp), { limits });
 
     async function suspended(id: string): Promise<void> {
       await store.suspended(id);
       const { error } = (await store.client.getStatus(id)) ?? {};
       expect(error).toBeInstanceOf(LimitError);
       expect(error).toMatchObject({ code: 'LIMIT', limit, max });
-      for (const part of [`limits.${limit}`, ` ${max} `, what, `client.resume(id)`]) expect(error?.message).toContain(part);
+      for (const part of [`limits.${limit}`, ` ${max} `, what, `client.resume(id)`])
+        expect(error?.message).toContain(part);
       store.errors.splice(0);
     }
 
@@ -105,7 +113,10 @@ describe.each(STORES)('on $name', (kind) => {
 
       await deploy({ [limit]: 1_000 });
       await store.client.resume(large);
-      expect(await store.client.waitForOrchestration(large, SOON)).toMatchObject({ status: 'Completed', output: exceeds });
+      expect(await store.client.waitForOrchestration(large, SOON)).toMatchObject({
+        status: 'Completed',
+        output: exceeds,
+      });
       expect(historyViolations(await store.client.getHistory(large), 'Completed')).toEqual([]);
     });
 
@@ -134,7 +145,9 @@ describe.each(STORES)('on $name', (kind) => {
         for (let i = 0; i < exceeds; i += 1) limit === 'fibers' ? ctx.spawn(fiber) : ctx.call(step, i);
         yield ctx.sleep('1h');
       });
-      await store.start((runtime) => runtime.register(atOnce, step), { limits: { [limit]: Math.min(max, exceeds - 1) } });
+      await store.start((runtime) => runtime.register(atOnce, step), {
+        limits: { [limit]: Math.min(max, exceeds - 1) },
+      });
       const id = store.id();
       await store.client.start(atOnce, undefined, { id });
       await store.suspended(id);
@@ -169,7 +182,10 @@ describe.each(STORES)('on $name', (kind) => {
     const lengths = defineOrchestration('lengths', function* (ctx, input: string) {
       let refused: unknown;
       try {
-        ctx.call(defineActivity('echo', async (_, text: string) => text), large);
+        ctx.call(
+          defineActivity('echo', async (_, text: string) => text),
+          large,
+        );
       } catch (error) {
         refused = error;
       }
@@ -180,7 +196,12 @@ describe.each(STORES)('on $name', (kind) => {
       return yield* ctx.call(wordy);
     });
     const runtime = await store.start((r) => r.register(lengths, words, wordy), { limits: { payloadBytes: 900 } });
-    const told = (path: string) => expect.stringMatching(new RegExp(`^${path} cannot be stored: it takes \\d+ bytes, over the limit of 900 bytes \\(limits.payloadBytes\\)$`));
+    const told = (path: string) =>
+      expect.stringMatching(
+        new RegExp(
+          `^${path} cannot be stored: it takes \\d+ bytes, over the limit of 900 bytes \\(limits.payloadBytes\\)$`,
+        ),
+      );
 
     // A client of the same provider goes by the runtime's limits, unless it has its own.
     const error = await rejection(store.client.start(lengths, large));
@@ -211,11 +232,18 @@ describe.each(STORES)('on $name', (kind) => {
     for (const send of [() => client.enqueueEvent(id, 'jobs', 'lost'), () => client.raiseEvent(id, 'read', 'lost')]) {
       const error = await rejection(send());
       expect(error).toBeInstanceOf(LimitError);
-      expect(error).toMatchObject({ code: 'LIMIT', limit: 'mailboxMessages', max: 3, message: expect.stringContaining(`'${id}'`) });
+      expect(error).toMatchObject({
+        code: 'LIMIT',
+        limit: 'mailboxMessages',
+        max: 3,
+        message: expect.stringContaining(`'${id}'`),
+      });
     }
     await new Client(store.provider, { limits: { mailboxMessages: 4 } }).raiseEvent(id, 'read');
     await store.start((runtime) => runtime.register(reader));
-    await expect.poll(() => rejection(client.enqueueEvent(id, 'jobs', 3)).catch(() => 'sent'), { timeout: 20_000 }).toBe('sent');
+    await expect
+      .poll(() => rejection(client.enqueueEvent(id, 'jobs', 3)).catch(() => 'sent'), { timeout: 20_000 })
+      .toBe('sent');
     expect(await client.handle(id).result({ timeout: SOON })).toEqual([1, 2, 3]);
   });
 
@@ -230,7 +258,12 @@ describe.each(STORES)('on $name', (kind) => {
     const output = await (await store.client.start(sender, id)).result({ timeout: SOON });
     expect(output.slice(0, 3)).toEqual(['sent', 'sent', 'sent']);
     expect(output[3]).toBeInstanceOf(LimitError);
-    expect(output[3]).toMatchObject({ code: 'LIMIT', limit: 'mailboxMessages', max: 3, message: expect.stringContaining(`'${id}'`) });
+    expect(output[3]).toMatchObject({
+      code: 'LIMIT',
+      limit: 'mailboxMessages',
+      max: 3,
+      message: expect.stringContaining(`'${id}'`),
+    });
   });
 
   it('a mailbox that is full takes a cancel', async () => {
@@ -250,7 +283,10 @@ describe.each(STORES)('on $name', (kind) => {
   it.each([
     [{ historyEvent: 5 }, 'new Runtime: limits: unknown option `historyEvent`; did you mean `historyEvents`?'],
     [{ pendingActivities: 0 }, 'new Runtime: limits.pendingActivities must be a whole number >= 1, got 0'],
-    [{ payloadBytes: 2 ** 40 }, 'new Runtime: limits.payloadBytes must be a whole number from 16 to 268435456, got 1099511627776'],
+    [
+      { payloadBytes: 2 ** 40 },
+      'new Runtime: limits.payloadBytes must be a whole number from 16 to 268435456, got 1099511627776',
+    ],
     [5, 'new Runtime: limits must be an object, got 5'],
   ])('refuses limits that are none: %o', (limits, message) => {
     expect(() => new Runtime(store.provider, { limits: limits as RuntimeLimits })).toThrow(new TypeError(message));

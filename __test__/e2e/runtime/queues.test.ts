@@ -1,4 +1,11 @@
-import { type ActivityContext, ActivityError, CancelledError, defineActivity, defineOrchestration, type Provider } from 'perdure';
+import {
+  type ActivityContext,
+  ActivityError,
+  CancelledError,
+  defineActivity,
+  defineOrchestration,
+  type Provider,
+} from 'perdure';
 import { describe, expect, it } from 'vitest';
 
 import { aborted, deferred } from '../../support/async.ts';
@@ -39,7 +46,9 @@ describe.each(STORES)('on $name', (kind) => {
     await store.client.startOrchestration(id, 'picture', { width: 10 });
     const { output } = await store.client.waitForOrchestration(id, SOON);
     expect(new Set(output).size).toBe(2);
-    expect(seen).toEqual([[id, 'picture', 'render', 1, expect.stringMatching(new RegExp(`^${id}/[0-9a-f]{16}/1/2$`)), { width: 10 }]]);
+    expect(seen).toEqual([
+      [id, 'picture', 'render', 1, expect.stringMatching(new RegExp(`^${id}/[0-9a-f]{16}/1/2$`)), { width: 10 }],
+    ]);
     expect(historyViolations(await store.client.getHistory(id), 'Completed')).toEqual([]);
   });
 
@@ -62,7 +71,11 @@ describe.each(STORES)('on $name', (kind) => {
     await store.client.startOrchestration(id, 'picture');
     const { status, error } = await store.client.waitForOrchestration(id, SOON);
     expect([status, error?.constructor]).toEqual(['Failed', ActivityError]);
-    expect(error).toMatchObject({ activityName: 'render', attempt: 3, cause: { message: 'attempt 3', code: 'E_FULL' } });
+    expect(error).toMatchObject({
+      activityName: 'render',
+      attempt: 3,
+      cause: { message: 'attempt 3', code: 'E_FULL' },
+    });
     expect(kinds(await store.client.getHistory(id)).filter((what) => what.startsWith('Activity'))).toEqual([
       'ActivityScheduled',
       'ActivityAttemptFailed',
@@ -85,13 +98,19 @@ describe.each(STORES)('on $name', (kind) => {
     await begun.promise;
     await store.client[end](id);
     expect(await stopped.promise).toBeInstanceOf(CancelledError);
-    expect((await store.client.waitForOrchestration(id, SOON)).status).toBe(end === 'cancelInstance' ? 'Cancelled' : 'Terminated');
+    expect((await store.client.waitForOrchestration(id, SOON)).status).toBe(
+      end === 'cancelInstance' ? 'Cancelled' : 'Terminated',
+    );
   });
 
   it('heartbeats reach its next attempt, and totalTimeout ends it', async () => {
     await store.start((runtime) =>
       runtime.registerOrchestration('picture', function* (ctx, totalTimeout) {
-        return yield ctx.scheduleActivity('render', null, { queue: 'gpu', totalTimeout, retry: { initialInterval: 1 } });
+        return yield ctx.scheduleActivity('render', null, {
+          queue: 'gpu',
+          totalTimeout,
+          retry: { initialInterval: 1 },
+        });
       }),
     );
     await renderer(async (ctx) => {
@@ -133,7 +152,9 @@ describe.each(STORES)('on $name', (kind) => {
           (runtime) =>
             runtime.registerActivity('rank', rank).registerOrchestration('ranked', function* (ctx) {
               const first = ctx.scheduleActivity('rank', 0, { queue, priority: 9 });
-              const rest = [1, 5, 3, 5, 2].map((priority) => ctx.scheduleActivity('rank', priority, { queue, priority }));
+              const rest = [1, 5, 3, 5, 2].map((priority) =>
+                ctx.scheduleActivity('rank', priority, { queue, priority }),
+              );
               ctx.setCustomStatus('scheduled');
               yield ctx.all([first, ...rest]);
             }),
@@ -144,7 +165,12 @@ describe.each(STORES)('on $name', (kind) => {
       await store.client.startOrchestration(id, 'ranked');
       await store.client.waitForStatusChange(id, 0, undefined, SOON);
       if (queue === 'gpu') {
-        runtimes.push(await store.start((runtime) => runtime.registerActivity('rank', rank), { queues: ['gpu'], activityConcurrency: 1 }));
+        runtimes.push(
+          await store.start((runtime) => runtime.registerActivity('rank', rank), {
+            queues: ['gpu'],
+            activityConcurrency: 1,
+          }),
+        );
       }
       gate.resolve();
       await store.client.waitForOrchestration(id, SOON);

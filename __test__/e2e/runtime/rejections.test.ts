@@ -48,7 +48,22 @@ describe('a rejection that nobody handles', () => {
   });
 
   it('is none of a promise that was refused, wherever that was', () => {
-    const places = ['yield', 'list', 'all', 'race', 'select', 'spawn', 'spawned', 'call', 'name', 'input', 'status', 'return', 'function', 'output'];
+    const places = [
+      'yield',
+      'list',
+      'all',
+      'race',
+      'select',
+      'spawn',
+      'spawned',
+      'call',
+      'name',
+      'input',
+      'status',
+      'return',
+      'function',
+      'output',
+    ];
     const lines = [...places.map((place) => `${place}: Failed`), 'client: PAYLOAD', ...ends];
     expect(run(['refused'])).toEqual({ status: 0, lines, stderr: '' });
   });
@@ -72,7 +87,12 @@ describe.each(STORES)('on $name', (kind) => {
   /** What a runtime logs as errors, and its warnings. */
   function listening() {
     const logged: any[] = [];
-    const logger = { debug() {}, info() {}, warn() {}, error: (fields, message) => logged.push({ ...fields, message }) } as Logger;
+    const logger = {
+      debug() {},
+      info() {},
+      warn() {},
+      error: (fields, message) => logged.push({ ...fields, message }),
+    } as Logger;
     return { logged, options: { logger, logLevel: 'error' as const } };
   }
 
@@ -136,7 +156,9 @@ describe.each(STORES)('on $name', (kind) => {
     await store.client.startOrchestration(id, 'aborted');
     await begun.promise;
     await runtime.shutdown(1);
-    expect(logged).toEqual([expect.objectContaining({ activityName: 'aborted', error: expect.any(RuntimeStateError) })]);
+    expect(logged).toEqual([
+      expect.objectContaining({ activityName: 'aborted', error: expect.any(RuntimeStateError) }),
+    ]);
     await store.client.terminateInstance(id);
   });
 });

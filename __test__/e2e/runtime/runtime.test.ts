@@ -1,4 +1,4 @@
-import { Client, type Future, type InstanceEvent, InstanceExistsError, Runtime, RuntimeStateError } from 'perdure';
+import { Client, type Future, type InstanceEvent, InstanceExistsError, type Runtime, RuntimeStateError } from 'perdure';
 import { describe, expect, it } from 'vitest';
 
 import { keyedMapSizes, runtimeSizes } from '../../../dist/runtime/internal.js';
@@ -12,7 +12,7 @@ const NOTHING_IN_MEMORY = { native: { instances: 0, turns: 0, activities: 0 }, i
 /** Resolves when the lane has no job left: generators, for one, are dropped by jobs, which come round with the event loop. */
 async function drained(runtime: Runtime): Promise<void> {
   do await nextTick();
-  while (runtime.metrics()['queuedJobs'] > 0);
+  while (runtime.metrics().queuedJobs > 0);
 }
 
 function median(values: readonly number[]): number {
@@ -126,7 +126,7 @@ describe.each(STORES)('on $name', (kind) => {
         late = store.id('loaded');
         const { ownedInstances } = runtime.metrics();
         await store.client.startOrchestration(late, 'loaded');
-        if (runtime.metrics()['ownedInstances'] === ownedInstances) break;
+        if (runtime.metrics().ownedInstances === ownedInstances) break;
         intime.push(late);
       }
       expect(await Promise.race([stopping.then(() => 'stopped'), nextTick().then(() => 'waiting')])).toBe('waiting');
@@ -181,7 +181,9 @@ describe.each(STORES)('on $name', (kind) => {
       await runtime.start();
       late.resolve();
       for (const id of ids) {
-        expect((await store.client.waitForOrchestration(id, SOON)).output, 'the late result was dropped').toBe('second');
+        expect((await store.client.waitForOrchestration(id, SOON)).output, 'the late result was dropped').toBe(
+          'second',
+        );
         expect(historyViolations(await store.client.getHistory(id), 'Completed')).toEqual([]);
       }
       expect(starts).toHaveLength(20);
@@ -324,7 +326,12 @@ describe.each(STORES)('on $name', (kind) => {
   it('tells of instances that ended, and of a listener that throws', async () => {
     const events: InstanceEvent[] = [];
     const errors: string[] = [];
-    const logger = { debug: () => {}, info: () => {}, warn: () => {}, error: (_: object, message: string) => void errors.push(message) };
+    const logger = {
+      debug: () => {},
+      info: () => {},
+      warn: () => {},
+      error: (_: object, message: string) => void errors.push(message),
+    };
     const runtime = await store.start(
       (r) => {
         r.registerOrchestration('ends', function* (ctx, how) {
@@ -386,7 +393,7 @@ describe.each(STORES)('on $name', (kind) => {
       for (let round = 1; round <= 3; round += 1) {
         await Promise.all(ids.map(({ id }) => store.client.waitForStatusChange(id, round - 1, undefined, SOON)));
         await store.settled();
-        expect(runtime.metrics()['cachedInstances']).toBeLessThanOrEqual(2);
+        expect(runtime.metrics().cachedInstances).toBeLessThanOrEqual(2);
         await drained(runtime);
         const { native, instances } = runtimeSizes(runtime);
         expect(native.instances, 'all wait for events: nothing but the cache is loaded').toBeLessThanOrEqual(2);
@@ -426,18 +433,25 @@ describe.each(STORES)('on $name', (kind) => {
 
     it('holds none of 1 000 instances that sleep on a timer', async () => {
       const runtime = await store.start((r) =>
-        r.registerActivity('before', () => 1).registerOrchestration('sleeps', function* (ctx) {
-          yield ctx.scheduleActivity('before');
-          ctx.traceDebug('going to sleep');
-          ctx.setCustomStatus('asleep');
-          yield ctx.scheduleTimer('1h');
-        }),
+        r
+          .registerActivity('before', () => 1)
+          .registerOrchestration('sleeps', function* (ctx) {
+            yield ctx.scheduleActivity('before');
+            ctx.traceDebug('going to sleep');
+            ctx.setCustomStatus('asleep');
+            yield ctx.scheduleTimer('1h');
+          }),
       );
       const ids = Array.from({ length: 1_000 }, () => store.id('sleeps'));
       await Promise.all(ids.map((id) => store.client.startOrchestration(id, 'sleeps')));
       await Promise.all(ids.map((id) => store.client.waitForStatusChange(id, 0, undefined, SOON)));
       await store.settled();
-      expect(runtime.metrics()).toMatchObject({ ownedInstances: 0, cachedInstances: 0, openActivities: 0, turnsInProgress: 0 });
+      expect(runtime.metrics()).toMatchObject({
+        ownedInstances: 0,
+        cachedInstances: 0,
+        openActivities: 0,
+        turnsInProgress: 0,
+      });
       await drained(runtime);
       expect(runtimeSizes(runtime)).toEqual(NOTHING_IN_MEMORY);
       expect(keyedMapSizes()).toEqual({ customStatus: 0, trace: 0 });
@@ -474,7 +488,13 @@ describe.each(STORES)('on $name', (kind) => {
       const runtime = await store.start((r) =>
         r
           .registerActivity('echo', (_, value) => value)
-          .registerActivity('fails', () => { throw new Error('no'); }, { retry: { maxAttempts: 2, initialInterval: 1 } })
+          .registerActivity(
+            'fails',
+            () => {
+              throw new Error('no');
+            },
+            { retry: { maxAttempts: 2, initialInterval: 1 } },
+          )
           .registerActivity('holds', (ctx) => aborted(ctx.signal))
           .registerOrchestration('ends', function* (ctx, how) {
             ctx.traceInfo('begins');
@@ -530,9 +550,18 @@ describe.each(STORES)('on $name', (kind) => {
       const ids = Array.from({ length: 7 }, () => store.id());
       await Promise.all(ids.map((id) => store.client.startOrchestration(id, 'counted')));
       await begun.reaches(7);
-      expect(runtimeSizes(runtime)).toEqual({ native: { instances: 7, turns: 0, activities: 7 }, instances: 7, activities: 7 });
+      expect(runtimeSizes(runtime)).toEqual({
+        native: { instances: 7, turns: 0, activities: 7 },
+        instances: 7,
+        activities: 7,
+      });
       expect(keyedMapSizes()).toEqual({ customStatus: 7, trace: 7 });
-      expect(runtime.metrics()).toMatchObject({ ownedInstances: 7, cachedInstances: 7, runningActivities: 7, openActivities: 7 });
+      expect(runtime.metrics()).toMatchObject({
+        ownedInstances: 7,
+        cachedInstances: 7,
+        runningActivities: 7,
+        openActivities: 7,
+      });
       gate.resolve();
       await Promise.all(ids.map((id) => store.client.waitForOrchestration(id, SOON)));
       await drained(runtime);
@@ -572,7 +601,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       }),
     );
     expect(starts.size).toBe(1_500);
-    expect([...starts.values()].filter((n) => n !== 1), 'no step ran twice').toEqual([]);
+    expect(
+      [...starts.values()].filter((n) => n !== 1),
+      'no step ran twice',
+    ).toEqual([]);
   });
 
   describe('code that no longer fits its history', () => {
@@ -613,7 +645,11 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
           ctx.scheduleActivity('a', { n: 1 });
           yield ctx.scheduleActivity('b', 'a');
         },
-        report: { eventId: 3, recorded: expect.stringContaining('completes'), attempted: expect.stringContaining("'b'") },
+        report: {
+          eventId: 3,
+          recorded: expect.stringContaining('completes'),
+          attempted: expect.stringContaining("'b'"),
+        },
       },
       'one more': {
         code: function* (ctx) {
@@ -649,11 +685,18 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       },
       'another time of a timer': {
         code: untilReady((ctx) => ctx.race(ctx.waitForEvent('ready'), ctx.scheduleTimer('2h'))),
-        report: { eventId: 6, field: { name: 'fireAtMs', recorded: expect.any(String), attempted: expect.any(String) } },
+        report: {
+          eventId: 6,
+          field: { name: 'fireAtMs', recorded: expect.any(String), attempted: expect.any(String) },
+        },
       },
       'another event': {
         code: untilReady((ctx) => ctx.race(ctx.waitForEvent('steady'), ctx.scheduleTimer('1h'))),
-        report: { eventId: 7, recorded: expect.stringContaining("'ready'"), attempted: expect.stringContaining("'steady'") },
+        report: {
+          eventId: 7,
+          recorded: expect.stringContaining("'ready'"),
+          attempted: expect.stringContaining("'steady'"),
+        },
         source: undefined,
       },
       'code that swallows every error': {
@@ -670,60 +713,65 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       },
     };
 
-    it.each(Object.entries(wrong))('suspends the instance and changes nothing: %s', async (_, { code, report, ...rest }) => {
-      const source = 'source' in rest ? {} : { source: expect.stringContaining('runtime.test.ts') };
-      const ran: string[] = [];
-      const id = store.id();
-      const name = `changing ${id}`;
-      const deploy = (version: Code) =>
-        store.start((runtime) => {
-          for (const activity of ['a', 'b']) {
-            runtime.registerActivity(activity, (ctx) => {
-              ran.push(ctx.idempotencyKey);
-              return activity;
-            });
-          }
-          runtime.registerOrchestration(name, version);
+    it.each(Object.entries(wrong))(
+      'suspends the instance and changes nothing: %s',
+      async (_, { code, report, ...rest }) => {
+        const source = 'source' in rest ? {} : { source: expect.stringContaining('runtime.test.ts') };
+        const ran: string[] = [];
+        const id = store.id();
+        const name = `changing ${id}`;
+        const deploy = (version: Code) =>
+          store.start((runtime) => {
+            for (const activity of ['a', 'b']) {
+              runtime.registerActivity(activity, (ctx) => {
+                ran.push(ctx.idempotencyKey);
+                return activity;
+              });
+            }
+            runtime.registerOrchestration(name, version);
+          });
+
+        const first = await deploy(right);
+        await store.client.startOrchestration(id, name);
+        await store.client.raiseEvent(id, 'ready');
+        await store.client.waitForStatusChange(id, 0, undefined, SOON);
+        await first.shutdown();
+        const history = await store.client.getHistory(id);
+        expect(kinds(history)).toEqual([
+          'ExecutionStarted',
+          'ActivityScheduled',
+          'ActivityCompleted',
+          'ActivityScheduled',
+          'ActivityCompleted',
+          'TimerCreated',
+          'EventReceived',
+        ]);
+
+        const second = await deploy(code);
+        const suspended = deferred<InstanceEvent>();
+        second.on('instance', (event) => suspended.resolve(event));
+        await store.client.raiseEvent(id, 'go', 'event');
+        expect(await suspended.promise).toMatchObject({ instanceId: id, status: 'Suspended' });
+        await store.settled();
+        const status = await store.client.getStatus(id);
+        expect(status).toMatchObject({ status: 'Suspended', customStatus: 'waiting', customStatusVersion: 1 });
+        expect(status?.error).toMatchObject({
+          name: 'NondeterminismError',
+          code: 'NONDETERMINISM',
+          report: { ...report, ...source },
         });
+        expect(await store.client.getHistory(id)).toEqual(history);
+        expect(store.errors.splice(0).map(({ message }) => message)).toEqual([
+          expect.stringContaining(`'${id}' is suspended`),
+        ]);
+        await second.shutdown();
 
-      const first = await deploy(right);
-      await store.client.startOrchestration(id, name);
-      await store.client.raiseEvent(id, 'ready');
-      await store.client.waitForStatusChange(id, 0, undefined, SOON);
-      await first.shutdown();
-      const history = await store.client.getHistory(id);
-      expect(kinds(history)).toEqual([
-        'ExecutionStarted',
-        'ActivityScheduled',
-        'ActivityCompleted',
-        'ActivityScheduled',
-        'ActivityCompleted',
-        'TimerCreated',
-        'EventReceived',
-      ]);
-
-      const second = await deploy(code);
-      const suspended = deferred<InstanceEvent>();
-      second.on('instance', (event) => suspended.resolve(event));
-      await store.client.raiseEvent(id, 'go', 'event');
-      expect(await suspended.promise).toMatchObject({ instanceId: id, status: 'Suspended' });
-      await store.settled();
-      const status = await store.client.getStatus(id);
-      expect(status).toMatchObject({ status: 'Suspended', customStatus: 'waiting', customStatusVersion: 1 });
-      expect(status?.error).toMatchObject({
-        name: 'NondeterminismError',
-        code: 'NONDETERMINISM',
-        report: { ...report, ...source },
-      });
-      expect(await store.client.getHistory(id)).toEqual(history);
-      expect(store.errors.splice(0).map(({ message }) => message)).toEqual([expect.stringContaining(`'${id}' is suspended`)]);
-      await second.shutdown();
-
-      await deploy(right);
-      expect((await store.client.waitForOrchestration(id, SOON)).output).toEqual(['a', 'b', 'event']);
-      expect(ran).toHaveLength(2);
-      expect(historyViolations(await store.client.getHistory(id), 'Completed')).toEqual([]);
-    });
+        await deploy(right);
+        expect((await store.client.waitForOrchestration(id, SOON)).output).toEqual(['a', 'b', 'event']);
+        expect(ran).toHaveLength(2);
+        expect(historyViolations(await store.client.getHistory(id), 'Completed')).toEqual([]);
+      },
+    );
 
     it('is suspended again when it is resumed with the wrong code, and ends at once when it is cancelled', async () => {
       const id = store.id();
@@ -753,10 +801,16 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       expect(store.errors.splice(0)).toHaveLength(2);
       await store.client.cancelInstance(id, 'given up');
       const { status, error } = (await store.client.getStatus(id)) ?? {};
-      expect([status, error?.message]).toEqual(['Cancelled', `cancelled: instance '${id}' was suspended, and none of its code ran`]);
+      expect([status, error?.message]).toEqual([
+        'Cancelled',
+        `cancelled: instance '${id}' was suspended, and none of its code ran`,
+      ]);
       const history = await store.client.getHistory(id);
       expect(historyViolations(history, 'Cancelled')).toEqual([]);
-      expect(history.slice(-2)).toMatchObject([{ kind: 'CancelRequested', payload: 'given up' }, { kind: 'ExecutionCancelled' }]);
+      expect(history.slice(-2)).toMatchObject([
+        { kind: 'CancelRequested', payload: 'given up' },
+        { kind: 'ExecutionCancelled' },
+      ]);
       await store.client.cancelInstance(id);
       expect(await rejection(store.client.resume(id))).toMatchObject({ code: 'RUNTIME_STATE' });
     });

@@ -76,9 +76,14 @@ describe.each(STORES)('on $name', (kind) => {
           });
           expect(customStatus).toEqual({ thread });
           expect(await store.client.getStatus(`${id} detached`)).toMatchObject({ status: 'Pending' });
-          const of = (message: string) => lines.filter((line) => line.message === message && line.fields['instanceId'] === id);
-          expect(of('begun').map(({ fields }) => fields)).toEqual([expect.objectContaining({ executionId: 1, thread, input: { n: 1 } })]);
-          expect(of('below').map(({ fields }) => fields)).toEqual([expect.objectContaining({ attempt: 1, thread: first.thread })]);
+          const of = (message: string) =>
+            lines.filter((line) => line.message === message && line.fields.instanceId === id);
+          expect(of('begun').map(({ fields }) => fields)).toEqual([
+            expect.objectContaining({ executionId: 1, thread, input: { n: 1 } }),
+          ]);
+          expect(of('below').map(({ fields }) => fields)).toEqual([
+            expect.objectContaining({ attempt: 1, thread: first.thread }),
+          ]);
         }
       }
     });
@@ -87,7 +92,8 @@ describe.each(STORES)('on $name', (kind) => {
       await threaded(2);
       const ids = Array.from({ length: 10 }, () => store.id('stops'));
       const said = async (id: string, what: string) => {
-        while ((await store.client.listInstances({ idPrefix: `${id} ${what}` }).page()).items.length === 0) await store.settled();
+        while ((await store.client.listInstances({ idPrefix: `${id} ${what}` }).page()).items.length === 0)
+          await store.settled();
       };
       for (const id of ids) await store.client.startOrchestration(id, 'stops');
       for (const id of ids) await said(id, 'waits');
@@ -110,7 +116,8 @@ describe.each(STORES)('on $name', (kind) => {
             }),
         { threads: 2, modules: [WORK] },
       );
-      for (let n = 0; n < 5; n += 1) expect((await run('only here')).output).toEqual({ here: MAIN, self: MAIN, others: true });
+      for (let n = 0; n < 5; n += 1)
+        expect((await run('only here')).output).toEqual({ here: MAIN, self: MAIN, others: true });
     });
 
     it('say in the metrics what each of them does', async () => {
@@ -189,7 +196,9 @@ describe('threads', () => {
   it('need modules, and modules have to define something', async () => {
     expect(() => new Runtime(store.provider, { threads: 1 })).toThrow(TypeError);
     expect(() => new Runtime(store.provider, { threads: -1 })).toThrow(/threads/);
-    expect(() => new Runtime(store.provider, { modules: ['./work.js'] })).toThrow(/absolute path: use new URL\('.\/work.js', import.meta.url\)/);
+    expect(() => new Runtime(store.provider, { modules: ['./work.js'] })).toThrow(
+      /absolute path: use new URL\('.\/work.js', import.meta.url\)/,
+    );
     expect(() => new Runtime(store.provider, { modules: ['work'] })).toThrow(/use import.meta.resolve\('work'\)/);
     expect(() => new Runtime(store.provider, { modules: [7 as never] })).toThrow(/modules\[0\]/);
     const absent = await rejection(store.runtime({ modules: ['/nowhere/work.mjs'] }).start());
@@ -208,7 +217,10 @@ describe('threads', () => {
   });
 
   it('have the codec from a module, where the provider has one', async () => {
-    const codec: Codec = { encode: (text) => Buffer.from(text).toString('base64'), decode: (text) => Buffer.from(text, 'base64').toString() };
+    const codec: Codec = {
+      encode: (text) => Buffer.from(text).toString('base64'),
+      decode: (text) => Buffer.from(text, 'base64').toString(),
+    };
     const provider = await store.open({ codec });
     const without = store.runtime({ threads: 1, modules: [WORK] }, provider);
     const error = await rejection(without.start());

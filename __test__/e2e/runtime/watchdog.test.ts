@@ -13,36 +13,41 @@ function block(ms: number): void {
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
-  it.each(['turn', 'activity'])('of a %s that holds the event loop a warning tells, and what runs goes on', async (what) => {
-    const { client } = store;
-    const [id, other, name] = [store.id(), store.id(), store.id('blocks')];
-    const warned = deferred<string>();
-    const gate = deferred();
-    let aborted = false;
-    const runtime = store.runtime({ turnDeadline: '100ms' });
-    runtime.on('warning', ({ message }) => warned.resolve(message));
-    runtime
-      .registerActivity('block', () => block(400))
-      .registerActivity('wait', async ({ signal }) => {
-        signal.addEventListener('abort', () => (aborted = true));
-        await gate.promise;
-      })
-      .registerOrchestration(name, function* (ctx) {
-        if (what === 'turn') block(400);
-        else yield ctx.scheduleActivity('block');
-        return what;
-      })
-      .registerOrchestration('waits', function* (ctx) {
-        yield ctx.scheduleActivity('wait');
-      });
-    await runtime.start();
-    await client.startOrchestration(other, 'waits');
-    await client.startOrchestration(id, name);
-    expect(await warned.promise).toMatch(what === 'turn' ? `more than 100 ms by a turn of instance '${id}'` : `by activity 'block' of instance '${id}'`);
-    expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: what });
-    gate.resolve();
-    expect(await client.waitForOrchestration(other, SOON)).toMatchObject({ status: 'Completed' });
-    expect(aborted).toBe(false);
-    expect(runtime.metrics()).toMatchObject({ fenced: 0, attempts: what === 'turn' ? 1 : 2 });
-  });
+  it.each(['turn', 'activity'])(
+    'of a %s that holds the event loop a warning tells, and what runs goes on',
+    async (what) => {
+      const { client } = store;
+      const [id, other, name] = [store.id(), store.id(), store.id('blocks')];
+      const warned = deferred<string>();
+      const gate = deferred();
+      let aborted = false;
+      const runtime = store.runtime({ turnDeadline: '100ms' });
+      runtime.on('warning', ({ message }) => warned.resolve(message));
+      runtime
+        .registerActivity('block', () => block(400))
+        .registerActivity('wait', async ({ signal }) => {
+          signal.addEventListener('abort', () => (aborted = true));
+          await gate.promise;
+        })
+        .registerOrchestration(name, function* (ctx) {
+          if (what === 'turn') block(400);
+          else yield ctx.scheduleActivity('block');
+          return what;
+        })
+        .registerOrchestration('waits', function* (ctx) {
+          yield ctx.scheduleActivity('wait');
+        });
+      await runtime.start();
+      await client.startOrchestration(other, 'waits');
+      await client.startOrchestration(id, name);
+      expect(await warned.promise).toMatch(
+        what === 'turn' ? `more than 100 ms by a turn of instance '${id}'` : `by activity 'block' of instance '${id}'`,
+      );
+      expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: what });
+      gate.resolve();
+      expect(await client.waitForOrchestration(other, SOON)).toMatchObject({ status: 'Completed' });
+      expect(aborted).toBe(false);
+      expect(runtime.metrics()).toMatchObject({ fenced: 0, attempts: what === 'turn' ? 1 : 2 });
+    },
+  );
 });

@@ -1,8 +1,19 @@
 // A codec that answers later, with what goes wrong on the way to it.
 
 import { webcrypto } from 'node:crypto';
-import { type AsyncCodec, Client, type Codec, defineActivity, defineOrchestration, type OrchestrationDefinition, PayloadError, type Provider, RetryAfterError, Runtime } from 'perdure';
 import { fileURLToPath } from 'node:url';
+import {
+  type AsyncCodec,
+  Client,
+  type Codec,
+  defineActivity,
+  defineOrchestration,
+  type OrchestrationDefinition,
+  PayloadError,
+  type Provider,
+  RetryAfterError,
+  Runtime,
+} from 'perdure';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { rejection } from '../../support/async.ts';
@@ -17,7 +28,11 @@ const { subtle } = webcrypto;
 /** AES-256-GCM as browsers have it, where nothing answers at once. */
 async function webCodec(): Promise<AsyncCodec> {
   const key = await subtle.generateKey({ name: 'AES-GCM', length: 256 }, false, ['encrypt', 'decrypt']);
-  const algorithm = (iv: Buffer, aad: string): webcrypto.AesGcmParams => ({ name: 'AES-GCM', iv, additionalData: Buffer.from(aad) });
+  const algorithm = (iv: Buffer, aad: string): webcrypto.AesGcmParams => ({
+    name: 'AES-GCM',
+    iv,
+    additionalData: Buffer.from(aad),
+  });
   return {
     async: true,
     required: true,
@@ -28,7 +43,9 @@ async function webCodec(): Promise<AsyncCodec> {
     },
     async decode(text, { aad }) {
       const bytes = Buffer.from(text, 'base64');
-      return Buffer.from(await subtle.decrypt(algorithm(bytes.subarray(0, 12), aad), key, bytes.subarray(12))).toString();
+      return Buffer.from(
+        await subtle.decrypt(algorithm(bytes.subarray(0, 12), aad), key, bytes.subarray(12)),
+      ).toString();
     },
   };
 }
@@ -39,7 +56,8 @@ const child = defineOrchestration('child', function* (ctx, input: string) {
 });
 const family = defineOrchestration('family', function* (ctx, input: { round: number; text: string }) {
   ctx.setCustomStatus(input);
-  if (input.round < 3) return yield* ctx.continueAsNew({ round: input.round + 1, text: yield* ctx.call(echo, input.text) });
+  if (input.round < 3)
+    return yield* ctx.continueAsNew({ round: input.round + 1, text: yield* ctx.call(echo, input.text) });
   const id = `child of ${ctx.instanceId}`;
   const born = ctx.callOrchestration(child, input.text, { id });
   yield* ctx.raiseEvent(id, 'to child', 'an event');
@@ -70,7 +88,10 @@ describe.each(SHARED_STORES)('a codec that answers later, in front of $name', (k
     return { provider, client: new Client(provider) };
   }
 
-  async function deploy(codec: AsyncCodec | Codec, ...definitions: readonly OrchestrationDefinition<any, any>[]): Promise<{ client: Client; stop(): Promise<void> }> {
+  async function deploy(
+    codec: AsyncCodec | Codec,
+    ...definitions: readonly OrchestrationDefinition<any, any>[]
+  ): Promise<{ client: Client; stop(): Promise<void> }> {
     const { provider, client } = await provide(codec);
     const runtime = new Runtime(provider, { logLevel: 'silent', cachedInstancesMax: 0 });
     runtime.register(echo, ...definitions);
@@ -80,7 +101,9 @@ describe.each(SHARED_STORES)('a codec that answers later, in front of $name', (k
   }
 
   const suspended = (client: Client, id: string): Promise<void> =>
-    expect.poll(async () => (await client.getStatus(id).catch(() => null))?.status, { timeout: 20_000 }).toBe('Suspended');
+    expect
+      .poll(async () => (await client.getStatus(id).catch(() => null))?.status, { timeout: 20_000 })
+      .toBe('Suspended');
 
   it('is WebCrypto, and knows whose each value is', async () => {
     const codec = await webCodec();
@@ -113,13 +136,24 @@ describe.each(SHARED_STORES)('a codec that answers later, in front of $name', (k
     await second.stop();
     const { client } = await provide(ring);
     expect(await client.getStatus('i')).toMatchObject({ output: 'event back', customStatus: 'input' });
-    expect((await client.getHistory('i')).map(({ payload }) => payload)).toEqual(['input', 'event', 'event', 'event back', 'event back']);
+    expect((await client.getHistory('i')).map(({ payload }) => payload)).toEqual([
+      'input',
+      'event',
+      'event',
+      'event back',
+      'event back',
+    ]);
   });
 
   it('is asked again while it says that its failure may pass', async () => {
     const ring = keyRing('key');
     let failures = 0;
-    const away = [() => Object.assign(new Error('reset'), { code: 'ECONNRESET' }), () => new RetryAfterError('1s'), () => new TypeError('fetch failed', { cause: Object.assign(new Error(), { code: 'UND_ERR_SOCKET' }) }), () => Object.assign(new Error(), { status: 503 })];
+    const away = [
+      () => Object.assign(new Error('reset'), { code: 'ECONNRESET' }),
+      () => new RetryAfterError('1s'),
+      () => new TypeError('fetch failed', { cause: Object.assign(new Error(), { code: 'UND_ERR_SOCKET' }) }),
+      () => Object.assign(new Error(), { status: 503 }),
+    ];
     const flaky = <A extends unknown[], R>(call: (...args: A) => R) => {
       let calls = 0;
       return async (...args: A): Promise<R> => {
@@ -137,14 +171,21 @@ describe.each(SHARED_STORES)('a codec that answers later, in front of $name', (k
   });
 
   it('tells a client that a value cannot be encoded, and nothing is stored', async () => {
-    const refusing: AsyncCodec = { ...later(keyRing('key')), encode: async () => { throw new Error('no key'); } };
+    const refusing: AsyncCodec = {
+      ...later(keyRing('key')),
+      encode: async () => {
+        throw new Error('no key');
+      },
+    };
     const { client } = await provide(refusing);
     const error = await rejection(client.startOrchestration('i', 'waiting', 'input'));
     expect(error).toBeInstanceOf(PayloadError);
     expect(error).toMatchObject({ message: "input cannot be stored: the codec's encode threw", path: 'input' });
     expect(await client.getStatus('i')).toBeNull();
     const wrong: AsyncCodec = { ...later(keyRing('key')), encode: async () => 'a\0' };
-    await expect((await provide(wrong)).client.startOrchestration('i', 'waiting', 'input')).rejects.toThrow('did not return');
+    await expect((await provide(wrong)).client.startOrchestration('i', 'waiting', 'input')).rejects.toThrow(
+      'did not return',
+    );
   });
 
   it('suspends the instance whose value it cannot encode, and no other', async () => {
@@ -171,18 +212,24 @@ describe.each(SHARED_STORES)('a codec that answers later, in front of $name', (k
   it('suspends what holds a text of another place, and loses nothing of it', async () => {
     const codec = await webCodec();
     const first = await deploy(codec, waiting);
-    for (const id of ['a', 'b']) await (await first.client.start(waiting, id, { id })).waitForStatusChange(0, undefined, SOON);
+    for (const id of ['a', 'b'])
+      await (await first.client.start(waiting, id, { id })).waitForStatusChange(0, undefined, SOON);
     await first.stop();
     const { client } = await provide(codec);
     await client.raiseEvent('a', 'go', 'for a');
     await client.raiseEvent('b', 'go', 'for b');
     const ofInstance = (id: string): string => `instance_key = (SELECT key FROM instances WHERE id = '${id}')`;
-    change(site.address, [`UPDATE messages SET payload = (SELECT payload FROM messages WHERE ${ofInstance('a')}) WHERE ${ofInstance('b')}`]);
+    change(site.address, [
+      `UPDATE messages SET payload = (SELECT payload FROM messages WHERE ${ofInstance('a')}) WHERE ${ofInstance('b')}`,
+    ]);
     const second = await deploy(codec, waiting);
     expect((await second.client.waitForOrchestration('a', SOON)).output).toBe('for a back');
     await suspended(client, 'b');
     const { error } = (await client.getStatus('b')) ?? {};
-    expect(error).toMatchObject({ code: 'PAYLOAD', message: expect.stringContaining("cannot be read: the codec's decode threw") });
+    expect(error).toMatchObject({
+      code: 'PAYLOAD',
+      message: expect.stringContaining("cannot be read: the codec's decode threw"),
+    });
     // It can be resumed as often as one likes: the text is still what it was.
     await client.resume('b');
     await suspended(client, 'b');

@@ -1,6 +1,16 @@
 // What a codec is told: whose value each text is, and which key it named. A text in another place is found, and so is plain text.
 
-import { Client, type Codec, type CodecContext, defineActivity, defineOrchestration, type DecodeContext, PayloadError, type Provider, Runtime } from 'perdure';
+import {
+  Client,
+  type Codec,
+  type CodecContext,
+  type DecodeContext,
+  defineActivity,
+  defineOrchestration,
+  PayloadError,
+  type Provider,
+  Runtime,
+} from 'perdure';
 import { crashEverywhere, replay, TestRuntime } from 'perdure/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
@@ -14,7 +24,9 @@ import { change, query } from '../../support/rows.ts';
 import { SOON } from '../../support/store.ts';
 
 const echo = defineActivity('echo', async (_, value: string) => `${value} back`);
-const fail = defineActivity('fail', async (_, value: string) => Promise.reject(new RangeError(value)), { retry: { maxAttempts: 2, initialInterval: 1 } });
+const fail = defineActivity('fail', async (_, value: string) => Promise.reject(new RangeError(value)), {
+  retry: { maxAttempts: 2, initialInterval: 1 },
+});
 
 const waiting = defineOrchestration('waiting', function* (ctx, input: string) {
   ctx.setCustomStatus(input);
@@ -43,14 +55,20 @@ const parent = defineOrchestration('parent', function* (ctx, round: number) {
   } catch (error) {
     errors.push((error as { cause: Error }).cause.message);
   }
-  const beaten = yield* ctx.run('beat', async ({ heartbeat, lastHeartbeat, attempt }) => {
-    if (attempt === 2) return lastHeartbeat;
-    heartbeat('beat');
-    throw new Error('again');
-  }, { retry: { maxAttempts: 2, initialInterval: 1 } });
+  const beaten = yield* ctx.run(
+    'beat',
+    async ({ heartbeat, lastHeartbeat, attempt }) => {
+      if (attempt === 2) return lastHeartbeat;
+      heartbeat('beat');
+      throw new Error('again');
+    },
+    { retry: { maxAttempts: 2, initialInterval: 1 } },
+  );
   const message = yield* ctx.dequeueEvent<string>('queue');
   const settled = yield* ctx.allSettled(children);
-  const ends = settled.map((end) => (end.status === 'fulfilled' ? end.value : (end.reason.cause ?? end.reason).message));
+  const ends = settled.map((end) =>
+    end.status === 'fulfilled' ? end.value : (end.reason.cause ?? end.reason).message,
+  );
   return { errors, beaten, message, ends, status: ctx.getCustomStatus() };
 });
 
@@ -58,7 +76,13 @@ const parent = defineOrchestration('parent', function* (ctx, round: number) {
 function exchange(address: StoreAddress, table: string, which: string): void {
   const rows = query(address, `SELECT instance_key, payload FROM ${table} WHERE ${which} ORDER BY instance_key`);
   expect(rows).toHaveLength(2);
-  change(address, rows.map((row, i) => `UPDATE ${table} SET payload = '${rows[1 - i]?.['payload']}' WHERE instance_key = ${row['instance_key']} AND ${which}`));
+  change(
+    address,
+    rows.map(
+      (row, i) =>
+        `UPDATE ${table} SET payload = '${rows[1 - i]?.payload}' WHERE instance_key = ${row.instance_key} AND ${which}`,
+    ),
+  );
 }
 
 describe.each(SHARED_STORES)('a codec on $name', (kind) => {
@@ -90,7 +114,8 @@ describe.each(SHARED_STORES)('a codec on $name', (kind) => {
     return { client, stop: () => runtime.shutdown() };
   }
 
-  const suspended = (client: Client, id: string) => expect.poll(async () => (await client.getStatus(id))?.status, { timeout: 20_000 }).toBe('Suspended');
+  const suspended = (client: Client, id: string) =>
+    expect.poll(async () => (await client.getStatus(id))?.status, { timeout: 20_000 }).toBe('Suspended');
 
   it('is told the same of a value by everyone who writes or reads it', async () => {
     const codec: Codec = { ...keyRing('key'), required: true };
@@ -101,9 +126,17 @@ describe.each(SHARED_STORES)('a codec on $name', (kind) => {
     await client.suspend('stays', 'for a moment');
     expect((await client.getStatus('stays'))?.error?.message).toBe('held by client.suspend: for a moment');
     await client.terminateInstance('stays', 'long enough');
-    const output = { errors: ['no'], beaten: 'beat', message: 'message', ends: ['ends answer to again', 'answer to fails', 'cancelled: terminated: long enough'], status: 'status' };
+    const output = {
+      errors: ['no'],
+      beaten: 'beat',
+      message: 'message',
+      ends: ['ends answer to again', 'answer to fails', 'cancelled: terminated: long enough'],
+      status: 'status',
+    };
     expect(await handle.result({ timeout: SOON })).toEqual(output);
-    expect(await client.waitForOrchestration('detached', SOON)).toMatchObject({ output: 'detached answer to detached' });
+    expect(await client.waitForOrchestration('detached', SOON)).toMatchObject({
+      output: 'detached answer to detached',
+    });
     const cancelled = await client.start(waiting, 'input', { id: 'cancelled' });
     await cancelled.waitForStatusChange(0, undefined, SOON);
     await cancelled.cancel('no more');
@@ -113,18 +146,24 @@ describe.each(SHARED_STORES)('a codec on $name', (kind) => {
     const { client: reader } = await provide(codec);
     const history = await reader.getHistory('parent');
     for (const from of history.map(({ eventId }) => eventId)) {
-      expect((await reader.historyPage('parent', { from, limit: 2 })).events).toEqual(history.slice(from - 1, from + 1));
+      expect((await reader.historyPage('parent', { from, limit: 2 })).events).toEqual(
+        history.slice(from - 1, from + 1),
+      );
     }
     expect((await reader.listInstances().page()).items).toHaveLength(6);
     const exported = await Promise.all([1, 2].map((execution) => reader.exportHistory('parent', execution)));
-    expect(exported[1]?.events[0]?.meta?.['customStatus']).toBe('"status"');
-    expect(replay(exported, parent, { codec }).executions.map(({ outcome }) => outcome)).toEqual(['continuedAsNew', 'completed']);
+    expect(exported[1]?.events[0]?.meta?.customStatus).toBe('"status"');
+    expect(replay(exported, parent, { codec }).executions.map(({ outcome }) => outcome)).toEqual([
+      'continuedAsNew',
+      'completed',
+    ]);
   });
 
   it('finds texts that were moved, and nothing is lost', async () => {
     const codec = keyRing('key');
     const first = await deploy(codec);
-    for (const id of ['a', 'b']) await (await first.client.start(waiting, `input of ${id}`, { id })).waitForStatusChange(0, undefined, SOON);
+    for (const id of ['a', 'b'])
+      await (await first.client.start(waiting, `input of ${id}`, { id })).waitForStatusChange(0, undefined, SOON);
     await first.stop();
     const swap = () => exchange(site.address, 'history', 'event_id = 1');
     swap();
@@ -134,7 +173,11 @@ describe.each(SHARED_STORES)('a codec on $name', (kind) => {
     const second = await deploy(codec);
     for (const id of ['a', 'b']) {
       await suspended(second.client, id);
-      expect((await second.client.getStatus(id))?.error).toMatchObject({ code: 'PAYLOAD', path: 'input', message: expect.stringContaining("the codec's decode threw") });
+      expect((await second.client.getStatus(id))?.error).toMatchObject({
+        code: 'PAYLOAD',
+        path: 'input',
+        message: expect.stringContaining("the codec's decode threw"),
+      });
       expect(await rejection(second.client.getHistory(id))).toBeInstanceOf(PayloadError);
     }
     await second.stop();
@@ -142,19 +185,28 @@ describe.each(SHARED_STORES)('a codec on $name', (kind) => {
     const third = await deploy(codec);
     for (const id of ['a', 'b']) {
       await third.client.resume(id);
-      expect((await third.client.waitForOrchestration(id, SOON)).output).toEqual([`input of ${id}`, `event of ${id} back`]);
+      expect((await third.client.waitForOrchestration(id, SOON)).output).toEqual([
+        `input of ${id}`,
+        `event of ${id} back`,
+      ]);
     }
   });
 
   it.each([
     ['a message of another instance', (address: StoreAddress) => exchange(address, 'messages', 'true')],
-    ['a value of another kind', (address: StoreAddress) =>
-      change(address, ['UPDATE messages SET payload = (SELECT h.payload FROM history h WHERE h.event_id = 1 AND h.instance_key = messages.instance_key)'])],
+    [
+      'a value of another kind',
+      (address: StoreAddress) =>
+        change(address, [
+          'UPDATE messages SET payload = (SELECT h.payload FROM history h WHERE h.event_id = 1 AND h.instance_key = messages.instance_key)',
+        ]),
+    ],
     ['plain text', (address: StoreAddress) => change(address, [`UPDATE messages SET payload = '"forged"'`])],
   ])('finds %s in the place of an event', async (_, forge) => {
     const codec: Codec = { ...keyRing('key'), required: true };
     const first = await deploy(codec);
-    for (const id of ['a', 'b']) await (await first.client.start(waiting, `input of ${id}`, { id })).waitForStatusChange(0, undefined, SOON);
+    for (const id of ['a', 'b'])
+      await (await first.client.start(waiting, `input of ${id}`, { id })).waitForStatusChange(0, undefined, SOON);
     await first.stop();
     const { client: sender } = await provide(codec);
     for (const id of ['a', 'b']) await sender.raiseEvent(id, 'go', `event of ${id}`);
@@ -174,9 +226,14 @@ describe.each(SHARED_STORES)('a codec on $name', (kind) => {
     const { client: strict } = await provide({ ...keyRing('key'), required: true });
     const error = await rejection(strict.getHistory('a'));
     expect(error).toBeInstanceOf(PayloadError);
-    expect((error as Error).message).toBe('payload of event 1 cannot be read: it is stored as plain text, and the codec requires that every value is encoded');
+    expect((error as Error).message).toBe(
+      'payload of event 1 cannot be read: it is stored as plain text, and the codec requires that every value is encoded',
+    );
     change(site.address, [`UPDATE history SET payload = '${UNSTORABLE.replaceAll("'", "''")}'`]);
-    expect(await rejection(strict.getHistory('a'))).toMatchObject({ code: 'PAYLOAD', message: expect.stringContaining('it is stored as plain text') });
+    expect(await rejection(strict.getHistory('a'))).toMatchObject({
+      code: 'PAYLOAD',
+      message: expect.stringContaining('it is stored as plain text'),
+    });
   });
 
   it('names a key, which is stored beside the text and handed back', async () => {
@@ -184,9 +241,20 @@ describe.each(SHARED_STORES)('a codec on $name', (kind) => {
     await client.startOrchestration('a', 'nobody', 'one');
     const { client: later } = await provide(keyRing('new', 'old'));
     await later.startOrchestration('b', 'nobody', 'two');
-    expect(query(site.address, 'SELECT payload FROM history ORDER BY instance_key').map(({ payload }) => String(payload).split(' ')[0])).toEqual(['##old', '##new']);
-    for (const [id, value] of [['a', 'one'], ['b', 'two']] as const) expect((await later.getHistory(id))[0]?.payload).toBe(value);
-    expect(await rejection(client.getHistory('b'))).toMatchObject({ code: 'PAYLOAD', cause: new Error("there is no key 'new'") });
+    expect(
+      query(site.address, 'SELECT payload FROM history ORDER BY instance_key').map(
+        ({ payload }) => String(payload).split(' ')[0],
+      ),
+    ).toEqual(['##old', '##new']);
+    for (const [id, value] of [
+      ['a', 'one'],
+      ['b', 'two'],
+    ] as const)
+      expect((await later.getHistory(id))[0]?.payload).toBe(value);
+    expect(await rejection(client.getHistory('b'))).toMatchObject({
+      code: 'PAYLOAD',
+      cause: new Error("there is no key 'new'"),
+    });
   });
 });
 
@@ -200,12 +268,15 @@ it('a codec is told the same after a crash at any event', async () => {
     const [echoed, ended] = yield* ctx.all([ctx.call(echo, 'a'), ctx.callOrchestration(sub, 'b', { id: 'sub' })]);
     return [echoed, ended, yield* ctx.waitForEvent<string>('go'), ctx.getCustomStatus()];
   });
-  const { result, crashes } = await crashEverywhere(async (test) => {
-    test.register(order, sub, echo);
-    const handle = await test.start(order, { round: 1 }, { id: 'i' });
-    await handle.raiseEvent('go', 'event');
-    return handle.result();
-  }, { codec: { ...keyRing('key'), required: true } });
+  const { result, crashes } = await crashEverywhere(
+    async (test) => {
+      test.register(order, sub, echo);
+      const handle = await test.start(order, { round: 1 }, { id: 'i' });
+      await handle.raiseEvent('go', 'event');
+      return handle.result();
+    },
+    { codec: { ...keyRing('key'), required: true } },
+  );
   expect(result).toEqual(['a back', 'b back', 'event', { round: 2 }]);
   expect(crashes).toBeGreaterThan(10);
 });
@@ -220,11 +291,15 @@ it('what a test runtime waits for is told of a store that refuses plain text', a
 
 describe('the texts of a codec', () => {
   const context = { instance: 'i', execution: 2, place: 'input', aad: '["i",2,"input"]' };
-  const place = (keyId: string | null = null) => ({ ...context, keyId, withKey: (id: string | null) => place(id) }) as never;
+  const place = (keyId: string | null = null) =>
+    ({ ...context, keyId, withKey: (id: string | null) => place(id) }) as never;
 
   it('are in the format of a codec that names no key, as ever', () => {
     const seen: (CodecContext | DecodeContext)[] = [];
-    const codec: Codec = { encode: (text, about) => (seen.push(about), `<${text}>`), decode: (text, about) => (seen.push(about), text.slice(1, -1)) };
+    const codec: Codec = {
+      encode: (text, about) => (seen.push(about), `<${text}>`),
+      decode: (text, about) => (seen.push(about), text.slice(1, -1)),
+    };
     const texts = new StoredTexts(codec);
     expect(texts.write('1', 'input', place())).toBe('#<1>');
     expect(texts.read('#<1>', 'input', place())).toBe('1');
@@ -232,10 +307,17 @@ describe('the texts of a codec', () => {
   });
 
   it('name keys that are readable', () => {
-    const write = (keyId: unknown) => new StoredTexts({ encode: (text) => ({ text, keyId: keyId as string }), decode: (text) => text }).write('1', 'input', place());
+    const write = (keyId: unknown) =>
+      new StoredTexts({ encode: (text) => ({ text, keyId: keyId as string }), decode: (text) => text }).write(
+        '1',
+        'input',
+        place(),
+      );
     expect(write('arn:aws:kms:eu-1:1:key/a')).toBe('##arn:aws:kms:eu-1:1:key/a 1');
     for (const keyId of ['', 'a b', 'é', 'a\n', 'a'.repeat(257), 1, undefined]) {
-      expect(() => write(keyId)).toThrow('input cannot be stored: the keyId that the codec\'s encode returned is not 1 to 256 printable ASCII characters without spaces');
+      expect(() => write(keyId)).toThrow(
+        "input cannot be stored: the keyId that the codec's encode returned is not 1 to 256 printable ASCII characters without spaces",
+      );
     }
   });
 
@@ -245,7 +327,13 @@ describe('the texts of a codec', () => {
   });
 
   it('keep an error that could not be encoded readable where plain text is refused', () => {
-    const codec: KeyRing = { ...keyRing('key'), required: true, encode: () => { throw new Error('no'); } };
+    const codec: KeyRing = {
+      ...keyRing('key'),
+      required: true,
+      encode: () => {
+        throw new Error('no');
+      },
+    };
     const texts = new StoredTexts(codec);
     const text = texts.writeError('{"name":"Error","message":"secret"}', Place.end('i', 'error'));
     expect(text).not.toContain('secret');
@@ -266,7 +354,9 @@ describe('the texts of a codec', () => {
     Place.activity('i', 1, 2, 'output'),
   ])('do not take the text of such an error where none is to be: $place', async (at) => {
     const codec: Codec = { ...keyRing('key'), required: true };
-    expect(() => new StoredTexts(codec).read(UNSTORABLE, 'value', at)).toThrow('value cannot be read: it is stored as plain text');
+    expect(() => new StoredTexts(codec).read(UNSTORABLE, 'value', at)).toThrow(
+      'value cannot be read: it is stored as plain text',
+    );
     const error = await rejection<Error>(new LaterTexts({ ...codec, async: true }).decoded(UNSTORABLE, 'value', at));
     expect(error.message).toContain('value cannot be read: it is stored as plain text');
     const ofError = Place.end('i', 'error');

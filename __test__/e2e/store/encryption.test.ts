@@ -7,9 +7,9 @@ import {
   type ActivityDefinition,
   Client,
   type Codec,
+  type Duration,
   defineActivity,
   defineOrchestration,
-  type Duration,
   type OrchestrationDefinition,
   PayloadError,
   type Provider,
@@ -70,12 +70,18 @@ const failing = (message: string) => (): never => {
 };
 
 async function provide(codec: Codec | undefined): Promise<Provider> {
-  const provider = await SqliteProvider.open(join(folder, 'store.db'), codec === undefined ? {} : { codec: answering(codec) });
+  const provider = await SqliteProvider.open(
+    join(folder, 'store.db'),
+    codec === undefined ? {} : { codec: answering(codec) },
+  );
   providers.push(provider);
   return provider;
 }
 
-async function deploy(codec: Codec | undefined, ...definitions: readonly (ActivityDefinition | OrchestrationDefinition)[]): Promise<{ client: Client; stop(timeout?: Duration): Promise<void> }> {
+async function deploy(
+  codec: Codec | undefined,
+  ...definitions: readonly (ActivityDefinition | OrchestrationDefinition)[]
+): Promise<{ client: Client; stop(timeout?: Duration): Promise<void> }> {
   const provider = await provide(codec);
   const runtime = new Runtime(provider, { logLevel: 'silent', cachedInstancesMax: 0 });
   runtime.register(...definitions);
@@ -155,9 +161,14 @@ describe.each(WAYS)('a store with a codec that answers $way', ({ of }) => {
     const history = await client.getHistory('i');
     expect(historyViolations(history, 'Completed')).toEqual([]);
     expect(history[0]).toMatchObject({ kind: 'ExecutionStarted', payload: { secret: CANARY } });
-    expect(history.find(({ kind }) => kind === 'ActivityAttemptFailed')?.payload).toMatchObject({ message: `${CANARY} first` });
+    expect(history.find(({ kind }) => kind === 'ActivityAttemptFailed')?.payload).toMatchObject({
+      message: `${CANARY} first`,
+    });
 
-    for (const [id, end] of [['c', 'cancelInstance'], ['t', 'terminateInstance']] as const) {
+    for (const [id, end] of [
+      ['c', 'cancelInstance'],
+      ['t', 'terminateInstance'],
+    ] as const) {
       const ending = await client.start(waiting, CANARY, { id });
       await ending.waitForStatusChange(0, undefined, SOON);
       await client[end](id, `${CANARY} reason`);
@@ -176,11 +187,15 @@ describe.each(WAYS)('a store with a codec that answers $way', ({ of }) => {
 
   it('holds nothing that an activity tells of its progress, and hands it to the next attempt', async () => {
     const beating = defineOrchestration('beating', function* (ctx, secret: string) {
-      return yield* ctx.run('beat', async ({ heartbeat, lastHeartbeat, attempt }) => {
-        if (attempt === 2) return lastHeartbeat;
-        heartbeat({ row: secret });
-        throw new Error(secret);
-      }, { retry: { maxAttempts: 2, initialInterval: 1 } });
+      return yield* ctx.run(
+        'beat',
+        async ({ heartbeat, lastHeartbeat, attempt }) => {
+          if (attempt === 2) return lastHeartbeat;
+          heartbeat({ row: secret });
+          throw new Error(secret);
+        },
+        { retry: { maxAttempts: 2, initialInterval: 1 } },
+      );
     });
     const { client, stop } = await deploy(aes(randomBytes(32)), beating);
     const handle = await client.start(beating, CANARY, { id: 'i' });
@@ -198,7 +213,9 @@ describe.each(WAYS)('a store with a codec that answers $way', ({ of }) => {
     const parent = defineOrchestration('parent', function* (ctx, input: { secret: string; round: number }) {
       ctx.setCustomStatus(input.secret);
       if (input.round === 1) return yield* ctx.continueAsNew({ ...input, round: 2 });
-      const children = [`${input.secret} ends`, `${input.secret} fails`].map((secret, i) => ctx.callOrchestration(child, secret, { id: `child-${i}` }));
+      const children = [`${input.secret} ends`, `${input.secret} fails`].map((secret, i) =>
+        ctx.callOrchestration(child, secret, { id: `child-${i}` }),
+      );
       for (const i of [0, 1]) yield* ctx.raiseEvent(`child-${i}`, 'answer', `${input.secret} answer`);
       const [ends, fails] = yield* ctx.allSettled(children);
       return [ends, fails?.status === 'rejected' && fails.reason.cause.message, ctx.getCustomStatus()];
@@ -296,7 +313,9 @@ describe.each(WAYS)('a store with a codec that answers $way', ({ of }) => {
       return [input, yield* ctx.call(echo, `${yield* ctx.waitForEvent<string>('go')} changed`)];
     });
     const fourth = await deploy(key, other, echo);
-    await expect.poll(async () => (await fourth.client.getStatus('changed'))?.status, { timeout: 20_000 }).toBe('Suspended');
+    await expect
+      .poll(async () => (await fourth.client.getStatus('changed'))?.status, { timeout: 20_000 })
+      .toBe('Suspended');
     const { error } = (await fourth.client.getStatus('changed')) ?? {};
     expect(error).toMatchObject({ code: 'NONDETERMINISM', report: { eventId: 3, field: { name: 'input' } } });
     expect(bytes()).not.toContain(CANARY);
@@ -310,7 +329,11 @@ describe('a codec that does not work', () => {
     const client = new Client(await provide({ ...plain, encode: failing('no key') }));
     const error = await rejection(client.startOrchestration('i', 'waiting', 'input'));
     expect(error).toBeInstanceOf(PayloadError);
-    expect(error).toMatchObject({ message: "input cannot be stored: the codec's encode threw", path: 'input', cause: new Error('no key') });
+    expect(error).toMatchObject({
+      message: "input cannot be stored: the codec's encode threw",
+      path: 'input',
+      cause: new Error('no key'),
+    });
     expect(await client.getStatus('i')).toBeNull();
   });
 
@@ -344,7 +367,9 @@ describe('a codec that does not work', () => {
     expect((await client.getStatus('i'))?.error).toMatchObject({
       code: 'PAYLOAD',
       path: 'input',
-      message: expect.stringMatching(/^input cannot be stored: the codec's encode threw\n {4}at .*encryption\.test\.ts/),
+      message: expect.stringMatching(
+        /^input cannot be stored: the codec's encode threw\n {4}at .*encryption\.test\.ts/,
+      ),
     });
     // The input can be written now; the output not at the first attempt, whose error has nothing of it.
     broken = 'event back';
@@ -358,18 +383,29 @@ describe('a codec that does not work', () => {
     await client.resume('i');
     expect((await client.waitForOrchestration('i', SOON)).output).toEqual(['input', 'event back']);
     const failed = (await client.getHistory('i')).find(({ kind }) => kind === 'ActivityAttemptFailed');
-    expect(failed?.payload).toMatchObject({ type: 'PayloadError', message: "output cannot be stored: the codec's encode threw" });
+    expect(failed?.payload).toMatchObject({
+      type: 'PayloadError',
+      message: "output cannot be stored: the codec's encode threw",
+    });
   });
 
   it('does not keep an error from being stored, without what it says', () => {
     const texts = new StoredTexts({ ...plain, encode: failing(CANARY) });
     const text = texts.writeError(JSON.stringify({ name: 'Error', message: CANARY }), null);
     expect(text).not.toContain(CANARY);
-    expect(fromErrorPayload(text)).toMatchObject({ name: 'PayloadError', code: 'PAYLOAD', path: 'error', message: "error cannot be stored: the codec's encode failed" });
+    expect(fromErrorPayload(text)).toMatchObject({
+      name: 'PayloadError',
+      code: 'PAYLOAD',
+      path: 'error',
+      message: "error cannot be stored: the codec's encode failed",
+    });
   });
 
   it.each([
-    [{ encode: () => '' }, 'SqliteProvider.inMemory: codec must be an object with the functions encode and decode: there is no decode'],
+    [
+      { encode: () => '' },
+      'SqliteProvider.inMemory: codec must be an object with the functions encode and decode: there is no decode',
+    ],
     [null, 'SqliteProvider.inMemory: codec must be an object with the functions encode and decode: there is no encode'],
   ])('is refused when it is none: %o', async (codec, message) => {
     await expect(SqliteProvider.inMemory({ codec: codec as never })).rejects.toThrow(new TypeError(message));

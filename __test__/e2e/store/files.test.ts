@@ -85,7 +85,10 @@ async function refusal(): Promise<any> {
   const error = await rejection(SqliteProvider.open(path));
   if (before !== undefined) {
     expect(readFileSync(path).equals(before), 'the file was left as it was').toBe(true);
-    expect(readdirSync(folder).filter((name) => name.startsWith(`store-${files}.db-`)), 'nothing was put beside it').toEqual([]);
+    expect(
+      readdirSync(folder).filter((name) => name.startsWith(`store-${files}.db-`)),
+      'nothing was put beside it',
+    ).toEqual([]);
   }
   expect(error.message).toContain(path);
   // Nothing holds the file any more.
@@ -160,7 +163,10 @@ describe('what cannot be opened', () => {
 
   it.runIf(existsSync('/dev/null'))('is told of what is no regular file', async () => {
     path = '/dev/null';
-    expect(await refusal()).toMatchObject({ name: 'ProviderError', message: expect.stringContaining('no regular file') });
+    expect(await refusal()).toMatchObject({
+      name: 'ProviderError',
+      message: expect.stringContaining('no regular file'),
+    });
   });
 
   it.each<[any, RegExp]>([
@@ -178,7 +184,9 @@ describe('what cannot be opened', () => {
   it('is refused with options that do not exist', async () => {
     const error = await rejection(SqliteProvider.open(path, { durabilty: 'full' } as any));
     expect(error).toMatchObject({ name: 'TypeError', message: expect.stringContaining('`durability`') });
-    expect(await rejection(SqliteProvider.open(path, { durability: 'ful' as any }))).toMatchObject({ name: 'TypeError' });
+    expect(await rejection(SqliteProvider.open(path, { durability: 'ful' as any }))).toMatchObject({
+      name: 'TypeError',
+    });
     expect(existsSync(path)).toBe(false);
   });
 });
@@ -214,7 +222,12 @@ describe('a store of a newer Perdure', () => {
     patch(USER_VERSION_AT, uint32(99));
     const error = await refusal();
     expect(error).toBeInstanceOf(SchemaVersionError);
-    expect(error).toMatchObject({ code: 'SCHEMA_VERSION', found: 99, supported, message: expect.stringContaining('newer Perdure') });
+    expect(error).toMatchObject({
+      code: 'SCHEMA_VERSION',
+      found: 99,
+      supported,
+      message: expect.stringContaining('newer Perdure'),
+    });
     patch(USER_VERSION_AT, uint32(supported));
     await (await SqliteProvider.open(path)).close();
   });
@@ -226,10 +239,7 @@ describe('a damaged store', () => {
     ['a schema page that was overwritten', () => patch(100, Buffer.alloc(3_900, 0xee))],
     ['cut off after its first page', () => truncateSync(path, PAGE)],
     ['cut off in its first page', () => truncateSync(path, 1_000)],
-    [
-      'all pages after the first overwritten',
-      () => patch(PAGE, Buffer.alloc(statSync(path).size - PAGE, 0x5a)),
-    ],
+    ['all pages after the first overwritten', () => patch(PAGE, Buffer.alloc(statSync(path).size - PAGE, 0x5a))],
   ];
 
   it.each(damage)('is told at open: %s', async (_, act) => {
@@ -254,7 +264,10 @@ describe('a damaged store', () => {
     const provider = await SqliteProvider.open(path);
     const client = new Client(provider);
     const reads = await Promise.allSettled(
-      Array.from({ length: 200 }, async (_, i) => [await client.getStatus(`i-${i}`), await client.getHistory(`i-${i}`)]),
+      Array.from({ length: 200 }, async (_, i) => [
+        await client.getStatus(`i-${i}`),
+        await client.getHistory(`i-${i}`),
+      ]),
     );
     const failed = reads.filter((read) => read.status === 'rejected').map((read) => read.reason);
     expect(failed.length).toBeGreaterThan(0);

@@ -36,7 +36,11 @@ describe.skipIf(noCluster !== undefined)(`TLS${noCluster === undefined ? '' : ` 
   };
 
   beforeAll(async () => {
-    const settings = { ssl: 'on', ssl_cert_file: file('server.crt', server.cert), ssl_key_file: file('server.key', server.key) };
+    const settings = {
+      ssl: 'on',
+      ssl_cert_file: file('server.crt', server.cert),
+      ssl_key_file: file('server.key', server.key),
+    };
     cluster = await Cluster.create(settings, folder);
     await cluster.ask(`CREATE ROLE app LOGIN PASSWORD '${PASSWORD}'; CREATE SCHEMA shop AUTHORIZATION app`);
     await cluster.ask(`CREATE ROLE plain LOGIN PASSWORD '${PASSWORD}' IN ROLE app`);
@@ -46,7 +50,8 @@ describe.skipIf(noCluster !== undefined)(`TLS${noCluster === undefined ? '' : ` 
   });
   afterAll(() => cluster?.remove());
 
-  const urlOf = (parameters: Record<string, string>, role = 'app') => `postgres://${role}:${PASSWORD}@127.0.0.1:${cluster.port}/postgres?${new URLSearchParams(parameters)}`;
+  const urlOf = (parameters: Record<string, string>, role = 'app') =>
+    `postgres://${role}:${PASSWORD}@127.0.0.1:${cluster.port}/postgres?${new URLSearchParams(parameters)}`;
   const connect = async (url: string, tls?: PostgresTls): Promise<void> => {
     const store = await PostgresProvider.connect(url, { schema: 'shop', poolSize: 1, ...(tls && { tls }) });
     await store.close();
@@ -58,11 +63,22 @@ describe.skipIf(noCluster !== undefined)(`TLS${noCluster === undefined ? '' : ` 
     ...Object.fromEntries(
       ['verify-full', 'verify-ca', 'require'].map((sslmode) => [
         `sslmode=${sslmode} with sslcrl`,
-        (list: string | undefined) => connect(urlOf({ sslmode, sslrootcert: file('root.crt', authority.cert), ...(list !== undefined && { sslcrl: file('revoked.crl', list) }) })),
+        (list: string | undefined) =>
+          connect(
+            urlOf({
+              sslmode,
+              sslrootcert: file('root.crt', authority.cert),
+              ...(list !== undefined && { sslcrl: file('revoked.crl', list) }),
+            }),
+          ),
       ]),
     ),
     'tls.crl': (list) => connect(urlOf({}), { ca: authority.cert, ...(list !== undefined && { crl: list }) }),
-    'tls.crl of several authorities': (list) => connect(urlOf({}), { ca: [stranger.cert, authority.cert], ...(list !== undefined && { crl: [stranger.revoked(), list] }) }),
+    'tls.crl of several authorities': (list) =>
+      connect(urlOf({}), {
+        ca: [stranger.cert, authority.cert],
+        ...(list !== undefined && { crl: [stranger.revoked(), list] }),
+      }),
   };
 
   describe.each(Object.keys(ways))('%s', (name) => {
@@ -78,12 +94,20 @@ describe.skipIf(noCluster !== undefined)(`TLS${noCluster === undefined ? '' : ` 
 
     it('refuses a certificate that the list holds', async () => {
       const error = await rejection(way(lists['holds the certificate']));
-      expect(error).toMatchObject({ name: 'ProviderError', retryable: false, message: expect.stringMatching(/cannot be opened: .*certificate.*revoked/i) });
+      expect(error).toMatchObject({
+        name: 'ProviderError',
+        retryable: false,
+        message: expect.stringMatching(/cannot be opened: .*certificate.*revoked/i),
+      });
     });
 
     it('refuses a certificate whose authority has given no list', async () => {
       const error = await rejection(way(lists['is somebody else’s']));
-      expect(error).toMatchObject({ name: 'ProviderError', retryable: false, message: expect.stringMatching(/cannot be opened: .*certificate.*UnknownRevocationStatus.*`sslcrl`/) });
+      expect(error).toMatchObject({
+        name: 'ProviderError',
+        retryable: false,
+        message: expect.stringMatching(/cannot be opened: .*certificate.*UnknownRevocationStatus.*`sslcrl`/),
+      });
     });
   });
 
@@ -92,14 +116,23 @@ describe.skipIf(noCluster !== undefined)(`TLS${noCluster === undefined ? '' : ` 
     const damaged = [first, 'AAAA', ...rest].join('\n');
     for (const list of ['', 'no PEM', authority.cert, damaged]) {
       const error = await rejection(ways[name]?.(list) ?? Promise.reject(new Error(name)));
-      expect(error).toMatchObject({ name: 'ProviderError', retryable: false, message: expect.stringContaining('TLS settings cannot be used') });
+      expect(error).toMatchObject({
+        name: 'ProviderError',
+        retryable: false,
+        message: expect.stringContaining('TLS settings cannot be used'),
+      });
     }
   });
 
   it('refuses a certificate of somebody else, and one for another host', async () => {
-    const unknown = await rejection(connect(urlOf({ sslmode: 'verify-ca', sslrootcert: file('stranger.crt', stranger.cert) })));
+    const unknown = await rejection(
+      connect(urlOf({ sslmode: 'verify-ca', sslrootcert: file('stranger.crt', stranger.cert) })),
+    );
     expect(unknown).toMatchObject({ retryable: false, message: expect.stringContaining('certificate') });
-    const elsewhere = urlOf({ sslmode: 'verify-full', sslrootcert: file('root.crt', authority.cert) }).replace('@127.0.0.1:', '@localhost:');
+    const elsewhere = urlOf({ sslmode: 'verify-full', sslrootcert: file('root.crt', authority.cert) }).replace(
+      '@127.0.0.1:',
+      '@localhost:',
+    );
     const misnamed = await rejection(connect(elsewhere));
     expect(misnamed).toMatchObject({ retryable: false, message: expect.stringContaining('localhost') });
     // The name is not looked at.
@@ -107,18 +140,25 @@ describe.skipIf(noCluster !== undefined)(`TLS${noCluster === undefined ? '' : ` 
   });
 
   it('compares the certificate with the address where the URL has no name', async () => {
-    const unnamed = (query: Record<string, string>) => `postgres:///postgres?${new URLSearchParams({ hostaddr: '127.0.0.1', port: String(cluster.port), user: 'app', password: PASSWORD, ...query })}`;
+    const unnamed = (query: Record<string, string>) =>
+      `postgres:///postgres?${new URLSearchParams({ hostaddr: '127.0.0.1', port: String(cluster.port), user: 'app', password: PASSWORD, ...query })}`;
     await connect(unnamed({}));
     await connect(unnamed({ sslmode: 'verify-full', sslrootcert: file('root.crt', authority.cert) }));
   });
 
-  it.each(['prefer', 'require', 'verify-full'])('holds require_auth against what the server says once it is encrypted, with sslmode=%s', async (sslmode) => {
-    const parameters = { sslmode, ...(sslmode === 'verify-full' && { sslrootcert: file('root.crt', authority.cert) }) };
-    await connect(urlOf({ ...parameters, require_auth: 'scram-sha-256' }));
-    // The certificate is still what the exchange is bound to.
-    await connect(urlOf({ ...parameters, require_auth: 'scram-sha-256', channel_binding: 'require' }));
-    await connect(urlOf({ ...parameters, require_auth: 'password' }, 'plain'));
-    const error = await rejection(connect(urlOf({ ...parameters, require_auth: 'scram-sha-256' }, 'plain')));
-    expect(error).toMatchObject({ retryable: false, message: expect.stringContaining('the password in plain text') });
-  });
+  it.each(['prefer', 'require', 'verify-full'])(
+    'holds require_auth against what the server says once it is encrypted, with sslmode=%s',
+    async (sslmode) => {
+      const parameters = {
+        sslmode,
+        ...(sslmode === 'verify-full' && { sslrootcert: file('root.crt', authority.cert) }),
+      };
+      await connect(urlOf({ ...parameters, require_auth: 'scram-sha-256' }));
+      // The certificate is still what the exchange is bound to.
+      await connect(urlOf({ ...parameters, require_auth: 'scram-sha-256', channel_binding: 'require' }));
+      await connect(urlOf({ ...parameters, require_auth: 'password' }, 'plain'));
+      const error = await rejection(connect(urlOf({ ...parameters, require_auth: 'scram-sha-256' }, 'plain')));
+      expect(error).toMatchObject({ retryable: false, message: expect.stringContaining('the password in plain text') });
+    },
+  );
 });

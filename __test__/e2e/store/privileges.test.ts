@@ -1,8 +1,8 @@
 // The rights that the guide names are enough: the SQL of docs/deploying.md, run as it stands there but for the names, and a store under those roles.
 
 import { randomUUID } from 'node:crypto';
-import { Client as PgClient } from 'pg';
 import { Client, defineActivity, defineOrchestration, PostgresProvider, Runtime } from 'perdure';
+import { Client as PgClient } from 'pg';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 
 import { rejection } from '../../support/async.ts';
@@ -22,7 +22,10 @@ const steps = defineOrchestration('steps', function* (ctx, input: string) {
   return [yield* ctx.call(echo, input), yield* ctx.waitForEvent<string>('go')];
 });
 
-const blocks = readPages().find(({ name }) => name === 'docs/deploying.md')?.blocks.filter(({ kind }) => kind === 'sql') ?? [];
+const blocks =
+  readPages()
+    .find(({ name }) => name === 'docs/deploying.md')
+    ?.blocks.filter(({ kind }) => kind === 'sql') ?? [];
 
 /** Roles of the test; the first has a schema of its name. */
 let shop: string;
@@ -49,7 +52,11 @@ afterEach(async () => {
 function sqlOf(file: string): string {
   const found = blocks.find((block) => block.file === file);
   if (found === undefined) throw new Error(`docs/deploying.md has no block ${file}`);
-  return found.code.join('\n').replace(/\bshop\b/g, shop).replace(/\bweb\b/g, web).replace("'…'", `'${PASSWORD}'`);
+  return found.code
+    .join('\n')
+    .replace(/\bshop\b/g, shop)
+    .replace(/\bweb\b/g, web)
+    .replace("'…'", `'${PASSWORD}'`);
 }
 
 async function run(url: string, sql: string): Promise<{ rowCount: number | null }> {
@@ -96,7 +103,11 @@ async function work(role: string): Promise<void> {
 }
 
 it('the guide has no SQL that is not run here', () => {
-  expect(blocks.map(({ file }) => file)).toEqual(['rights.sql', 'rights-without-migrations.sql', 'default-privileges.sql']);
+  expect(blocks.map(({ file }) => file)).toEqual([
+    'rights.sql',
+    'rights-without-migrations.sql',
+    'default-privileges.sql',
+  ]);
   const others = readPages().filter(({ name }) => name !== 'docs/deploying.md');
   expect(others.flatMap(({ name, blocks }) => blocks.filter(({ kind }) => kind === 'sql').map(() => name))).toEqual([]);
 });
@@ -113,7 +124,9 @@ it('a role that must not change tables works in the store that another one made'
   await run(urlOf(shop), sqlOf('rights-without-migrations.sql'));
   await work(web);
   expect(await rejection(run(urlOf(web), `CREATE TABLE ${shop}.mine ()`))).toMatchObject({ code: DENIED });
-  expect(await rejection(run(urlOf(web), `ALTER TABLE ${shop}.history ADD COLUMN mine int`))).toMatchObject({ code: DENIED });
+  expect(await rejection(run(urlOf(web), `ALTER TABLE ${shop}.history ADD COLUMN mine int`))).toMatchObject({
+    code: DENIED,
+  });
 });
 
 it('such a role may use what a later migration makes, once that is said', async () => {
@@ -121,9 +134,13 @@ it('such a role may use what a later migration makes, once that is said', async 
   await connect(shop);
   await createWeb();
   await run(urlOf(shop), sqlOf('rights-without-migrations.sql'));
-  const makes = (name: string) => run(urlOf(shop), `CREATE TABLE ${shop}.${name} (key bigint); CREATE SEQUENCE ${shop}.${name}_keys`);
+  const makes = (name: string) =>
+    run(urlOf(shop), `CREATE TABLE ${shop}.${name} (key bigint); CREATE SEQUENCE ${shop}.${name}_keys`);
   const uses = (name: string) =>
-    run(urlOf(web), `INSERT INTO ${shop}.${name} VALUES (nextval('${shop}.${name}_keys')); UPDATE ${shop}.${name} SET key = 2; SELECT FROM ${shop}.${name}; DELETE FROM ${shop}.${name}`);
+    run(
+      urlOf(web),
+      `INSERT INTO ${shop}.${name} VALUES (nextval('${shop}.${name}_keys')); UPDATE ${shop}.${name} SET key = 2; SELECT FROM ${shop}.${name}; DELETE FROM ${shop}.${name}`,
+    );
   await makes('before');
   expect(await rejection(uses('before'))).toMatchObject({ code: DENIED });
   await run(urlOf(shop), sqlOf('default-privileges.sql'));

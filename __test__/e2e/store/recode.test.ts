@@ -1,7 +1,16 @@
 // A store is encoded anew with another key, while workers run and though the one who does it is killed.
 
-import { Client, type Codec, defineActivity, defineOrchestration, type OrchestrationDefinition, type Provider, Runtime, SqliteProvider } from 'perdure';
 import { fileURLToPath } from 'node:url';
+import {
+  Client,
+  type Codec,
+  defineActivity,
+  defineOrchestration,
+  type OrchestrationDefinition,
+  type Provider,
+  Runtime,
+  SqliteProvider,
+} from 'perdure';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { rejection } from '../../support/async.ts';
@@ -13,16 +22,35 @@ import { change, query } from '../../support/rows.ts';
 import { SOON } from '../../support/store.ts';
 
 /** Every column that holds texts of values. */
-const COLUMNS = ['payload FROM history', 'meta FROM history', 'payload FROM messages', 'custom_status FROM instances', 'report FROM instances', 'details FROM heartbeats'];
+const COLUMNS = [
+  'payload FROM history',
+  'meta FROM history',
+  'payload FROM messages',
+  'custom_status FROM instances',
+  'report FROM instances',
+  'details FROM heartbeats',
+];
 
 /** How many texts of a key there are, by column. */
 function textsOf(address: StoreAddress, key: string): Record<string, number> {
-  const found = COLUMNS.map((column) => [column, query(address, `SELECT ${column}`).filter((row) => String(Object.values(row)[0]).includes(`##${key} `)).length] as const);
+  const found = COLUMNS.map(
+    (column) =>
+      [
+        column,
+        query(address, `SELECT ${column}`).filter((row) => String(Object.values(row)[0]).includes(`##${key} `)).length,
+      ] as const,
+  );
   return Object.fromEntries(found.filter(([, count]) => count > 0));
 }
 
 const echo = defineActivity('echo', async (_, value: string) => `${value} back`);
-const once = defineActivity('once', async () => { throw new Error('not yet'); }, { retry: { maxAttempts: 2, initialInterval: '1h' } });
+const once = defineActivity(
+  'once',
+  async () => {
+    throw new Error('not yet');
+  },
+  { retry: { maxAttempts: 2, initialInterval: '1h' } },
+);
 const child = defineOrchestration('child', function* (_, input: string) {
   if (input === 'fails') throw new Error(input);
   return `${input} ends`;
@@ -36,15 +64,22 @@ const waiting = defineOrchestration('waiting', function* (ctx, input: string) {
 const everywhere = defineOrchestration('everywhere', function* (ctx, round: number) {
   ctx.setCustomStatus(`round ${round}`);
   if (round === 1) return yield* ctx.continueAsNew(2);
-  const ended = yield* ctx.allSettled([ctx.callOrchestration(child, 'child', { id: 'child' }), ctx.callOrchestration(child, 'fails', { id: 'fails' })]);
+  const ended = yield* ctx.allSettled([
+    ctx.callOrchestration(child, 'child', { id: 'child' }),
+    ctx.callOrchestration(child, 'fails', { id: 'fails' }),
+  ]);
   ctx.spawn(function* () {
     yield* ctx.call(once);
   });
-  yield* ctx.run('beat', async ({ heartbeat, signal }) => {
-    heartbeat('beat');
-    await new Promise((resolve) => signal.addEventListener('abort', resolve));
-    throw new Error('aborted');
-  }, { retry: { maxAttempts: 2, initialInterval: '1h' } });
+  yield* ctx.run(
+    'beat',
+    async ({ heartbeat, signal }) => {
+      heartbeat('beat');
+      await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      throw new Error('aborted');
+    },
+    { retry: { maxAttempts: 2, initialInterval: '1h' } },
+  );
   return ended;
 });
 
@@ -71,7 +106,10 @@ describe.each(SITES)('the texts of $name behind a codec that answers $way', ({ k
     return { provider, client: new Client(provider) };
   }
 
-  async function deploy(codec: Codec, ...definitions: readonly OrchestrationDefinition<any, any>[]): Promise<{ client: Client; stop(): Promise<void> }> {
+  async function deploy(
+    codec: Codec,
+    ...definitions: readonly OrchestrationDefinition<any, any>[]
+  ): Promise<{ client: Client; stop(): Promise<void> }> {
     const { provider, client } = await provide(codec);
     const runtime = new Runtime(provider, { logLevel: 'silent' });
     runtime.register(echo, once, ...definitions);
@@ -80,14 +118,21 @@ describe.each(SITES)('the texts of $name behind a codec that answers $way', ({ k
     return { client, stop: () => runtime.shutdown(0) };
   }
 
-  function recoder(...keys: string[]): Process<{ type: 'progress'; rows: number } | { type: 'done'; recoded: number; unreadable: number }, object> {
-    return new Process('recoder', [process.execPath, fileURLToPath(new URL('../../support/recoder.mjs', import.meta.url)), JSON.stringify({ store: site.address, keys })]);
+  function recoder(
+    ...keys: string[]
+  ): Process<{ type: 'progress'; rows: number } | { type: 'done'; recoded: number; unreadable: number }, object> {
+    return new Process('recoder', [
+      process.execPath,
+      fileURLToPath(new URL('../../support/recoder.mjs', import.meta.url)),
+      JSON.stringify({ store: site.address, keys }),
+    ]);
   }
 
   it('are encoded anew in every column, once', async () => {
     const first = await deploy(keyRing('old'), everywhere, child, waiting);
     await first.client.start(everywhere, 1, { id: 'e' });
-    for (const id of ['w', 'held', 'over']) await (await first.client.start(waiting, id, { id })).waitForStatusChange(0, undefined, SOON);
+    for (const id of ['w', 'held', 'over'])
+      await (await first.client.start(waiting, id, { id })).waitForStatusChange(0, undefined, SOON);
     await first.client.raiseEvent('over', 'go', 'event');
     await first.client.waitForOrchestration('over', SOON);
     await first.client.suspend('held', 'for a reason');
@@ -100,7 +145,13 @@ describe.each(SITES)('the texts of $name behind a codec that answers $way', ({ k
     const before = textsOf(site.address, 'old');
     expect(Object.keys(before)).toEqual(COLUMNS);
     const all = Object.values(before).reduce((sum, count) => sum + count);
-    expect(await client.recode({ dryRun: true })).toEqual({ keyId: 'new', recoded: 0, found: { old: all }, unreadable: 0, failures: [] });
+    expect(await client.recode({ dryRun: true })).toEqual({
+      keyId: 'new',
+      recoded: 0,
+      found: { old: all },
+      unreadable: 0,
+      failures: [],
+    });
     expect(textsOf(site.address, 'new')).toEqual({});
     expect(await client.recode()).toEqual({ keyId: 'new', recoded: all, found: {}, unreadable: 0, failures: [] });
     expect(textsOf(site.address, 'old')).toEqual({});
@@ -123,7 +174,12 @@ describe.each(SITES)('the texts of $name behind a codec that answers $way', ({ k
     await client.startOrchestration('a', 'nobody', 'secret');
     const { client: strict } = await provide({ ...keyRing('new'), required: true });
     const refused = await strict.recode();
-    expect(refused).toMatchObject({ recoded: 0, found: { plain: 1 }, unreadable: 1, failures: [{ instance: 'a', execution: 1, place: 'input' }] });
+    expect(refused).toMatchObject({
+      recoded: 0,
+      found: { plain: 1 },
+      unreadable: 1,
+      failures: [{ instance: 'a', execution: 1, place: 'input' }],
+    });
     expect(refused.failures[0]?.error.message).toContain('plain text');
     const { client: coded } = await provide(keyRing('new'));
     expect(await coded.recode()).toMatchObject({ recoded: 1, unreadable: 0 });
@@ -133,9 +189,16 @@ describe.each(SITES)('the texts of $name behind a codec that answers $way', ({ k
   it('that are not in their place stay, and are named', async () => {
     const { client: old } = await provide(keyRing('old'));
     for (const id of ['a', 'b', 'c']) await old.startOrchestration(id, 'nobody', id);
-    change(site.address, [`UPDATE history SET payload = (SELECT h.payload FROM history h JOIN instances i ON i.key = h.instance_key WHERE i.id = 'a') WHERE instance_key = (SELECT key FROM instances WHERE id = 'b')`]);
+    change(site.address, [
+      `UPDATE history SET payload = (SELECT h.payload FROM history h JOIN instances i ON i.key = h.instance_key WHERE i.id = 'a') WHERE instance_key = (SELECT key FROM instances WHERE id = 'b')`,
+    ]);
     const { client } = await provide(keyRing('new', 'old'));
-    expect(await client.recode()).toMatchObject({ recoded: 2, found: { old: 1 }, unreadable: 1, failures: [{ instance: 'b', execution: 1, place: 'input', error: { code: 'PAYLOAD' } }] });
+    expect(await client.recode()).toMatchObject({
+      recoded: 2,
+      found: { old: 1 },
+      unreadable: 1,
+      failures: [{ instance: 'b', execution: 1, place: 'input', error: { code: 'PAYLOAD' } }],
+    });
     expect(textsOf(site.address, 'old')).toEqual({ 'payload FROM history': 1 });
   });
 
@@ -144,7 +207,9 @@ describe.each(SITES)('the texts of $name behind a codec that answers $way', ({ k
     const first = await deploy(keyRing('old'), waiting);
     const ids = Array.from({ length: INSTANCES }, (_, i) => `i${i}`);
     await Promise.all(ids.map((id) => first.client.start(waiting, id, { id })));
-    await Promise.all(ids.map((id) => expect.poll(async () => (await first.client.getHistory(id)).length, { timeout: 20_000 }).toBe(3)));
+    await Promise.all(
+      ids.map((id) => expect.poll(async () => (await first.client.getHistory(id)).length, { timeout: 20_000 }).toBe(3)),
+    );
     await first.stop();
 
     const second = await deploy(keyRing('new', 'old'), waiting);
@@ -159,7 +224,8 @@ describe.each(SITES)('the texts of $name behind a codec that answers $way', ({ k
     await Promise.all(ids.slice(INSTANCES / 2).map((id) => second.client.raiseEvent(id, 'go', 'event')));
     await again.said('done');
     expect(again.all('done')).toMatchObject([{ unreadable: 0 }]);
-    for (const id of ids) expect((await second.client.waitForOrchestration(id, SOON)).output).toEqual([`${id} back`, 'event']);
+    for (const id of ids)
+      expect((await second.client.waitForOrchestration(id, SOON)).output).toEqual([`${id} back`, 'event']);
     await second.stop();
 
     // What workers had in memory they may have stored with the old key after that.
@@ -178,7 +244,8 @@ describe.each(SITES)('the texts of $name behind a codec that answers $way', ({ k
       ...ring,
       encode(text, context) {
         // Between the read and the write.
-        if (context.place === 'input' && (walks += 1) === 1) change(site.address, [`UPDATE history SET payload = '"second"'`]);
+        if (context.place === 'input' && (walks += 1) === 1)
+          change(site.address, [`UPDATE history SET payload = '"second"'`]);
         return ring.encode(text, context);
       },
     };
@@ -198,7 +265,10 @@ describe('client.recode', () => {
 
   it('wants a codec that names its key, one and the same', async () => {
     const plain = { encode: (text: string) => text, decode: (text: string) => text };
-    for (const codec of [undefined, plain]) expect(String(await failing(codec))).toContain("TypeError: client.recode: the provider's codec must name its key");
+    for (const codec of [undefined, plain])
+      expect(String(await failing(codec))).toContain(
+        "TypeError: client.recode: the provider's codec must name its key",
+      );
     let n = 0;
     const changing: Codec = { encode: (text) => ({ text, keyId: `k${(n += 1)}` }), decode: (text) => text };
     expect(String(await failing(changing))).toContain('it must write with one key');

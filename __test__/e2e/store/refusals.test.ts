@@ -26,7 +26,11 @@ async function onServer(cluster: Cluster, ...statements: string[]): Promise<void
 const CUT_OFF = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '${ROLE}'`;
 
 /** What happens to the server, and how it is over. */
-const FAULTS: readonly { name: string; begin(cluster: Cluster): Promise<void>; end(cluster: Cluster): Promise<void> }[] = [
+const FAULTS: readonly {
+  name: string;
+  begin(cluster: Cluster): Promise<void>;
+  end(cluster: Cluster): Promise<void>;
+}[] = [
   {
     name: 'lets the role not log in',
     begin: (cluster) => onServer(cluster, `ALTER ROLE ${ROLE} NOLOGIN`, CUT_OFF),
@@ -72,41 +76,54 @@ describe.skipIf(noCluster)(`a server${noCluster === undefined ? '' : ` (${noClus
   let cluster: Cluster;
   beforeAll(async () => {
     cluster = await Cluster.create();
-    await onServer(cluster, `CREATE ROLE ${ROLE} LOGIN`, `CREATE DATABASE store`, `GRANT CREATE ON DATABASE store TO ${ROLE}`);
+    await onServer(
+      cluster,
+      `CREATE ROLE ${ROLE} LOGIN`,
+      `CREATE DATABASE store`,
+      `GRANT CREATE ON DATABASE store TO ${ROLE}`,
+    );
     // The schema is another role's, so that rights can be taken away.
     await onStore(cluster, `CREATE SCHEMA perdure AUTHORIZATION ${ROLE}`);
   });
   afterAll(() => cluster.remove());
-  const kind: StoreKind = { name: 'Postgres', isShared: true, create: () => postgresAt(storeUrl(cluster, ROLE), { schema: 'perdure' }).create() };
+  const kind: StoreKind = {
+    name: 'Postgres',
+    isShared: true,
+    create: () => postgresAt(storeUrl(cluster, ROLE), { schema: 'perdure' }).create(),
+  };
   const store = useStore(kind);
 
-  it.each(FAULTS)('that $name for two seconds keeps no instance from going on', async ({ name, begin, end }) => {
-    const taken = new Counter();
-    const calls = new Map<string, number>();
-    await store.start((runtime) => {
-      runtime.registerActivity('step', async (ctx, step: number) => {
-        const key = `${ctx.instanceId} ${step}`;
-        calls.set(key, (calls.get(key) ?? 0) + 1);
-        await lasts(5);
-        taken.add();
-        return step;
+  it.each(FAULTS)(
+    'that $name for two seconds keeps no instance from going on',
+    async ({ name, begin, end }) => {
+      const taken = new Counter();
+      const calls = new Map<string, number>();
+      await store.start((runtime) => {
+        runtime.registerActivity('step', async (ctx, step: number) => {
+          const key = `${ctx.instanceId} ${step}`;
+          calls.set(key, (calls.get(key) ?? 0) + 1);
+          await lasts(5);
+          taken.add();
+          return step;
+        });
+        runtime.registerOrchestration('steps', function* (ctx) {
+          for (let step = 0; step < STEPS; step += 1) yield ctx.scheduleActivity('step', step);
+          return 'done';
+        });
       });
-      runtime.registerOrchestration('steps', function* (ctx) {
-        for (let step = 0; step < STEPS; step += 1) yield ctx.scheduleActivity('step', step);
-        return 'done';
-      });
-    });
-    const ids = Array.from({ length: INSTANCES }, (_, i) => `${name} ${i}`);
-    await Promise.all(ids.map((id) => store.client.startOrchestration(id, 'steps')));
-    await taken.reaches(INSTANCES * 3);
-    await begin(cluster);
-    await lasts(FAULT_MS);
-    await end(cluster);
-    const ended = await Promise.all(ids.map((id) => store.client.waitForOrchestration(id, '20s')));
-    expect(ended.map(({ status }) => status)).toEqual(ids.map(() => 'Completed'));
-    // Its worker was there all the time. A promotion begins another history of commits, so what ran then runs again, once.
-    const most = name === 'is a standby' ? 2 : 1;
-    expect([...calls.values()].filter((count) => count > most)).toEqual([]);
-    expect(calls.size).toBe(INSTANCES * STEPS);
-  }, 60_000);
+      const ids = Array.from({ length: INSTANCES }, (_, i) => `${name} ${i}`);
+      await Promise.all(ids.map((id) => store.client.startOrchestration(id, 'steps')));
+      await taken.reaches(INSTANCES * 3);
+      await begin(cluster);
+      await lasts(FAULT_MS);
+      await end(cluster);
+      const ended = await Promise.all(ids.map((id) => store.client.waitForOrchestration(id, '20s')));
+      expect(ended.map(({ status }) => status)).toEqual(ids.map(() => 'Completed'));
+      // Its worker was there all the time. A promotion begins another history of commits, so what ran then runs again, once.
+      const most = name === 'is a standby' ? 2 : 1;
+      expect([...calls.values()].filter((count) => count > most)).toEqual([]);
+      expect(calls.size).toBe(INSTANCES * STEPS);
+    },
+    60_000,
+  );
 });

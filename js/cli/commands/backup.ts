@@ -15,10 +15,14 @@ export function backup(cli: Cli): void {
     .option('-f, --force', 'replace a file that is there')
     .action(
       cli.on(async ({ terminal, flags }, path: string, { force }: Flags) => {
-        const [{ openStore }, { SqliteProvider }] = await Promise.all([import('../store.ts'), import('../../store/providers.ts')]);
+        const [{ openStore }, { SqliteProvider }] = await Promise.all([
+          import('../store.ts'),
+          import('../../store/providers.ts'),
+        ]);
         const provider = await openStore(flags, false);
         try {
-          if (!(provider instanceof SqliteProvider)) throw usageError('backup copies a SQLite file; for a Postgres server use pg_dump or its base backups');
+          if (!(provider instanceof SqliteProvider))
+            throw usageError('backup copies a SQLite file; for a Postgres server use pg_dump or its base backups');
           const { bytes } = await provider.backup(path, { replace: force === true });
           if (terminal.isJson) terminal.data({ path, bytes });
           else terminal.line(`${printable(path)} has ${bytesText(bytes)}`);

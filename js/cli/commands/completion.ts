@@ -1,14 +1,16 @@
 // `perdure completion`
 
-import type { Command } from 'commander';
 import tab from '@bomb.sh/tab/commander';
+import type { Command } from 'commander';
 
 import { STATES } from '../../client/instance-status.ts';
 
 /** Adds the command that prints the script of a shell, and the hidden one that this script asks. Last of all: it looks at the others. */
 export function completion(program: Command): void {
   const { commands } = tab(program, { completionCommandName: 'completion' });
-  program.commands.find((command) => command.name() === 'completion')?.description('print the script that completes commands in bash, zsh, fish or powershell');
+  program.commands
+    .find((command) => command.name() === 'completion')
+    ?.description('print the script that completes commands in bash, zsh, fish or powershell');
   for (const command of commands.values()) {
     const status = command.options.get('status');
     if (status !== undefined) status.handler = (complete) => STATES.forEach((state) => complete(state, ''));

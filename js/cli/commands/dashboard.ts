@@ -24,10 +24,18 @@ export function dashboard(cli: Cli): void {
     .command('dashboard', 'serve a page that shows what is in the store, until it is told to end')
     .option('--host <address>', 'listen here', '127.0.0.1')
     .option('--port <number>', 'and at this port; 0 for any that is free', wholeNumber(0), PORT)
-    .addOption(new Option('--token <token>', 'what whoever wants to see it must show; made if there is none').env('PERDURE_DASHBOARD_TOKEN'))
+    .addOption(
+      new Option('--token <token>', 'what whoever wants to see it must show; made if there is none').env(
+        'PERDURE_DASHBOARD_TOKEN',
+      ),
+    )
     .option('--no-token', 'show it to this machine without one, and to whatever a proxy on it lets through')
     .option('--read-only', 'show, and change nothing')
-    .option('--allow-host <name>', 'a name of this machine that browsers elsewhere use; again for another', (name: string, before: string[] = []) => [...before, name])
+    .option(
+      '--allow-host <name>',
+      'a name of this machine that browsers elsewhere use; again for another',
+      (name: string, before: string[] = []) => [...before, name],
+    )
     .action(
       cli.onStore(async ({ client, terminal }, { host, port, token, readOnly, allowHost: allowedHosts }: Flags) => {
         const { serveDashboard } = await import('../../dashboard/server.ts');

@@ -20,17 +20,27 @@ interface Flags extends FilterFlags {
 }
 
 export function exporting(cli: Cli): void {
-  filterFlags(cli.command('export', 'write histories as JSON, for `perdure replay` and tests: of the instances named, or of those that match'))
+  filterFlags(
+    cli.command(
+      'export',
+      'write histories as JSON, for `perdure replay` and tests: of the instances named, or of those that match',
+    ),
+  )
     .argument('[id...]', 'the instances')
     .option('-e, --execution <number>', 'which execution, from 1 (default: the current or last one)', wholeNumber(1))
-    .option('-d, --directory <path>', 'a file for each into this directory, which is made if it is not there (default: to the standard output)')
+    .option(
+      '-d, --directory <path>',
+      'a file for each into this directory, which is made if it is not there (default: to the standard output)',
+    )
     .option('-n, --limit <count>', 'at most so many of those that match', wholeNumber(1), 1_000)
     .action(
       cli.onStore(async ({ client, terminal }, ids: string[], flags: Flags) => {
         const { directory, execution } = flags;
         const filter = filterOf(flags);
-        if (ids.length > 0 && Object.keys(filter).length > 0) throw usageError('name instances, or say which ones match, not both');
-        if (ids.length === 0 && directory === undefined) throw usageError('name an instance, or say with --directory where the histories of many go');
+        if (ids.length > 0 && Object.keys(filter).length > 0)
+          throw usageError('name instances, or say which ones match, not both');
+        if (ids.length === 0 && directory === undefined)
+          throw usageError('name an instance, or say with --directory where the histories of many go');
         let count = 0;
         for await (const id of ids.length > 0 ? ids : matching(client, filter, flags.limit)) {
           const exported = await client.exportHistory(id, execution);
@@ -64,6 +74,9 @@ const NAME_MAX = 200;
 /** A name that each file system takes, and that no other execution has. */
 function fileName({ instanceId, executionId }: HistoryExport): string {
   const safe = encodeURIComponent(instanceId).replaceAll('*', '%2A').replace(/^\./, '%2E');
-  const name = safe.length <= NAME_MAX ? safe : `${safe.slice(0, NAME_MAX - 65)}-${createHash('sha256').update(instanceId).digest('hex')}`;
+  const name =
+    safe.length <= NAME_MAX
+      ? safe
+      : `${safe.slice(0, NAME_MAX - 65)}-${createHash('sha256').update(instanceId).digest('hex')}`;
   return `${name}.${executionId}.json`;
 }

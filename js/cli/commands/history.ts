@@ -41,7 +41,12 @@ export function history(cli: Cli): void {
     );
 }
 
-function writeEvents(terminal: Terminal, events: readonly HistoryEvent[], begin: Date | undefined, isWhole: boolean): void {
+function writeEvents(
+  terminal: Terminal,
+  events: readonly HistoryEvent[],
+  begin: Date | undefined,
+  isWhole: boolean,
+): void {
   if (events.length === 0) return;
   if (terminal.isJson) for (const event of events) terminal.data(event);
   else if (isWhole) for (const event of events) writeWhole(terminal, event);
@@ -62,10 +67,16 @@ function columns(terminal: Terminal, begin: Date): Column<HistoryEvent>[] {
 function writeWhole(terminal: Terminal, event: HistoryEvent): void {
   const { eventId, kind, refId, name, time, payload, meta } = event;
   const of = refId === undefined ? '' : ` of #${refId}`;
-  terminal.line(`${terminal.style('bold', `#${eventId}`)} ${terminal.style(styleOf(event), kind)}${of} ${printable(name ?? '')}`.trimEnd());
+  terminal.line(
+    `${terminal.style('bold', `#${eventId}`)} ${terminal.style(styleOf(event), kind)}${of} ${printable(name ?? '')}`.trimEnd(),
+  );
   terminal.line(`  ${terminal.style('dim', timeText(time))}`);
-  for (const [what, value] of [['value', payload], ['meta', meta]] as const) {
-    if (value !== undefined) terminal.line(`  ${terminal.style('dim', what)} ${terminal.value(value).replaceAll('\n', '\n  ')}`);
+  for (const [what, value] of [
+    ['value', payload],
+    ['meta', meta],
+  ] as const) {
+    if (value !== undefined)
+      terminal.line(`  ${terminal.style('dim', what)} ${terminal.value(value).replaceAll('\n', '\n  ')}`);
   }
 }
 
@@ -73,12 +84,14 @@ function writeWhole(terminal: Terminal, event: HistoryEvent): void {
 export function detailsOf({ kind, time, payload, meta }: HistoryEvent): string {
   const parts: string[] = [];
   const until = (ms: unknown): string => spanText(Number(ms) - time.getTime());
-  if (kind === 'ActivityAttemptFailed') parts.push(`attempt ${Number(meta?.attempt)}, again in ${until(meta?.retryAtMs)}`);
+  if (kind === 'ActivityAttemptFailed')
+    parts.push(`attempt ${Number(meta?.attempt)}, again in ${until(meta?.retryAtMs)}`);
   if (kind === 'TimerCreated') parts.push(`for ${until(meta?.fireAtMs)}`);
   if (meta?.id !== undefined) parts.push(`as ${printable(String(meta.id))}`);
   if (meta?.instance !== undefined) parts.push(`to ${printable(String(meta.instance))}`);
   if (typeof meta?.fiber === 'number') parts.push(`fiber ${meta.fiber}`);
-  if (isError(kind) && typeof payload?.message === 'string') parts.push(printable(`${payload.name}: ${payload.message}`));
+  if (isError(kind) && typeof payload?.message === 'string')
+    parts.push(printable(`${payload.name}: ${payload.message}`));
   else if (payload !== undefined) parts.push(valueLine(payload, VALUE_MAX));
   return parts.join('; ');
 }

@@ -27,7 +27,9 @@ export function list(cli: Cli): void {
         let { cursor } = flags;
         for (let left = flags.all === true ? Infinity : flags.limit; left > 0; ) {
           const limit = Math.min(left, PAGE);
-          const page = await client.listInstances({ ...filterOf(flags), limit, ...(cursor === undefined ? {} : { cursor }) }).page();
+          const page = await client
+            .listInstances({ ...filterOf(flags), limit, ...(cursor === undefined ? {} : { cursor }) })
+            .page();
           if (page.items.length === 0 && cursor === undefined && !terminal.isJson) terminal.note('no instance matches');
           else write(terminal, page.items);
           await terminal.drain();

@@ -11,7 +11,10 @@ interface Flags {
 
 export function migrate(cli: Cli): void {
   cli
-    .command('migrate', 'make the store, or bring its tables to the version of this Perdure, which runtimes do by themselves too')
+    .command(
+      'migrate',
+      'make the store, or bring its tables to the version of this Perdure, which runtimes do by themselves too',
+    )
     .option('--check', 'change nothing: fail when there is something to do')
     .action(
       cli.on(async ({ terminal, flags }, { check }: Flags) => {
@@ -20,7 +23,10 @@ export function migrate(cli: Cli): void {
         const { location, schemaVersion } = await withStore(flags, (client) => client.describeStore(), check !== true);
         if (terminal.isJson) terminal.data({ location, schemaVersion, from });
         else if (from === schemaVersion) terminal.line(`${printable(location)} has version ${schemaVersion} already`);
-        else terminal.line(`${printable(location)} ${from === null ? 'was made, with version' : `was brought from version ${from} to`} ${schemaVersion}`);
+        else
+          terminal.line(
+            `${printable(location)} ${from === null ? 'was made, with version' : `was brought from version ${from} to`} ${schemaVersion}`,
+          );
       }),
     );
 }
@@ -31,7 +37,8 @@ async function versionOf(flags: GlobalFlags, mustBeNewest: boolean): Promise<num
   try {
     return await withStore(flags, async (client) => (await client.describeStore()).schemaVersion);
   } catch (error) {
-    if (error instanceof SchemaVersionError && error.found < error.supported && mustBeNewest) throw new Exit(EXIT.unwell, error.message);
+    if (error instanceof SchemaVersionError && error.found < error.supported && mustBeNewest)
+      throw new Exit(EXIT.unwell, error.message);
     if (error instanceof SchemaVersionError) return error.found;
     if (error instanceof ProviderError && !mustBeNewest) return null;
     throw error;

@@ -29,12 +29,24 @@ const STEP = 1_000;
 export function prune(cli: Cli): void {
   cli
     .command('prune', 'delete instances that have ended, with their histories, the longest ended first')
-    .option('-s, --status <status>', `only those: ${ENDED_STATES.join(', ')}; several with commas`, wordsOf(ENDED_STATES))
+    .option(
+      '-s, --status <status>',
+      `only those: ${ENDED_STATES.join(', ')}; several with commas`,
+      wordsOf(ENDED_STATES),
+    )
     .option('--name <name>', 'only those of this orchestration')
     .option('-p, --prefix <text>', 'only those whose id begins with this')
-    .option('--completed-before <time>', "only those that ended before this: '2026-01-31T12:00:00Z', or '30d' for that long ago", timeArgument)
+    .option(
+      '--completed-before <time>',
+      "only those that ended before this: '2026-01-31T12:00:00Z', or '30d' for that long ago",
+      timeArgument,
+    )
     .option('-n, --limit <count>', 'at most so many', wholeNumber(1))
-    .option('--executions <keep>', 'delete no instance, but the histories of former executions, all but the last so many of each', wholeNumber(1))
+    .option(
+      '--executions <keep>',
+      'delete no instance, but the histories of former executions, all but the last so many of each',
+      wholeNumber(1),
+    )
     .option('--dry-run', 'delete nothing: say how many those are')
     .option('-y, --yes', 'ask nothing')
     .action(
@@ -44,7 +56,11 @@ export function prune(cli: Cli): void {
           if (flags.dryRun === true || limit !== undefined || completedBefore !== undefined) {
             throw usageError('--executions goes with --status, --name and --prefix alone');
           }
-          await confirm(terminal, flags, `delete the histories of former executions, but the last ${keep} of each instance?`);
+          await confirm(
+            terminal,
+            flags,
+            `delete the histories of former executions, but the last ${keep} of each instance?`,
+          );
           const { deleted } = await client.pruneExecutions({ keep, ...given({ status, name, idPrefix }) });
           told(terminal, deleted, 'history of a former execution', 'histories of former executions');
           return;
@@ -67,7 +83,11 @@ export function prune(cli: Cli): void {
     .option('-y, --yes', 'ask nothing')
     .action(
       cli.onStore(async ({ client, terminal }, ids: string[], flags: Flags) => {
-        await confirm(terminal, flags, `delete ${ids.length === 1 ? printable(ids[0] as string) : countText(ids.length, 'instance')}?`);
+        await confirm(
+          terminal,
+          flags,
+          `delete ${ids.length === 1 ? printable(ids[0] as string) : countText(ids.length, 'instance')}?`,
+        );
         for (const id of ids) {
           await client.deleteInstance(id);
           terminal.note(`${printable(id)}: deleted`);
@@ -92,7 +112,8 @@ async function matching(client: Client, terminal: Terminal, options: PruneOption
   const { completedBefore, status = ENDED_STATES, ...filter } = options;
   let count = 0;
   for await (const { completedAt } of client.listInstances({ ...filter, status })) {
-    if (completedBefore !== undefined && !(completedAt !== undefined && completedAt < (completedBefore as Date))) continue;
+    if (completedBefore !== undefined && !(completedAt !== undefined && completedAt < (completedBefore as Date)))
+      continue;
     count += 1;
     if (count % STEP === 0) terminal.progress(`${count} so far`);
     if (count >= limit) break;

@@ -15,7 +15,10 @@ const SHOWN_MAX = 10;
 export function recoding(cli: Cli): void {
   cli
     .command('recode', 'encode all values anew with the key that a codec writes with, while workers run')
-    .option('--to <module>', 'module that exports this codec, which reads the other keys, too (default: that of --codec)')
+    .option(
+      '--to <module>',
+      'module that exports this codec, which reads the other keys, too (default: that of --codec)',
+    )
     .option('--dry-run', 'change nothing: count the texts of each key')
     .action(
       cli.on(async ({ terminal, flags }, { to, dryRun: isDryRun }: Flags) => {
@@ -25,18 +28,39 @@ export function recoding(cli: Cli): void {
         const { withStore } = await import('../store.ts');
         const onProgress = ({ walk, rows, recoded }: { walk: number; rows: number; recoded: number }): void =>
           terminal.progress(`walk ${walk}: ${countText(rows, 'row')}, ${countText(recoded, 'text')} encoded anew`);
-        const { keyId, recoded, found, unreadable, failures } = await withStore({ ...flags, codec }, (client) => client.recode({ dryRun, onProgress }));
+        const { keyId, recoded, found, unreadable, failures } = await withStore({ ...flags, codec }, (client) =>
+          client.recode({ dryRun, onProgress }),
+        );
         if (terminal.isJson) {
-          const named = failures.map(({ instance, execution, place, error }) => ({ instance, execution, place, message: error.message }));
+          const named = failures.map(({ instance, execution, place, error }) => ({
+            instance,
+            execution,
+            place,
+            message: error.message,
+          }));
           terminal.data(dryRun ? { keyId, found } : { keyId, recoded, unreadable, failures: named });
         } else if (dryRun) {
-          terminal.table([{ title: 'KEY', text: ([key]) => printable(key) }, { title: 'TEXTS', text: ([, count]) => String(count), align: 'right' }], Object.entries(found).sort());
+          terminal.table(
+            [
+              { title: 'KEY', text: ([key]) => printable(key) },
+              { title: 'TEXTS', text: ([, count]) => String(count), align: 'right' },
+            ],
+            Object.entries(found).sort(),
+          );
         } else {
           terminal.line(`${countText(recoded, 'text')} encoded anew with key ${printable(keyId)}`);
         }
         if (unreadable === 0) return;
-        const lines = failures.slice(0, SHOWN_MAX).map(({ instance, place, error }) => `\n  instance ${printable(instance)}, ${printable(place)}: ${error.message}`);
-        throw new Exit(EXIT.unwell, `${countText(unreadable, 'text')} cannot be read by this codec, and stay as they are:${lines.join('')}`);
+        const lines = failures
+          .slice(0, SHOWN_MAX)
+          .map(
+            ({ instance, place, error }) =>
+              `\n  instance ${printable(instance)}, ${printable(place)}: ${error.message}`,
+          );
+        throw new Exit(
+          EXIT.unwell,
+          `${countText(unreadable, 'text')} cannot be read by this codec, and stay as they are:${lines.join('')}`,
+        );
       }),
     );
 }

@@ -1,7 +1,7 @@
 // `perdure replay`
 
 import type { Cli } from '../cli.ts';
-import { errorData, EXIT, Exit } from '../exit.ts';
+import { EXIT, Exit, errorData } from '../exit.ts';
 import type { Column } from '../table.ts';
 import { countText, printable, printableLines } from '../text.ts';
 
@@ -26,7 +26,10 @@ const COLUMNS: readonly Column<Row>[] = [
 
 export function replaying(cli: Cli): void {
   cli
-    .command('replay', 'take the code of modules through exported histories: does it still fit? No store is needed, no activity runs')
+    .command(
+      'replay',
+      'take the code of modules through exported histories: does it still fit? No store is needed, no activity runs',
+    )
     .argument('<path>', 'an export, or a folder of them')
     .argument('<module...>', 'modules that export the orchestrations, as defineOrchestration returned them')
     .option('--no-determinism', 'without the guard against clocks and randomness')
@@ -36,9 +39,14 @@ export function replaying(cli: Cli): void {
         const { orchestrationsOf } = await import('../modules.ts');
         const rows: Row[] = [];
         const errors: Error[] = [];
-        for await (const one of replayEach(path, await orchestrationsOf(modules), { determinism: determinism ? 'on' : 'off' })) {
+        for await (const one of replayEach(path, await orchestrationsOf(modules), {
+          determinism: determinism ? 'on' : 'off',
+        })) {
           if (one instanceof Error) errors.push(one);
-          else rows.push(...one.executions.map((execution) => ({ file: one.file, instanceId: one.instanceId, ...execution })));
+          else
+            rows.push(
+              ...one.executions.map((execution) => ({ file: one.file, instanceId: one.instanceId, ...execution })),
+            );
           terminal.progress(`${countText(rows.length + errors.length, 'history', 'histories')}`);
         }
         if (terminal.isJson) for (const row of rows) terminal.data(row);
@@ -47,7 +55,8 @@ export function replaying(cli: Cli): void {
           if (terminal.isJson) terminal.data({ error: { ...error, ...errorData(error) } });
           else terminal.line(`${terminal.style('red', '✗')} ${printableLines(error.message)}\n`);
         }
-        if (errors.length > 0) throw new Exit(EXIT.unwell, `${countText(errors.length, 'history does', 'histories do')} not fit`);
+        if (errors.length > 0)
+          throw new Exit(EXIT.unwell, `${countText(errors.length, 'history does', 'histories do')} not fit`);
         terminal.note(`${countText(rows.length, 'history fits', 'histories fit')}`);
       }),
     );

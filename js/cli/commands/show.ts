@@ -20,7 +20,8 @@ export function show(cli: Cli): void {
       cli.onStore(async ({ client, terminal }, id: string) => {
         const instance = await statusOf(client, id);
         const [first] = (await client.historyPage(id, { executionId: instance.executionId, limit: 1 })).events;
-        const open = instance.status === 'Running' || instance.status === 'Suspended' ? await openWork(client, instance) : [];
+        const open =
+          instance.status === 'Running' || instance.status === 'Suspended' ? await openWork(client, instance) : [];
         if (terminal.isJson) terminal.data({ ...instance, input: first?.payload, open });
         else write(terminal, instance, first?.payload, open);
       }),
@@ -35,7 +36,8 @@ export async function statusOf(client: Client, id: string): Promise<InstanceStat
 }
 
 function write(terminal: Terminal, instance: InstanceStatus, input: unknown, open: readonly OpenWork[]): void {
-  const { id, status, executionId, customStatus, createdAt, completedAt, updatedAt, parentId, priority, tags, error } = instance;
+  const { id, status, executionId, customStatus, createdAt, completedAt, updatedAt, parentId, priority, tags, error } =
+    instance;
   terminal.fields([
     ['Instance', terminal.style('bold', printable(id))],
     ['Orchestration', orchestrationText(instance)],
@@ -43,7 +45,14 @@ function write(terminal: Terminal, instance: InstanceStatus, input: unknown, ope
     ['Execution', executionId === 1 ? undefined : `${executionId}`],
     ['Parent', parentId === undefined ? undefined : printable(parentId)],
     ['Priority', priority === undefined ? undefined : String(priority)],
-    ['Tags', Object.keys(tags).length === 0 ? undefined : Object.entries(tags).map(([name, value]) => printable(`${name}=${value}`)).join(' ')],
+    [
+      'Tags',
+      Object.keys(tags).length === 0
+        ? undefined
+        : Object.entries(tags)
+            .map(([name, value]) => printable(`${name}=${value}`))
+            .join(' '),
+    ],
     ['Started', `${timeText(createdAt)} (${agoText(createdAt)})`],
     ['Updated', completedAt === undefined ? `${timeText(updatedAt)} (${agoText(updatedAt)})` : undefined],
     ['Ended', completedAt === undefined ? undefined : `${timeText(completedAt)} (after ${tookText(instance)})`],
@@ -67,7 +76,10 @@ function errorLines(error: Error): string {
 }
 
 function openText({ kind, name, instanceId, since, attempt, due }: OpenWork): string {
-  const what = kind === 'timer' ? 'timer' : `${kind} '${printable(name ?? '')}'${instanceId === undefined ? '' : ` as ${printable(instanceId)}`}`;
+  const what =
+    kind === 'timer'
+      ? 'timer'
+      : `${kind} '${printable(name ?? '')}'${instanceId === undefined ? '' : ` as ${printable(instanceId)}`}`;
   const tries = attempt === undefined || attempt === 1 ? '' : `, attempt ${attempt}`;
   const when = due === undefined ? `since ${agoText(since).replace(' ago', '')}` : `due ${agoText(due)}`;
   return `${what}${tries}, ${when}`;

@@ -26,10 +26,15 @@ export function start(cli: Cli): void {
     .argument('<orchestration>', 'its name')
     .argument('[input]', 'JSON, @ and the path of a file of it, or - for the standard input')
     .option('--id <id>', 'of the instance (default: a UUID)')
-    .option('--orchestration-version <version>', 'which version (default: the newest that a live worker has registered, or the first one has that comes)')
+    .option(
+      '--orchestration-version <version>',
+      'which version (default: the newest that a live worker has registered, or the first one has that comes)',
+    )
     .option('-t, --tag <name=value>', 'a tag; again for another', tagArgument)
     .option('--priority <number>', 'higher ones are taken first', wholeNumber(Number.MIN_SAFE_INTEGER))
-    .addOption(new Option('--on-conflict <what>', 'where the id is in use').choices(['error', 'return', 'restartIfTerminal']))
+    .addOption(
+      new Option('--on-conflict <what>', 'where the id is in use').choices(['error', 'return', 'restartIfTerminal']),
+    )
     .option('-w, --wait [duration]', 'until it has ended; for so long at most', spanArgument)
     .action(
       cli.onStore(async ({ client, terminal }, name: string, input: string | undefined, flags: Flags) => {

@@ -25,7 +25,13 @@ export function writeStats(terminal: Terminal, found: StoreStats, workers?: read
   const total = STATES.reduce((sum, state) => sum + instances[state], 0);
   terminal.fields([
     ['Instances', `${total}`],
-    ...STATES.map((state) => [`  ${state}`, instances[state] === 0 ? terminal.style('dim', '0') : terminal.state(state, `${instances[state]}`)] as const),
+    ...STATES.map(
+      (state) =>
+        [
+          `  ${state}`,
+          instances[state] === 0 ? terminal.style('dim', '0') : terminal.state(state, `${instances[state]}`),
+        ] as const,
+    ),
     ['Due', `${due.instances}${due.oldestMs === 0 ? '' : `, the first since ${spanText(due.oldestMs)}`}`],
     ['  overdue', due.overdue === 0 ? terminal.style('dim', '0') : terminal.style('red', `${due.overdue}`)],
     ['Messages', `${messages} wait`],

@@ -63,7 +63,10 @@ function write(terminal: Terminal, { instance, children, isCut }: Node, first: s
     const isLast = at === children.length - 1 && !isCut;
     write(terminal, child, `${others}${isLast ? '└─ ' : '├─ '}`, `${others}${isLast ? '   ' : '│  '}`);
   }
-  if (isCut) terminal.line(`${others}└─ ${terminal.style('dim', children.length === 0 ? 'and its children' : `more than ${countText(children.length, 'child', 'children')}`)}`);
+  if (isCut)
+    terminal.line(
+      `${others}└─ ${terminal.style('dim', children.length === 0 ? 'and its children' : `more than ${countText(children.length, 'child', 'children')}`)}`,
+    );
 }
 
 function plain({ instance, children, isCut }: Node): object {

@@ -60,7 +60,8 @@ export function endWith(terminal: Terminal, instance: InstanceStatus): void {
   const { id, status, error, output } = instance;
   if (terminal.isJson) terminal.data(instance);
   else terminal.line(`${terminal.state(status)}${status === 'Completed' ? `  ${valueLine(output, VALUE_MAX)}` : ''}`);
-  if (status !== 'Completed') throw new Exit(EXIT.unwell, `instance '${printable(id)}' is ${status}: ${printable(error?.message ?? '')}`);
+  if (status !== 'Completed')
+    throw new Exit(EXIT.unwell, `instance '${printable(id)}' is ${status}: ${printable(error?.message ?? '')}`);
 }
 
 /** What was told of an instance already. */
@@ -88,7 +89,10 @@ class Watched {
     for await (const page of historyPages(client, id, executionId, this.nextEvent)) {
       for (const event of page.events) {
         if (terminal.isJson) terminal.data({ event: { executionId, ...event } });
-        else terminal.line(`${terminal.style('dim', timeText(event.time))}  ${terminal.style(styleOf(event), event.kind)}  ${[printable(event.name ?? ''), detailsOf(event)].filter((text) => text !== '').join('  ')}`.trimEnd());
+        else
+          terminal.line(
+            `${terminal.style('dim', timeText(event.time))}  ${terminal.style(styleOf(event), event.kind)}  ${[printable(event.name ?? ''), detailsOf(event)].filter((text) => text !== '').join('  ')}`.trimEnd(),
+          );
       }
       this.nextEvent += page.events.length;
       await terminal.drain();
@@ -100,7 +104,10 @@ class Watched {
     }
     if (this.state !== undefined && this.state !== status && !hasEnded(status)) {
       if (terminal.isJson) terminal.data({ status, error: instance.error });
-      else terminal.line(`${terminal.state(status)}${instance.error === undefined ? '' : `  ${printable(instance.error.message)}`}`);
+      else
+        terminal.line(
+          `${terminal.state(status)}${instance.error === undefined ? '' : `  ${printable(instance.error.message)}`}`,
+        );
     }
     this.state = status;
   }

@@ -32,7 +32,13 @@ export function writeWorkers(terminal: Terminal, found: readonly WorkerInfo[]): 
       },
       { title: 'INSTANCES', text: ({ instances }) => `${instances}`, align: 'right' },
       { title: 'TASKS', text: ({ tasks }) => `${tasks}`, align: 'right' },
-      { title: 'LANES', text: ({ about }) => (about === undefined ? '' : `${countText(about.threads + 1, 'lane')}, ${Math.round(100 * busyShareOf(about))} % busy`) },
+      {
+        title: 'LANES',
+        text: ({ about }) =>
+          about === undefined
+            ? ''
+            : `${countText(about.threads + 1, 'lane')}, ${Math.round(100 * busyShareOf(about))} % busy`,
+      },
     ],
     found,
   );

@@ -37,18 +37,51 @@ interface FieldOf {
 const REASON: FieldOf = { name: 'reason', label: 'Reason', kind: 'text', note: 'Stored, and shown with the instance.' };
 const DATA: FieldOf = { name: 'data', label: 'Data', kind: 'json', note: 'JSON; empty for none.' };
 
-function formOf(action: ChangingAction, { id, version }: InstanceAnswer, execution: number | undefined, events: readonly EventRow[]): Form {
+function formOf(
+  action: ChangingAction,
+  { id, version }: InstanceAnswer,
+  execution: number | undefined,
+  events: readonly EventRow[],
+): Form {
   switch (action) {
     case 'raise':
-      return { title: 'Raise an event', text: 'The instance gets it when it waits for an event of this name.', fields: [{ name: 'name', label: 'Name', kind: 'text', isNeeded: true, known: namesOf(events, 'EventReceived') }, DATA] };
+      return {
+        title: 'Raise an event',
+        text: 'The instance gets it when it waits for an event of this name.',
+        fields: [
+          { name: 'name', label: 'Name', kind: 'text', isNeeded: true, known: namesOf(events, 'EventReceived') },
+          DATA,
+        ],
+      };
     case 'enqueue':
-      return { title: 'Enqueue a message', text: 'It goes to exactly one dequeue of this queue, first in, first out.', fields: [{ name: 'queue', label: 'Queue', kind: 'text', isNeeded: true, known: namesOf(events, 'QueueReceived') }, DATA] };
+      return {
+        title: 'Enqueue a message',
+        text: 'It goes to exactly one dequeue of this queue, first in, first out.',
+        fields: [
+          { name: 'queue', label: 'Queue', kind: 'text', isNeeded: true, known: namesOf(events, 'QueueReceived') },
+          DATA,
+        ],
+      };
     case 'cancel':
-      return { title: 'Cancel it?', text: 'Its pending steps throw CancelledError, which it may catch to clean up; if it is suspended it ends at once, without cleanup. Its children are cancelled, too.', fields: [REASON], isHarmful: true };
+      return {
+        title: 'Cancel it?',
+        text: 'Its pending steps throw CancelledError, which it may catch to clean up; if it is suspended it ends at once, without cleanup. Its children are cancelled, too.',
+        fields: [REASON],
+        isHarmful: true,
+      };
     case 'terminate':
-      return { title: 'Terminate it?', text: 'It ends at once. None of its code runs any more: nothing is cleaned up.', fields: [REASON], isHarmful: true };
+      return {
+        title: 'Terminate it?',
+        text: 'It ends at once. None of its code runs any more: nothing is cleaned up.',
+        fields: [REASON],
+        isHarmful: true,
+      };
     case 'suspend':
-      return { title: 'Suspend it?', text: 'None of its code runs until it is resumed. Activities of it that run are aborted, and run again then.', fields: [REASON] };
+      return {
+        title: 'Suspend it?',
+        text: 'None of its code runs until it is resumed. Activities of it that run are aborted, and run again then.',
+        fields: [REASON],
+      };
     case 'resume':
       return { title: 'Resume it?', text: 'It goes on from what is stored.', fields: [] };
     case 'start':
@@ -56,7 +89,12 @@ function formOf(action: ChangingAction, { id, version }: InstanceAnswer, executi
         title: 'Start it again?',
         text: `The same orchestration begins anew, with its tags and the input of execution ${execution ?? 1}. Under the same id its histories so far are deleted.`,
         fields: [
-          { name: 'newId', label: 'New id', kind: 'text', note: `Empty: under its own, ${id}, which is possible when it has ended.` },
+          {
+            name: 'newId',
+            label: 'New id',
+            kind: 'text',
+            note: `Empty: under its own, ${id}, which is possible when it has ended.`,
+          },
           { name: 'version', label: 'Version', kind: 'text', note: `Empty: ${version}.` },
         ],
         isHarmful: true,
@@ -99,9 +137,29 @@ export function Actions({ instance, execution, events, again }: ActionsProps): J
   };
   return (
     <div class="actions" role="group" aria-label="Actions">
-      {possible(instance).map((one) => <button key={one} type="button" class={one === 'terminate' || one === 'cancel' ? 'harm' : ''} onClick={() => setAction(one)}>{LABELS[one]}…</button>)}
-      <span role="status" class="good">{done}</span>
-      {action === undefined ? null : <Ask action={action} form={formOf(action, instance, execution, events)} id={instance.id} execution={execution} onClose={() => setAction(undefined)} onDone={(id) => finished(action, id)} />}
+      {possible(instance).map((one) => (
+        <button
+          key={one}
+          type="button"
+          class={one === 'terminate' || one === 'cancel' ? 'harm' : ''}
+          onClick={() => setAction(one)}
+        >
+          {LABELS[one]}…
+        </button>
+      ))}
+      <span role="status" class="good">
+        {done}
+      </span>
+      {action === undefined ? null : (
+        <Ask
+          action={action}
+          form={formOf(action, instance, execution, events)}
+          id={instance.id}
+          execution={execution}
+          onClose={() => setAction(undefined)}
+          onDone={(id) => finished(action, id)}
+        />
+      )}
     </div>
   );
 }
@@ -115,7 +173,14 @@ interface AskProps {
   onDone(id: string): void;
 }
 
-function Ask({ action, form: { title, text, fields, isHarmful = false }, id, execution, onClose, onDone }: AskProps): JSX.Element {
+function Ask({
+  action,
+  form: { title, text, fields, isHarmful = false },
+  id,
+  execution,
+  onClose,
+  onDone,
+}: AskProps): JSX.Element {
   const dialog = useRef<HTMLDialogElement>(null);
   const [texts, setTexts] = useState<Readonly<Record<string, string>>>({});
   const [problem, setProblem] = useState('');
@@ -130,7 +195,11 @@ function Ask({ action, form: { title, text, fields, isHarmful = false }, id, exe
     event.preventDefault();
     setBusy(true);
     try {
-      const body = { id, ...(action === 'start' && execution !== undefined ? { executionId: execution } : {}), ...valuesOf(fields, texts) };
+      const body = {
+        id,
+        ...(action === 'start' && execution !== undefined ? { executionId: execution } : {}),
+        ...valuesOf(fields, texts),
+      };
       onDone((await act(action, body as ActionBodies[typeof action])).id);
     } catch (error) {
       setProblem((error as Refused | SyntaxError).message);
@@ -141,22 +210,54 @@ function Ask({ action, form: { title, text, fields, isHarmful = false }, id, exe
     <dialog ref={dialog} aria-labelledby="ask" onClose={onClose}>
       <form onSubmit={(event) => void submit(event)}>
         <h2 id="ask">{title}</h2>
-        <p><code class="id">{id}</code></p>
+        <p>
+          <code class="id">{id}</code>
+        </p>
         <p>{text}</p>
         {fields.map(({ name, label, kind, isNeeded = false, known = [], note }) => (
           <label key={name} class="field">
             <span>{label}</span>
-            {kind === 'json'
-              ? <textarea rows={5} spellcheck={false} value={texts[name] ?? ''} onInput={({ currentTarget: { value } }) => setTexts({ ...texts, [name]: value })} />
-              : <input type="text" required={isNeeded} maxLength={256} list={`known-${name}`} autocomplete="off" spellcheck={false} value={texts[name] ?? ''} onInput={({ currentTarget: { value } }) => setTexts({ ...texts, [name]: value })} />}
-            {known.length === 0 ? null : <datalist id={`known-${name}`}>{known.map((one) => <option key={one} value={one} />)}</datalist>}
+            {kind === 'json' ? (
+              <textarea
+                rows={5}
+                spellcheck={false}
+                value={texts[name] ?? ''}
+                onInput={({ currentTarget: { value } }) => setTexts({ ...texts, [name]: value })}
+              />
+            ) : (
+              <input
+                type="text"
+                required={isNeeded}
+                maxLength={256}
+                list={`known-${name}`}
+                autocomplete="off"
+                spellcheck={false}
+                value={texts[name] ?? ''}
+                onInput={({ currentTarget: { value } }) => setTexts({ ...texts, [name]: value })}
+              />
+            )}
+            {known.length === 0 ? null : (
+              <datalist id={`known-${name}`}>
+                {known.map((one) => (
+                  <option key={one} value={one} />
+                ))}
+              </datalist>
+            )}
             {note === undefined ? null : <span class="faint">{note}</span>}
           </label>
         ))}
-        {problem === '' ? null : <p role="alert" class="problem">{problem}</p>}
+        {problem === '' ? null : (
+          <p role="alert" class="problem">
+            {problem}
+          </p>
+        )}
         <p class="tools">
-          <button type="button" onClick={() => dialog.current?.close()}>Leave it</button>
-          <button type="submit" class={isHarmful ? 'harm main' : 'main'} disabled={isBusy}>{LABELS[action]}</button>
+          <button type="button" onClick={() => dialog.current?.close()}>
+            Leave it
+          </button>
+          <button type="submit" class={isHarmful ? 'harm main' : 'main'} disabled={isBusy}>
+            {LABELS[action]}
+          </button>
         </p>
       </form>
     </dialog>
@@ -166,7 +267,9 @@ function Ask({ action, form: { title, text, fields, isHarmful = false }, id, exe
 /** @throws SyntaxError of JSON that is none */
 function valuesOf(fields: readonly FieldOf[], texts: Readonly<Record<string, string>>): Record<string, unknown> {
   const given = fields.filter(({ name }) => (texts[name] ?? '') !== '');
-  return Object.fromEntries(given.map(({ name, kind, label }) => [name, kind === 'json' ? json(texts[name] ?? '', label) : texts[name]]));
+  return Object.fromEntries(
+    given.map(({ name, kind, label }) => [name, kind === 'json' ? json(texts[name] ?? '', label) : texts[name]]),
+  );
 }
 
 function json(text: string, label: string): unknown {

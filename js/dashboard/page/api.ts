@@ -58,7 +58,9 @@ export interface Asked<T> {
 
 /** Ask when the path changes, and when it is reloaded. */
 export function useAnswer<T>(path: string): Asked<T> {
-  const [state, setState] = useState<{ path?: string; answer?: T; error?: Refused; isLoading: boolean }>({ isLoading: true });
+  const [state, setState] = useState<{ path?: string; answer?: T; error?: Refused; isLoading: boolean }>({
+    isLoading: true,
+  });
   const asking = useRef<AbortController | undefined>(undefined);
   const reload = useCallback(() => {
     asking.current?.abort();
@@ -73,7 +75,12 @@ export function useAnswer<T>(path: string): Asked<T> {
     reload();
     return () => asking.current?.abort();
   }, [reload]);
-  return { answer: state.answer, error: state.path === path ? state.error : undefined, isLoading: state.isLoading, reload };
+  return {
+    answer: state.answer,
+    error: state.path === path ? state.error : undefined,
+    isLoading: state.isLoading,
+    reload,
+  };
 }
 
 /** After a stream has ended unasked, ms. */
@@ -98,7 +105,10 @@ export function listen(pathNow: () => string, listeners: Listeners, onLost: (isL
     source = undefined;
   };
   // A stream does not tell why it was refused, and an answer does: whoever is signed out by now is asked for the token.
-  const again = (): void => void get('about').catch(() => undefined).then(() => source ?? open());
+  const again = (): void =>
+    void get('about')
+      .catch(() => undefined)
+      .then(() => source ?? open());
   const open = (): void => {
     stop();
     if (isOver || document.hidden) return;
@@ -111,7 +121,10 @@ export function listen(pathNow: () => string, listeners: Listeners, onLost: (isL
       timer = window.setTimeout(again, AGAIN_MS);
     };
     for (const [name, listener] of Object.entries(listeners)) {
-      opened.addEventListener(name, (event) => opened === source && listener(JSON.parse((event as MessageEvent<string>).data) as never));
+      opened.addEventListener(
+        name,
+        (event) => opened === source && listener(JSON.parse((event as MessageEvent<string>).data) as never),
+      );
     }
     opened.addEventListener('end', () => {
       isOver = true;

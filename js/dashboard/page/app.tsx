@@ -30,19 +30,37 @@ export function App(): JSX.Element {
   useTitle(route);
   return (
     <About.Provider value={about}>
-      <a class="skip" href="#main" onClick={skip}>Skip to content</a>
+      <a class="skip" href="#main" onClick={skip}>
+        Skip to content
+      </a>
       <header class="top">
-        <a class="brand" href={linkTo('overview')}>Perdure</a>
+        <a class="brand" href={linkTo('overview')}>
+          Perdure
+        </a>
         <nav aria-label="Pages">
-          <NavLink page="overview" route={route}>Overview</NavLink>
-          <NavLink page="instances" route={route}>Instances</NavLink>
+          <NavLink page="overview" route={route}>
+            Overview
+          </NavLink>
+          <NavLink page="instances" route={route}>
+            Instances
+          </NavLink>
         </nav>
-        <span class="store" title={storeText(about)}>{storeText(about)}</span>
+        <span class="store" title={storeText(about)}>
+          {storeText(about)}
+        </span>
         {about?.readOnly ? <span class="chip">read-only</span> : null}
         <ThemeSwitch />
       </header>
       <main id="main" tabIndex={-1}>
-        {isSignedOut ? <SignIn onDone={signedIn} /> : error !== undefined ? <Problem error={error} again={reload} /> : about === undefined ? <p class="empty">Loading…</p> : <Page route={route} />}
+        {isSignedOut ? (
+          <SignIn onDone={signedIn} />
+        ) : error !== undefined ? (
+          <Problem error={error} again={reload} />
+        ) : about === undefined ? (
+          <p class="empty">Loading…</p>
+        ) : (
+          <Page route={route} />
+        )}
       </main>
     </About.Provider>
   );
@@ -64,8 +82,20 @@ function Page({ route: { page, params } }: { route: Route }): JSX.Element {
   }
 }
 
-function NavLink({ page, route, children }: { page: Route['page']; route: Route; children: ComponentChildren }): JSX.Element {
-  return <a href={linkTo(page)} aria-current={route.page === page ? 'page' : undefined}>{children}</a>;
+function NavLink({
+  page,
+  route,
+  children,
+}: {
+  page: Route['page'];
+  route: Route;
+  children: ComponentChildren;
+}): JSX.Element {
+  return (
+    <a href={linkTo(page)} aria-current={route.page === page ? 'page' : undefined}>
+      {children}
+    </a>
+  );
 }
 
 /** The link's own # would be taken for a page. */
@@ -92,5 +122,10 @@ function ThemeSwitch(): JSX.Element {
     setTheme(NEXT_THEME[is]);
     setIs(NEXT_THEME[is]);
   };
-  return <button type="button" class="quiet" onClick={next} aria-label={`Colours: ${is}`}>{{ system: '◐', light: '☀', dark: '☾' }[is]}<span class="wide"> {is}</span></button>;
+  return (
+    <button type="button" class="quiet" onClick={next} aria-label={`Colours: ${is}`}>
+      {{ system: '◐', light: '☀', dark: '☾' }[is]}
+      <span class="wide"> {is}</span>
+    </button>
+  );
 }

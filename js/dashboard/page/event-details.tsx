@@ -20,28 +20,86 @@ interface EventDetailsProps {
 
 export function EventDetails({ event, events, id, execution, onSelect }: EventDetailsProps): JSX.Element {
   const schedule = event.ref === undefined ? undefined : events[event.ref - 1];
-  const answers = events.filter(({ ref }) => ref !== undefined && ref === (event.ref ?? event.id)).slice(0, ANSWERS_MAX);
+  const answers = events
+    .filter(({ ref }) => ref !== undefined && ref === (event.ref ?? event.id))
+    .slice(0, ANSWERS_MAX);
   const related = [...(schedule === undefined ? [] : [schedule]), ...answers].filter(({ id }) => id !== event.id);
   return (
     <article class="details" aria-label={`Event ${event.id}`}>
-      <h3>{words(event.kind)} <span class="faint">#{event.id}</span></h3>
+      <h3>
+        {words(event.kind)} <span class="faint">#{event.id}</span>
+      </h3>
       <dl class="facts">
-        {event.name === undefined ? null : <div><dt>Name</dt><dd>{event.name}</dd></div>}
-        <div><dt>Recorded</dt><dd>{time(event.atMs)}</dd></div>
-        {schedule === undefined ? null : <div><dt>After</dt><dd>{duration(event.atMs - schedule.atMs)}</dd></div>}
-        {event.fiber === undefined ? null : <div><dt>Fiber</dt><dd>{event.fiber}</dd></div>}
-        {event.attempt === undefined ? null : <div><dt>Attempt</dt><dd>{event.attempt}</dd></div>}
-        {event.untilMs === undefined ? null : <div><dt>{event.kind === 'TimerCreated' ? 'Due' : 'Again at'}</dt><dd>{time(event.untilMs)}</dd></div>}
-        {event.instance === undefined ? null : <div><dt>Instance</dt><dd><a href={linkTo('instance', { id: event.instance })}>{event.instance}</a></dd></div>}
-        {event.note === undefined ? null : <div><dt>Note</dt><dd>{event.note}</dd></div>}
+        {event.name === undefined ? null : (
+          <div>
+            <dt>Name</dt>
+            <dd>{event.name}</dd>
+          </div>
+        )}
+        <div>
+          <dt>Recorded</dt>
+          <dd>{time(event.atMs)}</dd>
+        </div>
+        {schedule === undefined ? null : (
+          <div>
+            <dt>After</dt>
+            <dd>{duration(event.atMs - schedule.atMs)}</dd>
+          </div>
+        )}
+        {event.fiber === undefined ? null : (
+          <div>
+            <dt>Fiber</dt>
+            <dd>{event.fiber}</dd>
+          </div>
+        )}
+        {event.attempt === undefined ? null : (
+          <div>
+            <dt>Attempt</dt>
+            <dd>{event.attempt}</dd>
+          </div>
+        )}
+        {event.untilMs === undefined ? null : (
+          <div>
+            <dt>{event.kind === 'TimerCreated' ? 'Due' : 'Again at'}</dt>
+            <dd>{time(event.untilMs)}</dd>
+          </div>
+        )}
+        {event.instance === undefined ? null : (
+          <div>
+            <dt>Instance</dt>
+            <dd>
+              <a href={linkTo('instance', { id: event.instance })}>{event.instance}</a>
+            </dd>
+          </div>
+        )}
+        {event.note === undefined ? null : (
+          <div>
+            <dt>Note</dt>
+            <dd>{event.note}</dd>
+          </div>
+        )}
       </dl>
-      {event.value === undefined ? <p class="faint">It has no value.</p> : <Value label={`Value of event ${event.id}`} shown={event.value} whole={`value?${queryOf({ id, execution, event: event.id })}`} />}
+      {event.value === undefined ? (
+        <p class="faint">It has no value.</p>
+      ) : (
+        <Value
+          label={`Value of event ${event.id}`}
+          shown={event.value}
+          whole={`value?${queryOf({ id, execution, event: event.id })}`}
+        />
+      )}
       {related.length === 0 ? null : (
         <>
           <h4>Belongs to it</h4>
           <ul class="lines">
             {related.map((one) => (
-              <li key={one.id}><button type="button" class="link" onClick={() => onSelect(one.id)}>#{one.id} {words(one.kind)}{one.attempt === undefined ? '' : `, attempt ${one.attempt}`}</button><span class="grow mono">{one.value?.text}</span></li>
+              <li key={one.id}>
+                <button type="button" class="link" onClick={() => onSelect(one.id)}>
+                  #{one.id} {words(one.kind)}
+                  {one.attempt === undefined ? '' : `, attempt ${one.attempt}`}
+                </button>
+                <span class="grow mono">{one.value?.text}</span>
+              </li>
             ))}
           </ul>
         </>

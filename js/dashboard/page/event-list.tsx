@@ -24,7 +24,9 @@ export function EventList({ events, version, selected, onSelect }: EventListProp
   const [[top, height], setView] = useState([0, 400]);
   const look = (): void => {
     const { scrollTop = 0, clientHeight = 400 } = box.current ?? {};
-    setView(([top, height]) => (top === scrollTop && height === clientHeight ? [top, height] : [scrollTop, clientHeight]));
+    setView(([top, height]) =>
+      top === scrollTop && height === clientHeight ? [top, height] : [scrollTop, clientHeight],
+    );
   };
   useLayoutEffect(look, []);
   // It follows what is added while its end is seen, and shows what was chosen elsewhere.
@@ -51,13 +53,29 @@ export function EventList({ events, version, selected, onSelect }: EventListProp
   const begin = events[0]?.atMs ?? 0;
   const page = Math.max(1, Math.floor(height / ROW) - 1);
   const typed = (event: KeyboardEvent): void => {
-    const to = { ArrowDown: (selected ?? 0) + 1, ArrowUp: (selected ?? 2) - 1, PageDown: (selected ?? 0) + page, PageUp: (selected ?? 1) - page, Home: 1, End: events.length }[event.key];
+    const to = {
+      ArrowDown: (selected ?? 0) + 1,
+      ArrowUp: (selected ?? 2) - 1,
+      PageDown: (selected ?? 0) + page,
+      PageUp: (selected ?? 1) - page,
+      Home: 1,
+      End: events.length,
+    }[event.key];
     if (to === undefined || events.length === 0) return;
     event.preventDefault();
     onSelect(Math.min(events.length, Math.max(1, to)));
   };
   return (
-    <div ref={box} class="events" role="listbox" tabIndex={0} aria-labelledby="history" aria-activedescendant={selected === undefined ? undefined : `event-${selected}`} onScroll={scrolled} onKeyDown={typed}>
+    <div
+      ref={box}
+      class="events"
+      role="listbox"
+      tabIndex={0}
+      aria-labelledby="history"
+      aria-activedescendant={selected === undefined ? undefined : `event-${selected}`}
+      onScroll={scrolled}
+      onKeyDown={typed}
+    >
       {/* As high as all of them, so that the scroll bar tells where one is. */}
       <div role="presentation" class="all" style={{ height: `${events.length * ROW}px` }}>
         {events.slice(first, last).map(({ id, atMs, kind, ref, name, value, attempt }) => (
@@ -74,7 +92,10 @@ export function EventList({ events, version, selected, onSelect }: EventListProp
           >
             <span class="number">{id}</span>
             <span class="at">+{duration(atMs - begin)}</span>
-            <span class="kind">{words(kind)}{attempt === undefined ? '' : ` (${attempt})`}</span>
+            <span class="kind">
+              {words(kind)}
+              {attempt === undefined ? '' : ` (${attempt})`}
+            </span>
             <span class="what">{name ?? (ref === undefined ? '' : events[ref - 1]?.name)}</span>
             <span class="grow mono">{value?.text.slice(0, 120).replaceAll(/\s+/g, ' ')}</span>
           </div>

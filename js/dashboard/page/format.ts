@@ -51,7 +51,9 @@ export function count(value: number): string {
 
 /** A rate per second: of a slow one two digits. */
 export function rate(perSecond: number): string {
-  return perSecond >= 100 ? count(Math.round(perSecond)) : perSecond.toFixed(perSecond >= 10 ? 1 : 2).replace(/\.?0+$/, '');
+  return perSecond >= 100
+    ? count(Math.round(perSecond))
+    : perSecond.toFixed(perSecond >= 10 ? 1 : 2).replace(/\.?0+$/, '');
 }
 
 /** What is written together in code, apart: `ActivityCompleted` as `activity completed`. */

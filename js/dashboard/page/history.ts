@@ -3,8 +3,8 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 
 import type { ErrorAnswer, EventRow, HistoryAnswer, InstanceAnswer } from '../answers.ts';
-import { get, listen, Refused } from './api.ts';
 import { Bars } from '../bars.ts';
+import { get, listen, Refused } from './api.ts';
 import { queryOf } from './route.ts';
 
 /** Events that are kept by a page, unless somebody asks for more of them. */
@@ -46,7 +46,8 @@ export function useHistory(id: string, execution: number | undefined): Watched {
       () => `live?${queryOf({ id, execution, from: kept.current.events.length + 1 })}`,
       {
         history: ({ executionId, events }: HistoryAnswer) => {
-          if (kept.current.execution !== executionId) kept.current = { events: [], bars: new Bars(), execution: executionId };
+          if (kept.current.execution !== executionId)
+            kept.current = { events: [], bars: new Bars(), execution: executionId };
           for (const event of events) {
             // What comes again after a break is known.
             if (event.id !== kept.current.events.length + 1) continue;

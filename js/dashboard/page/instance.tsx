@@ -28,11 +28,21 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
   const { instance, execution, events, bars, version, isLive, error, more } = useHistory(id, asked);
   const [selected, setSelected] = useState<number>();
   const shown = selected === undefined ? undefined : events[selected - 1];
-  if (instance === undefined) return error === undefined ? <p class="empty">Loading…</p> : <Problem error={error} again={again} />;
+  if (instance === undefined)
+    return error === undefined ? <p class="empty">Loading…</p> : <Problem error={error} again={again} />;
   return (
     <>
       <div class="head">
-        <nav aria-label="Where this is"><a href={linkTo('instances')}>Instances</a>{instance.parentId === undefined ? null : <> / <a href={linkTo('instance', { id: instance.parentId })}>{instance.parentId}</a></>} /</nav>
+        <nav aria-label="Where this is">
+          <a href={linkTo('instances')}>Instances</a>
+          {instance.parentId === undefined ? null : (
+            <>
+              {' '}
+              / <a href={linkTo('instance', { id: instance.parentId })}>{instance.parentId}</a>
+            </>
+          )}{' '}
+          /
+        </nav>
         <h1 class="id">{id}</h1>
         <Status of={instance.status} />
         {isLive && !hasEnded(instance.status) ? <span class="live">live</span> : null}
@@ -44,17 +54,38 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
       <Values instance={instance} />
       <section class="panel" aria-labelledby="timeline">
         <Executions instance={instance} shown={execution} />
-        <Timeline bars={bars} version={version} isEnded={hasEnded(instance.status) || !bars.isOpen} selected={selected} onSelect={setSelected} />
+        <Timeline
+          bars={bars}
+          version={version}
+          isEnded={hasEnded(instance.status) || !bars.isOpen}
+          selected={selected}
+          onSelect={setSelected}
+        />
       </section>
       <section class="panel" aria-labelledby="history">
         <div class="head">
           <h2 id="history">History</h2>
           <span class="faint">{count(events.length)} events</span>
-          {more === undefined ? null : <button type="button" onClick={more}>Load more of them</button>}
+          {more === undefined ? null : (
+            <button type="button" onClick={more}>
+              Load more of them
+            </button>
+          )}
         </div>
         <div class="split">
           <EventList events={events} version={version} selected={selected} onSelect={setSelected} />
-          {shown === undefined ? <p class="empty details">Choose an event, or a bar of the timeline, to see its values.</p> : <EventDetails key={shown.id} event={shown} events={events} id={id} execution={execution ?? 1} onSelect={setSelected} />}
+          {shown === undefined ? (
+            <p class="empty details">Choose an event, or a bar of the timeline, to see its values.</p>
+          ) : (
+            <EventDetails
+              key={shown.id}
+              event={shown}
+              events={events}
+              id={id}
+              execution={execution ?? 1}
+              onSelect={setSelected}
+            />
+          )}
         </div>
       </section>
       <Children id={id} isKnown={bars.hasChildren} />
@@ -68,27 +99,83 @@ function Facts({ instance }: { instance: InstanceAnswer }): JSX.Element {
   const until = hasEnded(status) ? (completedAtMs ?? updatedAtMs) : now;
   return (
     <dl class="facts panel">
-      <div><dt>Orchestration</dt><dd><a href={linkTo('instances', { name })}>{name}</a> <span class="faint">{version}</span></dd></div>
-      <div><dt>Started</dt><dd title={ago(createdAtMs, now)}>{time(createdAtMs)}</dd></div>
-      <div><dt>{hasEnded(status) ? 'Ended' : 'Last change'}</dt><dd title={ago(updatedAtMs, now)}>{time(completedAtMs ?? updatedAtMs)}</dd></div>
-      <div><dt>{hasEnded(status) ? 'Took' : 'For'}</dt><dd>{duration(Math.max(0, until - createdAtMs))}</dd></div>
-      <div><dt>Execution</dt><dd>{count(executionId)}</dd></div>
-      {priority === undefined ? null : <div><dt>Priority</dt><dd>{priority}</dd></div>}
-      {Object.keys(tags).length === 0 ? null : <div><dt>Tags</dt><dd>{Object.entries(tags).map(([key, value]) => <a key={key} class="tag" href={linkTo('instances', { tag: `${key}:${value}` })}>{key}:{value}</a>)}</dd></div>}
+      <div>
+        <dt>Orchestration</dt>
+        <dd>
+          <a href={linkTo('instances', { name })}>{name}</a> <span class="faint">{version}</span>
+        </dd>
+      </div>
+      <div>
+        <dt>Started</dt>
+        <dd title={ago(createdAtMs, now)}>{time(createdAtMs)}</dd>
+      </div>
+      <div>
+        <dt>{hasEnded(status) ? 'Ended' : 'Last change'}</dt>
+        <dd title={ago(updatedAtMs, now)}>{time(completedAtMs ?? updatedAtMs)}</dd>
+      </div>
+      <div>
+        <dt>{hasEnded(status) ? 'Took' : 'For'}</dt>
+        <dd>{duration(Math.max(0, until - createdAtMs))}</dd>
+      </div>
+      <div>
+        <dt>Execution</dt>
+        <dd>{count(executionId)}</dd>
+      </div>
+      {priority === undefined ? null : (
+        <div>
+          <dt>Priority</dt>
+          <dd>{priority}</dd>
+        </div>
+      )}
+      {Object.keys(tags).length === 0 ? null : (
+        <div>
+          <dt>Tags</dt>
+          <dd>
+            {Object.entries(tags).map(([key, value]) => (
+              <a key={key} class="tag" href={linkTo('instances', { tag: `${key}:${value}` })}>
+                {key}:{value}
+              </a>
+            ))}
+          </dd>
+        </div>
+      )}
     </dl>
   );
 }
 
 /** Custom status, output and error, as far as they are there. */
-function Values({ instance: { id, customStatus, customStatusVersion, output, error, report } }: { instance: InstanceAnswer }): JSX.Element | null {
+function Values({
+  instance: { id, customStatus, customStatusVersion, output, error, report },
+}: {
+  instance: InstanceAnswer;
+}): JSX.Element | null {
   const whole = (of: string): string => `value?${queryOf({ id, of })}`;
   const hasError = error !== undefined && report === undefined;
   if (customStatus === undefined && output === undefined && !hasError) return null;
   return (
     <div class="values">
-      {customStatus === undefined ? null : <section class="panel"><h2>Custom status <span class="faint">version {customStatusVersion}</span></h2><div aria-live="polite"><Value label="Custom status" shown={customStatus} whole={whole('customStatus')} /></div></section>}
-      {output === undefined ? null : <section class="panel"><h2>Output</h2><Value label="Output" shown={output} whole={whole('output')} /></section>}
-      {hasError ? <section class="panel wrong"><h2>Error</h2><Value label="Error" shown={error} whole={whole('error')} /></section> : null}
+      {customStatus === undefined ? null : (
+        <section class="panel">
+          <h2>
+            Custom status <span class="faint">version {customStatusVersion}</span>
+          </h2>
+          <div aria-live="polite">
+            <Value label="Custom status" shown={customStatus} whole={whole('customStatus')} />
+          </div>
+        </section>
+      )}
+      {output === undefined ? null : (
+        <section class="panel">
+          <h2>Output</h2>
+          <Value label="Output" shown={output} whole={whole('output')} />
+        </section>
+      )}
+      {hasError ? (
+        <section class="panel wrong">
+          <h2>Error</h2>
+          <Value label="Error" shown={error} whole={whole('error')} />
+        </section>
+      ) : null}
     </div>
   );
 }
@@ -97,26 +184,52 @@ function Values({ instance: { id, customStatus, customStatusVersion, output, err
 function Report({ report: { code, message, fields } }: { report: ReportAnswer }): JSX.Element {
   return (
     <section class="panel wrong" aria-labelledby="report">
-      <h2 id="report">Suspended <span class="faint">{code}</span></h2>
-      <pre class="message" tabIndex={0} role="group" aria-label="Report of the suspension">{message}</pre>
+      <h2 id="report">
+        Suspended <span class="faint">{code}</span>
+      </h2>
+      <pre class="message" tabIndex={0} role="group" aria-label="Report of the suspension">
+        {message}
+      </pre>
       {fields.length === 0 ? null : (
         <dl class="fields-of">
-          {fields.map(({ name, value }) => <div key={name}><dt>{words(name)}</dt><dd><pre>{value.text}{value.isWhole ? '' : '…'}</pre></dd></div>)}
+          {fields.map(({ name, value }) => (
+            <div key={name}>
+              <dt>{words(name)}</dt>
+              <dd>
+                <pre>
+                  {value.text}
+                  {value.isWhole ? '' : '…'}
+                </pre>
+              </dd>
+            </div>
+          ))}
         </dl>
       )}
     </section>
   );
 }
 
-function Executions({ instance: { id, executionId }, shown }: { instance: InstanceAnswer; shown: number | undefined }): JSX.Element {
+function Executions({
+  instance: { id, executionId },
+  shown,
+}: {
+  instance: InstanceAnswer;
+  shown: number | undefined;
+}): JSX.Element {
   return (
     <div class="head">
       <h2 id="timeline">Timeline</h2>
       {executionId === 1 ? null : (
         <nav class="pager" aria-label="Executions of this instance">
-          {shown !== undefined && shown > 1 ? <a href={linkTo('instance', { id, execution: shown - 1 })}>← {shown - 1}</a> : null}
-          <span>execution {shown} of {executionId}</span>
-          {shown !== undefined && shown < executionId ? <a href={linkTo('instance', { id, execution: shown + 1 })}>{shown + 1} →</a> : null}
+          {shown !== undefined && shown > 1 ? (
+            <a href={linkTo('instance', { id, execution: shown - 1 })}>← {shown - 1}</a>
+          ) : null}
+          <span>
+            execution {shown} of {executionId}
+          </span>
+          {shown !== undefined && shown < executionId ? (
+            <a href={linkTo('instance', { id, execution: shown + 1 })}>{shown + 1} →</a>
+          ) : null}
           {shown !== undefined && shown < executionId ? <a href={linkTo('instance', { id })}>latest</a> : null}
         </nav>
       )}

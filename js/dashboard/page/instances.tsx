@@ -51,14 +51,34 @@ export function Instances({ params }: { params: URLSearchParams }): JSX.Element 
     <>
       <div class="head">
         <h1>Instances</h1>
-        <button type="button" onClick={reload}>Refresh</button>
+        <button type="button" onClick={reload}>
+          Refresh
+        </button>
       </div>
       <Filters filter={filter} onChange={go} />
-      {error !== undefined ? <Problem error={error} again={reload} /> : answer === undefined ? <p class="empty">Loading…</p> : <Rows rows={answer.items} isFiltered={queryOf({ ...filter }) !== ''} />}
+      {error !== undefined ? (
+        <Problem error={error} again={reload} />
+      ) : answer === undefined ? (
+        <p class="empty">Loading…</p>
+      ) : (
+        <Rows rows={answer.items} isFiltered={queryOf({ ...filter }) !== ''} />
+      )}
       <nav class="pager" aria-label="Pages of the list">
-        <button type="button" disabled={cursors.length === 0} onClick={() => go({ ...filter, page: cursors.slice(0, -1) })}>← Newer</button>
-        <span role="status">{isLoading && answer === undefined ? '' : `Page ${cursors.length + 1}, ${count(answer?.items.length ?? 0)} instances`}</span>
-        <button type="button" disabled={next == null} onClick={() => go({ ...filter, page: [...cursors, next ?? ''] })}>Older →</button>
+        <button
+          type="button"
+          disabled={cursors.length === 0}
+          onClick={() => go({ ...filter, page: cursors.slice(0, -1) })}
+        >
+          ← Newer
+        </button>
+        <span role="status">
+          {isLoading && answer === undefined
+            ? ''
+            : `Page ${cursors.length + 1}, ${count(answer?.items.length ?? 0)} instances`}
+        </span>
+        <button type="button" disabled={next == null} onClick={() => go({ ...filter, page: [...cursors, next ?? ''] })}>
+          Older →
+        </button>
       </nav>
     </>
   );
@@ -82,7 +102,8 @@ function Filters({ filter, onChange }: { filter: Filter; onChange(filter: Filter
   const search = useRef<HTMLInputElement>(null);
   useEffect(() => {
     const typed = (event: KeyboardEvent): void => {
-      if (event.key !== '/' || event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement) return;
+      if (event.key !== '/' || event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement)
+        return;
       event.preventDefault();
       search.current?.focus();
     };
@@ -90,7 +111,10 @@ function Filters({ filter, onChange }: { filter: Filter; onChange(filter: Filter
     return () => removeEventListener('keydown', typed);
   }, []);
   const toggle = (state: string): void => {
-    onChange({ ...filter, status: filter.status.includes(state) ? filter.status.filter((one) => one !== state) : [...filter.status, state] });
+    onChange({
+      ...filter,
+      status: filter.status.includes(state) ? filter.status.filter((one) => one !== state) : [...filter.status, state],
+    });
   };
   const more = ['version', 'parentId', 'createdAfter', 'createdBefore'] as const;
   return (
@@ -104,17 +128,36 @@ function Filters({ filter, onChange }: { filter: Filter; onChange(filter: Filter
           <div class="fields">
             <Field label="Version" name="version" filter={filter} onChange={onChange} />
             <Field label="Children of" name="parentId" filter={filter} onChange={onChange} />
-            <Field label="Started after" name="createdAfter" type="datetime-local" filter={filter} onChange={onChange} />
-            <Field label="Started before" name="createdBefore" type="datetime-local" filter={filter} onChange={onChange} />
+            <Field
+              label="Started after"
+              name="createdAfter"
+              type="datetime-local"
+              filter={filter}
+              onChange={onChange}
+            />
+            <Field
+              label="Started before"
+              name="createdBefore"
+              type="datetime-local"
+              filter={filter}
+              onChange={onChange}
+            />
           </div>
         </details>
       </div>
       <fieldset class="chips">
         <legend>State</legend>
         {STATES.map((state) => (
-          <label key={state} class={`chip ${state.toLowerCase()}`}><input type="checkbox" checked={filter.status.includes(state)} onChange={() => toggle(state)} />{state}</label>
+          <label key={state} class={`chip ${state.toLowerCase()}`}>
+            <input type="checkbox" checked={filter.status.includes(state)} onChange={() => toggle(state)} />
+            {state}
+          </label>
         ))}
-        {queryOf({ ...filter }) === '' ? null : <a class="quiet" href={linkTo('instances')}>Clear</a>}
+        {queryOf({ ...filter }) === '' ? null : (
+          <a class="quiet" href={linkTo('instances')}>
+            Clear
+          </a>
+        )}
       </fieldset>
     </form>
   );
@@ -146,31 +189,79 @@ function Field({ label, name, filter, onChange, field, type = 'text', placeholde
   };
   return (
     <label class="field">
-      <span>{label}{hint === undefined ? null : <kbd aria-hidden="true">{hint}</kbd>}</span>
-      <input ref={field ?? null} type={type as 'text'} value={text} placeholder={placeholder} spellcheck={false} autocomplete="off" maxLength={256} aria-keyshortcuts={hint} onInput={(event) => typed(event.currentTarget.value)} />
+      <span>
+        {label}
+        {hint === undefined ? null : <kbd aria-hidden="true">{hint}</kbd>}
+      </span>
+      <input
+        ref={field ?? null}
+        type={type as 'text'}
+        value={text}
+        placeholder={placeholder}
+        spellcheck={false}
+        autocomplete="off"
+        maxLength={256}
+        aria-keyshortcuts={hint}
+        onInput={(event) => typed(event.currentTarget.value)}
+      />
     </label>
   );
 }
 
 function Rows({ rows, isFiltered }: { rows: readonly InstanceRow[]; isFiltered: boolean }): JSX.Element {
   const now = useNow();
-  if (rows.length === 0) return <p class="panel empty">{isFiltered ? 'No instance matches all of these conditions.' : 'There are no instances yet. Those that a client starts appear here.'}</p>;
+  if (rows.length === 0)
+    return (
+      <p class="panel empty">
+        {isFiltered
+          ? 'No instance matches all of these conditions.'
+          : 'There are no instances yet. Those that a client starts appear here.'}
+      </p>
+    );
   return (
     <div class="scroll panel flush" tabIndex={0} role="group" aria-label="List of instances">
       <table class="rows">
-        <thead><tr><th scope="col">State</th><th scope="col">Id</th><th scope="col">Orchestration</th><th scope="col">Custom status, or error</th><th scope="col">Tags</th><th scope="col">Started</th><th scope="col" class="right">Took</th></tr></thead>
+        <thead>
+          <tr>
+            <th scope="col">State</th>
+            <th scope="col">Id</th>
+            <th scope="col">Orchestration</th>
+            <th scope="col">Custom status, or error</th>
+            <th scope="col">Tags</th>
+            <th scope="col">Started</th>
+            <th scope="col" class="right">
+              Took
+            </th>
+          </tr>
+        </thead>
         <tbody>
-          {rows.map(({ id, name, version, status, customStatus, error, tags, createdAtMs, completedAtMs, updatedAtMs }) => (
-            <tr key={id}>
-              <td><Status of={status} /></td>
-              <th scope="row" class="id"><a href={linkTo('instance', { id })}>{id}</a></th>
-              <td>{name} <span class="faint">{version}</span></td>
-              <td class="grow mono" title={error ?? customStatus?.text}>{error === undefined ? customStatus?.text : <span class="bad">{error}</span>}</td>
-              <td>{Object.entries(tags).map(([key, value]) => <span key={key} class="tag">{key}:{value}</span>)}</td>
-              <td title={time(createdAtMs)}>{ago(createdAtMs, now)}</td>
-              <td class="right">{hasEnded(status) ? duration((completedAtMs ?? updatedAtMs) - createdAtMs) : ''}</td>
-            </tr>
-          ))}
+          {rows.map(
+            ({ id, name, version, status, customStatus, error, tags, createdAtMs, completedAtMs, updatedAtMs }) => (
+              <tr key={id}>
+                <td>
+                  <Status of={status} />
+                </td>
+                <th scope="row" class="id">
+                  <a href={linkTo('instance', { id })}>{id}</a>
+                </th>
+                <td>
+                  {name} <span class="faint">{version}</span>
+                </td>
+                <td class="grow mono" title={error ?? customStatus?.text}>
+                  {error === undefined ? customStatus?.text : <span class="bad">{error}</span>}
+                </td>
+                <td>
+                  {Object.entries(tags).map(([key, value]) => (
+                    <span key={key} class="tag">
+                      {key}:{value}
+                    </span>
+                  ))}
+                </td>
+                <td title={time(createdAtMs)}>{ago(createdAtMs, now)}</td>
+                <td class="right">{hasEnded(status) ? duration((completedAtMs ?? updatedAtMs) - createdAtMs) : ''}</td>
+              </tr>
+            ),
+          )}
         </tbody>
       </table>
     </div>

@@ -3,7 +3,15 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 
-import type { ErrorAnswer, InstancesAnswer, PastAnswer, RuntimeAnswer, Sample, Tick, WorkerAnswer } from '../answers.ts';
+import type {
+  ErrorAnswer,
+  InstancesAnswer,
+  PastAnswer,
+  RuntimeAnswer,
+  Sample,
+  Tick,
+  WorkerAnswer,
+} from '../answers.ts';
 import { listen, Refused, useAnswer } from './api.ts';
 import { ago, count, duration, time, words } from './format.ts';
 import { useNow } from './now.ts';
@@ -33,8 +41,10 @@ function useSamples(): Seen {
         () => 'live',
         {
           past: (ticks: PastAnswer) => setSeen(({ error: _, ...was }) => ({ ...was, ticks })),
-          sample: (sample: Sample) => setSeen(({ ticks, isLost }) => ({ sample, ticks: [...ticks, sample.tick].slice(-TICKS_MAX), isLost })),
-          failed: ({ error }: ErrorAnswer) => setSeen((was) => ({ ...was, error: new Refused(0, error.code, error.message) })),
+          sample: (sample: Sample) =>
+            setSeen(({ ticks, isLost }) => ({ sample, ticks: [...ticks, sample.tick].slice(-TICKS_MAX), isLost })),
+          failed: ({ error }: ErrorAnswer) =>
+            setSeen((was) => ({ ...was, error: new Refused(0, error.code, error.message) })),
         },
         (isLost) => setSeen((was) => ({ ...was, isLost })),
       ),
@@ -49,7 +59,9 @@ export function Overview(): JSX.Element {
     <>
       <div class="head">
         <h1>Overview</h1>
-        <span class={`live ${isLost ? 'lost' : ''}`} role="status">{isLost ? 'connection lost' : 'live'}</span>
+        <span class={`live ${isLost ? 'lost' : ''}`} role="status">
+          {isLost ? 'connection lost' : 'live'}
+        </span>
       </div>
       {error === undefined ? null : <Problem error={error} />}
       {sample === undefined ? error === undefined ? <p class="empty">Loading…</p> : null : <Counts sample={sample} />}
@@ -81,21 +93,32 @@ function Counts({ sample: { stats } }: { sample: Sample }): JSX.Element {
       <section class="panel" aria-labelledby="waiting">
         <h2 id="waiting">Waiting work</h2>
         <dl class="facts">
-          <Fact name="Oldest that waits for a worker" value={due.instances === 0 ? 'none' : duration(due.oldestMs)} isBad={due.overdue > 0} />
+          <Fact
+            name="Oldest that waits for a worker"
+            value={due.instances === 0 ? 'none' : duration(due.oldestMs)}
+            isBad={due.overdue > 0}
+          />
           <Fact name="Instances due" value={count(due.instances)} />
           <Fact name="Due for more than 10 s" value={count(due.overdue)} isBad={due.overdue > 0} />
           <Fact name="Tasks that wait" value={count(tasks.waiting)} />
           <Fact name="Tasks that run" value={count(tasks.running)} />
           <Fact name="Unread messages" value={count(messages)} />
         </dl>
-        {due.overdue > 0 ? <p class="note">Either no worker has registered what these run, or all that have are too busy.</p> : null}
+        {due.overdue > 0 ? (
+          <p class="note">Either no worker has registered what these run, or all that have are too busy.</p>
+        ) : null}
       </section>
     </>
   );
 }
 
 function Fact({ name, value, isBad = false }: { name: string; value: string; isBad?: boolean }): JSX.Element {
-  return <div><dt>{name}</dt><dd class={isBad ? 'bad' : ''}>{value}</dd></div>;
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd class={isBad ? 'bad' : ''}>{value}</dd>
+    </div>
+  );
 }
 
 /** What somebody should look at: asked for when there is something, and again when there is more of it. */
@@ -117,10 +140,16 @@ function Newest({ status }: { status: readonly string[] }): JSX.Element | null {
         {answer.items.map(({ id, name, status, error, updatedAtMs }) => (
           <li key={id}>
             <Status of={status} />
-            <a class="id" href={linkTo('instance', { id })}>{id}</a>
+            <a class="id" href={linkTo('instance', { id })}>
+              {id}
+            </a>
             <span class="faint">{name}</span>
-            <span class="grow" title={error}>{error}</span>
-            <span class="faint" title={time(updatedAtMs)}>{ago(updatedAtMs, now)}</span>
+            <span class="grow" title={error}>
+              {error}
+            </span>
+            <span class="faint" title={time(updatedAtMs)}>
+              {ago(updatedAtMs, now)}
+            </span>
           </li>
         ))}
       </ul>
@@ -133,10 +162,31 @@ function Workers({ workers }: { workers: readonly WorkerAnswer[] }): JSX.Element
   return (
     <section class="panel" aria-labelledby="workers">
       <h2 id="workers">Workers</h2>
-      {workers.length === 0 ? <p class="empty">No runtime is started on this store.</p> : (
+      {workers.length === 0 ? (
+        <p class="empty">No runtime is started on this store.</p>
+      ) : (
         <div class="scroll" tabIndex={0} role="group" aria-labelledby="workers">
           <table>
-            <thead><tr><th scope="col">Worker</th><th scope="col">Host</th><th scope="col" class="right">Process</th><th scope="col">Versions</th><th scope="col" class="right">Instances</th><th scope="col" class="right">Tasks</th><th scope="col" class="right">Activities</th><th scope="col">Lease</th></tr></thead>
+            <thead>
+              <tr>
+                <th scope="col">Worker</th>
+                <th scope="col">Host</th>
+                <th scope="col" class="right">
+                  Process
+                </th>
+                <th scope="col">Versions</th>
+                <th scope="col" class="right">
+                  Instances
+                </th>
+                <th scope="col" class="right">
+                  Tasks
+                </th>
+                <th scope="col" class="right">
+                  Activities
+                </th>
+                <th scope="col">Lease</th>
+              </tr>
+            </thead>
             <tbody>
               {workers.map(({ id, name, host, pid, instances, tasks, leaseUntilMs, isAlive, about }) => (
                 <tr key={id}>
@@ -146,8 +196,18 @@ function Workers({ workers }: { workers: readonly WorkerAnswer[] }): JSX.Element
                   <td>{about === undefined ? '' : `Node ${about.nodeVersion}, Perdure ${about.perdureVersion}`}</td>
                   <td class="right">{count(instances)}</td>
                   <td class="right">{count(tasks)}</td>
-                  <td class="right">{about === undefined ? '' : `${count(about.runningActivities)} of ${count(about.activityConcurrency)}`}</td>
-                  <td title={time(leaseUntilMs)}>{isAlive ? <span class="good">alive</span> : <span class="bad">gone for {duration(Math.max(0, now - leaseUntilMs))}</span>}</td>
+                  <td class="right">
+                    {about === undefined
+                      ? ''
+                      : `${count(about.runningActivities)} of ${count(about.activityConcurrency)}`}
+                  </td>
+                  <td title={time(leaseUntilMs)}>
+                    {isAlive ? (
+                      <span class="good">alive</span>
+                    ) : (
+                      <span class="bad">gone for {duration(Math.max(0, now - leaseUntilMs))}</span>
+                    )}
+                  </td>
                 </tr>
               ))}
             </tbody>
@@ -164,20 +224,43 @@ function shortened(host: string): string {
 
 /** The threads of all workers, as they told of them last. */
 function Lanes({ workers }: { workers: readonly WorkerAnswer[] }): JSX.Element | null {
-  const lanes = workers.flatMap(({ id, name, pid, about }) => (about?.lanes ?? []).map((lane, n) => ({ key: `${id} ${n}`, worker: `${name} (${pid})`, n, ...lane })));
+  const lanes = workers.flatMap(({ id, name, pid, about }) =>
+    (about?.lanes ?? []).map((lane, n) => ({ key: `${id} ${n}`, worker: `${name} (${pid})`, n, ...lane })),
+  );
   if (lanes.length === 0) return null;
   return (
     <section class="panel" aria-labelledby="lanes">
       <h2 id="lanes">Lanes</h2>
       <div class="scroll" tabIndex={0} role="group" aria-labelledby="lanes">
         <table>
-          <thead><tr><th scope="col">Worker</th><th scope="col">Lane</th><th scope="col">Busy</th><th scope="col" class="right">Pinned jobs</th><th scope="col" class="right">Taken jobs</th><th scope="col" class="right">Steals</th><th scope="col" class="right">Parks</th></tr></thead>
+          <thead>
+            <tr>
+              <th scope="col">Worker</th>
+              <th scope="col">Lane</th>
+              <th scope="col">Busy</th>
+              <th scope="col" class="right">
+                Pinned jobs
+              </th>
+              <th scope="col" class="right">
+                Taken jobs
+              </th>
+              <th scope="col" class="right">
+                Steals
+              </th>
+              <th scope="col" class="right">
+                Parks
+              </th>
+            </tr>
+          </thead>
           <tbody>
             {lanes.map(({ key, worker, n, busyShare, pinnedJobs, takenJobs, steals, parks }) => (
               <tr key={key}>
                 <td>{worker}</td>
                 <td>{n === 0 ? 'main thread' : `thread ${n}`}</td>
-                <td><meter min={0} max={1} value={busyShare} aria-label={`How busy lane ${n} of ${worker} is`} /> {Math.round(busyShare * 100)} %</td>
+                <td>
+                  <meter min={0} max={1} value={busyShare} aria-label={`How busy lane ${n} of ${worker} is`} />{' '}
+                  {Math.round(busyShare * 100)} %
+                </td>
                 <td class="right">{count(pinnedJobs)}</td>
                 <td class="right">{count(takenJobs)}</td>
                 <td class="right">{count(steals)}</td>
@@ -196,7 +279,11 @@ function Counters({ runtime: { counters } }: { runtime: RuntimeAnswer }): JSX.El
   return (
     <section class="panel" aria-labelledby="counters">
       <h2 id="counters">Counters of this process</h2>
-      <dl class="facts">{Object.entries(counters).map(([name, value]) => <Fact key={name} name={words(name)} value={count(value)} />)}</dl>
+      <dl class="facts">
+        {Object.entries(counters).map(([name, value]) => (
+          <Fact key={name} name={words(name)} value={count(value)} />
+        ))}
+      </dl>
     </section>
   );
 }

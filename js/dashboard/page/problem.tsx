@@ -8,7 +8,11 @@ export function Problem({ error, again }: { error: Refused; again?: () => void }
   return (
     <div class="panel empty" role="alert">
       <p class="problem">{error.message}</p>
-      {again === undefined ? null : <button type="button" onClick={again}>Try again</button>}
+      {again === undefined ? null : (
+        <button type="button" onClick={again}>
+          Try again
+        </button>
+      )}
     </div>
   );
 }

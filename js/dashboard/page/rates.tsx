@@ -25,7 +25,9 @@ export function Rates({ ticks }: { ticks: readonly Tick[] }): JSX.Element {
   return (
     <section class="panel" aria-labelledby="rates">
       <h2 id="rates">Rates</h2>
-      {ticks.length < 2 ? <p class="empty">A rate takes two looks at the store, which are two seconds apart.</p> : (
+      {ticks.length < 2 ? (
+        <p class="empty">A rate takes two looks at the store, which are two seconds apart.</p>
+      ) : (
         <ul class="rates">
           {lines.map(({ of, name, note }) => {
             const points = pointsOf(ticks, of);
@@ -34,9 +36,16 @@ export function Rates({ ticks }: { ticks: readonly Tick[] }): JSX.Element {
             const most = Math.max(...points.map(({ value }) => value));
             return (
               <li key={of}>
-                <span class="name" title={note}>{name} <span class="faint">/s</span></span>
+                <span class="name" title={note}>
+                  {name} <span class="faint">/s</span>
+                </span>
                 <span class="number">{rate(now)}</span>
-                <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={`${name} per second: now ${rate(now)}, at most ${rate(most)} in the last minutes`}>
+                <svg
+                  viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+                  preserveAspectRatio="none"
+                  role="img"
+                  aria-label={`${name} per second: now ${rate(now)}, at most ${rate(most)} in the last minutes`}
+                >
                   <path d={pathOf(points, most)} />
                 </svg>
               </li>
@@ -67,5 +76,7 @@ function pathOf(points: readonly Point[], most: number): string {
   const [first, last] = [points[0]?.atMs ?? 0, points.at(-1)?.atMs ?? 0];
   const x = (atMs: number): number => (last === first ? WIDTH : ((atMs - first) / (last - first)) * WIDTH);
   const y = (value: number): number => HEIGHT - 1 - (most === 0 ? 0 : (value / most) * (HEIGHT - 3));
-  return points.map(({ atMs, value }, i) => `${i === 0 ? 'M' : 'L'}${x(atMs).toFixed(1)} ${y(value).toFixed(1)}`).join('');
+  return points
+    .map(({ atMs, value }, i) => `${i === 0 ? 'M' : 'L'}${x(atMs).toFixed(1)} ${y(value).toFixed(1)}`)
+    .join('');
 }

@@ -18,9 +18,25 @@ export function SignIn({ onDone }: { onDone(): void }): JSX.Element {
     <form class="panel sign-in" onSubmit={submit}>
       <h1>Sign in</h1>
       <label for="token">Token of this dashboard</label>
-      <input id="token" ref={field} type="password" autocomplete="current-password" required value={token} onInput={(event) => setToken(event.currentTarget.value)} />
-      <p class="tools"><button type="submit" class="main">Sign in</button></p>
-      {error === undefined ? null : <p role="alert" class="problem">{error.message}</p>}
+      <input
+        id="token"
+        ref={field}
+        type="password"
+        autocomplete="current-password"
+        required
+        value={token}
+        onInput={(event) => setToken(event.currentTarget.value)}
+      />
+      <p class="tools">
+        <button type="submit" class="main">
+          Sign in
+        </button>
+      </p>
+      {error === undefined ? null : (
+        <p role="alert" class="problem">
+          {error.message}
+        </p>
+      )}
     </form>
   );
 }

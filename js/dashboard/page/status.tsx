@@ -4,7 +4,15 @@ import type { JSX } from 'preact';
 
 import type { InstanceState } from '../../client/instance-status.ts';
 
-export const STATES: readonly InstanceState[] = ['Pending', 'Running', 'Suspended', 'Completed', 'Failed', 'Cancelled', 'Terminated'];
+export const STATES: readonly InstanceState[] = [
+  'Pending',
+  'Running',
+  'Suspended',
+  'Completed',
+  'Failed',
+  'Cancelled',
+  'Terminated',
+];
 
 export function hasEnded(status: InstanceState): boolean {
   return status !== 'Pending' && status !== 'Running' && status !== 'Suspended';

@@ -30,7 +30,7 @@ const system = matchMedia('(prefers-color-scheme: dark)');
 
 /** The style sheet knows light and dark. */
 export function applyTheme(is: Theme = theme()): void {
-  document.documentElement.dataset['theme'] = is === 'system' ? (system.matches ? 'dark' : 'light') : is;
+  document.documentElement.dataset.theme = is === 'system' ? (system.matches ? 'dark' : 'light') : is;
   // What is painted on a canvas has to be painted again.
   dispatchEvent(new Event('themechange'));
 }

@@ -45,7 +45,10 @@ export function Timeline({ bars, version, isEnded, selected, onSelect }: Timelin
   const [view, setView] = useState<View>();
   const [hovered, setHovered] = useState<Bar>();
   const paint = useRef<() => void>(() => {});
-  const all = (): View => ({ fromMs: bars.fromMs, toMs: Math.max(isEnded ? bars.lastMs : Date.now(), bars.fromMs + SPAN_MIN) });
+  const all = (): View => ({
+    fromMs: bars.fromMs,
+    toMs: Math.max(isEnded ? bars.lastMs : Date.now(), bars.fromMs + SPAN_MIN),
+  });
   const now = (): View => view ?? all();
   const height = Math.min(HEIGHT_MAX, AXIS + bars.rows.length * ROW + 4);
 
@@ -53,7 +56,16 @@ export function Timeline({ bars, version, isEnded, selected, onSelect }: Timelin
     const { current: element } = canvas;
     const { current: around } = box;
     if (element === null || around === null) return;
-    draw(element, { bars, view: now(), selected, hovered, isEnded, top: around.scrollTop, width: around.clientWidth, height: around.clientHeight });
+    draw(element, {
+      bars,
+      view: now(),
+      selected,
+      hovered,
+      isEnded,
+      top: around.scrollTop,
+      width: around.clientWidth,
+      height: around.clientHeight,
+    });
   };
   useLayoutEffect(() => paint.current(), [bars, version, view, selected, hovered, isEnded, height]);
   useEffect(() => {
@@ -87,7 +99,17 @@ export function Timeline({ bars, version, isEnded, selected, onSelect }: Timelin
     const whole = all();
     const span = Math.min(Math.max((toMs - fromMs) * factor, SPAN_MIN), whole.toMs - whole.fromMs);
     const at = around ?? (fromMs + toMs) / 2;
-    setView(span >= whole.toMs - whole.fromMs ? undefined : within({ fromMs: at - ((at - fromMs) / (toMs - fromMs)) * span, toMs: at + ((toMs - at) / (toMs - fromMs)) * span }, whole));
+    setView(
+      span >= whole.toMs - whole.fromMs
+        ? undefined
+        : within(
+            {
+              fromMs: at - ((at - fromMs) / (toMs - fromMs)) * span,
+              toMs: at + ((toMs - at) / (toMs - fromMs)) * span,
+            },
+            whole,
+          ),
+    );
   };
   const pan = (ms: number): void => {
     if (view !== undefined) setView(within({ fromMs: view.fromMs + ms, toMs: view.toMs + ms }, all()));
@@ -100,7 +122,8 @@ export function Timeline({ bars, version, isEnded, selected, onSelect }: Timelin
     onSelect(bar.event);
     const { current: around } = box;
     const y = bar.row * ROW;
-    if (around !== null && (y < around.scrollTop || y + ROW + AXIS > around.scrollTop + around.clientHeight)) around.scrollTop = y - ROW;
+    if (around !== null && (y < around.scrollTop || y + ROW + AXIS > around.scrollTop + around.clientHeight))
+      around.scrollTop = y - ROW;
     const { fromMs, toMs } = now();
     if (view !== undefined && ((bar.toMs ?? toMs) < fromMs || bar.fromMs > toMs)) {
       const half = (toMs - fromMs) / 2;
@@ -131,7 +154,10 @@ export function Timeline({ bars, version, isEnded, selected, onSelect }: Timelin
   const step = (by: number): void => {
     const bar = barOf(bars, selected);
     const row = bars.rows[bar?.row ?? 1] ?? bars.rows[0] ?? [];
-    const to = bar === undefined ? row[0] : row.filter(({ kind }) => kind !== 'retry')[row.filter(({ kind }) => kind !== 'retry').indexOf(bar) + by];
+    const to =
+      bar === undefined
+        ? row[0]
+        : row.filter(({ kind }) => kind !== 'retry')[row.filter(({ kind }) => kind !== 'retry').indexOf(bar) + by];
     if (to !== undefined) show(to);
   };
   /** To the bar of another row that is there at about the same time. */
@@ -146,7 +172,9 @@ export function Timeline({ bars, version, isEnded, selected, onSelect }: Timelin
   const drag = useRef<{ x: number; hasMoved: boolean } | undefined>(undefined);
   const barAt = ({ offsetX, offsetY }: MouseEvent): Bar | undefined => {
     const row = bars.rows[Math.floor((offsetY - AXIS + (box.current?.scrollTop ?? 0)) / ROW)];
-    return row === undefined || offsetY < AXIS ? undefined : hit(row, timeAt(offsetX), ((now().toMs - now().fromMs) / (box.current?.clientWidth ?? 1)) * 3);
+    return row === undefined || offsetY < AXIS
+      ? undefined
+      : hit(row, timeAt(offsetX), ((now().toMs - now().fromMs) / (box.current?.clientWidth ?? 1)) * 3);
   };
   const moved = (event: MouseEvent): void => {
     const held = drag.current;
@@ -182,10 +210,23 @@ export function Timeline({ bars, version, isEnded, selected, onSelect }: Timelin
   return (
     <div class="timeline">
       <p class="tools">
-        <button type="button" onClick={() => zoom(0.5)} aria-label="Zoom in">+</button>
-        <button type="button" onClick={() => zoom(2)} aria-label="Zoom out">−</button>
-        <button type="button" onClick={() => setView(undefined)} disabled={view === undefined}>All</button>
-        <span class="legend" aria-hidden="true"><i class="activity" />activity <i class="timer" />timer <i class="wait" />wait <i class="child" />child <i class="failed" />failed</span>
+        <button type="button" onClick={() => zoom(0.5)} aria-label="Zoom in">
+          +
+        </button>
+        <button type="button" onClick={() => zoom(2)} aria-label="Zoom out">
+          −
+        </button>
+        <button type="button" onClick={() => setView(undefined)} disabled={view === undefined}>
+          All
+        </button>
+        <span class="legend" aria-hidden="true">
+          <i class="activity" />
+          activity <i class="timer" />
+          timer <i class="wait" />
+          wait <i class="child" />
+          child <i class="failed" />
+          failed
+        </span>
       </p>
       <div
         ref={box}
@@ -209,7 +250,9 @@ export function Timeline({ bars, version, isEnded, selected, onSelect }: Timelin
         />
         <div class="beyond" style={{ height: `${AXIS + bars.rows.length * ROW + 4 - height}px` }} />
       </div>
-      <p id="bar" class="told" aria-live="polite">{told === undefined ? '' : describe(told, bars)}</p>
+      <p id="bar" class="told" aria-live="polite">
+        {told === undefined ? '' : describe(told, bars)}
+      </p>
     </div>
   );
 }
@@ -243,7 +286,10 @@ function hit(row: readonly Bar[], atMs: number, slackMs: number): Bar | undefine
 
 function describe({ kind, label, fiber, state, fromMs, toMs, attempt, event }: Bar, bars: Bars): string {
   const what = kind === 'retry' ? label : `${kind === 'other' ? '' : `${kind} `}${label}`;
-  const how = toMs === undefined ? `goes on for ${duration(Math.max(0, Date.now() - fromMs))}` : `${state === 'ok' ? '' : `${state} `}after ${duration(toMs - fromMs)}`;
+  const how =
+    toMs === undefined
+      ? `goes on for ${duration(Math.max(0, Date.now() - fromMs))}`
+      : `${state === 'ok' ? '' : `${state} `}after ${duration(toMs - fromMs)}`;
   const which = attempt === undefined || attempt === 1 ? '' : `, attempt ${attempt}`;
   return `${what}${which}: ${how}, from +${duration(fromMs - bars.fromMs)} (${time(fromMs)}), ${fiber === 0 ? '' : `fiber ${fiber}, `}event ${event}`;
 }
@@ -291,8 +337,13 @@ function draw(canvas: HTMLCanvasElement, scene: Scene): void {
       const bar = list[i] as Bar;
       if (bar.fromMs > view.toMs) break;
       const left = Math.floor(Math.max(x(bar.fromMs), -2));
-      const right = Math.min(Math.max(Math.ceil(x(bar.toMs ?? Math.max(nowMs, bar.fromMs))), left + WIDTH_MIN), width + 2);
-      const isMarked = bar === scene.hovered || ((bar.event === scene.selected || bar.endEvent === scene.selected) && bar.kind !== 'retry');
+      const right = Math.min(
+        Math.max(Math.ceil(x(bar.toMs ?? Math.max(nowMs, bar.fromMs))), left + WIDTH_MIN),
+        width + 2,
+      );
+      const isMarked =
+        bar === scene.hovered ||
+        ((bar.event === scene.selected || bar.endEvent === scene.selected) && bar.kind !== 'retry');
       // What is all within a pixel that has been painted; failures are seen none the less.
       if (right <= drawn && !isMarked && bar.state !== 'failed') continue;
       if (bar.fiber !== 0 && list[i - 1]?.fiber !== bar.fiber && left - Math.max(drawn, 0) >= FIBER_MIN) {
@@ -321,7 +372,14 @@ function draw(canvas: HTMLCanvasElement, scene: Scene): void {
   to.restore();
 }
 
-function drawBar(to: CanvasRenderingContext2D, bar: Bar, left: number, right: number, y: number, colour: (name: string) => string): void {
+function drawBar(
+  to: CanvasRenderingContext2D,
+  bar: Bar,
+  left: number,
+  right: number,
+  y: number,
+  colour: (name: string) => string,
+): void {
   const width = right - left;
   const fill = colour(bar.state === 'failed' ? 'failed' : bar.state === 'cancelled' ? 'cancelled' : bar.kind);
   if (bar.kind === 'retry') {
@@ -346,14 +404,29 @@ function drawBar(to: CanvasRenderingContext2D, bar: Bar, left: number, right: nu
   to.rect(left + 4, y, width - 8, BAR);
   to.clip();
   to.fillStyle = colour(bar.state === 'open' ? 'text' : 'on-bar');
-  to.fillText(bar.attempt !== undefined && bar.attempt > 1 ? `${bar.label} (${bar.attempt})` : bar.label, Math.max(left, 0) + 5, y + BAR / 2 + 0.5);
+  to.fillText(
+    bar.attempt !== undefined && bar.attempt > 1 ? `${bar.label} (${bar.attempt})` : bar.label,
+    Math.max(left, 0) + 5,
+    y + BAR / 2 + 0.5,
+  );
   to.restore();
 }
 
 /** Steps that a person counts in, ms. */
-const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000, 3_600_000, 7_200_000, 21_600_000, 43_200_000, 86_400_000];
+const STEPS = [
+  1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000,
+  3_600_000, 7_200_000, 21_600_000, 43_200_000, 86_400_000,
+];
 
-function drawAxis(to: CanvasRenderingContext2D, view: View, beginMs: number, width: number, height: number, line: string, text: string): void {
+function drawAxis(
+  to: CanvasRenderingContext2D,
+  view: View,
+  beginMs: number,
+  width: number,
+  height: number,
+  line: string,
+  text: string,
+): void {
   const span = view.toMs - view.fromMs;
   const least = span / Math.max(1, width / 90);
   const day = 86_400_000;

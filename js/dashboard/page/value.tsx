@@ -28,11 +28,22 @@ export function Value({ label, shown, whole }: ValueProps): JSX.Element {
   return (
     <div class="value">
       {/* Long ones scroll, which a keyboard must be able to do. */}
-      <pre tabIndex={0} role="group" aria-label={label}>{text}{isWhole ? '' : '…'}</pre>
+      <pre tabIndex={0} role="group" aria-label={label}>
+        {text}
+        {isWhole ? '' : '…'}
+      </pre>
       <p class="tools">
-        {!isWhole && whole !== undefined && all === undefined ? <button type="button" onClick={load} disabled={isLoading}>{isLoading ? 'Loading…' : 'Show whole'}</button> : null}
+        {!isWhole && whole !== undefined && all === undefined ? (
+          <button type="button" onClick={load} disabled={isLoading}>
+            {isLoading ? 'Loading…' : 'Show whole'}
+          </button>
+        ) : null}
         {!isWhole && all !== undefined ? 'This is longer than a page can show.' : null}
-        {error === undefined ? null : <span role="alert" class="problem">{error.message}</span>}
+        {error === undefined ? null : (
+          <span role="alert" class="problem">
+            {error.message}
+          </span>
+        )}
       </p>
       <Copy text={text} />
     </div>
@@ -44,5 +55,9 @@ function Copy({ text }: { text: string }): JSX.Element | null {
   // There is none where the page came neither over TLS nor from this machine.
   if (navigator.clipboard === undefined) return null;
   const copy = (): void => void navigator.clipboard.writeText(text).then(() => setDone(true));
-  return <button type="button" class="quiet copy" onClick={copy}>{isDone ? 'Copied' : 'Copy'}</button>;
+  return (
+    <button type="button" class="quiet copy" onClick={copy}>
+      {isDone ? 'Copied' : 'Copy'}
+    </button>
+  );
 }
