@@ -1,4 +1,4 @@
-// The client: starts instances, asks for them and sends to them, from any process that opens the store.
+// The client: starts instances, reads their state and sends to them, from any process that opens the store.
 
 import type { NativeStore } from '../binding/binding.ts';
 import { TimeoutError } from '../errors/errors.ts';
@@ -59,29 +59,32 @@ import {
   within,
 } from './watching.ts';
 
-/** A request that may be part of a trace. */
+/** A store request that may be part of a trace. */
 type Issue = (store: NativeStore, request: number, trace: TraceContext | null) => void;
 
 /** Options of a {@link Client}. */
 export interface ClientOptions {
-  /** How large things may grow. Default: the limits of the runtime that was made last with the same provider object and had some. */
+  /**
+   * Size limits for values and messages. Default: the limits of the last runtime that was made with the same provider
+   * object and limits of its own.
+   */
   limits?: ClientLimits;
-  /** Who traces what it does: what `openTelemetry` of `perdure/telemetry` returned. Default: nobody. */
+  /** Traces the client's calls: the return value of `openTelemetry` of `perdure/telemetry`. Default: no tracing. */
   telemetry?: Telemetry;
 }
 
 /** Options of {@link Client.startOrchestration}. */
 export interface StartOptions extends InstanceOptions {
   /**
-   * What to do when the id is in use. `'error'` (default) throws `InstanceExistsError`, `'return'` leaves the instance as it is,
-   * `'restartIfTerminal'` starts it anew if it has ended.
+   * Behaviour when the id is in use. `'error'` (default) throws `InstanceExistsError`, `'return'` leaves the instance
+   * as it is, `'restartIfTerminal'` starts the instance anew if it has ended.
    */
   onConflict?: 'error' | 'return' | 'restartIfTerminal';
 }
 
 /** Options of {@link Client.start}. */
 export interface TypedStartOptions extends Omit<StartOptions, 'version'> {
-  /** Default: a UUID of version 7. */
+  /** Id of the new instance. Default: a UUID of version 7. */
   id?: string;
 }
 
@@ -94,8 +97,8 @@ const { version: _, ...TYPED_OPTIONS } = START_OPTIONS;
 const TYPED_START_OPTIONS = { ...TYPED_OPTIONS, id: named };
 
 /**
- * Starts instances, asks for them and sends to them. It needs no runtime in its process. Every method checks its
- * arguments first, and resolves when what it did is durable.
+ * Starts instances, reads their state and sends to them. A client needs no runtime in its process. Every method checks
+ * its arguments first, and resolves when its effect is durable.
  *
  * @example
  * ```ts
@@ -109,7 +112,7 @@ export class Client {
   readonly #limits: ClientLimits | undefined;
   readonly #telemetry: Telemetry | undefined;
 
-  /** @throws TypeError when `provider` is none, or an option is wrong */
+  /** @throws TypeError when `provider` is not a provider, or an option is wrong */
   constructor(provider: Provider, options?: ClientOptions) {
     this.#port = Provider.portOf(provider, 'new Client');
     const { limits, telemetry } =
@@ -119,8 +122,9 @@ export class Client {
   }
 
   /**
-   * Start an instance. Resolves when that is durable. A runtime of this process runs the orchestration up to its first wait
-   * before that, and stores both at once; when the start is refused, nothing of that code has had an effect outside it.
+   * Starts an instance. Resolves when the start is durable. A runtime of this process first runs the orchestration up
+   * to its first wait, and stores the start and that turn in one commit. When the start is refused, that code has had
+   * no effect outside the store.
    *
    * @param id - of the new instance, 1 to 256 characters
    * @param name - that its orchestration is registered under
@@ -135,7 +139,7 @@ export class Client {
   }
 
   /**
-   * Start an instance by its definition, in that version.
+   * Starts an instance by its definition, in the version of the definition.
    *
    * @returns a handle of the instance, typed by the definition
    * @throws InstanceExistsError, PayloadError, TypeError as {@link startOrchestration}
@@ -154,20 +158,21 @@ export class Client {
       throw new TypeError(`client.start takes what defineOrchestration returned, not ${show(definition)}`);
     const [input, given] = args;
     const options = checkOptions(given, TYPED_START_OPTIONS, 'client.start');
-    // What the schema makes of it is for the orchestration: it is stored as it was handed over.
+    // The schema is only checked here. The input is stored as it was given, and the orchestration applies the schema's
+    // output.
     if (definition.input !== undefined) await parse(definition.input, input, 'input');
     const { id = uuidv7(), ...others } = options ?? {};
     await this.#start(id, definition.name, input, { ...others, version: definition.version });
     return new InstanceHandle<O>(this, id);
   }
 
-  /** A handle of an instance that may or may not exist, to be used as {@link start} returns it. */
+  /** Returns a handle of an instance, as {@link start} does. The instance need not exist. */
   handle<T = any>(id: string): InstanceHandle<T> {
     checkName(id, 'instance id');
     return new InstanceHandle<T>(this, id);
   }
 
-  /** What is known of an instance, or `null` when there is none of that id. */
+  /** Returns the status of an instance, or `null` when there is no instance of that id. */
   async getStatus<T = any>(id: string): Promise<InstanceStatus<T> | null> {
     checkName(id, 'instance id');
     const reply = await this.#asking('status', id, () =>
@@ -177,12 +182,12 @@ export class Client {
   }
 
   /**
-   * Wait until an instance has ended (Completed, Failed, Cancelled or Terminated), over all its executions.
+   * Waits until an instance has ended (Completed, Failed, Cancelled or Terminated), over all its executions.
    *
-   * @param timeout - how long. Default: for ever
-   * @returns its last status; look at `status` there, since the wait itself does not fail when the instance did
-   * @throws InstanceNotFoundError when there is none of that id
-   * @throws TimeoutError when it has not ended in time
+   * @param timeout - longest wait. Default: for ever
+   * @returns the last status of the instance. The wait does not fail when the instance did: check `status`
+   * @throws InstanceNotFoundError when there is no instance of that id
+   * @throws TimeoutError when the instance has not ended in time
    */
   async waitForOrchestration<T = any>(id: string, timeout?: Duration): Promise<InstanceStatus<T>> {
     checkName(id, 'instance id');
@@ -201,13 +206,14 @@ export class Client {
   }
 
   /**
-   * Wait for a change of an instance's custom status.
+   * Waits for a change of an instance's custom status.
    *
    * @param lastVersion - the `customStatusVersion` that is known already; 0 for none
-   * @param pollInterval - how often to look where the change happens in another process. The store may look more often
-   * @param timeout - how long. Default: for ever
-   * @returns the status of a later version, at once if there is one; `null` when the time is over, or the instance ends without a change
-   * @throws InstanceNotFoundError when there is none of that id
+   * @param pollInterval - interval of looking for a change in another process. The store may look more often
+   * @param timeout - longest wait. Default: for ever
+   * @returns the status of a later version, at once if there is one; `null` when the time is over, or the instance ends
+   *   without a change
+   * @throws InstanceNotFoundError when there is no instance of that id
    *
    * @example
    * ```ts
@@ -235,11 +241,12 @@ export class Client {
   }
 
   /**
-   * The changes of an instance's custom status, until the instance ends: what it is now, if it was set, and each later one. Of changes
-   * that follow each other faster than they are read, the latest is given. A change in this process wakes it at once.
+   * Iterates over the changes of an instance's custom status until the instance ends: the current one, if it was set,
+   * and each later one. When changes follow each other faster than they are read, only the latest is returned. A change
+   * in this process wakes the iteration at once.
    *
-   * Leaving the loop stops the watch, and so does `return()` of the iterator, also while it waits. It throws `InstanceNotFoundError`
-   * when there is no instance of that id.
+   * Leaving the loop stops the watch. So does `return()` of the iterator, also during a wait. The iteration throws
+   * `InstanceNotFoundError` when there is no instance of that id.
    *
    * @throws TypeError when an argument is wrong
    *
@@ -263,10 +270,11 @@ export class Client {
   }
 
   /**
-   * Raise an event for `ctx.waitForEvent(name)`. It is kept until the instance waits for it.
+   * Raises an event for `ctx.waitForEvent(name)`. The event is kept until the instance waits for it.
    *
    * @throws InstanceNotFoundError when there is no instance of that id
-   * @throws LimitError when too many wait for it unread (`limits.mailboxMessages`); nothing is stored then
+   * @throws LimitError when too many unread messages wait for the instance (`limits.mailboxMessages`); nothing is
+   *   stored then
    * @throws PayloadError when the data cannot be stored
    */
   async raiseEvent(id: string, name: string, data?: unknown): Promise<void> {
@@ -283,10 +291,12 @@ export class Client {
   }
 
   /**
-   * Put a message into a queue for `ctx.dequeueEvent(queue)`: first in, first out, each to exactly one dequeue.
+   * Puts a message into a queue for `ctx.dequeueEvent(queue)`: first in, first out, each message to exactly one
+   * dequeue.
    *
    * @throws InstanceNotFoundError when there is no instance of that id
-   * @throws LimitError when too many wait for it unread (`limits.mailboxMessages`); nothing is stored then
+   * @throws LimitError when too many unread messages wait for the instance (`limits.mailboxMessages`); nothing is
+   *   stored then
    * @throws PayloadError when the data cannot be stored
    */
   async enqueueEvent(id: string, queue: string, data?: unknown): Promise<void> {
@@ -303,13 +313,14 @@ export class Client {
   }
 
   /**
-   * Ask an instance to cancel: its pending `yield` throws `CancelledError`, which it may catch to clean up. Nothing
-   * happens when it has ended, or was asked before: cleanup is not interrupted.
+   * Requests the cancellation of an instance: its pending `yield` throws `CancelledError`, which the orchestration may
+   * catch to clean up. Nothing happens when the instance has ended or its cancellation was requested before: cleanup is
+   * not interrupted.
    *
-   * An instance that is Suspended has no code that can run. It is Cancelled when this resolves, without its cleanup, and so are its children
-   * that are Suspended; the others are asked to cancel.
+   * A Suspended instance has no code that can run. It is Cancelled when this call resolves, without its cleanup, and so
+   * are its Suspended children. Its other children are asked to cancel.
    *
-   * @throws InstanceNotFoundError when there is none of that id
+   * @throws InstanceNotFoundError when there is no instance of that id
    */
   async cancelInstance(id: string, reason?: string): Promise<void> {
     const why = this.#reason(id, reason, 'cancellation', 'client.cancelInstance');
@@ -317,9 +328,9 @@ export class Client {
   }
 
   /**
-   * End an instance at once, without running any more of its code. Nothing happens when it has ended.
+   * Ends an instance at once, without running any more of its code. Nothing happens when the instance has ended.
    *
-   * @throws InstanceNotFoundError when there is none of that id
+   * @throws InstanceNotFoundError when there is no instance of that id
    */
   async terminateInstance(id: string, reason?: string): Promise<void> {
     const why = this.#reason(id, reason, 'termination', 'client.terminateInstance');
@@ -327,13 +338,14 @@ export class Client {
   }
 
   /**
-   * Hold an instance: it becomes Suspended, at once and whoever runs it, and none of its code runs until {@link resume}. What it had
-   * stored stays; activities of it that run are aborted and run again then, those that other runtimes took from a queue are not.
-   * Events and messages wait for it. Nothing happens when it is Suspended already: one that other code would let go on still does.
+   * Suspends an instance at once, also one that a worker is running. None of its code runs until {@link resume}. Its
+   * stored state stays. Its running activities are aborted and run again after the resume, except those that other
+   * runtimes took from a queue. Events and messages wait for the instance. Nothing happens when the instance is
+   * Suspended already: one that resumes by itself once other code is registered still does.
    *
    * @param reason - shown by `getStatus(id).error`
-   * @throws InstanceNotFoundError when there is none of that id
-   * @throws RuntimeStateError when it has ended
+   * @throws InstanceNotFoundError when there is no instance of that id
+   * @throws RuntimeStateError when the instance has ended
    *
    * @example
    * ```ts
@@ -347,10 +359,11 @@ export class Client {
   }
 
   /**
-   * Let a Suspended instance go on, once the code fits its history again. One that is suspended with a `NondeterminismError` goes on by
-   * itself when other code of its orchestration is registered: see `runtime.registerOrchestration`.
+   * Resumes a Suspended instance, once the code fits its history again. An instance that is suspended with a
+   * `NondeterminismError` resumes by itself when other code of its orchestration is registered: see
+   * `runtime.registerOrchestration`.
    *
-   * @throws InstanceNotFoundError when there is none of that id
+   * @throws InstanceNotFoundError when there is no instance of that id
    */
   async resume(id: string): Promise<void> {
     checkName(id, 'instance id');
@@ -358,7 +371,7 @@ export class Client {
   }
 
   /**
-   * What is recorded of an execution of an instance, in order, all in memory: for a long one see {@link historyEvents}.
+   * Returns the events of an execution, in order, all in memory. For a long history see {@link historyEvents}.
    *
    * @param executionId - from 1; without it the current or last one
    * @throws InstanceNotFoundError when there is no instance of that id, or it has no such execution
@@ -372,9 +385,9 @@ export class Client {
   }
 
   /**
-   * What is recorded of an execution of an instance, in order, read page by page (2 000 events) while it is iterated over.
+   * Iterates over the events of an execution, in order. They are read page by page (2 000 events) during the iteration.
    *
-   * @param executionId - as in {@link getHistory}, which also says what the iteration throws
+   * @param executionId - as in {@link getHistory}; the iteration throws the same errors
    * @throws TypeError when an argument is wrong
    *
    * @example
@@ -388,9 +401,9 @@ export class Client {
   }
 
   /**
-   * Some events of an execution of an instance, from anywhere in its history on.
+   * Returns some events of an execution, from any event of its history on.
    *
-   * @returns the events, and from where to go on
+   * @returns the events, and the event to go on from
    * @throws InstanceNotFoundError as {@link getHistory}
    * @throws TypeError when an argument is wrong
    *
@@ -405,8 +418,9 @@ export class Client {
   }
 
   /**
-   * The history of an execution as plain JSON, for a test that replays it with the code of tomorrow: `replay` of `perdure/testing`. Values
-   * are in it as they are stored, those of a store with a codec decoded: what is secret in a history is so in its export.
+   * Returns the history of an execution as plain JSON, for a test that replays it with later code: `replay` of
+   * `perdure/testing`. Values are exported as they are stored; those of a store with a codec are decoded. An export
+   * therefore shows the secrets of its history.
    *
    * @param executionId - from 1; without it the current or last one
    * @throws InstanceNotFoundError, TypeError as {@link getHistory}
@@ -423,14 +437,16 @@ export class Client {
   }
 
   /**
-   * Instances that match all conditions given, the newest first: to iterate over, or page by page. What has not ended, or is
-   * Suspended, is found fast among any number of others; another condition is asked of each instance that the list comes by.
+   * Lists the instances that match all given conditions, the newest first: to iterate over, or page by page. Instances
+   * that have not ended, and Suspended ones, are found fast among any number of others. Any other condition is checked
+   * for each instance on the way.
    *
    * @throws TypeError naming the option that is unknown or wrong
    *
    * @example
    * ```ts
-   * for await (const { id } of client.listInstances({ status: ['Pending', 'Running'], tags: { team: 'billing' } })) console.log(id);
+   * for await (const { id } of client.listInstances({ status: ['Pending', 'Running'], tags: { team: 'billing' } }))
+   *   console.log(id);
    *
    * let page = await client.listInstances({ limit: 20 }).page();
    * if (page.cursor !== null) page = await client.listInstances({ limit: 20, cursor: page.cursor }).page();
@@ -441,10 +457,10 @@ export class Client {
   }
 
   /**
-   * Delete an instance that has ended, with its histories. Its children stay.
+   * Deletes an instance that has ended, with its histories. Its children stay.
    *
-   * @throws InstanceNotFoundError when there is none of that id
-   * @throws RuntimeStateError when it has not ended: cancel or terminate it first
+   * @throws InstanceNotFoundError when there is no instance of that id
+   * @throws RuntimeStateError when the instance has not ended: cancel or terminate it first
    */
   async deleteInstance(id: string): Promise<void> {
     checkName(id, 'instance id');
@@ -452,11 +468,12 @@ export class Client {
   }
 
   /**
-   * Delete ended instances that match all conditions given, as {@link deleteInstance} does, the longest ended first. They go in small
-   * batches, between which turns are committed; when it fails on the way, what is deleted stays so.
+   * Deletes ended instances that match all given conditions, as {@link deleteInstance} does, the longest ended first.
+   * They are deleted in small batches, and workers commit turns in between. After a failure on the way, the deleted
+   * instances stay deleted.
    *
-   * @param options - which; `{}` is everything that has ended
-   * @returns how many were deleted
+   * @param options - conditions; `{}` matches every instance that has ended
+   * @returns the number of deleted instances
    * @throws TypeError naming the option that is unknown or wrong
    *
    * @example
@@ -475,11 +492,11 @@ export class Client {
   }
 
   /**
-   * Delete the histories of former executions, as `continueAsNew` leaves them, of all instances that match, ended or not. The instances
-   * stay as they are. It goes in small steps, as {@link prune} does.
+   * Deletes the histories of former executions, as `continueAsNew` leaves them, of all matching instances, ended or
+   * not. The instances stay as they are. The deletion goes in small steps, as {@link prune} does.
    *
-   * @param options - which, and how many executions each keeps
-   * @returns of how many executions the history was deleted
+   * @param options - conditions, and the number of executions that each instance keeps
+   * @returns the number of executions whose history was deleted
    * @throws TypeError naming the option that is missing, unknown or wrong
    *
    * @example
@@ -498,14 +515,17 @@ export class Client {
   }
 
   /**
-   * Encode all values of the store anew with the key that the codec of this client's provider names, while workers run: each text of another key, and plain text
-   * unless the codec says `required`. It goes in small steps and changes only what is still as it was read; run again after it has ended in any way, it goes on with
-   * what is left. Resolves when no text of another key is left but those that the codec cannot read, which stay as they are.
+   * Encodes all values of the store anew with the key that the codec of this client's provider names, while workers
+   * run: each text of another key, and each plain text unless the codec says `required`. The work goes in small steps
+   * and changes only texts that have not changed since they were read. A second run, after a first one that ended in
+   * any way, goes on with the rest. Resolves when the only texts of another key are those that the codec cannot read;
+   * they stay as they are.
    *
-   * Every worker and client must read both keys, and write with the new one, before this begins. What workers hold in memory they may still store with the old
-   * key: restart them and run it once more before the old key goes.
+   * Every worker and client must read both keys, and write with the new one, before this begins. Workers may still
+   * store values that they hold in memory with the old key: restart them, and run this once more before the old key is
+   * removed.
    *
-   * @throws TypeError when the provider has no codec, or that names no key, or an option is wrong
+   * @throws TypeError when the provider has no codec, the codec names no key, or an option is wrong
    *
    * @example
    * ```ts
@@ -517,8 +537,8 @@ export class Client {
   }
 
   /**
-   * How much the store holds. It is counted from indexes: some 0.1 s for a million instances that have ended or sleep. Instances that
-   * are due, or that workers hold, are looked at one by one.
+   * Counts the contents of the store. The counts come from indexes: some 0.1 s for a million instances that have ended
+   * or sleep. Instances that are due, or that workers own, are counted one by one.
    *
    * @example
    * ```ts
@@ -532,7 +552,8 @@ export class Client {
   }
 
   /**
-   * How the store is set up: its kind and place, without secrets, the version of its tables, its size and settings.
+   * Returns the setup of the store: its kind, its location without secrets, the version of its tables, its size and its
+   * settings.
    *
    * @example
    * ```ts
@@ -544,12 +565,13 @@ export class Client {
   }
 
   /**
-   * Look for rows of the store that are not as they must be: gaps in histories, owners that are no workers, rows that belong to nothing, instances that
-   * nothing can ever wake; and damage of a SQLite file, which is read as a whole by the first step. Nothing is changed. Each step is of one moment, so it may
-   * run while workers run, and what they are in the middle of is no finding.
+   * Checks the store for rows that break its rules: gaps in histories, owners that are not workers, rows that belong to
+   * nothing, instances that nothing can ever wake. The first step also reads a whole SQLite file and checks it for
+   * damage. Nothing is changed. Each step reads one snapshot, so a check may run while workers run, and their
+   * unfinished work is not a finding.
    *
-   * @param options - where to go on
-   * @returns what was found in this step, and the cursor of the next one
+   * @param options - the cursor to go on from
+   * @returns the findings of this step, and the cursor of the next one
    * @throws TypeError naming the option that is unknown or wrong
    *
    * @example
@@ -571,8 +593,9 @@ export class Client {
   }
 
   /**
-   * The started runtimes of all processes, in order of their ids, what each of them has, and what it tells of itself (`about`). It counts what is owned one by one: for
-   * people rather than for programs that ask all the time.
+   * Returns the started runtimes of all processes, in order of their ids, with the number of instances and tasks of
+   * each and its own report (`about`). Owned instances and tasks are counted one by one: call this for people, not in a
+   * tight loop.
    *
    * @example
    * ```ts
@@ -584,12 +607,14 @@ export class Client {
   }
 
   /**
-   * What could go on and nobody takes, for 10 s and more, by orchestration and version; the longest waiting first, at most 20 of them. Either no started runtime has
-   * registered that orchestration in that version, or those that have are too busy.
+   * Returns the instances that could go on but that no worker has taken for 10 s or more, by orchestration and version.
+   * The longest waiting come first, at most 20 entries. Either no started runtime has registered that orchestration in
+   * that version, or those that have are too busy.
    *
    * @example
    * ```ts
-   * for (const { name, version, instances } of await client.overdue()) console.log(`${instances} of ${name} ${version}`);
+   * for (const { name, version, instances } of await client.overdue())
+   *   console.log(`${instances} of ${name} ${version}`);
    * ```
    */
   async overdue(): Promise<OverdueInstances[]> {
@@ -612,13 +637,13 @@ export class Client {
     await this.#telling('start', id, start, name);
   }
 
-  /** What instances go on because of. */
+  /** Issues a request that instances act on, traced as a producer. */
   #telling(operation: string, instanceId: string, issue: Issue, target?: string): Promise<string | null> {
     const call = { operation, instanceId, isProducer: true, ...(target === undefined ? {} : { target }) };
     return this.#traced(call, (trace) => this.#port.request((store, request) => issue(store, request, trace)));
   }
 
-  /** What the client learns, or does to what has ended. */
+  /** Issues a request that only reads, or that changes only ended instances. */
   #asking<T>(operation: string, instanceId: string, ask: () => Promise<T>): Promise<T> {
     return this.#traced({ operation, instanceId, isProducer: false }, ask);
   }
@@ -632,7 +657,7 @@ export class Client {
     return data === null ? null : statusOf<T>(data, this.#port.texts);
   }
 
-  /** The reason as it is stored. */
+  /** Returns the reason as it is stored. */
   #reason(
     id: string,
     reason: unknown,
@@ -645,7 +670,7 @@ export class Client {
     return this.#toStored(reason, 'reason', what === 'termination' ? Place.end(id, what) : Place.ofInstance(id, what));
   }
 
-  /** The limits that hold now. */
+  /** The limits that are in force now. */
   #holding(): Required<ClientLimits> {
     return this.#limits === undefined ? this.#port.limits : limitsOver(this.#limits, this.#port.limits);
   }
@@ -660,7 +685,7 @@ function checkExecution(id: unknown, executionId: unknown, where: string): void 
   if (executionId !== undefined) whole(1)(executionId, `${where}: the executionId`);
 }
 
-/** A UUID whose beginning is the time, so that ids made later sort later (RFC 9562, version 7). */
+/** Returns a UUID that begins with the time, so that later ids sort later (RFC 9562, version 7). */
 function uuidv7(): string {
   const bytes = process.getBuiltinModule('node:crypto').randomBytes(16);
   bytes.writeUIntBE(Date.now(), 0, 6);

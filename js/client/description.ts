@@ -1,78 +1,81 @@
-// How a store is set up, and who works on it, as clients are told.
+// The setup of a store and its workers, as clients see them.
 
 import type { LaneMetrics } from '../tracing/metrics.ts';
 
-/** What {@link Client.describeStore} tells. */
+/** The return value of {@link Client.describeStore}. */
 export interface StoreDescription {
   readonly kind: 'sqlite' | 'postgres';
-  /** The file, or the URL without its password; `:memory:` for one in memory. */
+  /** The file, or the URL without its password; `:memory:` for a store in memory. */
   readonly location: string;
-  /** What the store's clock shows: leases and due times are by it. */
+  /** Time of the store's clock, which decides when leases end and instances are due. */
   readonly clock: Date;
   /** Version of its tables. */
   readonly schemaVersion: number;
-  /** What it takes on the disk with its indexes, bytes. */
+  /** Size on disk with indexes, in bytes. */
   readonly bytes: number;
   /**
-   * How it is set up, by the names that the store itself has for it, such as `synchronous` (of this connection) or `server_version`: for
-   * people to read, and not the same for each kind and release.
+   * Settings by the names that the store uses for them, such as `synchronous` (of this connection) or `server_version`.
+   * They are for people to read, and differ between kinds and releases of stores.
    */
   readonly settings: Readonly<Record<string, string>>;
 }
 
 /**
- * What a started runtime tells of itself. It does so when it is started and with each renewal of its lease, every third part of `lease` (5 s unless its
- * options say otherwise), so that what is told here may be as old as that.
+ * A started runtime's report on itself. The runtime reports when it is started and at each renewal of its lease, every
+ * third part of `lease` (5 s by default). The report may be as old as that.
  */
 export interface WorkerAbout {
-  /** What its machine is called; empty where that cannot be told. */
+  /** Name of the machine; empty when it cannot be determined. */
   readonly hostName: string;
-  /** Version of Node that it runs in. */
+  /** Version of Node that the runtime runs in. */
   readonly nodeVersion: string;
-  /** Version of Perdure that it runs with. */
+  /** Version of Perdure that the runtime runs with. */
   readonly perdureVersion: string;
-  /** `threads` of the runtime: those besides the main thread. */
+  /** `threads` of the runtime: its threads besides the main thread. */
   readonly threads: number;
   /** `activityConcurrency` of the runtime. */
   readonly activityConcurrency: number;
-  /** Attempts of activities that have a slot. */
+  /** Activity attempts that have a slot. */
   readonly runningActivities: number;
-  /** Instances in its memory: those that it has, and others whose generator it keeps. */
+  /** Instances in the runtime's memory: those that it owns, and others whose generator it keeps. */
   readonly loadedInstances: number;
   /**
-   * Of each thread, the main one first, and of no more than 64. `busyShare` is that of the third part of a lease which was over last when the runtime told
-   * it, to a hundredth; of a main thread that is held up, that from before.
+   * Metrics of each thread, the main thread first, at most 64. `busyShare` covers the last third of a lease that was
+   * complete when the runtime reported, to a hundredth. A main thread that is blocked shows its previous value.
    */
   readonly lanes: readonly LaneMetrics[];
 }
 
-/** How busy its threads are together, 0 to 1. */
+/** Returns the mean busy share of the threads, 0 to 1. */
 export function busyShareOf({ lanes }: WorkerAbout): number {
   return lanes.reduce((sum, { busyShare }) => sum + busyShare, 0) / Math.max(1, lanes.length);
 }
 
-/** A started runtime, of whichever process. */
+/** A started runtime, of any process. */
 export interface WorkerInfo {
-  /** Another one for each start. */
+  /** Id of the worker; each start of a runtime has a new one. */
   readonly id: string;
   /** `workerName` of the runtime. */
   readonly name: string;
-  /** The machine, told apart from itself before it was started anew. */
+  /**
+   * Identifies the machine since its last boot, and its namespace of process ids. Empty where this cannot be
+   * determined.
+   */
   readonly host: string;
   readonly pid: number;
-  /** When its lease ends, by the store's clock, unless it renews it. */
+  /** End of the lease by the store's clock, unless the runtime renews it. */
   readonly leaseUntil: Date;
-  /** Whether that is still to come. One whose lease has ended is taken over by any other worker. */
+  /** True if the lease has not ended. Any other worker takes over from one whose lease has ended. */
   readonly isAlive: boolean;
-  /** Instances that it has now. */
+  /** Instances that the runtime owns now. */
   readonly instances: number;
-  /** Attempts of activities that it runs for instances of others. */
+  /** Activity attempts that the runtime runs for instances of other workers. */
   readonly tasks: number;
-  /** What it tells of itself; absent where it tells nothing, as those of an older Perdure. */
+  /** The runtime's report on itself; absent when it sends none, as runtimes of an older Perdure do. */
   readonly about?: WorkerAbout;
 }
 
-/** What the store says. */
+/** Data of the store and its workers, as the addon returns it. */
 export interface InspectionData extends Omit<StoreDescription, 'clock' | 'settings'> {
   readonly clock: number;
   readonly settings: readonly (readonly [string, string])[];

@@ -1,27 +1,27 @@
-// Whose values the payloads of events are, as the codec of their store is told.
+// The places of event payloads, which a codec receives with each text.
 
 import { Place } from '../values/codec-context.ts';
 import type { HistoryEventKind } from './history.ts';
 
-/** What of an event says whose value its payload is. */
+/** The fields of an event that determine the place of its payload. */
 export interface PlacedEvent {
   readonly eventId: number;
   readonly kind: HistoryEventKind;
   readonly refId?: number | null;
   readonly name?: string | null;
-  /** What the engine keeps with it, read. */
+  /** The metadata that the engine stores with the event, parsed. */
   readonly meta: Readonly<Record<string, unknown>>;
 }
 
-/** Kinds of events whose payload belongs to the child of the event that they refer to. */
+/** True for events whose payload belongs to the child of the event that they refer to. */
 function isOfChild(kind: HistoryEventKind): boolean {
   return kind === 'ChildCompleted' || kind === 'ChildFailed';
 }
 
 /**
- * Whose value the payload of an event is.
+ * Returns the place of an event's payload.
  *
- * @param child - id of the child that the event is about, when {@link isOfChild}
+ * @param child - id of the child that the event refers to, when {@link isOfChild}
  */
 function placeOfEvent(instance: string, execution: number, event: PlacedEvent, child = ''): Place {
   const { eventId, kind, meta } = event;
@@ -60,13 +60,16 @@ function placeOfEvent(instance: string, execution: number, event: PlacedEvent, c
       return Place.end(instance, 'error');
     case 'ExecutionTerminated':
       return Place.end(instance, 'termination');
-    // All others have no payload.
+    // All other kinds have no payload.
     default:
       return Place.input(instance, execution);
   }
 }
 
-/** Those of the events of one execution. The values that children leave are the children's, whose ids are in the events that scheduled them. */
+/**
+ * Places of the payloads of one execution. The values that children return belong to the children, whose ids are in the
+ * events that scheduled them.
+ */
 export class EventPlaces {
   private readonly instance: string;
   private readonly execution: number;
@@ -77,23 +80,23 @@ export class EventPlaces {
     this.execution = execution;
   }
 
-  /** Note whom an event schedules, if it is a child. */
+  /** Notes the id of the child that an event schedules, if it schedules one. */
   note({ eventId, kind, meta }: PlacedEvent): void {
     if (kind === 'ChildScheduled') this.children.set(eventId, String(meta.id));
   }
 
-  /** Whether the event that says whose value it is was not noted: which one that is. */
+  /** Returns the number of the scheduling event that is needed for the place and was not noted, or `undefined`. */
   missing({ kind, refId }: Pick<PlacedEvent, 'kind' | 'refId'>): number | undefined {
     return isOfChild(kind) && refId != null && !this.children.has(refId) ? refId : undefined;
   }
 
-  /** Whose value the payload of an event is; the one that scheduled it was noted. */
+  /** Returns the place of an event's payload. The event that scheduled it must have been noted. */
   of(event: PlacedEvent): Place {
     this.note(event);
     return placeOfEvent(this.instance, this.execution, event, this.children.get(event.refId ?? 0));
   }
 
-  /** The custom status that the execution began with. */
+  /** Place of the custom status that the execution began with. */
   get status(): Place {
     return Place.ofInstance(this.instance, 'status');
   }

@@ -1,4 +1,4 @@
-// One instance, as a client holds it.
+// A client's handle of one instance.
 
 import { CancelledError } from '../errors/errors.ts';
 import type { Duration } from '../util/duration.ts';
@@ -8,7 +8,7 @@ import type { CustomStatus, InstanceStatus } from './instance-status.ts';
 import type { StatusChange, StatusChangesOptions } from './watching.ts';
 
 /**
- * One instance, with the type of its output.
+ * A handle of one instance, with the type of its output.
  *
  * @example
  * ```ts
@@ -34,12 +34,13 @@ export class InstanceHandle<T = any> {
   }
 
   /**
-   * Wait until the instance has ended, and give what it returned.
+   * Waits until the instance has ended, and returns its output.
    *
-   * @param options - `timeout`: how long to wait. Default: for ever
-   * @throws what the orchestration threw, when it Failed; `CancelledError` when it was cancelled or terminated
-   * @throws TimeoutError when it has not ended in time
-   * @throws InstanceNotFoundError when there is none of that id
+   * @param options - `timeout`: longest wait. Default: for ever
+   * @throws the error that the orchestration threw, when it Failed; `CancelledError` when it was cancelled or
+   *   terminated
+   * @throws TimeoutError when the instance has not ended in time
+   * @throws InstanceNotFoundError when there is no instance of that id
    */
   async result(options?: { timeout?: Duration }): Promise<T> {
     const timeout = checkOptions(options, { timeout: duration() }, 'handle.result')?.timeout;

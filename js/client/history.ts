@@ -1,4 +1,4 @@
-// Histories as clients read them: as events, page by page, and as the JSON that a replay test keeps.
+// Histories for clients: as events, page by page, and as the JSON that a replay test keeps.
 
 import type { StorePort } from '../store/providers.ts';
 import { type OptionTable, whole } from '../util/options.ts';
@@ -37,7 +37,7 @@ export const HISTORY_EVENT_KINDS = [
   'ExecutionTerminated',
 ] as const;
 
-/** What happened. */
+/** The kind of an event. */
 export type HistoryEventKind = (typeof HISTORY_EVENT_KINDS)[number];
 
 /** One recorded event of an instance. */
@@ -46,55 +46,59 @@ export interface HistoryEvent {
   readonly eventId: number;
   readonly time: Date;
   readonly kind: HistoryEventKind;
-  /** The event that this one answers, such as the schedule of a completion. */
+  /** The event that this one answers: for a completion, the event that scheduled it. */
   readonly refId?: number;
-  /** Of an activity, event or queue. */
+  /** Name of the activity, event or queue. */
   readonly name?: string;
-  /** The value that goes with it; an error as plain data. */
+  /** The value of the event; an error as plain data. */
   readonly payload?: any;
   /**
-   * What else is known of it, by its kind: `fireAtMs` of a timer, `attempt` and `retryAtMs` of a failed attempt, `id` of an instance that it starts. With what a
-   * fiber other than the main one asked for or received, `fiber` is its number, from 1 in the order in which they were started.
+   * Further facts, by the kind of the event: `fireAtMs` of a timer, `attempt` and `retryAtMs` of a failed attempt, `id`
+   * of a started instance. For operations and messages of a fiber other than the main one, `fiber` is its number, from
+   * 1 in the order in which the fibers were started.
    */
   readonly meta?: any;
 }
 
 /** Options of {@link Client.historyPage}. */
 export interface HistoryPageOptions {
-  /** From 1. Default: the current or last one. */
+  /** Number of the execution, from 1. Default: the current or last one. */
   executionId?: number;
-  /** The first event, by its number. Default: 1. */
+  /** Number of the first event. Default: 1. */
   from?: number;
-  /** At most so many: 1 to 2 000. Default: 2 000. */
+  /** Most events of the page: 1 to 2 000. Default: 2 000. */
   limit?: number;
 }
 
 /** A page of the history of an execution. */
 export interface HistoryPage {
   readonly executionId: number;
-  /** In order. */
+  /** The events, in order. */
   readonly events: readonly HistoryEvent[];
-  /** The event to go on with, `historyPage(id, { executionId, from: next })`; `null`: there were no others. */
+  /** The event to go on from, `historyPage(id, { executionId, from: next })`; `null` when there are no more events. */
   readonly next: number | null;
 }
 
 /** One event of a {@link HistoryExport}. */
 export interface ExportedEvent {
   readonly eventId: number;
-  /** Ms since 1970. */
+  /** Time of the event, ms since 1970. */
   readonly timeMs: number;
   readonly kind: HistoryEventKind;
   readonly refId?: number;
   readonly name?: string;
-  /** The value as it is stored: JSON text where it is plain JSON. Of a store with a codec: the text that was handed to the codec. */
+  /**
+   * The value as it is stored: JSON text where it is plain JSON. In a store with a codec: the text that was given to
+   * the codec.
+   */
   readonly payload?: string;
-  /** What the engine keeps with it. */
+  /** The metadata that the engine stores with the event. */
   readonly meta?: Readonly<Record<string, unknown>>;
 }
 
-/** The history of one execution, as plain JSON: `JSON.parse(JSON.stringify(exported))` is the same again. */
+/** The history of one execution, as plain JSON: `JSON.parse(JSON.stringify(exported))` equals `exported`. */
 export interface HistoryExport {
-  /** How this is written. */
+  /** Version of this format. */
   readonly format: 1;
   readonly instanceId: string;
   /** Name of the orchestration. */
@@ -103,11 +107,11 @@ export interface HistoryExport {
   readonly version: string;
   readonly executionId: number;
   /**
-   * Whether its code had run by then: an instance that is Pending has a start and has done nothing. It is true for an execution that followed
-   * another one, or was suspended, even if that was before its first turn.
+   * True if the execution's code had run at the time of the export. A Pending instance has a start and has run no code.
+   * Always true for an execution that followed another one or was suspended, even before its first turn.
    */
   readonly hasBegun: boolean;
-  /** In order, from 1 without gap; the last one says how the execution ended, if it has. */
+  /** The events in order, from 1 without gap. The last one says how the execution ended, if it has. */
   readonly events: readonly ExportedEvent[];
 }
 
@@ -122,14 +126,17 @@ interface EventData {
 }
 
 interface PageData {
-  /** The store's name of the instance. */
+  /** The store's key of the instance. */
   readonly key: number;
   readonly executionId: number;
   readonly events: readonly EventData[];
   readonly isLast: boolean;
 }
 
-/** The pages of an execution's history, each read when it is asked for; all of one instance and of one execution. */
+/**
+ * Iterates over the pages of an execution's history. Each page is read on demand. All are of one instance and one
+ * execution.
+ */
 async function* pages(port: StorePort, id: string, executionId: number | undefined): AsyncGenerator<PageData, void> {
   let at = { key: 0, executionId: executionId ?? 0, from: 1 };
   for (;;) {
@@ -155,7 +162,7 @@ export async function* historyEvents(
   }
 }
 
-/** What a store reads at once. */
+/** Most events that a store reads at once. */
 const PAGE_MAX = 2_000;
 
 export const HISTORY_PAGE_OPTIONS: OptionTable = { executionId: whole(1), from: whole(1), limit: whole(1, PAGE_MAX) };
@@ -175,7 +182,8 @@ export async function exportHistory(
   id: string,
   executionId: number | undefined,
 ): Promise<HistoryExport> {
-  // Asked before the history is read: an instance that is Pending now has one event now, whatever it does from here on.
+  // Read the status before the history. An instance that is Pending at this point has one event, and later events do
+  // not matter.
   const status = JSON.parse(
     (await port.request((store, request) => store.status(request, id))) ?? 'null',
   ) as StatusData | null;
@@ -200,12 +208,12 @@ export async function exportHistory(
   };
 }
 
-/** The version that an execution runs: its start says it, or leaves it open to the first turn. */
+/** Returns the version that an execution runs: its start records it, or else its first turn does. */
 export function versionIn([first, second]: readonly ExportedEvent[]): unknown {
   return first?.meta?.version || (second?.kind === 'ExecutionBegan' ? second.meta?.version : undefined) || '';
 }
 
-/** Whose values those of an execution are: what only a codec asks for. */
+/** Returns the places of an execution's values, which only a codec needs; `null` without a codec. */
 function placesOf({ texts }: StorePort, id: string, { executionId }: PageData): EventPlaces | null {
   return texts.hasCodec ? new EventPlaces(id, executionId) : null;
 }
@@ -214,7 +222,7 @@ function placed({ meta, ...event }: EventData): PlacedEvent {
   return { ...event, meta: JSON.parse(meta ?? '{}') as PlacedEvent['meta'] };
 }
 
-/** Read the events before a page that scheduled the children which it tells of. */
+/** Reads and notes the events before a page that scheduled the children of its events. */
 async function noteChildren(
   port: StorePort,
   id: string,
@@ -233,7 +241,7 @@ async function noteChildren(
     const reply = await port.request((store, request) => store.history(request, id, key, executionId, from, 0));
     const found = (JSON.parse(reply as string) as PageData).events;
     for (const event of found) if (event.kind === 'ChildScheduled') places.note(placed(event));
-    // A history that somebody else has changed.
+    // The history was changed outside Perdure. Without this check the loop would not end.
     if (found[0]?.kind !== 'ChildScheduled') return;
   }
 }
@@ -262,7 +270,7 @@ function readPayload(
   return data.payload === null ? {} : { payload: fromPayload(texts.read(data.payload, path, place), path) };
 }
 
-/** An event of an export as one of a history. `places`: of an export whose texts are as a codec made them. */
+/** Converts an event of an export to an event of a history. `places` is given for an export whose texts are encoded. */
 export function readEvent(exported: ExportedEvent, texts: StoredTexts, places: EventPlaces | null): HistoryEvent {
   const { timeMs, payload, ...event } = exported;
   const path = `payload of event ${event.eventId}`;
@@ -288,7 +296,7 @@ function exportedOf(data: EventData, texts: StoredTexts, places: EventPlaces | n
   };
 }
 
-/** The one value of the user's that is kept there is the custom status with which an execution begins. */
+/** The only user value in the metadata is the custom status that an execution begins with. */
 function exportedMeta(text: string, texts: StoredTexts, places: EventPlaces | null): Record<string, unknown> {
   const meta = JSON.parse(text) as Record<string, unknown>;
   const { customStatus } = meta;

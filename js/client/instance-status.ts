@@ -1,4 +1,4 @@
-// What a client sees of an instance, made of what the store says.
+// The status of an instance for clients, built from the store's data.
 
 import type { PerdureError } from '../errors/errors.ts';
 import { Place } from '../values/codec-context.ts';
@@ -12,32 +12,35 @@ export const ENDED_STATES = ['Completed', 'Failed', 'Cancelled', 'Terminated'] a
 /** Every state. */
 export const STATES = ['Pending', 'Running', 'Suspended', ...ENDED_STATES] as const;
 
-/** How an instance has ended. */
+/** The state of an instance that has ended. */
 export type EndedState = (typeof ENDED_STATES)[number];
 
-/** Where an instance stands. The last four are terminal but for Suspended, from which it can be resumed. */
+/**
+ * The state of an instance. `Completed`, `Failed`, `Cancelled` and `Terminated` are terminal. A Suspended instance can
+ * be resumed.
+ */
 export type InstanceState = 'Pending' | 'Running' | 'Completed' | 'Failed' | 'Cancelled' | 'Terminated' | 'Suspended';
 
-/** Whether an instance never changes again. */
+/** True if the state is terminal: the instance never changes again. */
 export function hasEnded(status: InstanceState): status is EndedState {
   return (ENDED_STATES as readonly InstanceState[]).includes(status);
 }
 
-/** What is known of an instance. */
+/** The status of an instance. */
 export interface InstanceStatus<T = any> {
   readonly id: string;
   /** Name of its orchestration. */
   readonly name: string;
-  /** Version of its orchestration; empty as long as it was started without one and no worker has come by it. */
+  /** Version of its orchestration. Empty until a worker has acquired an instance that was started without a version. */
   readonly version: string;
   readonly status: InstanceState;
   /** Number of its current or last execution, from 1. */
   readonly executionId: number;
-  /** What it returned, when Completed. */
+  /** Output of the orchestration, when Completed. */
   readonly output?: T;
   /**
-   * What it threw, when Failed or Cancelled; why it was stopped, when Terminated; what does not fit, or who holds it and why, when
-   * Suspended.
+   * The error that the orchestration threw, when Failed or Cancelled; the reason of the termination, when Terminated;
+   * the mismatch, or the reason of the suspension, when Suspended.
    */
   readonly error?: Error;
   readonly customStatus: any;
@@ -45,11 +48,11 @@ export interface InstanceStatus<T = any> {
   readonly customStatusVersion: number;
   readonly createdAt: Date;
   readonly updatedAt: Date;
-  /** When it ended. */
+  /** Time at which the instance ended. */
   readonly completedAt?: Date;
-  /** The instance that waits for it, if it is a child. */
+  /** Id of the instance that waits for this one, if this one is a child. */
   readonly parentId?: string;
-  /** Where it was started with one other than 0: higher is acquired first. */
+  /** Priority, when it is not 0: instances of higher priority are acquired first. */
   readonly priority?: number;
   readonly tags: Readonly<Record<string, string>>;
 }
@@ -60,7 +63,7 @@ export interface CustomStatus {
   readonly customStatusVersion: number;
 }
 
-/** What the store says of an instance. */
+/** Data of an instance, as the store returns it. */
 export interface StatusData {
   readonly id: string;
   readonly name: string;
@@ -119,7 +122,10 @@ function resultOf<T>({ id, status, result }: StatusData, texts: StoredTexts): { 
   }
 }
 
-/** Why an instance is suspended: the runtime's report is the data of an error, the store's own a text. */
+/**
+ * Returns the error that says why an instance is suspended. A runtime's report is error data, the store's own is plain
+ * text.
+ */
 function suspension(id: string, report: string | null, texts: StoredTexts): PerdureError {
   const message = report ?? `instance '${id}' is suspended`;
   let data: NativeErrorData;
@@ -131,7 +137,7 @@ function suspension(id: string, report: string | null, texts: StoredTexts): Perd
   }
   const { reason } = (data.details ?? {}) as { reason?: string };
   if (reason === undefined) return fromNative(data);
-  // What a client gave is a value like others, and goes through the codec like others.
+  // The client's reason is a user value, so it goes through the codec.
   const why = fromPayload(texts.read(reason, 'reason', Place.ofInstance(id, 'suspension')), 'reason');
   return fromNative({ ...data, message: `${data.message}: ${why}`, details: { reason: why } });
 }

@@ -1,4 +1,4 @@
-// Lists of instances: what they are asked for by, and their pages.
+// Lists of instances: filters and pages.
 
 import type { StorePort } from '../store/providers.ts';
 import { named, type OptionTable, oneOf, textsByName, time, timeOf, whole } from '../util/options.ts';
@@ -13,65 +13,65 @@ import {
   statusOf,
 } from './instance-status.ts';
 
-/** Instances of a page, unless `limit` says otherwise. */
+/** Instances of a page without `limit`. */
 const PAGE = 100;
 
 /** Instances that are read from the store at once. */
 const READ_MAX = 200;
 
-/** Which instances; all conditions that are there must hold. */
+/** Conditions on instances. An instance matches when all given conditions hold. */
 export interface InstanceFilter {
-  /** One of these. Default: any. */
+  /** One of these states. Default: any. */
   status?: InstanceState | readonly InstanceState[];
   /** Name of the orchestration. */
   name?: string;
   /** Version that the current or last execution runs. */
   version?: string;
-  /** Each of these tags, with this value. */
+  /** Each of these tags, with its value. */
   tags?: Readonly<Record<string, string>>;
-  /** Children of this instance, also when it was deleted meanwhile. */
+  /** Children of this instance, even if it was deleted meanwhile. */
   parentId?: string;
-  /** Whose id begins with this. */
+  /** Instances whose id begins with this. */
   idPrefix?: string;
-  /** Started after this: a `Date`, or ISO text. */
+  /** Started after this time: a `Date`, or ISO text. */
   createdAfter?: Date | string;
-  /** Started before this. */
+  /** Started before this time. */
   createdBefore?: Date | string;
 }
 
 /** Options of {@link Client.listInstances}. */
 export interface ListOptions extends InstanceFilter {
-  /** At most so many in all. Default: any number when iterated over, 100 for `page()`. */
+  /** Most instances in all. Default: any number when iterated over, 100 for `page()`. */
   limit?: number;
-  /** Go on where the page with this cursor ended. The filter should be the same. */
+  /** Cursor of the page to go on from. The filter should be the same. */
   cursor?: string;
 }
 
 /** Options of {@link Client.prune}. */
 export interface PruneOptions extends Omit<InstanceFilter, 'status'> {
-  /** One of these. Default: any that is terminal. */
+  /** One of these states. Default: any terminal one. */
   status?: EndedState | readonly EndedState[];
-  /** Ended before this: a `Date`, or ISO text. */
+  /** Ended before this time: a `Date`, or ISO text. */
   completedBefore?: Date | string;
-  /** At most so many, the longest ended first. Default: any number. */
+  /** Most instances to delete, the longest ended first. Default: any number. */
   limit?: number;
 }
 
 /** Options of {@link Client.pruneExecutions}. */
 export interface PruneExecutionsOptions extends InstanceFilter {
-  /** How many of its last executions each instance keeps, the current one among them; at least 1. */
+  /** Number of last executions that each instance keeps, including the current one; at least 1. */
   keep: number;
 }
 
 /** A page of a list of instances. */
 export interface InstancePage {
-  /** The newest first. */
+  /** The instances, newest first. */
   readonly items: readonly InstanceStatus[];
-  /** To go on with: `listInstances({ …, cursor })`. `null`: there are no others. */
+  /** Cursor of the next page: `listInstances({ …, cursor })`. `null` when there are no more instances. */
   readonly cursor: string | null;
 }
 
-/** One or several words of some. */
+/** Returns a check that a value is one of `words`, or a list of one or more of them. */
 function someOf(...words: readonly string[]): (value: unknown, path: string) => void {
   const one = oneOf(...words);
   return (value, path) => {
@@ -88,7 +88,7 @@ function tags(value: unknown, path: string): void {
   }
 }
 
-/** A cursor says where a page ended: a time and the store's name of an instance. */
+/** Checks a cursor. It marks the end of a page by a time and the store's key of an instance. */
 function cursor(value: unknown, path: string): void {
   if (typeof value === 'string' && /^-?\d{1,18}\.\d{1,18}$/.test(value)) return;
   throw new TypeError(`${path} must be the cursor of a page`);
@@ -115,7 +115,7 @@ export const PRUNE_OPTIONS: OptionTable = {
 
 export const PRUNE_EXECUTIONS_OPTIONS: OptionTable = { status: someOf(...STATES), ...FILTER, keep: whole(1) };
 
-/** The filter as the addon takes it, of options that were checked. */
+/** Returns the filter as the addon takes it. The options must have been checked. */
 export function filterText(options: ListOptions & Pick<PruneOptions, 'completedBefore'>): string {
   const {
     status = [],
@@ -144,8 +144,8 @@ export function filterText(options: ListOptions & Pick<PruneOptions, 'completedB
 }
 
 /**
- * Instances that match, the newest first. Each iteration reads anew, page by page; an instance that is started meanwhile is not met,
- * and none is met twice.
+ * The instances that match, newest first. Each iteration reads anew, page by page. It skips instances that are started
+ * meanwhile, and returns none twice.
  *
  * @example
  * ```ts
@@ -167,7 +167,7 @@ export class InstanceList implements AsyncIterable<InstanceStatus> {
     this.#limit = options.limit;
   }
 
-  /** `limit` instances, or as many as there are, and the cursor to go on with. */
+  /** Returns `limit` instances, or fewer if there are no more, and the cursor to go on from. */
   async page(): Promise<InstancePage> {
     const items: InstanceStatus[] = [];
     const limit = this.#limit ?? PAGE;
@@ -182,7 +182,7 @@ export class InstanceList implements AsyncIterable<InstanceStatus> {
     for await (const { items } of this.#pages(this.#limit ?? Infinity)) yield* items;
   }
 
-  /** What the store gives at once, until there are so many. */
+  /** Iterates over pages as the store returns them, up to `limit` instances in all. */
   async *#pages(limit: number): AsyncGenerator<InstancePage, void> {
     let cursor = this.#cursor;
     for (let left = limit; left > 0; ) {

@@ -1,11 +1,13 @@
-// All texts of a store, encoded anew with the key that its codec writes with, page by page, while workers run.
+// Encodes all texts of a store anew with the key that its codec writes with, page by page, while workers run.
 //
 // Invariants:
 //
-//   R1. A text is replaced by one of the same value and the same place, and only where it is still as it was read: what workers write meanwhile stays.
-//   R2. Whenever it ends, by a kill too, the store is whole, and a second run goes on with what is left: which key a text has stands in it.
-//   R3. It is done when a walk over all tables has found no text of another key. A walk goes over the tables in the order in which values move
-//       between them; what moved past it is found by the next one.
+//   R1. A text is replaced by one of the same value and the same place, and only if it has not changed since it was
+//       read. A text that a worker writes meanwhile stays.
+//   R2. At every end, also after a kill, the store is consistent, and a second run goes on with the rest: each text
+//       names its key.
+//   R3. The run is done when a walk over all tables has found no text of another key. A walk goes over the tables in
+//       the order in which values move between them. The next walk finds a value that moved past this one.
 
 import type { NativeStore } from '../binding/binding.ts';
 import { PayloadError } from '../errors/errors.ts';
@@ -19,36 +21,38 @@ import type { HistoryEventKind } from './history.ts';
 
 /** Options of {@link Client.recode}. */
 export interface RecodeOptions {
-  /** Change nothing: count. Default `false`. */
+  /** Only counts, and changes nothing. Default `false`. */
   dryRun?: boolean;
   /** Called after each page, which holds at most 500 rows and some 1 MiB. */
   onProgress?: (progress: RecodeProgress) => void;
-  /** Ends it between two pages when it is aborted: it rejects with the reason then, and what was encoded anew stays so. */
+  /**
+   * When aborted, ends the run between two pages: it rejects with the reason, and texts that were encoded anew stay so.
+   */
   signal?: AbortSignal;
 }
 
-/** How far it has come. */
+/** The progress of a run. */
 export interface RecodeProgress {
-  /** Which walk over the store it is, from 1. */
+  /** Number of the current walk over the store, from 1. */
   readonly walk: number;
-  /** Rows that this walk has looked at. */
+  /** Rows that this walk has read. */
   readonly rows: number;
-  /** Texts that were encoded anew, in all walks. */
+  /** Texts encoded anew, in all walks. */
   readonly recoded: number;
 }
 
-/** What came of it. */
+/** The result of a run. */
 export interface Recoded {
   /** The key that the codec writes with. */
   readonly keyId: string;
-  /** Texts that were encoded anew. */
+  /** Texts encoded anew. */
   readonly recoded: number;
   /**
-   * Texts by their keys, as the last walk found them: those of `keyId` are not among them unless it was a dry run. `'#'` stands for a codec that named none, and
-   * `'plain'` for plain text.
+   * Numbers of texts by their keys, as the last walk found them. Texts of `keyId` are counted only in a dry run. `'#'`
+   * stands for a codec that named no key, and `'plain'` for plain text.
    */
   readonly found: Readonly<Record<string, number>>;
-  /** Texts that stay as they are, because the codec cannot read them: how many, and the first 100. */
+  /** Number of texts that stay as they are, because the codec cannot read them. `failures` holds the first 100. */
   readonly unreadable: number;
   readonly failures: readonly RecodeFailure[];
 }
@@ -69,15 +73,15 @@ export const RECODE_OPTIONS: OptionTable = {
   },
 };
 
-/** In the order in which values move from one to the next. */
+/** The tables, in the order in which values move from one to the next. */
 const TABLES = ['messages', 'heartbeats', 'instances', 'history'] as const;
 type Table = (typeof TABLES)[number];
 
 /** Most failures that are kept. */
 const FAILURES_MAX = 100;
-/** Characters of a text that hold its key, for a dry run. */
+/** Characters of a text that are read in a dry run; they hold its key. */
 const HEAD = 300;
-/** Walks after which it gives up: whoever writes texts of another key all the time has another codec. */
+/** Walks before the run gives up. If texts of other keys still appear then, a worker or client uses another codec. */
 const WALKS_MAX = 20;
 
 /** Texts of a row, as the addon sends them. */
@@ -107,7 +111,7 @@ interface Change {
   readonly after: string;
 }
 
-/** One run of it. */
+/** The state of one run. */
 class Recoding {
   readonly keyId: string;
   recoded = 0;
@@ -127,7 +131,7 @@ class Recoding {
     this.options = options;
   }
 
-  /** Walk over all tables. `true`: nothing was found that could be encoded anew. */
+  /** Walks over all tables. Returns `true` when nothing was found that could be encoded anew. */
   async walkOnce(): Promise<boolean> {
     this.walk += 1;
     this.rows = this.unreadable = 0;
@@ -151,7 +155,7 @@ class Recoding {
 
   private async page(table: Table, after: string | null): Promise<PageData> {
     const { dryRun = false } = this.options;
-    // To count them, those of the key are wanted too: no stored text begins with this.
+    // A dry run also counts the texts of the codec's key. No stored text begins with `!`, so none is left out.
     const except = dryRun ? '!' : keyPrefix(this.keyId);
     const head = dryRun ? HEAD : null;
     return JSON.parse(
@@ -163,7 +167,9 @@ class Recoding {
     return this.port.request(issue);
   }
 
-  /** `false`: another walk is to follow, because somebody else has changed a row meanwhile. */
+  /**
+   * Encodes texts of a table anew. Returns `false` when another walk must follow, because a row was changed meanwhile.
+   */
   private async recode(table: Table, texts: readonly TextData[]): Promise<boolean> {
     const changes: Change[] = [];
     for (const data of texts) for await (const change of this.changesOf(table, data)) changes.push(change);
@@ -186,13 +192,16 @@ class Recoding {
     if (after !== null) yield { row, isOther: true, before: other, after };
   }
 
-  /** A report of a suspension with its reason encoded anew, or the meta of an event with its custom status; `null` when that holds none. */
+  /**
+   * Returns the report of a suspension with its reason encoded anew, or the metadata of an event with its custom status
+   * encoded anew; `null` when there is nothing to change.
+   */
   private async otherAnew(table: Table, instance: string, text: string): Promise<string | null> {
     let json: Record<string, unknown>;
     try {
       json = JSON.parse(text) as Record<string, unknown>;
     } catch {
-      // A report of the store's own is a text.
+      // The store's own report is plain text.
       return null;
     }
     const isStatus = table === 'history';
@@ -207,7 +216,7 @@ class Recoding {
     return JSON.stringify(json);
   }
 
-  /** A text with the key that the codec writes with; `null`: it stays. */
+  /** Returns the text encoded with the key that the codec writes with; `null` when the stored text stays. */
   private async anew(text: string, place: Place): Promise<string | null> {
     const keyId = keyIdOf(text);
     const name = keyId === undefined ? 'plain' : (keyId ?? '#');
@@ -281,7 +290,7 @@ function metaOf(text: string | null): Record<string, unknown> {
   return JSON.parse(text ?? '{}') as Record<string, unknown>;
 }
 
-/** Encode all texts of a store anew that have another key than the one that its codec writes with. */
+/** Encodes anew all texts of a store whose key is not the one that its codec writes with. */
 export async function recode(port: StorePort, options: RecodeOptions): Promise<Recoded> {
   const { dryRun = false } = options;
   const keyId = keyIdOf(
@@ -293,7 +302,7 @@ export async function recode(port: StorePort, options: RecodeOptions): Promise<R
     );
   }
   const recoding = new Recoding(port, keyId, options);
-  // What deleted instances have left goes, and is not read for that.
+  // Texts that deleted instances have left are swept first, so that they need not be read.
   if (!dryRun) await port.request((store, request) => store.sweep(request));
   while (!(await recoding.walkOnce())) {
     if (recoding.walk < WALKS_MAX) continue;

@@ -1,41 +1,44 @@
-// How much a store holds.
+// Counts of the contents of a store.
 
 import type { InstanceState } from './instance-status.ts';
 
-/** What {@link Client.stats} counts, all at one moment. */
+/** The return value of {@link Client.stats}: counts of one moment. */
 export interface StoreStats {
   /** Instances by status. */
   readonly instances: Readonly<Record<InstanceState, number>>;
-  /** Events, messages and other news that wait for instances. */
+  /** Events, queue messages and other messages that wait for instances. */
   readonly messages: number;
-  /** Attempts of activities that any runtime may take that serves their queue. */
+  /** Activity attempts that any runtime may take that serves their queue. */
   readonly tasks: {
-    /** Nobody has taken them, or they wait for their next attempt. */
+    /** Attempts that wait for a worker, or for their retry time. */
     readonly waiting: number;
     readonly running: number;
   };
   /** Started runtimes, of all processes, whose lease has not ended. */
   readonly workers: number;
-  /** Instances that have something to do and that no runtime has taken: it may be that none has registered what they run. */
+  /**
+   * Instances that have something to do and that no runtime has taken. Perhaps no runtime has registered their
+   * orchestration.
+   */
   readonly due: {
     readonly instances: number;
-    /** Those of them that have been due for more than 10 s. */
+    /** Instances that have been due for more than 10 s. */
     readonly overdue: number;
-    /** For how long the first of them has been due, ms; 0 when there is none. */
+    /** Time for which the first of them has been due, ms; 0 when there is none. */
     readonly oldestMs: number;
   };
 }
 
-/** Instances of one version of one orchestration that could go on, and that nobody has taken for 10 s and more. */
+/** Instances of one version of one orchestration that could go on and that no worker has taken for 10 s or more. */
 export interface OverdueInstances {
   /** Name of the orchestration. */
   readonly name: string;
-  /** Its version. */
+  /** Version of the orchestration. */
   readonly version: string;
-  /** How many they are. */
+  /** Number of instances. */
   readonly instances: number;
-  /** How long the first of them has waited, ms. */
+  /** Time for which the longest waiting instance has waited, ms. */
   readonly oldestMs: number;
-  /** The id of that one. */
+  /** Id of the longest waiting instance. */
   readonly oldestId: string;
 }

@@ -1,37 +1,42 @@
-// What the check of a store finds.
+// Findings of a store check.
 
 import { type OptionTable, whole } from '../util/options.ts';
 
-/** Something in a store that is not as it must be. */
+/** A broken rule of the store. */
 export interface StoreFinding {
   /**
-   * Which rule is broken: `file`, the SQLite file is damaged; `history`, the events of an execution are not 1..n, do not end as they must, or refer to what is not
-   * open; `status`, the row of an instance contradicts itself, its history or its messages; `owner`, somebody owns what nobody may own, or is no worker of
-   * the store; `orphan`, a row belongs to nothing that is there; `stuck`, an instance has not ended and nothing can ever wake it.
+   * The broken rule:
+   * - `file`: the SQLite file is damaged.
+   * - `history`: the events of an execution are not 1..n, do not end as they must, or refer to an operation that is not
+   *   open.
+   * - `status`: the row of an instance contradicts itself, its history or its messages.
+   * - `owner`: a row has an owner and must not have one, or its owner is not a worker of the store.
+   * - `orphan`: a row belongs to nothing that exists.
+   * - `stuck`: an instance has not ended and nothing can ever wake it.
    */
   readonly rule: 'file' | 'history' | 'status' | 'owner' | 'orphan' | 'stuck';
-  /** The instance; `null` where the finding concerns none that is there. */
+  /** Id of the instance; `null` when the finding concerns no existing instance. */
   readonly instanceId: string | null;
-  /** A sentence for people. It holds no values of users. */
+  /** A sentence for people. It contains no user values. */
   readonly detail: string;
 }
 
-/** What a step of a check came to. */
+/** The result of one step of a check. */
 export interface StoreCheck {
   readonly findings: readonly StoreFinding[];
-  /** How many instances the step looked at. */
+  /** Number of instances that the step checked. */
   readonly instances: number;
-  /** How many events of theirs. */
+  /** Number of their events. */
   readonly events: number;
-  /** For the next step; `null`: all was seen. */
+  /** Cursor of the next step; `null` when the check is complete. */
   readonly cursor: string | null;
 }
 
 /** Options of {@link Client.checkStore}. */
 export interface CheckStoreOptions {
-  /** `cursor` of the step before. Default: the first step, which also reads a SQLite file as a whole. */
+  /** `cursor` of the previous step. Default: the first step, which also reads a SQLite file as a whole. */
   cursor?: string;
-  /** Look at no more than so many instances, 1 to 500. Default: 500. A step with many events has fewer. */
+  /** Most instances of the step, 1 to 500. Default: 500. A step with many events has fewer. */
   limit?: number;
 }
 

@@ -1,4 +1,4 @@
-// Waiting for an instance: with a timeout, or for one change of its custom status after the other.
+// Waiting for an instance: with a timeout, or for successive changes of its custom status.
 
 import { type PendingReply, type StorePort, shownToCaller } from '../store/providers.ts';
 import { type OptionTable, whole } from '../util/options.ts';
@@ -10,15 +10,18 @@ import type { CustomStatus, InstanceState } from './instance-status.ts';
 
 /** A change of an instance's custom status. */
 export interface StatusChange extends CustomStatus {
-  /** Where the instance stood then. */
+  /** State of the instance at that time. */
   readonly status: InstanceState;
 }
 
 /** Options of {@link Client.statusChanges}. */
 export interface StatusChangesOptions {
-  /** Ends the watch at once when it is aborted: the iteration throws its reason. */
+  /** When aborted, ends the watch at once: the iteration throws the signal's reason. */
   signal?: AbortSignal;
-  /** The `customStatusVersion` that is known already. Default 0: what the custom status is now comes first, if it was ever set. */
+  /**
+   * The `customStatusVersion` that is known already. Default 0: the current custom status comes first, if it was ever
+   * set.
+   */
   lastVersion?: number;
 }
 
@@ -29,7 +32,7 @@ export const STATUS_CHANGES_OPTIONS: OptionTable = {
   lastVersion: whole(0),
 };
 
-/** The change that the store tells of; `null`: the instance has ended without another one. */
+/** Parses the change that the store reports; `null` when the instance has ended without another one. */
 export function changeOf(reply: string | null, port: StorePort, id: string): StatusChange | null {
   const data = JSON.parse(reply ?? 'null') as {
     customStatus: string | null;
@@ -44,9 +47,10 @@ export function changeOf(reply: string | null, port: StorePort, id: string): Sta
 }
 
 /**
- * The changes of an instance's custom status. It is no generator, because the `return()` of one that waits would wait, too.
+ * The changes of an instance's custom status. This is not a generator, because `return()` of a waiting generator would
+ * wait, too.
  *
- * At most one wait is open at a time, and none once it is over.
+ * At most one wait is open at a time, and none after the iteration is over.
  */
 export class StatusChanges implements AsyncIterableIterator<StatusChange, void> {
   readonly #port: StorePort;
@@ -54,9 +58,9 @@ export class StatusChanges implements AsyncIterableIterator<StatusChange, void> 
   readonly #signal: AbortSignal | undefined;
   #seen: number;
   #isOver = false;
-  /** Ends the wait that is open. */
+  /** Ends the open wait. */
   #stop: ((reason?: unknown) => void) | undefined;
-  /** Calls of `next` are answered one after the other. */
+  /** Settles after the last call of `next`: calls are answered in order. */
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(port: StorePort, id: string, { signal, lastVersion = 0 }: StatusChangesOptions) {
@@ -104,7 +108,7 @@ export class StatusChanges implements AsyncIterableIterator<StatusChange, void> 
     return { done: true, value: undefined };
   }
 
-  /** The reply; `null` when it was stopped before. */
+  /** Returns the reply; `null` when the wait was stopped first. */
   async #wait(): Promise<string | null> {
     const pending = this.#port.open((store, request) => store.waitForStatusChange(request, this.#id, this.#seen));
     const signal = this.#signal;
@@ -126,7 +130,10 @@ export class StatusChanges implements AsyncIterableIterator<StatusChange, void> 
   }
 }
 
-/** The reply, or what `late` gives or throws when it does not come in time. */
+/**
+ * Resolves with the reply. When it does not come in time, resolves with the value of `late`, or rejects with the error
+ * that `late` throws.
+ */
 export function within<T>(
   pending: PendingReply,
   timeoutMs: number | undefined,
