@@ -1,4 +1,4 @@
-// What an activity is given: its context, which is also found below it, across `await`.
+// The context of an activity. Code below the activity's function also finds it, across `await`.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 
@@ -13,27 +13,27 @@ import type { StoredTexts } from '../values/stored-text.ts';
 import type { ActivityFunction } from './activity.ts';
 import type { AttemptLimits } from './attempt.ts';
 
-/** Why the addon tells an attempt to stop. */
+/** Reason for which the addon aborts an attempt. */
 export type AbortReason = 'cancelled' | 'shutdown' | 'leaseLost';
 
-/** Which of its times was up when an attempt did not settle. */
+/** The timeout that an attempt has exceeded. */
 export type TimeoutReason = 'timeout' | 'totalTimeout' | 'heartbeatTimeout';
 
-/** One attempt to be made, as the runtime hands it over. */
+/** One attempt to run, as the runtime passes it. */
 export interface ActivityJob {
   readonly token: number;
   readonly name: string;
   readonly input: string | null;
   readonly attempt: number;
-  /** How long it may take, ms; -1: as long as it likes. */
+  /** Longest time of the attempt, ms; -1 for no limit. */
   readonly timeoutMs: number;
   readonly instanceId: string;
   readonly executionId: number;
   readonly orchestrationName: string;
   readonly operation: number;
   /**
-   * Which start of its id the instance comes from: a number of 64 bits as two signed ones of 32, which are read without an allocation. Both are 0 when
-   * its history is older than that.
+   * The incarnation of the instance: a number of 64 bits, drawn when its id was started, as two signed numbers of 32
+   * bits, which are read without an allocation. Both are 0 when the instance's history is older than incarnations.
    */
   readonly incarnationHigh: number;
   readonly incarnationLow: number;
@@ -41,44 +41,44 @@ export interface ActivityJob {
   readonly extras: AttemptExtras | null;
 }
 
-/** What only some attempts have. */
+/** Fields that only some attempts have. */
 export interface AttemptExtras {
-  /** How long all attempts and the waits between them may take, ms. */
+  /** Longest time of all attempts and the waits between them, ms. */
   readonly totalTimeoutMs?: number;
-  /** What is left of that; there is nothing to run when it is not positive. */
+  /** The rest of the total timeout, ms. If it is not positive, the attempt does not run. */
   readonly totalLeftMs?: number;
-  /** How long it may be silent, ms. */
+  /** Longest time between two heartbeats, ms. */
   readonly heartbeatTimeoutMs?: number;
-  /** Codec text of the details that an earlier attempt told last. */
+  /** Codec text of the last heartbeat details of an earlier attempt. */
   readonly lastHeartbeat?: string;
-  /** The instance whose code holds its function, when it is inline. */
+  /** The instance whose code holds the function, for an inline activity. */
   readonly inline?: number;
-  /** What it was scheduled in. */
+  /** Trace context in which the activity was scheduled. */
   readonly trace?: TraceContext;
-  /** Of one with a trace: the instance that scheduled it, when that is this worker's. */
+  /** For a traced attempt: the instance that scheduled it, if this worker owns that instance. */
   readonly owner?: number;
-  /** Of one with a trace: its queue, when it is not the default one. */
+  /** For a traced attempt: its queue, if it is not the default one. */
   readonly queue?: string;
 }
 
-/** What attempts need of their runtime. */
+/** The parts of a runtime that attempts use. */
 export interface ActivityHost {
   readonly workerId: string;
   readonly client: Client;
   log(level: TraceLevel, message: string, fields: TraceFields): void;
-  /** Something that user code left behind went wrong; `what` says where. */
+  /** Logs an error of something that user code left behind. `what` describes it. */
   warn(what: string, fields: TraceFields, error: unknown): void;
 }
 
-/** Where an attempt tells of its progress. */
+/** Receiver of the heartbeats of attempts. */
 export interface HeartbeatSink {
-  /** What comes from the store comes through it, and what goes there goes through it. */
+  /** Encodes and decodes the texts that are stored. */
   readonly texts: StoredTexts;
   readonly limits: Required<RuntimeLimits>;
   heartbeat(activity: number, details: string): void;
 }
 
-/** Whose value a text of an attempt is. */
+/** Returns the codec place of a text of an attempt. */
 export function placeOf(
   { instanceId, executionId, operation }: ActivityJob,
   what: 'input' | 'output' | 'error' | 'heartbeat',
@@ -86,7 +86,7 @@ export function placeOf(
   return Place.activity(instanceId, executionId, operation, what);
 }
 
-/** A number of 32 bits as eight digits, as a history has it. */
+/** Formats a number of 32 bits as eight hexadecimal digits, as a history has it. */
 function hexOf(half: number): string {
   return (half >>> 0).toString(16).padStart(8, '0');
 }
@@ -94,7 +94,7 @@ function hexOf(half: number): string {
 const contexts = new AsyncLocalStorage<ActivityContext>();
 
 /**
- * The context of the activity that is running, anywhere below its function, across `await`.
+ * Returns the context of the running activity, anywhere below its function, across `await`.
  *
  * @throws RuntimeStateError outside an activity
  *
@@ -111,17 +111,17 @@ export function activityContext(): ActivityContext {
   return context;
 }
 
-/** The context of the activity that this code is below of, if it is. */
+/** Returns the context of the activity that this code runs in, if there is one. */
 export function currentActivity(): ActivityContext | undefined {
   return contexts.getStore();
 }
 
-/** Call the function of an activity. */
+/** Calls the function of an activity with its context. */
 export function callBelow(context: ActivityContext, fn: ActivityFunction, input: unknown): unknown {
   return contexts.run(context, fn, context, input);
 }
 
-/** What an activity is given besides its input. */
+/** The context of one attempt: facts about the activity, its signal, its heartbeat and its log. */
 export class ActivityContext {
   readonly #job: ActivityJob;
   readonly #host: ActivityHost;
@@ -137,7 +137,7 @@ export class ActivityContext {
     this.#sink = sink;
   }
 
-  /** Id of the orchestration instance that scheduled it. */
+  /** Id of the orchestration instance that scheduled the activity. */
   get instanceId(): string {
     return this.#job.instanceId;
   }
@@ -162,16 +162,17 @@ export class ActivityContext {
     return this.#job.attempt;
   }
 
-  /** The worker that runs it: a new one with each start of a runtime. */
+  /** Id of the worker that runs the attempt; each start of a runtime has a new one. */
   get workerId(): string {
     return this.#host.workerId;
   }
 
   /**
-   * A key of this call: the same in every attempt and replay, and of no other call, also not of an instance that is started under the same
-   * id later. It is `instanceId/incarnation/executionId/operation`: the incarnation is drawn at random when an id is started and kept over
-   * `continueAsNew` (an instance whose history is older than that has keys without it).
-   * Give it to systems that can tell repeated requests, since an activity may run more than once.
+   * An idempotency key of this call: the same in every attempt and replay. No other call has it, not even one of an
+   * instance that is started under the same id later. The key is `instanceId/incarnation/executionId/operation`. The
+   * incarnation is drawn at random when an id is started, and kept over `continueAsNew` (an instance whose history is
+   * older than incarnations has keys without it). Pass the key to systems that recognize repeated requests, since an
+   * activity may run more than once.
    */
   get idempotencyKey(): string {
     const { instanceId, executionId, operation, incarnationHigh, incarnationLow } = this.#job;
@@ -181,9 +182,10 @@ export class ActivityContext {
   }
 
   /**
-   * Aborted when the attempt should stop; nobody waits for its result then. `signal.reason` is a `CancelledError` (the
+   * Aborted when the attempt should stop; its result is not used then. `signal.reason` is a `CancelledError` (the
    * operation or the instance was cancelled, or has ended), a `TimeoutError` (its `timeout`, `totalTimeout` or
-   * `heartbeatTimeout` is over; the message says which) or a `RuntimeStateError` (the runtime shuts down or has lost its lease).
+   * `heartbeatTimeout` is over; the message says which) or a `RuntimeStateError` (the runtime shuts down or has lost
+   * its lease).
    */
   get signal(): AbortSignal {
     if (this.#controller === null) {
@@ -194,10 +196,11 @@ export class ActivityContext {
   }
 
   /**
-   * Say that the attempt is alive, and how far it has come. Synchronous, and cheap enough for a tight loop: the time of
-   * `heartbeatTimeout` begins anew, and the latest details are stored at most once a second. They are handed to the next attempt
-   * as {@link lastHeartbeat}: after a failure the latest ones, after a crash of the process the latest that were stored.
-   * Once the attempt is over it does nothing. `details` is any value that can be stored; without it, what was told before stays.
+   * Sends a heartbeat: the attempt is alive, and `details` say how far it has come. Synchronous, and cheap enough for a
+   * tight loop: the time of `heartbeatTimeout` begins anew, and the latest details are stored at most once a second.
+   * The next attempt gets them as {@link lastHeartbeat}: after a failure the latest details, after a crash of the
+   * process the latest that were stored. A heartbeat after the end of the attempt does nothing. `details` is any value
+   * that can be stored; without it, the earlier details stay.
    *
    * @throws PayloadError when the details cannot be stored
    *
@@ -210,7 +213,7 @@ export class ActivityContext {
    * ```
    */
   get heartbeat(): (details?: unknown) => void {
-    // Bound, so that it may be taken out of the context as everything else: `async ({ signal, heartbeat }) => …`.
+    // Bound, so that it can be destructured from the context: `async ({ signal, heartbeat }) => …`.
     return (details) => this.#heartbeat(details);
   }
 
@@ -228,22 +231,22 @@ export class ActivityContext {
     return this.#host.client;
   }
 
-  /** Log a line at level debug, with the activity's instance and attempt beside it. */
+  /** Logs a line at level debug, with the activity's instance and attempt beside it. */
   traceDebug(message: string, fields?: TraceFields): void {
     this.#trace('debug', message, fields);
   }
 
-  /** Log a line at level info. */
+  /** Logs a line at level info. */
   traceInfo(message: string, fields?: TraceFields): void {
     this.#trace('info', message, fields);
   }
 
-  /** Log a line at level warn. */
+  /** Logs a line at level warn. */
   traceWarn(message: string, fields?: TraceFields): void {
     this.#trace('warn', message, fields);
   }
 
-  /** Log a line at level error. */
+  /** Logs a line at level error. */
   traceError(message: string, fields?: TraceFields): void {
     this.#trace('error', message, fields);
   }
@@ -256,20 +259,20 @@ export class ActivityContext {
     this.#controller?.abort(this.#abortError(reason));
   }
 
-  /** @internal It has been called and may take its time; `limits` hold until it ends. */
+  /** @internal The function was called and returned a promise; `limits` apply until the attempt ends. */
   begin(limits: AttemptLimits): void {
-    // It may have been told to stop before it had returned its promise.
+    // The attempt may have been aborted before the function returned its promise.
     if (this.#reason === null) this.#limits = limits;
     else limits.clear();
   }
 
-  /** @internal It has settled, or nobody waits for it any more. */
+  /** @internal The attempt has settled, or its result is not used any more. */
   end(): void {
     this.#limits?.clear();
     this.#limits = null;
   }
 
-  /** @internal A promise that it left behind was rejected, and nobody handles that. */
+  /** @internal The activity left a promise behind that was rejected without a handler. */
   leftRejected(reason: unknown): void {
     const what = `activity '${this.activityName}' left a promise behind that was rejected, and nobody handles that`;
     this.#host.warn(what, this.#facts(), reason);

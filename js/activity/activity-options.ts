@@ -13,9 +13,9 @@ import {
   whole,
 } from '../util/options.ts';
 
-/** When a failed attempt is followed by another. */
+/** Retry policy: decides when a failed attempt is followed by another. */
 export interface RetryOptions {
-  /** Attempts in all; 1 = never again. Default 3. */
+  /** Attempts in all; 1 means no retry. Default 3. */
   maxAttempts?: number;
   /** Delay before the second attempt. Default 200 ms. */
   initialInterval?: Duration;
@@ -25,12 +25,12 @@ export interface RetryOptions {
   maxInterval?: Duration;
   /** Share of a delay by which it is spread at random, 0 to 1. Default 0.2. */
   jitter?: number;
-  /** Names of errors (`error.name`) that are never tried again. Default none. */
+  /** Names of errors (`error.name`) that are never retried. Default none. */
   nonRetryable?: readonly string[];
 }
 
 /**
- * Options of an activity, from its registration or from one call; the call wins, option by option.
+ * Options of an activity, from its registration or from one call; the call takes precedence, option by option.
  *
  * @example
  * ```ts
@@ -38,23 +38,26 @@ export interface RetryOptions {
  * ```
  */
 export interface ActivityOptions {
-  /** When a failed attempt is followed by another. The delays are durable: they survive a restart. */
+  /** Retry policy. The delays are durable: they survive a restart. */
   retry?: RetryOptions;
-  /** How long one attempt may take; an attempt that takes longer is aborted and counts as failed. Default none. */
+  /** Longest time of one attempt; an attempt that takes longer is aborted and counts as failed. Default none. */
   timeout?: Duration;
   /**
-   * How long all attempts and the waits between them may take, from when the activity was scheduled; a restart does not begin it
-   * anew. No attempt begins after it, and one that runs then is aborted. Default none.
+   * Longest time of all attempts and the waits between them, counted from the schedule of the activity; a restart does
+   * not reset it. No attempt begins after it, and an attempt that runs then is aborted. Default none.
    */
   totalTimeout?: Duration;
   /** An attempt that calls `ctx.heartbeat()` less often than this is aborted and counts as failed. Default none. */
   heartbeatTimeout?: Duration;
   /**
-   * It runs only on runtimes that serve this queue (`new Runtime(provider, { queues })`), in this process or another. Default
-   * `'default'`.
+   * Queue of the activity. Only runtimes that serve this queue (`new Runtime(provider, { queues })`) run it, in this
+   * process or another. Default `'default'`.
    */
   queue?: string;
-  /** Where attempts wait, for a slot of their runtime or in a queue, higher ones go first. Default 0. */
+  /**
+   * Attempts that wait for a slot of their runtime, or in a queue, are taken in order of priority, highest first.
+   * Default 0.
+   */
   priority?: number;
 }
 
@@ -70,7 +73,7 @@ const RETRY: OptionTable = {
   nonRetryable: listOfTexts,
 };
 
-/** What they are checked by. */
+/** The checks of {@link ActivityOptions}. */
 export const ACTIVITY_OPTIONS: OptionTable = {
   retry: nested(RETRY),
   timeout: duration(1),
@@ -87,13 +90,17 @@ export function checkActivityOptions<T extends ActivityOptions | undefined>(opti
   return checkOptions(options, ACTIVITY_OPTIONS, where);
 }
 
-/** The same for an inline activity, which runs where its orchestration does. */
+/**
+ * Checks the options of an inline activity, as {@link checkActivityOptions} does. They have no queue: an inline
+ * activity runs with its orchestration.
+ */
 export function checkInlineOptions<T extends InlineOptions | undefined>(options: T, where: string): T {
   return checkOptions(options, INLINE_OPTIONS, where);
 }
 
 /**
- * The engine's JSON of checked options, those of the call over those of the registration; `null` when there are none.
+ * Returns the engine's JSON of checked options, those of the call over those of the registration; `null` when there are
+ * none.
  */
 export function recordedOptions(
   registered: ActivityOptions | undefined,
@@ -103,7 +110,7 @@ export function recordedOptions(
   return JSON.stringify(effective(registered, called));
 }
 
-/** The same for an inline activity, which nothing is registered for. */
+/** Returns the engine's JSON of checked options of an inline activity, which has no registration. */
 export function recordedInline(called: InlineOptions | undefined): string {
   return JSON.stringify({ ...effective(undefined, called), inline: true });
 }
@@ -131,7 +138,7 @@ function ms(value: Duration | undefined): number | undefined {
   return value === undefined ? undefined : parseDuration(value, 'duration');
 }
 
-/** Without the properties that are `undefined`, which must not hide those of the registration. */
+/** Returns the options without `undefined` properties, which must not hide those of the registration. */
 function defined<T extends object>(options: T | undefined): Partial<T> {
   return Object.fromEntries(Object.entries(options ?? {}).filter(([, value]) => value !== undefined)) as Partial<T>;
 }

@@ -1,4 +1,4 @@
-// Activities: how they are defined.
+// Activities: definition and input schema.
 
 import { PayloadError } from '../errors/errors.ts';
 import { checkName, checkOptions, type OptionTable } from '../util/options.ts';
@@ -7,34 +7,37 @@ import { checkSchema, parse, type SchemaInput, type SchemaOutput, type StandardS
 import type { ActivityContext } from './activity-context.ts';
 import { ACTIVITY_OPTIONS, type ActivityOptions } from './activity-options.ts';
 
-/** The function of an activity. It may be `async`, and may do what an orchestration may not: IO, clocks, randomness. */
+/** The function of an activity. Unlike an orchestration, it may be `async` and use IO, clocks and randomness. */
 export type ActivityFunction<I = any, O = any> = (ctx: ActivityContext, input: I) => O | PromiseLike<O>;
 
-/** An activity with its name, as {@link defineActivity} makes it. */
+/** An activity with its name, as {@link defineActivity} returns it. */
 export interface ActivityDefinition<I = any, O = any> {
   readonly kind: 'activity';
   readonly name: string;
   readonly fn: ActivityFunction<I, O>;
   readonly options: ActivityOptions | undefined;
-  /** What its input is checked by, if anything. */
+  /** Schema of the input, if there is one. */
   readonly input?: StandardSchema | undefined;
 }
 
 /**
- * Define an activity: register it with `runtime.register`, call it with `ctx.call`.
+ * Defines an activity: register it with `runtime.register`, call it with `ctx.call`.
  *
- * @param name - 1 to 256 characters; what is recorded in histories, so it must stay the same over versions
+ * @param name - 1 to 256 characters. Histories record it, so it must stay the same over versions
  * @param fn - runs at least once per call, and its result is recorded once
  * @param options - defaults for all calls, and `input`: a Standard Schema (Zod, Valibot, ArkType …). `ctx.call` throws
- *   `PayloadError` for an input that does not fit it, and so does the attempt, which is then not repeated; `fn` gets what
- *   the schema makes of the input. Where the schema answers with a promise, only calls by name (`scheduleActivity`) are possible
+ *   `PayloadError` for an input that does not fit it. The attempt throws it, too, and is then not retried. `fn` gets
+ *   the output of the schema. If the schema answers with a promise, only calls by name (`scheduleActivity`) are
+ *   possible
  * @throws TypeError when an argument is wrong
  *
  * @example
  * ```ts
- * const charge = defineActivity('charge', async (ctx, order: Order): Promise<Receipt> => pay(order, { signal: ctx.signal }), {
- *   retry: { maxAttempts: 5 },
- * });
+ * const charge = defineActivity(
+ *   'charge',
+ *   async (ctx, order: Order): Promise<Receipt> => pay(order, { signal: ctx.signal }),
+ *   { retry: { maxAttempts: 5 } },
+ * );
  * runtime.register(charge);
  * // in an orchestration:
  * const receipt = yield* ctx.call(charge, order);   // Receipt
@@ -66,20 +69,23 @@ export function defineActivity(
 
 const DEFINITION_OPTIONS: OptionTable = { ...ACTIVITY_OPTIONS, input: checkSchema };
 
-/** Whether it is what {@link defineActivity} returns, here or in another copy of this package. */
+/** True if `value` was returned by {@link defineActivity}, of this or another copy of this package. */
 export function isActivity(value: unknown): value is ActivityDefinition {
   return isDefined(value, 'activity');
 }
 
-/** Why attempts were refused before their function was called: the next one would be given the same input. */
+/**
+ * Errors of attempts whose input was refused before the function was called. They are not retried: the next attempt
+ * would get the same input.
+ */
 const refusals = new WeakSet<object>();
 
-/** Whether an attempt failed because its input does not fit the activity's schema. */
+/** True if an attempt failed because its input does not fit the activity's schema. */
 export function isRefusal(error: unknown): boolean {
   return error instanceof PayloadError && refusals.has(error);
 }
 
-/** An activity's function behind its schema. */
+/** Wraps an activity's function: the input is checked by the schema first. */
 function checked(fn: ActivityFunction, schema: StandardSchema): ActivityFunction {
   const refuse = (error: unknown): never => {
     if (error instanceof PayloadError) refusals.add(error);

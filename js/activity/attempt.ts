@@ -1,4 +1,4 @@
-// One attempt of an activity on its way: called, limited, reported.
+// One attempt of an activity: calls the function, applies the timeouts, reports the result.
 
 import { NonRetryableError, RetryAfterError } from '../errors/errors.ts';
 import type { Timer, Timers } from '../util/timers.ts';
@@ -13,11 +13,11 @@ import {
   type TimeoutReason,
 } from './activity-context.ts';
 
-/** Where an attempt reports to. */
+/** Receiver of the results of attempts. */
 export interface ActivitySink extends HeartbeatSink {
   readonly timers: Timers;
   completeActivity(activity: number, output: string | null): void;
-  /** `cause`: what was thrown. */
+  /** `cause` is the value that was thrown. */
   failActivity(
     activity: number,
     error: string,
@@ -28,7 +28,7 @@ export interface ActivitySink extends HeartbeatSink {
   ): void;
 }
 
-/** Run one attempt. Never throws; reports to `sink`, at once if the function is not asynchronous. */
+/** Runs one attempt. Never throws. Reports to `sink`, at once if the function is not asynchronous. */
 export function runActivity(
   fn: ActivityFunction,
   job: ActivityJob,
@@ -54,7 +54,7 @@ export function runActivity(
   }
   const limits = AttemptLimits.of(job, sink.timers, (reason) => timeOut(job, context, sink, reason));
   if (limits !== null) context.begin(limits);
-  // Through a promise of our own: a thenable that throws or settles twice cannot do harm.
+  // Wrapped in a promise of our own: a thenable that throws or settles twice can do no harm.
   Promise.resolve(result).then(
     (output: unknown) => {
       context.end();
@@ -67,14 +67,17 @@ export function runActivity(
   );
 }
 
-/** The times after which an attempt fails that has not settled. Its slot is free from then on, and what it still returns is ignored. */
+/**
+ * The timeouts of an attempt. An attempt that has not settled in time fails; its slot is free from then on, and its
+ * later result is ignored.
+ */
 export class AttemptLimits {
   private readonly timer: Timer | undefined;
   private readonly silence: Timer | undefined;
 
   private constructor(job: ActivityJob, timers: Timers, onTimeout: (reason: TimeoutReason) => void) {
     const { timeoutMs, extras } = job;
-    // Started runtimes keep the process alive; what outlives them must not.
+    // Started runtimes keep the process alive. A timer that outlives them must not.
     const limit = (ms: number, reason: TimeoutReason): Timer => timers.after(ms, () => onTimeout(reason), false);
     const totalLeftMs = extras?.totalLeftMs ?? Number.POSITIVE_INFINITY;
     if (timeoutMs >= 0 && timeoutMs < totalLeftMs) this.timer = limit(timeoutMs, 'timeout');
@@ -82,14 +85,14 @@ export class AttemptLimits {
     if (extras?.heartbeatTimeoutMs !== undefined) this.silence = limit(extras.heartbeatTimeoutMs, 'heartbeatTimeout');
   }
 
-  /** `null` when it may take as long as it likes. */
+  /** Returns `null` when the attempt has no time limit. */
   static of(job: ActivityJob, timers: Timers, onTimeout: (reason: TimeoutReason) => void): AttemptLimits | null {
     const { timeoutMs, extras } = job;
     const hasNone = timeoutMs < 0 && extras?.totalLeftMs === undefined && extras?.heartbeatTimeoutMs === undefined;
     return hasNone ? null : new AttemptLimits(job, timers, onTimeout);
   }
 
-  /** It has shown that it is alive. */
+  /** Restarts the heartbeat timeout. */
   beat(): void {
     this.silence?.refresh();
   }
@@ -100,14 +103,14 @@ export class AttemptLimits {
   }
 }
 
-/** Fail an attempt because a time is up. */
+/** Fails an attempt because a timeout is over. */
 function timeOut(job: ActivityJob, context: ActivityContext, sink: ActivitySink, reason: TimeoutReason): void {
   context.abort(reason);
-  // Nothing is left of a total timeout for another attempt, by whatever clock.
+  // After the total timeout there is no time left for another attempt.
   failActivity(job, context.signal.reason, sink, reason === 'totalTimeout');
 }
 
-/** Report that an attempt failed with `error`, whatever was thrown. */
+/** Reports that an attempt failed with `error`, which may be any thrown value. */
 export function failActivity(job: ActivityJob, error: unknown, sink: ActivitySink, useless = false): void {
   const nonRetryable = useless || error instanceof NonRetryableError || isRefusal(error);
   const retryAfterMs = error instanceof RetryAfterError ? error.retryAfterMs : -1;
@@ -128,7 +131,7 @@ function completeActivity(job: ActivityJob, output: unknown, sink: ActivitySink)
   try {
     payload = toPayload(output, 'output', sink.limits);
   } catch (error) {
-    // The next attempt would return the same kind of thing.
+    // Not retried: the next attempt would return the same kind of value.
     failActivity(job, error, sink, true);
     return;
   }
@@ -146,7 +149,7 @@ function isThenable(value: unknown): boolean {
   try {
     return typeof (value as { then?: unknown }).then === 'function';
   } catch {
-    // A getter that throws: resolving a promise with the value reports it as a failure.
+    // The getter threw. Resolving a promise with the value reports that as a failure.
     return true;
   }
 }

@@ -1,16 +1,17 @@
-// Rejections that nobody handles, of promises that an activity left behind: told in the log of its runtime, with the activity, and
-// no harm to anybody else. Node would end the process.
+// Unhandled rejections of promises that an activity left behind. They are logged by the activity's runtime, with the
+// activity, and harm nothing else. By default Node would end the process.
 //
-// While at least one runtime of this thread is started, `process.emit` is wrapped: what belongs to an activity goes to its runtime
-// and counts as handled; everything else passes through. A listener of `unhandledRejection` would not do: that there is one already
-// keeps Node from what it does with the rejections of others, and theirs would hear of those of activities.
+// While at least one runtime of this thread is started, `process.emit` is wrapped: the rejection of an activity is
+// passed to its runtime and counts as handled, and everything else passes through. A listener of `unhandledRejection`
+// would not do: its presence would suppress Node's default for the rejections of other code, and the listeners of other
+// code would receive the rejections of activities.
 //
-// Node calls `emit` in the async context of the promise, or of its rejection where contexts are not hooks (Node 24). So an activity
-// is found wherever its function has led, across `await`, timers and callbacks.
+// Node calls `emit` in the async context of the promise, or in that of its rejection where contexts are not hooks (Node
+// 24). So the activity is found from anywhere its function has led, across `await`, timers and callbacks.
 
 import { currentActivity } from './activity-context.ts';
 
-/** Started runtimes. */
+/** Number of started runtimes. */
 let users = 0;
 
 interface Wrapped {
@@ -20,17 +21,17 @@ interface Wrapped {
 
 let wrapped: Wrapped | null = null;
 
-/** A runtime starts: each call must be met by one of {@link releaseRejections}. */
+/** Wraps `process.emit` for a runtime that starts. Each call must be matched by one of {@link releaseRejections}. */
 export function acquireRejections(): void {
   users += 1;
   if (wrapped === null) wrapped = wrap();
 }
 
-/** A runtime has stopped. */
+/** Unwraps `process.emit` when the last runtime has stopped. */
 export function releaseRejections(): void {
   users -= 1;
   if (users > 0 || wrapped === null) return;
-  // What somebody has put over it meanwhile stays, and ours below it passes everything on.
+  // If other code has wrapped `emit` meanwhile, its wrapper stays, and ours below it passes everything on.
   if (process.emit !== wrapped.emit) return;
   const { original } = wrapped;
   wrapped = null;

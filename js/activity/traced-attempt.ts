@@ -1,4 +1,4 @@
-// An attempt of an activity that is traced: its function runs in a span, which ends as the attempt does.
+// A traced attempt of an activity: its function runs in a span, which ends with the attempt.
 
 import type { AttemptSpan, Stretch, Telemetry } from '../tracing/telemetry-hooks.ts';
 import type { Timers } from '../util/timers.ts';
@@ -8,7 +8,7 @@ import type { ActivityFunction } from './activity.ts';
 import type { ActivityContext, ActivityJob } from './activity-context.ts';
 import { type ActivitySink, runActivity } from './attempt.ts';
 
-/** Ends the span of an attempt with what is reported of it. */
+/** Ends the span of an attempt with the reported result. */
 class TracedSink implements ActivitySink {
   readonly texts: StoredTexts;
   readonly timers: Timers;
@@ -39,7 +39,10 @@ class TracedSink implements ActivitySink {
   }
 }
 
-/** As {@link runActivity}, in a span: below `stretch` where that is in memory, else below what the activity was scheduled in. */
+/**
+ * Runs one attempt as {@link runActivity} does, in a span. The span's parent is `stretch`, if that is in memory, or
+ * else the context in which the activity was scheduled.
+ */
 export function runTraced(
   fn: ActivityFunction,
   job: ActivityJob,
@@ -62,7 +65,7 @@ export function runTraced(
     isBorrowed,
   };
   const span = telemetry.attempt(facts, stretch ?? extras?.trace ?? null);
-  // Nobody waits for it any more from then on, and it may never settle.
+  // An aborted attempt may never settle, so its span ends here.
   context.signal.addEventListener('abort', () => span.failed(context.signal.reason), { once: true });
   runActivity((below, input) => span.run(() => fn(below, input)), job, context, new TracedSink(sink, span));
 }
