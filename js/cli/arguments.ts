@@ -1,4 +1,4 @@
-// Arguments of commands: what stands on a command line, made into what the client takes.
+// Arguments of commands: converts texts of the command line to values for the client.
 
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
@@ -11,7 +11,7 @@ import { nearest } from '../util/options.ts';
 import { show } from '../util/show.ts';
 import { usageError } from './exit.ts';
 
-/** A whole number of at least `min`. */
+/** Parses a whole number of at least `min`. */
 export function wholeNumber(min: number): (text: string) => number {
   return (digits) => {
     const value = Number(digits);
@@ -20,7 +20,7 @@ export function wholeNumber(min: number): (text: string) => number {
   };
 }
 
-/** A span of time, ms. */
+/** Parses a duration, to ms. */
 export function spanArgument(text: string): number {
   try {
     return parseDuration(/^\d+$/.test(text) ? Number(text) : (text as Duration), 'it');
@@ -29,7 +29,7 @@ export function spanArgument(text: string): number {
   }
 }
 
-/** A moment: a time as ISO text, or how long ago it was, such as `24h`. */
+/** Parses a time: ISO text, or an age such as `24h`. */
 export function timeArgument(text: string): Date {
   try {
     return new Date(Date.now() - parseDuration(text, 'it'));
@@ -42,7 +42,7 @@ export function timeArgument(text: string): Date {
   }
 }
 
-/** One or more words, separated by commas, in whatever case; given again, they add up. */
+/** Parses one or more words, separated by commas, in any case. Repeated options add up. */
 export function wordsOf<T extends string>(words: readonly T[]): (text: string, before?: T[]) => T[] {
   return (text, before = []) => {
     const found = text.split(',').map((part) => {
@@ -59,14 +59,17 @@ export function wordsOf<T extends string>(words: readonly T[]): (text: string, b
 
 export const statesArgument = wordsOf(STATES);
 
-/** `name=value`; given again, they add up. */
+/** Parses `name=value`. Repeated options add up. */
 export function tagArgument(text: string, before: Record<string, string> = {}): Record<string, string> {
   const at = text.indexOf('=');
   if (at < 1) throw new InvalidArgumentError('It must be name=value.');
   return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
 }
 
-/** A value: JSON, `@` and the path of a file that holds JSON, or `-` for JSON on the standard input; `undefined` where there is none. */
+/**
+ * Reads a value: JSON, `@` and the path of a file that holds JSON, or `-` for JSON on the standard input; `undefined`
+ * without an argument.
+ */
 export async function valueOf(argument: string | undefined): Promise<unknown> {
   if (argument === undefined) return undefined;
   const [where, json] = await textOf(argument);
@@ -78,7 +81,7 @@ export async function valueOf(argument: string | undefined): Promise<unknown> {
   }
 }
 
-/** Where the JSON of a value stands, and the JSON. */
+/** Returns the source of a value's JSON, and the JSON. */
 async function textOf(argument: string): Promise<[where: string, json: string]> {
   if (argument === '-') return ['the standard input', await text(process.stdin)];
   if (!argument.startsWith('@')) return [show(argument), argument];

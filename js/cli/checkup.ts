@@ -1,4 +1,4 @@
-// What the doctor looks at: one finding for each thing.
+// The checks of `perdure doctor`: one or more findings for each subject.
 
 import type { Client } from '../client/client.ts';
 import type { StoreDescription, WorkerInfo } from '../client/description.ts';
@@ -8,23 +8,26 @@ import { PerdureError, SchemaVersionError } from '../errors/errors.ts';
 import { Exit } from './exit.ts';
 import { agoText, bytesText, countText, printable, spanText } from './text.ts';
 
-/** What was found of one thing. */
+/** The finding of one check. */
 export interface Finding {
   readonly subject: string;
   readonly state: 'well' | 'doubtful' | 'unwell';
   readonly detail: string;
-  /** What to do about it. */
+  /** Advice on how to fix it. */
   readonly advice?: string;
 }
 
-/** From here on the clocks of the store and of this machine are too far apart: leases and timers are by the store's. */
+/**
+ * Difference at which the clocks of the store and of this machine are too far apart. Leases and timers go by the
+ * store's clock.
+ */
 const CLOCKS_APART_MS = 5_000;
-/** So many suspended instances are looked at for why. */
+/** Most suspended instances whose errors are read. */
 const SUSPENDED_MAX = 1_000;
-/** So many of one sort are named. */
+/** Most instances or workers that one finding names. */
 const NAMED = 3;
 
-/** Everything about a store that could be opened. */
+/** Checks a store that could be opened. */
 export async function lookAt(client: Client): Promise<Finding[]> {
   const asked = Date.now();
   const store = await client.describeStore();
@@ -41,9 +44,9 @@ export async function lookAt(client: Client): Promise<Finding[]> {
   ];
 }
 
-/** Of one that could not be. */
+/** Returns the finding for a store that could not be opened. */
 export function lookAtFailure(error: unknown): Finding {
-  // What is wrong with the arguments is no finding.
+  // An error in the arguments is not a finding.
   if (error instanceof Exit || !(error instanceof PerdureError)) throw error;
   if (error instanceof SchemaVersionError) {
     const advice =
@@ -80,10 +83,10 @@ function ofSqlite({ settings }: StoreDescription): Finding[] {
   return findings;
 }
 
-/** What is unused of a file is told from here on. */
+/** Unused bytes of a file above which they are reported. */
 const FREE_BYTES_MANY = 256 * 1_024 * 1_024;
 
-/** Settings of a server without which a commit is less than it says, and what is lost then. */
+/** Server settings that weaken the durability of a commit, or the health of tables, and the risk of each. */
 const POSTGRES_RISKS: readonly (readonly [
   setting: string,
   wanted: (value: string) => boolean,
@@ -124,7 +127,7 @@ function ofPostgres({ settings }: StoreDescription): Finding[] {
   return findings.some(({ state }) => state === 'unwell') ? findings : [well, ...findings];
 }
 
-/** The store's clock was read some time between question and answer. */
+/** The store's clock was read some time between the request and the answer. */
 function ofClock({ clock }: StoreDescription, asked: number, answered: number): Finding {
   const at = clock.getTime();
   const apart = at < asked ? at - asked : Math.max(0, at - answered);
@@ -212,7 +215,7 @@ async function ofSuspended(client: Client, { instances }: StoreStats): Promise<F
   }
   return [...sorts].map(([sort, some]) => {
     const code = (some[0]?.error as { code?: string } | undefined)?.code;
-    // Whom a client holds it is for that client to let go.
+    // A client suspended this instance, and may resume it when it likes.
     const isHeld = code === 'SUSPENDED';
     const ids = some
       .slice(0, NAMED)

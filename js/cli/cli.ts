@@ -1,4 +1,4 @@
-// What commands are made with: the program that they belong to, and how their work is run.
+// Helpers for commands: they add a command to the program and run its work.
 
 import type { Command } from 'commander';
 
@@ -6,26 +6,26 @@ import type { Client } from '../client/client.ts';
 import type { StoreOptions } from './store.ts';
 import type { Terminal } from './terminal.ts';
 
-/** Flags that each command has. */
+/** Flags that every command has. */
 export interface GlobalFlags extends StoreOptions {
   readonly json?: true;
 }
 
-/** What the work of a command has. */
+/** The environment of a command's work. */
 export interface On {
   readonly terminal: Terminal;
   readonly flags: GlobalFlags;
 }
 
-/** What the work of a command has that needs the store. */
+/** The environment of a command's work on the store. */
 export interface OnStore extends On {
   readonly client: Client;
 }
 
-/** The work of a command: its arguments, then its flags. */
+/** The work of a command. Its parameters are the arguments, then the flags. */
 type Work<T, A extends unknown[]> = (on: T, ...args: A) => Promise<void>;
 
-/** Called by commander: the arguments, the flags, and the command itself. */
+/** The callback of commander: the arguments, the flags, and the command itself. */
 type Action = (...args: any[]) => Promise<void>;
 
 export class Cli {
@@ -41,7 +41,7 @@ export class Cli {
     return this.program.command(usage).description(description);
   }
 
-  /** Work that opens the store itself, or needs none. */
+  /** Wraps work that opens the store itself, or needs none. */
   on<A extends unknown[]>(work: Work<On, A>): Action {
     return (...args) => {
       const flags = (args.pop() as Command).optsWithGlobals<GlobalFlags>();
@@ -49,7 +49,10 @@ export class Cli {
     };
   }
 
-  /** Work on the store, which is opened for it. What a command does not need is not loaded: help comes at once. */
+  /**
+   * Wraps work on the store: opens the store for it and closes it afterwards. Modules that a command does not need are
+   * not loaded, so that help appears at once.
+   */
   onStore<A extends unknown[]>(work: Work<OnStore, A>): Action {
     return this.on(async (on, ...args: A) => {
       const { withStore } = await import('./store.ts');

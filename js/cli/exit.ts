@@ -1,4 +1,4 @@
-// With which code the command line ends, and what it says of an error.
+// Exit codes of the command line, and its error texts.
 
 import { CommanderError } from 'commander';
 
@@ -7,19 +7,22 @@ import { InstanceNotFoundError, PerdureError, TimeoutError } from '../errors/err
 /** Exit codes, as `perdure --help` lists them. */
 export const EXIT = {
   ok: 0,
-  /** The store could not be reached, or refused what was asked. */
+  /** The store could not be reached, or refused the request. */
   failed: 1,
   /** The arguments are wrong: nothing was done. */
   usage: 2,
   /** There is no instance of that id. */
   notFound: 3,
-  /** It was done, and what came of it is not good: a history does not fit, a check of the doctor failed, an instance that was waited for failed. */
+  /**
+   * The command ran, and its result is bad: a history does not fit, a check of the doctor failed, an instance that was
+   * waited for failed.
+   */
   unwell: 4,
-  /** The time was over. */
+  /** The timeout is over. */
   timeout: 5,
 } as const;
 
-/** What ends a command with another code than its error would say. Its message is shown without a stack. */
+/** Ends a command with an explicit exit code. Its message is shown without a stack. */
 export class Exit extends Error {
   readonly exitCode: number;
 
@@ -29,15 +32,15 @@ export class Exit extends Error {
   }
 }
 
-/** An argument that is wrong in itself. */
+/** Returns the error for a wrong argument. */
 export function usageError(message: string): Exit {
   return new Exit(EXIT.usage, message);
 }
 
-/** The exit code for whatever ended a command. */
+/** Returns the exit code for any error that ended a command. */
 export function exitCodeOf(error: unknown): number {
   if (error instanceof Exit) return error.exitCode;
-  // Help and version are no errors, and end with 0.
+  // Help and version are not errors, and end with 0.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
   if (error instanceof InstanceNotFoundError) return EXIT.notFound;
   if (error instanceof TimeoutError) return EXIT.timeout;
@@ -46,7 +49,7 @@ export function exitCodeOf(error: unknown): number {
   return EXIT.failed;
 }
 
-/** Name, code and message of an error, as `--json` tells it. */
+/** Returns name, code and message of an error, as `--json` prints them. */
 export function errorData(error: unknown): { name: string; message: string; code?: string | number } {
   if (!(error instanceof Error)) return { name: 'Error', message: String(error) };
   const { code } = error as Error & { code?: unknown };
@@ -58,14 +61,14 @@ export function errorData(error: unknown): { name: string; message: string; code
   };
 }
 
-/** What is said of an error: what Perdure throws is written for people, anything else may need its stack. */
+/** Returns the text of an error. Errors of Perdure are written for people; any other error may need its stack. */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return withoutPassword(String(error));
   const isTold = error instanceof Exit || error instanceof PerdureError || error instanceof TypeError;
   return withoutPassword(isTold ? error.message : (error.stack ?? error.message));
 }
 
-/** No error of a provider holds a password; this is for an address in a message of something else. */
+/** Masks the password of a URL. Errors of a provider contain none; this is for URLs in the messages of other errors. */
 export function withoutPassword(text: string): string {
   return text.replace(/(\/\/[^\s:/@]*):[^\s/]*@/g, '$1:***@');
 }

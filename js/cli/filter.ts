@@ -1,4 +1,4 @@
-// The flags that say which instances are meant, the same wherever several can be.
+// Flags that select instances, the same for each command that selects several.
 
 import type { Command } from 'commander';
 
@@ -37,7 +37,7 @@ export function filterFlags(command: Command): Command {
     .option('--before <time>', 'only those started before this', timeArgument);
 }
 
-/** What the client takes. */
+/** Converts the flags to the client's filter. */
 export function filterOf(flags: FilterFlags): InstanceFilter {
   const {
     status,
@@ -52,7 +52,7 @@ export function filterOf(flags: FilterFlags): InstanceFilter {
   return given({ status, name, version, tags, parentId, idPrefix, createdAfter, createdBefore });
 }
 
-/** The options that are there: the client takes none that is `undefined` by its type. */
+/** Returns the options without `undefined` values, which the client's types do not allow. */
 export function given<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as never;
 }

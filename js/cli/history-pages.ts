@@ -1,16 +1,16 @@
-// The history of one execution as a command reads it: page by page, and all of the same execution.
+// The history of one execution for a command: page by page, all of the same execution.
 
 import type { Client } from '../client/client.ts';
 import type { HistoryPage } from '../client/history.ts';
 import { given } from './filter.ts';
 
-/** Events that are read at once. */
+/** Most events that are read at once. */
 const PAGE = 500;
 
 /**
- * Pages of at most `limit` events in all, from event `from` on.
+ * Iterates over pages of at most `limit` events in all, from event `from` on.
  *
- * @param executionId - without one the current or last one, as the first page finds it
+ * @param executionId - without it the current or last one at the time of the first page
  */
 export async function* historyPages(
   client: Client,

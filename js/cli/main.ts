@@ -3,7 +3,7 @@
 
 import { run } from './program.ts';
 
-// Whoever reads the output has seen enough, as in `perdure list --all | head`.
+// The reader of the output has closed it, as in `perdure list --all | head`.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
   process.exit();

@@ -1,4 +1,4 @@
-// Modules of a user's that a command is told of by their paths.
+// Modules of the user, which a command loads by path.
 
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -7,7 +7,7 @@ import { isOrchestration, type OrchestrationDefinition } from '../orchestration/
 import { isList } from '../util/show.ts';
 import { usageError } from './exit.ts';
 
-/** What a module exports, by name. */
+/** Returns the exports of a module, by name. */
 export async function exportsOfModule(path: string): Promise<Record<string, unknown>> {
   try {
     return (await import(pathToFileURL(resolve(path)).href)) as Record<string, unknown>;
@@ -16,7 +16,7 @@ export async function exportsOfModule(path: string): Promise<Record<string, unkn
   }
 }
 
-/** The orchestrations that modules export, by whichever names and in lists. */
+/** Returns the orchestrations that modules export, under any name and in lists. */
 export async function orchestrationsOf(paths: readonly string[]): Promise<OrchestrationDefinition[]> {
   const found = new Set<OrchestrationDefinition>();
   for (const path of paths) {

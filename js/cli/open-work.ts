@@ -1,25 +1,30 @@
-// What an execution has asked for and has not been answered, by its history.
+// The open operations of an execution, by its history: requested and not answered.
 
 import type { Client } from '../client/client.ts';
 import type { HistoryEvent } from '../client/history.ts';
 import type { InstanceStatus } from '../client/instance-status.ts';
 
-/** Something that an instance waits for, or has waited for: what it lost interest in leaves no trace in its history. */
+/**
+ * An operation that an instance waits for or has waited for. An operation that it no longer waits for leaves no trace
+ * in the history.
+ */
 export interface OpenWork {
   readonly kind: 'activity' | 'timer' | 'child';
-  /** Event that asked for it. */
+  /** Number of the event that requested the operation. */
   readonly eventId: number;
   readonly name?: string;
-  /** The child. */
+  /** Id of the child. */
   readonly instanceId?: string;
   readonly since: Date;
-  /** Of an activity: which attempt runs, or is to come. */
+  /** For an activity: number of the attempt that runs or comes next. */
   readonly attempt?: number;
-  /** When the timer fires, or the next attempt begins. */
+  /** Time at which the timer fires, or the next attempt begins. */
   readonly due?: Date;
 }
 
-/** In the order in which it was asked for: all of the history is read, and what is open of it kept. */
+/**
+ * Returns the open operations in the order of their requests. The whole history is read; only open operations are kept.
+ */
 export async function openWork(client: Client, { id, executionId }: InstanceStatus): Promise<OpenWork[]> {
   const open = new Map<number, OpenWork>();
   for await (const event of client.historyEvents(id, executionId)) follow(open, event);

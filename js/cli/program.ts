@@ -1,4 +1,4 @@
-// The command line as a whole: its commands, its flags, and what it ends with.
+// The command line as a whole: its commands, its flags, and its exit code.
 
 import { readFileSync } from 'node:fs';
 
@@ -29,11 +29,11 @@ import { workers } from './commands/workers.ts';
 import { errorData, errorText, exitCodeOf, withoutPassword } from './exit.ts';
 import { type Stream, Terminal } from './terminal.ts';
 
-/** Where a command line is run. */
+/** The environment of a command line. */
 export interface Surroundings {
   readonly stdout: Stream;
   readonly stderr: Stream;
-  /** Whether somebody is there to answer a question. */
+  /** True if the user can answer a question. */
   readonly isInteractive: boolean;
 }
 
@@ -47,7 +47,7 @@ tables as they are.
   perdure --db shop.db list --status Running
   PERDURE_DB=postgres://app@db/shop perdure show order-1`;
 
-/** Run one command line, and say how it ended: see {@link EXIT}. */
+/** Runs one command line, and returns its exit code: see {@link EXIT}. */
 export async function run(args: readonly string[], { stdout, stderr, isInteractive }: Surroundings): Promise<number> {
   const isJson = args.includes('--json');
   const tell = (error: object, text: string): void => {
@@ -101,7 +101,7 @@ export async function run(args: readonly string[], { stdout, stderr, isInteracti
     await program.parseAsync(args, { from: 'user' });
     return 0;
   } catch (error) {
-    // What commander throws it has said already.
+    // Commander has already printed its own errors.
     if (!(error instanceof CommanderError)) tell(errorData(error), `perdure: ${errorText(error)}\n`);
     return exitCodeOf(error);
   }

@@ -1,4 +1,4 @@
-// The store of a command: which one it is, and that it is closed again.
+// The store of a command: opens it and closes it again.
 
 import { Client } from '../client/client.ts';
 import { PostgresProvider } from '../store/postgres-provider.ts';
@@ -8,7 +8,7 @@ import type { Codec } from '../values/stored-text.ts';
 import { usageError } from './exit.ts';
 import { exportsOfModule } from './modules.ts';
 
-/** What says which store it is. */
+/** Options that select the store. */
 export interface StoreOptions {
   /** Path of a SQLite file, or URL of a Postgres server. */
   readonly db?: string;
@@ -18,12 +18,12 @@ export interface StoreOptions {
   readonly codec?: string;
 }
 
-/** Connections of a pool: a command asks for one thing after the other. */
+/** Connections of a pool. A command sends one request after the other. */
 const POOL_SIZE = 2;
 
 /**
- * Open the store. A command that only looks or sends changes nothing of how it is stored (`migrate`): a slip in a path makes no file, and
- * workers of an older release keep their tables.
+ * Opens the store. Only `migrate` creates a store or changes its tables. For any other command a mistyped path creates
+ * no file, and workers of an older release keep their tables.
  */
 export async function openStore({ db, schema, codec: module }: StoreOptions, migrate: boolean): Promise<Provider> {
   if (db === undefined || db === '')
@@ -39,7 +39,7 @@ export async function openStore({ db, schema, codec: module }: StoreOptions, mig
       ...codec,
     });
   }
-  // Whatever it is, it may hold a password: it is not shown.
+  // The text is not shown, because any URL may hold a password.
   if (/^[a-z][a-z+.-]*:\/\//i.test(db) || (/^postgres/i.test(db) && db.includes('@'))) {
     throw usageError('--db takes the path of a SQLite file, or a URL that begins with postgres:// or postgresql://');
   }
@@ -47,7 +47,7 @@ export async function openStore({ db, schema, codec: module }: StoreOptions, mig
   return SqliteProvider.open(db, { migrate, ...codec });
 }
 
-/** Do something with the client of a store, which is closed then. */
+/** Runs `work` with the client of a store, and closes the store afterwards. */
 export async function withStore<T>(
   options: StoreOptions,
   work: (client: Client) => Promise<T>,

@@ -1,29 +1,29 @@
-// Tables: columns as wide as what is in them, and no wider than the terminal.
+// Tables: columns as wide as their content, and no wider than the terminal.
 
 import stringWidth from 'string-width';
 
 /** A column of a table. */
 export interface Column<T> {
   readonly title: string;
-  /** What stands in its cells: one line, without control characters. */
+  /** Returns the text of a cell: one line, without control characters. */
   readonly text: (row: T) => string;
-  /** How a cell is dressed once it has its width, such as with a colour. */
+  /** Styles a cell that has its final width, for example with a colour. */
   readonly dress?: (text: string, row: T) => string;
   readonly align?: 'right';
-  /** Shortened first when the table is too wide. */
+  /** True if the column is shortened first when the table is too wide. */
   readonly mayShrink?: boolean;
 }
 
 const GAP = '  ';
 
-/** Narrowest that a column is made that may shrink. */
+/** Smallest width to which a column shrinks. */
 const SHRUNK_MIN = 8;
 
 /**
- * The lines of a table, its titles first.
+ * Returns the lines of a table, its titles first.
  *
- * @param width - of the terminal; `Infinity` for none, where nothing is shortened
- * @param head - how the line of titles is dressed
+ * @param width - width of the terminal; `Infinity` without a terminal, where nothing is shortened
+ * @param head - styles the line of titles
  */
 export function tableLines<T>(
   columns: readonly Column<T>[],
@@ -49,7 +49,7 @@ export function tableLines<T>(
   return [head(line(columns.map(({ title }) => title))), ...rows.map((row, at) => line(cells[at] as string[], row))];
 }
 
-/** Takes from the widest of the columns that may shrink until the table fits. */
+/** Narrows the widest of the columns that may shrink until the table fits. */
 function shrink<T>(columns: readonly Column<T>[], widths: number[], width: number): void {
   const total = (): number => widths.reduce((sum, each) => sum + each, 0) + GAP.length * (widths.length - 1);
   while (total() > width) {
@@ -63,7 +63,7 @@ function shrink<T>(columns: readonly Column<T>[], widths: number[], width: numbe
   }
 }
 
-/** A text that is no wider than that. */
+/** Cuts a text to a width. */
 export function cut(text: string, width: number): string {
   if (stringWidth(text) <= width) return text;
   let short = '';

@@ -1,4 +1,4 @@
-// Where commands write to: results on the standard output, everything else on the standard error.
+// Output of commands: results on the standard output, everything else on the standard error.
 
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
@@ -13,7 +13,7 @@ export type Stream = Writable &
   Pick<NodeJS.WriteStream, 'isTTY' | 'columns'> &
   Partial<Pick<NodeJS.WriteStream, 'hasColors'>>;
 
-/** How a text is dressed. */
+/** The style of a text. */
 export type Style = Parameters<typeof styleText>[0];
 
 const STATE_STYLES: Readonly<Record<InstanceState, Style>> = {
@@ -26,18 +26,18 @@ const STATE_STYLES: Readonly<Record<InstanceState, Style>> = {
   Terminated: 'magenta',
 };
 
-/** What a value's inspection breaks its lines at where there is no terminal. */
+/** Width at which an inspected value breaks its lines, at most; also without a terminal. */
 const PLAIN_WIDTH = 100;
 
 /**
- * A command's way to its user. With `json` results are JSON, one value in each line, and nothing is dressed, shortened or drawn; without a
- * terminal nothing is dressed or shortened either.
+ * Writes a command's output. With `json` results are JSON, one value in each line, and nothing is styled, shortened or
+ * drawn. Without a terminal nothing is styled or shortened either.
  */
 export class Terminal {
   readonly isJson: boolean;
-  /** Of the standard output; `Infinity` where it is no terminal. */
+  /** Width of the standard output; `Infinity` without a terminal. */
   readonly width: number;
-  /** Whether somebody looks at the standard error and can be asked something. */
+  /** True if the user can be asked a question on the standard error. */
   readonly isInteractive: boolean;
   private readonly out: Stream;
   private readonly err: Stream;
@@ -53,13 +53,13 @@ export class Terminal {
     this.hasColors = out.isTTY === true && !isJson && out.hasColors?.() === true;
   }
 
-  /** A line of the result. */
+  /** Writes a line of the result. */
   line(text = ''): void {
     this.clearProgress();
     this.out.write(`${text}\n`);
   }
 
-  /** A value of the result as one line of JSON; see {@link plainValue}. */
+  /** Writes a value of the result as one line of JSON; see {@link plainValue}. */
   data(value: unknown): void {
     this.line(jsonText(plainValue(value)));
   }
@@ -68,7 +68,7 @@ export class Terminal {
     for (const line of tableLines(columns, rows, this.width, (head) => this.style('dim', head))) this.line(line);
   }
 
-  /** Names and what they stand for, one in each line; what has several lines is indented. */
+  /** Writes names and their texts, one in each line. Further lines of a text are indented. */
   fields(fields: readonly (readonly [name: string, text: string | undefined])[]): void {
     const shown = fields.filter(([, text]) => text !== undefined);
     const width = Math.max(...shown.map(([name]) => name.length)) + 2;
@@ -77,25 +77,25 @@ export class Terminal {
     }
   }
 
-  /** What is for people alone: how it went, what to do next. */
+  /** Writes a line for people only: the outcome, or the next step. */
   note(text: string): void {
     this.clearProgress();
     this.err.write(`${text}\n`);
   }
 
-  /** How far long work has come: one line that is written over. Nothing where nobody looks. */
+  /** Shows the progress of long work: one line that is overwritten. Writes nothing without a terminal. */
   progress(text: string): void {
     if (this.err.isTTY !== true) return;
     this.err.write(`\r\u001b[K${text}`);
     this.isProgressShown = true;
   }
 
-  /** Waits until what was written is on its way: whoever writes much does so now and then. */
+  /** Waits until the output buffer has room. Commands with much output call this now and then. */
   async drain(): Promise<void> {
     if (this.out.writableNeedDrain) await once(this.out, 'drain');
   }
 
-  /** Empties the screen for what comes next, where there is one. */
+  /** Clears the screen, if there is one. */
   clear(): void {
     if (this.out.isTTY === true) this.out.write('\u001b[H\u001b[2J');
   }
@@ -108,7 +108,7 @@ export class Terminal {
     return this.style(STATE_STYLES[status], text);
   }
 
-  /** A value of a user's, over several lines where it is long. */
+  /** Formats a user value, over several lines if it is long. */
   value(value: unknown): string {
     return valueText(value, Math.min(this.width, PLAIN_WIDTH), this.hasColors);
   }

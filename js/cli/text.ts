@@ -1,4 +1,5 @@
-// Values, times and sizes as text for a terminal. Nothing that comes from a store may steer the terminal: control characters are shown.
+// Values, times and sizes as text for a terminal. No text of a store may control the terminal: control characters are
+// shown, not sent.
 
 import { boundedInspect } from '../util/bounded-inspect.ts';
 import { harmless, printable } from '../util/printable.ts';
@@ -6,19 +7,19 @@ import { isList } from '../util/show.ts';
 
 export { printable, printableLines } from '../util/printable.ts';
 
-/** A value of a user's as JavaScript shows it, over several lines where it is long. */
+/** Formats a user value as JavaScript shows it, over several lines if it is long. */
 export function valueText(value: unknown, width: number, colors: boolean): string {
   return harmless(
     boundedInspect(value, { depth: 12, breakLength: width, colors, maxArrayLength: 200, maxStringLength: 10_000 }).text,
   );
 }
 
-/** A value as JSON text that is as harmless to look at, and means the same. */
+/** Returns a value as JSON text that is as harmless to print, and has the same meaning. */
 export function jsonText(value: unknown, indent?: number): string {
   return harmless(JSON.stringify(value, null, indent) ?? 'null');
 }
 
-/** A value of a user's in one line of limited length. */
+/** Formats a user value in one line of limited length. */
 export function valueLine(value: unknown, length: number): string {
   const { text } = boundedInspect(value, {
     depth: 4,
@@ -41,7 +42,7 @@ const SPANS: readonly (readonly [string, number])[] = [
   ['s', 1_000],
 ];
 
-/** A span of time by its two largest units: `3d 4h`, `2m 5s`, `1.2s`, `45ms`. */
+/** Formats a duration by its two largest units: `3d 4h`, `2m 5s`, `1.2s`, `45ms`. */
 export function spanText(ms: number): string {
   if (ms < 0) return `-${spanText(-ms)}`;
   if (ms < 1_000) return `${Math.round(ms)}ms`;
@@ -53,20 +54,20 @@ export function spanText(ms: number): string {
   return `${Math.floor(ms / size)}${unit}${rest === 0 ? '' : ` ${rest}${smaller}`}`;
 }
 
-/** How long ago something was, or how soon it will be. */
+/** Formats a time as its distance from now, past or future. */
 export function agoText(time: Date, now = Date.now()): string {
   const ms = now - time.getTime();
   return ms < 0 ? `in ${spanText(-ms)}` : `${spanText(ms)} ago`;
 }
 
-/** A time in UTC, to the ms: `2026-01-31 12:00:00.000Z`. */
+/** Formats a time in UTC, to the ms: `2026-01-31 12:00:00.000Z`. */
 export function timeText(time: Date): string {
   return time.toISOString().replace('T', ' ');
 }
 
 const SIZES = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
-/** A number of bytes in the unit that reads best. */
+/** Formats a number of bytes in the unit that reads best. */
 export function bytesText(bytes: number): string {
   const at = bytes < 1 ? 0 : Math.min(Math.floor(Math.log2(bytes) / 10), SIZES.length - 1);
   const amount = bytes / 1_024 ** at;
@@ -78,8 +79,9 @@ export function countText(count: number, one: string, many = `${one}s`): string 
 }
 
 /**
- * A value as JSON can hold it: a `Date` as its ISO text, bigints, URLs and regular expressions as texts, a `Map` as a list of its entries,
- * a `Set` and a typed array as lists, an error as its name, message, code and cause; what closes a circle as `"[circular]"`.
+ * Converts a value to one that JSON can hold: a `Date` to its ISO text, bigints, URLs and regular expressions to texts,
+ * a `Map` to a list of its entries, a `Set` and a typed array to lists, an error to its name, message, code and cause;
+ * a circular reference to `"[circular]"`.
  */
 export function plainValue(value: unknown, above: readonly object[] = []): unknown {
   if (typeof value === 'bigint') return value.toString();

@@ -1,4 +1,4 @@
-// A history as a picture of characters: each thing that went on is a line, with a bar from when to when.
+// A history as a waterfall of characters: one line for each bar, drawn from its beginning to its end.
 
 import stringWidth from 'string-width';
 
@@ -7,16 +7,19 @@ import { cut } from './table.ts';
 import type { Style, Terminal } from './terminal.ts';
 import { printable, spanText } from './text.ts';
 
-/** Widest that names are, and the picture where there is no terminal. */
+/** Largest width of names, and of the whole picture. */
 const NAME_MAX = 32;
 const WIDTH = 100;
-/** Narrowest that the picture is made. */
+/** Smallest width of the bars. */
 const PICTURE_MIN = 20;
 
-/** Blocks of a line: an eighth of a character, two eighths, and so on. */
+/** Blocks for eighths of a character: one eighth, two eighths, and so on. */
 const EIGHTHS = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
-/** Lines of all bars, in the order in which they began. Attempts are lines of their own; the wait before the next one is a dotted line. */
+/**
+ * Returns the lines of all bars, in the order in which they began. Each attempt has a line of its own. The wait before
+ * a retry has no line.
+ */
 export function waterfall(terminal: Terminal, bars: Bars, nowMs: number): string[] {
   const all = bars.rows.flat().filter(({ kind }) => kind !== 'retry');
   all.sort((one, other) => one.fromMs - other.fromMs || one.event - other.event);
@@ -38,13 +41,13 @@ function nameOf({ kind, label, attempt = 1 }: Bar): string {
   return cut(printable(what), NAME_MAX) + (attempt === 1 ? '' : ` #${attempt}`);
 }
 
-/** How long it took; so far, where it goes on, and when it is due, where it is to begin. */
+/** Returns the duration of a bar: so far, if it is open; until it is due, if it has not begun. */
 function tookOf({ fromMs, toMs }: Bar, endMs: number): string {
   if (toMs !== undefined) return spanText(toMs - fromMs);
   return fromMs > endMs ? `in ${spanText(fromMs - endMs)}` : `${spanText(endMs - fromMs)}…`;
 }
 
-/** Spaces up to its beginning, then blocks; at least a sliver, so that everything is seen. */
+/** Draws spaces up to the beginning of a bar, then blocks. The bar has at least one eighth, so that it is visible. */
 function pictureOf({ fromMs, toMs = Infinity }: Bar, beginMs: number, endMs: number, width: number): string {
   const eighths = (ms: number): number => Math.round(((Math.min(ms, endMs) - beginMs) / (endMs - beginMs)) * width * 8);
   const from = Math.min(Math.floor(eighths(fromMs) / 8), width - 1);

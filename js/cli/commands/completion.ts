@@ -5,7 +5,10 @@ import type { Command } from 'commander';
 
 import { STATES } from '../../client/instance-status.ts';
 
-/** Adds the command that prints the script of a shell, and the hidden one that this script asks. Last of all: it looks at the others. */
+/**
+ * Adds the command that prints the completion script of a shell, and the hidden command that this script calls. Must be
+ * called last, because it reads the other commands.
+ */
 export function completion(program: Command): void {
   const { commands } = tab(program, { completionCommandName: 'completion' });
   program.commands

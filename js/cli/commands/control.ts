@@ -8,7 +8,7 @@ interface Flags {
   readonly reason?: string;
 }
 
-/** What is done to one instance after the other, in the order given. */
+/** A command that acts on one instance after the other, in the given order. */
 interface Control {
   readonly name: string;
   readonly description: string;

@@ -16,7 +16,7 @@ interface Flags {
   readonly allowHost?: string[];
 }
 
-/** Where the page is unless it is said. */
+/** Default port. */
 const PORT = 4_700;
 
 export function dashboard(cli: Cli): void {

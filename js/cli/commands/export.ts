@@ -59,7 +59,7 @@ async function* matching(client: Client, filter: ReturnType<typeof filterOf>, li
 
 async function write(terminal: Terminal, exported: HistoryExport, directory: string | undefined): Promise<void> {
   if (directory === undefined) {
-    // As it is, not made plain: a replay reads it.
+    // Written unchanged, not made plain, because a replay reads it.
     terminal.line(jsonText(exported, terminal.isJson ? undefined : 2));
     await terminal.drain();
     return;
@@ -71,7 +71,7 @@ async function write(terminal: Terminal, exported: HistoryExport, directory: str
 /** Longest name that any file system keeps, with room for an ending. */
 const NAME_MAX = 200;
 
-/** A name that each file system takes, and that no other execution has. */
+/** Returns a file name that any file system takes and that no other execution has. */
 function fileName({ instanceId, executionId }: HistoryExport): string {
   const safe = encodeURIComponent(instanceId).replaceAll('*', '%2A').replace(/^\./, '%2E');
   const name =

@@ -15,7 +15,7 @@ interface Flags {
   readonly values?: true;
 }
 
-/** Longest text of a value in its line. */
+/** Longest text of a value in a table row. */
 const VALUE_MAX = 160;
 
 export function history(cli: Cli): void {
@@ -80,7 +80,7 @@ function writeWhole(terminal: Terminal, event: HistoryEvent): void {
   }
 }
 
-/** What an event is about, in a line: errors by their messages, times as how long it is until then. */
+/** Describes an event in one line: errors by their messages, times as durations from the event. */
 export function detailsOf({ kind, time, payload, meta }: HistoryEvent): string {
   const parts: string[] = [];
   const until = (ms: unknown): string => spanText(Number(ms) - time.getTime());

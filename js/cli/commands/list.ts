@@ -14,7 +14,7 @@ interface Flags extends FilterFlags {
   readonly all?: true;
 }
 
-/** Longest text of the last column, before the terminal's width counts. */
+/** Longest text of the last column, before it is cut to the terminal's width. */
 const ABOUT_MAX = 120;
 
 export function list(cli: Cli): void {
@@ -42,7 +42,7 @@ export function list(cli: Cli): void {
     );
 }
 
-/** Instances that are read and shown at once: the columns of a table are as wide as they need it. */
+/** Most instances that are read and shown at once. The columns of each table are as wide as its own rows need. */
 const PAGE = 500;
 
 function write(terminal: Terminal, instances: readonly InstanceStatus[]): void {
@@ -65,13 +65,13 @@ export function orchestrationText({ name, version }: InstanceStatus): string {
   return printable(version === '1.0.0' || version === '' ? name : `${name} ${version}`);
 }
 
-/** How long it took; so far, where it has not ended. */
+/** Formats the duration of an instance, so far if it has not ended. */
 export function tookText({ createdAt, completedAt }: InstanceStatus): string {
   const end = completedAt ?? new Date();
   return `${spanText(end.getTime() - createdAt.getTime())}${completedAt === undefined ? '…' : ''}`;
 }
 
-/** Why it is as it is, or what it says of itself. */
+/** Describes an instance in one line, by its error or its custom status. */
 export function aboutText({ error, customStatus }: InstanceStatus): string {
   if (error !== undefined) return printable(error.message.split('\n', 1)[0] ?? '').slice(0, ABOUT_MAX);
   return customStatus === undefined || customStatus === null ? '' : valueLine(customStatus, ABOUT_MAX);

@@ -31,7 +31,10 @@ export function migrate(cli: Cli): void {
     );
 }
 
-/** The version that the tables have now; `null` where there is no store yet, or it cannot be told, which the next opening says. */
+/**
+ * Returns the version that the tables have now; `null` when there is no store yet, or the version cannot be read. The
+ * next opening reports that error.
+ */
 async function versionOf(flags: GlobalFlags, mustBeNewest: boolean): Promise<number | null> {
   const { withStore } = await import('../store.ts');
   try {

@@ -23,7 +23,7 @@ interface Flags {
   readonly yes?: true;
 }
 
-/** Instances that are deleted between two signs of progress. */
+/** Instances that are deleted between two progress lines. */
 const STEP = 1_000;
 
 export function prune(cli: Cli): void {
@@ -126,7 +126,7 @@ function told(terminal: Terminal, deleted: number, one: string, many?: string): 
   else terminal.line(`${countText(deleted, one, many)} deleted`);
 }
 
-/** What is deleted does not come back: whoever is there is asked, and a program says so itself. */
+/** Asks for confirmation, because a deletion cannot be undone. Without a user to ask, `--yes` is required. */
 async function confirm(terminal: Terminal, { yes }: Flags, question: string): Promise<void> {
   if (yes === true) return;
   if (!terminal.isInteractive) throw usageError('nobody can be asked here: say --yes');

@@ -9,7 +9,7 @@ interface Flags {
   readonly dryRun?: true;
 }
 
-/** Texts that could not be read and are named. */
+/** Most unreadable texts that are named. */
 const SHOWN_MAX = 10;
 
 export function recoding(cli: Cli): void {

@@ -5,7 +5,7 @@ import { EXIT, Exit, errorData } from '../exit.ts';
 import type { Column } from '../table.ts';
 import { countText, printable, printableLines } from '../text.ts';
 
-/** One execution that was replayed. */
+/** One replayed execution. */
 interface Row {
   readonly file: string;
   readonly instanceId: string;

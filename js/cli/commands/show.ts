@@ -9,7 +9,7 @@ import type { Terminal } from '../terminal.ts';
 import { agoText, printable, printableLines, timeText, valueLine } from '../text.ts';
 import { orchestrationText, tookText } from './list.ts';
 
-/** Longest input that is shown in the one line that it has. */
+/** Longest text of the input, which has one line. */
 const INPUT_MAX = 200;
 
 export function show(cli: Cli): void {
@@ -28,7 +28,7 @@ export function show(cli: Cli): void {
     );
 }
 
-/** @throws InstanceNotFoundError when there is none of that id */
+/** @throws InstanceNotFoundError when there is no instance of that id */
 export async function statusOf(client: Client, id: string): Promise<InstanceStatus> {
   const instance = await client.getStatus(id);
   if (instance === null) throw new InstanceNotFoundError(`there is no instance '${printable(id)}'`, { instanceId: id });
@@ -64,7 +64,7 @@ function write(terminal: Terminal, instance: InstanceStatus, input: unknown, ope
   ]);
 }
 
-/** An error with its causes, without stacks. */
+/** Formats an error with its causes, without stacks. */
 function errorLines(error: Error): string {
   const lines: string[] = [];
   for (let at: unknown = error; at instanceof Error && lines.length < 10; at = at.cause) {

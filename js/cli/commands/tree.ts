@@ -14,15 +14,15 @@ interface Flags {
   readonly limit: number;
 }
 
-/** An instance and its children, as far as they are shown. */
+/** An instance and its children, up to the depth and the limit. */
 interface Node {
   readonly instance: InstanceStatus;
   readonly children: readonly Node[];
-  /** There are others. */
+  /** True if there are more children. */
   readonly isCut: boolean;
 }
 
-/** Longest that is told of one instance. */
+/** Longest description of one instance. */
 const ABOUT_MAX = 60;
 
 export function tree(cli: Cli): void {
@@ -44,7 +44,7 @@ async function grow(client: Client, instance: InstanceStatus, depth: number, lim
   const page = await client.listInstances({ parentId: instance.id, limit: depth === 0 ? 1 : limit }).page();
   if (depth === 0) return { instance, children: [], isCut: page.items.length > 0 };
   const children: Node[] = [];
-  // The oldest first: that is how they were started.
+  // Oldest first, the order in which the children were started.
   for (const child of page.items.toReversed()) children.push(await grow(client, child, depth - 1, limit));
   return { instance, children, isCut: page.cursor !== null };
 }

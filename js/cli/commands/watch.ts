@@ -34,7 +34,7 @@ export function watch(cli: Cli): void {
     );
 }
 
-/** Until the process is told to end. */
+/** Shows the statistics of the store until the process is told to end. */
 async function watchStore(client: Client, terminal: Terminal, interval: number): Promise<void> {
   for (;;) {
     const stats = await client.stats();
@@ -47,7 +47,7 @@ async function watchStore(client: Client, terminal: Terminal, interval: number):
 async function watchInstance(client: Client, terminal: Terminal, id: string, interval: number): Promise<void> {
   const seen = new Watched(terminal);
   for (;;) {
-    // The status first: what it tells is in the history that is read then.
+    // Read the status first: the history that is read next then covers it.
     const instance = await statusOf(client, id);
     await seen.follow(client, instance);
     if (hasEnded(instance.status)) return endWith(terminal, instance);
@@ -55,7 +55,7 @@ async function watchInstance(client: Client, terminal: Terminal, id: string, int
   }
 }
 
-/** Ends a command as an instance has ended. */
+/** Ends a command with the result of an instance. */
 export function endWith(terminal: Terminal, instance: InstanceStatus): void {
   const { id, status, error, output } = instance;
   if (terminal.isJson) terminal.data(instance);
@@ -64,7 +64,7 @@ export function endWith(terminal: Terminal, instance: InstanceStatus): void {
     throw new Exit(EXIT.unwell, `instance '${printable(id)}' is ${status}: ${printable(error?.message ?? '')}`);
 }
 
-/** What was told of an instance already. */
+/** The part of an instance that was already printed. */
 class Watched {
   private readonly terminal: Terminal;
   private executionId = 1;
@@ -76,11 +76,11 @@ class Watched {
     this.terminal = terminal;
   }
 
-  /** Tells of everything that is new. */
+  /** Prints everything that is new. */
   async follow(client: Client, instance: InstanceStatus): Promise<void> {
     const { terminal } = this;
     const { id, status, executionId, customStatus, customStatusVersion } = instance;
-    // From an execution that is over it goes on with the one that is current now: those in between may be many.
+    // After the end of an execution, go on with the current one: there may be many in between.
     if (executionId !== this.executionId) {
       this.executionId = executionId;
       this.nextEvent = 1;
