@@ -1,4 +1,4 @@
-// The actions: each one call of the client.
+// The actions of the dashboard. Each is one call of the client, except for a start, which also reads the instance.
 
 import type { Client } from '../client/client.ts';
 import type { ActionAnswer, ActionBodies, ChangingAction } from './answers.ts';
@@ -31,7 +31,10 @@ export async function act<A extends ChangingAction>(
   return (await ACTIONS[action](client, body)) ?? { id: body.id };
 }
 
-/** The same orchestration with the input and the version that an execution began with, unless another version is given, and with the instance's tags and priority. */
+/**
+ * Starts the same orchestration again, with the input of an execution and the instance's tags and priority. The version
+ * is that of the execution unless another one is given.
+ */
 async function startAgain(
   client: Client,
   { id, newId, executionId, version }: ActionBodies['start'],
@@ -42,7 +45,7 @@ async function startAgain(
   } = await client.historyPage(id, { limit: 1, ...(executionId === undefined ? {} : { executionId }) });
   if (first?.kind !== 'ExecutionStarted' || first.name === undefined)
     throw badRequest('the history of that execution is gone');
-  // Where nobody has settled it, it is left open again.
+  // If no version was ever settled, it stays open.
   const same = version ?? ((first.meta as { version?: string } | undefined)?.version || status.version);
   await client.startOrchestration(newId ?? id, first.name, first.payload, {
     ...(same === '' ? {} : { version: same }),

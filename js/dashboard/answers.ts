@@ -1,4 +1,4 @@
-// What the dashboard's server answers to its page: JSON, and nothing but types here, because both sides read them.
+// Answers of the dashboard's server to its page, as JSON. This file holds only types, because both sides import it.
 
 import type { WorkerAbout } from '../client/description.ts';
 import type { HistoryEventKind } from '../client/history.ts';
@@ -6,15 +6,15 @@ import type { InstanceState } from '../client/instance-status.ts';
 import type { StoreStats } from '../client/stats.ts';
 import type { DashboardAction } from './options.ts';
 
-/** Every refusal. */
+/** The body of every refusal. */
 export interface ErrorAnswer {
   readonly error: { readonly code: string; readonly message: string };
 }
 
-/** A value as text: it may be anything of anybody, and is never more than text. */
+/** A value as text. The value is arbitrary user data, so it is only ever shown as text. */
 export interface Shown {
   readonly text: string;
-  /** Whether this is all of it. */
+  /** True if `text` is the whole value. */
   readonly isWhole: boolean;
 }
 
@@ -35,16 +35,16 @@ export interface WorkerAnswer {
   readonly isAlive: boolean;
   readonly instances: number;
   readonly tasks: number;
-  /** What it tells of itself; absent where it tells nothing. */
+  /** The worker's report on itself; absent when it sends none. */
   readonly about?: WorkerAbout;
 }
 
-/** The counters of `runtime.metrics()`, if there is a runtime: numbers by name, of histograms the mean in ms. */
+/** The counters of `runtime.metrics()`, if there is a runtime: numbers by name; for a histogram its mean, in ms. */
 export interface RuntimeAnswer {
   readonly counters: Readonly<Record<string, number>>;
 }
 
-/** One look at everything: an event `sample` of `GET api/v1/live`. */
+/** One sample of the store: an event `sample` of `GET api/v1/live`. */
 export interface Sample {
   readonly tick: Tick;
   readonly stats: StoreStats;
@@ -52,19 +52,19 @@ export interface Sample {
   readonly runtime: RuntimeAnswer | null;
 }
 
-/** What a rate is made of; of former looks nothing else is kept. */
+/** The counts from which rates are computed. Nothing else is kept of past samples. */
 export interface Tick {
   readonly atMs: number;
-  /** Instances that there were. */
+  /** Number of instances in the store. */
   readonly instances: number;
-  /** Those of them that had ended. */
+  /** Number of instances that have ended. */
   readonly ended: number;
-  /** Turns and attempts of the runtime since it was started. */
+  /** Turns and attempts of the runtime since its start. */
   readonly turns?: number;
   readonly attempts?: number;
 }
 
-/** The first event, `past`, of `GET api/v1/live`. */
+/** Data of `past`, the first event of `GET api/v1/live`. */
 export type PastAnswer = readonly Tick[];
 
 /** A row of the list. */
@@ -75,7 +75,7 @@ export interface InstanceRow {
   readonly status: InstanceState;
   readonly executionId: number;
   readonly customStatus?: Shown;
-  /** The first line of it. */
+  /** First line of the error message. */
   readonly error?: string;
   readonly createdAtMs: number;
   readonly updatedAtMs: number;
@@ -91,7 +91,7 @@ export interface InstancesAnswer {
   readonly cursor: string | null;
 }
 
-/** Why an instance is suspended: the fields of its error, as texts. */
+/** Report of a suspension: the fields of the instance's error, as texts. */
 export interface ReportAnswer {
   readonly code: string;
   readonly message: string;
@@ -111,19 +111,22 @@ export interface EventRow {
   readonly id: number;
   readonly atMs: number;
   readonly kind: HistoryEventKind;
-  /** The event that it answers. */
+  /** Number of the event that this one answers. */
   readonly ref?: number;
   readonly name?: string;
-  /** The fiber that asked for it, or received it; the main one where there is none. */
+  /** Number of the fiber that requested the operation or received the message; absent for the main fiber. */
   readonly fiber?: number;
-  /** Its value, if it has one. */
+  /** Value of the event, if it has one. */
   readonly value?: Shown;
   readonly attempt?: number;
-  /** When the next attempt may start, or the timer is due. */
+  /** Time at which the next attempt may start, or the timer is due. */
   readonly untilMs?: number;
-  /** The other instance: one that is started, or that is sent to. */
+  /** Id of the other instance: one that is started, or that a message is sent to. */
   readonly instance?: string;
-  /** The queue of an activity that is not of the default one; how a child or a message failed; the version of an execution. */
+  /**
+   * For an activity its queue, unless it is the default one; for a child or a message how it failed; for an execution
+   * its version.
+   */
   readonly note?: string;
 }
 
@@ -131,11 +134,11 @@ export interface EventRow {
 export interface HistoryAnswer {
   readonly executionId: number;
   readonly events: readonly EventRow[];
-  /** The event to go on with; `null`: there are no others yet. */
+  /** Number of the event to go on from; `null` when there are no more events yet. */
   readonly next: number | null;
 }
 
-/** What may be done, and its body: `POST api/v1/<action>`. */
+/** The bodies of the actions: `POST api/v1/<action>`. */
 export interface ActionBodies {
   readonly raise: { id: string; name: string; data?: unknown };
   readonly enqueue: { id: string; queue: string; data?: unknown };
@@ -143,15 +146,18 @@ export interface ActionBodies {
   readonly terminate: { id: string; reason?: string };
   readonly suspend: { id: string; reason?: string };
   readonly resume: { id: string };
-  /** `newId`: under that id; without it, again under its own. `executionId`: with the input of that execution; default the last one. */
+  /**
+   * `newId` is the id of the new instance; without it, the instance is started again under its own id. `executionId`
+   * selects the execution whose input is used; default the last one.
+   */
   readonly start: { id: string; newId?: string; executionId?: number; version?: string };
 }
 
-/** An action that changes something. */
+/** An action that changes the store. */
 export type ChangingAction = Exclude<DashboardAction, 'read'> & keyof ActionBodies;
 
-/** What each action answers. */
+/** The answer of each action. */
 export interface ActionAnswer {
-  /** The instance that it was about; of a start under a new id, that one. */
+  /** Id of the instance; after a start under a new id, that id. */
   readonly id: string;
 }

@@ -1,4 +1,5 @@
-// The files of the page, as the build left them beside this one, each under a name that changes with its content.
+// The files of the page, which the build puts next to this one. Each is served under a name that changes with its
+// content.
 
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -14,7 +15,7 @@ const TYPES = {
   svg: 'image/svg+xml',
 } as const;
 
-/** What the page is made of; the first one is the page itself, and names the others. */
+/** The files of the page. The first one is the page itself, which refers to the others. */
 const FILES = ['index.html', 'page.js', 'page.css', 'icon.svg'] as const;
 
 interface Asset {
@@ -25,10 +26,10 @@ interface Asset {
   readonly zipped: Uint8Array<ArrayBuffer>;
 }
 
-/** By path below the dashboard's; read when they are asked for first, and kept. */
+/** The files by their paths below the dashboard's. They are read at the first request, and kept. */
 let assets: Promise<ReadonlyMap<string, Asset>> | undefined;
 
-/** Whether a path is that of the page or of one of its files. */
+/** True if the path is that of the page or of one of its files. */
 export function isAsset(path: string): boolean {
   return path === '' || path.startsWith('assets/');
 }
@@ -41,7 +42,7 @@ export async function assetAnswer(path: string, request: Request): Promise<Respo
   const { type, etag, isPage, bytes, zipped } = asset;
   const headers: Record<string, string> = {
     etag,
-    // Another file has another name; the page always has the same one.
+    // A changed file has another name. The page always has the same one.
     'cache-control': isPage ? 'no-cache' : 'public, max-age=31536000, immutable',
     vary: 'accept-encoding',
   };

@@ -1,7 +1,8 @@
-// The picture of a history: what went on from when to when, in rows.
+// The bars of a timeline: the operations of a history in rows, each from its beginning to its end.
 //
-// A fiber is a row, or as many as it does things at the same time: `all` over three activities is three rows of one fiber, `all` over three blocks is
-// a row of each of three. The main fiber has the uppermost; another one shares its rows with those that began when it had ended.
+// A fiber takes as many rows as it has operations at the same time: `all` over three activities takes three rows of one
+// fiber, `all` over three blocks takes a row of each of three fibers. The main fiber has the uppermost rows. Another
+// fiber shares its rows with fibers that began after its end.
 
 import type { EventRow } from './answers.ts';
 
@@ -12,29 +13,29 @@ export interface Bar {
   readonly kind: BarKind;
   state: BarState;
   readonly label: string;
-  /** Which fiber asked for it, or waited; 0 is the main one. */
+  /** Number of the fiber that requested the operation, or waited; 0 is the main one. */
   readonly fiber: number;
-  /** Where it is in `Bars.rows`; another one where a fiber above it needs more rows. */
+  /** Index in `Bars.rows`. It changes when a fiber above needs more rows. */
   row: number;
   readonly fromMs: number;
-  /** `undefined` while it goes on. */
+  /** End of the bar; `undefined` while the bar is open. */
   toMs: number | undefined;
-  /** The event that it began with; of a wait the one that ended it. */
+  /** The event that began the bar; for a wait the event that ended it. */
   readonly event: number;
-  /** The event that ended it, where that is another one. */
+  /** The event that ended the bar, if that is another one. */
   endEvent?: number;
-  /** Which attempt, from 1. */
+  /** Number of the attempt, from 1. */
   readonly attempt?: number;
 }
 
-/** What has begun and not ended. */
+/** An operation that has begun and not ended. */
 interface Open {
   bar: Bar;
-  /** Which row of its fiber. */
+  /** Index of the row within its fiber. */
   readonly row: number;
 }
 
-/** How executions end. */
+/** The state of an execution's bar after each event that ends it. */
 const ENDS: Readonly<Record<string, BarState>> = {
   ExecutionCompleted: 'ok',
   ExecutionContinuedAsNew: 'ok',
@@ -43,25 +44,25 @@ const ENDS: Readonly<Record<string, BarState>> = {
   ExecutionTerminated: 'cancelled',
 };
 
-/** What one fiber did: each thing in the uppermost row that was free. */
+/** The rows of one fiber: each bar is in the uppermost row that was free. */
 class FiberRows {
-  /** Each in order of time. */
+  /** The bars of each row, in order of time. */
   readonly rows: Bar[][] = [];
-  /** Of each row: until when it is taken; `Infinity` while something goes on there. */
+  /** The time until which each row is taken; `Infinity` while its last bar is open. */
   readonly takenUntil: number[] = [];
   #lowestFree = 0;
 
-  /** When it began to do anything. */
+  /** Beginning of the fiber's first bar. */
   get fromMs(): number {
     return this.rows[0]?.[0]?.fromMs ?? 0;
   }
 
-  /** The uppermost row that has been free since then. */
+  /** Returns the uppermost row that has been free since `sinceMs`. */
   free(sinceMs: number): number {
     let row = this.#lowestFree;
     const isFree = (row: number): boolean => (this.takenUntil[row] ?? -Infinity) <= sinceMs;
     while (!isFree(row)) row += 1;
-    // Rows above it may be free later, if not since then.
+    // `#lowestFree` skips only rows with an open bar. Any other row above may be free for a later bar.
     while (this.takenUntil[this.#lowestFree] === Infinity) this.#lowestFree += 1;
     return row;
   }
@@ -72,7 +73,7 @@ class FiberRows {
     this.takenUntil[row] = bar.toMs ?? Infinity;
   }
 
-  /** What went on in a row has ended. */
+  /** Marks a row as free from `atMs` on. */
   end(row: number, atMs: number): void {
     this.takenUntil[row] = atMs;
     this.#lowestFree = Math.min(this.#lowestFree, row);
@@ -81,46 +82,46 @@ class FiberRows {
 
 export class Bars {
   #execution: Bar | undefined;
-  /** In the order in which they began, but the main one first. */
+  /** The fibers in the order in which they began, the main one first. */
   readonly #fibers = new Map([[0, new FiberRows()]]);
   readonly #open = new Map<number, Open>();
   #lastMs = 0;
-  /** Until a bar is added or ends. */
+  /** The arranged rows, until a bar is added or ends. */
   #rows: Bar[][] | undefined;
   count = 0;
   hasChildren = false;
 
-  /** By row, each in order of time. The first row is the execution. */
+  /** The bars by row, each row in order of time. The first row is the execution. */
   get rows(): readonly (readonly Bar[])[] {
     return (this.#rows ??= this.#arrange());
   }
 
-  /** Where the picture begins, ms since 1970. */
+  /** Beginning of the timeline, ms since 1970. */
   get fromMs(): number {
     return this.#execution?.fromMs ?? 0;
   }
 
-  /** The last that is recorded. */
+  /** Time of the last recorded event, ms since 1970. */
   get lastMs(): number {
     return this.#lastMs;
   }
 
-  /** Whether the execution has not ended. */
+  /** True while the execution has not ended. */
   get isOpen(): boolean {
     return this.#execution?.toMs === undefined;
   }
 
-  /** Whether nothing goes on that is recorded: then it waits for a message, or for a worker. */
+  /** True while no recorded operation is open: the execution then waits for a message, or for a worker. */
   get isWaiting(): boolean {
     return this.isOpen && this.#open.size === 0;
   }
 
-  /** The next event of the history. */
+  /** Adds the next event of the history. */
   add(event: EventRow): void {
     const { id, atMs, kind, name = '', fiber = 0 } = event;
     const before = this.#lastMs;
     this.#rows = undefined;
-    // The clock of a machine may be set back; the picture goes on.
+    // The clock of a machine may be set back. The timeline never goes back.
     this.#lastMs = Math.max(before, atMs);
     const end = ENDS[kind];
     if (end !== undefined) return this.#endAll(id, end);
@@ -159,7 +160,7 @@ export class Bars {
         return this.#end(event, 'cancelled');
       case 'EventReceived':
       case 'QueueReceived':
-        // Since when it was awaited is not recorded; since the last event before it was for certain.
+        // The history does not record the beginning of the wait. The fiber waited at least since the previous event.
         this.#add({
           kind: 'wait',
           state: 'ok',
@@ -208,7 +209,7 @@ export class Bars {
     this.#open.set(id, { bar, row: this.#add(bar) });
   }
 
-  /** An attempt is over, and the next one begins when its delay is. */
+  /** Ends an attempt, and begins the next one at the end of its delay. */
   #retry({ id, ref, attempt = 1, untilMs = this.#lastMs }: EventRow): void {
     const open = this.#open.get(ref ?? 0);
     if (open === undefined) return;
@@ -253,7 +254,7 @@ export class Bars {
     this.#open.delete(ref);
     bar.state = state;
     bar.endEvent = id;
-    // An activity that was given up in its delay did not run again.
+    // An activity that was cancelled during its delay did not run again.
     bar.toMs = Math.max(this.#lastMs, bar.fromMs);
     this.#of(bar.fiber).end(row, this.#lastMs);
   }
@@ -267,7 +268,7 @@ export class Bars {
     execution.endEvent = id;
   }
 
-  /** Put a bar into that row of its fiber, or into the uppermost that is free. Returns which one. */
+  /** Puts a bar into the given row of its fiber, or into the uppermost free one. Returns the row. */
   #add(bar: Bar, given?: number): number {
     const rows = this.#of(bar.fiber);
     const row = given ?? rows.free(bar.fromMs);
@@ -282,7 +283,7 @@ export class Bars {
     return rows;
   }
 
-  /** All rows: each fiber in the uppermost that are free, one below the other, since it began. */
+  /** Arranges all rows: each fiber gets the uppermost adjacent rows that are free from its beginning on. */
   #arrange(): Bar[][] {
     const all: Bar[][] = [this.#execution === undefined ? [] : [this.#execution]];
     const takenUntil = [Infinity];
@@ -295,7 +296,7 @@ export class Bars {
       }
       for (const [i, bars] of rows.entries()) {
         const row = first + i;
-        // The main fiber is there to the end.
+        // The main fiber keeps its rows until the end.
         takenUntil[row] = fiber === 0 ? Infinity : (until[i] ?? Infinity);
         const there = (all[row] ??= []);
         for (const bar of bars) {
@@ -308,7 +309,7 @@ export class Bars {
   }
 }
 
-/** The first bar of a row that ends at that time or later, by bisection. */
+/** Returns the index of the first bar of a row that ends at that time or later, by bisection. */
 export function firstAt(row: readonly Bar[], atMs: number): number {
   let [low, high] = [0, row.length];
   while (low < high) {

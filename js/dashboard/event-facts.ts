@@ -1,4 +1,4 @@
-// What is told of an event besides its value, in the same fields for each kind.
+// The facts of an event besides its value, in the same fields for each kind.
 
 import type { HistoryEvent } from '../client/history.ts';
 import type { EventRow } from './answers.ts';

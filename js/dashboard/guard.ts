@@ -1,15 +1,15 @@
-// Who may ask: decided from what stands in the request and, where the server tells it, the address that it came from.
+// Access control: decides from the request and, if the server passes it, the client's address.
 //
-// G1  The host in the URL, and in the Host header if there is one, is of this machine or in `allowedHosts`: a page of somebody else cannot
-//     reach the dashboard under a name of its own (DNS rebinding).
-// G2  There is a token: one that was given, or one that is made. Whoever says `token: false` wants none; then `authorize` decides, or, where
-//     there is none, a request must come from this machine: by its host, by the address of its connection, and by what proxies say of it.
-//     Where that address is not known nobody is answered, since a Host header can say anything. A proxy on this machine that says nothing
-//     looks like this machine.
-// G3  Where there is a token, everyone needs it, for everything but the files of the page, which hold no data.
-// G4  Another site cannot make a browser ask on its behalf: Origin and Sec-Fetch-Site must be of this one, and what changes something also
-//     needs a header and a content type that no form can send.
-// G5  Texts that are secret are compared by digest, in constant time.
+// G1  The host in the URL, and in the Host header if there is one, is of this machine or in `allowedHosts`: a page of
+//     another site cannot reach the dashboard under a name of its own (DNS rebinding).
+// G2  There is a token: a given one, or one that is made. `token: false` means no token. Then `authorize` decides or,
+//     without one, a request must come from this machine: by its host, by the address of its connection, and by the
+//     headers of proxies. If that address is not known, every request is refused, since a Host header can say anything.
+//     A proxy on this machine that sends no such headers looks like this machine.
+// G3  If there is a token, every request needs it, except for the files of the page, which hold no data.
+// G4  Another site cannot make a browser send requests on its behalf: Origin and Sec-Fetch-Site must be of this site. A
+//     request that changes something also needs a header and a content type that no form can send.
+// G5  Secret texts are compared by digest, in constant time.
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isIP } from 'node:net';
@@ -17,40 +17,40 @@ import { isIP } from 'node:net';
 import type { DashboardOptions } from './options.ts';
 import { Refusal } from './refusal.ts';
 
-/** What a server knows of who asks, besides the request. */
+/** Facts about the client that the server knows besides the request. */
 export interface Caller {
-  /** IP address that the connection comes from. Without it no request is known to be from this machine. */
+  /** IP address of the connection. Without it, no request counts as coming from this machine. */
   remoteAddress?: string;
 }
 
-/** A header that pages of other sites cannot send along; every action needs it. */
+/** A header that every action needs and that pages of other sites cannot send. */
 export const ACTION_HEADER = 'x-perdure-dashboard';
 
-/** How long a browser stays signed in, s. */
+/** Time for which a browser stays signed in, s. */
 const SIGNED_IN_S = 30 * 24 * 60 * 60;
 
-/** Headers by which a proxy tells whom it speaks for, or that it is there. */
+/** Headers by which a proxy names its client, or shows that it is there. */
 const FORWARDED = /^(x-forwarded-.*|x-real-ip|x-client-ip|true-client-ip|cf-connecting-ip|forwarded|via)$/;
 
 export class Guard {
   readonly #hosts: readonly string[];
   readonly #token: Buffer | undefined;
   readonly #isOpen: boolean;
-  /** What the cookie holds: made of the token, which nobody can get back from it. */
+  /** Cookie of a signed-in browser. Its value is derived from the token, and the token cannot be recovered from it. */
   readonly #cookie: { name: string; value: string } | undefined;
 
-  /** `token`: what was given, or else was made. */
+  /** `token` is the given one, or else the one that was made. */
   constructor({ allowedHosts = [], authorize }: DashboardOptions, token: string | false) {
     this.#hosts = allowedHosts.map((host) => (isIP(host) === 6 ? `[${host.toLowerCase()}]` : host.toLowerCase()));
     this.#isOpen = token === false && authorize !== undefined;
     if (token === false) return;
     this.#token = digest(token);
     const value = createHmac('sha256', token).update('perdure dashboard cookie').digest('base64url');
-    // Cookies know no ports: two dashboards of one machine have names of their own.
+    // Cookies do not distinguish ports, so two dashboards on one machine need cookies with different names.
     this.#cookie = { name: `perdure_${digest(value).toString('hex').slice(0, 12)}`, value };
   }
 
-  /** G1, G2 and G4, for every request. */
+  /** Checks G1, G2 and G4, for every request. */
   checkOrigin(request: Request, url: URL, caller: Caller, isPage: boolean): void {
     const named = request.headers.get('host');
     const hosts = [url.host, ...(named === null ? [] : [hostOf(named)])];
@@ -84,7 +84,7 @@ export class Guard {
     }
   }
 
-  /** The rest of G4. */
+  /** Checks the rest of G4, for an action. */
   checkAction(request: Request): void {
     if (request.headers.get(ACTION_HEADER) !== '1')
       throw new Refusal(403, 'ACTION_HEADER', `an action needs the header ${ACTION_HEADER}: 1`);
@@ -93,7 +93,7 @@ export class Guard {
       throw new Refusal(415, 'CONTENT_TYPE', 'an action is application/json');
   }
 
-  /** G3: by header or cookie. */
+  /** Checks G3, by header or cookie. */
   checkToken(request: Request): void {
     if (this.#token === undefined || this.#cookie === undefined) return;
     const [, bearer] = /^bearer +(\S+)$/i.exec(request.headers.get('authorization') ?? '') ?? [];
@@ -108,12 +108,12 @@ export class Guard {
     throw new Refusal(401, 'TOKEN', 'the token is missing or wrong', { 'www-authenticate': 'Bearer realm="perdure"' });
   }
 
-  /** Whether this is the token; nothing is, where there is none. */
+  /** True if `text` is the token; always false without a token. */
   isToken(text: string): boolean {
     return this.#token !== undefined && timingSafeEqual(digest(text), this.#token);
   }
 
-  /** The `Set-Cookie` that signs a browser in. */
+  /** Returns the `Set-Cookie` header that signs a browser in. */
   cookie(request: Request, url: URL, path: string): string {
     const { name, value } = this.#cookie ?? { name: '', value: '' };
     const isTls = url.protocol === 'https:' || request.headers.get('x-forwarded-proto') === 'https';
@@ -129,12 +129,13 @@ function comesFromHere(request: Request, { remoteAddress }: Caller): boolean {
   if (remoteAddress === undefined || !isLocalAddress(remoteAddress)) return false;
   return [...request.headers].every(([header, said]) => {
     if (!FORWARDED.test(header)) return true;
-    // `Forwarded` has a grammar of its own, and `Via` says nothing but that there is a proxy: whoever sends these needs a token.
+    // `Forwarded` has a grammar of its own, and `Via` says only that there is a proxy. A request with either needs a
+    // token.
     return header !== 'forwarded' && header !== 'via' && said.split(',').every((one) => isLocalHost(one.trim()));
   });
 }
 
-/** A token for a dashboard that was given none. */
+/** Returns a random token for a dashboard that was given none. */
 export function makeToken(): string {
   return randomBytes(24).toString('base64url');
 }
@@ -143,7 +144,7 @@ function digest(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }
 
-/** The host of a Host header, as a URL would have it; `undefined` when it is none. */
+/** Returns the host of a Host header in the form that a URL has; `undefined` when the header is invalid. */
 function hostOf(header: string): string | undefined {
   const text = `http://${header}`;
   if (!URL.canParse(text)) return undefined;
@@ -151,18 +152,18 @@ function hostOf(header: string): string | undefined {
   return pathname === '/' && !/[/?#@\\]/.test(header) && `${search}${username}${hash}` === '' ? host : undefined;
 }
 
-/** Without its port. */
+/** Returns the host without its port. */
 function nameIn(host: string): string {
   return host.replace(/:\d+$/, '');
 }
 
-/** `localhost`, what ends with it, and loopback addresses: none of them leads to another machine. */
+/** True for `localhost`, names that end with it, and loopback addresses: none of them leads to another machine. */
 function isLocalName(host: string): boolean {
   const name = nameIn(host);
   return name === 'localhost' || name.endsWith('.localhost') || isLocalAddress(name.replace(/^\[|\]$/g, ''));
 }
 
-/** An address or a name, in whichever case, that does not lead to another machine. */
+/** True if an address or a name, in any case, does not lead to another machine. */
 export function isLocalHost(host: string): boolean {
   return isLocalAddress(host) || isLocalName(host.toLowerCase());
 }

@@ -1,4 +1,4 @@
-// The dashboard as one function from a request to its answer.
+// The dashboard as one function from a request to its response.
 
 import { Client } from '../client/client.ts';
 import { consoleLogger, type Logger } from '../logging/logger.ts';
@@ -16,14 +16,17 @@ import { answerOf, Refusal, refusalOf } from './refusal.ts';
 import { Sampler } from './sampler.ts';
 import { Shower } from './shower.ts';
 
-/** Answers the requests of a dashboard: what {@link dashboardHandler} makes. */
+/** Answers the requests of a dashboard; {@link dashboardHandler} returns it. */
 export interface DashboardHandler {
   (request: Request, caller?: Caller): Promise<Response>;
-  /** The token that was made, where the options gave none. */
+  /** The token that was made, if the options gave none. */
   readonly madeToken?: string;
 }
 
-/** With each answer: nothing but what comes from here runs, nobody else frames it, reads it or guesses what it is. */
+/**
+ * Security headers of every response: only resources of this server load, other sites can neither frame nor read a
+ * response, and browsers do not guess content types.
+ */
 const HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
@@ -35,22 +38,25 @@ const HEADERS: Readonly<Record<string, string>> = {
   'cross-origin-opener-policy': 'same-origin',
 };
 
-/** Where the text for Prometheus is, below the path of the dashboard. */
+/** Path of the metrics for Prometheus, below the path of the dashboard. */
 const METRICS = 'metrics';
 
-/** Where the JSON is, below the path of the dashboard. */
+/** Path of the JSON API, below the path of the dashboard. */
 const API = 'api/v1/';
 
 /**
- * The dashboard of a store as a web-standard handler: Hono and Next take it as it is, Node's `http`, Express and Fastify through
- * {@link nodeListener}. It holds nothing but a client, and answers no request by throwing.
+ * Returns the dashboard of a store as a web-standard handler: Hono and Next take it as it is, Node's `http`, Express
+ * and Fastify through {@link nodeListener}. Its only resource is the client. It answers every request, and never
+ * throws.
  *
- * Who may ask: whoever has the `token`. Where none is given one is made, and the logger is told how to open the page with it. With `token: false`
- * and without `authorize`, only this machine: by the host in the URL and in the `Host` header, which must be `localhost`, `*.localhost` or a
- * loopback address; by the `remoteAddress` of the second argument ({@link nodeListener} and {@link serveDashboard} hand it over); and by what
- * proxies say (`X-Forwarded-*` and their like). A proxy on this machine that says nothing, as nginx does by default, looks like this machine.
+ * Access: a request needs the `token`. If none is given, one is made, and the logger says how to open the page with it.
+ * With `token: false` and without `authorize`, only requests of this machine are answered. Three facts must show that:
+ * the host in the URL and in the `Host` header, which must be `localhost`, `*.localhost` or a loopback address; the
+ * `remoteAddress` of the second argument ({@link nodeListener} and {@link serveDashboard} pass it); and the headers of
+ * proxies (`X-Forwarded-*` and the like). A proxy on this machine that sends no such headers, as nginx does by default,
+ * looks like this machine.
  *
- * @throws TypeError when `client` is none, or an option is wrong
+ * @throws TypeError when `client` is not a client, or an option is wrong
  *
  * @example
  * ```ts
@@ -80,7 +86,7 @@ class Dashboard {
   readonly #guard: Guard;
   readonly #live: Live;
   readonly #logger: Logger;
-  /** Ends with a slash. */
+  /** Base path, with a slash at its end. */
   readonly #base: string;
 
   constructor(client: Client, options: DashboardOptions, token: string | false) {
@@ -130,7 +136,7 @@ class Dashboard {
     this.#guard.checkOrigin(request, url, caller, isRoot || path === '');
     if (isRoot) {
       only(request, 'GET', 'HEAD');
-      // What the page names is relative to it.
+      // The URLs in the page are relative to this one.
       return redirect(308, `${this.#base}${url.search}`);
     }
     if (path === undefined) throw nothing();
@@ -144,7 +150,7 @@ class Dashboard {
     return this.#api(path.slice(API.length), request, url);
   }
 
-  /** For a scraper: it shows the token, where there is one, as `Authorization: Bearer`. */
+  /** Answers a scraper, which sends the token, if there is one, as `Authorization: Bearer`. */
   async #metrics(request: Request, url: URL): Promise<Response> {
     only(request, 'GET', 'HEAD');
     this.#guard.checkToken(request);
@@ -155,10 +161,10 @@ class Dashboard {
     return new Response(body, { status, headers });
   }
 
-  /** What came in the URL becomes a cookie, and is gone from it. */
+  /** Moves the token from the URL to a cookie. */
   #signIn(token: string, request: Request, url: URL): Response {
     const response = redirect(303, this.#base);
-    // The page asks for the right one.
+    // With a wrong token no cookie is set, and the page asks for the right one.
     if (this.#guard.isToken(token)) response.headers.set('set-cookie', this.#guard.cookie(request, url, this.#base));
     return response;
   }
@@ -186,7 +192,7 @@ class Dashboard {
     return new Response(this.#live.open(query, request.signal), { headers: EVENTS });
   }
 
-  /** Signs a browser in with a token that its user typed. */
+  /** Signs a browser in with the token that its user typed. */
   async #session(request: Request, url: URL): Promise<Response> {
     only(request, 'POST');
     this.#guard.checkAction(request);
@@ -209,12 +215,12 @@ class Dashboard {
   }
 }
 
-/** The id under which an instance is started again: the one that it has, unless another is given. */
+/** Returns the id under which an instance is started again: its own, unless another is given. */
 function newIdOf(body: ActionBodies[ChangingAction]): string {
   return 'newId' in body && body.newId !== undefined ? body.newId : body.id;
 }
 
-/** No proxy may keep or gather what is meant for now. */
+/** Headers of an event stream. No proxy may cache or buffer it. */
 const EVENTS = {
   'content-type': 'text/event-stream; charset=utf-8',
   'cache-control': 'no-store, no-transform',

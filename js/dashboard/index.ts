@@ -1,4 +1,4 @@
-/** The dashboard: what is in a store, and what happens in it, in a browser. */
+/** The dashboard: shows the contents and the activity of a store in a browser. */
 
 export type { Caller } from './guard.ts';
 export { type DashboardHandler, dashboardHandler } from './handler.ts';

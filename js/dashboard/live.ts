@@ -1,4 +1,5 @@
-// Streams of events (SSE): everything, or one instance. Each ends when whoever listens goes, and there are only so many.
+// Event streams (SSE) of the whole store, or of one instance. A stream ends when its listener disconnects. Their number
+// is limited.
 
 import type { HistoryPage } from '../client/history.ts';
 import { hasEnded } from '../client/instance-status.ts';
@@ -7,19 +8,19 @@ import { instanceOf, type Site, shownPage } from './reads.ts';
 import { answerOf, badRequest, Refusal, refusalOf } from './refusal.ts';
 import type { Sampler } from './sampler.ts';
 
-/** Streams of one handler that are open at the same time. */
+/** Most streams of one handler that are open at the same time. */
 const STREAMS_MAX = 64;
 
-/** How often an instance is looked at; a change of its custom status is told at once. */
+/** Interval of reading an instance, ms. A change of its custom status is sent at once. */
 const LOOK_MS = 1_000;
 
-/** Events that are sent first, so that the beginning of a long history is there at once. */
+/** Events of the first page. It is small, so that the beginning of a long history arrives at once. */
 const FIRST = 200;
 
-/** Something is sent at least so often, so that whatever is in between does not take the stream for dead, ms. */
+/** Interval of comments that keep a proxy from closing an idle stream, ms. */
 const HEARTBEAT_MS = 15_000;
 
-/** Bytes that may wait for a listener that does not read; then its stream ends, and it may come again. */
+/** Most bytes that are buffered for a slow listener. Above that its stream ends, and the listener may reconnect. */
 const WAITING_MAX = 4 * 1024 * 1024;
 
 export class Live {
@@ -32,7 +33,7 @@ export class Live {
     this.#sampler = sampler;
   }
 
-  /** @throws Refusal when the query is wrong, or there are too many streams already */
+  /** @throws Refusal when the query is wrong, or too many streams are open */
   open(query: Query, signal: AbortSignal): ReadableStream<Uint8Array> {
     const run = this.#runOf(query);
     if (this.#open >= STREAMS_MAX)
@@ -99,7 +100,7 @@ export class Live {
     });
   }
 
-  /** Each state of the instance that is seen, and what is added to the history of one of its executions. */
+  /** Sends each observed state of the instance, and the new events of one of its executions. */
   async #instance(
     { id, from, ...part }: ReturnType<Query['part']>,
     stream: EventStream,
@@ -111,17 +112,17 @@ export class Live {
     while (!signal.aborted) {
       const instance = await instanceOf(this.#site, id);
       const { executionId = instance.executionId } = part;
-      // Without a number it follows the instance into its next execution.
+      // Without an execution number, the stream follows the instance into its next execution.
       if (execution !== undefined && execution !== executionId) next = 1;
       execution = executionId;
       const mark = [instance.executionId, instance.status, instance.updatedAtMs, instance.customStatusVersion].join();
       if (mark !== seen) {
         seen = mark;
-        // A long history takes a moment, in which the instance can be seen already.
+        // Reading a long history takes a moment, so the instance is sent first.
         stream.send('instance', instance);
         const read = (limit: number): Promise<HistoryPage> => {
           const page = this.#site.client.historyPage(id, { executionId, from: next, limit });
-          // Nobody waits for one that comes when the listener has gone.
+          // The page may fail after the listener has gone. That rejection is handled here.
           page.catch(() => {});
           return page;
         };
@@ -129,7 +130,7 @@ export class Live {
         while (ahead !== undefined && !signal.aborted) {
           const page: HistoryPage = await ahead;
           next += page.events.length;
-          // The store reads the next one while this one is written out.
+          // The store reads the next page while this one is written.
           ahead = page.next === null || page.events.length === 0 ? undefined : read(part.limit);
           if (page.events.length > 0) stream.send('history', shownPage(this.#site, id, page));
           await stream.room(signal);
@@ -142,7 +143,7 @@ export class Live {
   }
 }
 
-/** What is sent: events whose data is one line of JSON. */
+/** The output of a stream: events whose data is one line of JSON. */
 class EventStream {
   readonly #controller: ReadableStreamDefaultController<Uint8Array>;
   readonly #end: () => void;
@@ -163,7 +164,7 @@ class EventStream {
     this.#write(':\n\n');
   }
 
-  /** Resolves when what waits is little enough to add a page to it. */
+  /** Waits until more than half of the buffer is free, or `signal` is aborted. */
   async room(signal: AbortSignal): Promise<void> {
     while (!signal.aborted && (this.#controller.desiredSize ?? 0) <= WAITING_MAX / 2) {
       await new Promise<void>((resolve) => {
@@ -172,7 +173,7 @@ class EventStream {
     }
   }
 
-  /** Something was read, or nobody reads any more. */
+  /** Wakes {@link room}: the listener has read some data, or has disconnected. */
   taken(): void {
     this.#taken();
   }
@@ -183,7 +184,7 @@ class EventStream {
     try {
       this.#controller.close();
     } catch {
-      // Whoever listened has gone.
+      // The listener has disconnected.
     }
   }
 
@@ -192,7 +193,7 @@ class EventStream {
     try {
       this.#controller.enqueue(this.#encoder.encode(text));
     } catch {
-      // Whoever listened has gone.
+      // The listener has disconnected.
       this.#isOver = true;
       this.#end();
       return;

@@ -1,4 +1,4 @@
-// What a dashboard is made with.
+// Options of a dashboard, and their checks.
 
 import { isIP } from 'node:net';
 
@@ -7,42 +7,48 @@ import { Runtime } from '../runtime/runtime.ts';
 import { bool, checkOptions, type OptionTable } from '../util/options.ts';
 import { isInstance, isList, show } from '../util/show.ts';
 
-/** What somebody asks for: `'read'` is everything that changes nothing, `'start'` is to start an instance again. */
+/** The kind of a request: `'read'` is every request that changes nothing, `'start'` starts an instance again. */
 export type DashboardAction = 'read' | 'raise' | 'enqueue' | 'cancel' | 'terminate' | 'suspend' | 'resume' | 'start';
 
-/** Where a value stands that {@link DashboardOptions.redact} is asked about. */
+/** The place of a value that {@link DashboardOptions.redact} receives. */
 export interface ValuePlace {
-  /** Of the instance that it is a value of. */
+  /** Id of the instance that the value belongs to. */
   readonly instanceId: string;
-  /** Name of the orchestration; not known where a single event is read. */
+  /** Name of the orchestration; not known when a single event is read. */
   readonly orchestration?: string;
-  /** What it is: `message` is what was raised, enqueued or sent, `reason` why something was cancelled, terminated or held. */
+  /**
+   * Kind of the value. `message` is the data of an event or message that was raised, enqueued or sent; `reason` is the
+   * reason of a cancellation, termination or suspension.
+   */
   readonly kind: 'input' | 'output' | 'error' | 'customStatus' | 'message' | 'reason';
-  /** Of an event of the history: its number. */
+  /** For an event of the history: its number. */
   readonly eventId?: number;
-  /** Of an event of the history: the name of its orchestration, activity, event or queue. */
+  /** For an event of the history: the name of its orchestration, activity, event or queue. */
   readonly name?: string;
 }
 
 /** Options of {@link dashboardHandler}. */
 export interface DashboardOptions {
   /**
-   * Path that the handler is mounted at, as it stands in the URL of a request: `'/perdure'`. Other paths are answered with 404. Default `'/'`.
+   * Path that the handler is mounted at, as it appears in the URL of a request: `'/perdure'`. Other paths are answered
+   * with 404. Default `'/'`.
    */
   basePath?: string;
   /**
-   * What whoever wants to see anything must show, from everywhere: as `Authorization: Bearer …`, or once as `?token=…` of the page, which
-   * becomes a cookie (HttpOnly, SameSite=Strict). 16 to 256 visible ASCII characters. Default: one is made, which ends with the process; it is
-   * told by {@link ServedDashboard.url} or {@link DashboardHandler.madeToken}. `false`: none is needed. Then `authorize` decides it all; without
-   * `authorize`, requests that come from the same machine are answered, which is whatever a reverse proxy on it lets through.
+   * Token that every request for data needs, from any machine: as `Authorization: Bearer …`, or once as `?token=…` of
+   * the page, which becomes a cookie (HttpOnly, SameSite=Strict). 16 to 256 visible ASCII characters. Default: one is
+   * made, which is valid until the process ends; {@link ServedDashboard.url} or {@link DashboardHandler.madeToken}
+   * shows it. `false`: no token is needed. Then `authorize` decides alone. Without `authorize`, requests that come from
+   * the same machine are answered, including all that a reverse proxy on it forwards.
    */
   token?: string | false;
-  /** Whether actions are refused. Default false. */
+  /** True if actions are refused. Default false. */
   readOnly?: boolean;
   /**
-   * Asked before each answer but that with the page itself, which holds no data: whether this request may do that. What it throws is
-   * logged, and refuses. `instanceId` is that of the instance, where it is about one. To start an instance again under another id is asked twice: with
-   * the id of the instance, and with the other id.
+   * Called before each response with data or action, to decide if the request is allowed. It is not called for the
+   * files of the page, which hold no data. If it throws, the error is logged and the request refused. `instanceId` is
+   * the id of the instance, if the request is about one. For a start under another id, it is called twice: with the id
+   * of the instance, and with the other id.
    *
    * @example
    * ```ts
@@ -54,8 +60,9 @@ export interface DashboardOptions {
    */
   authorize?: (request: Request, action: DashboardAction, instanceId: string | undefined) => boolean | Promise<boolean>;
   /**
-   * What is shown instead of a value, before it leaves the server: an input, output, custom status, message, reason or error (an `Error`, or its
-   * data in a history). Ids, names, versions and tags are shown as they are. Where it throws, nothing of the value is shown.
+   * Returns the value to show instead of `value`, before it leaves the server: an input, output, custom status,
+   * message, reason or error (an `Error`, or its data in a history). Ids, names, versions and tags are shown as they
+   * are. If it throws, nothing of the value is shown.
    *
    * @example
    * ```ts
@@ -63,15 +70,18 @@ export interface DashboardOptions {
    * ```
    */
   redact?: (value: unknown, place: ValuePlace) => unknown;
-  /** Names of hosts, besides those of the same machine, that may stand in the URL: `'ops.example.com'`, any port; with a port, that one. */
+  /**
+   * Host names, besides those of the same machine, that a URL may have: `'ops.example.com'` with any port; with a port,
+   * only that one.
+   */
   allowedHosts?: readonly string[];
-  /** A runtime of this process whose counters are shown, too. */
+  /** A runtime of this process whose counters are also shown. */
   runtime?: Runtime;
-  /** Where errors of the hooks and of the store go. Default: stderr, as text. */
+  /** Logger for errors of the hooks and of the store. Default: stderr, as text. */
   logger?: Logger;
 }
 
-/** Path of letters that need no escape, so that it is the same however it is written. */
+/** Path of characters that need no escape, so that it has only one spelling. */
 const BASE_PATH = /^\/(?:[\w.~-]+(?:\/[\w.~-]+)*\/?)?$/;
 
 function basePath(value: unknown, path: string): void {
@@ -82,11 +92,11 @@ function basePath(value: unknown, path: string): void {
   }
 }
 
-/** No shorter token: nobody guesses it. */
+/** The minimum of 16 characters makes a token hard to guess. */
 const TOKEN = /^[\x21-\x7e]{16,256}$/;
 
 function token(value: unknown, path: string): void {
-  // Without what was given: it is a secret, if a weak one.
+  // The message does not show the value, because it may be a secret, if a weak one.
   if (value !== false && (typeof value !== 'string' || !TOKEN.test(value))) {
     throw new TypeError(`${path} must be a string of 16 to 256 visible ASCII characters, or false`);
   }
@@ -96,7 +106,7 @@ function fn(value: unknown, path: string): void {
   if (typeof value !== 'function') throw new TypeError(`${path} must be a function, got ${show(value)}`);
 }
 
-/** A name and perhaps a port; the numbers of an IPv6 address are told apart before. */
+/** A host name with an optional port. IP addresses are recognized before. */
 const HOST = /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::\d{1,5})?$/i;
 
 function hosts(value: unknown, path: string): void {

@@ -1,4 +1,4 @@
-// What stands behind the `?` of a request and in the body of an action: checked, so that nothing wrong gets any further.
+// Parameters of requests and bodies of actions: parsed and checked, so that no invalid value gets any further.
 
 import { LIST_OPTIONS, type ListOptions } from '../client/listing.ts';
 import { checkName, checkOptions, named, type OptionTable, text, whole } from '../util/options.ts';
@@ -6,19 +6,21 @@ import { isRecord } from '../util/show.ts';
 import type { ActionBodies, ChangingAction } from './answers.ts';
 import { badRequest, Refusal } from './refusal.ts';
 
-/** Rows of a page of the list, at most. */
+/** Most rows of a page of the list. */
 const ROWS_MAX = 200;
 
-/** Events of a page of a history, at most. */
+/** Most events of a page of a history. */
 const EVENTS_MAX = 1_000;
 
-/** Bytes of the body of an action, at most: the largest value that is stored by default, and as much again for how it is written. */
+/**
+ * Most bytes of the body of an action: the largest value that is stored by default, and as much again for its encoding.
+ */
 const BODY_MAX = 4 * 1024 * 1024;
 
 /** Longest URL, in characters. */
 export const URL_MAX = 8_192;
 
-/** @throws Refusal with what `check` has to say */
+/** @throws Refusal with the message of the TypeError that `check` throws */
 function checked<T>(check: () => T): T {
   try {
     return check();
@@ -28,7 +30,7 @@ function checked<T>(check: () => T): T {
   }
 }
 
-/** The parameters of a URL, of which each that is read once must be there once at most. */
+/** The parameters of a URL. A parameter that is read as one value must not be repeated. */
 export class Query {
   readonly #params: URLSearchParams;
 
@@ -36,7 +38,7 @@ export class Query {
     this.#params = url.searchParams;
   }
 
-  /** @throws Refusal when there is another parameter than these */
+  /** @throws Refusal when there is any other parameter */
   only(...names: readonly string[]): this {
     for (const name of this.#params.keys()) {
       if (!names.includes(name))
@@ -51,7 +53,7 @@ export class Query {
     return value;
   }
 
-  /** The id of an instance. */
+  /** Returns the id of an instance. */
   id(): string {
     const id: unknown = this.text('id');
     checked(() => checkName(id, 'id'));
@@ -97,7 +99,7 @@ export class Query {
     return checked(() => checkOptions(options as ListOptions, LIST_OPTIONS, 'the list'));
   }
 
-  /** A part of a history. */
+  /** Returns the parameters that select a part of a history. */
   part(): { id: string; executionId?: number; from: number; limit: number } {
     const executionId = this.number('execution', 1);
     return {
@@ -121,7 +123,7 @@ const BODIES: Readonly<Record<ChangingAction, { table: OptionTable; needs: reado
   start: { table: { id: named, newId: named, executionId: whole(1), version: named }, needs: ['id'] },
 };
 
-/** @throws Refusal when it is no body of that action */
+/** @throws Refusal when `body` is not a body of that action */
 export function bodyOf<A extends ChangingAction>(action: A, body: unknown): ActionBodies[A] {
   const { table, needs } = BODIES[action];
   if (!isRecord(body)) throw badRequest('the body must be a JSON object');
@@ -133,9 +135,9 @@ export function bodyOf<A extends ChangingAction>(action: A, body: unknown): Acti
 }
 
 /**
- * The JSON of a body.
+ * Returns the JSON of a body.
  *
- * @throws Refusal when it is too long or no JSON
+ * @throws Refusal when the body is too long or not JSON
  */
 export async function jsonOf(request: Request): Promise<unknown> {
   const tooLong = (): Refusal => new Refusal(413, 'BODY', `the body must have at most ${BODY_MAX} bytes`);

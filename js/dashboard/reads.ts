@@ -1,4 +1,4 @@
-// What can be read, by path.
+// The read requests, by path.
 
 import type { Client } from '../client/client.ts';
 import type { HistoryPage } from '../client/history.ts';
@@ -9,12 +9,12 @@ import type { Query } from './query.ts';
 import { badRequest, Refusal } from './refusal.ts';
 import { SHOWN_MAX, type Shower } from './shower.ts';
 
-/** What the routes have in common. */
+/** The parts of a dashboard that all routes use. */
 export interface Site {
   readonly client: Client;
   readonly shower: Shower;
   readonly options: DashboardOptions;
-  /** Log what is no refusal but a failure of ours. */
+  /** Logs an error, if its refusal stands for a failure of the server. */
   report(refusal: Refusal, error: unknown): void;
 }
 
@@ -40,14 +40,14 @@ async function instance(site: Site, query: Query): Promise<InstanceAnswer> {
   return instanceOf(site, query.only('id').id());
 }
 
-/** @throws Refusal when there is none of that id */
+/** @throws Refusal when there is no instance of that id */
 export async function statusOf(client: Client, id: string): Promise<InstanceStatus> {
   const status = await client.getStatus(id);
   if (status === null) throw new Refusal(404, 'INSTANCE_NOT_FOUND', `there is no instance '${id}'`);
   return status;
 }
 
-/** @throws Refusal when there is none of that id */
+/** @throws Refusal when there is no instance of that id */
 export async function instanceOf({ client, shower }: Site, id: string): Promise<InstanceAnswer> {
   return shower.instance(await statusOf(client, id));
 }
@@ -61,7 +61,7 @@ export function shownPage({ shower }: Site, id: string, { executionId, events, n
   return { executionId, events: events.map((event) => shower.event(event, id)), next };
 }
 
-/** All of a value: of an event, or what an instance has now. */
+/** Returns a whole value: that of an event, or a current one of an instance. */
 async function value({ client, shower }: Site, query: Query): Promise<Shown> {
   const id = query.only('id', 'execution', 'event', 'of').id();
   const executionId = query.number('execution', 1);

@@ -1,9 +1,9 @@
-// Answers that are no: what HTTP calls them, a code that stays the same, and a sentence.
+// Refused requests: an HTTP status, a stable code, and a sentence.
 
 import { PerdureError } from '../errors/errors.ts';
 import type { ErrorAnswer } from './answers.ts';
 
-/** Thrown wherever a request cannot be answered as it asks. */
+/** Thrown when a request is refused or cannot be answered. */
 export class Refusal extends Error {
   readonly status: number;
   readonly code: string;
@@ -21,7 +21,7 @@ export function badRequest(message: string): Refusal {
   return new Refusal(400, 'BAD_REQUEST', message);
 }
 
-/** What HTTP calls the errors of a client. */
+/** HTTP statuses of the client's errors, by their codes. */
 const STATUS_OF: Readonly<Record<string, number>> = {
   INSTANCE_NOT_FOUND: 404,
   INSTANCE_EXISTS: 409,
@@ -31,7 +31,7 @@ const STATUS_OF: Readonly<Record<string, number>> = {
   PROVIDER: 503,
 };
 
-/** The refusal that an error is; `undefined` when it is none that was foreseen. */
+/** Returns the refusal for an error; `undefined` for an unexpected error. */
 export function refusalOf(error: unknown): Refusal | undefined {
   if (error instanceof Refusal) return error;
   if (error instanceof PerdureError) return new Refusal(STATUS_OF[error.code] ?? 500, error.code, error.message);

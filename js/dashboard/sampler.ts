@@ -1,4 +1,4 @@
-// Looks at everything, again and again while somebody watches: what the overview shows, and what its rates are made of.
+// Samples the store repeatedly while it has watchers, for the overview and its rates.
 
 import { performance } from 'node:perf_hooks';
 
@@ -9,22 +9,22 @@ import type { Runtime } from '../runtime/runtime.ts';
 import type { DurationHistogram } from '../tracing/metrics.ts';
 import type { PastAnswer, RuntimeAnswer, Sample, Tick } from './answers.ts';
 
-/** Between two looks, ms. A store that takes long to count is looked at less often. */
+/** Least interval between two samples, ms. A store that takes long to count is sampled less often. */
 const LOOK_MS = 2_000;
 
-/** No more of the store's time than one part of so many goes into looks. */
+/** At most one part in so many of the store's time is spent on samples. */
 const SHARE = 20;
 
-/** Former looks that are kept, five minutes of them. */
+/** Past samples that are kept: five minutes of them. */
 const TICKS_MAX = 150;
 
-/** Who wants to be told. */
+/** Receives samples. */
 export interface Watcher {
   sample(sample: Sample): void;
   failed(error: unknown): void;
 }
 
-/** One for all who watch; it rests while there is nobody. */
+/** Samples the store for all watchers. It rests while there are none. */
 export class Sampler {
   readonly #client: Client;
   readonly #runtime: Runtime | undefined;
@@ -38,13 +38,13 @@ export class Sampler {
     this.#runtime = runtime;
   }
 
-  /** The looks of the last minutes. */
+  /** The past samples of the last minutes. */
   get past(): PastAnswer {
     const since = Date.now() - TICKS_MAX * LOOK_MS;
     return this.#past.filter(({ atMs }) => atMs > since);
   }
 
-  /** Be told of each look, the first at once, until the function that is returned is called. */
+  /** Sends each sample to `watcher`, the first at once, until the returned function is called. */
   watch(watcher: Watcher): () => void {
     this.#watchers.add(watcher);
     if (!this.#isLooking) {
@@ -95,7 +95,7 @@ function answerOf(runtime: Runtime): RuntimeAnswer {
   return { counters: Object.fromEntries(counters) };
 }
 
-/** To a tenth of a ms. */
+/** Returns the mean, to a tenth of a ms. */
 function meanMs({ count, sumMs }: DurationHistogram): number {
   return count === 0 ? 0 : Math.round((10 * sumMs) / count) / 10;
 }

@@ -1,4 +1,4 @@
-// The dashboard on Node's http: a listener for servers that exist, and a server of its own.
+// The dashboard on Node's `http`: a listener for existing servers, and a server of its own.
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, isIP } from 'node:net';
@@ -14,8 +14,9 @@ import { type DashboardHandler, dashboardHandler } from './handler.ts';
 import { checkDashboardOptions, DASHBOARD_OPTIONS, type DashboardOptions } from './options.ts';
 
 /**
- * The listener of Node's `http` for a handler; Express and Fastify (`reply.raw`) take it, too. It hands over where a connection comes from, gives the
- * whole URL where a framework has cut off the path that it is mounted at, and takes a JSON body that was parsed before.
+ * Returns a listener of Node's `http` for a handler; Express and Fastify (`reply.raw`) take it, too. It passes the
+ * address of the connection, restores the whole URL if a framework has cut off the mount path, and accepts a JSON body
+ * that was parsed before.
  *
  * @example
  * ```ts
@@ -25,7 +26,8 @@ import { checkDashboardOptions, DASHBOARD_OPTIONS, type DashboardOptions } from 
 export function nodeListener(handler: DashboardHandler): (request: IncomingMessage, response: ServerResponse) => void {
   const listener = createRequestListener(
     (request: Request, { address }: ClientAddress) => handler(request, { remoteAddress: address }),
-    // The handler does not throw: what came was no request, such as one whose URL is none.
+    // The handler does not throw. An error means that the input was not a valid request, for example because of its
+    // URL.
     {
       onError: () => Response.json({ error: { code: 'BAD_REQUEST', message: 'this is no request' } }, { status: 400 }),
     },
@@ -39,7 +41,7 @@ export function nodeListener(handler: DashboardHandler): (request: IncomingMessa
   };
 }
 
-/** A request whose body somebody has read before: there is none left to come. */
+/** Answers a request whose body was parsed before, so that its stream is empty. */
 async function answerParsed(
   handler: DashboardHandler,
   incoming: IncomingMessage,
@@ -57,38 +59,42 @@ async function answerParsed(
     });
     await sendResponse(outgoing, await handler(request, remoteAddress === undefined ? {} : { remoteAddress }));
   } catch {
-    // No request, or whoever asked is gone.
+    // The input was not a valid request, or the client has disconnected.
     if (!outgoing.headersSent) outgoing.writeHead(400).end();
   }
 }
 
 /** Options of {@link serveDashboard}. */
 export interface ServeOptions extends DashboardOptions {
-  /** Address or name to listen on. Any but a loopback one needs a `token`, which is made if there is none, or an `authorize`. Default `'127.0.0.1'`. */
+  /**
+   * Address or name to listen on. Any but a loopback one needs a `token`, which is made if none is given, or an
+   * `authorize`. Default `'127.0.0.1'`.
+   */
   host?: string;
-  /** Port to listen on; 0 is any that is free. Default 0. */
+  /** Port to listen on; 0 for any free one. Default 0. */
   port?: number;
 }
 
 const SERVE_OPTIONS = { ...DASHBOARD_OPTIONS, host: text, port: whole(0, 65_535) } satisfies OptionTable;
 
-/** A dashboard that is served. */
+/** A running dashboard server. */
 export interface ServedDashboard extends AsyncDisposable {
-  /** Where its page is: `http://127.0.0.1:4321/`. With the token that was made where none was given: `http://127.0.0.1:4321/?token=…`. */
+  /** URL of the page: `http://127.0.0.1:4321/`. If the token was made: `http://127.0.0.1:4321/?token=…`. */
   readonly url: string;
-  /** Address that it listens on. */
+  /** Address that the server listens on. */
   readonly host: string;
-  /** Port that it listens on. */
+  /** Port that the server listens on. */
   readonly port: number;
-  /** Ends it, with all connections. Closing it again does nothing. */
+  /** Stops the server and closes all connections. A second call does nothing more. */
   close(): Promise<void>;
 }
 
 /**
- * Serve a dashboard by itself.
+ * Serves a dashboard on a server of its own.
  *
- * @throws TypeError when `client` is none, an option is wrong, or the host is no loopback address and there is neither a token nor an `authorize`
- * @throws Error of Node when it cannot listen there (`code` `'EADDRINUSE'`, …)
+ * @throws TypeError when `client` is not a client, an option is wrong, or the host is not a loopback address and there
+ *   is neither a token nor an `authorize`
+ * @throws Error of Node when the server cannot listen there (`code` `'EADDRINUSE'`, …)
  *
  * @example
  * ```ts
@@ -122,11 +128,14 @@ export async function serveDashboard(client: Client, options?: ServeOptions): Pr
   };
 }
 
-/** What a browser elsewhere may call it: where it listens on all addresses, each of them and the name of the machine. */
+/**
+ * Returns the names by which browsers on other machines may reach the server: `host`, or, if it stands for all
+ * addresses, each address and the name of the machine.
+ */
 function namesOf(host: string): string[] {
   if (!['0.0.0.0', '::', ''].includes(host)) return [host];
   const addresses = Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address));
-  // A link-local address has the name of an interface in it, which no URL has.
+  // A link-local address contains the name of an interface, which a URL cannot.
   return [...addresses.filter((address) => isIP(address) > 0 && !address.includes('%')), hostname()];
 }
 

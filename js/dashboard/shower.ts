@@ -1,4 +1,4 @@
-// Instances and events as the page gets them: each value redacted first, and as text then.
+// Instances and events for the page: each value is redacted first, and then converted to text.
 
 import type { HistoryEvent, HistoryEventKind } from '../client/history.ts';
 import type { InstanceStatus } from '../client/instance-status.ts';
@@ -9,13 +9,13 @@ import { factsOf } from './event-facts.ts';
 import type { DashboardOptions, ValuePlace } from './options.ts';
 import { valueText } from './value-text.ts';
 
-/** How many characters are shown of a value, at most. */
+/** Most characters that are shown of a value. */
 export const SHOWN_MAX = {
   /** In a row of a list. */
   row: 200,
   /** On the page of its instance. */
   page: 20_000,
-  /** When all of it was asked for. */
+  /** On request of the whole value. */
   whole: 16 * 1024 * 1024,
 } as const;
 
@@ -28,7 +28,7 @@ export class Shower {
     this.#logger = logger;
   }
 
-  /** A value as text, `undefined` when there is none. */
+  /** Returns a value as text; `undefined` when there is none. */
   value(value: unknown, place: ValuePlace, max: number): Shown | undefined {
     if (value === undefined) return undefined;
     const shown = this.#redacted(value, place);
@@ -80,7 +80,7 @@ export class Shower {
   error({ id, name, status, error }: InstanceStatus, max: number): Shown | undefined {
     if (error === undefined) return undefined;
     const shown = this.#redacted(error, { instanceId: id, orchestration: name, kind: 'error' });
-    // Nobody threw these two: the stack is that of whoever asked.
+    // The errors of these two states are made when the status is read, so their stacks say nothing.
     const isTold = shown === error && (status === 'Terminated' || status === 'Suspended');
     return shown === undefined ? undefined : isTold ? { text: error.message, isWhole: true } : valueText(shown, max);
   }
@@ -112,7 +112,7 @@ export class Shower {
   }
 }
 
-/** What the value of an event is, where it is no message. */
+/** The kind of the value of an event, unless it is a message. */
 const VALUE_OF: Partial<Record<HistoryEventKind, ValuePlace['kind']>> = {
   ExecutionStarted: 'input',
   ActivityScheduled: 'input',

@@ -1,19 +1,25 @@
-// Values as text that a person reads, no longer than it may be: what is cut off is not even looked at.
+// Values as text for people, with a limited length. The part that is cut off is not even read.
 
 import { boundedInspect } from '../util/bounded-inspect.ts';
 import { isRecord, property } from '../util/show.ts';
 import type { Shown } from './answers.ts';
 
-/** Values that are nested deeper are cut there. */
+/** Depth at which nested values are cut. */
 const DEPTH_MAX = 200;
 
-/** A text that may not be longer than that is the beginning of a value: of what is no JSON (a map, a set) it looks at little. */
+/**
+ * Limit up to which a text is only a preview. A preview inspects values that are not JSON (a map, a set) to a small
+ * depth.
+ */
 const BRIEF = 1_000;
 
-/** What `util.inspect` says instead of what is nested deeper than it was told to look. */
+/** Matches the placeholders of `util.inspect` for values below its depth. */
 const DEEPER = /\[(?:Object|Array|Map|Set)\b/;
 
-/** JSON with an indent where it is JSON, what `util.inspect` says where it is more; cut after `max` characters. */
+/**
+ * Returns the text of a value: indented JSON, or the output of `util.inspect` for a value that is not JSON; cut after
+ * `max` characters.
+ */
 export function valueText(value: unknown, max: number): Shown {
   const text = new Text(max);
   const error = errorText(value);
@@ -22,7 +28,7 @@ export function valueText(value: unknown, max: number): Shown {
   return text.shown;
 }
 
-/** A text that takes no more than so many characters. */
+/** A text of at most so many characters. */
 class Text {
   #parts: string[] = [];
   #left: number;
@@ -40,7 +46,7 @@ class Text {
     return this.#left;
   }
 
-  /** Something is left out. */
+  /** Marks the text as incomplete. */
   cut(): void {
     this.#isWhole = false;
   }
@@ -52,7 +58,7 @@ class Text {
   }
 
   get shown(): Shown {
-    // A pair of surrogates that was cut in two would be a lone one.
+    // The cut may have left half of a surrogate pair.
     return { text: this.#parts.join('').toWellFormed(), isWhole: this.#isWhole };
   }
 }
@@ -101,7 +107,10 @@ function writeOther(value: object, indent: string, text: Text): void {
   text.add(shown.replaceAll('\n', `\n${indent}`));
 }
 
-/** Of an error, or of the data of one in a history: its stack, what else it carries, and its causes. `undefined` when it is neither. */
+/**
+ * Returns the text of an error, or of its data in a history: its stack, its other fields, and its causes. `undefined`
+ * when the value is neither.
+ */
 function errorText(value: unknown): string | undefined {
   if (!isRecord(value)) return undefined;
   const texts: string[] = [];
@@ -110,12 +119,12 @@ function errorText(value: unknown): string | undefined {
     const { name, message, stack } = error as Partial<Error>;
     if (typeof name !== 'string' || typeof message !== 'string') break;
     const head = `${name}: ${message}`;
-    // A stack begins with name and message as they were when it was made.
+    // A stack begins with the name and message at its creation, which may have changed since.
     texts.push(typeof stack === 'string' ? (stack.includes(message) ? stack : `${head}\n${stack}`) : head);
     const fields = Object.entries({ ...error, ...(property(error, 'fields') as object | undefined) }).filter(
       ([key]) => !ERROR_KEYS.has(key),
     );
-    // All of them together cost less than twice what one value may.
+    // The fields of all causes together cost less than twice the budget of one value.
     if (fields.length > 0)
       texts.push(
         boundedInspect(
@@ -133,5 +142,5 @@ function errorText(value: unknown): string | undefined {
 
 const CAUSES_MAX = 32;
 const ERROR_KEYS = new Set(['name', 'message', 'stack', 'cause', 'type', 'fields', 'richFields']);
-/** What error data has at least, and hardly anything else has all of. */
+/** Keys that all error data has, and that hardly any other value has. */
 const ERROR_DATA = ['name', 'message', 'stack'];
