@@ -1,4 +1,4 @@
-// What the server said of itself, for all that is in the page.
+// The server's description of itself and its store, for all parts of the page.
 
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
@@ -7,7 +7,7 @@ import type { AboutAnswer } from '../answers.ts';
 
 export const About = createContext<AboutAnswer | undefined>(undefined);
 
-/** `undefined` until it has answered. */
+/** Returns the description; `undefined` until the server has answered. */
 export function useAbout(): AboutAnswer | undefined {
   return useContext(About);
 }

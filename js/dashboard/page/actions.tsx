@@ -1,4 +1,4 @@
-// What may be done with an instance. Each asks first, and says what it will do.
+// The actions on an instance. Each opens a dialog first, which says what the action does.
 
 import type { JSX } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
@@ -16,7 +16,7 @@ interface ActionsProps {
   again(): void;
 }
 
-/** A dialog: its words, and the fields that it has. */
+/** A dialog: its texts and its fields. */
 interface Form {
   readonly title: string;
   readonly text: string;
@@ -29,7 +29,7 @@ interface FieldOf {
   readonly label: string;
   readonly kind: 'text' | 'json';
   readonly isNeeded?: boolean;
-  /** What may be meant. */
+  /** Suggested values. */
   readonly known?: readonly string[];
   readonly note?: string;
 }
@@ -104,7 +104,7 @@ function formOf(
   }
 }
 
-/** Names that messages of this instance had before, for who is about to send another one. */
+/** Returns the names of earlier messages of this instance, as suggestions for another one. */
 function namesOf(events: readonly EventRow[], kind: EventRow['kind']): string[] {
   return [...new Set(events.filter((event) => event.kind === kind).map(({ name }) => name ?? ''))];
 }
@@ -188,7 +188,7 @@ function Ask({
   useLayoutEffect(() => {
     const before = document.activeElement;
     dialog.current?.showModal();
-    // Back to where one was.
+    // Return the focus to the element that had it before.
     return () => (before instanceof HTMLElement ? before.focus() : undefined);
   }, []);
   const submit = async (event: Event): Promise<void> => {
@@ -264,7 +264,7 @@ function Ask({
   );
 }
 
-/** @throws SyntaxError of JSON that is none */
+/** @throws SyntaxError when a text is not JSON */
 function valuesOf(fields: readonly FieldOf[], texts: Readonly<Record<string, string>>): Record<string, unknown> {
   const given = fields.filter(({ name }) => (texts[name] ?? '') !== '');
   return Object.fromEntries(

@@ -1,10 +1,10 @@
-// Questions to the server, and its answers.
+// Requests to the server, and event streams.
 
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 
 import type { ActionAnswer, ActionBodies, ChangingAction, ErrorAnswer } from '../answers.ts';
 
-/** An answer that is no. */
+/** A refused request. */
 export class Refused extends Error {
   readonly status: number;
   readonly code: string;
@@ -48,7 +48,7 @@ export function signIn(token: string): Promise<unknown> {
   return post('session', { token });
 }
 
-/** What an answer is while one waits for it: the last one stays until there is another. */
+/** The state of a request. The last answer stays until the next one arrives. */
 export interface Asked<T> {
   readonly answer: T | undefined;
   readonly error: Refused | undefined;
@@ -56,7 +56,7 @@ export interface Asked<T> {
   reload(): void;
 }
 
-/** Ask when the path changes, and when it is reloaded. */
+/** Sends a request when the path changes, and at each reload. */
 export function useAnswer<T>(path: string): Asked<T> {
   const [state, setState] = useState<{ path?: string; answer?: T; error?: Refused; isLoading: boolean }>({
     isLoading: true,
@@ -83,17 +83,17 @@ export function useAnswer<T>(path: string): Asked<T> {
   };
 }
 
-/** After a stream has ended unasked, ms. */
+/** Delay before a lost stream is opened again, ms. */
 const AGAIN_MS = 2_000;
 
-/** What is done with the events of a stream, by their names. */
+/** The listeners for the events of a stream, by event name. */
 type Listeners = Readonly<Record<string, (data: never) => void>>;
 
 /**
- * Listen to a stream until the function that is returned is called. When it breaks off it is opened again, at the path that is right then; while the
- * page is hidden it is closed, because a browser has few connections to a server.
+ * Listens to a stream until the returned function is called. A lost stream is opened again, at the path of that moment.
+ * While the page is hidden the stream is closed, because a browser allows few connections to a server.
  *
- * @param onLost - called when it breaks off, and when it is there again
+ * @param onLost - called with `true` when the stream is lost, and with `false` when it is open
  */
 export function listen(pathNow: () => string, listeners: Listeners, onLost: (isLost: boolean) => void): () => void {
   let source: EventSource | undefined;
@@ -104,7 +104,8 @@ export function listen(pathNow: () => string, listeners: Listeners, onLost: (isL
     source?.close();
     source = undefined;
   };
-  // A stream does not tell why it was refused, and an answer does: whoever is signed out by now is asked for the token.
+  // A stream does not say why it was refused, and a plain request does: a user who is signed out by now is asked for
+  // the token.
   const again = (): void =>
     void get('about')
       .catch(() => undefined)

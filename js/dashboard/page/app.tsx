@@ -1,4 +1,4 @@
-// The frame around every page, and who may see it.
+// The frame around every view, and the sign-in.
 
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
@@ -98,7 +98,7 @@ function NavLink({
   );
 }
 
-/** The link's own # would be taken for a page. */
+/** Moves the focus by hand: the link's own # would be taken for a route. */
 function skip(event: Event): void {
   event.preventDefault();
   document.getElementById('main')?.focus();

@@ -1,4 +1,4 @@
-// The tree of children, branch by branch as it is opened.
+// The tree of children. Each branch is read when it is opened.
 
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
@@ -10,10 +10,10 @@ import { Problem } from './problem.tsx';
 import { linkTo, queryOf } from './route.ts';
 import { hasEnded, Status } from './status.tsx';
 
-/** Children that are shown at once. */
+/** Most children that are shown at once. */
 const ROWS = 50;
 
-/** @param isKnown - whether the history that is looked at has some; a former execution may have others */
+/** @param isKnown - true if the shown history has children; a former execution may have others */
 export function Children({ id, isKnown }: { id: string; isKnown: boolean }): JSX.Element {
   const [isAsked, setAsked] = useState(false);
   return (

@@ -1,4 +1,4 @@
-// The event that was chosen: its value, and the events that belong to it.
+// The selected event: its value, and the events that belong to it.
 
 import type { JSX } from 'preact';
 
@@ -7,7 +7,7 @@ import { duration, time, words } from './format.ts';
 import { linkTo, queryOf } from './route.ts';
 import { Value } from './value.tsx';
 
-/** Events that are looked through for what answers one. */
+/** Most answers that are shown of an event. */
 const ANSWERS_MAX = 64;
 
 interface EventDetailsProps {

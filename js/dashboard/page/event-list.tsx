@@ -1,4 +1,4 @@
-// The events, of which only those are in the page that can be seen: a list box, because one of them is chosen.
+// The list of events. Only visible rows are in the page. It is a list box, because one event is selected.
 
 import type { JSX } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
@@ -6,10 +6,10 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { EventRow } from '../answers.ts';
 import { duration, words } from './format.ts';
 
-/** Height of a row, as the style sheet has it, px. */
+/** Height of a row, as in the style sheet, px. */
 const ROW = 26;
 
-/** Rows above and below what is seen. */
+/** Rows that are rendered above and below the visible ones. */
 const BEYOND = 8;
 
 interface EventListProps {
@@ -29,7 +29,7 @@ export function EventList({ events, version, selected, onSelect }: EventListProp
     );
   };
   useLayoutEffect(look, []);
-  // It follows what is added while its end is seen, and shows what was chosen elsewhere.
+  // The list follows new events while its end is visible, and scrolls to an event that was selected elsewhere.
   const wasAtEnd = useRef(false);
   useLayoutEffect(() => {
     const list = box.current;
@@ -76,7 +76,7 @@ export function EventList({ events, version, selected, onSelect }: EventListProp
       onScroll={scrolled}
       onKeyDown={typed}
     >
-      {/* As high as all of them, so that the scroll bar tells where one is. */}
+      {/* As high as all rows together, so that the scroll bar shows the position. */}
       <div role="presentation" class="all" style={{ height: `${events.length * ROW}px` }}>
         {events.slice(first, last).map(({ id, atMs, kind, ref, name, value, attempt }) => (
           <div

@@ -1,4 +1,4 @@
-// Times, durations and counts as a person reads them.
+// Times, durations and counts, formatted for people.
 
 const UNITS: readonly (readonly [ms: number, name: string])[] = [
   [86_400_000, 'd'],
@@ -7,7 +7,7 @@ const UNITS: readonly (readonly [ms: number, name: string])[] = [
   [1_000, 's'],
 ];
 
-/** A duration by its two largest units: `2 h 5 min`, `1.25 s`, `12 ms`. */
+/** Formats a duration by its two largest units: `2 h 5 min`, `1.25 s`, `12 ms`. */
 export function duration(ms: number): string {
   if (ms < 0) return `-${duration(-ms)}`;
   if (ms < 1_000) return `${Math.round(ms)} ms`;
@@ -21,7 +21,7 @@ export function duration(ms: number): string {
   return rest === 0 ? `${count} ${name}` : `${count} ${name} ${rest} ${smallName}`;
 }
 
-/** How long ago. */
+/** Formats a past time as its distance from now. */
 export function ago(atMs: number, nowMs: number): string {
   const past = nowMs - atMs;
   return past < 1_000 ? 'now' : `${duration(Math.floor(past / 1_000) * 1_000)} ago`;
@@ -38,7 +38,7 @@ const TIME = new Intl.DateTimeFormat(undefined, {
   hourCycle: 'h23',
 });
 
-/** Date and time of the reader's place, to the ms. */
+/** Formats date and time in the reader's time zone, to the ms. */
 export function time(atMs: number): string {
   return TIME.format(atMs);
 }
@@ -49,14 +49,14 @@ export function count(value: number): string {
   return COUNT.format(value);
 }
 
-/** A rate per second: of a slow one two digits. */
+/** Formats a rate per second; a slow rate with two decimals. */
 export function rate(perSecond: number): string {
   return perSecond >= 100
     ? count(Math.round(perSecond))
     : perSecond.toFixed(perSecond >= 10 ? 1 : 2).replace(/\.?0+$/, '');
 }
 
-/** What is written together in code, apart: `ActivityCompleted` as `activity completed`. */
+/** Splits a name of the code into words: `ActivityCompleted` becomes `activity completed`. */
 export function words(name: string): string {
   return name.replace(/([a-z])([A-Z])/g, '$1 $2').toLowerCase();
 }

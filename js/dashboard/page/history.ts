@@ -1,4 +1,4 @@
-// The history that is looked at, as far as it has come, and the instance that it belongs to: both live.
+// The shown history, as far as it was received, and its instance. Both are updated live.
 
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 
@@ -7,21 +7,21 @@ import { Bars } from '../bars.ts';
 import { get, listen, Refused } from './api.ts';
 import { queryOf } from './route.ts';
 
-/** Events that are kept by a page, unless somebody asks for more of them. */
+/** Events that the page keeps, and by which the limit grows on request. */
 const EVENTS_STEP = 50_000;
 
 export interface Watched {
   readonly instance: InstanceAnswer | undefined;
-  /** Which one is looked at. */
+  /** Number of the shown execution. */
   readonly execution: number | undefined;
-  /** The events from 1 on: the same array, which grows. */
+  /** The events, from 1 on. Always the same array of one execution, which grows. */
   readonly events: readonly EventRow[];
   readonly bars: Bars;
-  /** Up with each change of the two. */
+  /** Grows with each change of `events` and `bars`. */
   readonly version: number;
   readonly isLive: boolean;
   readonly error: Refused | undefined;
-  /** There, when there may be more events than are kept. */
+  /** Raises the limit of kept events. Present when there may be more events. */
   readonly more: (() => void) | undefined;
 }
 
@@ -31,7 +31,7 @@ interface Kept {
   execution: number | undefined;
 }
 
-/** @param execution - without one: the current one, and the next when there is one */
+/** @param execution - without it the current execution, followed by the next one when that begins */
 export function useHistory(id: string, execution: number | undefined): Watched {
   const kept = useRef<Kept>({ events: [], bars: new Bars(), execution });
   const [instance, setInstance] = useState<InstanceAnswer>();
@@ -49,7 +49,7 @@ export function useHistory(id: string, execution: number | undefined): Watched {
           if (kept.current.execution !== executionId)
             kept.current = { events: [], bars: new Bars(), execution: executionId };
           for (const event of events) {
-            // What comes again after a break is known.
+            // Events that are repeated after a lost connection are skipped.
             if (event.id !== kept.current.events.length + 1) continue;
             kept.current.events.push(event);
             kept.current.bars.add(event);
@@ -71,7 +71,7 @@ export function useHistory(id: string, execution: number | undefined): Watched {
       },
       (isLost) => {
         setLive(!isLost);
-        // A stream does not say why it was refused.
+        // A stream does not say why it was refused, and a plain request does.
         if (isLost) get<InstanceAnswer>(`instance?${queryOf({ id })}`).catch(setError);
       },
     );

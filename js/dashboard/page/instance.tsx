@@ -1,4 +1,4 @@
-// One instance: what it is, what may be done with it, and what has happened.
+// One instance: its state, its actions, and its history.
 
 import type { JSX } from 'preact';
 import { useCallback, useState } from 'preact/hooks';
@@ -19,7 +19,7 @@ import { Value } from './value.tsx';
 
 export function Instance({ id, execution }: { id: string; execution: number | undefined }): JSX.Element {
   const [run, setRun] = useState(0);
-  // After an action that may begin a history anew, everything is read anew.
+  // After an action that may start a new history, everything is read again.
   const again = useCallback(() => setRun((run) => run + 1), []);
   return <Watching key={run} id={id} asked={execution} again={again} />;
 }
@@ -143,7 +143,7 @@ function Facts({ instance }: { instance: InstanceAnswer }): JSX.Element {
   );
 }
 
-/** Custom status, output and error, as far as they are there. */
+/** Custom status, output and error, if they are present. */
 function Values({
   instance: { id, customStatus, customStatusVersion, output, error, report },
 }: {
@@ -180,7 +180,7 @@ function Values({
   );
 }
 
-/** Why it is suspended. */
+/** The reason of a suspension. */
 function Report({ report: { code, message, fields } }: { report: ReportAnswer }): JSX.Element {
   return (
     <section class="panel wrong" aria-labelledby="report">

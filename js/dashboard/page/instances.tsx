@@ -1,4 +1,4 @@
-// The list: filters, and pages that hold whatever is started or deleted meanwhile.
+// The list of instances: filters, and pages that stay stable while instances are started or deleted.
 
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
@@ -14,13 +14,13 @@ import { hasEnded, STATES, Status } from './status.tsx';
 /** Rows of a page. */
 const ROWS = 50;
 
-/** After the last key that was typed, ms. */
+/** Delay after the last key before the filter applies, ms. */
 const TYPED_MS = 250;
 
-/** The first page is asked for again and again, while it is seen. */
+/** Interval of reloading the first page while it is visible, ms. */
 const REFRESH_MS = 4_000;
 
-/** What the filter has besides states; empty where it has not. */
+/** Fields of the filter besides the states; an unused one is empty. */
 const TEXTS = ['idPrefix', 'name', 'version', 'tag', 'parentId', 'createdAfter', 'createdBefore'] as const;
 
 type Texts = Record<(typeof TEXTS)[number], string>;
@@ -36,7 +36,7 @@ function filterOf(params: URLSearchParams): Filter {
 
 export function Instances({ params }: { params: URLSearchParams }): JSX.Element {
   const filter = filterOf(params);
-  // Cursors of the pages that led here, the first of which is empty.
+  // Cursors of the pages up to this one. The first page has none.
   const cursors = params.getAll('page');
   const cursor = cursors.at(-1) ?? '';
   const { status, createdAfter, createdBefore, ...others } = filter;
@@ -92,7 +92,7 @@ function useRefresh(isOn: boolean, reload: () => void): void {
   }, [isOn, reload]);
 }
 
-/** What a field for a time holds has no zone: it is the reader's. */
+/** Converts the text of a time field to ISO text. The field has no zone, so the reader's applies. */
 function isoOf(local: string): string {
   const at = new Date(local);
   return local === '' || Number.isNaN(at.getTime()) ? '' : at.toISOString();
@@ -177,13 +177,13 @@ interface FieldProps {
 function Field({ label, name, filter, onChange, field, type = 'text', placeholder, hint }: FieldProps): JSX.Element {
   const [text, setText] = useState(filter[name]);
   const timer = useRef<number | undefined>(undefined);
-  // It may change from elsewhere: by a link, or by going back.
+  // The filter may also change by a link, or by going back.
   useEffect(() => setText(filter[name]), [filter[name]]);
   useEffect(() => () => window.clearTimeout(timer.current), []);
   const typed = (value: string): void => {
     setText(value);
     window.clearTimeout(timer.current);
-    // Half a tag is none yet.
+    // A tag without a colon is not complete.
     if (name === 'tag' && value !== '' && !value.includes(':')) return;
     timer.current = window.setTimeout(() => onChange({ ...filter, [name]: value }), TYPED_MS);
   };

@@ -1,8 +1,8 @@
-// The time, for what counts seconds.
+// The current time, for texts that count seconds.
 
 import { useEffect, useState } from 'preact/hooks';
 
-/** Ms since 1970, anew every second. */
+/** Returns ms since 1970, updated every second. */
 export function useNow(): number {
   const [now, setNow] = useState(Date.now());
   useEffect(() => {

@@ -1,4 +1,4 @@
-// Everything at a glance: how much, how fast, what waits, who works.
+// The overview of the store: counts, rates, overdue work, workers.
 
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
@@ -20,10 +20,10 @@ import { Rates } from './rates.tsx';
 import { linkTo, queryOf } from './route.ts';
 import { STATES, Status } from './status.tsx';
 
-/** Looks that are kept for the rates. */
+/** Past samples that are kept for the rates. */
 const TICKS_MAX = 150;
 
-/** What a machine is told apart by may be long. */
+/** Most characters of a host that are shown, because it may be long. */
 const HOST_SHOWN = 24;
 
 interface Seen {
@@ -121,7 +121,7 @@ function Fact({ name, value, isBad = false }: { name: string; value: string; isB
   );
 }
 
-/** What somebody should look at: asked for when there is something, and again when there is more of it. */
+/** The newest suspended and failed instances. They are read when there are any, and again when their number changes. */
 function Troubled({ instances }: { instances: Sample['stats']['instances'] }): JSX.Element | null {
   const status = TROUBLED.filter((state) => instances[state] > 0);
   return status.length === 0 ? null : <Newest key={status.map((state) => instances[state]).join()} status={status} />;
@@ -222,7 +222,7 @@ function shortened(host: string): string {
   return host.length > HOST_SHOWN ? `${host.slice(0, HOST_SHOWN)}…` : host;
 }
 
-/** The threads of all workers, as they told of them last. */
+/** The threads of all workers, as last reported. */
 function Lanes({ workers }: { workers: readonly WorkerAnswer[] }): JSX.Element | null {
   const lanes = workers.flatMap(({ id, name, pid, about }) =>
     (about?.lanes ?? []).map((lane, n) => ({ key: `${id} ${n}`, worker: `${name} (${pid})`, n, ...lane })),
@@ -274,7 +274,7 @@ function Lanes({ workers }: { workers: readonly WorkerAnswer[] }): JSX.Element |
   );
 }
 
-/** Those of the runtime that the dashboard was given. */
+/** The counters of the runtime that the dashboard was given. */
 function Counters({ runtime: { counters } }: { runtime: RuntimeAnswer }): JSX.Element {
   return (
     <section class="panel" aria-labelledby="counters">

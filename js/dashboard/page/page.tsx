@@ -1,4 +1,4 @@
-// The page begins here.
+// The entry point of the page.
 
 import { render } from 'preact';
 

@@ -1,4 +1,4 @@
-// Where there should be something, and the server said no.
+// An error in place of content that the server refused.
 
 import type { JSX } from 'preact';
 

@@ -1,4 +1,4 @@
-// How fast: lines over the last minutes, and the number now.
+// Rates: lines over the last minutes, and the current number.
 
 import type { JSX } from 'preact';
 
@@ -8,7 +8,7 @@ import { rate } from './format.ts';
 const WIDTH = 240;
 const HEIGHT = 40;
 
-/** The rate now is that over so many looks. */
+/** Number of samples over which the current rate is measured. */
 const NOW = 5;
 
 type Counter = 'instances' | 'ended' | 'turns' | 'attempts';
@@ -66,7 +66,10 @@ function pointsOf(ticks: readonly Tick[], of: Counter): Point[] {
   return ticks.slice(1).map((tick, i) => ({ atMs: tick.atMs, value: perSecond(ticks[i], tick, of) }));
 }
 
-/** What was deleted meanwhile takes from it, and a runtime that was started anew counts from 0. */
+/**
+ * Returns a rate of a counter, at least 0: a counter falls when instances are deleted, or when a runtime is started
+ * anew.
+ */
 function perSecond(from: Tick | undefined, to: Tick | undefined, of: Counter): number {
   const seconds = ((to?.atMs ?? 0) - (from?.atMs ?? 0)) / 1_000;
   return seconds <= 0 ? 0 : Math.max(0, ((to?.[of] ?? 0) - (from?.[of] ?? 0)) / seconds);

@@ -1,4 +1,5 @@
-// Where one is: kept behind the # of the URL, so that the page is one file wherever it is mounted, and an id may be any text.
+// The route of the page. It is kept behind the # of the URL, so that the page is one file under any base path, and an
+// id may be any text.
 
 import { useEffect, useState } from 'preact/hooks';
 
@@ -15,13 +16,13 @@ export function routeOf(hash: string): Route {
 
 type Params = Readonly<Record<string, string | number | readonly string[] | undefined>>;
 
-/** What leads there, for `href`. */
+/** Returns the `href` of a route. */
 export function linkTo(page: Route['page'], params: Params = {}): string {
   const query = queryOf(params);
   return `#/${page === 'overview' ? '' : page}${query === '' ? '' : `?${query}`}`;
 }
 
-/** Parameters as they stand in a URL; those that are `undefined` or empty do not. */
+/** Returns parameters as a query string, without those that are `undefined` or empty. */
 export function queryOf(params: Params): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(params)) {

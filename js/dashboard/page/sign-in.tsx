@@ -1,4 +1,4 @@
-// Where a token is needed, and the browser has none.
+// The sign-in form, shown when a token is needed and the browser has none.
 
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';

@@ -1,10 +1,10 @@
-// Light or dark: as the system has it, until somebody says otherwise.
+// The theme, light or dark: that of the system, until the user selects one.
 
 const KEY = 'perdure-theme';
 
 export type Theme = 'system' | 'light' | 'dark';
 
-/** The next one of the switch. */
+/** The theme that the switch selects next. */
 export const NEXT_THEME: Readonly<Record<Theme, Theme>> = { system: 'light', light: 'dark', dark: 'system' };
 
 export function theme(): Theme {
@@ -12,7 +12,7 @@ export function theme(): Theme {
     const kept = localStorage.getItem(KEY);
     return kept === 'light' || kept === 'dark' ? kept : 'system';
   } catch {
-    // A browser may keep nothing.
+    // The browser may forbid storage.
     return 'system';
   }
 }
@@ -21,17 +21,17 @@ export function setTheme(theme: Theme): void {
   try {
     localStorage.setItem(KEY, theme);
   } catch {
-    // Then it holds as long as the page does.
+    // Without storage, the theme lasts as long as the page.
   }
   applyTheme(theme);
 }
 
 const system = matchMedia('(prefers-color-scheme: dark)');
 
-/** The style sheet knows light and dark. */
+/** Applies a theme. The style sheet knows only light and dark. */
 export function applyTheme(is: Theme = theme()): void {
   document.documentElement.dataset.theme = is === 'system' ? (system.matches ? 'dark' : 'light') : is;
-  // What is painted on a canvas has to be painted again.
+  // Canvases do not follow the style sheet and must be painted again.
   dispatchEvent(new Event('themechange'));
 }
 

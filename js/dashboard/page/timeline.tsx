@@ -1,5 +1,5 @@
-// The picture of a history, painted on a canvas: what cannot be seen is not drawn, and what falls on one pixel is drawn once, so that ten
-// thousand events move as smoothly as ten.
+// The timeline of a history, painted on a canvas. Invisible bars are not drawn, and bars that fall on one pixel are
+// drawn once, so that ten thousand events move as smoothly as ten.
 
 import type { JSX } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
@@ -13,16 +13,16 @@ const ROW = 20;
 const BAR = 14;
 const HEIGHT_MAX = 360;
 
-/** A bar is at least so wide, px. */
+/** Least width of a bar, px. */
 const WIDTH_MIN = 2;
 
-/** A label needs so much of a bar, px. */
+/** Least width of a bar with a label, px. */
 const LABEL_MIN = 36;
 
-/** The name of a fiber stands before its first bar where there is so much room, px. */
+/** Least room before the first bar of a fiber for the fiber's name, px. */
 const FIBER_MIN = 56;
 
-/** The shortest time that can be zoomed to, ms. */
+/** Shortest time that can be zoomed to, ms. */
 const SPAN_MIN = 1;
 
 interface View {
@@ -41,7 +41,7 @@ interface TimelineProps {
 export function Timeline({ bars, version, isEnded, selected, onSelect }: TimelineProps): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
-  /** `undefined`: all of it, as it grows. */
+  /** `undefined` shows the whole history, as it grows. */
   const [view, setView] = useState<View>();
   const [hovered, setHovered] = useState<Bar>();
   const paint = useRef<() => void>(() => {});
@@ -69,7 +69,7 @@ export function Timeline({ bars, version, isEnded, selected, onSelect }: Timelin
   };
   useLayoutEffect(() => paint.current(), [bars, version, view, selected, hovered, isEnded, height]);
   useEffect(() => {
-    // Several reasons to paint are one picture.
+    // Several reasons to paint within one frame cause one paint.
     let frame = 0;
     const soon = (): void => {
       cancelAnimationFrame(frame);
@@ -87,7 +87,7 @@ export function Timeline({ bars, version, isEnded, selected, onSelect }: Timelin
       around?.removeEventListener('scroll', soon);
     };
   }, []);
-  // What goes on grows.
+  // Open bars grow.
   useEffect(() => {
     if (isEnded) return undefined;
     const timer = window.setInterval(() => paint.current(), 1_000);
@@ -150,7 +150,7 @@ export function Timeline({ bars, version, isEnded, selected, onSelect }: Timelin
     event.preventDefault();
     act();
   };
-  /** To the next bar of the row, or the one before. */
+  /** Selects the next or the previous bar of the row. */
   const step = (by: number): void => {
     const bar = barOf(bars, selected);
     const row = bars.rows[bar?.row ?? 1] ?? bars.rows[0] ?? [];
@@ -160,7 +160,7 @@ export function Timeline({ bars, version, isEnded, selected, onSelect }: Timelin
         : row.filter(({ kind }) => kind !== 'retry')[row.filter(({ kind }) => kind !== 'retry').indexOf(bar) + by];
     if (to !== undefined) show(to);
   };
-  /** To the bar of another row that is there at about the same time. */
+  /** Selects the bar of another row at about the same time. */
   const change = (by: number): void => {
     const bar = barOf(bars, selected);
     const row = bar === undefined ? bars.rows[0] : bars.rows[bar.row + by];
@@ -201,7 +201,7 @@ export function Timeline({ bars, version, isEnded, selected, onSelect }: Timelin
   useEffect(() => {
     const { current: element } = canvas;
     const turned = (event: WheelEvent): void => wheel.current(event);
-    // By hand, because it must be able to keep the page from scrolling.
+    // Registered by hand, because a passive listener could not keep the page from scrolling.
     element?.addEventListener('wheel', turned, { passive: false });
     return () => element?.removeEventListener('wheel', turned);
   }, []);
@@ -257,14 +257,14 @@ export function Timeline({ bars, version, isEnded, selected, onSelect }: Timelin
   );
 }
 
-/** A part of time, moved to where there is something. */
+/** Moves a view so that it lies within the history. */
 function within({ fromMs, toMs }: View, whole: View): View {
   const span = toMs - fromMs;
   const from = Math.max(whole.fromMs, Math.min(fromMs, whole.toMs - span));
   return { fromMs: from, toMs: from + span };
 }
 
-/** The bar that ended with an event, or began with it: of an activity the last attempt. */
+/** Returns the bar that an event ended or began; for an activity that of its last attempt. */
 function barOf(bars: Bars, event: number | undefined): Bar | undefined {
   if (event === undefined) return undefined;
   const find = (is: (bar: Bar) => boolean): Bar | undefined => {
@@ -277,7 +277,7 @@ function barOf(bars: Bars, event: number | undefined): Bar | undefined {
   return find(({ endEvent }) => endEvent === event) ?? find((bar) => bar.event === event && bar.kind !== 'retry');
 }
 
-/** The bar of a row at a time, give or take some. */
+/** Returns the bar of a row at a time, with some slack. */
 function hit(row: readonly Bar[], atMs: number, slackMs: number): Bar | undefined {
   const first = firstAt(row, atMs - slackMs);
   const near = row.slice(first, first + 8).filter(({ fromMs }) => fromMs <= atMs + slackMs);
@@ -344,7 +344,7 @@ function draw(canvas: HTMLCanvasElement, scene: Scene): void {
       const isMarked =
         bar === scene.hovered ||
         ((bar.event === scene.selected || bar.endEvent === scene.selected) && bar.kind !== 'retry');
-      // What is all within a pixel that has been painted; failures are seen none the less.
+      // Skip bars within a painted pixel, except for failures and the hovered or selected bar.
       if (right <= drawn && !isMarked && bar.state !== 'failed') continue;
       if (bar.fiber !== 0 && list[i - 1]?.fiber !== bar.fiber && left - Math.max(drawn, 0) >= FIBER_MIN) {
         to.fillStyle = colour('faint');
@@ -412,7 +412,7 @@ function drawBar(
   to.restore();
 }
 
-/** Steps that a person counts in, ms. */
+/** Steps of the time axis in round units, ms. */
 const STEPS = [
   1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000,
   3_600_000, 7_200_000, 21_600_000, 43_200_000, 86_400_000,

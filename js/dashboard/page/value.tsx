@@ -1,4 +1,4 @@
-// A value: text, of which the beginning is there and the rest is fetched when somebody asks for it.
+// A value as text. The beginning is shown, and the rest is fetched on request.
 
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
@@ -9,7 +9,7 @@ import { get, type Refused } from './api.ts';
 interface ValueProps {
   readonly label: string;
   readonly shown: Shown;
-  /** Where all of it is: the path below `api/v1/`. */
+  /** Path of the whole value, below `api/v1/`. */
   readonly whole?: string;
 }
 
@@ -27,7 +27,7 @@ export function Value({ label, shown, whole }: ValueProps): JSX.Element {
   const { text, isWhole } = all ?? shown;
   return (
     <div class="value">
-      {/* Long ones scroll, which a keyboard must be able to do. */}
+      {/* A long value scrolls, and the focus makes that possible by keyboard. */}
       <pre tabIndex={0} role="group" aria-label={label}>
         {text}
         {isWhole ? '' : '…'}
@@ -52,7 +52,7 @@ export function Value({ label, shown, whole }: ValueProps): JSX.Element {
 
 function Copy({ text }: { text: string }): JSX.Element | null {
   const [isDone, setDone] = useState(false);
-  // There is none where the page came neither over TLS nor from this machine.
+  // Browsers have no clipboard for a page that came neither over TLS nor from this machine.
   if (navigator.clipboard === undefined) return null;
   const copy = (): void => void navigator.clipboard.writeText(text).then(() => setDone(true));
   return (
