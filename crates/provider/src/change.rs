@@ -1,19 +1,19 @@
-//! What other processes did to a store, as far as those who use it here want to know.
+//! Changes that other processes made to a store, as far as its users in this process want to know them.
 
 use crate::WorkerId;
 
-/// What may have changed.
+/// The parts of a store that may have changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// Instances may be due.
     pub work: bool,
     /// Tasks may have been offered or withdrawn.
     pub tasks: bool,
-    /// What clients see of instances may have changed.
+    /// The statuses that clients see may have changed.
     pub statuses: bool,
     /// Messages may have come for the instances of these workers.
     pub messages: Receiving,
-    /// Workers of this process may have been released: whoever renews their leases is told.
+    /// Workers of this process may have been released. The task that renews their leases is told.
     pub leases: bool,
 }
 
@@ -30,7 +30,7 @@ pub enum Receiving {
 }
 
 impl Change {
-    /// Anything that other processes do.
+    /// Returns the change that covers everything other processes do.
     #[must_use]
     pub const fn anything() -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Change {
         }
     }
 
-    /// Whether messages may have come for instances of a worker.
+    /// Returns true if messages may have come for instances of a worker.
     #[must_use]
     pub fn is_for(&self, worker: &WorkerId) -> bool {
         match &self.messages {

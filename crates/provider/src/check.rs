@@ -1,4 +1,4 @@
-//! What must never be stored, whatever the store: it is refused before anything is written.
+//! Checks of writes that no store may take. Such a write is refused before anything is written.
 
 use perdure_engine::{EventId, EventKind, EventRecord};
 
@@ -10,17 +10,17 @@ pub enum BadWrite {
     /// A turn.
     #[error("a turn of instance {} {what}", key.0)]
     Turn {
-        /// Its instance.
+        /// Instance of the turn.
         key: InstanceKey,
-        /// What is wrong with it.
+        /// The defect of the turn.
         what: String,
     },
     /// A start that does not begin with `ExecutionStarted`.
     #[error("a start with event {event} ({kind}) as its first")]
     Start {
-        /// Id of its first event.
+        /// Id of the first event.
         event: EventId,
-        /// What it is.
+        /// Kind of the first event.
         kind: EventKind,
     },
     /// A start whose first turn is not that of the execution which it starts.
@@ -28,11 +28,11 @@ pub enum BadWrite {
     FirstTurn,
 }
 
-/// What a terminal event ends.
+/// The result of a terminal event.
 #[derive(PartialEq)]
 enum End {
     Instance(Status),
-    /// The next one follows.
+    /// The execution ends, and the next one follows.
     Execution,
 }
 
@@ -47,17 +47,17 @@ fn terminal(kind: EventKind) -> Option<End> {
     }
 }
 
-/// Whether an event can be the first of an execution.
+/// Returns true if an event can be the first of an execution.
 fn is_start(event: &EventRecord) -> bool {
     event.event_id == EventId::FIRST && event.kind == EventKind::ExecutionStarted
 }
 
 impl NewInstance {
-    /// Check a start and its first turn.
+    /// Checks that a start begins with `ExecutionStarted`.
     ///
     /// # Errors
     ///
-    /// It is a defect of the caller.
+    /// The first event is another one, which is a defect of the caller.
     pub fn check(&self) -> Result<(), BadWrite> {
         let first = &self.first_event;
         if !is_start(first) {
@@ -71,12 +71,12 @@ impl NewInstance {
 }
 
 impl TurnCommit {
-    /// Check a turn; the id after its last event.
+    /// Checks a turn. Returns the id after its last event.
     ///
     /// # Errors
     ///
-    /// Its event ids have a gap, its terminal event is not its last and only one or does not say what becomes of the instance, or it
-    /// consumed what it has not seen.
+    /// The event ids have a gap, the terminal event is not the last one, not the only one or does not fit `after`, or
+    /// the turn consumed a message that its worker has not seen.
     pub fn check(&self) -> Result<EventId, BadWrite> {
         let refuse = |what: String| Err(BadWrite::Turn { key: self.key, what });
         let mut next = self.next_event_id;

@@ -1,10 +1,10 @@
-//! Where times come from.
+//! The sources of time.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// A source of wall-clock time.
 pub trait Clock: Send + Sync + 'static {
-    /// Milliseconds since 1970, UTC.
+    /// Returns the time, milliseconds since 1970, UTC.
     fn now_ms(&self) -> i64;
 }
 
@@ -24,18 +24,18 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is told to move.
+/// A clock that stands still until it is moved.
 #[derive(Debug, Default)]
 pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
-    /// A clock that shows `now_ms`.
+    /// Creates a clock that shows `now_ms`.
     #[must_use]
     pub const fn new(now_ms: i64) -> Self {
         Self(AtomicI64::new(now_ms))
     }
 
-    /// Move it forward.
+    /// Moves the clock forward.
     pub fn advance(&self, ms: i64) {
         self.0.fetch_add(ms, Ordering::SeqCst);
     }

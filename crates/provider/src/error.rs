@@ -1,4 +1,4 @@
-//! What can go wrong in a store.
+//! Errors of a store.
 
 use std::fmt;
 
@@ -6,26 +6,26 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ProviderError {
-    /// What sort of failure it is.
+    /// The sort of failure.
     pub kind: ProviderErrorKind,
-    /// For a person.
+    /// The message for a person.
     pub message: String,
-    /// What became of the write that failed; of no meaning for what only reads.
+    /// The fate of the write that failed. Without meaning for a call that only reads.
     pub outcome: CommitOutcome,
 }
 
-/// What is known of a write that failed.
+/// The known effect of a write that failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CommitOutcome {
-    /// It did not take effect, and it never will.
+    /// The write did not take effect, and it never will.
     #[default]
     NotCommitted,
-    /// It may have taken effect, or may yet be found to have after a crash.
+    /// The write may have taken effect, or may yet be found to have after a crash.
     Unknown,
 }
 
 impl CommitOutcome {
-    /// As it is told to users.
+    /// Returns the text that users see.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -38,21 +38,23 @@ impl CommitOutcome {
 /// Sorts of failure, by what the caller can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProviderErrorKind {
-    /// Locked or overloaded for now: the same call may work later.
+    /// The store is locked or overloaded for now. The same call may work later.
     Busy,
-    /// Disk, file system or connection failed: may work later.
+    /// The disk, the file system or the connection failed. The same call may work later.
     Io,
-    /// This process has not the memory for it. May work later; what is too large for the process never does.
+    /// This process does not have the memory for the call. The same call may work later; one that is too large for the
+    /// process never does.
     NoMemory,
-    /// No room left in the store: may work once there is some.
+    /// The store has no room left. The same call may work once there is some.
     Full,
-    /// An opened store refuses its service, whatever is asked: no login, no writes, a defect of the server. May work later.
+    /// An opened store refuses every request: no login, no writes, a defect of the server. The same call may work
+    /// later.
     Unavailable,
     /// The place of the store does not exist or may not be opened.
     CannotOpen,
-    /// What is there is no store of this kind.
+    /// The file or database found is not a store of this kind.
     NotADatabase,
-    /// What is stored is damaged: a row cannot be read.
+    /// The stored data is damaged: a row cannot be read.
     Corrupt,
     /// The store's schema is newer than this version knows, or older and not to be changed.
     SchemaVersion {
@@ -70,7 +72,7 @@ pub enum ProviderErrorKind {
 }
 
 impl ProviderErrorKind {
-    /// Whether the same call may work later.
+    /// Returns true if the same call may work later.
     #[must_use]
     pub const fn retryable(self) -> bool {
         matches!(
@@ -79,8 +81,8 @@ impl ProviderErrorKind {
         )
     }
 
-    /// Whether the store refuses this very write, or cannot read this very row: the same again fares the same, and everything else does
-    /// not suffer from it. All other kinds are no verdict on what was asked.
+    /// Returns true if the store refuses this very write, or cannot read this very row. The same call fails again, and
+    /// no other call suffers from it. All other kinds are no verdict on the request.
     #[must_use]
     pub const fn blames_row(self) -> bool {
         matches!(self, Self::Corrupt | Self::Unencodable | Self::Internal)
@@ -88,7 +90,7 @@ impl ProviderErrorKind {
 }
 
 impl ProviderError {
-    /// An error of a kind, after which nothing is committed.
+    /// Creates an error of a kind, after which nothing is committed.
     pub fn new(kind: ProviderErrorKind, message: impl fmt::Display) -> Self {
         Self {
             kind,
@@ -97,7 +99,7 @@ impl ProviderError {
         }
     }
 
-    /// The same error of a write that may have taken effect, which the message then says.
+    /// Returns the same error for a write that may have taken effect. The message then says so.
     #[must_use]
     pub fn of_unknown_outcome(self) -> Self {
         Self {
@@ -107,7 +109,7 @@ impl ProviderError {
         }
     }
 
-    /// Whether the same call may work later.
+    /// Returns true if the same call may work later.
     #[must_use]
     pub const fn retryable(&self) -> bool {
         self.kind.retryable()

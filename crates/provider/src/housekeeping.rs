@@ -1,8 +1,9 @@
-//! What a store holds, and what of it is thrown away.
+//! Counts of a store's contents, and the deletion of old ones.
 
 use crate::{Filter, InstanceKey, Place, Status};
 
-/// An instance that has been due for longer is overdue, ms: nobody who is there can run it, or those who can have too much to do.
+/// Time after which a due instance is overdue, ms: no present worker can run it, or the workers that can have too much
+/// to do.
 pub const OVERDUE_MS: i64 = 10_000;
 
 /// Most sorts of [overdue](Overdue) instances that are named.
@@ -11,50 +12,50 @@ pub const OVERDUE_SORTS_MAX: u32 = 20;
 /// A request to delete ended instances.
 #[derive(Clone, Debug)]
 pub struct PruneRequest {
-    /// Which. Of them those that have not ended stay.
+    /// The instances to delete. Instances of the filter that have not ended stay.
     pub filter: Filter,
-    /// Only those that come after this place.
+    /// Only instances that come after this place.
     pub after: Option<Place>,
-    /// Delete at most so many.
+    /// Most instances to delete.
     pub limit: usize,
-    /// Look at no more than so many ended instances, whether they match or not.
+    /// Most ended instances to look at, matching or not.
     pub walk_max: usize,
 }
 
-/// What came of it.
+/// The result of a prune.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// How many were deleted.
+    /// Number of instances that were deleted.
     pub deleted: usize,
-    /// Where to go on; `None`: no other ended instance matches.
+    /// Place after which to go on; `None`: no other ended instance matches.
     pub next: Option<Place>,
 }
 
 /// A request to delete the histories of former executions.
 #[derive(Clone, Debug)]
 pub struct PruneExecutions {
-    /// Of which instances, ended or not.
+    /// The instances whose executions are pruned, ended or not.
     pub filter: Filter,
-    /// How many of its last executions each instance keeps, the current one among them; at least 1.
+    /// Number of last executions that each instance keeps, the current one among them; at least 1.
     pub keep: u64,
-    /// Only of instances from this one on, in order of their keys.
+    /// Only instances from this one on, in order of their keys.
     pub from: Option<InstanceKey>,
-    /// Delete at most so many events.
+    /// Most events to delete.
     pub events_max: usize,
-    /// Look at no more than so many instances that have former executions, whether they match or not.
+    /// Most instances with former executions to look at, matching or not.
     pub walk_max: usize,
 }
 
-/// What came of it.
+/// The result of a prune of executions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrunedExecutions {
-    /// Executions of which the last event was deleted.
+    /// Number of executions whose last event was deleted.
     pub deleted: usize,
     /// The instance to go on with; `None`: there is none.
     pub next: Option<InstanceKey>,
 }
 
-/// How much a store holds.
+/// The counts of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
     /// Instances by status, in the order of [`Status::ALL`](crate::Status::ALL).
@@ -63,21 +64,21 @@ pub struct StoreStats {
     pub messages: u64,
     /// Attempts that wait for a worker, due or not.
     pub tasks_waiting: u64,
-    /// Attempts that workers run for others' instances.
+    /// Attempts that workers run for other workers' instances.
     pub tasks_running: u64,
     /// Workers whose lease has not ended, by the store's clock (P9).
     pub workers: u64,
-    /// Instances that are due, by the store's clock, and that nobody owns.
+    /// Instances that are due, by the store's clock, and have no owner.
     pub due: u64,
-    /// Those of them that have been so for longer than [`OVERDUE_MS`].
+    /// Due instances that have been due for longer than [`OVERDUE_MS`].
     pub overdue: u64,
-    /// For how long the first of them has been due, ms.
+    /// Time since the first of the due instances became due, ms.
     pub oldest_due_ms: Option<u64>,
 }
 
 impl StoreStats {
-    /// Instances by status, from what a store counts: those that have not ended, of them the pending and the suspended ones, and each sort
-    /// of those that have.
+    /// Returns the instances by status, from the counts that a store keeps: the instances that have not ended, the
+    /// pending and the suspended ones among them, and the ended ones by status.
     #[must_use]
     pub fn by_status(open: u64, pending: u64, suspended: u64, ended: [u64; 4]) -> [u64; 7] {
         let [completed, failed, cancelled, terminated] = ended;
@@ -101,10 +102,10 @@ pub struct Overdue {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// How many they are.
+    /// Number of these instances.
     pub instances: u64,
-    /// How long the first of them has been due, ms.
+    /// Time since the first of them became due, ms.
     pub oldest_ms: u64,
-    /// Id of that one.
+    /// Id of the first of them.
     pub id: String,
 }

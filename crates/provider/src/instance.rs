@@ -6,30 +6,30 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Message, MessageSeq, Pay
 
 use crate::{PageLimit, Suspicion, WorkerId};
 
-/// The store's own short name of an instance; never shown to users and never used again.
+/// The store's own short name of an instance. It is never shown to users and never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InstanceKey(pub i64);
 
-/// How often an instance was acquired.
+/// The number of times that an instance was acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u64);
 
 /// Status of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// Started; no turn was committed yet.
+    /// The instance was started, and no turn was committed yet.
     Pending,
     /// At least one turn was committed.
     Running,
-    /// The function returned.
+    /// The orchestration function returned.
     Completed,
-    /// The function threw.
+    /// The orchestration function threw.
     Failed,
-    /// A cancellation ended it.
+    /// A cancellation ended the instance.
     Cancelled,
-    /// Ended from outside, at once.
+    /// The instance was ended from outside, at once.
     Terminated,
-    /// Held until it is resumed.
+    /// The instance is held until it is resumed.
     Suspended,
 }
 
@@ -45,7 +45,7 @@ impl Status {
         Status::Suspended,
     ];
 
-    /// The text that stores keep and users see.
+    /// Returns the text that stores keep and users see.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -59,13 +59,13 @@ impl Status {
         }
     }
 
-    /// The status of a text.
+    /// Returns the status of a text, or `None` if the text names no status.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|s| s.as_str() == text)
     }
 
-    /// Whether the instance has ended for good.
+    /// Returns true if the instance has ended for good.
     #[must_use]
     pub const fn is_terminal(self) -> bool {
         matches!(
@@ -81,12 +81,12 @@ impl fmt::Display for Status {
     }
 }
 
-/// What a client sees of an instance.
+/// The state of an instance as clients see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceStatus {
-    /// The store's name of it.
+    /// The store's name of the instance.
     pub key: InstanceKey,
-    /// The user's name of it.
+    /// The user's name of the instance.
     pub id: String,
     /// Name of its orchestration.
     pub name: String,
@@ -101,24 +101,24 @@ pub struct InstanceStatus {
     pub result: Payload,
     /// Custom status as the driver encoded it.
     pub custom_status: Payload,
-    /// How many changes of the custom status were stored.
+    /// Number of changes of the custom status that were stored.
     pub custom_status_version: u64,
-    /// When it was started, ms since 1970.
+    /// Time of the start, ms since 1970.
     pub created_at_ms: i64,
-    /// When it last changed, ms since 1970.
+    /// Time of the last change, ms since 1970.
     pub updated_at_ms: i64,
-    /// When it ended, ms since 1970.
+    /// Time of the end, ms since 1970.
     pub completed_at_ms: Option<i64>,
     /// Id of the parent instance.
     pub parent_id: Option<String>,
-    /// Higher is acquired first.
+    /// An instance of a higher priority is acquired first.
     pub priority: i32,
     /// Tags as a JSON object of strings made by the driver, if it has any.
     pub tags: Option<String>,
 }
 
 impl InstanceStatus {
-    /// Bytes of the values in it: what bounds a page besides the number of its instances.
+    /// Returns the bytes of the values in the status, which bound a page besides the number of its instances.
     #[must_use]
     pub fn payload_bytes(&self) -> usize {
         let len = |payload: &Payload| payload.as_ref().map_or(0, String::len);
@@ -129,39 +129,43 @@ impl InstanceStatus {
 /// A request for work.
 #[derive(Clone, Debug)]
 pub struct Acquire {
-    /// Who asks.
+    /// The worker that asks.
     pub worker: WorkerId,
-    /// Names and versions of orchestrations that it can run; with [`OPEN_VERSION`](crate::OPEN_VERSION), instances whose version it may settle (P17).
+    /// Names and versions of orchestrations that the worker can run. An entry with
+    /// [`OPEN_VERSION`](crate::OPEN_VERSION) stands for instances whose version the worker may settle (P17).
     pub registered: Vec<(String, String)>,
-    /// At most so many instances, and no more once what is to be [loaded](crate::Provider::load) of them has so many bytes.
+    /// Most instances to acquire. No more are acquired once the data to [load](crate::Provider::load) for them has so
+    /// many bytes.
     pub limit: PageLimit,
-    /// The pages that are to be loaded.
+    /// Size of the history pages that are to be loaded.
     pub history_page: PageLimit,
 }
 
 /// The answer to a request for work.
 #[derive(Clone, Debug, Default)]
 pub struct Acquired {
-    /// Now owned by the worker, longest due first.
+    /// The instances that the worker owns now, longest due first.
     pub instances: Vec<AcquiredInstance>,
-    /// When the next unowned instance that the worker can run is due, ms since 1970; in the past when the limit left some behind.
+    /// The time at which the next unowned instance that the worker can run is due, ms since 1970. It is in the past if
+    /// the limit left some behind.
     pub next_wake_at_ms: Option<i64>,
-    /// What the store's clock showed, ms since 1970.
+    /// The time of the store's clock, ms since 1970.
     pub now_ms: i64,
 }
 
-/// A request to let instances of an orchestration go on that are suspended because other code than its code now did not fit their history.
+/// A request to resume instances of an orchestration that are suspended because code other than the current code did
+/// not fit their history.
 #[derive(Clone, Debug)]
 pub struct ResumeUnfit {
     /// Name of the orchestration.
     pub name: String,
-    /// Its version.
+    /// Version of the orchestration.
     pub version: String,
-    /// Fingerprint of its code now: what this very code did not fit stays suspended.
+    /// Fingerprint of the current code. Instances whose history this very code did not fit stay suspended.
     pub code: String,
-    /// Only those that come after this one, which need not be there.
+    /// Only instances after this one, which need not exist.
     pub after: Option<Unfit>,
-    /// At most so many.
+    /// Most instances to resume.
     pub limit: usize,
     /// Now, ms since 1970.
     pub time_ms: i64,
@@ -170,7 +174,7 @@ pub struct ResumeUnfit {
 /// An instance that is suspended because code did not fit its history. In order of code and key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unfit {
-    /// Fingerprint of that code.
+    /// Fingerprint of the code that did not fit.
     pub code: String,
     /// The store's name of the instance.
     pub key: InstanceKey,
@@ -179,28 +183,30 @@ pub struct Unfit {
 /// Messages that wait for an instance, or the oldest of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessagePage {
-    /// In order. Messages that are no mail are among them wherever they stand among the others, as many of them as fit by themselves: requests to
-    /// cancel before the rest.
+    /// The messages, in order. Messages that are not mail stand at their place among the others. As many of them are
+    /// read as fit by themselves: requests to cancel before the rest.
     pub messages: Vec<Message>,
-    /// When others wait besides these: the highest number of all that do.
+    /// The highest number of all messages that wait besides these; `None` if no others wait.
     pub more_up_to: Option<MessageSeq>,
-    /// Some of the others are no mail: the page is to be read again when these were consumed.
+    /// True if some of the others are not mail. The page is to be read again when these messages were consumed.
     pub more_settled: bool,
 }
 
-/// How far a worker has read what comes for its instances: the store's own form of it. By default nothing was read.
+/// The position up to which a worker has read the messages for its instances, in the store's own form. The default
+/// position is the one before any message was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InboxPosition(pub String);
 
 /// Messages that came for instances of a worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inbox {
-    /// Those of one instance in order. A message that is not handed over has its number here: its row cannot be read, or an earlier message
-    /// comes behind it. Its reader reads all that waits for the instance.
+    /// The messages, those of one instance in order. A message that is not handed over is represented by its number:
+    /// its row cannot be read, or an earlier message comes behind it. The reader then reads all messages that wait for
+    /// the instance.
     pub messages: Vec<(InstanceKey, Result<Message, MessageSeq>)>,
-    /// Where the next read goes on.
+    /// The position at which the next read goes on.
     pub position: InboxPosition,
-    /// The limit left some behind.
+    /// True if the limit left some messages behind.
     pub more: bool,
     /// Instances that were taken from the worker, in order of their keys (P15).
     pub revoked: Vec<Revoked>,
@@ -211,16 +217,17 @@ pub struct Inbox {
 pub struct Revoked {
     /// The instance.
     pub key: InstanceKey,
-    /// The epoch in which the worker had it: one in which it has acquired it since is another.
+    /// The epoch in which the worker owned the instance. If the worker has acquired the instance again since, that is
+    /// another epoch.
     pub epoch: Epoch,
 }
 
 /// An instance that now belongs to a worker.
 #[derive(Clone, Debug)]
 pub struct AcquiredInstance {
-    /// The store's name of it.
+    /// The store's name of the instance.
     pub key: InstanceKey,
-    /// The user's name of it.
+    /// The user's name of the instance.
     pub id: String,
     /// Name of its orchestration.
     pub name: String,
@@ -234,36 +241,40 @@ pub struct AcquiredInstance {
     pub epoch: Epoch,
     /// Id that the next event of the execution gets.
     pub next_event_id: EventId,
-    /// Whether no turn of the current execution was committed yet.
+    /// True if no turn of the current execution was committed yet.
     pub fresh: bool,
-    /// Bytes of the first page of its history, as long as the request said, and of the messages and heartbeats that are read with it.
+    /// Bytes of the first page of the history, up to the limit that the request set, and of the messages and heartbeats
+    /// that are read with it.
     pub page_bytes: usize,
-    /// First page of its history; empty: it is not [loaded](crate::Provider::load).
+    /// First page of the history; empty if the instance is not [loaded](crate::Provider::load).
     pub history: Vec<EventRecord>,
-    /// What waits for it, as much of it as was loaded.
+    /// The messages that wait for the instance, as many as were loaded.
     pub messages: MessagePage,
-    /// The highest number that a message for it can have had until this moment: what comes and is not newer waits already, or was consumed.
+    /// The highest number that a message for the instance can have had until this moment. A message that arrives and is
+    /// not newer is waiting already, or was consumed.
     pub seen: MessageSeq,
-    /// Kept details of heartbeats of the current execution's activities, by schedule, once it is loaded.
+    /// Kept details of heartbeats of the current execution's activities, by schedule, once the instance is loaded.
     pub heartbeats: Vec<(EventId, String)>,
-    /// Schedules of the current execution's activities whose attempts are offered as tasks, once it is loaded.
+    /// Schedules of the current execution's activities whose attempts are offered as tasks, once the instance is
+    /// loaded.
     pub tasks: Vec<EventId>,
-    /// What speaks against it (P14).
+    /// The suspicion against the instance (P14).
     pub suspicion: Suspicion,
 }
 
-/// A request for what is stored of instances.
+/// A request for the stored data of instances.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Which. What is read of all of them is read together: whoever asks knows how much that is.
+    /// The instances to load. The data of all of them is read together; the caller knows how much that is.
     pub instances: Vec<LoadOne>,
-    /// How much history of each; the rest is read in pages.
+    /// Size of the first page of each history. The rest is read in pages.
     pub history_page: PageLimit,
-    /// How many messages of each; the rest is read in pages. Of those that are no mail the rows are not limited.
+    /// Number of messages to read for each instance. The rest is read in pages. The rows of messages that are not mail
+    /// are not limited.
     pub message_page: PageLimit,
 }
 
-/// One of them.
+/// One instance of a [`Load`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadOne {
     /// The instance.
@@ -274,12 +285,12 @@ pub struct LoadOne {
     pub next_event_id: EventId,
 }
 
-/// What is stored of an instance, all of it as of some moment after the request.
+/// The stored data of an instance, all of it as of some moment after the request.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
-    /// First page of its history.
+    /// First page of the history.
     pub history: Vec<EventRecord>,
-    /// What waits for it, or the oldest of that.
+    /// The messages that wait for the instance, or the oldest of them.
     pub messages: MessagePage,
     /// Kept details of heartbeats of the execution's activities, by schedule.
     pub heartbeats: Vec<(EventId, String)>,
@@ -288,7 +299,7 @@ pub struct Loaded {
 }
 
 impl AcquiredInstance {
-    /// What is to be loaded of it.
+    /// Returns the part of a [`Load`] that loads this instance.
     #[must_use]
     pub const fn to_load(&self) -> LoadOne {
         LoadOne {
@@ -298,7 +309,7 @@ impl AcquiredInstance {
         }
     }
 
-    /// The instance with what was loaded of it.
+    /// Returns the instance with the data that was loaded for it.
     #[must_use]
     pub fn with(self, loaded: Loaded) -> Self {
         let Loaded {

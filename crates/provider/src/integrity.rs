@@ -1,10 +1,10 @@
-//! What must hold of the rows of any store: the rules, and what is found where they do not.
+//! The rules that hold of the rows of any store, and the findings where they do not.
 //!
-//! A provider reads the rows, a few instances at a time and all of a step at one moment, and tells them to an [`Examination`]. It is told
-//! numbers and texts as they are, because whatever is in them was perhaps not written by Perdure.
+//! A provider reads the rows, a few instances at a time and all rows of a step at one moment, and tells them to an
+//! [`Examination`]. Numbers and texts are told as they are, because some of them may not have been written by Perdure.
 //!
-//! What workers may be in the middle of is no finding: each commit leaves rows to which the rules apply, and a history whose oldest
-//! execution is being pruned, from its last event on, may lack its end.
+//! The work in progress of a worker is no finding: each commit leaves rows to which the rules apply. A history whose
+//! oldest execution is being pruned, from its last event on, may lack its end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -15,7 +15,7 @@ use crate::{InstanceKey, Status};
 
 /// Most instances of one step.
 pub const CHECK_INSTANCES_MAX: usize = 500;
-/// A step takes no further instance once it has so many events.
+/// Number of events after which a step takes no further instance.
 pub const CHECK_EVENTS_MAX: u64 = 20_000;
 /// Most findings of one instance, and most rows of one sort in a step that belong to no instance.
 pub const CHECK_FINDINGS_MAX: usize = 20;
@@ -23,55 +23,58 @@ pub const CHECK_FINDINGS_MAX: usize = 20;
 /// A step of a check.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckRequest {
-    /// Only instances with a higher key. `None`: from the first on, and what concerns the store as a whole.
+    /// Only instances with a higher key. `None`: from the first instance on, together with the rules for the store as a
+    /// whole.
     pub after: Option<InstanceKey>,
-    /// At most so many instances; no more than [`CHECK_INSTANCES_MAX`].
+    /// Most instances of the step; no more than [`CHECK_INSTANCES_MAX`].
     pub limit: usize,
 }
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// What is wrong.
+    /// The violations that were found.
     pub findings: Vec<Finding>,
-    /// Instances of the step.
+    /// Number of instances of the step.
     pub instances: u64,
-    /// Their events.
+    /// Number of their events.
     pub events: u64,
-    /// Where to go on; `None`: all was seen.
+    /// Key after which the next step goes on; `None`: all instances were seen.
     pub next: Option<InstanceKey>,
 }
 
-/// Something that is not as it must be.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Which rule it breaks.
+    /// The rule that is violated.
     pub rule: Rule,
-    /// The id of its instance, where that is known.
+    /// Id of the instance, if it is known.
     pub instance: Option<String>,
-    /// For a person. It holds no payload.
+    /// Description for a person. It holds no payload.
     pub detail: String,
 }
 
-/// What is wrong.
+/// The rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// The file is damaged.
     File,
-    /// The events of an execution are not 1..n, its end is not its last and only one, or a completion has no schedule.
+    /// The events of an execution are not 1..n, its end is not its last event or not its only end, or a completion has
+    /// no schedule.
     History,
     /// The row of an instance contradicts itself, its history or its messages.
     Status,
-    /// Somebody owns an instance or a task who is no worker of the store, or what nobody may own.
+    /// An instance or a task is owned by a worker that is not registered, or an instance is owned that no worker may
+    /// own.
     Owner,
-    /// A row belongs to nothing that is there and needs it.
+    /// A row needs another row that does not exist.
     Orphan,
     /// An instance has not ended, and nothing can ever wake it.
     Stuck,
 }
 
 impl Rule {
-    /// Its name for users.
+    /// Returns the rule's name for users.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -86,7 +89,7 @@ impl Rule {
 }
 
 impl Finding {
-    /// One that concerns no instance that is there.
+    /// Creates a finding that concerns no existing instance.
     pub fn of_store(rule: Rule, detail: impl Display) -> Self {
         Self {
             rule,
@@ -95,7 +98,7 @@ impl Finding {
         }
     }
 
-    /// Rows of a table whose instance is not there.
+    /// Creates the finding for rows of a table whose instance does not exist.
     pub fn orphan(table: &str, key: i64) -> Self {
         Self::of_store(
             Rule::Orphan,
@@ -107,62 +110,64 @@ impl Finding {
 /// The row of an instance.
 #[derive(Clone, Debug)]
 pub struct InstanceFacts {
-    /// The user's name of it.
+    /// The user's name of the instance.
     pub id: String,
     /// Current execution.
     pub execution: i64,
     /// Status.
     pub status: String,
-    /// Who has it.
+    /// Owner of the instance.
     pub owner: Option<String>,
-    /// Whether that is a registered worker; of no meaning without an owner.
+    /// True if the owner is a registered worker. Without meaning if there is no owner.
     pub owner_is_registered: bool,
     /// Id of the next event.
     pub next_event_id: i64,
-    /// Whether it has a time at which it is due.
+    /// True if the row has a time at which the instance is due.
     pub is_due: bool,
-    /// How many messages it counts.
+    /// Number of waiting messages that the row counts.
     pub unread: i64,
-    /// Whether it says why it is suspended.
+    /// True if the row has a report of a suspension.
     pub has_report: bool,
-    /// Whether it says when it ended.
+    /// True if the row has the time of the end.
     pub has_end: bool,
 }
 
 /// The part of an event that rules look at.
 #[derive(Clone, Copy, Debug)]
 pub struct EventFacts<'a> {
-    /// Of which execution.
+    /// Execution of the event.
     pub execution: i64,
-    /// Its id.
+    /// Id of the event.
     pub event_id: i64,
-    /// Its kind.
+    /// Kind of the event.
     pub kind: &'a str,
-    /// The earlier event that it refers to.
+    /// The earlier event that the event refers to.
     pub ref_id: Option<i64>,
 }
 
-/// An attempt that is offered, or a heartbeat of one.
+/// An attempt that is offered, or a heartbeat of an attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct AttemptFacts<'a> {
-    /// Of which execution.
+    /// Execution of the attempt.
     pub execution: i64,
-    /// The event that scheduled it.
+    /// The event that scheduled the activity.
     pub scheduled: i64,
-    /// Who runs it, and whether that is a registered worker.
+    /// The worker that runs the attempt, and true if that worker is registered.
     pub owner: Option<(&'a str, bool)>,
 }
 
-/// One instance with all that belongs to it. It is told the events first, in order, then the rest in any order.
+/// The examination of one instance with all rows that belong to it. The events are told first, in order, then the rest
+/// in any order.
 pub struct Examination {
     facts: InstanceFacts,
     status: Option<Status>,
     findings: Vec<Finding>,
     first_execution: Option<i64>,
-    /// The execution that is being told.
+    /// The execution whose events are being told.
     told: Told,
     messages: i64,
-    /// Events of the current execution that are offered as tasks, whose end waits as a message, and whose child runs.
+    /// Events of the current execution: those that are offered as tasks, those whose end waits as a message, and those
+    /// whose child runs.
     offered: BTreeSet<i64>,
     settled: BTreeSet<i64>,
     running: BTreeSet<i64>,
@@ -175,12 +180,12 @@ struct Told {
     events: i64,
     ends: usize,
     last: Option<Kind>,
-    /// What was asked for and is not over.
+    /// The operations that were scheduled and are not over, by event id.
     open: BTreeMap<i64, Kind>,
 }
 
 impl Examination {
-    /// Of an instance with this row.
+    /// Creates the examination of an instance with this row.
     #[must_use]
     pub fn new(facts: InstanceFacts) -> Self {
         let status = Status::parse(&facts.status);
@@ -207,7 +212,7 @@ impl Examination {
         }
     }
 
-    /// The next event, in order of executions and ids.
+    /// Takes the next event, in order of executions and ids.
     pub fn event(&mut self, event: EventFacts<'_>) {
         let EventFacts {
             execution,
@@ -243,7 +248,7 @@ impl Examination {
         self.refer(&at, id, kind, ref_id);
     }
 
-    /// A completion belongs to one earlier schedule that has none yet.
+    /// Checks that a completion belongs to one earlier schedule that has no completion yet.
     fn refer(&mut self, at: &str, id: i64, kind: Kind, ref_id: Option<i64>) {
         if is_schedule(kind) {
             self.told.open.insert(id, kind);
@@ -286,7 +291,7 @@ impl Examination {
         };
     }
 
-    /// What the last event of an execution must be.
+    /// Checks the last event of an execution.
     fn execution_ends(&mut self) {
         let Told { execution, last, .. } = self.told;
         let found = last.map_or_else(|| "no event".to_owned(), |kind| kind.to_string());
@@ -316,7 +321,7 @@ impl Examination {
         }
     }
 
-    /// A message that waits; for some, what it settles.
+    /// Takes a message that waits, with the schedule that it settles, if it settles one.
     pub fn message(&mut self, execution: Option<i64>, ref_id: Option<i64>) {
         self.messages += 1;
         if execution == Some(self.facts.execution) {
@@ -324,7 +329,7 @@ impl Examination {
         }
     }
 
-    /// A task.
+    /// Takes a task.
     pub fn task(&mut self, task: AttemptFacts<'_>) {
         let at = self.attempt("task", task);
         self.offered.insert(task.scheduled);
@@ -350,7 +355,8 @@ impl Examination {
         }
     }
 
-    /// What an activity told last. One that came late may be there until the instance ends, although the activity is over.
+    /// Takes the kept heartbeat of an activity. A heartbeat that came late may stay until the instance ends, although
+    /// the activity is over.
     pub fn heartbeat(&mut self, beat: AttemptFacts<'_>) {
         self.attempt("heartbeat", beat);
     }
@@ -373,14 +379,14 @@ impl Examination {
         at
     }
 
-    /// A child that has not ended, by the execution and the event that asked for it.
+    /// Takes a child that has not ended, by the execution and the event that started it.
     pub fn child(&mut self, execution: i64, scheduled: i64) {
         if execution == self.facts.execution {
             self.running.insert(scheduled);
         }
     }
 
-    /// All was told.
+    /// Returns the findings, after all rows were told.
     #[must_use]
     pub fn findings(mut self) -> Vec<Finding> {
         let current = self.facts.execution;
@@ -406,7 +412,7 @@ impl Examination {
         self.findings
     }
 
-    /// The columns of the row fit each other.
+    /// Checks that the columns of the row fit each other.
     fn columns(&mut self) {
         let Some(status) = self.status else {
             self.find(Rule::Status, "its status is unknown");
@@ -452,8 +458,9 @@ impl Examination {
         }
     }
 
-    /// Something wakes what nobody has: its time, a message, the end of an activity that is offered, or that of a child. An instance may wait
-    /// for any message, which leaves no trace; so what is looked for is what it asked for and nobody works on.
+    /// Checks that something wakes an instance without owner: its due time, a message, the end of an offered activity,
+    /// or the end of a child. An instance may wait for any message, and such a wait leaves no trace. The check
+    /// therefore looks for activities and children that the instance scheduled and that no worker runs or may take.
     fn wakes(&mut self) {
         let is_active = matches!(self.status, Some(Status::Pending | Status::Running));
         if !is_active || self.facts.owner.is_some() || self.facts.is_due {
@@ -482,7 +489,8 @@ impl Examination {
     }
 }
 
-/// What a terminal event ends: `Some(None)` is an execution that another one follows.
+/// Returns the result of a terminal event: the status in which the instance ends, or `Some(None)` for an execution that
+/// another one follows. `None` for any other event.
 const fn end_of(kind: Kind) -> Option<Option<Status>> {
     match kind {
         Kind::ExecutionCompleted => Some(Some(Status::Completed)),

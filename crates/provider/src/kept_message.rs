@@ -6,23 +6,23 @@ use perdure_engine::{
     AttemptResult, ChildFailure, EventId, ExecutionId, Mailbox, MessageBody, Payload, Refusal, Settlement,
 };
 
-/// A body as a store keeps it.
+/// The body of a message as a store keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeptMessage<'b> {
-    /// `Event`, `Queue`, `Cancel`, `ChildCompleted`, `ChildFailed`, `ChildCancelled`, `ChildTerminated`, `Refused` or `Attempted`. What is
-    /// mail is of the first two.
+    /// `Event`, `Queue`, `Cancel`, `ChildCompleted`, `ChildFailed`, `ChildCancelled`, `ChildTerminated`, `Refused` or
+    /// `Attempted`. Mail is of the first two kinds.
     pub kind: Cow<'b, str>,
-    /// Of the mailbox, why something was refused, or the details of an attempt.
+    /// Name of the mailbox, reason of a refusal, or details of an attempt.
     pub name: Option<Cow<'b, str>>,
-    /// What it carries.
+    /// Payload of the message.
     pub payload: Option<Cow<'b, str>>,
-    /// Of the receiver: the execution that asked.
+    /// Execution of the receiver that scheduled the operation.
     pub execution: Option<ExecutionId>,
-    /// The event that asked.
+    /// Event that scheduled the operation.
     pub scheduled: Option<EventId>,
 }
 
-/// How a mailbox is kept: the kind of its messages, and its name.
+/// Returns the columns of a mailbox: the kind of its messages, and its name.
 #[must_use]
 pub fn kept_mailbox(mailbox: &Mailbox) -> (&'static str, &str) {
     match mailbox {
@@ -32,7 +32,7 @@ pub fn kept_mailbox(mailbox: &Mailbox) -> (&'static str, &str) {
 }
 
 impl<'b> KeptMessage<'b> {
-    /// A body as columns.
+    /// Returns a body as columns.
     #[must_use]
     pub fn of(body: &'b MessageBody) -> Self {
         let kept = |kind: &'static str, name: Option<Cow<'b, str>>, payload: &'b Payload| Self {
@@ -71,7 +71,7 @@ impl<'b> KeptMessage<'b> {
         }
     }
 
-    /// The body that these columns are of; `None`: of none.
+    /// Returns the body that these columns stand for, or `None` if they stand for none.
     #[must_use]
     pub fn into_body(self) -> Option<MessageBody> {
         let payload: Payload = self.payload.map(Cow::into_owned);

@@ -1,41 +1,53 @@
-//! What Perdure needs of a store: `trait Provider` and its types. It knows nothing of any SQL.
+//! The interface between Perdure and a store: `trait Provider` and its types. This crate knows no SQL.
 //!
-//! Invariants that every provider keeps (checked by `perdure-provider-contract`, cited as P1 to P17):
+//! Every provider keeps these invariants. `perdure-provider-contract` checks them, and comments cite them as P1 to P17.
 //!
-//! - **P1** A batch of [`Write`]s is one transaction, or several; each write in it is atomic by itself, and outcomes come in order.
-//! - **P2** A [`TurnCommit`] is fenced by owner, epoch and next event id: a part that does not match changes nothing and is
-//!   answered with [`Outcome::Fenced`]; the other parts of its batch commit. A [`Heartbeat`] is fenced by owner, epoch and execution.
+//! - **P1** A batch of [`Write`]s is one transaction, or several. Each write in it is atomic by itself, and the
+//!   outcomes come in the order of the writes.
+//! - **P2** A [`TurnCommit`] is fenced by owner, epoch and next event id. A commit whose fence does not match changes
+//!   nothing and is answered with [`Outcome::Fenced`]; the other writes of its batch commit. A [`Heartbeat`] is fenced
+//!   by owner, epoch and execution.
 //! - **P3** An instance's epoch rises at every acquisition (a claimed start counts as one) and never falls.
-//! - **P4** At most one worker owns an instance, and only instances that are active, unowned and due are acquired. An acquisition is durable
-//!   before anything of the instances is read: a worker that dies of what it reads has owned it (P14).
-//! - **P5** The numbers of an instance's messages rise in the order in which these become visible to readers; a message is gone once the
-//!   turn that consumed it is committed.
-//! - **P6** Ended instances never change again; what waits for them is dropped with the commit that ends them, and so are heartbeats
-//!   with a termination.
-//! - **P7** A release, a takeover, a termination and a suspension clear the owner, so that the former owner's commits are fenced off.
-//! - **P8** Event ids of an execution are 1..n without gap, and history only ever grows, until it is pruned whole. What an event says never
-//!   changes, though the text of its value may be [replaced](Provider::replace_texts) by another of the same value.
+//! - **P4** At most one worker owns an instance, and only instances that are active, unowned and due are acquired. An
+//!   acquisition is durable before anything of the instances is read: a worker that dies of what it reads has owned it
+//!   (P14).
+//! - **P5** The sequence numbers of an instance's messages rise in the order in which the messages become visible to
+//!   readers. A message is gone once the turn that consumed it is committed.
+//! - **P6** An ended instance never changes again. The messages that wait for it are dropped with the commit that ends
+//!   it. A termination also drops its heartbeats.
+//! - **P7** A release, a takeover, a termination and a suspension clear the owner, so that the former owner's commits
+//!   are fenced off.
+//! - **P8** The event ids of an execution are 1..n without gap. A history only ever grows, until it is pruned whole.
+//!   The meaning of an event never changes, though the text of its value may be [replaced](Provider::replace_texts) by
+//!   another text of the same value.
 //! - **P9** Leases and due times are compared with the store's clock alone.
-//! - **P10** An execution that continues as new ends, and the next begins, in one commit. What waits for the instance and the custom status
-//!   stay; the history of the former execution can be read as before, until it is pruned.
-//! - **P11** What a turn starts, sends and cancels is written with it, or nothing of either. The end of a child, however it comes, tells the
-//!   execution that started it, in the same commit; the end of an instance from outside cancels its children. A request to cancel ends a suspended
-//!   instance in the commit that brings it, because none of its code can run.
-//! - **P12** A task is there from the turn that offers it until that of its withdrawal, the end of its attempt, or the termination of its
-//!   instance. At most one worker runs it; with the worker it goes back. The end of an attempt is told to the execution once.
-//! - **P13** Only ended instances are deleted, and one is gone for every reader with the commit that deletes it. Its children stay, and
-//!   name a parent that is no more. What its executions recorded is swept away after that, in steps of a limited size; a crash in between
-//!   loses nothing of what is left to sweep.
-//! - **P14** What speaks against an instance is kept with it ([`Suspicion`]). A worker that dies leaves a suspicion on what it owned, more of it on
-//!   what was on [`Trial`], and evidence against one that was tried alone; a turn that holds up its worker's thread is evidence, too. With
-//!   too much of it the instance is suspended in the commit that adds it; nothing of the instance is read for that. What is given back in
-//!   good order loses and gains nothing; a turn that appends events clears it, and so does a resume.
-//! - **P15** A worker from which a termination or a suspension takes an instance is told so with its [`Inbox`], each time until it lets go of
-//!   the instance or is gone, whatever becomes of the instance meanwhile.
-//! - **P16** A renewal tells what the worker owns in the store at that moment, so that the worker can compare it with what it knows. Only an error
-//!   that [blames a row](ProviderErrorKind::blames_row) is a verdict on a write; any other says that the store cannot write now.
-//! - **P17** An instance whose version is [open](OPEN_VERSION) is acquired by no worker before that is settled, within an acquisition: the newest
-//!   version of its orchestration that a worker has whose lease holds. If that is not the one that acquires, the instance stays due.
+//! - **P10** An execution that continues as new ends, and the next one begins, in one commit. The messages that wait
+//!   for the instance and its custom status stay. The history of the former execution can be read as before, until it
+//!   is pruned.
+//! - **P11** The starts, messages and cancellations of a turn are written with the turn, or neither is written. The end
+//!   of a child, by any cause, is told to the execution that started the child, in the same commit. The end of an
+//!   instance from outside cancels its children. A request to cancel ends a suspended instance in the commit that
+//!   brings the request, because none of the instance's code can run.
+//! - **P12** A task exists from the turn that offers it until the turn that withdraws it, the end of its attempt, or
+//!   the termination of its instance. At most one worker runs it. When that worker is released or taken over, the task
+//!   goes back to its queue. The end of an attempt is told to the execution once.
+//! - **P13** Only ended instances are deleted. A deleted instance is gone for every reader with the commit that deletes
+//!   it. Its children stay, and name a parent that no longer exists. The events of its executions are swept away
+//!   afterwards, in steps of a limited size; a crash in between loses no record of the events that are left to sweep.
+//! - **P14** The suspicion against an instance is kept with the instance ([`Suspicion`]). A worker that dies leaves a
+//!   suspicion on each instance that it owned, more of it on each instance that was on [`Trial`], and evidence against
+//!   an instance that was tried alone. A turn that holds up its worker's thread is evidence, too. An instance with too
+//!   much suspicion is suspended in the commit that adds it, and nothing of the instance is read for that. An instance
+//!   that is given back in good order keeps its suspicion unchanged. A turn that appends events clears it, and so does
+//!   a resume.
+//! - **P15** A worker that loses an instance to a termination or a suspension is told so with its [`Inbox`]. It is told
+//!   each time until it lets go of the instance or is gone, even if the instance has changed again meanwhile.
+//! - **P16** A renewal tells which instances the worker owns in the store at that moment, so that the worker can
+//!   compare this with its own record. Only an error that [blames a row](ProviderErrorKind::blames_row) is a verdict on
+//!   a write; any other error says that the store cannot write now.
+//! - **P17** An instance whose version is [open](OPEN_VERSION) is acquired by no worker before the version is settled,
+//!   within an acquisition. The version becomes the newest one of its orchestration that any worker with a valid lease
+//!   has. If the acquiring worker does not have that version, the instance stays due.
 
 mod change;
 mod check;

@@ -1,21 +1,23 @@
-//! Lists of instances: which ones, and in pages.
+//! Lists of instances: filters and pages.
 
 use std::collections::BTreeMap;
 
 use crate::{InstanceKey, InstanceStatus, Status};
 
-/// A page takes no more instances once their results and custom statuses have so many bytes.
+/// Bytes of results and custom statuses after which a page takes no more instances.
 pub const LIST_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Where no more ids than these begin with a prefix, a store may look at these alone and put them in order itself.
+/// Number of ids up to which a store may look at the ids that begin with a prefix alone, and put them in order itself.
 pub const PREFIX_IDS_MAX: usize = 1_000;
 
-/// The first text, in the order of bytes, that comes after all which begin with a prefix; `None`: there is none.
+/// Returns the first text, in the order of bytes, that comes after all texts which begin with a prefix; `None` if there
+/// is no such text.
 #[must_use]
 pub fn after_prefix(prefix: &str) -> Option<String> {
     let mut kept = prefix.to_owned();
     while let Some(last) = kept.pop() {
-        // The order of UTF-8 is that of its characters, and between two of them are those that stand for none.
+        // The order of UTF-8 is that of its characters. The range of `char` skips the code points that are no
+        // characters.
         if let Some(next) = (last..=char::MAX).nth(1) {
             kept.push(next);
             return Some(kept);
@@ -24,30 +26,30 @@ pub fn after_prefix(prefix: &str) -> Option<String> {
     None
 }
 
-/// Which instances: those for which every condition holds that is there.
+/// A filter of instances. It matches an instance if every condition that is present holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// One of these; empty: any.
+    /// The instance has one of these statuses; empty: any status.
     pub statuses: Vec<Status>,
-    /// Of this orchestration.
+    /// The instance is of this orchestration.
     pub name: Option<String>,
-    /// Of this version of it, now.
+    /// The instance is of this version of its orchestration now.
     pub version: Option<String>,
-    /// With each of these tags.
+    /// The instance has each of these tags.
     pub tags: BTreeMap<String, String>,
-    /// With this parent, which need not be there any more.
+    /// The instance has this parent, which need not exist any more.
     pub parent_id: Option<String>,
-    /// Whose id begins with this, character by character.
+    /// The id of the instance begins with this text, character by character.
     pub id_prefix: Option<String>,
-    /// Started later, ms since 1970.
+    /// The instance was started after this time, ms since 1970.
     pub created_after_ms: Option<i64>,
-    /// Started earlier, ms since 1970.
+    /// The instance was started before this time, ms since 1970.
     pub created_before_ms: Option<i64>,
-    /// Ended, and earlier than this, ms since 1970.
+    /// The instance has ended before this time, ms since 1970.
     pub completed_before_ms: Option<i64>,
 }
 
-/// What a filter looks at.
+/// The facts of an instance that a filter looks at.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
     /// The user's name of the instance.
@@ -62,30 +64,30 @@ pub struct Candidate<'a> {
     pub parent_id: Option<&'a str>,
     /// Tags as a JSON object of strings.
     pub tags: Option<&'a str>,
-    /// When it was started, ms since 1970.
+    /// Time of the start, ms since 1970.
     pub created_at_ms: i64,
-    /// When it ended, ms since 1970.
+    /// Time of the end, ms since 1970.
     pub completed_at_ms: Option<i64>,
 }
 
-/// The states of instances that somebody may have to look after.
+/// The statuses of instances that a person may have to look after.
 pub const TROUBLED: [Status; 4] = [Status::Suspended, Status::Failed, Status::Cancelled, Status::Terminated];
 
-/// Among which instances those of a [`Filter`] are, the fewest that a store has an order of.
+/// The smallest set of instances that a store keeps an order of and that contains those of a [`Filter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Among<'f> {
-    /// All of them.
+    /// All instances.
     All,
-    /// Those that have not ended.
+    /// Instances that have not ended.
     Open,
-    /// Those in the states of [`TROUBLED`].
+    /// Instances in the statuses of [`TROUBLED`].
     Troubled,
-    /// Those with this parent.
+    /// Instances with this parent.
     ChildrenOf(&'f str),
 }
 
 impl Filter {
-    /// Among which instances its own are.
+    /// Returns the set of instances that contains those of the filter.
     #[must_use]
     pub fn among(&self) -> Among<'_> {
         if let Some(parent) = &self.parent_id {
@@ -99,7 +101,8 @@ impl Filter {
         }
     }
 
-    /// Whether every condition holds. A store may ask this of each row that it walks over, or say the same in its own language.
+    /// Returns true if every condition holds. A store may call this for each row that it walks over, or express the
+    /// same in its own language.
     #[must_use]
     pub fn matches(&self, candidate: &Candidate<'_>) -> bool {
         let is = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
@@ -120,7 +123,8 @@ impl Filter {
             && self.has_tags(candidate.tags)
     }
 
-    /// Whether the tags hold, which [`matches`](Self::matches) asks last because it is dearest. Tags that are no such object match nothing.
+    /// Returns true if the tags hold. [`matches`](Self::matches) checks this last because it costs the most. Tags that
+    /// are not a JSON object of strings match nothing.
     #[must_use]
     pub fn has_tags(&self, tags: Option<&str>) -> bool {
         if self.tags.is_empty() {
@@ -131,30 +135,31 @@ impl Filter {
     }
 }
 
-/// Where a page ended, in an order of a time and a key.
+/// The place at which a page ended, in an order of a time and a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// Ms since 1970: of the creation for a list, of the end where what has ended is gone through.
+    /// Ms since 1970. In a list: the time of the creation. In a walk over ended instances: the time of the end.
     pub at_ms: i64,
-    /// The store's name of the instance, which need not be there any more.
+    /// The store's name of the instance, which need not exist any more.
     pub key: InstanceKey,
 }
 
 /// A request for a page of a list.
 #[derive(Clone, Debug)]
 pub struct ListRequest {
-    /// Which instances.
+    /// The instances to list.
     pub filter: Filter,
-    /// Only those that come after this place.
+    /// Only instances that come after this place.
     pub after: Option<Place>,
-    /// At most so many.
+    /// Most instances of the page.
     pub limit: usize,
-    /// Look at no more than so many, whether they match or not.
+    /// Most instances to look at, matching or not.
     pub walk_max: usize,
 }
 
 impl ListRequest {
-    /// Where the walk begins: behind the place, and behind what is too new.
+    /// Returns the place after which the walk begins: the requested place, or the place after the instances that are
+    /// too new.
     #[must_use]
     pub fn first_place(&self) -> Place {
         let newest = Place {
@@ -169,12 +174,12 @@ impl ListRequest {
     }
 }
 
-/// A page of a list. It may have fewer instances than were asked for, or none, and yet others follow.
+/// A page of a list. It may have fewer instances than requested, or none, although others follow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListPage {
-    /// In order.
+    /// The instances, in order.
     pub instances: Vec<InstanceStatus>,
-    /// Where the next page begins; `None`: no other instance matches.
+    /// Place after which the next page begins; `None`: no other instance matches.
     pub next: Option<Place>,
 }
 

@@ -1,19 +1,19 @@
-//! How much is read at once.
+//! Bounds of the data that is read at once.
 
 use perdure_engine::Message;
 
-/// Bounds of a page. It takes no more rows once it has so many, nor once the values in them have so many bytes: one row always passes, and a page
-/// exceeds its bytes by one row at most.
+/// Bounds of a page. A page takes no more rows once it has `rows` of them, or once the values in them have `bytes`
+/// bytes. One row always passes, and a page exceeds its bytes by one row at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLimit {
-    /// Rows: at least 1.
+    /// Number of rows: at least 1.
     pub rows: usize,
-    /// Bytes of the values in them: at least 1.
+    /// Number of bytes of the values in them: at least 1.
     pub bytes: usize,
 }
 
 impl PageLimit {
-    /// So many rows, however large they are.
+    /// Limits a page to a number of rows, however large they are.
     #[must_use]
     pub const fn rows(rows: usize) -> Self {
         Self {
@@ -22,7 +22,7 @@ impl PageLimit {
         }
     }
 
-    /// Cut what goes beyond the page off messages, which are in order. `true`: something did.
+    /// Cuts messages, which are in order, to one page. Returns true if messages were cut off.
     pub fn cut(&self, messages: &mut Vec<Message>) -> bool {
         let mut bytes = 0;
         let fits = |(rows, message): (usize, &Message)| {
@@ -36,7 +36,7 @@ impl PageLimit {
         is_cut
     }
 
-    /// Whether a page of so many rows and bytes takes no more: others may follow.
+    /// Returns true if a page of so many rows and bytes takes no more: other rows may follow.
     #[must_use]
     pub const fn is_reached(&self, rows: usize, bytes: usize) -> bool {
         rows >= self.rows || bytes >= self.bytes

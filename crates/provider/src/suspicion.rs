@@ -1,37 +1,40 @@
-//! What speaks against an instance: workers that were lost while they had it, or in the middle of its turns (P14).
+//! Suspicion against instances that may be poison pills: their workers were lost while they owned them, or in the
+//! middle of their turns (P14).
 
 use crate::{Epoch, InstanceKey, TaskName, WorkerId};
 
-/// How much speaks against an instance. A turn that appends events, and a resume, take it back to nothing.
+/// The suspicion against an instance. A turn that appends events takes it back to nothing, and so does a resume.
 ///
-/// The first steps say little: a dead worker leaves one on all that it owned, most of which had nothing to do with that. From
-/// [`SUSPECT`](Self::SUSPECT) on an instance is tried, which is announced with a [`Trial`]; a worker that dies meanwhile makes each of those
-/// that it tried together [`ACCUSED`](Self::ACCUSED), which are tried alone. Beyond that is evidence: the worker died while it tried this
-/// instance alone, or a turn of it held up the worker's thread.
+/// The first steps say little: a dead worker leaves one on each instance that it owned, and most of these had nothing
+/// to do with its death. From [`SUSPECT`](Self::SUSPECT) on an instance is tried, which is announced with a [`Trial`].
+/// A worker that dies meanwhile makes each of the instances that it tried together [`ACCUSED`](Self::ACCUSED), and
+/// these are tried alone. Each step beyond that is evidence: the worker died while it tried this instance alone, or a
+/// turn of the instance held up the worker's thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Suspicion(pub u32);
 
 impl Suspicion {
-    /// As far as it goes while the instance is not tried.
+    /// The highest value for an instance that is not tried.
     pub const SUSPECT: Self = Self(2);
-    /// As far as it goes without evidence.
+    /// The highest value without evidence.
     pub const ACCUSED: Self = Self(3);
-    /// With so much against it an instance is suspended.
+    /// The value at which an instance is suspended.
     pub const MAX: Self = Self(6);
 
-    /// Whether it is to be tried.
+    /// Returns true if the instance is to be tried.
     #[must_use]
     pub fn is_suspect(self) -> bool {
         self >= Self::SUSPECT
     }
 
-    /// Whether it is to be tried alone.
+    /// Returns true if the instance is to be tried alone.
     #[must_use]
     pub fn is_accused(self) -> bool {
         self >= Self::ACCUSED
     }
 
-    /// Its worker has died, and had said this last of a trial of it.
+    /// Returns the suspicion after the death of the instance's worker. `trial` is the last step that the worker had
+    /// announced of a trial.
     #[must_use]
     pub fn after_death(self, trial: TrialStep) -> Self {
         match trial {
@@ -42,25 +45,25 @@ impl Suspicion {
         }
     }
 
-    /// A turn of it has held up its worker's thread.
+    /// Returns the suspicion after a turn of the instance that has held up its worker's thread.
     #[must_use]
     pub fn after_stall(self) -> Self {
         Self(self.max(Self::ACCUSED).0 + 1)
     }
 
-    /// A trial is over, and nothing has happened: what was not evidence is forgotten.
+    /// Returns the suspicion after a trial that ended without incident: an accusation without evidence is forgotten.
     #[must_use]
     pub fn after_acquittal(self) -> Self {
         if self == Self::ACCUSED { Self::SUSPECT } else { self }
     }
 
-    /// Whether it is to be suspended.
+    /// Returns true if the instance is to be suspended.
     #[must_use]
     pub fn is_enough(self) -> bool {
         self >= Self::MAX
     }
 
-    /// How long the instance is to rest before it is due again, so that others get on meanwhile, ms.
+    /// Returns the time that the instance rests before it is due again, so that others get on meanwhile, ms.
     #[must_use]
     pub fn rest_ms(self) -> i64 {
         i64::from(self.0.saturating_sub(Self::ACCUSED.0)) * REST_MS
@@ -70,11 +73,11 @@ impl Suspicion {
 /// Rest for each piece of evidence, ms.
 pub const REST_MS: i64 = 500;
 
-/// A suspect is tried: if its worker dies from here on, that speaks against it. A trial is over when that is said, with a turn that
-/// appends events, and with every change of the owner.
+/// The trial of a suspect: if its worker dies during the trial, that adds to the suspicion. A trial ends when its end
+/// is announced, with a turn that appends events, and with every change of the owner.
 #[derive(Clone, Debug)]
 pub struct Trial {
-    /// What is said of it.
+    /// The step that is announced.
     pub step: TrialStep,
     /// The instance.
     pub key: InstanceKey,
@@ -84,20 +87,20 @@ pub struct Trial {
     pub epoch: Epoch,
 }
 
-/// What is said of a trial.
+/// A step of a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TrialStep {
-    /// It is over, and nothing has happened.
+    /// The trial is over, without incident.
     #[default]
     End,
-    /// It begins, and others of the worker's may be tried at the same time.
+    /// The trial begins, and other instances of the worker may be tried at the same time.
     WithOthers,
-    /// It begins, and no other is tried until it is over.
+    /// The trial begins, and no other instance is tried until it is over.
     Alone,
 }
 
 impl TrialStep {
-    /// The number that stores keep.
+    /// Returns the number that stores keep.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
@@ -108,10 +111,10 @@ impl TrialStep {
     }
 }
 
-/// An instance that was suspended because too much speaks against it.
+/// An instance that was suspended because there was too much suspicion against it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Convict {
-    /// The user's name of it.
+    /// The user's name of the instance.
     pub id: String,
     /// Name of its orchestration.
     pub name: String,
@@ -121,36 +124,36 @@ pub struct Convict {
     pub execution: u64,
 }
 
-/// Dead workers whose place others take.
+/// The result of a takeover of dead workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TakenOver {
-    /// Those that were registered until now.
+    /// The workers that were registered until now.
     pub workers: Vec<WorkerId>,
-    /// What was suspended by that.
+    /// The instances that were suspended by the takeover.
     pub convicts: Vec<Convict>,
 }
 
-/// A worker whose thread does not answer gives back what it owns and runs. It stays registered.
+/// A request to give back what a worker owns and runs while its thread does not answer. The worker stays registered.
 #[derive(Clone, Debug)]
 pub struct GiveBack {
     /// The worker.
     pub worker: WorkerId,
-    /// The instance whose turn holds the thread, and the epoch in which it was acquired: evidence against it.
+    /// The instance whose turn holds the thread, and the epoch in which it was acquired. This is evidence against it.
     pub stalled: Option<(InstanceKey, Epoch)>,
-    /// Instances that it keeps.
+    /// Instances that the worker keeps.
     pub kept: Vec<InstanceKey>,
-    /// Tasks that it keeps.
+    /// Tasks that the worker keeps.
     pub kept_tasks: Vec<TaskName>,
-    /// Why the stalled instance is suspended, if it is.
+    /// The reason of the suspension of the stalled instance, if it is suspended.
     pub report: String,
 }
 
-/// What was given back.
+/// The result of a [`GiveBack`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GivenBack {
-    /// No longer the worker's, and their epochs.
+    /// Instances that the worker no longer owns, and their epochs.
     pub instances: Vec<(InstanceKey, Epoch)>,
-    /// The stalled one, if it was suspended by that. It is among the instances, too.
+    /// The stalled instance, if it was suspended by that. It is also in `instances`.
     pub convict: Option<Convict>,
 }
 

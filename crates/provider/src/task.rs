@@ -1,34 +1,35 @@
-//! Attempts of activities that the instance's own worker does not run: offered in a queue, taken by any worker that serves it.
+//! Attempts of activities that the instance's own worker does not run. They are offered in a queue and taken by any
+//! worker that serves it.
 
 use perdure_engine::{AttemptResult, EventId, ExecutionId, Payload};
 
 use crate::{InstanceKey, PageLimit, WorkerId};
 
-/// An attempt to offer. It goes with a turn, whose instance and execution it belongs to.
+/// An attempt to offer. It is written with a turn and belongs to the turn's instance and execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskOffer {
     /// The event that scheduled the activity.
     pub scheduled: EventId,
     /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// Which queue.
+    /// The queue that the attempt is offered in.
     pub queue: String,
     /// Name of the activity.
     pub name: String,
-    /// Higher is taken first.
+    /// An attempt of a higher priority is taken first.
     pub priority: i32,
-    /// Not before this, ms since 1970.
+    /// Earliest time at which the attempt may be taken, ms since 1970.
     pub due_at_ms: i64,
-    /// When all attempts together are to be over, ms since 1970.
+    /// Time at which all attempts together are to be over, ms since 1970.
     pub deadline_ms: Option<i64>,
 }
 
-/// Which attempt it is.
+/// The identity of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskName {
-    /// Its instance.
+    /// Key of the instance.
     pub key: InstanceKey,
-    /// Its execution.
+    /// Execution of the instance.
     pub execution: ExecutionId,
     /// The event that scheduled the activity.
     pub scheduled: EventId,
@@ -39,28 +40,28 @@ pub struct TaskName {
 /// An attempt that now belongs to a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Which one.
+    /// The identity of the attempt.
     pub task: TaskName,
-    /// Id of its instance.
+    /// Id of the instance.
     pub instance_id: String,
     /// Name of the orchestration.
     pub orchestration: String,
-    /// Meta of the first event of its execution.
+    /// The `meta` of the first event of the execution.
     pub started: Option<String>,
     /// Name of the activity.
     pub name: String,
-    /// Its input.
+    /// Input of the activity.
     pub input: Payload,
-    /// Its options, as recorded with its schedule.
+    /// Options of the activity, as recorded with its schedule.
     pub options: Option<String>,
-    /// When all attempts together are to be over, ms since 1970.
+    /// Time at which all attempts together are to be over, ms since 1970.
     pub deadline_ms: Option<i64>,
     /// Kept details of an earlier attempt's heartbeats.
     pub last_heartbeat: Payload,
 }
 
 impl Task {
-    /// Bytes of what the attempt is given.
+    /// Returns the bytes of the data that the attempt is given.
     #[must_use]
     pub fn given_bytes(&self) -> usize {
         let len = |text: &Payload| text.as_ref().map_or(0, String::len);
@@ -71,33 +72,34 @@ impl Task {
 /// A request for attempts.
 #[derive(Clone, Debug)]
 pub struct TaskRequest {
-    /// Who asks.
+    /// The worker that asks.
     pub worker: WorkerId,
-    /// Queues that it serves.
+    /// Queues that the worker serves.
     pub queues: Vec<String>,
-    /// Names of activities that it can run.
+    /// Names of activities that the worker can run.
     pub names: Vec<String>,
-    /// At most so many, and no more once their inputs and kept heartbeats have so many bytes.
+    /// Most attempts to take. No more are taken once their inputs and kept heartbeats have so many bytes.
     pub limit: PageLimit,
 }
 
 /// The answer to a request for attempts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AcquiredTasks {
-    /// Now the worker's, by priority and then the longest due first.
+    /// The attempts that the worker runs now, by priority and then the longest due first.
     pub tasks: Vec<Task>,
-    /// When the next that the worker could run is due, ms since 1970; in the past when the limit left some behind.
+    /// The time at which the next attempt that the worker could run is due, ms since 1970. It is in the past if the
+    /// limit left some behind.
     pub next_due_ms: Option<i64>,
 }
 
-/// What came of an attempt. It is told to the instance, if it is still the worker's.
+/// The end of an attempt. It is told to the instance if the attempt still belongs to the worker.
 #[derive(Clone, Debug)]
 pub struct TaskDone {
-    /// Fence: whose it is.
+    /// Fence: the worker that runs the attempt.
     pub worker: WorkerId,
-    /// Which one.
+    /// The attempt.
     pub task: TaskName,
-    /// What came of it.
+    /// The result of the attempt.
     pub result: AttemptResult,
     /// Now, ms since 1970.
     pub time_ms: i64,

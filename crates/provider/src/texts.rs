@@ -1,17 +1,17 @@
-//! The texts of values in a store, for whoever encodes all of them anew while workers run.
+//! The texts of values in a store, for a program that encodes all of them anew while workers run.
 
 use crate::InstanceKey;
 
 /// A table that holds texts of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TextTable {
-    /// What waits for instances: payloads.
+    /// Payloads of the messages that wait for instances.
     Messages,
-    /// What activities told of their progress: details.
+    /// Details of the heartbeats of activities.
     Heartbeats,
-    /// Custom statuses, and reports of suspensions, which may hold a reason given.
+    /// Custom statuses, and reports of suspensions, which may hold a given reason.
     Instances,
-    /// Payloads of events, and what else belongs to the first of an execution, which may hold a custom status.
+    /// Payloads of events, and the `meta` of the first event of an execution, which may hold a custom status.
     History,
 }
 
@@ -19,7 +19,7 @@ impl TextTable {
     /// Every table, in the order in which values move from one to the next.
     pub const ALL: [TextTable; 4] = [Self::Messages, Self::Heartbeats, Self::Instances, Self::History];
 
-    /// Its name.
+    /// Returns the table's name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -30,26 +30,26 @@ impl TextTable {
         }
     }
 
-    /// The table of a name.
+    /// Returns the table of a name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|table| table.as_str() == text)
     }
 }
 
-/// A row of such a table. They are walked in this order.
+/// A row of such a table. Rows are walked in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TextRow {
-    /// Of the instance.
+    /// Key of the instance.
     pub key: InstanceKey,
-    /// Of an event or a heartbeat; else 0.
+    /// Execution of an event or a heartbeat; otherwise 0.
     pub execution: u64,
-    /// Of an event, the schedule of a heartbeat, or a message; else 0.
+    /// Id of an event, schedule of a heartbeat, or number of a message; otherwise 0.
     pub number: u64,
 }
 
 impl TextRow {
-    /// Before every other.
+    /// The position before every row.
     pub const FIRST: Self = Self {
         key: InstanceKey(i64::MIN),
         execution: 0,
@@ -60,26 +60,26 @@ impl TextRow {
 /// A request for a page of texts.
 #[derive(Clone, Debug)]
 pub struct TextRequest {
-    /// Of this table.
+    /// The table to read.
     pub table: TextTable,
-    /// Only of rows after this one.
+    /// Only rows after this one.
     pub after: TextRow,
-    /// Texts that begin so are not wanted; one character at least. Of [`StoredText::other`] this says nothing.
+    /// Texts that begin so are left out; at least one character. [`StoredText::other`] is not subject to this.
     pub except: String,
-    /// So many characters of each text are enough; `None`: all of it is wanted.
+    /// Number of characters of each text that are enough; `None`: the whole text.
     pub head: Option<usize>,
-    /// Look at no more than so many rows, whether they hold a text that is wanted or not.
+    /// Most rows to look at, with or without a wanted text.
     pub walk_max: usize,
-    /// No more than so many bytes of wanted texts and of what is beside them; the first row always passes.
+    /// Most bytes of wanted texts and of the facts beside them. The first row always passes.
     pub bytes_max: usize,
 }
 
-/// Texts of one row that are wanted, with what says whose values they are.
+/// The wanted texts of one row, with the facts that say to which instance, event or message its values belong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredText {
     /// The row.
     pub row: TextRow,
-    /// Id of the instance. Rows of instances that were deleted are passed over.
+    /// Id of the instance. Rows of deleted instances are passed over.
     pub instance: String,
     /// Kind of the event or of the message.
     pub kind: Option<String>,
@@ -89,9 +89,9 @@ pub struct StoredText {
     pub execution: Option<u64>,
     /// The event that the event or message refers to.
     pub ref_id: Option<u64>,
-    /// Where a child has ended: the `meta` of the event that scheduled it.
+    /// The `meta` of the event that scheduled the child, if the event or message is the end of a child.
     pub scheduled: Option<String>,
-    /// The payload, the details or the custom status, when it is wanted.
+    /// The payload, the details or the custom status, if it is wanted.
     pub text: Option<String>,
     /// The `meta` of an event, or the report of a suspension.
     pub other: Option<String>,
@@ -100,15 +100,15 @@ pub struct StoredText {
 /// A page of texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextPage {
-    /// In order.
+    /// The texts, in order.
     pub texts: Vec<StoredText>,
-    /// How many rows were looked at.
+    /// Number of rows that were looked at.
     pub walked: usize,
-    /// The row to go on after; `None`: that was the last one.
+    /// The row after which to go on; `None`: that was the last one.
     pub next: Option<TextRow>,
 }
 
-/// Which of the texts of a row.
+/// The text of a row that is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextField {
     /// [`StoredText::text`].
@@ -117,17 +117,17 @@ pub enum TextField {
     Other,
 }
 
-/// A text to put in the place of another that says the same.
+/// A text to put in the place of another text of the same value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextChange {
-    /// Of this table.
+    /// The table to change.
     pub table: TextTable,
     /// The row.
     pub row: TextRow,
-    /// Which of its texts.
+    /// The text of the row to change.
     pub field: TextField,
     /// Fence: the text that was read.
     pub before: String,
-    /// What it becomes.
+    /// The new text.
     pub after: String,
 }

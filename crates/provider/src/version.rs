@@ -1,8 +1,9 @@
-//! Versions of orchestrations: their order, and what becomes of a start that names none.
+//! Versions of orchestrations: their order, and the version of a start that names none.
 //!
-//! A start without a version, by somebody who has none of that name registered, is stored with the [open version](OPEN_VERSION). Any worker that
-//! has the orchestration may come by it, and settles it within the acquisition: the newest version that a worker has whose lease holds.
-//! So it makes no difference whether the worker or the start came first.
+//! A start without a version, by a client that has no orchestration of that name registered, is stored with the [open
+//! version](OPEN_VERSION). Any worker that has the orchestration may find the instance, and settles the version within
+//! the acquisition. The version becomes the newest one that any worker with a valid lease has. The result is therefore
+//! the same whether the worker or the start came first.
 
 use std::cmp::Ordering;
 
@@ -11,7 +12,7 @@ use crate::Acquire;
 /// The version of an instance whose start named none, until a worker settles it.
 pub const OPEN_VERSION: &str = "";
 
-/// Order of versions: by their numbers from left to right, then as text.
+/// Compares versions: by their numbers from left to right, then as text.
 #[must_use]
 pub fn compare_versions(a: &str, b: &str) -> Ordering {
     let numbers = |v: &str| -> Vec<u64> { v.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect() };
@@ -23,13 +24,13 @@ pub fn compare_versions(a: &str, b: &str) -> Ordering {
 pub struct Newest(pub Vec<(String, String)>);
 
 impl Newest {
-    /// JSON.
+    /// Returns the JSON text.
     #[must_use]
     pub fn to_text(&self) -> String {
         serde_json::to_string(&self.0).expect("texts are always JSON")
     }
 
-    /// What a text says; nothing, where another program has changed it.
+    /// Reads a text. Returns the empty value if another program has changed the text.
     #[must_use]
     pub fn read(text: &str) -> Self {
         Self(serde_json::from_str(text).unwrap_or_default())
@@ -44,14 +45,16 @@ impl Newest {
 /// The version that an instance gets whose version is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled {
-    /// Which.
+    /// The settled version.
     pub version: String,
-    /// Whether the worker that settles it has that version, and takes the instance; it is left to others where not.
+    /// True if the worker that settles the version has it, and so acquires the instance. Otherwise the instance is left
+    /// to others.
     pub is_own: bool,
 }
 
 impl Acquire {
-    /// Settle the version of an instance of an orchestration that the worker has registered; `live`: what the workers have whose lease holds.
+    /// Settles the version of an instance of an orchestration that the worker has registered. `live` holds the newest
+    /// versions of each worker with a valid lease.
     #[must_use]
     pub fn settle(&self, name: &str, live: &[Newest]) -> Settled {
         let own = self.registered.iter().filter(|(n, _)| n == name);

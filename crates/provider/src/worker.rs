@@ -18,7 +18,7 @@ impl fmt::Display for WorkerId {
 /// A worker to register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewWorker {
-    /// Its id.
+    /// Id of the worker.
     pub id: WorkerId,
     /// The user's name for it.
     pub name: String,
@@ -26,38 +26,39 @@ pub struct NewWorker {
     pub host: String,
     /// Process id on that machine.
     pub pid: u32,
-    /// When that process started, in a form that only its own machine can compare; tells a reused pid from the same process.
+    /// Start of that process, in a form that only its own machine can compare. It tells a reused pid from the same
+    /// process.
     pub process_start: String,
-    /// How long it may be silent before any other worker takes its instances over, ms.
+    /// Time that the worker may be silent before any other worker takes its instances over, ms.
     pub lease_ms: u64,
-    /// What it tells of itself, for people: a text that no store looks into.
+    /// The worker's description of itself, for people. No store reads this text.
     pub about: Option<String>,
-    /// The newest version of each orchestration that it has.
+    /// The newest version of each orchestration that the worker has.
     pub newest: Newest,
 }
 
-/// What a renewal of a lease tells.
+/// The result of a renewal of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renewal {
-    /// What the store's clock shows, ms since 1970.
+    /// The time of the store's clock, ms since 1970.
     pub now_ms: i64,
     /// The instances that the worker owns.
     pub owned: OwnedDigest,
-    /// How many tasks the worker runs.
+    /// Number of tasks that the worker runs.
     pub tasks: u64,
 }
 
-/// A set of instances, told in two numbers: sets of different digests differ.
+/// A set of instances, summed up in two numbers. Sets of different digests differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnedDigest {
-    /// How many they are.
+    /// Number of instances.
     pub instances: u64,
     /// Sum of the lower 32 bits of their keys.
     pub keys: u64,
 }
 
 impl OwnedDigest {
-    /// Bits of a key that are summed up.
+    /// The bits of a key that are summed up.
     pub const KEY_BITS: i64 = 0xffff_ffff;
 }
 
@@ -71,32 +72,32 @@ impl FromIterator<InstanceKey> for OwnedDigest {
     }
 }
 
-/// A worker returns a task that it does not run, to whoever takes it.
+/// A request of a worker to return a task that it does not run, so that another worker can take it.
 #[derive(Clone, Debug)]
 pub struct LetGoTask {
     /// Fence: the worker that runs it.
     pub worker: WorkerId,
-    /// Which.
+    /// The task.
     pub task: TaskName,
 }
 
 /// A registered worker and what it has now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerLoad {
-    /// Which.
+    /// The worker.
     pub worker: Worker,
-    /// What it told of itself last; `None`: nothing, as those of former versions.
+    /// The worker's latest description of itself; `None`: it gave none, as workers of former versions.
     pub about: Option<String>,
-    /// Instances that it owns.
+    /// Number of instances that the worker owns.
     pub instances: u64,
-    /// Attempts that it runs for others' instances.
+    /// Number of attempts that the worker runs for other workers' instances.
     pub tasks: u64,
 }
 
 /// A registered worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worker {
-    /// Its id.
+    /// Id of the worker.
     pub id: WorkerId,
     /// The user's name for it.
     pub name: String,
@@ -104,8 +105,8 @@ pub struct Worker {
     pub host: String,
     /// Process id on that machine.
     pub pid: u32,
-    /// When that process started, in a form that only its own machine can compare.
+    /// Start of that process, in a form that only its own machine can compare.
     pub process_start: String,
-    /// End of its lease, ms since 1970, by the store's clock.
+    /// End of the lease, ms since 1970, by the store's clock.
     pub lease_until_ms: i64,
 }

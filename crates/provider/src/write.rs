@@ -1,48 +1,49 @@
-//! What is written to a store on the hot path, and what comes of it.
+//! The writes to a store on the hot path, and their outcomes.
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq, Payload};
 
 use crate::{Epoch, InstanceKey, InstanceStatus, LetGoTask, Status, TaskDone, TaskOffer, Trial, WorkerId};
 
-/// One write; atomic by itself.
+/// One write. It is atomic by itself.
 #[derive(Clone, Debug)]
 pub enum Write {
-    /// Start an instance.
+    /// Starts an instance.
     Start(Box<NewInstance>),
-    /// Put a message into an instance's mailbox.
+    /// Puts a message into an instance's mailbox.
     Message(NewMessage),
-    /// End an instance at once, whoever owns it.
+    /// Ends an instance at once, with any owner or none.
     Terminate(Terminate),
-    /// Hold an instance until it is resumed, whoever owns it.
+    /// Holds an instance until it is resumed, with any owner or none.
     Suspend(Suspend),
-    /// Let a suspended instance go on.
+    /// Lets a suspended instance go on.
     Resume {
-        /// The user's name of it.
+        /// The user's name of the instance.
         id: String,
         /// Now, ms since 1970.
         time_ms: i64,
     },
-    /// Delete an instance that has ended (P13).
+    /// Deletes an instance that has ended (P13).
     Delete {
-        /// The user's name of it.
+        /// The user's name of the instance.
         id: String,
     },
-    /// What a turn did.
+    /// Commits the effects of a turn.
     Turn(Box<TurnCommit>),
-    /// What a running activity told of its progress.
+    /// Keeps the progress details of a running activity.
     Heartbeat(Box<Heartbeat>),
-    /// An attempt is over that this worker ran for another instance's.
+    /// Reports the end of an attempt that this worker ran for another worker's instance.
     TaskDone(Box<TaskDone>),
-    /// A suspect is tried, or is no longer (P14).
+    /// Begins or ends the trial of a suspect (P14).
     Trial(Trial),
-    /// An instance is not its worker's any more, and is due if the store says otherwise: nobody else would ever take it.
+    /// Makes an instance due that its worker does not run, although the store names the worker as the owner. Without
+    /// this write no worker would ever take the instance.
     LetGo(LetGo),
-    /// A task is not run by the worker that the store names, and is due for others.
+    /// Makes a task due for others that the worker does not run, although the store names the worker as its runner.
     LetGoTask(LetGoTask),
 }
 
 impl Write {
-    /// Bytes of the values in it: what bounds a batch besides the number of its writes.
+    /// Returns the bytes of the values in the write, which bound a batch besides the number of its writes.
     #[must_use]
     pub fn payload_bytes(&self) -> usize {
         match self {
@@ -70,35 +71,36 @@ fn len(payload: &Payload) -> usize {
 /// An instance to start.
 #[derive(Clone, Debug)]
 pub struct NewInstance {
-    /// The user's name of it.
+    /// The user's name of the instance.
     pub id: String,
     /// Name of its orchestration.
     pub name: String,
     /// Version of its orchestration.
     pub version: String,
-    /// Its first event (`ExecutionStarted`, id 1); its time is the instance's creation.
+    /// First event of the instance (`ExecutionStarted`, id 1). Its time is the instance's creation.
     pub first_event: EventRecord,
     /// Id of the parent instance.
     pub parent_id: Option<String>,
     /// Tags as a JSON object of strings made by the driver.
     pub tags: Option<String>,
-    /// Higher is acquired first.
+    /// An instance of a higher priority is acquired first.
     pub priority: i32,
-    /// The worker that takes it at once; `None` leaves it to whoever acquires it.
+    /// The worker that takes the instance at once; `None` leaves it to the first worker that acquires it.
     pub claim: Option<WorkerId>,
-    /// What its first turn did, when the worker that takes it has run that already: written with the start, or not at all.
-    /// Its key and epoch are those that the start gives.
+    /// The effects of the first turn, if the claiming worker has run that already. They are written with the start, or
+    /// not at all. The store fills in the key and the epoch of the turn from the start.
     pub first_turn: Option<Box<TurnCommit>>,
-    /// What to do when the id is in use.
+    /// The reaction to an id that is in use.
     pub on_conflict: OnConflict,
 }
 
-/// What a start does when the id is in use.
+/// The reaction of a start to an id that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnConflict {
-    /// Answer [`Outcome::Exists`] and change nothing.
+    /// Answers [`Outcome::Exists`] and changes nothing.
     Keep,
-    /// Replace an instance that has ended (its history goes); answer [`Outcome::Exists`] for one that has not.
+    /// Replaces an instance that has ended, whose history is deleted. Answers [`Outcome::Exists`] for an instance that
+    /// has not ended.
     RestartIfTerminal,
 }
 
@@ -107,15 +109,15 @@ pub enum OnConflict {
 pub struct NewMessage {
     /// The user's name of the receiving instance.
     pub instance: String,
-    /// What it says.
+    /// Content of the message.
     pub body: MessageBody,
-    /// How many messages may wait for the instance, this one among them; `None`: any number.
+    /// Most messages that may wait for the instance, this one among them; `None`: any number.
     pub unread_max: Option<u64>,
     /// Now, ms since 1970.
     pub time_ms: i64,
 }
 
-/// What a worker lets go.
+/// A request of a worker to let go of an instance that it does not run.
 #[derive(Clone, Debug)]
 pub struct LetGo {
     /// The instance.
@@ -131,24 +133,25 @@ pub struct LetGo {
 pub struct Terminate {
     /// The user's name of the instance.
     pub id: String,
-    /// Why, as the driver encoded it.
+    /// The reason, as the driver encoded it.
     pub reason: Payload,
     /// Now, ms since 1970.
     pub time_ms: i64,
 }
 
-/// A suspension from outside. What waits for the instance, its tasks and its heartbeats stay as they are, and so do its children.
+/// A suspension from outside. The messages that wait for the instance, its tasks, its heartbeats and its children stay
+/// as they are.
 #[derive(Clone, Debug)]
 pub struct Suspend {
     /// The user's name of the instance.
     pub id: String,
-    /// Why, as the driver shows it.
+    /// The reason, as the driver shows it.
     pub report: String,
     /// Now, ms since 1970.
     pub time_ms: i64,
 }
 
-/// What a turn of an instance did (architecture, section 2).
+/// The effects of a turn of an instance (architecture, section 2).
 #[derive(Clone, Debug)]
 pub struct TurnCommit {
     /// The instance.
@@ -157,27 +160,28 @@ pub struct TurnCommit {
     pub worker: WorkerId,
     /// Fence: its epoch.
     pub epoch: Epoch,
-    /// Its execution.
+    /// Execution that the turn belongs to.
     pub execution: ExecutionId,
-    /// Fence: the id of the first event appended, or of the next one when there is none.
+    /// Fence: the id of the first event appended, or of the next event if the turn appends none.
     pub next_event_id: EventId,
-    /// Events appended, ids rising by one from `next_event_id`.
+    /// Events appended. Their ids rise by one from `next_event_id`.
     pub events: Vec<EventRecord>,
-    /// Messages consumed; each is one of those up to `seen`.
+    /// Messages consumed. Each number is at most `seen`.
     pub consumed: Vec<MessageSeq>,
-    /// Every message for this instance up to this number is known to the worker. At a release, one after it makes the
-    /// instance due at once, so that a message that came in between is not slept through. `MessageSeq(0)`: none is known.
+    /// The worker knows every message for this instance up to this number. A release with a later message in the store
+    /// makes the instance due at once, so that a message that came in between is not slept through. `MessageSeq(0)`:
+    /// the worker knows no message.
     pub seen: MessageSeq,
-    /// Schedules whose kept [heartbeats](Heartbeat) go with this turn: of activities that are over by it, and all that there are
-    /// when it ends the execution.
+    /// Schedules whose kept [heartbeats](Heartbeat) are deleted with this turn: those of activities that are over by
+    /// it, and all of them if the turn ends the execution.
     pub heartbeats_over: Vec<EventId>,
     /// New custom status, if it changed.
     pub custom_status: Option<StatusChange>,
-    /// What goes to other instances with it.
+    /// Effects on other instances, written with the turn.
     pub to_others: Option<Box<ToOthers>>,
-    /// What becomes of the instance.
+    /// State of the instance after the turn.
     pub after: AfterTurn,
-    /// Somebody waits for what the turn changes: the answer tells the status after it.
+    /// True if a client waits for the result of the turn: the answer then holds the status after it.
     pub tell_status: bool,
     /// Now, ms since 1970.
     pub time_ms: i64,
@@ -191,25 +195,26 @@ impl TurnCommit {
             _ => 0,
         };
         let status = self.custom_status.as_ref().map_or(0, |status| len(&status.value));
-        // What goes to others is in the events, too, and written a second time.
+        // Effects on other instances are also in the events, and are written a second time.
         let events: usize = self.events.iter().map(EventRecord::bytes).sum();
         after + status + events * if self.to_others.is_some() { 2 } else { 1 }
     }
 }
 
-/// What a turn does to other instances: starts, then messages, then cancellations. What is refused is told to the instance by a message
-/// of kind `Settled`.
+/// The effects of a turn on other instances: starts, then messages, then cancellations. A refusal is told to the
+/// instance by a message of kind `Settled`.
 #[derive(Clone, Debug, Default)]
 pub struct ToOthers {
     /// Instances to start.
     pub starts: Vec<OtherStart>,
     /// Messages to send.
     pub messages: Vec<OtherMessage>,
-    /// Children of this execution to cancel, by the event that started them. One that has ended, or never was, is none.
+    /// Children of this execution to cancel, by the event that started them. A child that has ended, or never was, is
+    /// ignored.
     pub cancelled: Vec<EventId>,
-    /// Attempts for other workers. There is none of the same schedule.
+    /// Attempts for other workers. No attempt of the same schedule is offered yet.
     pub offers: Vec<TaskOffer>,
-    /// Schedules whose offered attempts nobody waits for any more. One that is not there is none.
+    /// Schedules whose offered attempts are no longer awaited. A schedule without a task is ignored.
     pub withdrawn: Vec<EventId>,
 }
 
@@ -218,9 +223,9 @@ pub struct ToOthers {
 pub struct OtherStart {
     /// The event that asked for it.
     pub scheduled: EventId,
-    /// Whether it is a child: its end is told to this execution, and the end of this instance cancels it.
+    /// True if the instance is a child: its end is told to this execution, and the end of this instance cancels it.
     pub is_child: bool,
-    /// What to start. It has no first turn.
+    /// The instance to start. It has no first turn.
     pub instance: NewInstance,
 }
 
@@ -229,34 +234,34 @@ pub struct OtherStart {
 pub struct OtherMessage {
     /// The event that asked for it.
     pub scheduled: EventId,
-    /// What to send.
+    /// The message to send.
     pub message: NewMessage,
 }
 
-/// The latest details of an open activity's heartbeats, kept for its next attempt. Of a task the fence is its own: its worker and
-/// attempt.
+/// The latest heartbeat details of an open activity, kept for its next attempt. The heartbeat of a task is fenced by
+/// the task's worker and attempt.
 #[derive(Clone, Debug)]
 pub struct Heartbeat {
     /// The instance.
     pub key: InstanceKey,
-    /// Fence: who tells.
+    /// Fence: the worker that reports.
     pub worker: WorkerId,
-    /// Fence: as what.
+    /// Fence: the role in which the worker reports.
     pub by: Teller,
-    /// Fence: its execution.
+    /// Fence: the execution of the instance.
     pub execution: ExecutionId,
     /// The activity's schedule.
     pub scheduled: EventId,
-    /// They replace what was kept; `None`: nothing is kept from now on.
+    /// Details that replace those kept before; `None`: nothing is kept from now on.
     pub details: Payload,
 }
 
-/// As what a worker tells of an activity's progress.
+/// The role in which a worker reports the progress of an activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Teller {
-    /// As the owner of the instance, in this epoch.
+    /// The owner of the instance, in this epoch.
     Owner(Epoch),
-    /// As who runs this attempt, a task.
+    /// The runner of this attempt, which is a task.
     Runner {
         /// Number of the attempt.
         attempt: u32,
@@ -270,28 +275,30 @@ pub struct StatusChange {
     pub value: Payload,
 }
 
-/// What becomes of an instance after a turn.
+/// The state of an instance after a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AfterTurn {
-    /// The worker keeps it.
+    /// The worker keeps the instance.
     Hold,
-    /// It is given back and sleeps.
+    /// The instance is given back and sleeps.
     Release {
-        /// When it is due again without a message, ms since 1970; `None`: never.
+        /// Time at which the instance is due again without a message, ms since 1970; `None`: never.
         wake_at_ms: Option<i64>,
     },
-    /// It has ended; the last event appended says how.
+    /// The instance has ended. The last event appended says how.
     End {
         /// Completed, Failed or Cancelled.
         status: Status,
     },
-    /// Its execution has ended, which the last event appended says, and the next one begins. What waits for the instance stays.
+    /// The execution has ended, which the last event appended says, and the next one begins. The messages that wait for
+    /// the instance stay.
     ContinueAsNew(Box<NextExecution>),
-    /// It is held until it is resumed.
+    /// The instance is held until it is resumed.
     Suspend {
-        /// Why, as the driver shows it.
+        /// The reason, as the driver shows it.
         report: String,
-        /// When it is because its code does not fit its history: the fingerprint of that code, for [`ResumeUnfit`](crate::ResumeUnfit).
+        /// Fingerprint of the code, if the reason is that this code does not fit the history: for
+        /// [`ResumeUnfit`](crate::ResumeUnfit).
         unfit_code: Option<String>,
     },
 }
@@ -299,24 +306,24 @@ pub enum AfterTurn {
 /// The execution that follows one which continued as new.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextExecution {
-    /// Version of the orchestration that it runs.
+    /// Version of the orchestration that the execution runs.
     pub version: String,
-    /// Its first event (`ExecutionStarted`, id 1).
+    /// First event of the execution (`ExecutionStarted`, id 1).
     pub first_event: EventRecord,
-    /// Whether the worker keeps the instance, in the same epoch; otherwise it is given back and due at once.
+    /// True if the worker keeps the instance, in the same epoch. Otherwise the instance is given back and due at once.
     pub hold: bool,
 }
 
-/// What came of a [`Write`].
+/// The outcome of a [`Write`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The instance was started.
     Started {
-        /// The store's name of it.
+        /// The store's name of the instance.
         key: InstanceKey,
-        /// Its epoch, when it was claimed.
+        /// Epoch of the instance, if it was claimed.
         claimed: Option<Epoch>,
-        /// What came of its first turn; `None` when there was none, or the instance was not claimed.
+        /// Outcome of the first turn; `None` if there was none, or the instance was not claimed.
         turn: Option<Box<Outcome>>,
     },
     /// The id of a start is in use.
@@ -325,91 +332,95 @@ pub enum Outcome {
     Delivered {
         /// The store's name of the instance.
         key: InstanceKey,
-        /// The message's number. Where the store's answer was lost on its way, it may be that of a later message.
+        /// Number of the message. Where the store's answer was lost on its way (a lost acknowledgement), it may be the
+        /// number of a later message.
         seq: MessageSeq,
-        /// The instance's owner; `None`: it is due now, for whoever acquires it.
+        /// Owner of the instance; `None`: the instance is due now, for the first worker that acquires it.
         owner: Option<WorkerId>,
     },
-    /// As many messages wait for the instance as the sender allows; nothing changed.
+    /// The mailbox holds as many messages as the sender allows. Nothing changed.
     MailboxFull {
-        /// How many that are.
+        /// The number of messages that the sender allows.
         max: u64,
     },
     /// The instance was ended from outside: terminated, or cancelled while it was suspended.
     Terminated {
         /// The store's name of the instance.
         key: InstanceKey,
-        /// Its owner until now.
+        /// Owner of the instance until now.
         owner: Option<WorkerId>,
-        /// Whoever got a message by that: its parent, its children.
+        /// Owners of the instances that got a message by that: the parent and the children.
         receivers: Receivers,
-        /// Those who run attempts that nobody waits for any more.
+        /// Workers that run attempts which are no longer awaited.
         stopped: Vec<WorkerId>,
     },
-    /// The instance is suspended. One that was so before stays as it was, with the report that it had.
+    /// The instance is suspended. An instance that was suspended before stays as it was, with the report that it had.
     Suspended {
         /// The store's name of the instance.
         key: InstanceKey,
-        /// Epoch of its last acquisition.
+        /// Epoch of the last acquisition.
         epoch: Epoch,
-        /// Its owner until now.
+        /// Owner of the instance until now.
         owner: Option<WorkerId>,
     },
     /// A suspended instance is due now.
     Resumed,
-    /// A resumed instance was not suspended; nothing changed.
+    /// The instance to resume was not suspended. Nothing changed.
     NotSuspended {
-        /// What it is.
+        /// Status of the instance.
         status: Status,
     },
     /// The instance is gone; a [`sweep`](crate::Provider::sweep) is to follow.
     Deleted,
-    /// An instance to delete has not ended; nothing changed.
+    /// The instance to delete has not ended. Nothing changed.
     NotEnded {
-        /// What it is.
+        /// Status of the instance.
         status: Status,
     },
     /// There is no instance of that id.
     NotFound,
-    /// The instance has ended; nothing changed.
+    /// The instance has ended. Nothing changed.
     Ended {
-        /// How it ended.
+        /// Status in which it ended.
         status: Status,
     },
     /// The turn is durable.
     Committed {
-        /// The instance's status after it, when the turn asked for that.
+        /// Status of the instance after the turn, if the turn asked for it.
         status: Option<Box<InstanceStatus>>,
-        /// When it was released: when it is due, ms since 1970. `None` when it was not released or sleeps until a message comes.
+        /// The time at which a released instance is due, ms since 1970. `None` if the instance was not released, or
+        /// sleeps until a message comes.
         wake_at_ms: Option<i64>,
-        /// What it did to other instances, if anything.
+        /// Effects of the turn on other instances, if it had any.
         others: Option<Box<Others>>,
     },
-    /// The end of an attempt was told to its instance, if that still waits.
+    /// The end of an attempt was told to its instance, if that still waits for it.
     Told {
-        /// The owner of the instance, if it was told.
+        /// Owner of the instance, if the instance was told.
         receivers: Receivers,
     },
-    /// The details of a heartbeat are kept, or forgotten if it had none; a trial is noted.
+    /// The details of a heartbeat are kept, or forgotten if it had none; or a trial is noted.
     Noted,
-    /// The fence of a turn, trial, heartbeat or end of an attempt (owner, epoch, execution, next event id) is not the store's; nothing of it was written.
+    /// The fence of a turn, trial, heartbeat or end of an attempt (owner, epoch, execution, next event id) does not
+    /// match the store. Nothing of the write was stored.
     Fenced,
 }
 
-/// The owners of instances that got messages, in order, each once in a row; `None`: an instance that is due now, for whoever acquires it.
+/// The owners of instances that got messages, in order, without two equal ones in a row. `None`: an instance that is
+/// due now, for the first worker that acquires it.
 pub type Receivers = Vec<Option<WorkerId>>;
 
-/// What a committed turn did to other instances.
+/// The effects of a committed turn on other instances.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Others {
-    /// What came of its starts, in order: `Started` or `Exists`.
+    /// Outcomes of the starts, in order: `Started` or `Exists`.
     pub started: Vec<Outcome>,
-    /// Whoever got a message: those that it sent to, its children, its parent.
+    /// Owners of the instances that got a message: the addressees, the children and the parent.
     pub receivers: Receivers,
-    /// A start or message was refused, and a message to the instance itself says so.
+    /// True if a start or message was refused. A message to the instance itself says so.
     pub refused: bool,
-    /// Those who run attempts that nobody waits for any more.
+    /// Workers that run attempts which are no longer awaited.
     pub stopped: Vec<WorkerId>,
-    /// Children were cancelled that were suspended, and have ended by that.
+    /// True if suspended children were cancelled, and have ended by that.
     pub ended: bool,
 }
