@@ -1,11 +1,11 @@
-//! The request for work: what is due, taken in order (P3, P4).
+//! The acquisition of instances that are due, in order (P3, P4).
 //!
-//! What is due is looked for and measured by a reader, taken by the writer in a transaction that touches nothing but rows of instances, and
-//! read by a reader again: no history holds up whoever writes.
+//! A reader looks for due instances and measures them. The writer acquires them in a transaction that touches only rows
+//! of instances. A reader then reads their data, so that no history holds up a write.
 //!
-//! The partial index on `(name, version, priority, wake_at)` holds the active, unowned instances alone. For each
-//! registered orchestration and each priority in use it is read from the longest due on and no further than the limit
-//! plus one; so neither a million sleepers nor a backlog of what nobody has registered costs anything.
+//! The partial index on `(name, version, priority, wake_at)` holds only the active, unowned instances. For each
+//! registered orchestration and each priority in use it is read from the longest due on, and no further than the limit
+//! plus one. Neither a million sleepers nor a backlog of unregistered orchestrations therefore costs anything.
 
 use std::cmp::Reverse;
 
@@ -22,17 +22,17 @@ use crate::rows::{self, integer, number};
 use crate::session::Session;
 use crate::worker;
 
-/// A due instance, in the order in which instances are taken.
+/// A due instance, in the order in which instances are acquired.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     priority: Reverse<i64>,
     wake_at_ms: i64,
     key: i64,
-    /// Its version is open (P17).
+    /// True if the version is open (P17).
     is_open: bool,
 }
 
-/// What a request may take, and how large it is.
+/// The instances that a request may acquire, with the bytes to load for each.
 pub(crate) struct Found {
     due: Vec<(Due, usize)>,
     next_wake_at_ms: Option<i64>,
@@ -44,7 +44,7 @@ impl Found {
         self.due.is_empty()
     }
 
-    /// The answer to a request that takes nothing.
+    /// Returns the answer to a request that acquires nothing.
     pub(crate) fn into_nothing(self) -> Acquired {
         Acquired {
             instances: Vec::new(),
@@ -54,7 +54,7 @@ impl Found {
     }
 }
 
-/// Look for what is due, which takes no lock: on a reader's connection.
+/// Looks for due instances. This takes no lock: it runs on a reader's connection.
 pub(crate) fn find(connection: &Connection, request: &Acquire, now_ms: i64) -> Result<Found, Failure> {
     let mut registered = request.registered.clone();
     registered.sort_unstable();
@@ -74,7 +74,7 @@ pub(crate) fn find(connection: &Connection, request: &Acquire, now_ms: i64) -> R
             continue;
         }
         let size = match page_bytes(connection, next.key, request.history_page) {
-            // Whoever reads it says so.
+            // The load that reads this row reports it.
             Err(failure) if failure.is_undecodable() => 0,
             size => size?,
         };
@@ -88,8 +88,8 @@ pub(crate) fn find(connection: &Connection, request: &Acquire, now_ms: i64) -> R
     })
 }
 
-/// Bytes of the first page of an instance's history, and of the messages and heartbeats that are read with it. SQLite reads no value to say how
-/// long it is.
+/// Returns the bytes of the first page of an instance's history, and of the messages and heartbeats that are read with
+/// it. SQLite reads no value to give its length.
 fn page_bytes(connection: &Connection, key: i64, page: PageLimit) -> Result<usize, Failure> {
     const OF_PAGE: &str = "SELECT coalesce(octet_length(h.payload), 0) + coalesce(octet_length(h.meta), 0)
          FROM instances i CROSS JOIN history h ON h.instance_key = i.key AND h.execution = i.execution
@@ -113,13 +113,14 @@ fn page_bytes(connection: &Connection, key: i64, page: PageLimit) -> Result<usiz
     Ok(all)
 }
 
-/// Make the worker the owner of what was found. Where others took some of it meanwhile, what is due besides is looked for here and now.
+/// Makes the worker the owner of the instances found. If others took some of them meanwhile, the writer looks for other
+/// due instances in the same transaction.
 pub(crate) fn claim(session: &mut Session<'_>, request: &Acquire, found: &Found) -> Result<Acquired, Failure> {
     let mut acquired = Acquired {
         now_ms: session.now_ms(),
         ..Acquired::default()
     };
-    // A worker that was removed meanwhile gets nothing: nobody would ever take it over from it.
+    // A worker that was removed meanwhile gets nothing: no other worker would ever take its instances over.
     if !worker::is_registered(session, &request.worker)? {
         return Ok(acquired);
     }
@@ -166,7 +167,7 @@ fn earliest(so_far: &mut Option<i64>, wake_at_ms: i64) {
     *so_far = Some(so_far.map_or(wake_at_ms, |earliest| earliest.min(wake_at_ms)));
 }
 
-/// A search for what is due of one orchestration.
+/// A search for the due instances of one orchestration.
 struct Search<'s> {
     name: &'s str,
     version: &'s str,
@@ -174,7 +175,8 @@ struct Search<'s> {
 }
 
 impl Search<'_> {
-    /// At most `limit + 1` of each priority, and when the first that is not due yet will be.
+    /// Adds at most `limit + 1` due instances of each priority, and notes when the first instance that is not due yet
+    /// will be.
     fn collect(
         &self,
         connection: &Connection,
@@ -216,7 +218,8 @@ impl Search<'_> {
     }
 }
 
-/// Settle the version of an instance that is open; whether the worker takes it. It does not where another one has settled it meanwhile.
+/// Settles the version of an instance whose version is open. Returns true if the worker acquires the instance, and
+/// false if another worker has settled it meanwhile or the worker does not have the version.
 fn settle(session: &Session<'_>, request: &Acquire, key: InstanceKey) -> Result<bool, Failure> {
     let name: Option<String> = session.query_optional(
         "SELECT name FROM instances WHERE key = ?1 AND version = ?2 AND owner IS NULL",
@@ -232,8 +235,9 @@ fn settle(session: &Session<'_>, request: &Acquire, key: InstanceKey) -> Result<
     Ok(is_own)
 }
 
-/// Make the worker the owner. `None`: another one is meanwhile, or its row cannot be read. Then it is held with the reason, because one
-/// undecodable row must not keep all the others from being acquired.
+/// Makes the worker the owner. Returns `None` if another worker is the owner meanwhile, or if the row cannot be read.
+/// An unreadable instance is suspended with the reason, because one undecodable row must not keep all the others from
+/// being acquired.
 fn take(
     session: &mut Session<'_>,
     request: &Acquire,
@@ -267,7 +271,7 @@ fn take(
         },
     );
     match taken {
-        // Perdure writes no time beside an owner.
+        // Perdure writes no due time beside an owner, so another program did: the time is cleared.
         Ok(None) => {
             session.execute(
                 "UPDATE instances SET wake_at = NULL WHERE key = ?1 AND owner IS NOT NULL AND wake_at IS NOT NULL",
@@ -289,7 +293,7 @@ fn take(
     }
 }
 
-/// What is stored of instances, all at one moment.
+/// Returns what is stored of the instances, all at one moment.
 pub(crate) fn load(connection: &Connection, request: &Load) -> Result<Vec<Result<Loaded, Failure>>, Failure> {
     let moment = connection
         .is_autocommit()

@@ -1,7 +1,8 @@
 //! A copy of the store while it is in use, by SQLite's online backup.
 //!
-//! The copy is of one moment: all pages are read in one transaction, which holds up no writer. It is written under another name, synced,
-//! and takes its own name when it is whole, so that whoever finds a file under that name finds a store.
+//! The copy is of one moment: all pages are read in one transaction, which blocks no writer. It is written under
+//! another name and synced, and gets its own name when it is whole. Any file under that name is therefore a complete
+//! store.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -16,7 +17,7 @@ use crate::connection::{log_of, make_private, open_reader};
 use crate::error::Failure;
 use crate::options::BACKUP_PAGES;
 
-/// Copy the store at `from` to `to`; the bytes of the copy.
+/// Copies the store at `from` to `to`. Returns the bytes of the copy.
 pub(crate) fn copy(from: &Path, to: &Path, replace: bool) -> Result<u64, ProviderError> {
     let target = Target::at(from, to, replace).map_err(|failure| failure.named(&to.display().to_string()))?;
     let copied = copy_pages(from, &target.temporary).map_err(|failure| failure.named(&from.display().to_string()));
@@ -26,7 +27,7 @@ pub(crate) fn copy(from: &Path, to: &Path, replace: bool) -> Result<u64, Provide
             .map_err(|failure| failure.named(&to.display().to_string()))
     });
     if placed.is_err() {
-        // Best done: what is left has a name that says what it is.
+        // The removal is useful but not needed: a file that is left has a name that says what it is.
         let _ = fs::remove_file(&target.temporary);
     }
     placed
@@ -37,7 +38,7 @@ fn copy_pages(from: &Path, to: &Path) -> Result<(), Failure> {
     // The transaction lasts until all pages are copied: a commit in between would begin the copy anew.
     source.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema")?;
     let mut copy = Connection::open(to)?;
-    // It is synced as a whole afterwards.
+    // The copy is synced as a whole afterwards.
     copy.pragma_update(None, "synchronous", 0)?;
     let backup = Backup::new(&source, &mut copy)?;
     backup.run_to_completion(BACKUP_PAGES, Duration::ZERO, None)?;
@@ -47,17 +48,18 @@ fn copy_pages(from: &Path, to: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where a copy goes.
+/// The place of a copy.
 struct Target {
     path: PathBuf,
     directory: PathBuf,
-    /// Beside it, so that it can be renamed.
+    /// Path beside the final one, so that the file can be renamed.
     temporary: PathBuf,
     replace: bool,
 }
 
 impl Target {
-    /// Refuses what is there, unless it is to be replaced, and what a copy would not be a copy under.
+    /// Refuses a path that cannot hold a copy: one without a directory, an existing file unless it is a regular one and
+    /// to be replaced, the store itself, and a path with a write-ahead log beside it.
     fn at(from: &Path, to: &Path, replace: bool) -> Result<Self, Failure> {
         let refuse = |detail: &str| Err(Failure::Found(Kind::CannotOpen, detail.into()));
         let path = std::path::absolute(to).map_err(io)?;
@@ -80,7 +82,7 @@ impl Target {
                 return refuse("it is the store itself.");
             }
         }
-        // SQLite would take it for the log of the copy.
+        // SQLite would take the existing log for the log of the copy.
         if log_of(&path).exists() {
             return refuse("there is a write-ahead log beside it, so a store is in use there, or was not closed.");
         }
@@ -89,7 +91,7 @@ impl Target {
         let temporary = directory.join(temporary);
         match fs::remove_file(&temporary) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(io(error)),
-            // Of a process of that number that died.
+            // The file was left by a dead process of the same process id.
             _ => {}
         }
         make_private(&temporary)?;
@@ -101,7 +103,7 @@ impl Target {
         })
     }
 
-    /// The copy takes its name, for good.
+    /// Gives the copy its name, durably.
     fn place(&self) -> Result<u64, Failure> {
         let file = File::open(&self.temporary).map_err(io)?;
         file.sync_all().map_err(io)?;
@@ -110,11 +112,11 @@ impl Target {
         if self.replace {
             fs::rename(&self.temporary, &self.path).map_err(io)?;
         } else {
-            // A link, unlike a rename, takes nobody's place.
+            // A link, unlike a rename, replaces no existing file.
             fs::hard_link(&self.temporary, &self.path).map_err(io)?;
             fs::remove_file(&self.temporary).map_err(io)?;
         }
-        // Only Unix opens a directory; elsewhere the file system keeps names by itself.
+        // Only Unix can open a directory; elsewhere the file system keeps names by itself.
         #[cfg(unix)]
         File::open(&self.directory)
             .and_then(|directory| directory.sync_all())

@@ -1,4 +1,4 @@
-//! Opening: what may stand at a path, and the settings without which a commit would mean less than it says.
+//! Opening: the checks of a path, and the settings without which a commit would mean less than it says.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -20,7 +20,8 @@ use crate::options::{
 };
 use crate::schema;
 
-/// How often a connection waits for a lock before it gives up; only its own thread changes it.
+/// The number of times that a connection waits for a lock before it gives up. Only the connection's own thread changes
+/// it.
 #[derive(Clone)]
 pub(crate) struct Patience(Arc<AtomicI32>);
 
@@ -29,7 +30,7 @@ impl Patience {
         Self(Arc::new(AtomicI32::new(BUSY_TRIES_MAX)))
     }
 
-    /// Run `work` with at most `tries` waits.
+    /// Runs `work` with at most `tries` waits.
     pub(crate) fn limited<T>(&self, tries: i32, work: impl FnOnce() -> T) -> T {
         self.0.store(tries, Ordering::Relaxed);
         let result = work();
@@ -42,19 +43,19 @@ impl Patience {
 pub(crate) struct WriterConnection {
     pub(crate) connection: Connection,
     pub(crate) patience: Patience,
-    /// What `PRAGMA data_version` said before anybody else got hold of the provider: from here on no commit of another
+    /// Value of `PRAGMA data_version` before any caller got hold of the provider. From here on no commit of another
     /// connection is missed.
     pub(crate) data_version: i64,
 }
 
-/// The absolute path of a store, once it is clear that a store can be there.
+/// Returns the absolute path of a store, after checking that a store can be there.
 pub(crate) fn locate(path: &Path) -> Result<PathBuf, ProviderError> {
     let shown = path.display().to_string();
     let refuse = |detail: String| Failure::Found(Kind::CannotOpen, detail).named(&shown);
     if path.as_os_str().is_empty() {
         return Err(refuse("the path is empty.".into()));
     }
-    // Absolute, so that neither `:memory:` nor `file:` has a meaning of its own to SQLite.
+    // The path is made absolute, so that neither `:memory:` nor `file:` has a meaning of its own to SQLite.
     let path = std::path::absolute(path).map_err(|error| refuse(format!("{error}.")))?;
     match fs::metadata(&path) {
         Ok(found) if found.is_dir() => Err(refuse(
@@ -78,8 +79,8 @@ pub(crate) fn locate(path: &Path) -> Result<PathBuf, ProviderError> {
     }
 }
 
-/// The writer of a store in a file: made if it is not there, brought to this version's schema, and looked over. Without `migrate` the first
-/// two are refused.
+/// Opens the writer of a store in a file. The file is created if it is missing, brought to this version's schema, and
+/// probed. Without `migrate` the first two are refused.
 pub(crate) fn open_writer(path: &Path, durability: Durability, migrate: bool) -> Result<WriterConnection, Failure> {
     assert!(
         rusqlite::version_number() >= SQLITE_VERSION_MIN,
@@ -100,8 +101,8 @@ pub(crate) fn open_writer(path: &Path, durability: Durability, migrate: bool) ->
                 "this user may not write to it.".into(),
             ));
         }
-        // Another application's file must stay as it is: nothing that writes comes before this line, and what is in its
-        // log is not copied into it by the close that follows the error.
+        // Another application's file must stay as it is. No write comes before this line, and the close that follows an
+        // error does not copy the contents of the log into the file.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, log_exists)?;
         if migrate {
             schema::identify(&connection)?;
@@ -121,7 +122,8 @@ pub(crate) fn open_writer(path: &Path, durability: Durability, migrate: bool) ->
         })
     })
     .map_err(|failure| match failure.kind() {
-        // SQLite says so by itself: to look into the file beforehand would take away the locks that this process has on it.
+        // SQLite reports this by itself. Looking into the file beforehand would take away the locks that this process
+        // has on it.
         Kind::NotADatabase if matches!(failure, Failure::Sqlite(_)) => Failure::Found(
             Kind::NotADatabase,
             "it does not begin like a SQLite file. It was left as it is; choose another path.".into(),
@@ -130,14 +132,14 @@ pub(crate) fn open_writer(path: &Path, durability: Durability, migrate: bool) ->
     })
 }
 
-/// Where SQLite keeps the write-ahead log of a file.
+/// Returns the path at which SQLite keeps the write-ahead log of a file.
 pub(crate) fn log_of(path: &Path) -> PathBuf {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     log.into()
 }
 
-/// A reader of a store that is open for writing.
+/// Opens a reader of a store that is open for writing.
 pub(crate) fn open_reader(path: &Path) -> Result<Connection, Failure> {
     retrying(|| {
         let (connection, _) = connect(path)?;
@@ -147,7 +149,7 @@ pub(crate) fn open_reader(path: &Path) -> Result<Connection, Failure> {
     })
 }
 
-/// A private store that lives as long as its one connection.
+/// Opens a private store that lives as long as its one connection.
 pub(crate) fn open_in_memory() -> Result<WriterConnection, Failure> {
     let mut connection = Connection::open_in_memory()?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
@@ -161,16 +163,17 @@ pub(crate) fn open_in_memory() -> Result<WriterConnection, Failure> {
     })
 }
 
-/// Makes the file of a new store, which its owner alone may read and write: SQLite would make one that the group and others may read.
-/// The write-ahead log and its index get the mode of the file. A file that is there keeps its own.
+/// Creates the file of a new store, which only its owner may read and write. SQLite would create one that the group and
+/// others may read. The write-ahead log and its index get the mode of the file. An existing file keeps its own.
 pub(crate) fn make_private(path: &Path) -> Result<(), Failure> {
-    /// Closing a file takes away the locks that this process has on it, so nobody here may open it in between.
+    /// Closing a file takes away the locks that this process has on it, so no other thread of it may open the file in
+    /// between.
     static MAKING: Mutex<()> = Mutex::new(());
     if fs::metadata(path).is_ok() {
         return Ok(());
     }
     let mut options = fs::OpenOptions::new();
-    // Not `create_new`, which takes a link to no file for a file.
+    // `create_new` would take a link to no file for a file.
     options.write(true).create(true).truncate(false);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
@@ -219,7 +222,7 @@ fn set_durability(connection: &Connection, durability: Durability) -> Result<(),
     };
     set_and_check(connection, "synchronous", synchronous)?;
     if durability == Durability::Full {
-        // Only macOS knows these: there a plain fsync leaves the data in the drive's cache.
+        // Only macOS knows these settings: there a plain fsync leaves the data in the drive's cache.
         set_and_check(connection, "fullfsync", 1)?;
         set_and_check(connection, "checkpoint_fullfsync", 1)?;
     }
@@ -228,17 +231,18 @@ fn set_durability(connection: &Connection, durability: Durability) -> Result<(),
 }
 
 fn set_common(connection: &Connection, cache_kib: i64) -> Result<(), Failure> {
-    // Otherwise a statement on a table with partial indexes is prepared again for each new value that is bound to it.
+    // Otherwise SQLite prepares a statement on a table with partial indexes again for each new value that is bound to
+    // it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    // Nothing refers to rows of other tables by a constraint: what belongs together is written together.
+    // No row refers to rows of other tables by a constraint: rows that belong together are written together.
     set_and_check(connection, "foreign_keys", 0)?;
     set_and_check(connection, "temp_store", 2)?;
     set_and_check(connection, "cache_size", -cache_kib)?;
-    // A damaged page is noticed when it is read, not when it has been written on.
+    // A damaged page is noticed when it is read, before any write builds on it.
     set_and_check(connection, "cell_size_check", 1)
 }
 
-/// SQLite ignores a setting that it does not know or cannot honour: each is read back.
+/// Sets a pragma and reads it back, because SQLite ignores a setting that it does not know or cannot honour.
 fn set_and_check(connection: &Connection, pragma: &str, value: i64) -> Result<(), Failure> {
     connection
         .pragma_update(None, pragma, value)
@@ -261,8 +265,8 @@ pub(crate) fn read_pragma<T: FromSql>(connection: &Connection, pragma: &str) -> 
     Ok(connection.pragma_query_value(None, pragma, |row| row.get(0))?)
 }
 
-/// SQLite answers some locks at once where waiting could deadlock (the change to WAL, the recovery of a log). Nobody
-/// holds these for long, so the whole opening is tried again.
+/// Tries an opening again while the file is locked. SQLite answers some locks at once where waiting could deadlock (the
+/// change to WAL, the recovery of a log). No process holds these for long, so the whole opening is tried again.
 fn retrying<T>(mut open: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
     let mut tries = 0;
     loop {

@@ -1,5 +1,6 @@
-//! Ended instances go (P13): one by its id, or those of a filter; and their histories after them. Histories of former executions go, too.
-//! A history goes from its last event on: whoever reads it meanwhile finds no gap.
+//! Deletion of ended instances (P13), one by its id or all of a filter, and of their histories afterwards. Histories of
+//! former executions are deleted, too. A history is deleted from its last event on, so that a concurrent reader finds
+//! no gap.
 
 use perdure_provider::{InstanceKey, Outcome, Place, PruneExecutions, PruneRequest, Pruned, PrunedExecutions};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -22,7 +23,7 @@ pub(crate) fn delete(session: &Session<'_>, id: &str) -> Result<Outcome, Failure
     Ok(Outcome::Deleted)
 }
 
-/// All but the history, which may be long and is left to be swept.
+/// Removes all rows of an instance but its history, which may be long and is left to be swept.
 fn remove(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
     session.execute("INSERT INTO deleted_instances (key) VALUES (?1)", params![key.0])?;
     session.execute("DELETE FROM messages WHERE instance_key = ?1", params![key.0])?;
@@ -33,7 +34,7 @@ fn remove(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The index of what has ended is read from the longest ended on, and no further than the walk may go.
+/// Reads the index of ended instances from the longest ended on, and no further than the walk may go.
 pub(crate) fn prune(session: &mut Session<'_>, request: &PruneRequest) -> Result<Pruned, Failure> {
     let PruneRequest {
         filter,
@@ -84,7 +85,7 @@ pub(crate) fn prune(session: &mut Session<'_>, request: &PruneRequest) -> Result
     Ok(pruned)
 }
 
-/// The index of what has continued as new is read in order of the keys, and no further than the walk may go.
+/// Reads the index of continued instances in order of the keys, and no further than the walk may go.
 pub(crate) fn prune_executions(
     session: &mut Session<'_>,
     request: &PruneExecutions,
@@ -121,7 +122,7 @@ pub(crate) fn prune_executions(
         if !matches {
             continue;
         }
-        // The first that stays.
+        // The first execution that stays.
         let first = integer((execution + 1).saturating_sub(*keep).min(execution));
         while let Some(oldest) = oldest_execution(session, key)?.filter(|oldest| *oldest < first) {
             if left == 0 {
@@ -147,14 +148,14 @@ fn oldest_execution(session: &Session<'_>, key: InstanceKey) -> Result<Option<i6
     )
 }
 
-/// Whether anything is left to be swept.
+/// Returns true if any history is left to be swept.
 pub(crate) fn any_left(connection: &Connection) -> Result<bool, Failure> {
     Ok(connection
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM deleted_instances)")?
         .query_row([], |row| row.get(0))?)
 }
 
-/// `true`: some of it may be left.
+/// Deletes up to `limit` events that deleted instances have left. Returns true if more may be left.
 pub(crate) fn sweep(session: &mut Session<'_>, limit: usize) -> Result<bool, Failure> {
     let mut left = limit;
     while let Some(key) = first_left(session)? {

@@ -1,16 +1,16 @@
-//! What SQLite says, as sorts of failure that a caller can act on.
+//! Errors of SQLite, as sorts of failure that a caller can act on.
 
 use std::fmt::{self, Display};
 
 use perdure_provider::{ProviderError, ProviderErrorKind as Kind};
 use rusqlite::ffi::ErrorCode;
 
-/// A failure inside this crate; it gets the name of the file when it leaves it.
+/// A failure inside this crate. It gets the name of the file when it leaves the crate.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// SQLite, or the conversion of a row.
+    /// An error of SQLite, or of the conversion of a row.
     Sqlite(rusqlite::Error),
-    /// Found here.
+    /// A failure that this crate found.
     Found(Kind, String),
 }
 
@@ -21,12 +21,12 @@ impl From<rusqlite::Error> for Failure {
 }
 
 impl Failure {
-    /// A defect of the caller, refused before anything is written.
+    /// Creates the failure for a defect of the caller, refused before anything is written.
     pub(crate) fn internal(what: impl Display) -> Self {
         Failure::Found(Kind::Internal, what.to_string())
     }
 
-    /// Rows that are not what this crate wrote.
+    /// Creates the failure for rows that are not what this crate wrote.
     pub(crate) fn corrupt(what: impl Display) -> Self {
         Failure::Found(Kind::Corrupt, what.to_string())
     }
@@ -38,19 +38,20 @@ impl Failure {
         }
     }
 
-    /// Whether single rows cannot be read although the file can.
+    /// Returns true if single rows cannot be read although the file can.
     pub(crate) fn is_undecodable(&self) -> bool {
         self.kind() == Kind::Corrupt && !matches!(self, Failure::Sqlite(rusqlite::Error::SqliteFailure(..)))
     }
 
-    /// Whether a row holds what cannot be changed, such as a number that no larger one follows.
+    /// Returns true if a row holds a value that cannot be changed, such as the largest number, which cannot be
+    /// incremented.
     pub(crate) fn is_impossible(&self) -> bool {
         let Failure::Sqlite(error) = self else { return false };
         error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
     }
 
-    /// [`named`](Self::named) of a store that is open: what would have kept it from being opened keeps it from being used for now, and may
-    /// pass (a file whose rights were changed).
+    /// Does the same as [`named`](Self::named) for a store that is open. A failure that would have kept the store from
+    /// being opened makes it unavailable for now, and may pass (a file whose rights were changed).
     pub(crate) fn named_of_open(self, location: &str) -> ProviderError {
         let failure = match self.kind() {
             Kind::CannotOpen | Kind::NotADatabase => Failure::Found(Kind::Unavailable, self.to_string()),
@@ -59,7 +60,8 @@ impl Failure {
         failure.named(location)
     }
 
-    /// The error as callers see it: it names the store and says what to do. Neither SQLite nor rusqlite puts payloads into messages.
+    /// Returns the error as callers see it: it names the store and says what to do. Neither SQLite nor rusqlite puts
+    /// payloads into messages.
     pub(crate) fn named(self, location: &str) -> ProviderError {
         let kind = self.kind();
         let detail = self;
@@ -100,8 +102,8 @@ fn kind_of(error: &rusqlite::Error) -> Kind {
     use rusqlite::Error as E;
     match error {
         E::SqliteFailure(failure, _) => match failure.code {
-            // SQLITE_PROTOCOL says that others were faster at the locks of the log a hundred times in a row, and SQLITE_SCHEMA that another
-            // process changes the tables.
+            // SQLITE_PROTOCOL says that others were faster at the locks of the log a hundred times in a row.
+            // SQLITE_SCHEMA says that another process changes the tables.
             ErrorCode::DatabaseBusy
             | ErrorCode::DatabaseLocked
             | ErrorCode::FileLockingProtocolFailed
@@ -112,7 +114,8 @@ fn kind_of(error: &rusqlite::Error) -> Kind {
             ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly => Kind::CannotOpen,
             ErrorCode::NotADatabase => Kind::NotADatabase,
             ErrorCode::DatabaseCorrupt => Kind::Corrupt,
-            // What blames a row is a list; what is not on it says nothing about what was asked, and may pass.
+            // The codes that blame a row are a closed list. Any other code says nothing about the request, and may
+            // pass.
             ErrorCode::ConstraintViolation
             | ErrorCode::TooBig
             | ErrorCode::TypeMismatch
@@ -134,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// A turn that met SQLITE_PROTOCOL counted as one that cannot be stored.
+    /// A turn that met SQLITE_PROTOCOL was once counted as one that cannot be stored.
     #[test]
     fn a_failure_of_the_locks_is_busy_and_may_be_tried_again() {
         for code in [
@@ -151,7 +154,7 @@ mod tests {
         }
     }
 
-    /// It counted as a lock of another process, and was waited for without an end.
+    /// The lack of memory was once counted as a lock of another process, and was waited for without an end.
     #[test]
     fn want_of_memory_is_no_lock() {
         let failure = Failure::from(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_NOMEM), None));

@@ -1,4 +1,4 @@
-//! Messages as their readers find them (P5).
+//! Messages in the order and form in which workers read them (P5).
 
 use perdure_engine::{Mailbox, Message, MessageBody, MessageSeq};
 use perdure_provider::{Inbox, InboxPosition, InstanceKey, MessagePage, PageLimit, WorkerId, kept_mailbox};
@@ -18,7 +18,7 @@ const OF_MAILBOX: &str = "SELECT seq, kind, name, payload, execution, ref_id FRO
 const CANCELS: &str = "SELECT seq, kind, name, payload, execution, ref_id FROM messages INDEXED BY messages_mailbox
       WHERE instance_key = ?1 AND kind = 'Cancel'";
 
-/// Ranges of the index, which has them beside any number of events and messages of queues.
+/// Reads ranges of the index, where these messages stand beside any number of events and messages of queues.
 const SETTLED: &str = "SELECT seq, kind, name, payload, execution, ref_id FROM messages INDEXED BY messages_mailbox
       WHERE instance_key = ?1 AND kind < 'Cancel'
     UNION ALL SELECT seq, kind, name, payload, execution, ref_id FROM messages INDEXED BY messages_mailbox
@@ -28,17 +28,18 @@ const SETTLED: &str = "SELECT seq, kind, name, payload, execution, ref_id FROM m
     UNION ALL SELECT seq, kind, name, payload, execution, ref_id FROM messages INDEXED BY messages_mailbox
       WHERE instance_key = ?1 AND kind > 'Queue'";
 
-/// Walks over the messages after a number: good when these are few, whatever the worker owns.
+/// Walks over the messages after a number. This is good when they are few, however many instances the worker owns.
 const BY_NUMBER: &str = "SELECT m.seq, m.kind, m.name, m.payload, m.execution, m.ref_id, m.instance_key
     FROM messages m CROSS JOIN instances i ON i.key = m.instance_key
     WHERE m.seq > ?2 AND i.owner = ?1 ORDER BY m.seq LIMIT ?3";
 
-/// Walks over what the worker owns: good when many messages wait for instances of others, or for suspended ones.
+/// Walks over the instances that the worker owns. This is good when many messages wait for instances of others, or for
+/// suspended ones.
 const BY_OWNER: &str = "SELECT m.seq, m.kind, m.name, m.payload, m.execution, m.ref_id, m.instance_key
     FROM instances i CROSS JOIN messages m ON m.instance_key = i.key
     WHERE i.owner = ?1 AND m.seq > ?2 ORDER BY m.seq LIMIT ?3";
 
-/// The last number that a message got, whether it still waits or not.
+/// Returns the last number that a message got, even if it no longer waits.
 pub(crate) fn last(connection: &Connection) -> Result<MessageSeq, Failure> {
     let last = connection
         .prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = 'messages'")?
@@ -47,7 +48,8 @@ pub(crate) fn last(connection: &Connection) -> Result<MessageSeq, Failure> {
     Ok(last.unwrap_or(MessageSeq(0)))
 }
 
-/// A page of the messages that wait for an instance, of these mailboxes or of any, and of those that are no mail.
+/// Returns a page of the messages that wait for an instance, of these mailboxes or of any, and of those that are not
+/// mail.
 pub(crate) fn of_instance(
     connection: &Connection,
     key: InstanceKey,
@@ -75,7 +77,7 @@ pub(crate) fn of_instance(
                 let (kind, name) = kept_mailbox(mailbox);
                 let params = params![key.0, kind, name, some];
                 read(connection, OF_MAILBOX, params, limit.bytes, messages)?;
-                // The oldest of all of them, and no more in memory than that.
+                // The oldest messages of all mailboxes are kept, and no more than these are in memory.
                 messages.sort_unstable_by_key(|message| message.seq);
                 limit.cut(messages);
             }
@@ -105,7 +107,7 @@ pub(crate) fn of_instance(
     Ok(page)
 }
 
-/// Add messages until there are so many bytes of those that are added. `true`: there are others.
+/// Adds messages until the added ones reach `bytes_max` bytes. Returns true if there are others.
 fn read(
     connection: &Connection,
     sql: &str,
@@ -127,8 +129,9 @@ fn read(
     Ok(false)
 }
 
-/// A page of the messages for instances that the worker owns; the position is the last number that was looked at, because numbers rise over
-/// all instances in the order of commits. What came before it for an instance that the worker did not own then comes with that instance.
+/// Returns a page of the messages for instances that the worker owns. The position is the last number that was looked
+/// at, because numbers rise over all instances in the order of commits. An earlier message for an instance that the
+/// worker did not own then is read when that instance is acquired.
 pub(crate) fn of_worker(
     connection: &Connection,
     worker: &WorkerId,

@@ -1,4 +1,4 @@
-//! How a store is set up, and who works on it.
+//! The settings of a store, and the workers that use it.
 
 use std::fs;
 use std::path::Path;
@@ -11,11 +11,11 @@ use crate::error::Failure;
 use crate::session::Session;
 use crate::{schema, worker};
 
-/// `file`: `None` in memory.
+/// Inspects the store. `file` is `None` in memory.
 pub(crate) fn of_store(session: &Session<'_>, file: Option<&Path>) -> Result<Inspection, Failure> {
     let connection = session.connection();
     let page = bytes(connection, "page_size")?;
-    // A log that is gone by now holds nothing.
+    // A log that no longer exists holds nothing.
     let log_bytes = file.map_or(0, |file| fs::metadata(log_of(file)).map_or(0, |log| log.len()));
     let settings = vec![
         ("sqlite_version", rusqlite::version().to_owned()),

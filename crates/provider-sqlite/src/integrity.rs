@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row, params};
 
 use crate::error::Failure;
 
-/// All of a step at one moment; in a transaction of the caller's, if there is one.
+/// Checks all rows of a step at one moment, in a transaction of the caller's if there is one.
 pub(crate) fn step(connection: &Connection, request: CheckRequest) -> Result<Checked, Failure> {
     let moment = connection
         .is_autocommit()
@@ -16,7 +16,7 @@ pub(crate) fn step(connection: &Connection, request: CheckRequest) -> Result<Che
         .transpose()?;
     let mut checked = Checked::default();
     match look(connection, request, &mut checked) {
-        // What cannot be read is what is looked for, and ends the walk.
+        // Unreadable data is a finding of the check, and ends the walk.
         Err(failure) if failure.kind() == Kind::Corrupt => {
             checked.next = None;
             checked.findings.push(Finding::of_store(Rule::File, failure));
@@ -39,7 +39,7 @@ fn look(connection: &Connection, request: CheckRequest, checked: &mut Checked) -
            i.report IS NOT NULL, i.completed_at IS NOT NULL
          FROM instances i LEFT JOIN workers w ON w.id = i.owner WHERE i.key > ?1 ORDER BY i.key LIMIT ?2",
     )?;
-    // One more tells whether there are more.
+    // One more row shows whether there are more instances.
     let mut rows = instances.query(params![after, limit as i64 + 1])?;
     let mut last = None;
     while let Some(row) = rows.next()? {
@@ -150,13 +150,13 @@ fn each(
     Ok(())
 }
 
-/// A text as far as it is one.
+/// Returns a text, with the replacement character for bytes that are not UTF-8.
 fn text(row: &Row<'_>, column: usize) -> Result<Option<String>, Failure> {
     let found = row.get_ref(column)?.as_bytes_or_null().map_err(rusqlite::Error::from)?;
     Ok(found.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
 }
 
-/// Pages, indexes and constraints, which SQLite checks by itself.
+/// Checks pages, indexes and constraints by SQLite's own check.
 fn file(connection: &Connection, checked: &mut Checked) -> Result<(), Failure> {
     let mut statement = connection.prepare(&format!("PRAGMA integrity_check({CHECK_FINDINGS_MAX})"))?;
     let mut rows = statement.query([])?;
@@ -169,7 +169,7 @@ fn file(connection: &Connection, checked: &mut Checked) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Rows that say something of what is not there, or of what should not be there.
+/// Finds rows that refer to a worker that does not exist, or that contradict an instance that does.
 fn of_nothing(connection: &Connection, checked: &mut Checked) -> Result<(), Failure> {
     let mut find = |sql: &str, detail: fn(String) -> String| -> Result<(), Failure> {
         let mut statement = connection.prepare(&format!("{sql} LIMIT {CHECK_FINDINGS_MAX}"))?;
@@ -190,7 +190,8 @@ fn of_nothing(connection: &Connection, checked: &mut Checked) -> Result<(), Fail
     )
 }
 
-/// Keys between two instances under which a table has rows, found one after the other through its index.
+/// Builds the query for the keys between two instances under which a table has rows and no instance. They are found one
+/// after the other through the table's index.
 macro_rules! orphans {
     ($table:literal $(, $known:literal)?) => {
         ($table, concat!(

@@ -1,4 +1,4 @@
-//! What the writer thread is asked to do.
+//! The jobs of the writer thread.
 
 use std::sync::Arc;
 
@@ -9,15 +9,16 @@ use crate::error::Failure;
 use crate::session::Session;
 use crate::write;
 
-/// One job of the writer: run inside a transaction that it may share with others, answered once that is durable.
+/// One job of the writer. It runs inside a transaction that it may share with others, and is answered once that is
+/// durable.
 pub(crate) trait Job: Send {
-    /// How many writes it counts for.
+    /// Returns the number of writes that the job counts for.
     fn writes(&self) -> usize;
 
-    /// Do it. Runs again, alone, when the transaction was rolled back because of another job.
+    /// Runs the job. It runs again, alone, when the transaction was rolled back because of another job.
     fn run(&mut self, session: &mut Session<'_>) -> Result<(), Failure>;
 
-    /// Tell its caller. On the writer thread, with no lock held and no transaction open.
+    /// Answers the caller, on the writer thread, with no lock held and no transaction open.
     fn answer(self: Box<Self>, result: Result<(), ProviderError>);
 }
 
@@ -54,7 +55,7 @@ impl Job for Batch {
 
     fn answer(self: Box<Self>, result: Result<(), ProviderError>) {
         let Self { writes, outcomes, done } = *self;
-        // The caller may keep the batch in case it fails; it is the only holder again when it hears of it.
+        // The caller may keep the batch in case the write fails. It is the only holder again when it gets the result.
         drop(writes);
         done(result.map(|()| outcomes));
     }
@@ -100,7 +101,7 @@ where
 
     fn answer(self: Box<Self>, result: Result<(), ProviderError>) {
         let Self { value, reply, .. } = *self;
-        // A caller that is gone has nobody to tell.
+        // The caller may be gone. Then there is no task to tell.
         let _ = reply.send(result.map(|()| value.expect("a job that ran has its value")));
     }
 }

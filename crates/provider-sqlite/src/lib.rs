@@ -1,14 +1,15 @@
 //! Perdure's store in a SQLite file or in memory: `perdure_provider::Provider` over `rusqlite`.
 //!
-//! Owns the tables (`migrations/`), the connections with their settings and the threads that use them. It knows nothing
-//! of orchestrations or of napi. The invariants P1 to P16 that comments cite are those of `perdure_provider`.
+//! Owns the tables (`migrations/`), the connections with their settings and the threads that use them. This crate knows
+//! neither orchestrations nor napi. The invariants P1 to P17 that comments cite are those of `perdure_provider`.
 //!
-//! - One thread writes. Whatever waits becomes one `BEGIN IMMEDIATE` transaction, and is answered when that is durable
-//!   (`writer.rs`). One writer is all that SQLite allows, and it makes the order of messages (P5) and the fences (P2) plain.
-//! - Two threads read, each on a connection of its own; a store in memory is read by the writer.
-//! - Two processes may share a file. Locks are waited for here and never shown to users unless they last for seconds;
-//!   the commits of the other process are noticed by `PRAGMA data_version`.
-//! - All times that are compared are the store's clock's (P9).
+//! - One thread writes. All jobs that wait become one `BEGIN IMMEDIATE` transaction and are answered when it is durable
+//!   (`writer.rs`). SQLite allows one writer only, and one writer makes the order of messages (P5) and the fences (P2)
+//!   simple.
+//! - Two threads read, each on a connection of its own. A store in memory is read by the writer.
+//! - Two processes may share a file. The provider waits for locks, and users see a lock only if it lasts for seconds.
+//!   Commits of the other process are noticed by `PRAGMA data_version`.
+//! - Times are compared with the store's clock alone (P9).
 
 mod acquire;
 mod backup;

@@ -1,4 +1,4 @@
-//! Who is told when another process may have written.
+//! The listeners that are told when another process may have written.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ impl Listeners {
         self.any.load(Ordering::Acquire)
     }
 
-    /// Tell each. They may add others: the lock is not held.
+    /// Tells each listener. A listener may add others, because the lock is not held.
     pub(crate) fn tell(&self) {
         let list = self.list.lock().clone();
         for listener in list {

@@ -1,8 +1,8 @@
 //! Lists of instances, the newest first.
 //!
-//! An index gives the order, and the filter is asked of each row that the walk comes by. Where the filter names few that have an index of
-//! their own, the walk goes over these alone: children of one parent, those that have not ended, the rarer states. Ids that begin with a prefix are put in
-//! order here where they are few.
+//! An index gives the order, and the filter is applied to each row of the walk. Where the filter names few instances
+//! that have an index of their own, the walk goes over these alone: the children of one parent, the instances that have
+//! not ended, the rarer states. Ids that begin with a prefix are sorted here where they are few.
 
 use perdure_provider::{
     Among, Filter, InstanceKey, LIST_BYTES_MAX, ListPage, ListRequest, PREFIX_IDS_MAX, Place, TROUBLED, after_prefix,
@@ -28,7 +28,7 @@ macro_rules! rows {
     };
 }
 
-/// Those of one of the rarer states, if a parameter says so.
+/// Reads the instances of one of the rarer states, if a parameter says so.
 macro_rules! of_state {
     ($state:literal, $wanted:literal) => {
         rows!(
@@ -49,10 +49,10 @@ macro_rules! walk {
     };
 }
 
-/// What a page is read with.
+/// The query of a page.
 struct Walk {
     sql: &'static str,
-    /// Besides where it begins and how far it may go.
+    /// Parameters after the first three, which are the place where the walk begins and its length.
     params: Vec<Value>,
 }
 
@@ -79,7 +79,7 @@ impl Walk {
     }
 }
 
-/// Of each state of [`TROUBLED`] by itself, in that order.
+/// Reads each state of [`TROUBLED`] by itself, in that order.
 const OF_TROUBLED: &str = walk!(concat!(
     of_state!("Suspended", "?4"),
     " UNION ALL ",
@@ -90,7 +90,7 @@ const OF_TROUBLED: &str = walk!(concat!(
     of_state!("Terminated", "?7")
 ));
 
-/// The first id that begins with the prefix and the first that comes after all of those, where these are few.
+/// Returns the first id that begins with the prefix and the first id that comes after all of those, if these are few.
 fn few_ids(connection: &Connection, filter: &Filter) -> Result<Option<[String; 2]>, Failure> {
     let Some(first) = filter.id_prefix.clone() else {
         return Ok(None);
@@ -139,7 +139,7 @@ fn walk(connection: &Connection, request: &ListRequest) -> Result<ListPage, Fail
             .created_after_ms
             .is_some_and(|after| candidate.created_at_ms <= after)
         {
-            // So are all that follow.
+            // All rows that follow are too old as well.
             break;
         }
         walked += 1;

@@ -35,31 +35,32 @@ use crate::{
 
 /// Perdure's store in a SQLite file or in memory.
 ///
-/// Opening blocks; everything else does not. Dropping it closes it and waits for its threads.
+/// Opening blocks; every other call does not. Dropping the provider closes it and waits for its threads.
 pub struct SqliteProvider {
     shared: Arc<Shared>,
-    /// `None`: in memory, where the one connection reads too.
+    /// `None` if the store is in memory, where the one connection also reads.
     readers: Option<Arc<Readers>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     ended: watch::Receiver<bool>,
 }
 
-/// What the writer did so far.
+/// The writer's counters since the store was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SqliteStats {
     /// Transactions committed.
     pub transactions: u64,
-    /// Batches and single operations in them.
+    /// Batches and single operations in these transactions.
     pub jobs: u64,
 }
 
 impl SqliteProvider {
-    /// Open the store in a file; it is made if it is not there (unless [`SqliteOptions::migrate`] forbids it), its directory is not.
+    /// Opens the store in a file. A missing file is created (unless [`SqliteOptions::migrate`] forbids it), a missing
+    /// directory is not.
     ///
     /// # Errors
     ///
-    /// `CannotOpen`, `NotADatabase`, `SchemaVersion` and `Corrupt` say what is wrong with the path or with what is
-    /// there; such a file is left as it is. `Busy`, `Io` and `Full` may pass.
+    /// `CannotOpen`, `NotADatabase`, `SchemaVersion` and `Corrupt` say what is wrong with the path or with the file
+    /// found there; such a file is left as it is. `Busy`, `Io` and `Full` may pass.
     pub fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self, ProviderError> {
         let path = connection::locate(path.as_ref())?;
         let location = path.display().to_string();
@@ -80,11 +81,11 @@ impl SqliteProvider {
         Self::start(shared, writer, readers)
     }
 
-    /// A private store in memory. It ends with this provider.
+    /// Opens a private store in memory. The store ends with this provider.
     ///
     /// # Errors
     ///
-    /// `Busy` when memory or threads ran out.
+    /// `NoMemory` if memory ran out, and `Busy` if no thread could be started.
     pub fn in_memory(options: SqliteOptions) -> Result<Self, ProviderError> {
         let location = ":memory:".to_owned();
         let writer = connection::open_in_memory().map_err(|failure| failure.named(&location))?;
@@ -119,7 +120,7 @@ impl SqliteProvider {
         })
     }
 
-    /// What the writer did so far.
+    /// Returns the writer's counters since the store was opened.
     #[must_use]
     pub fn stats(&self) -> SqliteStats {
         SqliteStats {
@@ -128,7 +129,7 @@ impl SqliteProvider {
         }
     }
 
-    /// Run an operation on the writer thread, in a transaction that it may share.
+    /// Runs an operation on the writer thread, in a transaction that it may share.
     async fn write<T, F>(&self, work: F) -> Result<T, ProviderError>
     where
         T: Send + 'static,
@@ -139,7 +140,7 @@ impl SqliteProvider {
         answer.await.unwrap_or_else(|_| Err(self.closed()))
     }
 
-    /// Run a read on a reader thread; in memory on the writer's.
+    /// Runs a read on a reader thread, or on the writer thread if the store is in memory.
     async fn read<T, F>(&self, work: F) -> Result<T, ProviderError>
     where
         T: Send + 'static,
@@ -150,7 +151,7 @@ impl SqliteProvider {
         };
         let (reply, answer) = oneshot::channel();
         let read = Box::new(move |connection: &Connection| {
-            // A caller that is gone has nobody to tell.
+            // The caller may be gone. Then there is no task to tell.
             let _ = reply.send(work(connection));
         });
         readers.push(read).map_err(|_| self.closed())?;
@@ -164,7 +165,7 @@ impl SqliteProvider {
         Failure::Found(ProviderErrorKind::Closed, String::new()).named(&self.shared.location)
     }
 
-    /// Refuse what comes from now on.
+    /// Refuses new jobs and reads from now on.
     fn refuse(&self) {
         self.shared.queue.close();
         if let Some(readers) = &self.readers {
@@ -187,7 +188,8 @@ impl Provider for SqliteProvider {
         ProviderInfo {
             kind: "sqlite",
             location: self.shared.location.clone(),
-            // One: while it is written the next one gathers, and it is handed over by the answer to the first.
+            // One batch at a time: while it is written the next one gathers, and the answer to the first hands the next
+            // one over.
             concurrent_commits: 1,
             batch_max: BATCH_WRITES_MAX,
             hides_values: false,
@@ -198,7 +200,8 @@ impl Provider for SqliteProvider {
         let Err(job) = self.shared.queue.push(Box::new(Batch::new(batch, done))) else {
             return;
         };
-        // There is no writer thread any more, and the caller may hold a lock that its `done` takes.
+        // The writer thread has ended, and the caller may hold a lock that its `done` takes. A thread of its own
+        // answers.
         let closed = self.closed();
         if let Err(failure) = spawn("closed", move || job.answer(Err(closed))) {
             drop(failure);
@@ -207,7 +210,7 @@ impl Provider for SqliteProvider {
 
     fn on_foreign_change(&self, listener: ChangeListener) {
         self.shared.listeners.add(listener);
-        // It may sleep for as long as there is nothing to write.
+        // The writer may sleep for as long as there is nothing to write.
         self.shared.queue.nudge();
     }
 
@@ -274,7 +277,7 @@ impl Provider for SqliteProvider {
         let found = self
             .read(move |connection| acquire::find(connection, &asked, now_ms))
             .await?;
-        // Most often nothing is due, which needs no transaction of the writer.
+        // Most often nothing is due, and then no transaction of the writer is needed.
         if found.is_empty() {
             return Ok(found.into_nothing());
         }
@@ -289,7 +292,7 @@ impl Provider for SqliteProvider {
     }
 
     async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
-        // Most often there is none, which needs no transaction of the writer.
+        // Most often no task waits, and then no transaction of the writer is needed.
         if request.limit.rows == 0 || !self.read(tasks::any_wait).await? {
             return Ok(AcquiredTasks::default());
         }
@@ -363,7 +366,7 @@ impl Provider for SqliteProvider {
     }
 
     async fn sweep(&self, limit: usize) -> Result<bool, ProviderError> {
-        // Most often there is nothing, which needs no transaction of the writer.
+        // Most often nothing is left to sweep, and then no transaction of the writer is needed.
         if !self.read(deletion::any_left).await? {
             return Ok(false);
         }
@@ -388,7 +391,7 @@ impl Provider for SqliteProvider {
         self.read(move |connection| stats::overdue(connection, now_ms)).await
     }
 
-    /// On the writer's connection: the others have settings of their own.
+    /// Runs on the writer's connection, because the other connections have settings of their own.
     async fn inspect(&self) -> Result<Inspection, ProviderError> {
         let file = self.shared.file.clone();
         self.write(move |session| inspection::of_store(session, file.as_deref()))
@@ -405,7 +408,7 @@ impl Provider for SqliteProvider {
             return Err(detail.named(&self.shared.location));
         };
         let (reply, answer) = oneshot::channel();
-        // A thread of its own: the readers have others to serve.
+        // The backup has a thread of its own, because the readers have other calls to serve.
         spawn("backup", move || drop(reply.send(backup::copy(&from, &to, replace))))
             .map_err(|failure| failure.named(&self.shared.location))?;
         let panicked = |_| Failure::internal("a backup panicked").named(&self.shared.location);
@@ -415,7 +418,7 @@ impl Provider for SqliteProvider {
     async fn close(&self) {
         self.refuse();
         let mut ended = self.ended.clone();
-        // An error says that the thread is gone without having said so: it has ended all the same.
+        // An error says that the thread is gone without having reported its end: it has ended all the same.
         let _ = ended.wait_for(|ended| *ended).await;
         self.join();
     }

@@ -1,7 +1,7 @@
 //! A queue between callers and a thread of the provider.
 //!
-//! It has no limit of its own: each entry belongs to a caller that waits for its answer, and what writes on its own
-//! account keeps to `ProviderInfo::concurrent_commits` and `batch_max`.
+//! The queue has no limit of its own. Each entry belongs to a caller that waits for its answer, and a caller that
+//! writes on its own account keeps to `ProviderInfo::concurrent_commits` and `batch_max`.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,17 +16,17 @@ pub(crate) struct Queue<T> {
 struct State<T> {
     items: VecDeque<T>,
     closed: bool,
-    /// Somebody wants the taking thread to look around although nothing was pushed.
+    /// True if the taking thread is to look around although nothing was pushed.
     nudged: bool,
 }
 
-/// What came of waiting.
+/// The result of waiting.
 pub(crate) enum Taken<T> {
     /// At least one item.
     Items(Vec<T>),
-    /// None in the given time.
+    /// No item in the given time.
     Idle,
-    /// None, and none will come.
+    /// No item, and none will come.
     Closed,
 }
 
@@ -42,7 +42,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Add an item; it comes back when the queue is closed.
+    /// Adds an item, or returns it if the queue is closed.
     pub(crate) fn push(&self, item: T) -> Result<(), T> {
         let mut state = self.state.lock();
         if state.closed {
@@ -54,19 +54,20 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Wake the taking thread as if its time were up.
+    /// Wakes the taking thread as if its time were up.
     pub(crate) fn nudge(&self) {
         self.state.lock().nudged = true;
         self.ready.notify_all();
     }
 
-    /// Take no more items; those that wait are still handed out.
+    /// Refuses further items; those that wait are still handed out.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
         self.ready.notify_all();
     }
 
-    /// Wait for items, at most for `patience`, and take those from the front that `fits` lets pass; the first always passes.
+    /// Waits for items, at most for `patience`, and takes items from the front as long as `fits` accepts them. The
+    /// first item is always taken.
     pub(crate) fn take(&self, patience: Option<Duration>, mut fits: impl FnMut(&T) -> bool) -> Taken<T> {
         let mut state = self.state.lock();
         loop {

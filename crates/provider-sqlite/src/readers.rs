@@ -1,4 +1,4 @@
-//! The threads that read, each on a connection of its own: a long read holds up no write.
+//! The threads that read, each on a connection of its own, so that a long read does not block a write.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::options::READERS;
 use crate::queue::{Queue, Taken};
 use crate::threads::spawn;
 
-/// A read; it answers its caller itself.
+/// A read. It answers its caller itself.
 pub(crate) type Read = Box<dyn FnOnce(&Connection) + Send>;
 
 pub(crate) struct Readers {
@@ -37,17 +37,17 @@ impl Readers {
         Ok(readers)
     }
 
-    /// Hand over a read; it comes back when the readers are closed.
+    /// Hands over a read, or returns it if the readers are closed.
     pub(crate) fn push(&self, read: Read) -> Result<(), Read> {
         self.queue.push(read)
     }
 
-    /// Take no more reads.
+    /// Refuses further reads.
     pub(crate) fn refuse(&self) {
         self.queue.close();
     }
 
-    /// Finish what was handed over and end the threads.
+    /// Finishes the reads that were handed over and ends the threads.
     pub(crate) fn close(&self) {
         self.refuse();
         for thread in std::mem::take(&mut *self.threads.lock()) {
@@ -63,7 +63,7 @@ impl Drop for Readers {
 }
 
 fn serve(connection: &Connection, queue: &Queue<Read>) {
-    // One at a time, so that a long read does not keep others from the other thread.
+    // A thread takes one read at a time, so that a long read does not keep others from the other thread.
     while let Taken::Items(reads) = queue.take(None, |_| false) {
         for read in reads {
             // A panic drops the read's reply, which its caller sees; the thread goes on.

@@ -1,4 +1,4 @@
-//! What terminations and suspensions take from the owners of instances (P15).
+//! Instances that terminations and suspensions take from their owners (P15).
 
 use perdure_provider::{Epoch, InstanceKey, LetGo, Revoked, WorkerId};
 use rusqlite::{Connection, params};
@@ -7,7 +7,7 @@ use crate::error::Failure;
 use crate::rows::{integer, number};
 use crate::session::Session;
 
-/// Note that an instance is taken from its owner, if it has one.
+/// Notes that an instance is taken from its owner, if it has one.
 pub(crate) fn note(
     session: &Session<'_>,
     owner: Option<&WorkerId>,
@@ -36,7 +36,7 @@ pub(crate) fn of_worker(connection: &Connection, worker: &WorkerId) -> Result<Ve
     Ok(revoked.collect::<rusqlite::Result<_>>()?)
 }
 
-/// The worker knows.
+/// Forgets the revocation of an instance, because the worker knows it.
 pub(crate) fn forget(session: &Session<'_>, let_go: &LetGo) -> Result<(), Failure> {
     session.execute(
         "DELETE FROM revocations WHERE worker = ?1 AND instance_key = ?2 AND epoch <= ?3",
@@ -45,7 +45,7 @@ pub(crate) fn forget(session: &Session<'_>, let_go: &LetGo) -> Result<(), Failur
     Ok(())
 }
 
-/// The worker is gone.
+/// Forgets all revocations of a worker, because the worker is gone.
 pub(crate) fn forget_all(session: &Session<'_>, worker: &WorkerId) -> Result<(), Failure> {
     session.execute("DELETE FROM revocations WHERE worker = ?1", params![&*worker.0])?;
     Ok(())

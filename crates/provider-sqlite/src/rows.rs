@@ -1,4 +1,4 @@
-//! Rows as types: what is read is checked, because another program may have changed it.
+//! Rows as types. Values that are read are checked, because another program may have changed them.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -10,12 +10,12 @@ use rusqlite::{Connection, Row, params};
 
 use crate::error::Failure;
 
-/// A number as SQLite keeps it. Numbers beyond 2^63 are limits that a caller made up (`MessageSeq(u64::MAX)`).
+/// Converts a number for SQLite. Numbers beyond 2^63 are limits that a caller made up (`MessageSeq(u64::MAX)`).
 pub(crate) fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A column that never holds a negative number.
+/// Reads a column that never holds a negative number.
 pub(crate) fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     let value: i64 = row.get(column)?;
     u64::try_from(value).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, value))
@@ -28,7 +28,7 @@ pub(crate) fn optional_number(row: &Row<'_>, column: usize) -> rusqlite::Result<
     }
 }
 
-/// A text that is one of a few.
+/// Reads a text that is one of a few words.
 pub(crate) fn word<T>(row: &Row<'_>, column: usize, parse: impl FnOnce(&str) -> Option<T>) -> rusqlite::Result<T> {
     let text = row.get_ref(column)?.as_str()?;
     parse(text).ok_or_else(|| {
@@ -41,7 +41,7 @@ pub(crate) fn status(row: &Row<'_>, column: usize) -> rusqlite::Result<Status> {
     word(row, column, Status::parse)
 }
 
-/// What a filter looks at, in eight columns of a row of instances.
+/// The facts that a filter looks at, in eight columns of a row of instances.
 macro_rules! candidate_columns {
     () => {
         "id, name, version, status, parent_id, tags, created_at, completed_at"
@@ -49,7 +49,7 @@ macro_rules! candidate_columns {
 }
 pub(crate) use candidate_columns;
 
-/// The [`candidate_columns`] of a row, from a column on.
+/// Reads the [`candidate_columns`] of a row, from a column on.
 pub(crate) fn candidate<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<Candidate<'r>> {
     let text = |offset| row.get_ref(column + offset)?.as_str().map_err(rusqlite::Error::from);
     let optional = |offset| {
@@ -68,7 +68,7 @@ pub(crate) fn candidate<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result
     })
 }
 
-/// A page of the events from event `from` on. The ids are checked to be without gap (P8).
+/// Returns a page of the events from event `from` on. The ids are checked to be without gap (P8).
 pub(crate) fn history(
     connection: &Connection,
     key: InstanceKey,
@@ -119,7 +119,7 @@ fn event(row: &Row<'_>) -> rusqlite::Result<EventRecord> {
     })
 }
 
-/// Say which row it was that could not be read.
+/// Adds to an error which row could not be read.
 fn unreadable(error: rusqlite::Error, what: impl Display) -> Failure {
     let failure = Failure::from(error);
     if failure.is_undecodable() {
@@ -129,7 +129,7 @@ fn unreadable(error: rusqlite::Error, what: impl Display) -> Failure {
     }
 }
 
-/// The message in a row that begins with `seq, kind, name, payload, execution, ref_id`.
+/// Reads the message in a row that begins with `seq, kind, name, payload, execution, ref_id`.
 pub(crate) fn message(row: &Row<'_>) -> Result<Message, Failure> {
     let seq = MessageSeq(number(row, 0)?);
     Ok(Message {

@@ -1,4 +1,4 @@
-//! Whose file it is, which version of the schema it has, and how it comes to the newest.
+//! The identity of a file, its schema version, and the migration to the newest version.
 
 use perdure_provider::ProviderErrorKind as Kind;
 use rusqlite::{Connection, TransactionBehavior};
@@ -9,7 +9,7 @@ use crate::error::Failure;
 /// `PRAGMA application_id` of every store: "Perd".
 const APPLICATION_ID: i64 = 0x5065_7264;
 
-/// Migrations; the one at place n brings version n to version n + 1 (`PRAGMA user_version`).
+/// The migrations. The one at place n brings version n to version n + 1 (`PRAGMA user_version`).
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_first.sql"),
     include_str!("migrations/0002_children.sql"),
@@ -26,7 +26,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0013_newest_versions.sql"),
 ];
 
-/// First and last row of each tree, in the order in which the tree is kept.
+/// Queries for the first and last row of each tree, in the order in which the tree is kept.
 const PROBES: &[&str] = &[
     "SELECT * FROM instances ORDER BY key LIMIT 1",
     "SELECT * FROM instances ORDER BY key DESC LIMIT 1",
@@ -60,9 +60,10 @@ const PROBES: &[&str] = &[
     "SELECT * FROM heartbeats ORDER BY instance_key, execution, scheduled LIMIT 1",
 ];
 
-/// The version of the schema in a file that is ours or still empty; an error for every other file. Only reads.
+/// Returns the schema version of a file that is a Perdure store or still empty, and an error for every other file. Only
+/// reads.
 pub(crate) fn identify(connection: &Connection) -> Result<u32, Failure> {
-    // All at one moment: between two reads another opener may have made the file ours.
+    // All pragmas are read at one moment: between two reads another opener may have made the file a Perdure store.
     let moment = connection
         .is_autocommit()
         .then(|| connection.unchecked_transaction())
@@ -94,7 +95,7 @@ pub(crate) fn identify(connection: &Connection) -> Result<u32, Failure> {
     }
 }
 
-/// Refuse a file that [`migrate`] would change.
+/// Refuses a file that [`migrate`] would change.
 pub(crate) fn check_newest(connection: &Connection) -> Result<(), Failure> {
     let (found, supported) = (identify(connection)?, newest());
     if found == 0 {
@@ -113,13 +114,13 @@ const fn newest() -> u32 {
     MIGRATIONS.len() as u32
 }
 
-/// Bring a file to the newest version, once: of several openers one migrates, and the others find it done.
+/// Brings a file to the newest version, once: of several openers one migrates, and the others find it done.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Failure> {
     if identify(connection)? == newest() {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Asked again: another opener may have been here while this one waited for the lock.
+    // The version is read again: another opener may have migrated the file while this one waited for the lock.
     let version = identify(&transaction)?;
     for migration in &MIGRATIONS[version as usize..] {
         transaction.execute_batch(migration)?;
@@ -135,8 +136,8 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Look over the file in a few page reads: a damaged header, schema or first page is told at open, not in the middle of
-/// the night. What lies deeper is told when it is read; a full check would read the whole file.
+/// Probes the file in a few page reads, so that a damaged header, schema or first page is reported at open and not in
+/// the middle of the night. Deeper damage is reported when it is read; a full check would read the whole file.
 pub(crate) fn probe(connection: &Connection) -> Result<(), Failure> {
     for sql in PROBES {
         let look = || -> Result<(), rusqlite::Error> {
@@ -146,7 +147,7 @@ pub(crate) fn probe(connection: &Connection) -> Result<(), Failure> {
             Ok(())
         };
         look().map_err(|error| match error {
-            // The version is right and yet a table or column is not: the schema itself was damaged or changed.
+            // The version is right and yet a table or column is missing: the schema itself was damaged or changed.
             rusqlite::Error::SqliteFailure(failure, Some(message)) if failure.code == rusqlite::ErrorCode::Unknown => {
                 Failure::corrupt(format!("its schema is not that of version {}: {message}", newest()))
             }

@@ -7,12 +7,13 @@ use rusqlite::{Connection, Params, Row, Statement, StatementStatus, params};
 use crate::error::Failure;
 use crate::rows::integer;
 
-/// What jobs work with. Everything in it belongs to the writer thread.
+/// The state that jobs work with. All of it belongs to the writer thread.
 pub(crate) struct Session<'c> {
     connection: &'c Connection,
     now_ms: i64,
     data_version: i64,
-    // The two statements of every turn are kept apart from the cache of the others: its look-ups would cost a tenth of a turn.
+    // The two statements of every turn are kept outside the cache of the others: its look-ups would cost a tenth of a
+    // turn.
     append_event: Statement<'c>,
     hold_turn: Statement<'c>,
 }
@@ -36,7 +37,8 @@ impl<'c> Session<'c> {
         })
     }
 
-    /// Begin a transaction that holds the lock for writing from its first moment on, so that it never has to be given up later.
+    /// Begins a transaction that holds the lock for writing from its first moment on, so that it never has to be given
+    /// up later.
     pub(crate) fn begin(&mut self, now_ms: i64) -> Result<(), Failure> {
         self.now_ms = now_ms;
         self.execute("BEGIN IMMEDIATE", [])?;
@@ -48,16 +50,16 @@ impl<'c> Session<'c> {
         Ok(())
     }
 
-    /// Undo the transaction, if one is open: some errors have undone it already.
+    /// Rolls back the transaction, if one is open: some errors have rolled it back already.
     pub(crate) fn roll_back(&mut self) {
         if !self.connection.is_autocommit() {
-            // A failure leaves the transaction open, and the next `BEGIN` tells of it.
+            // A failure leaves the transaction open, and the next `BEGIN` reports it.
             let _ = self.connection.execute_batch("ROLLBACK");
         }
     }
 
-    /// Whether another connection committed since this was last asked. Exact for this connection: SQLite counts the
-    /// commits of others alone.
+    /// Returns true if another connection committed since the last call. The answer is exact for this connection,
+    /// because SQLite counts only the commits of others.
     pub(crate) fn foreign_commit(&mut self) -> Result<bool, Failure> {
         let version = self.query_one("PRAGMA data_version", [], |row| row.get(0))?;
         Ok(std::mem::replace(&mut self.data_version, version) != version)
@@ -67,7 +69,7 @@ impl<'c> Session<'c> {
         self.connection
     }
 
-    /// The store's clock when the transaction began (P9).
+    /// Returns the time of the store's clock when the transaction began (P9).
     pub(crate) fn now_ms(&self) -> i64 {
         self.now_ms
     }
@@ -79,7 +81,7 @@ impl<'c> Session<'c> {
         Ok(changed)
     }
 
-    /// The first row.
+    /// Returns the first row.
     pub(crate) fn query_one<T>(
         &self,
         sql: &str,
@@ -92,7 +94,7 @@ impl<'c> Session<'c> {
         Ok(value)
     }
 
-    /// The first row, if there is one.
+    /// Returns the first row, if there is one.
     pub(crate) fn query_optional<T>(
         &self,
         sql: &str,
@@ -105,7 +107,7 @@ impl<'c> Session<'c> {
         }
     }
 
-    /// Every row.
+    /// Returns every row.
     pub(crate) fn query_all<T>(
         &self,
         sql: &str,
@@ -118,7 +120,7 @@ impl<'c> Session<'c> {
         Ok(rows)
     }
 
-    /// Append one event; the primary key refuses a second one of the same id (P8).
+    /// Appends one event. The primary key refuses a second event of the same id (P8).
     pub(crate) fn append_event(
         &mut self,
         key: InstanceKey,
@@ -139,13 +141,15 @@ impl<'c> Session<'c> {
         Ok(())
     }
 
-    /// The fenced update of a turn after which its worker keeps the instance: the one statement besides its events.
+    /// Runs the fenced update of a turn after which its worker keeps the instance: the only statement besides the
+    /// inserts of its events.
     pub(crate) fn hold_turn(&mut self, params: impl Params) -> Result<usize, Failure> {
         Ok(self.hold_turn.execute(params)?)
     }
 }
 
-/// No statement of the writer walks over a whole table: with a million sleeping instances it would hold up everybody.
+/// Asserts that a statement of the writer walks over no whole table: with a million sleeping instances this would hold
+/// up every caller.
 fn assert_indexed(statement: &Statement<'_>) {
     debug_assert_eq!(
         statement.get_status(StatementStatus::FullscanStep),

@@ -1,4 +1,5 @@
-//! How much a store holds. Counts come from indexes; rows are read of what is due or owned alone, which is little where workers keep up.
+//! Counts of a store's contents. Counts come from indexes. Rows are read only of due and owned instances, which are few
+//! where workers keep up.
 
 use perdure_provider::{OVERDUE_MS, OVERDUE_SORTS_MAX, Overdue, StoreStats};
 use rusqlite::{Connection, Params, Row, params};
@@ -15,7 +16,7 @@ const OPEN: &str = "SELECT count(*) FROM instances INDEXED BY instances_open WHE
 const SUSPENDED: &str = "SELECT count(*) FROM instances INDEXED BY instances_troubled
     WHERE status IN ('Suspended', 'Failed', 'Cancelled', 'Terminated') AND status = 'Suspended'";
 
-/// One that never had a turn is due or has an owner.
+/// An instance that never had a turn is due or has an owner.
 const PENDING: &str = "SELECT
       (SELECT count(*) FROM instances INDEXED BY instances_due WHERE wake_at IS NOT NULL AND wake_at <= ?1 AND status = 'Pending')
     + (SELECT count(*) FROM instances INDEXED BY instances_owner WHERE owner IS NOT NULL AND status = 'Pending')";
@@ -68,7 +69,8 @@ fn counts<const N: usize>(connection: &Connection, sql: &str, params: impl Param
     })?)
 }
 
-/// What nobody takes, by orchestration and version. The id is that of the row with the least time: SQLite takes bare columns from there.
+/// The overdue instances, by orchestration and version. The id is that of the row with the least time: SQLite takes
+/// bare columns from there.
 const SORTS: &str = "SELECT name, version, count(*), ?1 - min(wake_at), id FROM instances INDEXED BY instances_due
     WHERE wake_at IS NOT NULL AND wake_at < ?1 - ?2 GROUP BY name, version ORDER BY 4 DESC, 1, 2 LIMIT ?3";
 

@@ -1,4 +1,4 @@
-//! What clients see of instances.
+//! The statuses of instances that clients see.
 
 use perdure_engine::ExecutionId;
 use perdure_provider::{InstanceKey, InstanceStatus, LIST_BYTES_MAX};
@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::error::Failure;
 use crate::rows::{number, status};
 
-/// The result of an ended instance is in its last event, and nowhere else.
+/// The query for statuses. The result of an ended instance is in its last event, and nowhere else.
 macro_rules! status_where {
     ($which:literal) => {
         concat!(
@@ -21,7 +21,7 @@ macro_rules! status_where {
     };
 }
 
-/// Status of each id, or of the first of them, all at one moment.
+/// Returns the status of each id, or of the first of them, all at one moment.
 pub(crate) fn statuses(connection: &Connection, ids: &[String]) -> Result<Vec<Option<InstanceStatus>>, Failure> {
     let moment = (ids.len() > 1 && connection.is_autocommit())
         .then(|| connection.unchecked_transaction())
@@ -41,14 +41,14 @@ pub(crate) fn statuses(connection: &Connection, ids: &[String]) -> Result<Vec<Op
     Ok(statuses)
 }
 
-/// The id of each key.
+/// Returns the id of each key.
 pub(crate) fn ids_of(connection: &Connection, keys: &[InstanceKey]) -> Result<Vec<Option<String>>, Failure> {
     let mut statement = connection.prepare_cached("SELECT id FROM instances WHERE key = ?1")?;
     let mut id = |key: &InstanceKey| statement.query_row(params![key.0], |row| row.get(0)).optional();
     Ok(keys.iter().map(&mut id).collect::<rusqlite::Result<_>>()?)
 }
 
-/// Status of the instance with a key.
+/// Returns the status of the instance with a key.
 pub(crate) fn of(connection: &Connection, key: InstanceKey) -> Result<InstanceStatus, Failure> {
     let mut statement = connection.prepare_cached(status_where!("i.key = ?1"))?;
     Ok(statement.query_row(params![key.0], instance_status)?)

@@ -1,4 +1,4 @@
-//! What speaks against instances (P14): a worker died that owned them, or a turn of one held up its worker's thread.
+//! Suspicion against instances (P14): a worker died that owned them, or a turn of one held up its worker's thread.
 
 use perdure_provider::{Convict, GiveBack, GivenBack, InstanceKey, REST_MS, Suspicion, TaskName, WorkerId};
 use rusqlite::{Row, params};
@@ -7,8 +7,9 @@ use crate::error::Failure;
 use crate::rows::{integer, number};
 use crate::session::Session;
 
-/// Clear the owner of some instances, for which `$next` is what speaks against them from now on. Parameters: 1 now, 2 the report, 3 what is
-/// enough, 4 how far it goes without evidence, 5 the rest for each piece of it.
+/// Builds the update that clears the owner of some instances and sets their suspicion to `$next`. Parameters: 1 now, 2
+/// the report, 3 the suspicion that is enough to suspend, 4 the highest suspicion without evidence, 5 the rest for each
+/// piece of evidence.
 macro_rules! release {
     ($next:literal, $which:literal) => {
         concat!(
@@ -31,7 +32,7 @@ macro_rules! release {
     };
 }
 
-/// All that a dead worker owned.
+/// All instances that a dead worker owned.
 const OF_DEAD: &str = release!(
     "(CASE WHEN on_trial = 2 THEN max(suspicion, ?4) + 1 WHEN suspicion < ?7 THEN suspicion + 1
        WHEN on_trial = 1 THEN max(suspicion, ?4) ELSE suspicion END)",
@@ -41,7 +42,8 @@ const OF_DEAD: &str = release!(
 /// The instance whose turn holds up a thread.
 const STALLED: &str = release!("(max(suspicion, ?4) + 1)", "key = ?6 AND owner = ?7 AND epoch = ?8");
 
-/// The former owner is fenced off from all of them; those that are suspended by that.
+/// Releases the instances of a dead worker, which fences off the former owner from all of them. Returns the instances
+/// that are suspended by that.
 pub(crate) fn release_of_dead(session: &Session<'_>, worker: &WorkerId, report: &str) -> Result<Vec<Convict>, Failure> {
     let convicts = session.query_all(
         OF_DEAD,
@@ -59,7 +61,7 @@ pub(crate) fn release_of_dead(session: &Session<'_>, worker: &WorkerId, report: 
     Ok(convicts.into_iter().flatten().collect())
 }
 
-/// `None`: it is as it was, but due.
+/// Returns the convict of a row, or `None` if the instance was not suspended and is only due again.
 fn convict(row: &Row<'_>) -> rusqlite::Result<Option<Convict>> {
     if row.get_ref(0)?.as_str()? != "Suspended" {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Attempts of activities that wait in queues: taken by workers, and given back with them.
+//! Attempts of activities that wait in queues. Workers take them, and a release of the worker returns them.
 
 use std::cmp::Reverse;
 
@@ -11,7 +11,7 @@ use crate::rows::{integer, number};
 use crate::session::Session;
 use crate::worker;
 
-/// A task that can be taken, in the order in which tasks are.
+/// A task that can be taken, in the order in which tasks are taken.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     priority: Reverse<i64>,
@@ -19,7 +19,7 @@ struct Due {
     task: TaskName,
 }
 
-/// Whether any task waits for a worker.
+/// Returns true if any task waits for a worker.
 pub(crate) fn any_wait(connection: &Connection) -> Result<bool, Failure> {
     let mut statement =
         connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM tasks INDEXED BY tasks_due WHERE owner IS NULL)")?;
@@ -27,7 +27,7 @@ pub(crate) fn any_wait(connection: &Connection) -> Result<bool, Failure> {
 }
 
 pub(crate) fn acquire(session: &mut Session<'_>, request: &TaskRequest) -> Result<AcquiredTasks, Failure> {
-    // A worker that was removed meanwhile gets nothing: nobody would ever give it back.
+    // A worker that was removed meanwhile gets nothing: no other worker would ever return its tasks.
     if !worker::is_registered(session, &request.worker)? {
         return Ok(AcquiredTasks::default());
     }
@@ -62,7 +62,7 @@ pub(crate) fn acquire(session: &mut Session<'_>, request: &TaskRequest) -> Resul
     Ok(AcquiredTasks { tasks, next_due_ms })
 }
 
-/// What is due of one activity in one queue: at most `limit + 1`.
+/// Returns the due tasks of one activity in one queue: at most `limit + 1`.
 fn collect(session: &Session<'_>, queue: &str, name: &str, limit: usize) -> Result<Vec<Due>, Failure> {
     session.query_all(
         "SELECT priority, due_at, instance_key, execution, event_id, attempt FROM tasks INDEXED BY tasks_due
@@ -78,7 +78,7 @@ fn collect(session: &Session<'_>, queue: &str, name: &str, limit: usize) -> Resu
     )
 }
 
-/// When the first of them that is not due yet will be.
+/// Returns the time at which the first task that is not due yet will be due.
 fn next_due(session: &Session<'_>, queue: &str, name: &str) -> Result<Option<i64>, Failure> {
     session.query_one(
         "SELECT min(due_at) FROM tasks INDEXED BY tasks_due
@@ -88,8 +88,9 @@ fn next_due(session: &Session<'_>, queue: &str, name: &str) -> Result<Option<i64
     )
 }
 
-/// Make the worker the owner. `None` when what the task is given cannot be read: it stays with the worker, which does not run it, because
-/// it must not keep the others from being taken. Its instance is held when somebody reads the same rows for it.
+/// Makes the worker the owner. Returns `None` if the data for the task cannot be read. The task then stays with the
+/// worker, which does not run it, because it must not keep the other tasks from being taken. Its instance is suspended
+/// when a worker loads the same rows for it.
 fn take(session: &Session<'_>, worker: &WorkerId, task: TaskName) -> Result<Option<Task>, Failure> {
     let TaskName {
         key,
@@ -131,7 +132,7 @@ fn take(session: &Session<'_>, worker: &WorkerId, task: TaskName) -> Result<Opti
     }
 }
 
-/// Note names of activities; all that were ever noted.
+/// Notes names of activities. Returns all names that were ever noted.
 pub(crate) fn know(session: &Session<'_>, names: &[String]) -> Result<Vec<String>, Failure> {
     for name in names {
         session.execute(
@@ -146,7 +147,7 @@ pub(crate) fn know(session: &Session<'_>, names: &[String]) -> Result<Vec<String
     Ok(known.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Those that a worker runs.
+/// Returns the tasks that a worker runs.
 pub(crate) fn of_worker(connection: &Connection, worker: &WorkerId) -> Result<Vec<TaskName>, Failure> {
     let mut statement =
         connection.prepare_cached("SELECT instance_key, execution, event_id, attempt FROM tasks WHERE owner = ?1")?;
@@ -154,7 +155,7 @@ pub(crate) fn of_worker(connection: &Connection, worker: &WorkerId) -> Result<Ve
     Ok(tasks.collect::<rusqlite::Result<_>>()?)
 }
 
-/// A worker returns one of its own.
+/// Returns a task of a worker to its queue.
 pub(crate) fn let_go(session: &Session<'_>, LetGoTask { worker, task }: &LetGoTask) -> Result<Outcome, Failure> {
     let gone = session.execute(
         "UPDATE tasks SET owner = NULL

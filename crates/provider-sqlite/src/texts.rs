@@ -1,4 +1,4 @@
-//! Texts of values, one row after the other, and others in their place.
+//! Texts of values, read row by row, and their replacement.
 
 use perdure_engine::EventId;
 use perdure_provider::{InstanceKey, StoredText, TextChange, TextField, TextPage, TextRequest, TextRow, TextTable};
@@ -8,9 +8,9 @@ use crate::error::Failure;
 use crate::rows::{integer, number, optional_number};
 use crate::session::Session;
 
-/// Columns: those of [`row`], the id of the instance, kind, name, execution of a message, event referred to, the meta of the event that
-/// scheduled a child which ended, the text if it is wanted, and the other one. Of the parameters, 5 is what a text is not to begin with, 6 how
-/// much of it is wanted.
+/// Builds the query for a page. Columns: those of [`row`], the id of the instance, kind, name, execution of a message,
+/// event referred to, the meta of the event that scheduled a child which ended, the text if it is wanted, and the other
+/// text. Parameter 5 is the beginning of the texts to leave out, parameter 6 the number of characters that are wanted.
 macro_rules! page {
     ($row:literal, $about:literal, $scheduled:literal, $text:literal, $other:literal, $from:literal, $order:literal) => {
         concat!(
@@ -110,7 +110,7 @@ pub(crate) fn page(connection: &Connection, request: &TextRequest) -> Result<Tex
     Ok(page)
 }
 
-/// Bytes of a text that may be absent.
+/// Returns the bytes of a text that may be absent.
 fn length(found: &Row<'_>, column: usize) -> Result<usize, Failure> {
     let text = found.get_ref(column)?.as_bytes_or_null();
     Ok(text.map_err(rusqlite::Error::from)?.map_or(0, <[u8]>::len))

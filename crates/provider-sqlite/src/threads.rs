@@ -7,7 +7,7 @@ use perdure_provider::ProviderErrorKind;
 
 use crate::error::Failure;
 
-/// Start a thread whose name shows what it does.
+/// Starts a thread whose name shows its role.
 pub(crate) fn spawn(role: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Failure> {
     // Linux shows fifteen characters.
     Builder::new()

@@ -1,4 +1,4 @@
-//! Workers: who may own instances, and what becomes of the instances of one that is gone.
+//! Workers: their registration and leases, and the release of the instances of a worker that is gone.
 
 use std::sync::Arc;
 
@@ -12,14 +12,15 @@ use crate::rows::{integer, number};
 use crate::session::Session;
 use crate::{revocation, suspicion};
 
-/// End of a lease that starts now.
+/// Returns the end of a lease that starts now.
 fn lease_until(session: &Session<'_>, lease_ms: u64) -> i64 {
     session
         .now_ms()
         .saturating_add(i64::try_from(lease_ms).unwrap_or(i64::MAX))
 }
 
-/// Once more with the same id is the same registration: the caller may not have heard of the first.
+/// Registers a worker. A second call with the same id is the same registration, because the caller may not have
+/// received the answer to the first.
 pub(crate) fn register(session: &mut Session<'_>, worker: &NewWorker) -> Result<i64, Failure> {
     session.execute(
         "INSERT INTO workers (id, name, host, pid, process_start, lease_until, about, newest)
@@ -75,7 +76,7 @@ pub(crate) fn renew(
     }))
 }
 
-/// What it owns after a key, by key.
+/// Returns the instances that a worker owns after a key, by key.
 pub(crate) fn owned(
     connection: &Connection,
     worker: &WorkerId,
@@ -91,7 +92,7 @@ pub(crate) fn owned(
     Ok(owned.collect::<rusqlite::Result<_>>()?)
 }
 
-/// It has other orchestrations from now on.
+/// Replaces the orchestrations of a worker.
 pub(crate) fn tell_orchestrations(
     session: &mut Session<'_>,
     worker: &WorkerId,
@@ -104,9 +105,9 @@ pub(crate) fn tell_orchestrations(
     Ok(())
 }
 
-/// What the workers have whose lease holds.
+/// Returns the orchestrations of the workers with a valid lease.
 pub(crate) fn live_orchestrations(session: &Session<'_>) -> Result<Vec<Newest>, Failure> {
-    // A few rows, one for each running process: no index is kept for them.
+    // The table has a few rows, one for each running process, so no index is kept.
     let mut statement = session
         .connection()
         .prepare_cached("SELECT newest FROM workers WHERE lease_until > ?1 AND newest IS NOT NULL")?;
@@ -121,7 +122,7 @@ pub(crate) fn is_registered(session: &Session<'_>, worker: &WorkerId) -> Result<
     Ok(row.is_some())
 }
 
-/// Remove a worker; what it owned or ran is due at once, for others (P7, P12).
+/// Removes a worker. The instances that it owned and the tasks that it ran are due at once, for others (P7, P12).
 pub(crate) fn release(session: &mut Session<'_>, worker: &WorkerId) -> Result<u64, Failure> {
     session.execute("DELETE FROM workers WHERE id = ?1", params![&*worker.0])?;
     let released = session.execute(
@@ -133,7 +134,7 @@ pub(crate) fn release(session: &mut Session<'_>, worker: &WorkerId) -> Result<u6
     Ok(released as u64)
 }
 
-/// [`release`] a worker that has died; what it owned is under suspicion (P14).
+/// Does the same as [`release`] for a worker that has died. The instances that it owned come under suspicion (P14).
 pub(crate) fn take_over(session: &mut Session<'_>, worker: &WorkerId, report: &str) -> Result<TakenOver, Failure> {
     let was_registered = is_registered(session, worker)?;
     let convicts = suspicion::release_of_dead(session, worker, report)?;
@@ -144,9 +145,9 @@ pub(crate) fn take_over(session: &mut Session<'_>, worker: &WorkerId, report: &s
     })
 }
 
-/// [`take_over`] each worker whose lease has ended by the store's clock (P9).
+/// Does the same as [`take_over`] for each worker whose lease has ended by the store's clock (P9).
 pub(crate) fn take_over_expired(session: &mut Session<'_>, report: &str) -> Result<TakenOver, Failure> {
-    // A few rows, one for each running process: no index is kept for them.
+    // The table has a few rows, one for each running process, so no index is kept.
     let mut statement = session
         .connection()
         .prepare_cached("SELECT id FROM workers WHERE lease_until <= ?1 ORDER BY lease_until, id")?;
@@ -178,7 +179,7 @@ pub(crate) fn all(connection: &Connection) -> Result<Vec<Worker>, Failure> {
     Ok(workers.collect::<rusqlite::Result<_>>()?)
 }
 
-/// [`all`], with what each of them has.
+/// Returns the same workers as [`all`], each with its load.
 pub(crate) fn loads(connection: &Connection) -> Result<Vec<WorkerLoad>, Failure> {
     let count = |sql: &str, worker: &Worker| -> Result<u64, Failure> {
         let mut statement = connection.prepare_cached(sql)?;

@@ -1,9 +1,10 @@
-//! The writer thread: everything that waits becomes one transaction, and is answered when that is durable.
+//! The writer thread: all jobs that wait become one transaction (a group commit), and are answered when it is durable.
 //!
-//! - No delay is added: whatever has come while one transaction was written is the next one.
-//! - Answers are given in order, on this thread, with no lock held and no transaction open, so that one may hand over the next batch.
-//! - A failing job takes nobody with it: its transaction is rolled back and its jobs run again one by one. That keeps
-//!   savepoints out of every transaction that does not fail.
+//! - No delay is added: the jobs that arrive while one transaction is written form the next one.
+//! - Answers are given in order, on this thread, with no lock held and no transaction open, so that an answer may hand
+//!   over the next batch.
+//! - A failing job does not fail the others: its transaction is rolled back and its jobs run again one by one. This
+//!   keeps savepoints out of every transaction that does not fail.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,19 +27,19 @@ use crate::queue::{Queue, Taken};
 use crate::readers::Readers;
 use crate::session::Session;
 
-/// What the writer thread shares with its provider.
+/// The state that the writer thread shares with its provider.
 pub(crate) struct Shared {
     pub(crate) queue: Queue<Box<dyn Job>>,
     pub(crate) listeners: Listeners,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) location: String,
-    /// `None`: in memory.
+    /// `None` if the store is in memory.
     pub(crate) file: Option<PathBuf>,
     pub(crate) transactions: AtomicU64,
     pub(crate) jobs: AtomicU64,
 }
 
-/// Body of the writer thread. It ends when the queue is closed and empty; the readers end with it.
+/// Runs the writer thread. It ends when the queue is closed and empty; the readers end with it.
 pub(crate) fn run(writer: WriterConnection, shared: &Shared, readers: Option<Arc<Readers>>) {
     let WriterConnection {
         connection,
@@ -60,13 +61,14 @@ pub(crate) fn run(writer: WriterConnection, shared: &Shared, readers: Option<Arc
         readers.close();
     }
     if shared.file.is_some() {
-        // Best done, not needed: another process may use the log, and SQLite reads it at the next open.
+        // The checkpoint is useful but not needed: another process may use the log, and SQLite reads it at the next
+        // open.
         let _ = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
     }
     let _ = connection.close();
 }
 
-/// Without its statements a writer can only say so.
+/// Refuses all jobs. A writer without its statements can only report the error.
 fn refuse_all(shared: &Shared, error: &ProviderError) {
     while let Taken::Items(jobs) = shared.queue.take(None, |_| true) {
         for job in jobs {
@@ -75,7 +77,7 @@ fn refuse_all(shared: &Shared, error: &ProviderError) {
     }
 }
 
-/// A caller's code must not end the thread that all others depend on.
+/// Answers a job. A panic in a caller's code must not end the thread that all others depend on.
 fn answer(job: Box<dyn Job>, result: Result<(), ProviderError>) {
     let _ = catch_unwind(AssertUnwindSafe(|| job.answer(result)));
 }
@@ -134,11 +136,12 @@ impl Writer<'_> {
         }
     }
 
-    /// Write a group in one transaction. An error means that nothing of it is in the store.
+    /// Writes a group in one transaction. An error means that nothing of the group is in the store.
     ///
-    /// That holds for a failed COMMIT too, as long as a process lives that has the store open: SQLite makes the frames of a commit visible, to this process
-    /// and to all others, only after they are synced, and the next transaction writes over them. When all processes die before that, the next one reads the
-    /// log from its beginning and finds frames that were written and not synced: what such a COMMIT wrote may be there after a crash.
+    /// This holds for a failed COMMIT too, as long as a process lives that has the store open: SQLite makes the frames
+    /// of a commit visible, to this process and to all others, only after they are synced, and the next transaction
+    /// writes over them. When all processes die before that, the next one reads the log from its beginning and finds
+    /// frames that were written and not synced. The writes of such a COMMIT may therefore be there after a crash.
     fn attempt(&mut self, group: &mut [Box<dyn Job>]) -> Result<(), Stopped> {
         self.session
             .begin(self.shared.clock.now_ms())
@@ -150,7 +153,7 @@ impl Writer<'_> {
         };
         let result = foreign.map_err(Stopped::Around).and_then(|foreign| {
             for job in group.iter_mut() {
-                // A panic is a defect of one job; the transaction is rolled back and forgets it.
+                // A panic is a defect of one job. The transaction is rolled back, so that the job has no effect.
                 catch_unwind(AssertUnwindSafe(|| job.run(&mut self.session)))
                     .unwrap_or_else(|_| Err(Failure::internal("a write panicked")))
                     .map_err(Stopped::InJob)?;
@@ -169,17 +172,18 @@ impl Writer<'_> {
             }
             Err(stopped) => {
                 self.session.roll_back();
-                // What was seen is not told twice, so it is told now.
+                // A foreign commit that was seen is not reported again, so the listeners are told now.
                 self.tell_listeners();
                 Err(stopped)
             }
         }
     }
 
-    /// Ask whether another process wrote. On the writer's own connection, because SQLite counts the commits of other
-    /// connections alone there; and no foreign commit slips by while this thread writes, because then the lock is its own.
+    /// Asks whether another process wrote. The writer's own connection is asked, because SQLite counts only the commits
+    /// of other connections there. No foreign commit is missed while this thread writes, because then the thread holds
+    /// the lock.
     fn look_around(&mut self) {
-        // An error comes again, and is told, with the next write.
+        // An error comes again with the next write, and is reported there.
         if self.session.foreign_commit().unwrap_or(true) {
             self.tell_listeners();
         }
@@ -201,18 +205,18 @@ impl Writer<'_> {
     }
 }
 
-/// Where a transaction stopped.
+/// The step at which a transaction stopped.
 enum Stopped {
-    /// In one of its jobs: the others may pass without it.
+    /// In one of its jobs: the others may succeed without it.
     InJob(Failure),
-    /// Before or after them.
+    /// Before or after the jobs.
     Around(Failure),
-    /// While what they wrote was committed.
+    /// While the writes of the jobs were committed.
     InCommit(Failure),
 }
 
-/// The write-ahead log. SQLite starts it again from its beginning when all of it was copied and nobody reads from it;
-/// readers that follow each other without a gap keep it growing. Over a size the writer waits for such a gap.
+/// The write-ahead log. SQLite starts it again from its beginning when all of it was copied and no connection reads
+/// from it. Readers that follow each other without a gap keep it growing. Above a size the writer waits for such a gap.
 struct Log {
     file: PathBuf,
     transactions: u64,
@@ -237,7 +241,8 @@ impl Log {
         if size() <= self.limit {
             return;
         }
-        // It fails while another process reads at length; then the next try waits until the log has grown by as much again.
+        // The checkpoint fails while another process reads at length. Then the next try waits until the log has grown
+        // by as much again.
         let _ = patience.limited(CHECKPOINT_TRIES_MAX, || {
             connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
         });

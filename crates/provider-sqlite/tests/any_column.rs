@@ -1,4 +1,5 @@
-//! Every column of every table, with what another program or a disk may have put there: read, or told as damage, and in nobody else's way.
+//! Every column of every table, with a value that another program or a disk may have put there. The value is read, or
+//! reported as damage, and affects no other instance.
 
 mod common;
 
@@ -17,7 +18,7 @@ use common::{Directory, commit, manual_clock, open, start, started};
 
 const TEN: PageLimit = PageLimit::rows(10);
 
-/// Rows of each table, beside what a start makes.
+/// Rows of each table, besides those that a start makes.
 const ROWS: &str = r#"
     UPDATE instances SET tags = '{"team":"a"}', parent_id = 'p', parent_key = 7, parent_execution = 1, parent_event = 2, custom_status = '1'
         WHERE key = 1;
@@ -31,7 +32,7 @@ const ROWS: &str = r#"
     UPDATE instances SET next_event_id = 3, unread = 2 WHERE key = 1;
 "#;
 
-/// What a column may be, whatever its type: what the table itself refuses is left out.
+/// Values of any type for a column. Values that the table itself refuses are left out.
 const VALUES: &[&str] = &[
     "NULL",
     "-1",
@@ -64,7 +65,7 @@ fn readable<T>(what: &str, result: Result<T, ProviderError>) {
     }
 }
 
-/// All that a worker and a client read.
+/// Reads everything that a worker and a client read.
 async fn read_all(store: &SqliteProvider, what: &str) {
     let (worker, key) = (WorkerId("w".into()), InstanceKey(1));
     readable(what, store.statuses(vec!["a".into()]).await);
@@ -127,7 +128,7 @@ async fn read_all(store: &SqliteProvider, what: &str) {
     readable(what, store.release_worker(&worker).await);
 }
 
-/// Damage a copy of the store; `false`: its tables do not let that in.
+/// Damages a copy of the store. Returns false if its tables do not accept the damage.
 fn damage(template: &Path, copy: &Path, sql: &str) -> bool {
     for end in ["-wal", "-shm"] {
         let _ = std::fs::remove_file(format!("{}{end}", copy.display()));
@@ -148,10 +149,10 @@ async fn is_read_or_told() {
     let other = Connection::open(&template).unwrap();
     other.execute_batch(ROWS).unwrap();
     let columns = columns(&other);
-    // Everything is in the file then, and nothing beside it.
+    // All data is then in the file, and none in files beside it.
     other.close().unwrap();
     let mut damaged = 0;
-    // Without its key an instance is another one, which nobody asks for.
+    // An instance with another key is another instance, which no read asks for.
     let is_read = |(table, column): &&(String, String)| table != "schema_version" && column != "key";
     for (table, column) in columns.iter().filter(is_read) {
         for value in VALUES {

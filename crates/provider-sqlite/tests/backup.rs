@@ -34,8 +34,8 @@ fn names(directory: &Directory) -> Vec<String> {
     names
 }
 
-/// While another handle, as another process has it, commits without a pause: each copy is of one moment, holds what was acknowledged before
-/// it began, and is a store.
+/// Another handle, as another process has it, commits without a pause meanwhile. Each copy is of one moment, holds
+/// every write that was acknowledged before it began, and is a store.
 #[tokio::test(flavor = "multi_thread")]
 async fn copies_hold_what_was_acknowledged_before_while_others_write() {
     let directory = Directory::new();
@@ -68,7 +68,7 @@ async fn copies_hold_what_was_acknowledged_before_while_others_write() {
         assert_eq!(checked.findings, []);
         let last = copied.statuses(vec![format!("i-{before:06}")]).await.unwrap();
         assert!(last[0].is_some(), "what was acknowledged before is there");
-        // It goes on.
+        // The copy is usable.
         started(&commit(&copied, vec![start("new")]));
         copied.close().await;
     }
@@ -148,7 +148,7 @@ async fn a_destroyed_page_is_found_by_a_check() {
         let mut bytes = sound.clone();
         bytes[page..page + 4_096].fill(0xA5);
         fs::write(&path, bytes).unwrap();
-        // The pages that an opening reads are told there.
+        // Damage to the pages that an opening reads is reported at open.
         let Ok(store) = SqliteProvider::open(&path, SqliteOptions::default()) else {
             continue;
         };

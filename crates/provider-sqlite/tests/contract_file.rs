@@ -13,7 +13,7 @@ use common::{Directory, open};
 struct InFile {
     first: Arc<dyn Provider>,
     clock: Arc<ManualClock>,
-    /// Last: it goes when the provider has closed its file.
+    /// Last field: the directory is removed when the provider has closed its file.
     directory: Directory,
 }
 

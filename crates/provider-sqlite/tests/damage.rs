@@ -1,4 +1,4 @@
-//! Rows that another program changed, or a disk.
+//! Rows that another program or a disk changed.
 
 mod common;
 
@@ -39,7 +39,7 @@ async fn acquire(store: &SqliteProvider) -> Acquired {
         .expect("the store answers")
 }
 
-/// Whoever reads it is told why, and nobody else's work waits for it.
+/// The error tells each reader of the instance why, and the work on other instances goes on.
 #[tokio::test]
 async fn an_instance_with_an_unreadable_row_is_told_of_alone() {
     for (damage, says) in [
@@ -150,7 +150,7 @@ async fn an_unreadable_event_is_named() {
     store.close().await;
 }
 
-/// Pages that are destroyed while the store is open are told when they are read, as damage and not as a defect.
+/// Pages that are destroyed while the store is open are reported when they are read, as damage and not as a defect.
 #[tokio::test]
 async fn a_page_that_is_destroyed_later_is_told() {
     let directory = Directory::new();
@@ -162,7 +162,7 @@ async fn a_page_that_is_destroyed_later_is_told() {
     let length = std::fs::metadata(&path).unwrap().len() as usize;
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[4_096..].fill(0xA5);
-    // In place: the open connections keep the file.
+    // The file is overwritten in place, because the open connections keep it.
     use std::io::{Seek, Write};
     let mut file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.rewind().unwrap();

@@ -1,4 +1,4 @@
-//! No row of a heartbeat outlives its instance.
+//! The row of a heartbeat never outlives its instance.
 
 mod common;
 

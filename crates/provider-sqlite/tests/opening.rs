@@ -1,4 +1,4 @@
-//! What may stand at the path of a store, and what is said about it.
+//! The files that may stand at the path of a store, and the error for each.
 
 mod common;
 
@@ -21,7 +21,8 @@ fn refused(path: impl AsRef<Path>) -> ProviderError {
     }
 }
 
-/// Refused with an error of this kind that names the file and says this much; the file is what it was, and no other was made.
+/// Asserts that opening is refused with an error of this kind that names the file and contains these texts. The file is
+/// unchanged, and no other file was created.
 fn refused_untouched(directory: &Directory, path: &Path, kind: Kind, says: &[&str]) {
     let files = || {
         let entries = fs::read_dir(directory.join("")).expect("the directory is there");
@@ -62,7 +63,8 @@ fn a_store_is_made_and_opened_again() {
     );
 }
 
-/// What a tool that only looks opens with: a slip in a path makes no file, and a store that workers of an older release use stays theirs.
+/// The mode in which a read-only tool opens a store. A slip in a path creates no file, and a store that workers of an
+/// older release use keeps its schema.
 #[test]
 fn without_migrations_only_a_store_as_it_should_be_is_opened() {
     let directory = Directory::new();
@@ -113,7 +115,7 @@ fn an_empty_file_becomes_a_store() {
     open(&directory.join("store.db"), system_clock());
 }
 
-/// Nobody else of the machine reads what users store. A file that is there keeps the mode that it was given.
+/// No other user of the machine can read the stored data. An existing file keeps the mode that it was given.
 #[cfg(unix)]
 #[test]
 fn the_files_of_a_new_store_are_their_owners_alone() {
@@ -256,7 +258,7 @@ fn the_database_of_another_application_is_left_alone() {
     }
 }
 
-/// Its log is its own business too.
+/// The log of another application's database is left alone, too.
 #[test]
 fn the_database_of_another_application_in_use_is_left_alone() {
     let directory = Directory::new();
@@ -269,7 +271,7 @@ fn the_database_of_another_application_in_use_is_left_alone() {
     assert_eq!(fs::read(directory.join("wal.db-wal")).unwrap(), log);
 }
 
-/// What an older release left is there after its migration, and goes on.
+/// The instances of an older release are there after the migration, and can go on.
 #[tokio::test]
 async fn an_older_schema_is_migrated() {
     let directory = Directory::new();
@@ -307,7 +309,7 @@ async fn an_older_schema_is_migrated() {
             .len(),
         1
     );
-    // What waited before it was counted is counted, too.
+    // Messages that waited before messages were counted are counted, too.
     let another = Write::Message(NewMessage {
         instance: "old".into(),
         body: MessageBody::Cancel { reason: None },
@@ -335,7 +337,7 @@ fn a_newer_schema_is_refused() {
     refused_untouched(&directory, &path, kind, &["newer Perdure", "version 99", "up to 13"]);
 }
 
-/// A store with something in each table, checkpointed and closed.
+/// Creates a store with a row in each table, checkpointed and closed.
 fn filled(directory: &Directory) -> std::path::PathBuf {
     let path = directory.join("store.db");
     open(&path, system_clock());
@@ -355,7 +357,7 @@ fn filled(directory: &Directory) -> std::path::PathBuf {
 fn a_damaged_file_is_told_at_open() {
     let page = 4_096;
     let magic = 16;
-    // Where each damage begins and how much of the file it takes; beginning at the end cuts the file.
+    // The place where each damage begins, and its length in the file. Damage that begins at the end cuts the file.
     for (what, from, to) in [
         ("the rest of the header", magic, 100),
         ("the schema", 100, page),
@@ -407,7 +409,7 @@ fn a_changed_schema_is_told_at_open() {
     }
 }
 
-/// One migrates, all open.
+/// One opener migrates, and all of them open the store.
 #[test]
 fn eight_openers_at_once_all_open() {
     for _ in 0..10 {

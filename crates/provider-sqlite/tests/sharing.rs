@@ -1,4 +1,4 @@
-//! What is shared: transactions between callers, and a file between processes.
+//! Sharing: transactions between callers, and a file between processes.
 
 mod common;
 
@@ -13,7 +13,7 @@ use rusqlite::Connection;
 
 use common::{Directory, commit, manual_clock, open, start, started, system_clock};
 
-/// A start with an event that may not be its first: its batch is refused.
+/// Creates a start with an event that may not be its first, so that its batch is refused.
 fn bad_start() -> Write {
     let Write::Start(mut instance) = start("bad") else {
         unreachable!("it is a start")
@@ -22,7 +22,7 @@ fn bad_start() -> Write {
     Write::Start(instance)
 }
 
-/// Keep the writer in an answer until the returned sender is dropped.
+/// Keeps the writer in an answer until the returned sender is dropped.
 fn hold_writer(store: &SqliteProvider) -> mpsc::Sender<()> {
     let (hold, held) = mpsc::channel::<()>();
     let (reached, at) = mpsc::channel();
@@ -64,7 +64,7 @@ fn a_transaction_has_a_limit() {
     assert_eq!(store.stats().transactions - before, 3);
 }
 
-/// One that fails costs those that came with it a transaction each, once, and nothing else.
+/// A job that fails costs the jobs of its transaction one more transaction each, once, and nothing else.
 #[test]
 fn a_failing_job_takes_nobody_with_it() {
     let directory = Directory::new();
@@ -82,7 +82,7 @@ fn a_failing_job_takes_nobody_with_it() {
     assert_eq!(store.stats().transactions - before, 20);
 }
 
-/// The listeners hear of others alone: a program that is busy must not keep asking the store what is new.
+/// The listeners are told only of commits of others: a busy program must not keep asking the store for news.
 #[test]
 fn own_commits_are_no_foreign_change() {
     let directory = Directory::new();
@@ -111,7 +111,7 @@ fn own_commits_are_no_foreign_change() {
     assert_eq!(spurious.load(Ordering::SeqCst), 0);
 }
 
-/// The lock of another process is waited for, and nobody hears of it.
+/// The provider waits for the lock of another process, and the caller gets no error.
 #[test]
 fn a_locked_file_is_waited_for() {
     let directory = Directory::new();
@@ -128,7 +128,7 @@ fn a_locked_file_is_waited_for() {
     answers.iter().for_each(started);
 }
 
-/// Two processes write as fast as they can: no call fails, and everything that was acknowledged is there.
+/// Two processes write as fast as they can: no call fails, and every acknowledged write is there.
 #[test]
 fn two_handles_write_at_once() {
     const WRITES: u32 = 300;
@@ -156,7 +156,7 @@ fn two_handles_write_at_once() {
     );
 }
 
-/// As `close` does, for who has no time to wait for it.
+/// A drop finishes the work as `close` does, for a caller that has no time to wait.
 #[test]
 fn dropping_a_store_finishes_what_was_handed_over() {
     let directory = Directory::new();
@@ -185,7 +185,7 @@ fn a_store_may_be_dropped_by_an_answer() {
     drop(store);
     drop(hold);
     end.recv().expect("the answer comes to its end");
-    // The next one waits for the lock, if the thread has not let go of the file yet.
+    // The second store waits for the lock, if the thread has not let go of the file yet.
     let store = open(&path, manual_clock());
     assert!(matches!(commit(&store, vec![start("a")]).recv(), Ok(Ok(outcomes)) if outcomes == [Outcome::Exists]));
 }

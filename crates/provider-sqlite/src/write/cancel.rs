@@ -1,5 +1,5 @@
-//! Requests to cancel that come to a suspended instance. None of its code can run, so that it ends in the commit that brings the request,
-//! without its cleanup, and its children are cancelled with it.
+//! Requests to cancel a suspended instance. None of its code can run, so the instance ends in the commit that brings
+//! the request, without its cleanup, and its children are cancelled with it.
 
 use perdure_engine::{CancelPoint, Event, Payload};
 use perdure_provider::Status;
@@ -9,8 +9,8 @@ use super::{Found, terminate};
 use crate::error::Failure;
 use crate::session::Session;
 
-/// End a suspended instance as cancelled. Its children are asked to cancel, and those that are suspended end in the same way: one after the
-/// other, however deep that goes.
+/// Ends a suspended instance as cancelled. Its children are asked to cancel, and suspended children end in the same
+/// way: one after the other, to any depth.
 pub(super) fn end_held(
     session: &mut Session<'_>,
     instance: Found,

@@ -1,4 +1,4 @@
-//! Details of a heartbeat: kept until the activity is over, which a turn says, or the instance is terminated.
+//! Details of a heartbeat. They are kept until a turn says that the activity is over, or the instance is terminated.
 
 use perdure_provider::{Heartbeat, Outcome, Teller};
 use rusqlite::params;
@@ -37,5 +37,5 @@ pub(super) fn keep(session: &Session<'_>, heartbeat: &Heartbeat) -> Result<Outco
     Ok(Outcome::Noted)
 }
 
-/// Forget what is kept of one activity.
+/// Forgets the details of one activity.
 pub(super) const FORGET: &str = "DELETE FROM heartbeats WHERE instance_key = ?1 AND execution = ?2 AND scheduled = ?3";

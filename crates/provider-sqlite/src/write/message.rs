@@ -43,12 +43,12 @@ pub(super) fn send(session: &mut Session<'_>, message: &NewMessage) -> Result<Ou
     })
 }
 
-/// How many may wait for the instance, if as many do.
+/// Returns the number of messages that may wait for the instance, if as many do.
 pub(super) fn full_at(instance: &Found, message: &NewMessage) -> Option<u64> {
     message.unread_max.filter(|max| instance.unread >= *max)
 }
 
-/// Put a message into the mailbox of an instance that has not ended, and wake it if it sleeps.
+/// Puts a message into the mailbox of an instance that has not ended, and wakes the instance if it sleeps.
 pub(super) fn put(
     session: &Session<'_>,
     instance: &Found,
@@ -70,7 +70,7 @@ pub(super) fn put(
     )?;
     let seq = session.connection().last_insert_rowid();
     if instance.owner.is_none() && instance.status != Status::Suspended {
-        // What is due already keeps its place in the order.
+        // An instance that is due already keeps its place in the order.
         session.execute(
             "UPDATE instances SET unread = unread + 1, wake_at = min(coalesce(wake_at, ?2), ?2) WHERE key = ?1",
             params![instance.key.0, session.now_ms()],

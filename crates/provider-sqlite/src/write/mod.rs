@@ -1,5 +1,5 @@
-//! The writes of a batch, each in a file of its own. They run inside the writer's transaction; an error in one rolls the
-//! batch back whole (P1).
+//! The writes of a batch, each in a file of its own. They run inside the writer's transaction. An error in one write
+//! rolls the whole batch back (P1).
 
 mod cancel;
 mod heartbeat;
@@ -70,7 +70,7 @@ fn find_by_key(session: &Session<'_>, key: InstanceKey) -> Result<Option<Found>,
     session.query_optional(found_where!("key = ?1"), params![key.0], found)
 }
 
-/// The children of an instance that have not ended: all, or that of one event of an execution.
+/// Returns the children of an instance that have not ended: all of them, or that of one event of an execution.
 fn find_children(
     session: &Session<'_>,
     parent: InstanceKey,

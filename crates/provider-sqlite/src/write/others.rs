@@ -1,4 +1,5 @@
-//! What a write does to other instances than its own (P11): it starts them, sends to them, and tells parents and children.
+//! The effects of a write on other instances than its own (P11): it starts them, sends to them, and tells parents and
+//! children.
 
 use perdure_engine::{ChildFailure, EventId, ExecutionId, MessageBody, Payload, Refusal, Settlement};
 use perdure_provider::{InstanceKey, Others, Outcome, Receivers, Status, ToOthers, WorkerId};
@@ -15,7 +16,7 @@ pub(super) struct Parent {
     pub(super) event: EventId,
 }
 
-/// Who does something to others, and when.
+/// The execution that affects others, and the time of that.
 #[derive(Clone, Copy)]
 pub(super) struct Doer {
     pub(super) key: InstanceKey,
@@ -23,7 +24,7 @@ pub(super) struct Doer {
     pub(super) time_ms: i64,
 }
 
-/// Carry out what a turn does to other instances.
+/// Carries out the effects of a turn on other instances.
 pub(super) fn carry_out(session: &mut Session<'_>, doer: Doer, to_others: &ToOthers) -> Result<Others, Failure> {
     let mut others = Others::default();
     let mut refused = Vec::new();
@@ -81,7 +82,8 @@ pub(super) fn carry_out(session: &mut Session<'_>, doer: Doer, to_others: &ToOth
     Ok(others)
 }
 
-/// Tell the execution that waits for a child what became of it; `false`: nobody waits any more.
+/// Tells the execution that waits for a child how the operation settled. Returns false if the execution no longer
+/// waits.
 pub(super) fn tell(
     session: &Session<'_>,
     parent: &Parent,
@@ -102,18 +104,18 @@ pub(super) fn tell(
     Ok(true)
 }
 
-/// Those who are told of something.
+/// The workers that are told of a write.
 #[derive(Default)]
 pub(super) struct Told {
-    /// Whoever got a message.
+    /// Owners of the instances that got a message.
     pub(super) receivers: Receivers,
-    /// Those who run attempts that nobody waits for any more.
+    /// Workers that run attempts which are no longer awaited.
     pub(super) stopped: Vec<WorkerId>,
-    /// Instances have ended.
+    /// True if instances have ended.
     pub(super) ended: bool,
 }
 
-/// Cancel the children of an instance, which has ended.
+/// Cancels the children of an instance, which has ended.
 pub(super) fn cancel_children(
     session: &mut Session<'_>,
     parent: InstanceKey,
@@ -131,7 +133,7 @@ fn cancel_all(session: &mut Session<'_>, children: Vec<Found>, time_ms: i64, tol
     Ok(())
 }
 
-/// Ask the children of an instance to cancel, which has ended. Those that are suspended hear nothing, and are returned.
+/// Asks the children of an instance, which has ended, to cancel. Suspended children get no message, and are returned.
 pub(super) fn ask_children(
     session: &Session<'_>,
     parent: InstanceKey,
@@ -161,7 +163,7 @@ fn add(receivers: &mut Receivers, owner: Option<WorkerId>) {
     }
 }
 
-/// The parent of an instance, if one may wait for it.
+/// Returns the parent of an instance, if one may wait for it.
 pub(super) fn parent_of(session: &Session<'_>, key: InstanceKey) -> Result<Option<Parent>, Failure> {
     session.query_one(
         "SELECT parent_key, parent_execution, parent_event FROM instances WHERE key = ?1",
@@ -170,7 +172,7 @@ pub(super) fn parent_of(session: &Session<'_>, key: InstanceKey) -> Result<Optio
     )
 }
 
-/// The parent in a row of its three columns.
+/// Reads the parent in a row of its three columns.
 pub(super) fn parent(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Parent>> {
     let Some(key) = row.get(0)? else { return Ok(None) };
     Ok(Some(Parent {
@@ -180,7 +182,7 @@ pub(super) fn parent(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Parent>
     }))
 }
 
-/// What a parent is told of a child that ended as `status`, with `result`.
+/// Returns the settlement that tells a parent of a child that ended as `status`, with `result`.
 pub(super) fn settlement(status: Status, result: Payload) -> Settlement {
     match status {
         Status::Failed => Settlement::Failed(ChildFailure::Failed, result),

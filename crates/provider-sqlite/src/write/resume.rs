@@ -1,4 +1,4 @@
-//! Suspended instances go on: one by its id, or those that other code did not fit.
+//! Resumption of suspended instances: one by its id, or those that other code did not fit.
 
 use perdure_provider::{InstanceKey, Outcome, ResumeUnfit, Status, Unfit};
 use rusqlite::params;
@@ -21,7 +21,8 @@ pub(super) fn resume(session: &mut Session<'_>, id: &str, time_ms: i64) -> Resul
     Ok(Outcome::Resumed)
 }
 
-/// The index is read code by code and no further than the limit; what is suspended with the request's own code is stepped over.
+/// Reads the index code by code and no further than the limit. Instances that are suspended with the request's own code
+/// are stepped over.
 pub(crate) fn resume_unfit(session: &mut Session<'_>, request: &ResumeUnfit) -> Result<Vec<Unfit>, Failure> {
     let ResumeUnfit {
         name, version, limit, ..
@@ -61,7 +62,7 @@ pub(crate) fn resume_unfit(session: &mut Session<'_>, request: &ResumeUnfit) -> 
     }
 }
 
-/// A suspended instance is due now. One that never had a turn is as it was started.
+/// Makes a suspended instance due now. An instance that never had a turn is as it was when it was started.
 fn go_on(session: &Session<'_>, key: InstanceKey, time_ms: i64) -> Result<(), Failure> {
     session.execute(
         "UPDATE instances SET status = CASE WHEN turns = 0 AND execution = 1 THEN 'Pending' ELSE 'Running' END, wake_at = ?2, report = NULL,

@@ -18,12 +18,13 @@ pub(super) fn start(
 ) -> Result<Outcome, Failure> {
     let first = &instance.first_event;
     instance.check().map_err(Failure::internal)?;
-    // A worker that is not registered any more must not own anything: nobody would ever take it over.
+    // A worker that is no longer registered must not own anything: no other worker would ever take its instances over.
     let claim = match &instance.claim {
         Some(worker) if worker::is_registered(session, worker)? => Some(worker),
         _ => None,
     };
-    // Claimed, it is in its first epoch (P3); left to whoever acquires it, it is due now and in none.
+    // A claimed instance is in its first epoch (P3). An instance that is left to the first worker that acquires it is
+    // due now and in epoch 0.
     let (epoch, wake_at) = if claim.is_some() {
         (Epoch(1), None)
     } else {
@@ -77,11 +78,11 @@ pub(super) fn start(
     })
 }
 
-/// Remove the instance that has the id, if the start may replace it.
+/// Removes the instance that has the id, if the start may replace it.
 fn make_room(session: &Session<'_>, instance: &NewInstance) -> Result<bool, Failure> {
     match (instance.on_conflict, find(session, &instance.id)?) {
         (OnConflict::RestartIfTerminal, Some(Found { key, status, .. })) if status.is_terminal() => {
-            // It has no messages: they went with the commit that ended it (P6).
+            // The instance has no messages: they were deleted with the commit that ended it (P6).
             session.execute("DELETE FROM history WHERE instance_key = ?1", params![key.0])?;
             session.execute("DELETE FROM instances WHERE key = ?1", params![key.0])?;
             Ok(true)

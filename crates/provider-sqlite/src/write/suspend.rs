@@ -1,4 +1,4 @@
-//! An instance is held from outside, whoever owns it.
+//! The suspension of an instance from outside, with any owner or none.
 
 use perdure_provider::{Outcome, Status, Suspend};
 use rusqlite::params;
@@ -18,7 +18,7 @@ pub(super) fn suspend(session: &mut Session<'_>, suspension: &Suspend) -> Result
         });
     }
     if instance.status != Status::Suspended {
-        // The owner is cleared (P7): no commit of it matches any more, and the epoch goes on from where it was.
+        // The owner is cleared (P7): no commit of the owner matches any more, and the epoch goes on from where it was.
         session.execute(
             "UPDATE instances SET status = 'Suspended', owner = NULL, wake_at = NULL, report = ?2, updated_at = ?3 WHERE key = ?1",
             params![instance.key.0, suspension.report, suspension.time_ms],

@@ -1,4 +1,5 @@
-//! Attempts that any worker may run: offered and withdrawn with a turn, ended by whoever ran them (P12).
+//! Attempts that any worker may run. They are offered and withdrawn with a turn, and ended by the worker that ran them
+//! (P12).
 
 use perdure_engine::{AttemptResult, EventId, ExecutionId, Settlement};
 use perdure_provider::{InstanceKey, Outcome, TaskDone, TaskOffer, WorkerId};
@@ -34,7 +35,7 @@ pub(super) fn offer(
     Ok(())
 }
 
-/// Take one away; whoever runs it, if it is there.
+/// Deletes a task. Returns the worker that runs it, if there is one.
 pub(super) fn withdraw(
     session: &Session<'_>,
     key: InstanceKey,
@@ -49,7 +50,7 @@ pub(super) fn withdraw(
     Ok(owner.flatten().map(|owner| WorkerId(owner.into())))
 }
 
-/// Take all of an instance away; those who run them.
+/// Deletes all tasks of an instance. Returns the workers that run them.
 pub(super) fn withdraw_all(session: &Session<'_>, key: InstanceKey) -> Result<Vec<WorkerId>, Failure> {
     let owners = session.query_all(
         "DELETE FROM tasks WHERE instance_key = ?1 RETURNING owner",

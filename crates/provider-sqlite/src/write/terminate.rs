@@ -1,4 +1,4 @@
-//! The end of an instance from outside, whoever owns it.
+//! The end of an instance from outside, with any owner or none.
 
 use perdure_engine::{Event, EventRecord, Payload};
 use perdure_provider::{Outcome, Status, Terminate};
@@ -42,7 +42,8 @@ pub(super) fn terminate(session: &mut Session<'_>, termination: &Terminate) -> R
     })
 }
 
-/// End an instance that has not ended, with these events, the last of which says how. Its parent is told; its children are the caller's.
+/// Ends an instance that has not ended, with these events, the last of which says how. Its parent is told; its children
+/// are left to the caller.
 pub(super) fn end(
     session: &mut Session<'_>,
     instance: &Found,
@@ -58,7 +59,8 @@ pub(super) fn end(
         session.append_event(instance.key, integer(instance.execution.0), &event)?;
         next = next.next();
     }
-    // The owner is cleared (P7) and the next event id moves on: what the former owner still sends is fenced off twice.
+    // The owner is cleared (P7) and the next event id moves on, so that any later write of the former owner is fenced
+    // off twice.
     session.execute(
         "UPDATE instances SET status = ?3, next_event_id = ?4, owner = NULL, wake_at = NULL,
            unread = 0, report = NULL, unfit_code = NULL, updated_at = ?2, completed_at = ?2

@@ -1,4 +1,5 @@
-//! What a turn did (architecture, section 2): one fenced update and one insert for each event; the rest only when it is needed.
+//! The commit of a turn (architecture, section 2): one fenced update and one insert for each event; the rest only when
+//! it is needed.
 
 use perdure_engine::EventId;
 use perdure_provider::{AfterTurn, Epoch, InstanceKey, Others, Outcome, TurnCommit};
@@ -11,7 +12,8 @@ use crate::rows::integer;
 use crate::session::Session;
 use crate::status;
 
-/// Commit the turn of an instance in an epoch: its own, or those of the start that it is written with.
+/// Commits the turn of an instance in an epoch. Key and epoch are the turn's own, or those of the start that the turn
+/// is written with.
 pub(super) fn commit(
     session: &mut Session<'_>,
     turn: &TurnCommit,
@@ -29,7 +31,7 @@ pub(super) fn commit(
         session.append_event(key, integer(turn.execution.next().0), &next.first_event)?;
     }
     if matches!(turn.after, AfterTurn::End { .. }) {
-        // P6. Nothing can be added later: messages are only taken for instances that have not ended.
+        // P6. No message can be added later: messages are only taken for instances that have not ended.
         session.execute("DELETE FROM messages WHERE instance_key = ?1", params![key.0])?;
     } else {
         consume(session, turn, key)?;
@@ -82,12 +84,12 @@ fn to_others(
     Ok(Some(Box::new(did)))
 }
 
-/// A turn that was not fenced off.
+/// The effect of a turn that was not fenced off.
 #[derive(Default)]
 struct Advanced {
-    /// When the instance is due, if it was given back.
+    /// Time at which the instance is due, if it was given back.
     wake_at_ms: Option<i64>,
-    /// Who is to be told that it has ended, if it has.
+    /// Parent that is to be told of the end, if the instance has ended.
     parent: Option<Parent>,
 }
 
@@ -100,8 +102,9 @@ impl Advanced {
     }
 }
 
-/// Move the instance on if the turn is still its owner's; `None`: fenced off (P2). The fence is the update's own condition: an instance without an owner, and with it every one that has ended
-/// or is suspended, matches no worker.
+/// Advances the instance if the turn is still its owner's. Returns `None` if the turn is fenced off (P2). The fence is
+/// the update's own condition: an instance without an owner, which includes every ended or suspended instance, matches
+/// no worker.
 fn advance(
     session: &mut Session<'_>,
     turn: &TurnCommit,
@@ -114,7 +117,8 @@ fn advance(
     let (fence, next) = (integer(turn.next_event_id.0), integer(next.0));
     let changed = match &turn.after {
         AfterTurn::Hold => session.hold_turn(params![key, owner, epoch, execution, fence, next, turn.time_ms])?,
-        // A message that the worker has not seen came between its last look and this commit: due at once.
+        // A message that the worker has not seen came between its last look and this commit: the instance is due at
+        // once.
         AfterTurn::Release { wake_at_ms } => {
             return session.query_optional(
                 "UPDATE instances SET next_event_id = ?6, turns = turns + 1, updated_at = ?7, status = 'Running', owner = NULL,
@@ -196,8 +200,8 @@ fn advance(
     Ok((changed == 1).then(Advanced::default))
 }
 
-/// A consumed message goes with the turn that consumed it (P5). The owner alone consumes, so one that is not there
-/// was consumed twice.
+/// Deletes the consumed messages with the turn that consumed them (P5). Only the owner consumes, so a message that does
+/// not exist was consumed twice.
 fn consume(session: &Session<'_>, turn: &TurnCommit, key: InstanceKey) -> Result<(), Failure> {
     if turn.consumed.is_empty() {
         return Ok(());

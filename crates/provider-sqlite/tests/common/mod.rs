@@ -33,7 +33,7 @@ pub(crate) fn system_clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock)
 }
 
-/// The start of an instance of `flow`.
+/// Creates the start of an instance of `flow`.
 pub(crate) fn start(id: &str) -> Write {
     let event = Event::ExecutionStarted {
         name: "flow".into(),
@@ -59,18 +59,18 @@ pub(crate) fn start(id: &str) -> Write {
     }))
 }
 
-/// What comes of a batch.
+/// The receiver of a batch's result.
 pub(crate) type Answer = mpsc::Receiver<Result<Vec<Outcome>, ProviderError>>;
 
-/// Hand over a batch.
+/// Hands over a batch.
 pub(crate) fn commit(store: &SqliteProvider, writes: Vec<Write>) -> Answer {
     let (answer, answered) = mpsc::channel();
-    // A test may have looked away by then.
+    // The test may no longer wait for the answer by then.
     store.commit(Arc::new(writes), Box::new(move |result| drop(answer.send(result))));
     answered
 }
 
-/// Wait for a start that must pass.
+/// Waits for a start that must succeed.
 pub(crate) fn started(answer: &Answer) {
     let outcomes = answer
         .recv()
