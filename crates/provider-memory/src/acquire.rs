@@ -1,4 +1,4 @@
-//! The request for work: what is due, taken in order (P3, P4).
+//! The acquisition of instances that are due, in order (P3, P4).
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ pub(crate) fn acquire(tables: &mut Tables, request: &Acquire) -> Acquired {
         now_ms: tables.now_ms,
         ..Acquired::default()
     };
-    // A worker that was removed meanwhile gets nothing: nobody would ever take it over from it.
+    // A worker that was removed meanwhile gets nothing: no other worker would ever take its instances over.
     if !worker::is_registered(tables, &request.worker) {
         return acquired;
     }
@@ -59,7 +59,8 @@ pub(crate) fn acquire(tables: &mut Tables, request: &Acquire) -> Acquired {
     acquired
 }
 
-/// Bytes of the first page of an instance's history, and of the messages and heartbeats that are read with it.
+/// Returns the bytes of the first page of an instance's history, and of the messages and heartbeats that are read with
+/// it.
 fn page_bytes(tables: &Tables, request: &Acquire, key: InstanceKey) -> usize {
     let execution = tables
         .instance(key)
@@ -75,7 +76,7 @@ fn page_bytes(tables: &Tables, request: &Acquire, key: InstanceKey) -> usize {
         + heartbeats.map(|(_, details)| details.len()).sum::<usize>()
 }
 
-/// Settle the version of an instance that is open (P17); whether the worker takes it.
+/// Settles the version of an instance whose version is open (P17). Returns true if the worker acquires the instance.
 fn settle(tables: &mut Tables, request: &Acquire, key: InstanceKey) -> bool {
     let row = tables.instance(key).expect("it is due");
     if row.version != OPEN_VERSION {
@@ -86,7 +87,7 @@ fn settle(tables: &mut Tables, request: &Acquire, key: InstanceKey) -> bool {
     is_own
 }
 
-/// Make the worker the owner.
+/// Makes the worker the owner.
 fn take(tables: &mut Tables, request: &Acquire, key: InstanceKey, page_bytes: usize) -> AcquiredInstance {
     tables.edit(key, |row| {
         row.disown(None);
@@ -114,7 +115,7 @@ fn take(tables: &mut Tables, request: &Acquire, key: InstanceKey, page_bytes: us
     }
 }
 
-/// What is stored of an instance.
+/// Returns what is stored of an instance.
 pub(crate) fn load(tables: &Tables, request: &Load, one: LoadOne) -> Loaded {
     let LoadOne { key, execution, .. } = one;
     let own = of_execution(key, execution);

@@ -1,5 +1,6 @@
-//! Ended instances go (P13): one by its id, or those of a filter; and their histories after them. Histories of former executions go, too.
-//! A history goes from its last event on: whoever reads it meanwhile finds no gap.
+//! Deletion of ended instances (P13), one by its id or all of a filter, and of their histories afterwards. Histories of
+//! former executions are deleted, too. A history is deleted from its last event on, so that a concurrent reader finds
+//! no gap.
 
 use std::ops::Bound;
 
@@ -20,13 +21,13 @@ pub(crate) fn delete(tables: &mut Tables, id: &str) -> Outcome {
     Outcome::Deleted
 }
 
-/// All but the history, which may be long and is left to be swept.
+/// Removes all rows of an instance but its history, which may be long and is left to be swept.
 fn remove(tables: &mut Tables, key: InstanceKey) {
     tables.remove_instance(key);
     tables.deleted.insert(key, ());
 }
 
-/// What has ended is gone through from the longest ended on, and no further than the walk may go.
+/// Walks over the ended instances from the longest ended on, and no further than the walk may go.
 pub(crate) fn prune(tables: &mut Tables, request: &PruneRequest) -> Pruned {
     let PruneRequest {
         filter,
@@ -59,7 +60,7 @@ pub(crate) fn prune(tables: &mut Tables, request: &PruneRequest) -> Pruned {
     pruned
 }
 
-/// What has continued as new is gone through in order of the keys, and no further than the walk may go.
+/// Walks over the continued instances in order of the keys, and no further than the walk may go.
 pub(crate) fn prune_executions(tables: &mut Tables, request: &PruneExecutions) -> PrunedExecutions {
     let PruneExecutions {
         filter,
@@ -83,7 +84,7 @@ pub(crate) fn prune_executions(tables: &mut Tables, request: &PruneExecutions) -
             pruned.next = Some(key);
             break;
         }
-        // The first that stays.
+        // The first execution that stays.
         let first = ExecutionId((execution.0 + 1).saturating_sub(*keep).min(execution.0));
         while let Some(oldest) = oldest_execution(tables, key).filter(|oldest| matches && *oldest < first) {
             if left == 0 {
@@ -102,7 +103,7 @@ fn oldest_execution(tables: &Tables, key: InstanceKey) -> Option<ExecutionId> {
     first.map(|((_, execution, _), _)| *execution)
 }
 
-/// Take away the last events of a range, at most so many; how many that were.
+/// Removes the last events of a range, at most `limit`. Returns the number of removed events.
 fn remove_last(tables: &mut Tables, range: std::ops::Range<OfEvent>, limit: usize) -> usize {
     let last: Vec<OfEvent> = (tables.history.range(range).rev().take(limit))
         .map(|(place, _)| *place)
@@ -113,7 +114,7 @@ fn remove_last(tables: &mut Tables, range: std::ops::Range<OfEvent>, limit: usiz
     last.len()
 }
 
-/// `true`: some of it may be left.
+/// Deletes up to `limit` events that deleted instances have left. Returns true if more may be left.
 pub(crate) fn sweep(tables: &mut Tables, limit: usize) -> bool {
     let mut left = limit;
     while let Some(key) = tables.deleted.first_key().copied() {

@@ -1,10 +1,10 @@
-//! What this store refuses: nothing of it can fail by itself.
+//! The errors of this store. Each one refuses a call: the store cannot fail by itself.
 
 use std::fmt::Display;
 
 use perdure_provider::{ProviderError, ProviderErrorKind};
 
-/// A defect of the caller, refused before anything is written.
+/// Creates the error for a defect of the caller, refused before anything is written.
 pub(crate) fn internal(what: impl Display) -> ProviderError {
     ProviderError::new(
         ProviderErrorKind::Internal,
@@ -12,7 +12,7 @@ pub(crate) fn internal(what: impl Display) -> ProviderError {
     )
 }
 
-/// A call of a handle that is closed.
+/// Creates the error for a call of a closed handle.
 pub(crate) fn closed() -> ProviderError {
     ProviderError::new(
         ProviderErrorKind::Closed,

@@ -5,14 +5,14 @@ use perdure_provider::{InstanceKey, PageLimit};
 
 use crate::tables::{Tables, of_execution};
 
-/// Append one event (P8).
+/// Appends one event (P8).
 pub(crate) fn append(tables: &mut Tables, key: InstanceKey, execution: ExecutionId, event: &EventRecord) {
     let at = (key, execution, event.event_id);
     assert!(!tables.history.contains(&at), "an event is recorded once: {event:?}");
     tables.history.insert(at, event.clone());
 }
 
-/// A page of the events from event `from` on.
+/// Returns a page of the events from event `from` on.
 pub(crate) fn read(
     tables: &Tables,
     key: InstanceKey,

@@ -1,4 +1,4 @@
-//! Messages as their readers find them (P5).
+//! Messages in the order and form in which workers read them (P5).
 
 use perdure_engine::{Mailbox, Message, MessageBody, MessageSeq};
 use perdure_provider::{Inbox, InboxPosition, InstanceKey, MessagePage, PageLimit, WorkerId};
@@ -6,7 +6,8 @@ use perdure_provider::{Inbox, InboxPosition, InstanceKey, MessagePage, PageLimit
 use crate::revocation;
 use crate::tables::Tables;
 
-/// A page of the messages that wait for an instance, of these mailboxes or of any, and of those that are no mail.
+/// Returns a page of the messages that wait for an instance, of these mailboxes or of any, and of those that are not
+/// mail.
 pub(crate) fn of_instance(
     tables: &Tables,
     key: InstanceKey,
@@ -53,8 +54,8 @@ pub(crate) fn of_instance(
     }
 }
 
-/// A page of the messages for instances that the worker owns. The position is the last number that was looked at: what came before it for
-/// an instance that the worker did not own then comes with that instance.
+/// Returns a page of the messages for instances that the worker owns. The position is the last number that was looked
+/// at. An earlier message for an instance that the worker did not own then is read when that instance is acquired.
 pub(crate) fn of_worker(tables: &Tables, worker: &WorkerId, since: &InboxPosition, limit: PageLimit) -> Inbox {
     let mut position = MessageSeq(since.0.parse().unwrap_or(0));
     let (mut messages, mut bytes) = (Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! Where instances are found by something else than their keys. Every entry follows from the row.
+//! Indexes of instances by other values than their keys. Every entry follows from the row.
 
 use std::sync::Arc;
 
@@ -10,22 +10,22 @@ use crate::table::{Journal, Table};
 
 #[derive(Default)]
 pub(crate) struct Indexes {
-    /// By the user's name of it.
+    /// By the user's name of the instance.
     pub(crate) ids: Table<String, InstanceKey>,
-    /// What is due some time, by that.
+    /// Instances that have a due time, by that time.
     pub(crate) due: Table<(i64, InstanceKey), ()>,
-    /// By owner.
+    /// Owned instances, by owner.
     pub(crate) owned: Table<(Arc<str>, InstanceKey), ()>,
-    /// By what started it, if it is a child.
+    /// Children, by the event that started them.
     pub(crate) children: Table<(InstanceKey, ExecutionId, EventId), InstanceKey>,
-    /// By creation.
+    /// All instances, by creation.
     pub(crate) created: Table<(i64, InstanceKey), ()>,
-    /// What has ended, by its end.
+    /// Ended instances, by their end.
     pub(crate) ended: Table<(i64, InstanceKey), ()>,
 }
 
 impl Indexes {
-    /// A row is put in, changed, or taken out.
+    /// Follows a row that is inserted, changed, or removed.
     pub(crate) fn follow(&mut self, before: Option<&InstanceRow>, after: Option<&InstanceRow>) {
         if before.map(|row| &row.id) != after.map(|row| &row.id) {
             let id = |row: &InstanceRow| (row.id.clone(), row.key);

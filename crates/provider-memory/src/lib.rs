@@ -1,17 +1,19 @@
-//! Perdure's store in memory, for tests: `perdure_provider::Provider` over maps, with everything a store does and nothing that depends on
-//! chance.
+//! Perdure's store in memory, for tests: `perdure_provider::Provider` over maps, with all behaviour of a store and
+//! nothing that depends on chance.
 //!
-//! Owns the tables, their indexes and what goes out to those who listen. It knows nothing of orchestrations or of napi, and nothing of
-//! faults: whoever wants a store that fails, or answers late, puts something in front of it. The invariants P1 to P16 that comments cite
-//! are those of `perdure_provider`.
+//! Owns the tables, their indexes and the notifications to listeners. This crate knows neither orchestrations nor napi,
+//! and no faults: a test that wants a store that fails, or answers late, puts another provider in front of it. The
+//! invariants P1 to P17 that comments cite are those of `perdure_provider`.
 //!
-//! - A [`MemoryStore`] is the database, a [`MemoryProvider`] one process' handle on it. What one handle writes the others hear of.
-//! - A call takes effect whole and at the moment it is made (a batch with [`commit`](perdure_provider::Provider::commit), everything else
-//!   when its future is first polled), and never waits for anything.
-//! - Answers to batches, and what is heard of others' writes, come later and in order, from a task of the tokio runtime in which the handle
-//!   was made: no thread, no clock but the store's own (P9), no randomness. On a runtime of one thread the same calls give the same store
-//!   and the same order of answers.
-//! - Nothing here is limited in size: it holds what fits into memory.
+//! - A [`MemoryStore`] is the database, a [`MemoryProvider`] one process' handle on it. The writes of one handle are
+//!   told to the others.
+//! - A call takes effect whole and at the moment it is made (a batch with
+//!   [`commit`](perdure_provider::Provider::commit), every other call when its future is first polled), and never
+//!   waits.
+//! - Answers to batches, and notifications of others' writes, come later and in order, from a task of the tokio runtime
+//!   in which the handle was made: no thread, no clock but the store's own (P9), no randomness. On a runtime of one
+//!   thread the same calls give the same store and the same order of answers.
+//! - No size is limited: the store holds as much as fits into memory.
 
 mod acquire;
 mod deletion;

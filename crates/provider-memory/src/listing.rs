@@ -22,7 +22,7 @@ pub(crate) fn list(tables: &Tables, request: &ListRequest) -> ListPage {
             break;
         }
         if filter.created_after_ms.is_some_and(|after| *at_ms <= after) {
-            // So are all that follow.
+            // All instances that follow are too old as well.
             break;
         }
         last = Place {

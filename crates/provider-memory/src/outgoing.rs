@@ -1,7 +1,7 @@
-//! What a handle says later: answers to batches, and changes that others made.
+//! The notifications of a handle: answers to batches, and changes that others made.
 //!
-//! Each is said once and in order, by a task of its own, so that nothing is said within a call: whoever calls may hold a lock that the
-//! answer takes.
+//! Each is given once and in order, by a task of its own. None is given within a call, because the caller may hold a
+//! lock that the answer takes.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,7 +22,7 @@ pub(crate) struct Outgoing {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Say>,
-    /// A task is there that takes what waits.
+    /// True while a task exists that takes the waiting notifications.
     is_taken: bool,
 }
 
@@ -34,7 +34,7 @@ impl Outgoing {
         })
     }
 
-    /// Say something, after all that was to be said before.
+    /// Adds a notification, after all earlier ones.
     pub(crate) fn push(self: &Arc<Self>, say: impl FnOnce() + Send + 'static) {
         let mut queue = self.queue.lock();
         queue.waiting.push_back(Box::new(say));
@@ -43,14 +43,14 @@ impl Outgoing {
         }
     }
 
-    /// Everything that was to be said until now was said.
+    /// Waits until every notification that was added until now was given.
     pub(crate) async fn flush(self: &Arc<Self>) {
         let (said, all) = oneshot::channel();
         self.push(move || {
-            // A caller that is gone has nobody to tell.
+            // The caller may be gone. Then there is no task to tell.
             let _ = said.send(());
         });
-        // An error says that the runtime ends: nobody hears anything any more.
+        // An error says that the runtime ends: no task receives notifications any more.
         let _ = all.await;
     }
 
@@ -65,10 +65,10 @@ impl Outgoing {
                 return;
             }
             for say in waiting {
-                // A caller's code must not keep the others from their answers.
+                // A panic in a caller's code must not keep the others from their answers.
                 let _ = catch_unwind(AssertUnwindSafe(say));
             }
-            // What an answer sets going may be answered without an end: others are to have their turn.
+            // An answer may cause further answers without an end, so other tasks get their turn here.
             yield_now().await;
         }
     }

@@ -35,7 +35,7 @@ pub struct MemoryProvider {
 }
 
 impl MemoryProvider {
-    /// [`MemoryStore::connect`].
+    /// Connects a handle: see [`MemoryStore::connect`].
     pub(crate) fn connect(store: &Arc<MemoryStore>) -> Arc<Self> {
         let outgoing = Outgoing::new(Handle::current());
         let waker = Waker::new(Arc::clone(&outgoing));
@@ -48,14 +48,14 @@ impl MemoryProvider {
         })
     }
 
-    /// The store that it is a handle on.
+    /// Returns the store of the handle.
     #[must_use]
     pub fn store(&self) -> &Arc<MemoryStore> {
         &self.store
     }
 
-    /// Write a batch as [`commit`](Provider::commit) does and return its outcomes at once: for a provider in front of this one that gives
-    /// the answer itself, late or never.
+    /// Writes a batch as [`commit`](Provider::commit) does and returns its outcomes at once. This is for a provider in
+    /// front of this one that gives the answer itself, late or never.
     ///
     /// # Errors
     ///
@@ -84,7 +84,8 @@ impl MemoryProvider {
         self.store.tell(&self.waker, change);
     }
 
-    /// Instances and tasks of a worker are due, for others, and some of them may be suspended instead.
+    /// Tells the other handles that instances and tasks of a worker are due, for others, and that some instances may be
+    /// suspended instead.
     fn released(&self, statuses: bool) {
         self.tell(&Change {
             work: true,
@@ -109,7 +110,7 @@ impl Provider for MemoryProvider {
 
     fn commit(&self, batch: Arc<Vec<Write>>, done: CommitDone) {
         let result = self.write(&batch);
-        // The caller may keep the batch in case it fails; it is the only holder again when it hears of it.
+        // The caller may keep the batch in case the write fails. It is the only holder again when it gets the result.
         drop(batch);
         let store = Arc::clone(&self.store);
         self.outgoing.push(move || {

@@ -1,4 +1,4 @@
-//! What terminations and suspensions take from the owners of instances (P15).
+//! Instances that terminations and suspensions take from their owners (P15).
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use perdure_provider::{Epoch, InstanceKey, LetGo, Revoked, WorkerId};
 
 use crate::tables::Tables;
 
-/// Note that an instance is taken from its owner, if it has one.
+/// Notes that an instance is taken from its owner, if it has one.
 pub(crate) fn note(tables: &mut Tables, owner: Option<&WorkerId>, key: InstanceKey, epoch: Epoch) {
     if let Some(owner) = owner {
         tables.revocations.insert((Arc::clone(&owner.0), key), epoch);
@@ -24,7 +24,7 @@ pub(crate) fn of_worker(tables: &Tables, worker: &WorkerId) -> Vec<Revoked> {
         .collect()
 }
 
-/// The worker knows.
+/// Forgets the revocation of an instance, because the worker knows it.
 pub(crate) fn forget(tables: &mut Tables, let_go: &LetGo) {
     let place = (Arc::clone(&let_go.worker.0), let_go.key);
     if tables
@@ -36,7 +36,7 @@ pub(crate) fn forget(tables: &mut Tables, let_go: &LetGo) {
     }
 }
 
-/// The worker is gone.
+/// Forgets all revocations of a worker, because the worker is gone.
 pub(crate) fn forget_all(tables: &mut Tables, worker: &WorkerId) {
     tables.revocations.remove_range(all_of(worker));
 }

@@ -5,12 +5,12 @@ use perdure_provider::{
     Candidate, Epoch, InstanceKey, Newest, Status, Suspicion, TaskName, TrialStep, Worker, WorkerId,
 };
 
-/// Current state of an instance.
+/// The current state of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceRow {
-    /// The store's name of it.
+    /// The store's name of the instance.
     pub key: InstanceKey,
-    /// The user's name of it.
+    /// The user's name of the instance.
     pub id: String,
     /// Name of its orchestration.
     pub name: String,
@@ -20,71 +20,71 @@ pub struct InstanceRow {
     pub execution: ExecutionId,
     /// Status.
     pub status: Status,
-    /// Who has it; only while it is Pending or Running.
+    /// Owner of the instance; only while the instance is Pending or Running.
     pub owner: Option<WorkerId>,
-    /// How often it was acquired.
+    /// Number of acquisitions.
     pub epoch: Epoch,
     /// Id that the next event of the current execution gets.
     pub next_event_id: EventId,
-    /// Committed turns of the current execution; 0: it is fresh.
+    /// Committed turns of the current execution; 0 if the execution is fresh.
     pub turns: u64,
-    /// When it is due, ms since 1970; only while it is Pending or Running and nobody has it.
+    /// Time at which the instance is due, ms since 1970; only while it is Pending or Running and has no owner.
     pub wake_at_ms: Option<i64>,
     /// Custom status as the driver encoded it.
     pub custom_status: Payload,
-    /// How many changes of the custom status were stored.
+    /// Number of changes of the custom status that were stored.
     pub custom_status_version: u64,
-    /// Higher is acquired first.
+    /// An instance of a higher priority is acquired first.
     pub priority: i32,
     /// Id of the parent instance.
     pub parent_id: Option<String>,
-    /// Who is told of its end, if it is a child.
+    /// Execution that is told of the end, if the instance is a child.
     pub parent: Option<Parent>,
     /// Tags as a JSON object of strings made by the driver.
     pub tags: Option<String>,
-    /// Why it is Suspended.
+    /// Reason of the suspension; only while the instance is Suspended.
     pub report: Option<String>,
-    /// Fingerprint of the code that did not fit its history; only while it is Suspended because of that.
+    /// Fingerprint of the code that did not fit the history; only while the instance is Suspended because of that.
     pub unfit_code: Option<String>,
-    /// When it was started, ms since 1970.
+    /// Time of the start, ms since 1970.
     pub created_at_ms: i64,
-    /// When it last changed, ms since 1970.
+    /// Time of the last change, ms since 1970.
     pub updated_at_ms: i64,
-    /// When it ended, ms since 1970.
+    /// Time of the end, ms since 1970.
     pub completed_at_ms: Option<i64>,
-    /// How many messages wait for it.
+    /// Number of messages that wait for the instance.
     pub unread: u64,
-    /// What speaks against it (P14).
+    /// The suspicion against the instance (P14).
     pub suspicion: Suspicion,
-    /// What its owner said last of a trial of it.
+    /// The last step of a trial that the owner announced.
     pub on_trial: TrialStep,
 }
 
 /// The execution that a child tells of its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Parent {
-    /// Its instance, which may be gone.
+    /// Instance of the execution, which may be gone.
     pub key: InstanceKey,
     /// The execution that started the child.
     pub execution: ExecutionId,
-    /// The event that started it.
+    /// The event that started the child.
     pub event: EventId,
 }
 
 impl InstanceRow {
-    /// Whether a worker has it, since it was acquired for the so many-th time (P2).
+    /// Returns true if the worker owns the instance in this epoch (P2).
     pub(crate) fn is_owned(&self, worker: &WorkerId, epoch: Epoch) -> bool {
         self.owner.as_ref() == Some(worker) && self.epoch == epoch
     }
 
-    /// Nobody has it any more, and with that a trial of it is over (P7). It is due at a time, or sleeps.
+    /// Clears the owner, which also ends a trial of the instance (P7). The instance is due at a time, or sleeps.
     pub(crate) fn disown(&mut self, wake_at_ms: Option<i64>) {
         self.owner = None;
         self.on_trial = TrialStep::End;
         self.wake_at_ms = wake_at_ms;
     }
 
-    /// What a filter looks at.
+    /// Returns the facts that a filter looks at.
     pub(crate) fn candidate(&self) -> Candidate<'_> {
         Candidate {
             id: &self.id,
@@ -98,7 +98,8 @@ impl InstanceRow {
         }
     }
 
-    /// Columns that say who may do something with the instance fit each other, or it is a defect of this crate.
+    /// Asserts that the columns for status, owner, due time and end fit each other. A mismatch is a defect of this
+    /// crate.
     pub(crate) fn check(&self) {
         let is_active = matches!(self.status, Status::Pending | Status::Running);
         assert!(
@@ -121,29 +122,29 @@ impl InstanceRow {
 /// An attempt that waits for a worker, or is run by one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskRow {
-    /// Which one.
+    /// The identity of the attempt.
     pub task: TaskName,
-    /// Which queue.
+    /// The queue that the attempt is offered in.
     pub queue: String,
     /// Name of the activity.
     pub name: String,
-    /// Higher is taken first.
+    /// An attempt of a higher priority is taken first.
     pub priority: i32,
-    /// Not before this, ms since 1970.
+    /// Earliest time at which the attempt may be taken, ms since 1970.
     pub due_at_ms: i64,
-    /// When all attempts together are to be over, ms since 1970.
+    /// Time at which all attempts together are to be over, ms since 1970.
     pub deadline_ms: Option<i64>,
-    /// Who runs it.
+    /// The worker that runs the attempt.
     pub worker: Option<WorkerId>,
 }
 
 /// A registered worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerRow {
-    /// Which, with its lease.
+    /// The worker, with its lease.
     pub worker: Worker,
-    /// What it tells of itself.
+    /// The worker's description of itself.
     pub about: Option<String>,
-    /// The newest version of each orchestration that it has.
+    /// The newest version of each orchestration that the worker has.
     pub newest: Newest,
 }

@@ -1,4 +1,4 @@
-//! All of a store at one moment, for whoever checks what it came to.
+//! A snapshot of a store at one moment, for a test that checks the result.
 
 use std::sync::Arc;
 
@@ -11,11 +11,12 @@ use crate::tables::Tables;
 /// Everything that a store holds, each part in order of its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// What the store's clock showed, ms since 1970.
+    /// The time of the store's clock, ms since 1970.
     pub now_ms: i64,
     /// Instances.
     pub instances: Vec<InstanceRow>,
-    /// Histories of their executions, the former ones among them, and of deleted instances what was not swept away yet.
+    /// Histories of their executions, the former ones among them, and the histories of deleted instances as far as they
+    /// were not swept away yet.
     pub executions: Vec<ExecutionRow>,
     /// Messages that wait, by instance and number.
     pub messages: Vec<MessageRow>,
@@ -25,9 +26,9 @@ pub struct Snapshot {
     pub tasks: Vec<TaskRow>,
     /// Registered workers with their leases.
     pub workers: Vec<WorkerRow>,
-    /// What was taken from workers that have not let go of it yet.
+    /// Instances that were taken from workers that have not let go of them yet.
     pub revocations: Vec<(WorkerId, Revoked)>,
-    /// Names of activities that anybody ever could run.
+    /// Names of activities that any worker could ever run.
     pub activities: Vec<String>,
     /// Deleted instances that were not swept yet.
     pub deleted: Vec<InstanceKey>,
@@ -35,36 +36,36 @@ pub struct Snapshot {
     pub last_seq: MessageSeq,
 }
 
-/// An execution with its history, or what was not pruned of it.
+/// An execution with its history, or the part of it that was not pruned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecutionRow {
-    /// Its instance.
+    /// Instance of the execution.
     pub key: InstanceKey,
-    /// Which one.
+    /// Number of the execution.
     pub execution: ExecutionId,
-    /// Its history.
+    /// The events of the execution.
     pub events: Vec<EventRecord>,
 }
 
 /// A message that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageRow {
-    /// The instance that it waits for.
+    /// The instance that the message waits for.
     pub key: InstanceKey,
-    /// Its number.
+    /// Number of the message.
     pub seq: MessageSeq,
-    /// What it says.
+    /// Content of the message.
     pub body: MessageBody,
 }
 
-/// What an activity told last of its progress.
+/// The latest heartbeat of an activity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeartbeatRow {
-    /// Its instance.
+    /// Instance of the activity.
     pub key: InstanceKey,
-    /// Its execution.
+    /// Execution of the activity.
     pub execution: ExecutionId,
-    /// The event that scheduled it.
+    /// The event that scheduled the activity.
     pub scheduled: EventId,
     /// The details.
     pub details: String,
@@ -106,18 +107,18 @@ impl Snapshot {
         }
     }
 
-    /// The instance of an id.
+    /// Returns the instance of an id.
     #[must_use]
     pub fn instance(&self, id: &str) -> Option<&InstanceRow> {
         self.instances.iter().find(|row| row.id == id)
     }
 
-    /// The executions of an instance, in order.
+    /// Returns the executions of an instance, in order.
     pub fn executions_of(&self, key: InstanceKey) -> impl Iterator<Item = &ExecutionRow> {
         self.executions.iter().filter(move |row| row.key == key)
     }
 
-    /// The history of an instance's current execution; of one that is not here, nothing.
+    /// Returns the history of an instance's current execution; empty if the instance is not in the snapshot.
     #[must_use]
     pub fn history(&self, id: &str) -> &[EventRecord] {
         let current = self.instance(id).and_then(|instance| {

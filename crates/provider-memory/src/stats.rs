@@ -1,4 +1,4 @@
-//! How much a store holds.
+//! Counts of a store's contents.
 
 use perdure_provider::{OVERDUE_MS, OVERDUE_SORTS_MAX, Overdue, Status, StoreStats};
 
@@ -32,10 +32,10 @@ pub(crate) fn of_store(tables: &Tables) -> StoreStats {
     }
 }
 
-/// What is overdue, by orchestration and version.
+/// Returns the overdue instances, by orchestration and version.
 pub(crate) fn overdue(tables: &Tables) -> Vec<Overdue> {
     let mut sorts: Vec<Overdue> = Vec::new();
-    // The longest due first.
+    // The index gives the longest due instance first.
     for ((since_ms, key), ()) in tables.indexes.due.iter() {
         if *since_ms >= tables.now_ms - OVERDUE_MS {
             break;

@@ -1,4 +1,4 @@
-//! What clients see of instances.
+//! The statuses of instances that clients see.
 
 use perdure_engine::{EventId, Payload};
 use perdure_provider::{InstanceKey, InstanceStatus, LIST_BYTES_MAX};
@@ -6,7 +6,7 @@ use perdure_provider::{InstanceKey, InstanceStatus, LIST_BYTES_MAX};
 use crate::rows::InstanceRow;
 use crate::tables::Tables;
 
-/// Status of each id, or of the first of them.
+/// Returns the status of each id, or of the first of them.
 pub(crate) fn statuses(tables: &Tables, ids: &[String]) -> Vec<Option<InstanceStatus>> {
     let (mut statuses, mut bytes) = (Vec::new(), 0);
     for id in ids {
@@ -20,13 +20,13 @@ pub(crate) fn statuses(tables: &Tables, ids: &[String]) -> Vec<Option<InstanceSt
     statuses
 }
 
-/// The id of each key.
+/// Returns the id of each key.
 pub(crate) fn ids_of(tables: &Tables, keys: &[InstanceKey]) -> Vec<Option<String>> {
     let id = |key: &InstanceKey| tables.instance(*key).map(|row| row.id.clone());
     keys.iter().map(id).collect()
 }
 
-/// Status of an instance.
+/// Returns the status of an instance.
 pub(crate) fn of(tables: &Tables, row: &InstanceRow) -> InstanceStatus {
     InstanceStatus {
         key: row.key,
@@ -47,7 +47,7 @@ pub(crate) fn of(tables: &Tables, row: &InstanceRow) -> InstanceStatus {
     }
 }
 
-/// The result of an ended instance is in its last event, and nowhere else.
+/// Returns the result. The result of an ended instance is in its last event, and nowhere else.
 fn result(tables: &Tables, row: &InstanceRow) -> Payload {
     if row.completed_at_ms.is_none() {
         return row.report.clone();

@@ -13,20 +13,20 @@ use crate::snapshot::Snapshot;
 use crate::tables::{Tables, of_execution};
 use crate::wake::Waker;
 
-/// A store in memory. It is there for as long as anybody has it or a handle on it.
+/// A store in memory. It exists as long as the store or a handle on it is held.
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     tables: Mutex<Tables>,
-    /// Of the open handles, in the order in which they were opened.
+    /// The wakers of the open handles, in the order in which the handles were opened.
     wakers: Mutex<Vec<Arc<Waker>>>,
     before_answers: OnceLock<BeforeAnswers>,
 }
 
-/// Told that a batch was written, or was not, before whoever wrote it is.
+/// The callback that is told that a batch was written, or was not, before its caller is told.
 pub type BeforeAnswers = Box<dyn Fn() + Send + Sync>;
 
 impl MemoryStore {
-    /// An empty store. Leases and due times are compared with this clock alone (P9).
+    /// Creates an empty store. Leases and due times are compared with this clock alone (P9).
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self {
@@ -37,18 +37,19 @@ impl MemoryStore {
         })
     }
 
-    /// A handle on it, as one process has one.
+    /// Opens a handle on the store, as one process has one.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime: in that one its answers are given.
+    /// Panics outside of a tokio runtime, because the answers of the handle are given in that runtime.
     #[must_use]
     pub fn connect(self: &Arc<Self>) -> Arc<MemoryProvider> {
         MemoryProvider::connect(self)
     }
 
-    /// Call `listener` from now on before each answer to a batch, when nothing has come of what was written: there a process may die, whose
-    /// writes are kept. It is told once who is.
+    /// Calls `listener` from now on before each answer to a batch. At that moment the writes are kept and no effect of
+    /// them has reached the caller: a process may die there. Only one listener can be set, and it is not told whose
+    /// batch it is.
     pub fn before_answers(&self, listener: BeforeAnswers) {
         let is_first = self.before_answers.set(listener).is_ok();
         debug_assert!(is_first, "one listener is enough for all that is written");
@@ -60,7 +61,7 @@ impl MemoryStore {
         }
     }
 
-    /// The current execution of an instance and its last event.
+    /// Returns the current execution of an instance and its last event.
     #[must_use]
     pub fn last_event(&self, id: &str) -> Option<(ExecutionId, EventId)> {
         let tables = self.tables.lock();
@@ -68,15 +69,15 @@ impl MemoryStore {
         Some((row.execution, EventId(row.next_event_id.0 - 1)))
     }
 
-    /// Everything that is stored now.
+    /// Returns everything that is stored now.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::of(&self.tables.lock(), self.clock.now_ms())
     }
 
-    /// Change the row of an instance behind everybody's back, as damage would, or somebody with a console of the database: nobody is told,
-    /// no other table follows, and nothing keeps the columns from contradicting each other. Only the key must stay. `None`: no instance has
-    /// that id.
+    /// Changes the row of an instance without any notification, as damage or a person with a console of the database
+    /// would: no handle is told, no other table follows, and the columns may contradict each other. Only the key must
+    /// stay. Returns `None` if no instance has that id.
     pub fn edit_instance<T>(&self, id: &str, change: impl FnOnce(&mut InstanceRow) -> T) -> Option<T> {
         self.transaction(|tables| {
             let key = tables.find(id)?.key;
@@ -84,9 +85,9 @@ impl MemoryStore {
         })
     }
 
-    /// Change the history of an instance's current execution behind everybody's back, as [`edit_instance`](Self::edit_instance) does: a
-    /// store that took a standby's place may have lost the last of its events. The id of the next event follows. `None`: no instance has that
-    /// id.
+    /// Changes the history of an instance's current execution without any notification, as
+    /// [`edit_instance`](Self::edit_instance) does: a standby that took a store's place may have lost the last of its
+    /// events. The id of the next event follows. Returns `None` if no instance has that id.
     pub fn edit_history<T>(&self, id: &str, change: impl FnOnce(&mut Vec<EventRecord>) -> T) -> Option<T> {
         self.transaction(|tables| {
             let row = tables.find(id)?;
@@ -106,7 +107,7 @@ impl MemoryStore {
         })
     }
 
-    /// Do something that cannot be refused.
+    /// Runs work that cannot be refused.
     pub(crate) fn transaction<T>(&self, work: impl FnOnce(&mut Tables) -> T) -> T {
         let mut tables = self.tables.lock();
         tables.begin(self.clock.now_ms());
@@ -115,7 +116,7 @@ impl MemoryStore {
         result
     }
 
-    /// Do something of which nothing stays when it is refused (P1).
+    /// Runs work of which nothing stays if it is refused (P1).
     pub(crate) fn try_transaction<T>(
         &self,
         work: impl FnOnce(&mut Tables) -> Result<T, ProviderError>,
@@ -135,12 +136,12 @@ impl MemoryStore {
         self.wakers.lock().push(Arc::clone(waker));
     }
 
-    /// Nothing if it was removed before.
+    /// Removes a waker. Does nothing if the waker was removed before.
     pub(crate) fn remove_waker(&self, waker: &Arc<Waker>) {
         self.wakers.lock().retain(|other| !Arc::ptr_eq(other, waker));
     }
 
-    /// Tell every handle but this one.
+    /// Tells every handle but this one.
     pub(crate) fn tell(&self, from: &Arc<Waker>, change: &Change) {
         if *change == Change::default() {
             return;

@@ -1,11 +1,12 @@
-//! What speaks against instances (P14): a worker died that owned them, or a turn of one held up its worker's thread.
+//! Suspicion against instances (P14): a worker died that owned them, or a turn of one held up its worker's thread.
 
 use perdure_provider::{Convict, GiveBack, GivenBack, InstanceKey, Status, Suspicion, WorkerId};
 
 use crate::tables::Tables;
 use crate::tasks;
 
-/// The former owner is fenced off from all of them; those that are suspended by that.
+/// Releases the instances of a dead worker, which fences off the former owner from all of them. Returns the instances
+/// that are suspended by that.
 pub(crate) fn release_of_dead(tables: &mut Tables, worker: &WorkerId, report: &str) -> Vec<Convict> {
     let owned = tables.owned_by(worker).into_iter();
     owned
@@ -17,7 +18,8 @@ pub(crate) fn release_of_dead(tables: &mut Tables, worker: &WorkerId, report: &s
         .collect()
 }
 
-/// Clear the owner of an instance, against which so much speaks from now on. `None`: it is as it was, but due once it has rested.
+/// Clears the owner of an instance and sets its suspicion. Returns `None` if the instance is not suspended and is due
+/// once it has rested.
 fn release(tables: &mut Tables, key: InstanceKey, suspicion: Suspicion, report: &str) -> Option<Convict> {
     let now_ms = tables.now_ms;
     tables.edit(key, |row| {

@@ -1,13 +1,13 @@
-//! A table whose changes can be taken back: what makes a refused batch leave nothing (P1).
+//! A table whose changes can be rolled back, so that a refused batch leaves nothing (P1).
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 
-/// Rows in order of their keys, and what they were before the transaction.
+/// Rows in order of their keys, and their values before the transaction.
 pub(crate) struct Table<K, V> {
     rows: BTreeMap<K, V>,
-    /// One entry for each change, in order; `None`: the row was not there.
+    /// One entry for each change, in order; `None` if the row did not exist.
     before: Vec<(K, Option<V>)>,
 }
 
@@ -48,13 +48,13 @@ impl<K: Ord + Clone, V> Table<K, V> {
         self.rows.range(range)
     }
 
-    /// Put a row in, in the place of one that is there.
+    /// Inserts a row, or replaces the existing one.
     pub(crate) fn insert(&mut self, key: K, row: V) {
         let before = self.rows.insert(key.clone(), row);
         self.before.push((key, before));
     }
 
-    /// Take a row out. `false`: there is none.
+    /// Removes a row. Returns false if there is none.
     pub(crate) fn remove(&mut self, key: &K) -> bool {
         let Some(row) = self.rows.remove(key) else {
             return false;
@@ -63,7 +63,7 @@ impl<K: Ord + Clone, V> Table<K, V> {
         true
     }
 
-    /// Take rows out.
+    /// Removes the rows of a range.
     pub(crate) fn remove_range(&mut self, range: impl RangeBounds<K>) {
         let keys: Vec<K> = self.range(range).map(|(key, _)| key.clone()).collect();
         for key in keys {
@@ -71,7 +71,7 @@ impl<K: Ord + Clone, V> Table<K, V> {
         }
     }
 
-    /// Change a row, if it is there.
+    /// Changes a row, if it exists.
     pub(crate) fn edit<T>(&mut self, key: &K, change: impl FnOnce(&mut V) -> T) -> Option<T>
     where
         V: Clone,
@@ -85,10 +85,10 @@ impl<K: Ord + Clone, V> Table<K, V> {
 
 /// The end of a transaction, for tables of any rows.
 pub(crate) trait Journal {
-    /// What was changed stays.
+    /// Keeps the changes.
     fn keep(&mut self);
 
-    /// Everything is as it was.
+    /// Rolls the changes back.
     fn take_back(&mut self);
 }
 

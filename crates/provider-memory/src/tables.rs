@@ -1,4 +1,4 @@
-//! All that is stored. What calls do to it is in the files of what they are about.
+//! All tables of a store. The operations on them are in the files of their subjects.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -11,13 +11,14 @@ use crate::indexes::Indexes;
 use crate::rows::{InstanceRow, TaskRow, WorkerRow};
 use crate::table::{Journal, Table};
 
-/// Something of an execution: an event of its history, or what belongs to the activity that this event scheduled.
+/// Key of a row that belongs to an execution: an event of its history, or a row of the activity that this event
+/// scheduled.
 pub(crate) type OfEvent = (InstanceKey, ExecutionId, EventId);
 
 /// The tables, inside of a transaction.
 #[derive(Default)]
 pub(crate) struct Tables {
-    /// The store's clock when the transaction began (P9).
+    /// The time of the store's clock when the transaction began (P9).
     pub(crate) now_ms: i64,
     instances: Table<InstanceKey, InstanceRow>,
     pub(crate) indexes: Indexes,
@@ -28,9 +29,10 @@ pub(crate) struct Tables {
     pub(crate) heartbeats: Table<OfEvent, String>,
     pub(crate) tasks: Table<OfEvent, TaskRow>,
     pub(crate) workers: Table<Arc<str>, WorkerRow>,
-    /// What was taken from workers that have not let go of it yet, with the epoch in which they had it (P15).
+    /// Instances that were taken from workers that have not let go of them yet, with the epoch in which the worker
+    /// owned each (P15).
     pub(crate) revocations: Table<(Arc<str>, InstanceKey), Epoch>,
-    /// Instances that are gone and whose history is still to be swept away.
+    /// Deleted instances whose history is still to be swept away.
     pub(crate) deleted: Table<InstanceKey, ()>,
     /// Names of activities that a worker of this store can run, or could.
     pub(crate) activities: BTreeSet<String>,
@@ -78,7 +80,7 @@ impl Tables {
         self.instance(*self.indexes.ids.get(id)?)
     }
 
-    /// In order of their keys.
+    /// Returns the instances in order of their keys.
     pub(crate) fn instances(&self) -> impl Iterator<Item = &InstanceRow> {
         self.instances_from(InstanceKey(i64::MIN))
     }
@@ -87,14 +89,14 @@ impl Tables {
         self.instances.range(key..).map(|(_, row)| row)
     }
 
-    /// What a worker has, in order of the keys.
+    /// Returns the instances that a worker owns, in order of the keys.
     pub(crate) fn owned_by(&self, worker: &WorkerId) -> Vec<InstanceKey> {
         let of = |key| (Arc::clone(&worker.0), InstanceKey(key));
         let owned = self.indexes.owned.range(of(i64::MIN)..=of(i64::MAX));
         owned.map(|((_, key), ())| *key).collect()
     }
 
-    /// The children of an instance that have not ended: all, or that of one event of an execution.
+    /// Returns the children of an instance that have not ended: all of them, or that of one event of an execution.
     pub(crate) fn children_of(&self, parent: InstanceKey, of: Option<(ExecutionId, EventId)>) -> Vec<InstanceKey> {
         let range = match of {
             None => of_instance(parent),
@@ -105,7 +107,7 @@ impl Tables {
         children.filter(is_open).collect()
     }
 
-    /// A key that no instance has or had.
+    /// Returns a key that no instance has or had.
     pub(crate) const fn next_key(&mut self) -> InstanceKey {
         self.last_key += 1;
         InstanceKey(self.last_key)
@@ -118,7 +120,7 @@ impl Tables {
         self.instances.insert(row.key, row);
     }
 
-    /// Change an instance that is there.
+    /// Changes an existing instance.
     pub(crate) fn edit<T>(&mut self, key: InstanceKey, change: impl FnOnce(&mut InstanceRow) -> T) -> T {
         self.edit_unchecked(key, |row| {
             let result = change(row);
@@ -127,7 +129,7 @@ impl Tables {
         })
     }
 
-    /// [`edit`](Self::edit) it as nothing of this crate would.
+    /// Changes an instance like [`edit`](Self::edit), but without the check, as no code of this crate would.
     pub(crate) fn edit_unchecked<T>(&mut self, key: InstanceKey, change: impl FnOnce(&mut InstanceRow) -> T) -> T {
         let before = self.instances.get(&key).expect("it was found in this transaction");
         let mut after = before.clone();
@@ -138,7 +140,7 @@ impl Tables {
         result
     }
 
-    /// Take an instance away with all that belongs to it but its history.
+    /// Removes an instance with all its rows but its history.
     pub(crate) fn remove_instance(&mut self, key: InstanceKey) {
         self.remove_messages(key);
         self.heartbeats.remove_range(of_instance(key));
@@ -150,12 +152,13 @@ impl Tables {
 
     // ---- messages ----
 
-    /// The last number that a message got, whether it still waits or not.
+    /// Returns the last number that a message got, even if it no longer waits.
     pub(crate) const fn last_seq(&self) -> MessageSeq {
         MessageSeq(self.last_seq)
     }
 
-    /// A message for an instance, which the caller counts. Numbers rise in the order in which messages can be read (P5).
+    /// Adds a message for an instance. The caller adds it to the count of the instance. Numbers rise in the order in
+    /// which messages can be read (P5).
     pub(crate) fn add_message(&mut self, key: InstanceKey, body: MessageBody) -> MessageSeq {
         self.last_seq += 1;
         let seq = MessageSeq(self.last_seq);
@@ -164,7 +167,7 @@ impl Tables {
         seq
     }
 
-    /// `false`: it does not wait for this instance.
+    /// Removes a message. Returns false if it does not wait for this instance.
     pub(crate) fn remove_message(&mut self, key: InstanceKey, seq: MessageSeq) -> bool {
         self.messages.remove(&(key, seq)) && self.arrivals.remove(&seq)
     }
@@ -176,7 +179,7 @@ impl Tables {
         }
     }
 
-    /// What waits for an instance and has a higher number than this, in order.
+    /// Returns the messages that wait for an instance and have a higher number than this, in order.
     pub(crate) fn messages_after(
         &self,
         key: InstanceKey,
@@ -190,12 +193,12 @@ impl Tables {
     }
 }
 
-/// All that belongs to an instance.
+/// Returns the range of all rows of an instance.
 pub(crate) const fn of_instance(key: InstanceKey) -> Range<OfEvent> {
     (key, ExecutionId(0), EventId(0))..(InstanceKey(key.0 + 1), ExecutionId(0), EventId(0))
 }
 
-/// All that belongs to an execution.
+/// Returns the range of all rows of an execution.
 pub(crate) const fn of_execution(key: InstanceKey, execution: ExecutionId) -> Range<OfEvent> {
     (key, execution, EventId(0))..(key, execution.next(), EventId(0))
 }

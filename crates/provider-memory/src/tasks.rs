@@ -1,4 +1,4 @@
-//! Attempts of activities that wait in queues: taken by workers, and given back with them.
+//! Attempts of activities that wait in queues. Workers take them, and a release of the worker returns them.
 
 use std::cmp::Reverse;
 
@@ -9,15 +9,15 @@ use crate::rows::TaskRow;
 use crate::tables::{OfEvent, Tables};
 use crate::worker;
 
-/// Where the row of a task is.
+/// Returns the key of a task's row.
 pub(crate) const fn place(task: &TaskName) -> OfEvent {
     (task.key, task.execution, task.scheduled)
 }
 
-/// By priority, and in it the longest due first.
+/// Acquires tasks by priority, and within a priority the longest due first.
 pub(crate) fn acquire(tables: &mut Tables, request: &TaskRequest) -> AcquiredTasks {
     let mut acquired = AcquiredTasks::default();
-    // A worker that was removed meanwhile gets nothing: nobody would ever give it back.
+    // A worker that was removed meanwhile gets nothing: no other worker would ever return its tasks.
     if request.limit.rows == 0 || !worker::is_registered(tables, &request.worker) {
         return acquired;
     }
@@ -48,7 +48,7 @@ pub(crate) fn acquire(tables: &mut Tables, request: &TaskRequest) -> AcquiredTas
     acquired
 }
 
-/// Bytes of what an attempt is given.
+/// Returns the bytes of the data that an attempt is given.
 fn given_bytes(tables: &Tables, task: &TaskName) -> usize {
     let place = place(task);
     let scheduled = tables.history.get(&place).map_or(0, EventRecord::bytes);
@@ -79,20 +79,20 @@ fn take(tables: &mut Tables, worker: &WorkerId, task: TaskName) -> Task {
     }
 }
 
-/// Note names of activities; all that were ever noted.
+/// Notes names of activities. Returns all names that were ever noted.
 pub(crate) fn know(tables: &mut Tables, names: Vec<String>) -> Vec<String> {
     tables.activities.extend(names);
     tables.activities.iter().cloned().collect()
 }
 
-/// Those that a worker runs.
+/// Returns the tasks that a worker runs.
 pub(crate) fn of_worker(tables: &Tables, worker: &WorkerId) -> Vec<TaskName> {
     let rows = tables.tasks.iter().map(|(_, row)| row);
     let own = rows.filter(|row| row.worker.as_ref() == Some(worker));
     own.map(|row| row.task).collect()
 }
 
-/// A worker returns one of its own.
+/// Returns a task of a worker to its queue.
 pub(crate) fn let_go(tables: &mut Tables, LetGoTask { worker, task }: &LetGoTask) -> Outcome {
     let is_own = |row: &TaskRow| row.task == *task && row.worker.as_ref() == Some(worker);
     if !tables.tasks.get(&place(task)).is_some_and(is_own) {
@@ -102,7 +102,7 @@ pub(crate) fn let_go(tables: &mut Tables, LetGoTask { worker, task }: &LetGoTask
     Outcome::Noted
 }
 
-/// A worker runs none of them any more but those that it keeps.
+/// Returns all tasks of a worker to their queues, except those that it keeps.
 pub(crate) fn release(tables: &mut Tables, worker: &WorkerId, kept: &[TaskName]) {
     for task in of_worker(tables, worker) {
         if !kept.contains(&task) {

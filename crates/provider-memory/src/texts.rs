@@ -1,4 +1,4 @@
-//! Texts of values, one row after the other, and others in their place.
+//! Texts of values, read row by row, and their replacement.
 
 use std::ops::Bound;
 
@@ -9,7 +9,7 @@ use perdure_provider::{
 
 use crate::tables::Tables;
 
-/// Whether a text is wanted, and as much of it as is.
+/// Returns a text if it is wanted, cut to the length that is wanted.
 fn wanted(request: &TextRequest, text: Option<&str>) -> Option<String> {
     let text = text.filter(|text| !text.starts_with(&request.except))?;
     Some(match request.head {
@@ -41,7 +41,7 @@ pub(crate) fn page(tables: &Tables, request: &TextRequest) -> TextPage {
     page
 }
 
-/// Every row after the one of the request, with its texts.
+/// Returns every row after the one of the request, with its texts.
 fn rows<'t>(
     tables: &'t Tables,
     request: &'t TextRequest,
@@ -138,7 +138,7 @@ fn rows<'t>(
     }
 }
 
-/// Whether the meta of an event may hold a custom status.
+/// Returns true if the meta of an event may hold a custom status.
 fn holds_status(row: TextRow, meta: &str) -> bool {
     row.number == EventId::FIRST.0 && meta.contains("\"customStatus\"")
 }

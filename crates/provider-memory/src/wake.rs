@@ -1,4 +1,4 @@
-//! What the writes of one handle mean for those who use another one.
+//! The changes that the writes of one handle mean for the users of another one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::outgoing::Outgoing;
 
 /// A handle as the other handles of its store know it.
 pub(crate) struct Waker {
-    /// Workers of this handle: their process knows by itself.
+    /// Workers of this handle. Their process knows of its own writes by itself.
     local: Mutex<BTreeSet<Arc<str>>>,
     listeners: Mutex<Vec<Arc<ChangeListener>>>,
-    /// Where listeners are told.
+    /// The queue in which listeners are told.
     outgoing: Arc<Outgoing>,
 }
 
@@ -38,7 +38,7 @@ impl Waker {
         self.local.lock().remove(&worker.0);
     }
 
-    /// Another handle has written this. Listeners that come from now on are not told of it.
+    /// Tells the listeners of a write by another handle. Listeners that are added later are not told of it.
     pub(crate) fn hear(&self, change: &Change) {
         for listener in &*self.listeners.lock() {
             let (listener, change) = (Arc::clone(listener), change.clone());
@@ -46,7 +46,7 @@ impl Waker {
         }
     }
 
-    /// What a batch of this handle means for others.
+    /// Returns the change that a batch of this handle means for others.
     pub(crate) fn change_of(&self, writes: &[Write], outcomes: &[Outcome]) -> Change {
         let mut change = Change::default();
         for (write, outcome) in writes.iter().zip(outcomes) {
@@ -124,7 +124,7 @@ impl Waker {
         }
     }
 
-    /// The owner finds in its inbox that the instance was taken from it (P15).
+    /// Notes that the owner finds in its inbox that the instance was taken from it (P15).
     fn loses(&self, change: &mut Change, owner: Option<&WorkerId>) {
         if owner.is_some() {
             self.receives(change, owner);

@@ -1,4 +1,4 @@
-//! Workers: who may own instances, and what becomes of the instances of one that is gone.
+//! Workers: their registration and leases, and the release of the instances of a worker that is gone.
 
 use std::sync::Arc;
 
@@ -9,14 +9,15 @@ use crate::rows::WorkerRow;
 use crate::tables::Tables;
 use crate::{revocation, suspicion, tasks};
 
-/// End of a lease that starts now.
+/// Returns the end of a lease that starts now.
 fn lease_until(tables: &Tables, lease_ms: u64) -> i64 {
     tables
         .now_ms
         .saturating_add(i64::try_from(lease_ms).unwrap_or(i64::MAX))
 }
 
-/// Once more with the same id is the same registration: the caller may not have heard of the first.
+/// Registers a worker. A second call with the same id is the same registration, because the caller may not have
+/// received the answer to the first.
 pub(crate) fn register(tables: &mut Tables, worker: NewWorker) -> i64 {
     let lease_until_ms = lease_until(tables, worker.lease_ms);
     let NewWorker {
@@ -56,19 +57,19 @@ pub(crate) fn renew(tables: &mut Tables, worker: &WorkerId, lease_ms: u64, about
     })
 }
 
-/// What it owns after a key, by key.
+/// Returns the instances that a worker owns after a key, by key.
 pub(crate) fn owned(tables: &Tables, worker: &WorkerId, after: InstanceKey, limit: usize) -> Vec<(InstanceKey, Epoch)> {
     let owned = tables.owned_by(worker).into_iter().filter(|key| *key > after);
     let rows = owned.filter_map(|key| tables.instance(key).map(|row| (key, row.epoch)));
     rows.take(limit).collect()
 }
 
-/// It has other orchestrations from now on.
+/// Replaces the orchestrations of a worker.
 pub(crate) fn tell_orchestrations(tables: &mut Tables, worker: &WorkerId, newest: Newest) {
     let _ = tables.workers.edit(&worker.0, |row| row.newest = newest);
 }
 
-/// What the workers have whose lease holds.
+/// Returns the orchestrations of the workers with a valid lease.
 pub(crate) fn live_orchestrations(tables: &Tables) -> Vec<Newest> {
     let live = tables
         .workers
@@ -81,12 +82,12 @@ pub(crate) fn is_registered(tables: &Tables, worker: &WorkerId) -> bool {
     tables.workers.contains(&worker.0)
 }
 
-/// By id.
+/// Returns all workers, by id.
 pub(crate) fn all(tables: &Tables) -> Vec<Worker> {
     tables.workers.iter().map(|(_, row)| row.worker.clone()).collect()
 }
 
-/// [`all`], with what each of them has.
+/// Returns the same workers as [`all`], each with its load.
 pub(crate) fn loads(tables: &Tables) -> Vec<WorkerLoad> {
     let load = |WorkerRow { worker, about, .. }: &WorkerRow| WorkerLoad {
         instances: tables.owned_by(&worker.id).len() as u64,
@@ -97,7 +98,7 @@ pub(crate) fn loads(tables: &Tables) -> Vec<WorkerLoad> {
     tables.workers.iter().map(|(_, row)| load(row)).collect()
 }
 
-/// Remove a worker; what it owned or ran is due at once, for others (P7, P12).
+/// Removes a worker. The instances that it owned and the tasks that it ran are due at once, for others (P7, P12).
 pub(crate) fn release(tables: &mut Tables, worker: &WorkerId) -> u64 {
     tables.workers.remove(&worker.0);
     let now_ms = tables.now_ms;
@@ -110,7 +111,7 @@ pub(crate) fn release(tables: &mut Tables, worker: &WorkerId) -> u64 {
     owned.len() as u64
 }
 
-/// [`release`] a worker that has died; what it owned is under suspicion (P14).
+/// Does the same as [`release`] for a worker that has died. The instances that it owned come under suspicion (P14).
 pub(crate) fn take_over(tables: &mut Tables, worker: &WorkerId, report: &str) -> TakenOver {
     let was_registered = is_registered(tables, worker);
     let convicts = suspicion::release_of_dead(tables, worker, report);
@@ -121,7 +122,7 @@ pub(crate) fn take_over(tables: &mut Tables, worker: &WorkerId, report: &str) ->
     }
 }
 
-/// [`take_over`] each worker whose lease has ended by the store's clock (P9).
+/// Does the same as [`take_over`] for each worker whose lease has ended by the store's clock (P9).
 pub(crate) fn take_over_expired(tables: &mut Tables, report: &str) -> TakenOver {
     let ended = tables
         .workers

@@ -1,5 +1,5 @@
-//! What only this store promises: calls take effect at once, answers come in order from one thread, each handle hears of the others what
-//! they did and no more, and everything can be looked at.
+//! Promises of this store alone: calls take effect at once, answers come in order from one thread, each handle is told
+//! of the others' changes and no more, and all stored data can be looked at.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ async fn worker(provider: &MemoryProvider, id: &str) -> WorkerId {
     worker.id
 }
 
-/// What a handle heard so far, each time this is called.
+/// Returns a function that returns the changes of which a handle was told since the last call.
 fn listen(provider: &MemoryProvider) -> impl AsyncFn() -> Vec<Change> {
     let heard: Arc<Mutex<Vec<Change>>> = Arc::default();
     let hears = Arc::clone(&heard);

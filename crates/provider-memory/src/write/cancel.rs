@@ -1,5 +1,5 @@
-//! Requests to cancel that come to a suspended instance. None of its code can run, so that it ends in the commit that brings the request,
-//! without its cleanup, and its children are cancelled with it.
+//! Requests to cancel a suspended instance. None of its code can run, so the instance ends in the commit that brings
+//! the request, without its cleanup, and its children are cancelled with it.
 
 use perdure_engine::{CancelPoint, Event, Payload};
 use perdure_provider::{InstanceKey, Status};
@@ -8,13 +8,13 @@ use super::others::{self, Told};
 use super::terminate::end;
 use crate::tables::Tables;
 
-/// Whether an instance is suspended.
+/// Returns true if an instance is suspended.
 pub(super) fn is_held(tables: &Tables, key: InstanceKey) -> bool {
     tables.instance(key).is_some_and(|row| row.status == Status::Suspended)
 }
 
-/// End a suspended instance as cancelled. Its children are asked to cancel, and those that are suspended end in the same way: one after the
-/// other, however deep that goes.
+/// Ends a suspended instance as cancelled. Its children are asked to cancel, and suspended children end in the same
+/// way: one after the other, to any depth.
 pub(super) fn end_held(tables: &mut Tables, key: InstanceKey, reason: Payload, time_ms: i64, told: &mut Told) {
     let (mut held, mut reason) = (vec![key], reason);
     while let Some(key) = held.pop() {

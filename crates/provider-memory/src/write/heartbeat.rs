@@ -1,4 +1,4 @@
-//! Details of a heartbeat: kept until the activity is over, which a turn says, or the instance is terminated.
+//! Details of a heartbeat. They are kept until a turn says that the activity is over, or the instance is terminated.
 
 use perdure_provider::{Heartbeat, Outcome, Teller};
 

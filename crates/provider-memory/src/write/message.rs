@@ -36,18 +36,18 @@ pub(super) fn send(tables: &mut Tables, message: &NewMessage) -> Outcome {
     Outcome::Delivered { key, seq, owner }
 }
 
-/// How many may wait for the instance, if as many do.
+/// Returns the number of messages that may wait for the instance, if as many do.
 fn full_at(row: &InstanceRow, message: &NewMessage) -> Option<u64> {
     message.unread_max.filter(|max| row.unread >= *max)
 }
 
-/// Put a message into the mailbox of an instance that has not ended, and wake it if it sleeps.
+/// Puts a message into the mailbox of an instance that has not ended, and wakes the instance if it sleeps.
 pub(super) fn put(tables: &mut Tables, key: InstanceKey, body: MessageBody) -> MessageSeq {
     let now_ms = tables.now_ms;
     tables.edit(key, |row| {
         row.unread += 1;
         if row.owner.is_none() && row.status != Status::Suspended {
-            // What is due already keeps its place in the order.
+            // An instance that is due already keeps its place in the order.
             row.wake_at_ms = Some(row.wake_at_ms.map_or(now_ms, |at| at.min(now_ms)));
         }
     });

@@ -1,4 +1,4 @@
-//! The writes of a batch, each in a file of its own. An error in one takes the batch back whole (P1).
+//! The writes of a batch, each in a file of its own. An error in one write rolls the whole batch back (P1).
 
 mod cancel;
 mod heartbeat;

@@ -1,4 +1,5 @@
-//! What a write does to other instances than its own (P11): it starts them, sends to them, and tells parents and children.
+//! The effects of a write on other instances than its own (P11): it starts them, sends to them, and tells parents and
+//! children.
 
 use perdure_engine::{ChildFailure, ExecutionId, MessageBody, Payload, Refusal, Settlement};
 use perdure_provider::{InstanceKey, Others, Outcome, ProviderError, Receivers, Status, ToOthers, WorkerId};
@@ -7,7 +8,7 @@ use super::{cancel, message, start, task};
 use crate::rows::Parent;
 use crate::tables::Tables;
 
-/// Carry out what a turn of an execution does to other instances.
+/// Carries out the effects of a turn of an execution on other instances.
 pub(super) fn carry_out(
     tables: &mut Tables,
     key: InstanceKey,
@@ -64,7 +65,8 @@ pub(super) fn carry_out(
     Ok(others)
 }
 
-/// Tell the execution that waits for a child what became of it; `false`: nobody waits any more.
+/// Tells the execution that waits for a child how the operation settled. Returns false if the execution no longer
+/// waits.
 pub(super) fn tell(tables: &mut Tables, parent: Parent, settlement: Settlement, receivers: &mut Receivers) -> bool {
     let waiting = (tables.instance(parent.key))
         .filter(|row| !row.status.is_terminal() && row.execution == parent.execution)
@@ -80,18 +82,18 @@ pub(super) fn tell(tables: &mut Tables, parent: Parent, settlement: Settlement, 
     true
 }
 
-/// Those who are told of something.
+/// The workers that are told of a write.
 #[derive(Default)]
 pub(super) struct Told {
-    /// Whoever got a message.
+    /// Owners of the instances that got a message.
     pub(super) receivers: Receivers,
-    /// Those who run attempts that nobody waits for any more.
+    /// Workers that run attempts which are no longer awaited.
     pub(super) stopped: Vec<WorkerId>,
-    /// Instances have ended.
+    /// True if instances have ended.
     pub(super) ended: bool,
 }
 
-/// Cancel the children of an instance, which has ended.
+/// Cancels the children of an instance, which has ended.
 pub(super) fn cancel_children(tables: &mut Tables, parent: InstanceKey, time_ms: i64, told: &mut Told) {
     let children = tables.children_of(parent, None);
     cancel_all(tables, children, time_ms, told);
@@ -103,7 +105,7 @@ fn cancel_all(tables: &mut Tables, children: Vec<InstanceKey>, time_ms: i64, tol
     }
 }
 
-/// Ask the children of an instance to cancel, which has ended. Those that are suspended hear nothing, and are returned.
+/// Asks the children of an instance, which has ended, to cancel. Suspended children get no message, and are returned.
 pub(super) fn ask_children(tables: &mut Tables, parent: InstanceKey, told: &mut Told) -> Vec<InstanceKey> {
     let children = tables.children_of(parent, None);
     ask(tables, children, told)
@@ -125,7 +127,7 @@ fn add(receivers: &mut Receivers, owner: Option<WorkerId>) {
     }
 }
 
-/// What a parent is told of a child that ended as `status`, with `result`.
+/// Returns the settlement that tells a parent of a child that ended as `status`, with `result`.
 pub(super) fn settlement(status: Status, result: Payload) -> Settlement {
     match status {
         Status::Failed => Settlement::Failed(ChildFailure::Failed, result),

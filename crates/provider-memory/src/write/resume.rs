@@ -1,4 +1,4 @@
-//! Suspended instances go on: one by its id, or those that other code did not fit.
+//! Resumption of suspended instances: one by its id, or those that other code did not fit.
 
 use perdure_engine::ExecutionId;
 use perdure_provider::{InstanceKey, Outcome, ResumeUnfit, Status, Suspicion, Unfit};
@@ -17,7 +17,8 @@ pub(super) fn resume(tables: &mut Tables, id: &str, time_ms: i64) -> Outcome {
     Outcome::Resumed
 }
 
-/// In order of code and key; what is suspended with the request's own code is stepped over.
+/// Resumes instances in order of code and key. Instances that are suspended with the request's own code are stepped
+/// over.
 pub(crate) fn resume_unfit(tables: &mut Tables, request: &ResumeUnfit) -> Vec<Unfit> {
     let of_it = tables
         .instances()
@@ -37,7 +38,7 @@ pub(crate) fn resume_unfit(tables: &mut Tables, request: &ResumeUnfit) -> Vec<Un
     resumed
 }
 
-/// A suspended instance is due now. One that never had a turn is as it was started.
+/// Makes a suspended instance due now. An instance that never had a turn is as it was when it was started.
 fn go_on(tables: &mut Tables, key: InstanceKey, time_ms: i64) {
     let now_ms = tables.now_ms;
     tables.edit(key, |row| {

@@ -17,13 +17,14 @@ pub(super) fn start(
     parent: Option<Parent>,
 ) -> Result<Outcome, ProviderError> {
     instance.check().map_err(internal)?;
-    // A worker that is not registered any more must not own anything: nobody would ever take it over.
+    // A worker that is no longer registered must not own anything: no other worker would ever take its instances over.
     let claim = instance.claim.as_ref();
     let owner = claim.filter(|worker| worker::is_registered(tables, worker)).cloned();
     if !make_room(tables, instance) {
         return Ok(Outcome::Exists);
     }
-    // Claimed, it is in its first epoch (P3); left to whoever acquires it, it is due now and in none.
+    // A claimed instance is in its first epoch (P3). An instance that is left to the first worker that acquires it is
+    // due now and in epoch 0.
     let claimed = owner.as_ref().map(|_| Epoch(1));
     let key = tables.next_key();
     let created_at_ms = instance.first_event.time_ms;
@@ -62,7 +63,8 @@ pub(super) fn start(
     })
 }
 
-/// The first turn goes with a start that is claimed (its key and epoch are those that the start gave).
+/// Commits the first turn with a start that is claimed. The key and the epoch of the turn are those that the start
+/// gave.
 fn first_turn(
     tables: &mut Tables,
     instance: &NewInstance,
@@ -78,7 +80,7 @@ fn first_turn(
     }
 }
 
-/// Whether the id is free, or was made so: an instance that has it is removed if the start may replace it.
+/// Returns true if the id is free, or was made free: an instance that has it is removed if the start may replace it.
 fn make_room(tables: &mut Tables, instance: &NewInstance) -> bool {
     let Some(row) = tables.find(&instance.id) else {
         return true;

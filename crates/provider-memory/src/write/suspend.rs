@@ -1,4 +1,4 @@
-//! An instance is held from outside, whoever owns it.
+//! The suspension of an instance from outside, with any owner or none.
 
 use perdure_provider::{Outcome, Status, Suspend};
 
@@ -15,7 +15,7 @@ pub(super) fn suspend(tables: &mut Tables, suspension: &Suspend) -> Outcome {
     }
     let (key, epoch, owner) = (row.key, row.epoch, row.owner.clone());
     if status != Status::Suspended {
-        // The owner is cleared (P7): no commit of it matches any more, and the epoch goes on from where it was.
+        // The owner is cleared (P7): no commit of the owner matches any more, and the epoch goes on from where it was.
         tables.edit(key, |row| {
             row.disown(None);
             row.status = Status::Suspended;

@@ -1,4 +1,5 @@
-//! Attempts that any worker may run: offered and withdrawn with a turn, ended by whoever ran them (P12).
+//! Attempts that any worker may run. They are offered and withdrawn with a turn, and ended by the worker that ran them
+//! (P12).
 
 use perdure_engine::{AttemptResult, EventId, ExecutionId, Settlement};
 use perdure_provider::{InstanceKey, Outcome, ProviderError, TaskDone, TaskName, TaskOffer, WorkerId};
@@ -37,7 +38,7 @@ pub(super) fn offer(
     Ok(())
 }
 
-/// Take one away; whoever runs it, if it is there.
+/// Deletes a task. Returns the worker that runs it, if there is one.
 pub(super) fn withdraw(
     tables: &mut Tables,
     key: InstanceKey,
@@ -50,7 +51,7 @@ pub(super) fn withdraw(
     worker
 }
 
-/// Take all of an instance away; those who run them.
+/// Deletes all tasks of an instance. Returns the workers that run them.
 pub(super) fn withdraw_all(tables: &mut Tables, key: InstanceKey) -> Vec<WorkerId> {
     let rows = tables.tasks.range(of_instance(key));
     let workers = rows.filter_map(|(_, row)| row.worker.clone()).collect();

@@ -1,4 +1,4 @@
-//! The end of an instance from outside, whoever owns it.
+//! The end of an instance from outside, with any owner or none.
 
 use perdure_engine::{Event, EventRecord, Payload};
 use perdure_provider::{InstanceKey, Outcome, Status, Terminate};
@@ -30,7 +30,8 @@ pub(super) fn terminate(tables: &mut Tables, termination: &Terminate) -> Outcome
     }
 }
 
-/// End an instance that has not ended, with these events, the last of which says how. Its parent is told; its children are the caller's.
+/// Ends an instance that has not ended, with these events, the last of which says how. Its parent is told; its children
+/// are left to the caller.
 pub(super) fn end(
     tables: &mut Tables,
     key: InstanceKey,
@@ -47,7 +48,8 @@ pub(super) fn end(
         history::append(tables, key, execution, &EventRecord::new(next, time_ms, event));
         next = next.next();
     }
-    // The owner is cleared (P7) and the next event id moves on: what the former owner still sends is fenced off twice.
+    // The owner is cleared (P7) and the next event id moves on, so that any later write of the former owner is fenced
+    // off twice.
     tables.edit(key, |row| {
         row.disown(None);
         row.status = status;

@@ -1,4 +1,4 @@
-//! A suspect is tried, or is no longer (P14).
+//! The begin and the end of a suspect's trial (P14).
 
 use perdure_provider::{Outcome, Trial, TrialStep};
 

@@ -1,4 +1,4 @@
-//! What a turn did (architecture, section 2).
+//! The commit of a turn (architecture, section 2).
 
 use perdure_engine::{Bug, EventId, MessageSeq, is_planted};
 use perdure_provider::{
@@ -11,7 +11,8 @@ use crate::rows::{InstanceRow, Parent};
 use crate::tables::Tables;
 use crate::{history, status};
 
-/// Commit the turn of an instance in an epoch: its own, or those of the start that it is written with.
+/// Commits the turn of an instance in an epoch. Key and epoch are the turn's own, or those of the start that the turn
+/// is written with.
 pub(super) fn commit(
     tables: &mut Tables,
     turn: &TurnCommit,
@@ -42,7 +43,7 @@ pub(super) fn commit(
     if is_planted(Bug::MessagesOutliveInstance) && matches!(turn.after, AfterTurn::End { .. }) {
         consume(tables, turn, key)?;
     } else if matches!(turn.after, AfterTurn::End { .. }) {
-        // P6. Nothing can be added later: messages are only taken for instances that have not ended.
+        // P6. No message can be added later: messages are only taken for instances that have not ended.
         tables.remove_messages(key);
     } else {
         consume(tables, turn, key)?;
@@ -60,8 +61,8 @@ pub(super) fn commit(
     })
 }
 
-/// Whether a turn is that of the instance's owner, from where the instance is (P2). An instance without an owner, and with it every one that
-/// has ended or is suspended, matches no worker.
+/// Returns true if a turn is that of the instance's owner and starts at the instance's next event (P2). An instance
+/// without an owner, which includes every ended or suspended instance, matches no worker.
 fn is_of(turn: &TurnCommit, epoch: Epoch, row: &InstanceRow) -> bool {
     let is_owner = row.owner.as_ref() == Some(&turn.worker) || is_planted(Bug::NoOwnerCheck);
     let is_epoch = row.epoch == epoch || is_planted(Bug::NoEpochCheck) || is_planted(Bug::NoOwnerCheck);
@@ -69,7 +70,7 @@ fn is_of(turn: &TurnCommit, epoch: Epoch, row: &InstanceRow) -> bool {
     is_owner && is_epoch && row.execution == turn.execution && follows
 }
 
-/// Move the instance on, up to this event; when it is due, if it was given back.
+/// Advances the instance up to this event. Returns the time at which the instance is due, if it was given back.
 fn advance(tables: &mut Tables, turn: &TurnCommit, key: InstanceKey, next: EventId) -> Option<i64> {
     let now_ms = tables.now_ms;
     // A message that the worker has not seen came between its last look and this commit.
@@ -123,8 +124,8 @@ fn advance(tables: &mut Tables, turn: &TurnCommit, key: InstanceKey, next: Event
     })
 }
 
-/// A consumed message goes with the turn that consumed it (P5). The owner alone consumes, so one that is not there
-/// was consumed twice.
+/// Deletes the consumed messages with the turn that consumed them (P5). Only the owner consumes, so a message that does
+/// not exist was consumed twice.
 fn consume(tables: &mut Tables, turn: &TurnCommit, key: InstanceKey) -> Result<(), ProviderError> {
     if turn.consumed.is_empty() || is_planted(Bug::ConsumedMessagesStay) {
         return Ok(());
@@ -141,7 +142,7 @@ fn consume(tables: &mut Tables, turn: &TurnCommit, key: InstanceKey) -> Result<(
     Ok(())
 }
 
-/// What it does to others, and what its end is for its parent.
+/// Carries out the effects of the turn on others, and tells the parent of the end.
 fn to_others(
     tables: &mut Tables,
     turn: &TurnCommit,
