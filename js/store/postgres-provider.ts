@@ -7,56 +7,61 @@ import { PROVIDER_OPTIONS, Provider, type ProviderOptions, StorePort, textsOf } 
 
 /** Options of {@link PostgresProvider.connect}. */
 export interface PostgresOptions extends ProviderOptions {
-  /** Schema of the tables, 1 to 63 bytes; it is made when it is not there. Default: `'perdure'`. */
+  /** Schema of the tables, 1 to 63 bytes. It is created if it does not exist. Default: `'perdure'`. */
   schema?: string;
   /**
-   * `false`: a schema that is not there is not made, and one of an older Perdure is refused with a `SchemaVersionError` rather than brought
-   * to this version: for tools that look at a store which others run. Default: `true`.
+   * `false`: a missing schema is not created, and a schema of an older Perdure is refused with a `SchemaVersionError`
+   * instead of being migrated. For tools that look at a store which others run. Default: `true`.
    */
   migrate?: boolean;
-  /** Most connections at once, besides the one that listens: 1 to 1 000. Default: 10. */
+  /** The most connections at once, besides the one that listens: 1 to 1 000. Default: 10. */
   poolSize?: number;
   /**
-   * Listen for what other processes did (LISTEN and NOTIFY, on a connection of its own), so that results, messages and
-   * cancellations cross processes in milliseconds. `false`: the store is looked at once a second instead. Default: `true`, and `false` behind a
-   * pooler in transaction mode, of which few (PgDog) pass notifications on.
+   * Listens for changes by other processes (LISTEN and NOTIFY, on a separate connection), so that results, messages and
+   * cancellations cross processes in milliseconds. `false`: the store is polled once a second instead. Default: `true`,
+   * and `false` behind a pooler in transaction mode, of which few (PgDog) pass notifications on.
    */
   notify?: boolean;
   /**
-   * What stands between this process and the server. `'transaction'`: a pooler that gives a server's connection to each transaction
-   * (PgBouncer, Supavisor, PgDog), so that nothing may be kept on a connection between two of them. `'none'`: the server itself, or a pooler in session
-   * mode. Default: as the URL says (`pgbouncer=true`), else found out when it connects, with a second connection; a busy pooler can hide from that.
+   * The pooler between this process and the server. `'transaction'`: a pooler that gives a server's connection to each
+   * transaction (PgBouncer, Supavisor, PgDog), so that no state may stay on a connection between two transactions.
+   * `'none'`: the server itself, or a pooler in session mode. Default: as the URL says (`pgbouncer=true`), else
+   * detected at connect with a second connection; a busy pooler can escape that detection.
    */
   pooler?: 'none' | 'transaction';
   /**
-   * Prepare statements, once for each connection. Default: `true`; behind a pooler in transaction mode, if it is seen to keep track of them
-   * (PgBouncer from 1.21 on with `max_prepared_statements`).
+   * Prepares statements, once for each connection. Default: `true`; behind a pooler in transaction mode, only if the
+   * pooler is seen to keep track of them (PgBouncer from 1.21 on with `max_prepared_statements`).
    */
   prepare?: boolean;
   /**
-   * TLS. `true`: the server must show a certificate for its host that is signed by one of `ca`, by default those that Node
-   * believes. `false`: no TLS. Left out: as the URL's `sslmode` says, `prefer` by default. Where the server is on another machine and the connection
-   * is not encrypted, Node warns once with the code `PERDURE_NO_TLS`.
+   * TLS. `true`: the server must show a certificate for its host that is signed by one of `ca`, by default one that
+   * Node trusts. `false`: no TLS. Left out: as the URL's `sslmode` says, `prefer` by default. If the server is on
+   * another machine and the connection is not encrypted, Node warns once with the code `PERDURE_NO_TLS`.
    */
   tls?: boolean | PostgresTlsOptions;
   /**
-   * Gives the password, in place of the URL's, for each connection that is made: such as a token that a cloud gives for some minutes. It has 10 s; while it
-   * fails, no connection is made, which is a `ProviderError` that is `retryable`. It is called in the thread that has connected.
+   * Returns the password, instead of the URL's, for each new connection: for example a cloud token that is valid for
+   * some minutes. It has 10 s. While it fails, no connection is made, which is a `ProviderError` that is `retryable`.
+   * It is called in the thread that has connected.
    */
   password?: () => Promise<string>;
 }
 
 /** TLS settings, named as those of `node:tls`. */
 export interface PostgresTlsOptions {
-  /** Certificates whose signature is believed, PEM. Default: those that Node believes. */
+  /** Trusted certificates, PEM. Default: those that Node trusts. */
   ca?: string | readonly string[];
-  /** Lists of revoked certificates, PEM: one of each that has signed a certificate of the chain, else that chain is refused. Default: none is looked at. */
+  /**
+   * Certificate revocation lists, PEM: one from each issuer of a certificate in the chain, else the chain is refused.
+   * Default: revocation is not checked.
+   */
   crl?: string | readonly string[];
   /** Certificate chain of this client, PEM. */
   cert?: string;
   /** Private key of that certificate, PEM. */
   key?: string;
-  /** `false`: whoever answers is believed; it is encrypted all the same. Default: `true`. */
+  /** `false`: any certificate is accepted; the connection is still encrypted. Default: `true`. */
   rejectUnauthorized?: boolean;
 }
 
@@ -96,15 +101,17 @@ export class PostgresProvider extends Provider {
   }
 
   /**
-   * Connect to a store. Its schema and tables are made, or brought to this version, under a lock.
+   * Connects to a store. Its schema and tables are created, or migrated to this version, under a lock.
    *
    * @param url - as libpq takes it: `postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=/path`
-   *   `require_auth=scram-sha-256` refuses a server that wants the password itself, or none, before it is sent.
-   *   A user or password that holds more than letters and digits goes through `encodeURIComponent`. An error comes within 5 s, unless
-   *   `connect_timeout` (for each host, in seconds) gives it longer
-   * @throws ProviderError when the server cannot be reached (`retryable`), or refuses the user or the schema, or asks for a way of authentication that
-   *   `require_auth` does not allow, or when the schema is not there and not to be made; it shows no password
-   * @throws SchemaVersionError when a newer Perdure made the tables, or an older one and `migrate` is `false`; nothing is touched then
+   *   `require_auth=scram-sha-256` refuses, before the password is sent, a server that asks for the password itself or
+   *   for none. A user or password that holds more than letters and digits goes through `encodeURIComponent`. An error
+   *   comes within 5 s, unless `connect_timeout` (for each host, in seconds) gives it longer
+   * @throws ProviderError when the server cannot be reached (`retryable`); when it refuses the user or the schema; when
+   *   it asks for an authentication method that `require_auth` does not allow; or when the schema does not exist and
+   *   must not be created. The error shows no password
+   * @throws SchemaVersionError when a newer Perdure made the tables, or an older one and `migrate` is `false`; nothing
+   *   is touched then
    * @throws TypeError when an argument is wrong
    */
   static async connect(url: string, options?: PostgresOptions): Promise<PostgresProvider> {
@@ -144,7 +151,7 @@ export class PostgresProvider extends Provider {
 }
 
 function checkPassword(given: unknown): string {
-  // It is not shown: it may hold what it should have been.
+  // The value is not shown: it may hold the password itself.
   if (typeof given !== 'string') throw new TypeError('it did not resolve to a string');
   return given;
 }
@@ -166,9 +173,9 @@ function tlsSettings(
   };
 }
 
-/** With the certificates of `NODE_EXTRA_CA_CERTS` where Node tells (from 22.15 on). */
+/** Returns Node's trusted certificates, with those of `NODE_EXTRA_CA_CERTS` if Node lists them (from 22.15 on). */
 function believedByNode(): string {
-  // Not by an import: most programs never get here, and `node:tls` takes as long to load as all of Perdure.
+  // Not an import: most programs never get here, and `node:tls` takes as long to load as all of Perdure.
   const tls = process.getBuiltinModule('node:tls');
   const ask = (tls as { getCACertificates?: (type: 'default') => string[] }).getCACertificates;
   return (ask?.('default') ?? tls.rootCertificates).join('\n');

@@ -21,29 +21,29 @@ import { type ClientLimits, DEFAULT_LIMITS } from '../values/limits.ts';
 import { type Codec, checkCodec, StoredTexts } from '../values/stored-text.ts';
 import type { Stage } from './stage.ts';
 
-/** Who waits for a reply. */
+/** The waiting caller of a request. */
 interface Waiting {
   resolve(text: string | null): void;
   reject(error: unknown): void;
 }
 
-/** A request that can be given up. */
+/** A request that the caller can abandon. */
 export interface PendingReply {
   readonly reply: Promise<string | null>;
-  /** Forget it: the promise stays pending for ever. */
+  /** Abandons the request: its promise stays pending for ever. */
   abandon(): void;
 }
 
 /**
- * Requests to a store and their replies. All replies of a store come through here, in batches, so that a thousand
- * waiting clients cost one wakeup.
+ * Requests to a store and their replies. All replies of a store arrive here, in batches, so that a thousand waiting
+ * clients cost one wakeup.
  */
 export class StorePort {
   readonly store: NativeStore;
   readonly texts: StoredTexts;
-  /** Of clients that were given none. */
+  /** Limits of clients that were given none. */
   limits: Required<ClientLimits> = DEFAULT_LIMITS;
-  /** What a test has in place of what this process has. */
+  /** The test's stage in place of this process's parts; `null` outside of tests. */
   readonly stage: Stage | null;
   private readonly nextReply: () => NativeReply | null;
   private readonly waiting = new Map<number, Waiting>();
@@ -62,12 +62,12 @@ export class StorePort {
     this.nextReply = attachReplies(store, this.takeReplies);
   }
 
-  /** Make a request and wait for its reply. */
+  /** Makes a request and waits for its reply. */
   request(issue: (store: NativeStore, request: number) => void): Promise<string | null> {
     return shownToCaller(this.open(issue).reply);
   }
 
-  /** Make a request that may be given up. */
+  /** Makes a request that the caller can abandon. */
   open(issue: (store: NativeStore, request: number) => void): PendingReply {
     this.assertOpen();
     this.lastRequest += 1;
@@ -89,25 +89,25 @@ export class StorePort {
     return this.stage?.timers ?? NODE_TIMERS;
   }
 
-  /** The lane of this thread, of a runtime on the store. */
+  /** Returns the lane of this thread, of a runtime on the store. */
   laneOf(runtime: number): NativeLane {
     const lane = laneOf(runtime, 0);
     return this.stage?.lane(lane) ?? lane;
   }
 
-  /** Whether a request is still to be answered. */
+  /** True while a request is not answered. */
   isOpen(request: number): boolean {
     return this.waiting.has(request);
   }
 
-  /** Answer a request in the store's stead. */
+  /** Rejects a request in place of the store. */
   refuse(request: number, error: Error): void {
     const waiting = this.waiting.get(request);
     this.abandon(request);
     waiting?.reject(error);
   }
 
-  /** Keep the process alive until `letGo` was called as often. */
+  /** Keeps the process alive until `letGo` was called as often. */
   hold(): void {
     this.holds += 1;
     if (this.holds === 1) this.keepAlive.ref();
@@ -183,8 +183,8 @@ export class StorePort {
 }
 
 /**
- * The same promise, whose error has the stack of whoever waits for it: the addon's replies arrive on a stack of their own,
- * which tells a reader nothing.
+ * Returns the same promise, but its error has the stack of the waiting caller: the addon's replies arrive on a stack of
+ * their own, which tells a reader nothing.
  */
 export async function shownToCaller<T>(reply: Promise<T>): Promise<T> {
   try {
@@ -205,7 +205,7 @@ function newDeferred<T>(): { promise: Promise<T>; resolve(value: T): void; rejec
   return { promise, resolve, reject };
 }
 
-/** An opened store: what runtimes and clients are made with. */
+/** An opened store, from which runtimes and clients are made. */
 export abstract class Provider {
   readonly #port: StorePort;
 
@@ -219,7 +219,7 @@ export abstract class Provider {
   }
 
   /**
-   * Close the store. What clients still wait for is rejected. Closing it again does nothing.
+   * Closes the store. Requests that clients still wait for are rejected. Closing it again does nothing.
    *
    * @throws RuntimeStateError while a runtime is started on it
    */
@@ -242,10 +242,11 @@ export abstract class Provider {
 /** Options that all providers have. */
 export interface ProviderOptions {
   /**
-   * What values and errors go through on their way to the store and back, in all runtimes and clients of this provider: inputs,
-   * outputs, events, custom statuses, reasons and errors with their stacks. Ids, names and tags do not. A store that had no codec
-   * may get one: what it holds stays readable. An instance whose values cannot be decoded is suspended with a
-   * `PayloadError`, and goes on with `client.resume(id)` where they can be. Default: none.
+   * Codec of the values and errors on their way to the store and back, in all runtimes and clients of this provider:
+   * inputs, outputs, events, custom statuses, reasons and errors with their stacks. Ids, names and tags are not
+   * encoded. A store that had no codec may get one: its contents stay readable. An instance whose values cannot be
+   * decoded is suspended with a `PayloadError`, and goes on with `client.resume(id)` on a runtime that can decode them.
+   * Default: none.
    *
    * @example
    * ```ts
@@ -255,7 +256,7 @@ export interface ProviderOptions {
   codec?: Codec | AsyncCodec;
 }
 
-/** The texts of a store with a codec. */
+/** Returns the texts of a store with this codec, or with none. */
 export function textsOf(codec: Codec | AsyncCodec | undefined): StoredTexts {
   return isAsync(codec) ? new LaterTexts(codec) : new StoredTexts(codec);
 }
@@ -267,26 +268,26 @@ function isAsync(codec: Codec | AsyncCodec | undefined): codec is AsyncCodec {
 /** @internal */
 export const PROVIDER_OPTIONS = { codec: checkCodec } satisfies OptionTable;
 
-/** Longest path of a file that any system has, in characters. */
+/** Length of the longest file path on any system, in characters. */
 const PATH_MAX = 32_767;
 
 /** Options of {@link SqliteProvider.open}. */
 export interface SqliteOptions extends ProviderOptions {
   /**
-   * `'full'` (default): a commit survives power loss. `'normal'`: it survives the end of the process, but the last
-   * commits before a power loss may be lost.
+   * `'full'` (default): a commit survives power loss. `'normal'`: a commit survives the end of the process, but the
+   * last commits before a power loss may be lost.
    */
   durability?: 'full' | 'normal';
   /**
-   * `false`: a file that is not there is not made, and a schema of an older Perdure is refused with a `SchemaVersionError` rather than
-   * brought to this version: for tools that look at a store which others run. Default: `true`.
+   * `false`: a missing file is not created, and a schema of an older Perdure is refused with a `SchemaVersionError`
+   * instead of being migrated. For tools that look at a store which others run. Default: `true`.
    */
   migrate?: boolean;
 }
 
 /** Options of {@link SqliteProvider.backup}. */
 export interface SqliteBackupOptions {
-  /** `true`: the copy takes the place of a file that is there. Default: `false`. */
+  /** `true`: the copy replaces an existing file. Default: `false`. */
   replace?: boolean;
 }
 
@@ -312,11 +313,13 @@ export class SqliteProvider extends Provider {
   }
 
   /**
-   * Open a file, which is made when it does not exist yet; its directory must exist. Migrations are applied. A file that is made is its owner's alone (mode
-   * 0600, as are its write-ahead log and index); one that is there keeps its mode.
+   * Opens a file and applies migrations. The file is created if it does not exist; its directory must exist. Only its
+   * owner can access a created file (mode 0600, as are its write-ahead log and index); an existing file keeps its mode.
    *
-   * @throws ProviderError when the file cannot be opened, is corrupt or is no database, or is not there and not to be made
-   * @throws SchemaVersionError when a newer Perdure wrote it, or an older one and `migrate` is `false`; nothing is touched then
+   * @throws ProviderError when the file cannot be opened, is corrupt or is no database, or does not exist and must not
+   *   be created
+   * @throws SchemaVersionError when a newer Perdure wrote it, or an older one and `migrate` is `false`; nothing is
+   *   touched then
    * @throws TypeError when an argument is wrong
    */
   static async open(path: string, options?: SqliteOptions): Promise<SqliteProvider> {
@@ -330,13 +333,15 @@ export class SqliteProvider extends Provider {
   }
 
   /**
-   * Copy the store into another file while runtimes work on it. The copy is of one moment: it holds all that was acknowledged before this was called. It is
-   * durable, and under its name, when the promise resolves; until then there is nothing under that name. Its mode is 0600. To restore it, put it in the place of the store while
-   * nothing has that open, without the files `-wal` and `-shm` of the former one.
+   * Copies the store into another file while runtimes work on it. The copy is a snapshot of one moment: it holds all
+   * that was acknowledged before this call. When the promise resolves, the copy is durable and has its final name;
+   * until then no file has that name. Its mode is 0600. To restore the copy, put it in the place of the store while no
+   * process has the store open, and remove the files `-wal` and `-shm` of the former store.
    *
    * @param path - of the copy; its directory must exist
    * @returns the size of the copy
-   * @throws ProviderError when there is a file already, unless `replace` is `true`; when the path cannot be written, or this store is in memory
+   * @throws ProviderError when the file exists, unless `replace` is `true`; when the path cannot be written, or this
+   *   store is in memory
    * @throws TypeError when an argument is wrong
    *
    * @example
@@ -352,7 +357,7 @@ export class SqliteProvider extends Provider {
   }
 
   /**
-   * A store in memory, for tests: it is gone when it is closed.
+   * Opens a store in memory, for tests. Its contents are gone when it is closed.
    *
    * @throws TypeError when an option is wrong
    */

@@ -1,4 +1,5 @@
-// A stage: what a test puts in place of what a process has, on a store and in all that uses it. See test-runtime.ts.
+// A stage: the parts that a test puts in place of a process's own, for a store and everything that uses it. See
+// test-runtime.ts.
 
 import type { ActivityFunction } from '../activity/activity.ts';
 import type { ActivityJob } from '../activity/activity-context.ts';
@@ -7,14 +8,17 @@ import type { Timers } from '../util/timers.ts';
 
 export interface Stage {
   readonly timers: Timers;
-  /** Options of a runtime that are other than its user says. */
+  /** Runtime options that override those of the runtime's user. */
   readonly runtime: Partial<NativeRuntimeOptions>;
-  /** The store, as requests are made of it. */
+  /** Returns the store through which requests are made. */
   store(native: NativeStore): NativeStore;
-  /** A request was made of the store. */
+  /** Called after each request to the store. */
   requested(): void;
-  /** The lane, as its loop sees it. */
+  /** Returns the lane that the lane's loop uses. */
   lane(native: NativeLane): NativeLane;
-  /** What is called for an attempt in place of what is registered, or was handed over with it. */
+  /**
+   * Returns the function to call for an attempt, in place of the registered function or of the one that was passed
+   * inline.
+   */
   played(job: ActivityJob, fn: ActivityFunction | undefined): ActivityFunction | undefined;
 }
