@@ -1,8 +1,10 @@
 /**
- * Spans of clients, instances and activities, by OpenTelemetry: `perdure/telemetry`, for which `@opentelemetry/api` has to be installed.
+ * Spans of clients, instances and activities, by OpenTelemetry: `perdure/telemetry`, which needs `@opentelemetry/api`
+ * installed.
  *
- * Which spans there are is told in docs/telemetry.md. The names of attributes are Perdure's own (`perdure.*`), but for `error.type`: the
- * conventions for messaging and for functions describe one message and one call, and an instance is neither.
+ * The spans are listed in docs/telemetry.md. The names of attributes are Perdure's own (`perdure.*`), except
+ * `error.type`: the conventions for messaging and for functions describe one message and one call, and an instance is
+ * neither.
  */
 
 import {
@@ -40,24 +42,35 @@ export { type MetricsOptions, type ObservedMetrics, observeMetrics } from './tel
 
 /** Options of {@link openTelemetry}. */
 export interface OpenTelemetryOptions {
-  /** Where spans come from. Default: the provider that is registered with `@opentelemetry/api`, also one that is registered later. */
+  /**
+   * Creates the spans. Default: the provider that is registered with `@opentelemetry/api`, even if it is registered
+   * later.
+   */
   tracerProvider?: TracerProvider;
-  /** How a context is written into the store and read from it. Default: the propagator that is registered with `@opentelemetry/api`. */
+  /**
+   * Writes a context into the store and reads it back. Default: the propagator that is registered with
+   * `@opentelemetry/api`.
+   */
   propagator?: TextMapPropagator;
 }
 
-/** Longest context that is stored with a start or a schedule, bytes. Of a longer one the baggage is left out first, then `tracestate`. */
+/**
+ * The longest context that is stored with a start or a schedule, bytes. A longer one loses its baggage first, then
+ * `tracestate`.
+ */
 export const TRACE_CONTEXT_BYTES_MAX = 1_024;
 
-/** What is left out of a context that is too long, in this order. */
+/** The parts that are removed from a context that is too long, in this order. */
 const EXPENDABLE = ['baggage', 'tracestate'] as const;
 
 const OPTIONS = { tracerProvider: hasMethods('getTracer'), propagator: hasMethods('inject', 'extract') };
 
 /**
- * Trace runtimes and clients by OpenTelemetry. What is traced with it may be shared by all of a process. A process sets its SDK up as usual, and first.
+ * Traces runtimes and clients by OpenTelemetry. All runtimes and clients of a process may share one result. Set up the
+ * process's SDK as usual, before this call.
  *
- * @throws TypeError when an option is wrong, or no propagator is given and none is registered: a trace would end where the process does
+ * @throws TypeError when an option is wrong, or no propagator is given and none is registered: a trace would end where
+ *   the process does
  *
  * @example
  * ```ts
@@ -77,7 +90,7 @@ export function openTelemetry(options?: OpenTelemetryOptions): Telemetry {
   return new Traces((tracerProvider ?? trace).getTracer('perdure'), new Carriers(propagator ?? propagation));
 }
 
-/** One that was given, or the registered one behind the API. */
+/** A given propagator, or the registered one behind the API. */
 interface Propagator {
   inject(context: Context, carrier: Carrier, setter: typeof SETTER): void;
   extract(context: Context, carrier: Carrier, getter: typeof GETTER): Context;
@@ -91,7 +104,7 @@ const GETTER = {
   keys: (carrier: Carrier): string[] => Object.keys(carrier),
 };
 
-/** Contexts as text, and back. */
+/** Converts contexts to text and back. */
 class Carriers {
   private readonly propagator: Propagator;
 
@@ -111,7 +124,10 @@ class Carriers {
     return text === '{}' || Buffer.byteLength(text) > TRACE_CONTEXT_BYTES_MAX ? null : text;
   }
 
-  /** The root where there is none, or none that can be read: another version wrote it, or another tool. */
+  /**
+   * Returns the root context if there is no text, or if the text cannot be read: another version or another tool wrote
+   * it.
+   */
   read(text: TraceContext | null): Context {
     if (text === null) return ROOT_CONTEXT;
     try {
@@ -192,7 +208,7 @@ class Traces implements Telemetry {
   }
 }
 
-/** What the target of an operation of a client is. */
+/** Attribute for the target of a client's operation. */
 const TARGETS: Readonly<Record<string, string>> = {
   start: 'perdure.orchestration.name',
   raise: 'perdure.event.name',
@@ -200,7 +216,7 @@ const TARGETS: Readonly<Record<string, string>> = {
 };
 
 class OpenStretch implements Stretch {
-  /** What its turns and attempts nest below. */
+  /** Context below which its turns and attempts nest. */
   readonly around: Context;
   private readonly tracer: Tracer;
   private readonly carriers: Carriers;
@@ -270,7 +286,7 @@ function fail(span: Span, error: unknown): void {
   span.setStatus({ code: SpanStatusCode.ERROR, message });
 }
 
-/** Anything may be thrown. */
+/** Describes an error; the thrown value may be anything. */
 function described(error: unknown): TracedError {
   const text = (key: string): string | undefined => {
     const value = property(error, key);

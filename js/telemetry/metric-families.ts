@@ -5,7 +5,10 @@ import type { Runtime } from '../runtime/runtime.ts';
 import type { DurationHistogram, LaneMetrics, RuntimeMetrics } from '../tracing/metrics.ts';
 import { isList } from '../util/show.ts';
 
-/** Names and values are ours, none of which needs an escape: ids and names of users are not among them, because there is no end of those. */
+/**
+ * Labels of a sample. Names and values are Perdure's own, and none needs an escape. Ids and names of users are not
+ * among them, because their number has no bound.
+ */
 export type Labels = Readonly<Record<string, string>>;
 export type Kind = 'counter' | 'gauge';
 
@@ -111,7 +114,7 @@ export const HISTOGRAMS: readonly (readonly [
   ['commit_latency_seconds', 'From when a batch was handed to the store until it was durable.', (m) => m.commitLatency],
 ];
 
-/** What the store holds, as `client.stats()` counts it. All are gauges. */
+/** The contents of the store, as `client.stats()` counts them. All are gauges. */
 export const STORE: readonly (readonly [
   name: string,
   help: string,
@@ -145,13 +148,15 @@ function ofLanes(metrics: RuntimeMetrics, value: (lane: LaneMetrics) => number):
   return metrics.lanes.map((lane, i) => [{ lane: String(i) }, value(lane)]);
 }
 
-/** What runtimes count now; of several each has a label `runtime`, its place in the list. */
+/** Returns the current counts of runtimes. If there are several, each has a label `runtime`, its place in the list. */
 export function metricsOf(runtimes: Runtime | readonly Runtime[]): (readonly [Labels, RuntimeMetrics])[] {
   const list: readonly Runtime[] = isList(runtimes) ? (runtimes as readonly Runtime[]) : [runtimes as Runtime];
   return list.map((runtime, i) => [list.length > 1 ? { runtime: String(i) } : {}, runtime.metrics()] as const);
 }
 
-/** The buckets of a histogram, each with all below it: the upper end in seconds as a label has it, and how many. */
+/**
+ * Returns the cumulative buckets of a histogram: the upper end in seconds as a label, and the count of all up to it.
+ */
 export function bucketsOf({ boundsMs, counts, count }: DurationHistogram): (readonly [le: string, count: number])[] {
   let below = 0;
   return [...boundsMs.map((bound, i) => [String(bound / 1_000), (below += counts[i] ?? 0)] as const), ['+Inf', count]];

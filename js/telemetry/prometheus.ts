@@ -1,8 +1,8 @@
 /**
  * The metrics of runtimes and of a store in the text format of Prometheus: `perdure/prometheus`.
  *
- * The format is version 0.0.4, which every scraper reads. Clients of Prometheus keep counters of their own in a registry; here the counters are
- * the runtime's already, and only have to be written down.
+ * The format is version 0.0.4, which every scraper reads. Prometheus client libraries keep counters of their own in a
+ * registry; here the runtime already has the counters, and they only have to be written down.
  */
 
 import type { Client } from '../client/client.ts';
@@ -13,7 +13,7 @@ import { bucketsOf, HISTOGRAMS, type Kind, type Labels, metricsOf, NUMBERS, STOR
 
 export type { DurationHistogram, LaneMetrics, RuntimeMetrics } from '../tracing/metrics.ts';
 
-/** What an HTTP server answers a scrape with. */
+/** The HTTP response to a scrape. */
 export interface MetricsResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -24,11 +24,12 @@ export interface MetricsResponse {
 export const PROMETHEUS_CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
 /**
- * The metrics of runtimes of this process, and what their store holds, as Prometheus scrapes them. All names begin with `perdure_`, times are in seconds.
- * Of several runtimes each has a label `runtime`, its place in the list.
+ * Returns the metrics of runtimes of this process, and the contents of their store, in the format that Prometheus
+ * scrapes. All names begin with `perdure_`, times are in seconds. If there are several runtimes, each has a label
+ * `runtime`, its place in the list.
  *
  * @param runtimes - one, several, or none (`[]`)
- * @param stats - what `client.stats()` returned
+ * @param stats - the result of `client.stats()`
  *
  * @example
  * ```ts
@@ -61,10 +62,10 @@ export function prometheusText(runtimes: Runtime | readonly Runtime[], stats?: S
 }
 
 /**
- * What an HTTP server answers a scrape with: the store's numbers, and those of runtimes in this process.
+ * Returns the HTTP response to a scrape: the store's numbers, and those of runtimes in this process.
  *
- * @param client - it is asked for its `stats()`; what that throws, this throws
- * @param runtimes - as of {@link prometheusText}; without any, only the store's numbers
+ * @param client - its `stats()` is called; an error of that call is thrown on
+ * @param runtimes - as for {@link prometheusText}; without any, only the store's numbers
  *
  * @example
  * ```ts

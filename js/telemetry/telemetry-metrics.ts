@@ -16,24 +16,27 @@ import { bucketsOf, HISTOGRAMS, type Kind, type Labels, metricsOf, NUMBERS, STOR
 
 /** Options of {@link observeMetrics}. */
 export interface MetricsOptions {
-  /** Where metrics go. Default: the provider that is registered with `@opentelemetry/api` by now. */
+  /**
+   * Receives the metrics. Default: the provider that is registered with `@opentelemetry/api` at the time of the call.
+   */
   meterProvider?: MeterProvider;
-  /** Asked for what the store holds, each time metrics are collected. Default: nobody is. */
+  /** Client whose `stats()` are read each time metrics are collected. Default: none, and the store is not observed. */
   client?: Client;
 }
 
-/** What {@link observeMetrics} returns. */
+/** The result of {@link observeMetrics}. */
 export interface ObservedMetrics {
-  /** Nothing is observed from here on. */
+  /** Stops the observation. */
   stop(): void;
 }
 
 const OPTIONS = { meterProvider: hasMethods('getMeter'), client: hasMethods('stats') };
 
 /**
- * Have the metrics of runtimes observed by OpenTelemetry, whenever its reader collects some: the same as `perdure/prometheus` writes, as `perdure.` and the
- * name there without `_total` and `_seconds`. Times are in seconds. OpenTelemetry takes no histogram that was counted elsewhere, so each is three counters: `.count`,
- * `.sum`, and `.bucket`, whose attribute `le` is the upper end of the bucket, with all below it.
+ * Lets OpenTelemetry observe the metrics of runtimes whenever its reader collects. They are the same that
+ * `perdure/prometheus` writes, named `perdure.` and the name there without `_total` and `_seconds`. Times are in
+ * seconds. OpenTelemetry takes no histogram that was counted elsewhere, so each histogram is three counters: `.count`,
+ * `.sum`, and `.bucket`, whose attribute `le` is the upper end of the bucket. A bucket includes all buckets below it.
  *
  * @param runtimes - one, several (each has an attribute `runtime` then, its place in the list), or none (`[]`)
  * @throws TypeError when an option is wrong

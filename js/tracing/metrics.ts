@@ -1,34 +1,37 @@
-// What a runtime counts and measures.
+// The counters, histograms and gauges of a runtime.
 
-/** How long something took, by how often: counts in buckets that are the same for all histograms and never change. */
+/** A histogram of durations. Its buckets are the same for all histograms and never change. */
 export interface DurationHistogram {
   /** Upper ends of the buckets, ms: 0.1, 0.25, 0.5, 1 and so on to 60 000. */
   readonly boundsMs: readonly number[];
-  /** How many took at most as long as each bound and longer than the one before; in one more, those that took longer than the last. */
+  /**
+   * Number of durations per bucket: above the previous bound and at most this one. One more bucket, at the end, counts
+   * the durations above the last bound.
+   */
   readonly counts: readonly number[];
-  /** How many there are. */
+  /** Number of durations. */
   readonly count: number;
-  /** All of them together, ms. */
+  /** Sum of the durations, ms. */
   readonly sumMs: number;
 }
 
-/** What one JavaScript thread of a runtime has to do, and did since it was started. */
+/** Work of one JavaScript thread of a runtime: its backlog, and counters since the runtime was started. */
 export interface LaneMetrics {
-  /** Jobs that wait for this thread, which alone can run them. */
+  /** Jobs that wait for this thread, the only one that can run them. */
   readonly pinnedJobs: number;
-  /** Jobs that it has taken and not begun; other threads may take them away. */
+  /** Jobs that this thread has taken and not begun; other threads may take them away. */
   readonly takenJobs: number;
-  /** How often it took jobs away from another thread. */
+  /** Times that this thread took jobs away from another thread. */
   readonly steals: number;
-  /** How often it found nothing to do. */
+  /** Times that this thread found nothing to do. */
   readonly parks: number;
-  /** How much of its time it has worked, 0 to 1. */
+  /** Share of its time that this thread has worked, 0 to 1. */
   readonly busyShare: number;
 }
 
 /**
- * What {@link Runtime.metrics} returns: counters and histograms since the runtime was started last, and what it holds now. All of it is counted
- * without a lock, so that sums may differ by what is under way.
+ * The result of {@link Runtime.metrics}: counters and histograms since the runtime was last started, and current
+ * gauges. All of it is counted without a lock, so sums may differ by work in progress.
  */
 export interface RuntimeMetrics {
   /** Turns that are durable. */
@@ -47,13 +50,16 @@ export interface RuntimeMetrics {
   readonly continuedAsNew: number;
   /** Instances that were suspended here. */
   readonly suspended: number;
-  /** Turns that were not stored because the instance was another worker's by then. */
+  /** Turns that were fenced: not stored because the instance belonged to another worker by then. */
   readonly fenced: number;
-  /** Instances that were made again from their history. */
+  /** Instances that were rebuilt from their history. */
   readonly replays: number;
-  /** Events that were read for that. */
+  /** Events that were read for replays. */
   readonly replayedEvents: number;
-  /** Instances that slept in the store, and whose generator was still in memory when they woke. All others that went on were replayed. */
+  /**
+   * Instances that slept in the store and whose generator was still in memory when they woke. All others that went on
+   * were replayed.
+   */
   readonly cacheHits: number;
   /** Attempts of activities that were begun. */
   readonly attempts: number;
@@ -63,33 +69,36 @@ export interface RuntimeMetrics {
   readonly attemptsFailed: number;
   /** Dead workers that this one took over from. */
   readonly takeovers: number;
-  /** From when an attempt could begin until a thread began it: how long it waited for a slot (`activityConcurrency`) or a thread. */
+  /**
+   * Time from when an attempt could begin until a thread began it: its wait for a slot (`activityConcurrency`) or a
+   * thread.
+   */
   readonly queueAge: DurationHistogram;
   /**
-   * From when an attempt could begin, because its schedule was durable or the delay before it over, until its result was handed in. That
-   * result is recorded with the next turn; see `commitLatency`.
+   * Time from when an attempt could begin, because its schedule was durable or the delay before it was over, until its
+   * result was handed in. That result is recorded with the next turn; see `commitLatency`.
    */
   readonly stepLatency: DurationHistogram;
-  /** Instances that it owns. */
+  /** Instances that the runtime owns. */
   readonly ownedInstances: number;
   /** Generators in memory. */
   readonly cachedInstances: number;
   /** Attempts that have a slot. */
   readonly runningActivities: number;
-  /** Attempts known here, with those that wait for a slot or for their time. */
+  /** Attempts known here, including those that wait for a slot or for their time. */
   readonly openActivities: number;
   /** Turns and attempts that wait for a thread. */
   readonly queuedJobs: number;
   /** Turns whose code runs. */
   readonly turnsInProgress: number;
-  /** Batches that were written, by all that use the same provider object. */
+  /** Batches that were written, by all users of the same provider object. */
   readonly commitBatches: number;
-  /** Turns, starts and messages in them. */
+  /** Turns, starts and messages in those batches. */
   readonly commitWrites: number;
   /** Batches that the store refused and that were tried again. */
   readonly commitRetries: number;
-  /** From when a batch was handed to the store until it was durable. */
+  /** Time from when a batch was handed to the store until it was durable. */
   readonly commitLatency: DurationHistogram;
-  /** Of each thread, the main one first. */
+  /** Metrics of each thread, the main one first. */
   readonly lanes: readonly LaneMetrics[];
 }

@@ -1,20 +1,24 @@
-// What clients and runtimes tell those who trace them. They know this and nothing of any tracing library: `perdure/telemetry` is the implementation.
+// The calls that clients and runtimes make to be traced. Clients and runtimes know these and no tracing library:
+// `perdure/telemetry` is the implementation.
 //
-// Without one nothing of this is called, and nothing of it is stored.
+// Without an implementation none of this is called, and none of it is stored.
 
 import { property } from '../util/show.ts';
 
-/** Where something belongs in a trace, as text: it crosses processes through the store, beside what it belongs to. */
+/**
+ * Position of an operation in a trace, as text. It crosses processes through the store, beside the record it belongs
+ * to.
+ */
 export type TraceContext = string;
 
-/** Something that a client does. */
+/** An operation of a client. */
 export interface ClientCall {
-  /** What: `start`, `raise`. */
+  /** Name of the operation, such as `start` or `raise`. */
   readonly operation: string;
-  /** To what: the name of an orchestration, an event or a queue. */
+  /** Target of the operation: the name of an orchestration, an event or a queue. */
   readonly target?: string;
   readonly instanceId?: string;
-  /** Whether an instance goes on because of it, rather than that the client learns something. */
+  /** True if the operation makes an instance go on; false if it only returns information to the client. */
   readonly isProducer: boolean;
 }
 
@@ -24,7 +28,7 @@ export interface TracedExecution {
   readonly executionId: number;
   readonly name: string;
   readonly version: string;
-  /** Whether it was in memory before, here or elsewhere. */
+  /** True if the execution was in memory before, here or elsewhere. */
   readonly isResumed: boolean;
 }
 
@@ -37,55 +41,61 @@ export interface TracedAttempt {
   readonly attempt: number;
   readonly queue: string;
   readonly isInline: boolean;
-  /** Whether the instance is another worker's. */
+  /** True if the instance belongs to another worker. */
   readonly isBorrowed: boolean;
 }
 
-/** How a stretch ended: as its execution did, or because nothing is in memory of it any more. */
+/** Reason for the end of a stretch: the execution ended, or it is no longer in memory. */
 export type StretchEnd = 'completed' | 'failed' | 'cancelled' | 'continued' | 'suspended' | 'sleeping' | 'dropped';
 
-/** What went wrong, as far as it is known. */
+/** Known facts about a failure. */
 export interface TracedError {
   readonly name: string;
   readonly message: string;
   readonly stack?: string;
 }
 
-/** The time from the first turn that an execution has in memory to the last one: what lies between two stretches is no worker's. */
+/**
+ * The time from the first turn that an execution has in memory to the last one. Between two stretches no worker has the
+ * execution.
+ */
 export interface Stretch {
-  /** For what is scheduled in it; `null`: it is traced by nobody. */
+  /** Context for operations that are scheduled in the stretch; `null` if it is not traced. */
   readonly context: TraceContext | null;
-  /** The code runs, or is replayed. */
+  /** Begins a turn of the code, or a replay. */
   turn(isReplay: boolean): TracedTurn;
   end(how: StretchEnd, error?: TracedError): void;
 }
 
 export interface TracedTurn {
-  /** How many events the code was handed, and how many commands it gave. */
+  /** Ends the turn. `deliveries` is the number of events handed to the code, `commands` the number of its commands. */
   end(deliveries: number, commands: number): void;
 }
 
 export interface AttemptSpan {
-  /** Call the function of the activity, so that what it does nests below. */
+  /** Calls the function of the activity, so that spans made in it nest below this one. */
   run<T>(fn: () => T): T;
-  /** It is over; what is told of it after that does nothing. */
+  /** Ends the span. Later calls of `completed` and `failed` do nothing. */
   completed(): void;
   failed(error: unknown): void;
 }
 
-/** Traces clients and runtimes. Made by `openTelemetry` of `perdure/telemetry`, and handed over as it is. */
+/** Traces clients and runtimes. Made by `openTelemetry` of `perdure/telemetry`, and passed on unchanged. */
 export interface Telemetry {
-  /** @internal `run` is given the context for what it starts. */
+  /** @internal Runs `run` with the context for the work that it starts. */
   call<T>(call: ClientCall, run: (context: TraceContext | null) => Promise<T>): Promise<T>;
-  /** @internal `context`: of its start. */
+  /** @internal Begins a stretch. `context` is that of the execution's start. */
   stretch(execution: TracedExecution, context: TraceContext | null): Stretch;
-  /** @internal `below`: the stretch that scheduled it, where that is in memory here, or what it was scheduled in. */
+  /**
+   * @internal Begins an attempt. `below` is the stretch that scheduled it, if that is in memory here, or else the
+   *   context of the schedule.
+   */
   attempt(attempt: TracedAttempt, below: Stretch | TraceContext | null): AttemptSpan;
-  /** @internal Run code of orchestrations: below no span, whatever calls. */
+  /** @internal Runs code of orchestrations below no span, regardless of the caller's span. */
   outside<T>(fn: () => T): T;
 }
 
-/** @throws TypeError when `value` does not trace */
+/** @throws TypeError when `value` is no `Telemetry` */
 export function checkTelemetry(value: unknown, path: string): void {
   for (const method of ['call', 'stretch', 'attempt', 'outside'] satisfies (keyof Telemetry)[]) {
     if (typeof property(value, method) !== 'function')

@@ -1,17 +1,17 @@
 // Traces of the instances that are in memory.
 //
-// The map holds, per instance that has traced, what each of its lines begins with, under a key that is unique over all
-// runtimes of the thread. The guard in instance.ts takes the entry away when the instance ends or is dropped.
+// The map holds, for each instance that has traced, the common beginning of its lines, under a key that is unique over
+// all runtimes of the thread. `release` in instance.ts removes the entry when the instance ends or is dropped.
 
 import { fieldsText, lineText, type TraceFields, type TraceLevel } from '../logging/fields.ts';
 
-/** Takes the lines of one instance. */
+/** Receives the lines of one instance. */
 export interface TracePort {
   /** `fields` is the JSON of an object. */
   trace(level: TraceLevel, message: string, fields: string): void;
 }
 
-/** What every line of an instance carries. */
+/** Fields that every line of an instance carries. */
 export interface TraceOrigin {
   readonly instanceId: string;
   readonly executionId: number;
@@ -20,7 +20,9 @@ export interface TraceOrigin {
 
 const prefixes = new Map<object, string>();
 
-/** Trace a line of an instance. The engine drops it in a replay. Never throws on account of what `fields` holds. */
+/**
+ * Traces a line of an instance. The engine drops the line in a replay. Never throws because of the content of `fields`.
+ */
 export function trace(
   instance: object,
   port: TracePort,
@@ -43,7 +45,7 @@ export function forgetTrace(instance: object): void {
   prefixes.delete(instance);
 }
 
-/** How many instances the map holds. */
+/** Returns the number of instances in the map. */
 export function traceCount(): number {
   return prefixes.size;
 }
