@@ -1,8 +1,8 @@
-// What is said when the addon cannot be loaded: which package should be there, why it probably is not, and what to do.
+// The error of an addon that cannot be loaded: which package should be there, why it probably is not, and what to do.
 
 import { PerdureError } from '../errors/errors.ts';
 
-/** What there are packages for, each `perdure-` and one of these. */
+/** The platforms that have a package. Each package is named `perdure-` and the platform. */
 export const PLATFORMS: readonly string[] = [
   'linux-x64-gnu',
   'linux-arm64-gnu',
@@ -15,10 +15,10 @@ export const PLATFORMS: readonly string[] = [
 ];
 
 /**
- * The error of an addon that is not there or does not load.
+ * Returns the error for an addon that is missing or does not load.
  *
- * @param cause - what the loader threw: its causes are what it tried, one after the other
- * @param isThere - whether a module can be found
+ * @param cause - the loader's error; its causes are the attempts to load, one after the other
+ * @param isThere - returns true if a module can be found
  */
 export function addonError(cause: unknown, isThere: (specifier: string) => boolean): PerdureError {
   const platform = platformHere();
@@ -28,9 +28,10 @@ export function addonError(cause: unknown, isThere: (specifier: string) => boole
 }
 
 /**
- * Compare the addon with the package that loads it: each calls the other by positions, so one of another version does something else than it is asked.
+ * Compares the version of the addon with that of the package that loads it. Each calls the other by position, so a call
+ * across versions does something else than it was meant to.
  *
- * @throws PerdureError when they are not of one version
+ * @throws PerdureError when the versions differ
  */
 export function checkVersion(addon: string | undefined, version: string): void {
   if (addon === version) return;
@@ -45,7 +46,7 @@ export function checkVersion(addon: string | undefined, version: string): void {
 
 const REINSTALL = 'Delete node_modules and install again on the machine, or in the image, where the program runs.';
 
-/** Why, and what to do. */
+/** Returns the reason, and the advice. */
 function reasonOf(
   cause: unknown,
   platform: string,
@@ -78,7 +79,7 @@ function reasonOf(
   ];
 }
 
-/** What to do about the message of a system that does not load a shared library. */
+/** Returns advice for the message of a system that does not load a shared library. */
 function adviceOn(message: string): string {
   const named = process.env.NAPI_RS_NATIVE_LIBRARY_PATH;
   if (named) return `NAPI_RS_NATIVE_LIBRARY_PATH names ${named}: unset it, or let it name an addon of this platform.`;
@@ -87,7 +88,7 @@ function adviceOn(message: string): string {
   return `The file is damaged or of another platform. ${REINSTALL}`;
 }
 
-/** As the packages are named. */
+/** Returns this platform, as the packages name it. */
 function platformHere(): string {
   const { platform, arch } = process;
   if (platform === 'linux') return `linux-${arch}-${hasGlibc() ? 'gnu' : 'musl'}`;
@@ -99,7 +100,7 @@ function hasGlibc(): boolean {
   return header?.glibcVersionRuntime !== undefined;
 }
 
-/** Of an error and its causes, outermost first. The loader keeps no more of them than that. */
+/** Returns the messages of an error and its causes, outermost first. The loader keeps nothing else of its attempts. */
 function messagesOf(error: unknown): string[] {
   const found: string[] = [];
   for (let at = error; at instanceof Error; at = at.cause) found.push(at.message);

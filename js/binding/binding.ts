@@ -1,7 +1,8 @@
-// The native addon, as this package uses it: the one file that imports it.
+// The native addon, as this package uses it. This is the only file that imports it.
 //
-// Nothing else knows that errors cross as JSON text and that calls name an instance by its token. A synchronous call
-// that fails throws an Error whose message is JSON of `{ code, message, details? }`; a reply that fails is the same text.
+// No other file knows that errors cross as JSON text and that calls name an instance by its token. A synchronous call
+// that fails throws an Error whose message is JSON of `{ code, message, details? }`. A reply that fails is the same
+// text.
 
 import { createRequire } from 'node:module';
 
@@ -40,7 +41,7 @@ export interface InstanceDescription {
   readonly customStatus: string | null;
   /** The deterministic time at its start, ms since 1970. */
   readonly timeMs: number;
-  /** What its start was part of. */
+  /** Context in which the execution was started; `null` if it is not traced. */
   readonly trace: TraceContext | null;
 }
 
@@ -54,13 +55,16 @@ export interface NativeReply {
 
 /** An opened provider. Each request is answered by one reply, unless it is abandoned. */
 export interface NativeStore {
-  /** What its user should know of the way to it. */
+  /** Returns a warning for the user about the connection to the store, if there is one. */
   warning(): string | null;
-  /** Its number, by which other threads of this process find it. */
+  /** Returns the store's number, by which other threads of this process find it. */
   number(): number;
-  /** Called once, by {@link attachReplies}. Returns what gives the next reply as text, or `null`. */
+  /**
+   * Attaches the replies. Called once, by {@link attachReplies}. Returns a function that gives the next reply as text,
+   * or `null`.
+   */
   attach(wake: () => void, numbers: Float64Array): () => string | null;
-  /** Its last reply was taken. */
+  /** Called after the last reply was taken. */
   detach(): void;
   start(
     request: number,
@@ -73,7 +77,7 @@ export interface NativeStore {
     onConflict: string,
     trace: TraceContext | null,
   ): void;
-  /** `unreadMax`: how many messages may wait for the instance then. */
+  /** `unreadMax`: the most messages that may wait for the instance, this one included. */
   send(request: number, id: string, kind: string, name: string, payload: string | null, unreadMax: number): void;
   cancel(request: number, id: string, reason: string | null): void;
   terminate(request: number, id: string, reason: string | null): void;
@@ -83,17 +87,23 @@ export interface NativeStore {
   waitForEnd(request: number, id: string): void;
   waitForStatusChange(request: number, id: string, afterVersion: number): void;
   abandon(request: number): void;
-  /** A page from event `from` on. `key` is that of the page before, 0 for the first; `executionId` 0 stands for the current one, `limit` 0 for as many as a page may have. */
+  /**
+   * Requests a page of events, from event `from` on. `key` is that of the previous page, 0 for the first page.
+   * `executionId` 0 stands for the current execution, `limit` 0 for as many events as a page may have.
+   */
   history(request: number, id: string, key: number, executionId: number, from: number, limit: number): void;
   list(request: number, filter: string, cursor: string | null, limit: number): void;
   delete(request: number, id: string): void;
   prune(request: number, filter: string, limit: number | null): void;
   pruneExecutions(request: number, filter: string, keep: number): void;
-  /** Texts of a table after a row, but those that begin with `except`; of each no more than `head` characters, if that is given. */
+  /**
+   * Requests the texts of a table after a row, except those that begin with `except`. `head` is the most characters to
+   * return of each text, `null` for all of it.
+   */
   texts(request: number, table: string, after: string | null, except: string, head: number | null): void;
   /** `changes` is JSON. */
   replaceTexts(request: number, table: string, changes: string): void;
-  /** Take away what deleted instances have left. */
+  /** Removes the remains of deleted instances. */
   sweep(request: number): void;
   stats(request: number): void;
   overdue(request: number): void;
@@ -103,7 +113,7 @@ export interface NativeStore {
   close(request: number): void;
 }
 
-/** What stands in front of a store. */
+/** The codec in front of a store, as arguments: `[null, false]` for none. */
 type NativeCodec = [ask: ((question: string) => void) | null, required: boolean];
 
 interface NativeStoreClass {
@@ -124,16 +134,16 @@ export function createTestStore(nowMs: number, seed: number): NativeTestStore {
   return new addon.TestStore(nowMs, seed);
 }
 
-/** How a Postgres store is reached, complete and checked. */
+/** Settings of a connection to a Postgres store, complete and checked. */
 export interface NativePostgresOptions {
   readonly schema: string;
   readonly migrate: boolean;
   readonly poolSize: number;
-  /** `null`: unless a pooler is in between. */
+  /** `null`: true, unless a pooler is in between. */
   readonly notify: boolean | null;
-  /** `null`: it is found out. */
+  /** `null`: detected. */
   readonly pooler: 'none' | 'transaction' | null;
-  /** `null`: it is found out. */
+  /** `null`: detected. */
   readonly prepare: boolean | null;
   /** `null`: as the URL says. */
   readonly tls: {
@@ -143,7 +153,7 @@ export interface NativePostgresOptions {
     readonly cert: string | null;
     readonly key: string | null;
   } | null;
-  /** Believed where nothing else names any, PEM. */
+  /** Certificates that are trusted if no others are given, PEM. */
   readonly defaultRoots: string | null;
 }
 
@@ -154,7 +164,7 @@ export const DROP = 3;
 export const LOG = 4;
 export const ENDED = 5;
 
-/** What a lane is handed. */
+/** A job for a lane. */
 export type NativeJob =
   | { readonly kind: typeof TURN; readonly token: number }
   | {
@@ -180,7 +190,7 @@ export type NativeJob =
       readonly message: string;
       /** JSON of an object. */
       readonly fields: string | null;
-      /** Whether the runtime itself says it, and not an orchestration. */
+      /** True if the line comes from the runtime itself, and not from an orchestration. */
       readonly isInternal: boolean;
     }
   | {
@@ -192,7 +202,7 @@ export type NativeJob =
       readonly status: EndState;
     };
 
-/** What an instance is after its last turn here. */
+/** State of an instance after its last turn here. */
 export type EndState = 'Completed' | 'Failed' | 'Cancelled' | 'Suspended';
 
 /** Sizes of the addon's maps, for tests. */
@@ -204,34 +214,43 @@ export interface NativeMapSizes {
 
 /** A runtime, for the thread that made it. */
 export interface NativeRuntime {
-  /** `fingerprint` is of an orchestration's code; of an activity it is empty, and so is `version`. */
+  /**
+   * Registers a definition. `fingerprint` is that of an orchestration's code; for an activity it is empty, and so is
+   * `version`.
+   */
   register(kind: string, name: string, version: string, fingerprint: string): void;
-  /** Its number, by which other threads of this process find it. */
+  /** Returns the runtime's number, by which other threads of this process find it. */
   number(): number;
-  /** Every thread has what is registered so. */
+  /** Marks a registered definition as one that every thread has. */
   share(kind: string, name: string, version: string): void;
-  /** The thread of a lane is gone. */
+  /** Reports that the thread of a lane has ended. */
   lose(lane: number): void;
   start(request: number, wake: () => void): void;
   shutdown(request: number, timeoutMs: number): void;
-  /** Whether there are to be {@link ENDED} jobs. */
+  /** Turns {@link ENDED} jobs on or off. */
   reportEnds(wanted: boolean): void;
-  /** How much of its time the thread of each lane has worked lately, 0 to 1; its worker tells it with the next heartbeat. */
+  /**
+   * Notes the share of its time that the thread of each lane has worked lately, 0 to 1. The worker sends it with the
+   * next heartbeat.
+   */
   noteBusy(shares: readonly number[]): void;
   metrics(): string;
   mapSizes(): NativeMapSizes;
 }
 
-/** What has changed of what is waited for: see `EnginePort.next`. */
+/** Changes to the set of awaited mailboxes and timers: see `EnginePort.next`. */
 type Waits = Parameters<EnginePort['next']>;
 
 /** A lane of a runtime, for its thread. `instance` and `activity` are tokens of jobs. */
 export interface NativeLane {
-  /** Take jobs from now on, on a lane besides the first. `warns`: a warning may be written to stderr. */
+  /** Starts to take jobs, on a lane other than the first. `warns`: true if a warning may be written to stderr. */
   attach(wake: () => void, warns: boolean): void;
-  /** `null`: nothing to do; the lane is parked and `wake` will be called, unless it looks again soon by itself. */
+  /**
+   * Returns the next job. `null`: there is none. The lane is then parked and `wake` will be called, unless `looksAgain`
+   * says that the lane polls again soon.
+   */
   nextJob(looksAgain: boolean): NativeJob | null;
-  /** The event loop gets its turn before the next job is taken. */
+  /** Reports that the event loop gets its turn before the next job is taken. */
   pause(): void;
   describe(instance: number): InstanceDescription;
   scheduleActivity(instance: number, name: string, input: string | null, options: string | null): number;
@@ -257,15 +276,20 @@ export interface NativeLane {
   next(instance: number, ...waits: Waits): Delivery | null;
   /** See `EnginePort`. */
   interrupt(instance: number): Delivery | null;
-  /** Right after `next` returned `null`: whether the instance is released with its turn, and sleeps in the store. */
+  /**
+   * Called right after `next` returned `null`. True if the instance is released with its turn, and sleeps in the store.
+   */
   sleeps(): boolean;
   finish(instance: number, kind: number, payload: string | null): void;
   continueAsNew(instance: number, input: string | null, version: string | null): void;
-  /** `report` is JSON of an error; without one it is the engine's own, or `source` says it. */
+  /**
+   * Suspends an instance. `report` is JSON of an error. Without one, the error is the engine's own, or `source` is its
+   * text.
+   */
   suspend(instance: number, source: string, report: string | null): void;
-  /** What history holds for the value of the next command, or of the end; `null` past the history. */
+  /** Returns the payload that history holds for the next command or for the end; `null` past the history. */
   recordedPayload(instance: number): string | null;
-  /** The event that the next command is in history, or will be. */
+  /** Returns the id of the event that the next command has in history, or will have. */
   nextCommandId(instance: number): number;
   isReplaying(instance: number): boolean;
   historyLength(instance: number): number;
@@ -273,13 +297,13 @@ export interface NativeLane {
   setCustomStatus(instance: number, text: string | null): void;
   random(instance: number): number;
   randomUuid(instance: number): string;
-  /** Details as codec text. */
+  /** Records a heartbeat. `details` is codec text. */
   heartbeat(activity: number, details: string): void;
   isCancelling(instance: number): boolean;
   patched(instance: number, patch: string): boolean;
-  /** True: the lane was parked and has work now; a drain is to be scheduled. */
+  /** Returns true if the lane was parked and has work now: a drain must be scheduled. */
   completeActivity(activity: number, output: string | null): boolean;
-  /** As `completeActivity`. `retryAfterMs` is -1 for none. */
+  /** Returns the same as `completeActivity`. `retryAfterMs` is -1 for none. */
   failActivity(
     activity: number,
     error: string,
@@ -289,49 +313,55 @@ export interface NativeLane {
   ): boolean;
 }
 
-/** What the code of an instance calls in a turn. */
+/** The calls that the code of an instance makes in a turn. */
 type NativeTurn = Omit<
   NativeLane,
   'attach' | 'nextJob' | 'pause' | 'sleeps' | 'heartbeat' | 'completeActivity' | 'failActivity'
 >;
 
-/** The engine of one execution that has a history and no store: the calls of a lane's turn, where `instance` says nothing. */
+/**
+ * The engine of one execution that has a history and no store. It has the calls of a lane's turn, and ignores
+ * `instance`.
+ */
 interface NativeReplay extends Omit<NativeTurn, 'suspend'> {
-  /** JSON of the mismatch that was found, as the error of a suspension; `null` when there was none. */
+  /** Returns JSON of the mismatch that was found, as the error of a suspension; `null` if there was none. */
   mismatch(source: string): string | null;
 }
 
-/** As the addon has one: what is next is the texts in one string, and the numbers in the array it was given. */
+/**
+ * The calls as the addon has them. An answer is its texts, joined in one string, and its numbers, which the addon
+ * writes into the array it was given.
+ */
 type Raw<T> = Omit<T, 'nextJob' | 'next' | 'interrupt' | 'sleeps' | 'succeedsNext' | 'describe'> & {
   describe(instance: number): string;
   interrupt(instance: number): string | null;
-  /** Without `waits` nothing has changed. */
+  /** Without `waits`, the set of awaited mailboxes and timers has not changed. */
   next(instance: number, ...waits: Waits | []): string | null;
 };
 
-/** The calls of a lane that are made at each step, and are functions. */
+/** The calls of a lane that are made at each step. They are functions, not methods. */
 type EachStep = Pick<Raw<NativeLane>, 'describe' | 'scheduleActivity' | 'next' | 'finish' | 'completeActivity'> & {
   nextJob(looksAgain: boolean): string | null;
 };
 
 type RawLane = Omit<Raw<NativeLane>, keyof EachStep> & { eachStep(): EachStep };
 
-/** A store in memory with a clock of its own, for tests. What it is asked to do is done within the call. */
+/** A store in memory with a clock of its own, for tests. A request is carried out within its call. */
 export interface NativeTestStore {
   store(): NativeStore;
-  /** Ms since 1970. */
+  /** Returns the time of the clock, ms since 1970. */
   nowMs(): number;
-  /** Let everything go on that can without JavaScript. True: and nothing waits for JavaScript either. */
+  /** Does all work that needs no JavaScript. Returns true if no work waits for JavaScript either. */
   settle(store: NativeStore, runtime: NativeRuntime): boolean;
-  /** Set the clock forward. */
+  /** Sets the clock forward. */
   set(toMs: number): void;
-  /** When the next timer of a runtime is due, ms since 1970. */
+  /** Returns the time of a runtime's next timer, ms since 1970. */
   nextDueMs(runtime: NativeRuntime): number | null;
   crash(runtime: NativeRuntime): void;
-  /** Crash when an event of an instance is stored, before anything comes of it. */
+  /** Crashes the runtime when an event of an instance is stored, before the event has any effect. */
   crashAfter(runtime: NativeRuntime, instance: string, executionId: number, eventId: number): void;
   isCrashPlanned(): boolean;
-  /** Drop what still waits. Time is over then. */
+  /** Drops all pending work. Time does not go on after that. */
   close(): void;
 }
 
@@ -351,7 +381,7 @@ interface NativeModule {
 
 const addon = load();
 
-/** By `require`: an import that fails has no place where it could be said in words. */
+/** Uses `require`: a failed static import would leave no place to explain the failure. */
 function load(): NativeModule {
   const require = createRequire(import.meta.url);
   try {
@@ -400,7 +430,7 @@ export async function connectPostgres(
   codec: CodecBridge | null,
   password?: () => Promise<string>,
 ): Promise<NativeStore> {
-  // Called from a thread that makes a connection, with a number for the answer.
+  // Called from a thread that makes a connection. `question` is the number under which the answer is given.
   const ask = (question: number): void =>
     void password?.().then(
       (given) => addon.Store.givePassword(question, given, ''),
@@ -423,7 +453,7 @@ function codecOf(codec: CodecBridge | null): NativeCodec {
   return [(question) => codec.ask(question, (number, texts) => addon.Store.giveTexts(number, texts)), codec.required];
 }
 
-/** Options of a runtime, as the addon takes them. */
+/** Options of a runtime, in the form that the addon takes. */
 export interface NativeRuntimeOptions {
   readonly threads: number;
   readonly activityConcurrency: number;
@@ -431,9 +461,9 @@ export interface NativeRuntimeOptions {
   readonly cachedInstancesMax: number;
   readonly leaseMs: number;
   readonly turnDeadlineMs: number;
-  /** A turn that takes longer ends where the code waits next, and another one follows. */
+  /** A turn that takes longer ends at the next wait of the code, and another turn follows. */
   readonly turnSliceMs: number;
-  /** An instance whose timer is due sooner stays where it is. Default 1 s. */
+  /** An instance whose next timer is due sooner than this stays with its worker. Default 1 s. */
   readonly holdTimerMs?: number;
   readonly workerName: string;
   readonly nodeVersion: string;
@@ -453,7 +483,10 @@ export function createRuntime(store: NativeStore, options: NativeRuntimeOptions)
   }
 }
 
-/** A lane of a runtime of this process, by their numbers: 0 is that of the thread that made the runtime. */
+/**
+ * Returns a lane of a runtime of this process, by the numbers of both. Lane 0 is that of the thread that made the
+ * runtime.
+ */
 export function laneOf(runtime: number, lane: number): NativeLane {
   try {
     return new DecodingLane(runtime, lane);
@@ -462,7 +495,7 @@ export function laneOf(runtime: number, lane: number): NativeLane {
   }
 }
 
-/** A store that another thread of this process has opened, by its number. */
+/** Returns a store that another thread of this process has opened, by its number. */
 export function joinStore(number: number): NativeStore {
   try {
     return addon.Store.join(number);
@@ -471,15 +504,17 @@ export function joinStore(number: number): NativeStore {
   }
 }
 
-// Where `crates/node/src/answer.rs` puts the numbers of an answer: its kind, its facts, and the lengths of its texts.
+// Positions at which `crates/node/src/answer.rs` puts the numbers of an answer: its kind, its facts, and the lengths of
+// its texts.
 const NUMBERS = 15;
 const KIND = 0;
 const FACTS = 1;
 const LENGTHS = 8;
 
 /**
- * Have `wake` called when replies are there; it does not keep the process alive. Returns what gives the next one, or `null`
- * when there is none, and `wake` is called for the next.
+ * Attaches a store's replies. `wake` is called when replies have arrived; this does not keep the process alive. Returns
+ * a function that gives the next reply. It gives `null` when there is none, and then `wake` is called for the next
+ * reply.
  */
 export function attachReplies(store: NativeStore, wake: () => void): () => NativeReply | null {
   const numbers = new Float64Array(NUMBERS);
@@ -495,7 +530,7 @@ export function attachReplies(store: NativeStore, wake: () => void): () => Nativ
   };
 }
 
-/** Makes objects of what the addon answers. */
+/** A lane that decodes the answers of the addon into objects. */
 class DecodingLane extends addon.NativeLane implements NativeLane {
   readonly scheduleActivity: EachStep['scheduleActivity'];
   readonly finish: EachStep['finish'];
@@ -591,9 +626,9 @@ class DecodingLane extends addon.NativeLane implements NativeLane {
   }
 }
 
-/** The same of an execution that is only replayed. */
+/** The calls of an execution that is only replayed, decoded in the same way. */
 class DecodingReplay extends addon.NativeReplay implements NativeTurn {
-  /** Why the code is not to go on, if that is so. */
+  /** Reason why the code must not go on; `null` if it may. */
   refusal: NativeErrorData | null = null;
   private readonly numbers: Float64Array;
 
@@ -628,7 +663,7 @@ class DecodingReplay extends addon.NativeReplay implements NativeTurn {
   }
 }
 
-/** The first texts of an answer, which came as one. */
+/** Returns the first texts of an answer, which arrived joined in one string. */
 function textsOf(text: string, numbers: Float64Array, count: number): (string | null)[] {
   const texts: (string | null)[] = [];
   for (let n = 0, from = 0; n < count; n += 1) {
@@ -666,14 +701,17 @@ function deliveryOf(text: string | null, numbers: Float64Array): Delivery | null
   };
 }
 
-/** The engine of one instance: the lane's calls with its token filled in, and texts as they were before the store's codec. */
+/**
+ * The engine of one instance. It makes the lane's calls with the instance's token. Its texts are those on this side of
+ * the store's codec: encoded on the way in, decoded on the way out.
+ */
 export class NativeEngine implements EnginePort {
   private readonly lane: NativeTurn;
   private readonly token: number;
   private readonly texts: StoredTexts;
   private instanceId = '';
   private executionId = 0;
-  /** Ids of children that have not ended, by their operations; of a store with a codec alone. */
+  /** Ids of the children that this execution started, by operation. Only filled for a store with a codec. */
   private readonly children = new Map<number, string>();
 
   constructor(lane: NativeTurn, token: number, texts: StoredTexts) {
@@ -912,7 +950,7 @@ export class NativeEngine implements EnginePort {
     return Place.activity(this.instanceId, this.executionId, operation, what);
   }
 
-  /** Whose value a delivery hands over. */
+  /** Returns the place of the value that a delivery holds. */
   private placeOf({ kind, operation, detail, mailbox }: Delivery): Place {
     const child = this.children.get(operation);
     switch (kind) {
@@ -933,11 +971,13 @@ export class NativeEngine implements EnginePort {
   }
 }
 
-/** The engine of one execution that has a history and nothing else. It keeps what a store would have been told. */
+/**
+ * The engine of one execution that has a history and nothing else. It keeps facts that a store would have been told.
+ */
 export class ReplayEngine extends NativeEngine {
-  /** What the code waited for when it last did, besides activities and children. */
+  /** Mailboxes and operations that the code waited for at its last wait. Activities and children are not among them. */
   readonly awaited = { mailboxes: new Set<string>(), operations: new Set<number>() };
-  /** Text of the error that the code ended with, if it has. */
+  /** Text of the error that the code ended with; `null` if it has not ended with one. */
   thrown: string | null = null;
   private readonly replay: DecodingReplay;
 
@@ -947,8 +987,8 @@ export class ReplayEngine extends NativeEngine {
   }
 
   /**
-   * @param events - JSON of what an export holds
-   * @throws PerdureError when that is no history
+   * @param events - JSON of the events of an export
+   * @throws PerdureError when these are no history
    */
   static open(instanceId: string, executionId: number, events: string, texts: StoredTexts): ReplayEngine {
     try {
@@ -958,7 +998,7 @@ export class ReplayEngine extends NativeEngine {
     }
   }
 
-  /** Why the code is not to go on, if that is so. */
+  /** Reason why the code must not go on; `null` if it may. */
   get refusal(): NativeErrorData | null {
     return this.replay.refusal;
   }
@@ -968,7 +1008,7 @@ export class ReplayEngine extends NativeEngine {
     return super.next(...waits);
   }
 
-  /** The code waits. */
+  /** Notes the changes to the set of awaited mailboxes and operations. */
   noteWaits(...[mailboxes, timers, mailboxesGone, timersGone]: Waits): void {
     const { awaited } = this;
     for (const mailbox of mailboxesGone ?? []) awaited.mailboxes.delete(mailbox);
@@ -983,7 +1023,7 @@ export class ReplayEngine extends NativeEngine {
   }
 }
 
-/** The error of a reply that is not ok. */
+/** Returns the error of a reply that is not ok. */
 export function replyError(text: string | null): PerdureError {
   return (
     errorOf(text ?? '') ??
@@ -991,7 +1031,10 @@ export function replyError(text: string | null): PerdureError {
   );
 }
 
-/** What a native call threw, as one of Perdure's errors. Anything else, such as a TypeError of napi, stays what it is. */
+/**
+ * Returns the error of a native call as one of Perdure's errors. Any other error, such as a TypeError of napi, is
+ * returned unchanged.
+ */
 export function nativeError(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   return errorOf(error.message) ?? error;
