@@ -1,20 +1,20 @@
-// How much of its time each thread of a runtime works, for the row of its worker.
+// The share of its time that each thread of a runtime works, for the row of its worker.
 
 import type { EventLoopUtilityFunction, EventLoopUtilization } from 'node:perf_hooks';
 
-/** A thread, as it is measured from the first one. */
+/** A thread that can be measured from the first thread. */
 export interface Measured {
   readonly eventLoopUtilization: EventLoopUtilityFunction;
 }
 
-/** Measures the threads of the lanes again and again, until it is stopped. It keeps no process alive. */
+/** Measures the threads of the lanes at an interval, until it is stopped. It does not keep the process alive. */
 export class BusyShares {
   private readonly timer: NodeJS.Timeout;
   private last = new Map<Measured, EventLoopUtilization>();
 
   /**
-   * @param threads - those that there are, by their lanes
-   * @param note - is told of each lane how much of the last interval its thread has worked, 0 to 1
+   * @param threads - returns the present threads, by lane
+   * @param note - receives, for each lane, the share of the last interval that its thread has worked, 0 to 1
    */
   constructor(
     intervalMs: number,

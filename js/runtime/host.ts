@@ -1,4 +1,4 @@
-// What a lane needs of the runtime on its thread.
+// The services of a runtime that a lane needs on its thread.
 
 import type { ActivityFunction } from '../activity/activity.ts';
 import type { ActivityOptions } from '../activity/activity-options.ts';
@@ -14,7 +14,7 @@ import type { StoredTexts } from '../values/stored-text.ts';
 import type { InstanceEvent, LaneHost } from './lane.ts';
 import type { Registry } from './registry.ts';
 
-/** Options of a runtime that each of its threads keeps to. */
+/** Options of a runtime that each of its threads follows. */
 export interface HostOptions {
   readonly threads?: number | undefined;
   readonly limits?: RuntimeLimits | undefined;
@@ -27,7 +27,7 @@ export interface HostOptions {
 /** See {@link LaneHost.looksMax}. */
 const LOOKS_MAX = 4;
 
-/** The runtime as the lane of one thread sees it. */
+/** The runtime, seen from the lane of one thread. */
 export abstract class Host implements LaneHost {
   readonly client: Client;
   readonly texts: StoredTexts;
@@ -36,7 +36,7 @@ export abstract class Host implements LaneHost {
   readonly sourceStacks: boolean;
   readonly turnSliceMs: number;
   readonly looksMax: number;
-  /** Whether orchestrations run under the determinism guard. */
+  /** True if orchestrations run under the determinism guard. */
   readonly isGuarded: boolean;
   readonly telemetry: Telemetry | undefined;
   workerId = '';
@@ -64,7 +64,7 @@ export abstract class Host implements LaneHost {
     this.logLevel = options.logLevel ?? 'info';
   }
 
-  /** A line of which it is known that somebody wants it. */
+  /** Logs a line whose level has passed the log level. */
   protected abstract line(level: TraceLevel, message: string, fields: TraceFields): void;
   abstract warn(what: string, fields: TraceFields, error: unknown): void;
   abstract report(error: unknown, what: string): void;

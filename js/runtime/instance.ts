@@ -3,8 +3,8 @@
 // Invariants:
 //
 //   I1. A turn ends with exactly one of: `next` returning null, `finish`, `suspend`.
-//   I2. What is kept outside under this instance's key is taken away by `release`, which runs once the execution ends, is
-//       suspended or is dropped, and by nothing else.
+//   I2. Entries that are kept outside under this instance's key are removed by `release` and by nothing else. `release`
+//       runs once the execution ends, is suspended or is dropped.
 //   I3. Dropping runs no user code (fiber.ts, B4).
 
 import type { ActivityFunction } from '../activity/activity.ts';
@@ -26,7 +26,7 @@ import {
 import { forgetTrace } from '../tracing/trace.ts';
 import { fromPayload, toErrorPayload, toPayload } from '../values/payload.ts';
 
-/** How a turn left the instance. */
+/** Result of a turn. */
 export type TurnEnd = 'waiting' | 'completed' | 'failed' | 'cancelled' | 'continued' | 'suspended';
 
 export class Instance {
@@ -47,7 +47,7 @@ export class Instance {
     const { fn, cancelGraceMs, onEnd = 'drop' } = orchestration;
     this.port = port;
     this.facts = { instanceId, executionId, name, version, parentId: parentId ?? undefined };
-    // The function is called when the main fiber begins: it is user code, and its input may turn out to be damaged.
+    // The main fiber calls the function when it begins: the function is user code, and its input may be damaged.
     this.scheduler = new FiberScheduler(port, timeMs, host.limits, () => fn(context, fromPayload(input, 'input')));
     this.scheduler.cancelling.graceMs = cancelGraceMs;
     this.scheduler.cancelling.onEnd = onEnd;
@@ -55,7 +55,7 @@ export class Instance {
     const context = new OrchestrationContext(this.scheduler, this.facts, host);
   }
 
-  /** Run fibers and hand over deliveries until there are no more, or the execution ends. */
+  /** Runs fibers and hands over deliveries until there are no more, or the execution ends. */
   turn(): TurnEnd {
     try {
       return this.drive();
@@ -66,13 +66,13 @@ export class Instance {
     }
   }
 
-  /** The function of an inline activity that has not settled. */
+  /** Returns the function of an inline activity that has not settled. */
   inlineFunction(operation: number): ActivityFunction | undefined {
     const future = this.scheduler.operations.get(operation);
     return future instanceof InlineFuture ? future.fn : undefined;
   }
 
-  /** Forget what is kept under this instance's key. It is not used after that. */
+  /** Removes the entries that are kept under this instance's key. The instance is not used after that. */
   release(): void {
     if (this.isReleased) return;
     this.isReleased = true;
@@ -87,7 +87,8 @@ export class Instance {
     const onDemand = scheduler.onDemand.changes;
     if (!this.hasBegun) {
       this.hasBegun = true;
-      // Executions that follow each other without a wait would never hear of it. The first one of an instance has not run before.
+      // Without this, executions that follow each other without a wait would never see a cancellation. The first
+      // execution of an instance has no predecessor.
       if (this.facts.executionId > 1) scheduler.interrupt();
     }
     for (;;) {
@@ -99,7 +100,7 @@ export class Instance {
         if (scheduler.cancelling.releaseHeld()) continue;
         const error = deadlockError(scheduler);
         if (this.isDeadlocked) return this.fail(error);
-        // Thrown where the main fiber waits, once: its cleanup runs, and can still be waited for.
+        // Thrown once, where the main fiber waits, so that its cleanup runs and can still be waited for.
         this.isDeadlocked = true;
         main.throwAtYield(error);
         continue;
@@ -115,7 +116,7 @@ export class Instance {
     const { main, continuation, cancelling } = scheduler;
     if (cancelling.overdue !== null) return this.fail(cancelling.overdue);
     if (continuation !== null && main.state === OK) {
-      // A cancellation that the code never came to see must not end with this execution.
+      // A cancellation that the code has not seen yet must not be lost with this execution.
       if (main.interruption !== null) return this.fail(main.interruption);
       port.continueAsNew(continuation.input, continuation.version);
       this.release();
@@ -156,7 +157,10 @@ export class Instance {
     return 'suspended';
   }
 
-  /** Where the main fiber waits, as far as that is known: what shows a refusal of what no call of user code did. */
+  /**
+   * Returns the source lines where the main fiber waits, if they are known. They locate a refusal that no call of user
+   * code caused.
+   */
   private waitingAt(): string {
     const { main } = this.scheduler;
     const waitingOn = main.state === FAILED ? null : main.waitingOn;
@@ -164,10 +168,13 @@ export class Instance {
   }
 }
 
-/** Why an instance is suspended, as JSON: what `client.getStatus` makes an error of. `null`: the engine knows it better. */
+/**
+ * Returns the reason for a suspension as JSON, from which `client.getStatus` makes an error. `null`: the engine has a
+ * better one.
+ */
 export function reportOf(error: unknown): string | null {
   if (error instanceof LimitError) return report(error, { limit: error.limit, max: error.max });
-  // Without its cause, which may quote what is not to be stored as it is.
+  // The cause is left out: it may quote values that must not be stored unencoded.
   if (error instanceof PayloadError) return report(error, { path: error.path });
   return null;
 }

@@ -1,4 +1,4 @@
-// For tests and the benchmark of this package only: what is kept where, and the driver by itself.
+// Internals for the tests and the benchmark of this package only: sizes of the maps, and the driver by itself.
 
 import type { NativeMapSizes } from '../binding/binding.ts';
 import { customStatusCount } from '../driver/status.ts';
@@ -12,7 +12,7 @@ export function keyedMapSizes(): { customStatus: number; trace: number } {
   return { customStatus: customStatusCount(), trace: traceCount() };
 }
 
-/** What a runtime holds in memory, on this side and in the addon. */
+/** Returns the number of entries that a runtime holds in memory, on this side and in the addon. */
 export function runtimeSizes(runtime: Runtime): { native: NativeMapSizes; instances: number; activities: number } {
   return Runtime.sizesOf(runtime);
 }

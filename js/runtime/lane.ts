@@ -4,11 +4,13 @@
 //
 //   L1. At most one drain runs at a time, and at most one is scheduled.
 //   L2. A drain gives the event loop back when its slice is used up. A slice spans the drains that follow each other
-//       without the event loop coming in between, so activities that settle at once cannot keep it out either.
-//   L3. No job throws out of the drain. What goes wrong in one is reported and ends that job alone.
-//   L4. Between drains the lane is parked (`nextJob` returned null), or a drain is scheduled. No wake is lost: the addon
-//       wakes a parked lane, and a call that un-parks it says so. A lane beside others that ran dry looks again a few times before
-//       it parks: what they bring is often there before they could have woken it. One alone waits for the store, which takes longer.
+//       without a round of the event loop in between, so activities that settle at once cannot block the event loop
+//       either.
+//   L3. No job throws out of the drain. A failure in a job is reported and ends that job alone.
+//   L4. Between drains the lane is parked (`nextJob` returned null), or a drain is scheduled. No wake is lost: the
+//       addon wakes a parked lane, and a call that un-parks it says so. A lane that has other lanes beside it and ran
+//       dry looks again a few times before it parks: the jobs that other lanes bring often arrive before a wake would.
+//       A lane without others waits for the store, which takes longer.
 
 import type { ActivityFunction } from '../activity/activity.ts';
 import { ActivityContext, type ActivityHost, type ActivityJob } from '../activity/activity-context.ts';
@@ -39,7 +41,7 @@ import type { StoredTexts } from '../values/stored-text.ts';
 import { Instance, reportOf, type TurnEnd } from './instance.ts';
 import { TracedEngine } from './traced-engine.ts';
 
-/** An execution has ended here, or was suspended. */
+/** The end or the suspension of an execution here. */
 export interface InstanceEvent {
   readonly instanceId: string;
   readonly executionId: number;
@@ -49,31 +51,31 @@ export interface InstanceEvent {
   readonly status: EndState;
 }
 
-/** What a lane needs of its runtime. */
+/** The services of its runtime that a lane needs. */
 export interface LaneHost extends ActivityHost, OrchestrationHost {
-  /** What goes to the store goes through it. */
+  /** Converts texts on their way to the store and back. */
   readonly texts: StoredTexts;
-  /** What a test has in place of what a process has. */
+  /** A test's stage in place of this process's parts; `null` outside of tests. */
   readonly stage: Stage | null;
-  /** Time after which a drain lets the event loop in, ms. */
+  /** Time after which a drain yields to the event loop, ms. */
   readonly turnSliceMs: number;
-  /** How often a lane that ran dry looks again before it parks. */
+  /** The most times that a lane that ran dry looks again before it parks. */
   readonly looksMax: number;
-  /** Who traces what runs here, if anybody. */
+  /** Traces the work of the lane, if there is one. */
   readonly telemetry: Telemetry | undefined;
   activityFunction(name: string): ActivityFunction | undefined;
-  /** Names that `name` may be a slip for. */
+  /** Returns names that `name` may be a misspelling of. */
   activitiesLike(name: string): string[];
   orchestration(name: string, version: string): RunnableOrchestration | undefined;
-  /** A line from the addon: of an orchestration, or (`isInternal`) of the runtime itself. */
+  /** Logs a line from the addon: of an orchestration, or (`isInternal`) of the runtime itself. */
   logText(level: TraceLevel, message: string, fields: string | null, isInternal: boolean): void;
-  /** An instance has ended or was suspended, and that is durable. */
+  /** Called when an instance has ended or was suspended, and that is durable. */
   instanceEnded(event: InstanceEvent): void;
-  /** Something went wrong that is no failure of user code. */
+  /** Reports an error that is not a failure of user code. */
   report(error: unknown, what: string): void;
 }
 
-// Taken now: what user code, a determinism guard or a test's fake timers do to these later must not reach the loop.
+// Captured at import: later changes by user code, a determinism guard or a test's fake timers must not reach the loop.
 const now = performance.now.bind(performance);
 const inNextRound = setImmediate;
 
@@ -84,7 +86,7 @@ export class Lane implements ActivitySink {
   private readonly native: NativeLane;
   private readonly host: LaneHost;
   private readonly instances = new Map<number, Instance>();
-  /** The engines of them, where they are traced. */
+  /** Engines of the instances that are traced. */
   private readonly traced = new Map<number, TracedEngine>();
   /** Attempts that have not settled and were not told to stop. */
   private readonly activities = new Map<number, ActivityContext>();
@@ -96,7 +98,7 @@ export class Lane implements ActivitySink {
   private sliceStart = 0;
   /** Looks in a row that found nothing. */
   private looks = 0;
-  /** Another one follows. */
+  /** True while another look is scheduled. */
   private isLooking = false;
 
   constructor(native: NativeLane, host: LaneHost) {
@@ -107,7 +109,7 @@ export class Lane implements ActivitySink {
     this.timers = host.stage?.timers ?? NODE_TIMERS;
   }
 
-  /** The addon has jobs for a lane that was parked. */
+  /** Called by the addon when it has jobs for a parked lane. */
   readonly wake = (): void => {
     this.isWoken = true;
     if (!this.isOpen) return;
@@ -115,17 +117,17 @@ export class Lane implements ActivitySink {
     this.drain();
   };
 
-  /** Begin to take jobs: what they need of the runtime is known from now on. */
+  /** Starts to take jobs. The facts of the runtime that jobs need are known from now on. */
   open(): void {
     this.isOpen = true;
     if (this.isWoken) this.wake();
   }
 
-  /** Drop everything: the runtime is over. What still runs is told to stop. */
+  /** Drops everything, because the runtime is over. Attempts that still run are told to stop. */
   close(): void {
     this.isClosed = true;
     for (const token of this.instances.keys()) this.drop(token);
-    // Jobs that would have said so may still wait in the queue, which nobody drains any more.
+    // Their `ABORT` jobs may still wait in the queue, which is no longer drained.
     for (const context of this.activities.values()) context.abort('shutdown');
     this.activities.clear();
   }
@@ -165,7 +167,7 @@ export class Lane implements ActivitySink {
     queueMicrotask(this.scheduled);
   }
 
-  /** The event loop comes round before each look. */
+  /** Schedules another look, after a round of the event loop. */
   private lookSoon(): void {
     this.looks += 1;
     if (this.isLooking) return;
@@ -191,7 +193,7 @@ export class Lane implements ActivitySink {
   };
 
   private drain(): void {
-    // A drain that is scheduled already takes what is there.
+    // A drain that is scheduled already takes the jobs that are there.
     if (this.isDraining || this.isScheduled || this.isClosed) return;
     this.isDraining = true;
     const { native, host } = this;
@@ -199,7 +201,7 @@ export class Lane implements ActivitySink {
       for (;;) {
         if (now() - this.sliceStart >= host.turnSliceMs) {
           this.isScheduled = true;
-          // What holds the thread from here on is no job of this lane.
+          // From here on no job of this lane holds the thread.
           native.pause();
           inNextRound(this.nextSlice);
           return;
@@ -264,7 +266,7 @@ export class Lane implements ActivitySink {
     const fn = this.host.stage === null ? own : this.host.stage.played(job, own);
     if (fn === undefined) {
       if (inline === undefined) failActivity(job, this.unknownActivity(job.name), this, true);
-      // Its instance has just left this worker, and its attempts with it: nobody hears of this.
+      // The instance has just left this worker, and its attempts with it: no caller receives this error.
       else
         failActivity(
           job,
@@ -290,8 +292,8 @@ export class Lane implements ActivitySink {
       const traced = this.traced.get(token);
       end = traced === undefined ? instance.turn() : traced.turn(() => instance.turn());
     } catch (error) {
-      // Not user code, whose errors the fibers keep, and no mismatch: Perdure itself failed. The instance stays as it is
-      // stored, for someone to look at.
+      // An error of Perdure itself: the fibers keep the errors of user code, and a mismatch does not throw. The
+      // instance stays as it is stored, for inspection.
       this.drop(token);
       this.host.report(nativeError(error), `the turn of instance '${instance.facts.instanceId}' failed`);
       this.giveUp(token, `internal error: ${error instanceof Error ? error.stack : String(error)}`);

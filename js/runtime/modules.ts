@@ -1,4 +1,5 @@
-// Modules that every thread loads: what they define, and the codec of the store and the telemetry of the runtime where there are any.
+// Modules that every thread loads: their definitions, and the codec of the store and the telemetry of the runtime, if
+// any.
 
 import { isAbsolute } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -17,19 +18,19 @@ import { isInstance, isList, show } from '../util/show.ts';
 import type { AsyncCodec } from '../values/async-codec.ts';
 import { type Codec, checkCodec } from '../values/stored-text.ts';
 
-/** What a default function of a module registers with: the same methods as a runtime. */
+/** The object that a module's default function registers with. It has the same methods as a runtime. */
 export interface Registrar {
   registerActivity(name: string, fn: ActivityFunction, options?: ActivityOptions): this;
   registerOrchestration(name: string, fn: OrchestrationFunction, options?: OrchestrationOptions): this;
   register(...definitions: readonly (ActivityDefinition | OrchestrationDefinition)[]): this;
 }
 
-/** What modules bring. */
+/** The exports of the loaded modules. */
 export interface Loaded {
   readonly definitions: readonly (ActivityDefinition | OrchestrationDefinition)[];
-  /** The export `codec` of one of them. */
+  /** The export `codec` of one of the modules. */
   readonly codec: Codec | AsyncCodec | undefined;
-  /** The export `telemetry` of one of them. */
+  /** The export `telemetry` of one of the modules. */
   readonly telemetry: Telemetry | undefined;
 }
 
@@ -40,7 +41,7 @@ export function checkModules(value: unknown, path: string): void {
     const isOne = isInstance(module, URL) || (typeof module === 'string' && module.length > 0);
     if (!isOne) throw new TypeError(`${path}[${i}] must be a URL, or the text of one`);
     if (typeof module === 'string' && !isAbsolute(module) && !URL.canParse(module)) {
-      // What it is relative to, and whose packages are meant, only the caller knows.
+      // Only the caller knows the base of a relative path, and whose packages a bare name means.
       const shown = show(module);
       const how = module.startsWith('.') ? `new URL(${shown}, import.meta.url)` : `import.meta.resolve(${shown})`;
       throw new TypeError(`${path}[${i}] ${shown} must be a URL or an absolute path: use ${how}`);
@@ -48,7 +49,7 @@ export function checkModules(value: unknown, path: string): void {
   }
 }
 
-/** As a text that any thread can import. */
+/** Returns the modules as texts that any thread can import. */
 export function specifiersOf(modules: readonly (string | URL)[]): string[] {
   return modules.map((module) => {
     if (module instanceof URL) return module.href;
@@ -57,7 +58,7 @@ export function specifiersOf(modules: readonly (string | URL)[]): string[] {
 }
 
 /**
- * Load modules: definitions that they export, and those that their default function registers.
+ * Loads modules. Returns the definitions that they export, and those that their default function registers.
  *
  * @throws RuntimeStateError when one cannot be loaded, or defines nothing
  */

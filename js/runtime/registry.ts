@@ -1,4 +1,4 @@
-// What a runtime can run: activities by name, orchestrations by name and version.
+// The code that a runtime can run: activities by name, orchestrations by name and version.
 
 import type { ActivityDefinition, ActivityFunction } from '../activity/activity.ts';
 import { type ActivityOptions, checkActivityOptions, recordedOptions } from '../activity/activity-options.ts';
@@ -44,13 +44,16 @@ export class Registry {
     return nearest(name, this.activities.keys());
   }
 
-  /** An open version (empty) is any: nothing of such an execution has run. */
+  /**
+   * Returns the orchestration of a name and version. An empty version is open and matches any: such an execution has
+   * run no code.
+   */
   orchestration(name: string, version: string): RunnableOrchestration | undefined {
     const versions = this.orchestrations.get(name);
     return version === '' ? versions?.values().next().value : versions?.get(version);
   }
 
-  /** The JSON to record with a schedule; see `OrchestrationHost`. */
+  /** Returns the JSON to record with a schedule; see `OrchestrationHost`. */
   recordedOptions(
     name: string,
     called: ActivityOptions | undefined,
@@ -61,7 +64,7 @@ export class Registry {
     return called === undefined ? registered.recorded : recordedOptions(registered.options, called);
   }
 
-  /** Everything that is registered, as the addon wants to hear it. */
+  /** Yields all registered definitions, in the form that the addon takes. */
   *entries(): Generator<{ kind: 'activity' | 'orchestration'; name: string; version: string; fingerprint: string }> {
     for (const name of this.activities.keys()) yield { kind: 'activity', name, version: '', fingerprint: '' };
     for (const [name, versions] of this.orchestrations) {

@@ -47,15 +47,17 @@ import { type Listener, Threads } from './threads.ts';
 /** Options of a {@link Runtime}. */
 export interface RuntimeOptions {
   /**
-   * Worker threads that run orchestrations and activities besides this one, from `modules`. What is registered with the runtime itself runs on this
-   * thread alone. Default 0.
+   * Number of worker threads that run orchestrations and activities besides this one, loaded from `modules`. Code that
+   * is registered with the runtime itself runs on this thread alone. Default 0.
    */
   threads?: number;
   /**
-   * Modules that every thread loads when the runtime is started, this one too, and registers what they define: what they export of
-   * {@link defineActivity} and {@link defineOrchestration}, and what their default function registers, which is called with an object that has
-   * `register`, `registerActivity` and `registerOrchestration`. Where the provider has a codec, one of them exports it as `codec`.
-   * Each is a URL (`new URL('./work.js', import.meta.url)`, or `import.meta.resolve('a-package')`) or an absolute path.
+   * Modules that every thread, this one included, loads when the runtime starts. A thread registers the definitions
+   * that a module exports (the results of {@link defineActivity} and {@link defineOrchestration}). It also calls the
+   * module's default function, if there is one, with an object that has `register`, `registerActivity` and
+   * `registerOrchestration`. If the provider has a codec, one of the modules exports it as `codec`. Each module is
+   * named by a URL (`new URL('./work.js', import.meta.url)`, or `import.meta.resolve('a-package')`) or by an absolute
+   * path.
    *
    * @example
    * ```ts
@@ -63,49 +65,54 @@ export interface RuntimeOptions {
    * ```
    */
   modules?: readonly (string | URL)[];
-  /** Activity attempts that run at the same time, at most. Default 100. */
+  /** The most activity attempts that run at the same time. Default 100. */
   activityConcurrency?: number;
   /**
-   * Queues whose activities it runs: of its own orchestrations and, from other runtimes on the store, those that it has registered.
-   * Default `['default']`; `[]` runs none but inline ones.
+   * Queues whose activities the runtime runs: those of its own orchestrations and, for other runtimes on the store,
+   * those that it has registered. Default `['default']`; `[]` runs inline activities only.
    */
   queues?: readonly string[];
-  /** Time after which the runtime lets the event loop in, ms: between turns, and in a long one before the next thing is handed to the code. Default 5. */
+  /**
+   * Time after which the runtime yields to the event loop, ms: between turns, and within a long turn before the next
+   * delivery to the code. Default 5.
+   */
   turnSliceMs?: number;
   /**
-   * Orchestrations whose generator is kept in memory, at most; others are replayed when they go on, and so are those that did nothing for 10 s
-   * and have no more than 200 events, which takes a moment. Default 10 000.
+   * The most orchestrations whose generator is kept in memory. Others are replayed when they go on. So are those that
+   * did nothing for 10 s and have no more than 200 events, because their replay is short. Default 10 000.
    */
   cachedInstancesMax?: number;
   /**
-   * How long other workers wait for a sign of life before they take over. Default 15 s. On Linux those of the same machine see within a second
-   * that a process is gone.
+   * Lease of this worker: other workers take over after this time without a heartbeat. Default 15 s. On Linux, workers
+   * on the same machine notice within a second that a process is gone.
    */
   lease?: Duration;
   /**
-   * How long the event loop may be held up before what waits for it goes to other workers. A turn of an orchestration takes
-   * microseconds; one that does not end is reported, its instance goes to others with everything else that this runtime owns, and the third one in a
-   * row suspends the instance. An activity that works synchronously for so long is not run again elsewhere, but instances that wait behind it are.
-   * Raise it while you debug with breakpoints. Default 5 s.
+   * Time for which the event loop may be blocked before the work that waits for it goes to other workers. A turn of an
+   * orchestration takes microseconds. A turn that does not end is reported, and its instance goes to other workers with
+   * everything else that this runtime owns; the third such turn in a row suspends the instance. An activity that works
+   * synchronously for this long is not run again elsewhere, but instances that wait behind it are. Raise it while you
+   * debug with breakpoints. Default 5 s.
    */
   turnDeadline?: Duration;
   /** Name of this worker in the store and in logs. Default `perdure`. */
   workerName?: string;
-  /** Where log lines go. Default: stderr, as text. */
+  /** Receives log lines. Default: stderr, as text. */
   logger?: Logger;
   /** The least severe level that is logged; `'silent'` logs nothing. Default `'info'`. */
   logLevel?: LogLevel;
   /**
-   * Whether activity errors and mismatches show the line of the orchestration that scheduled the work. Costs 1 to 6
-   * microseconds per scheduled operation; an execution with more than 10 000 operations open at once keeps no further
+   * True to show, in activity errors and mismatches, the line of the orchestration that scheduled the work. Costs 1 to
+   * 6 microseconds per scheduled operation; an execution with more than 10 000 operations open at once keeps no further
    * lines. Default: true, unless `NODE_ENV` is `production`.
    */
   sourceStacks?: boolean;
   /**
-   * Whether orchestrations are guarded against what a replay could not repeat. Inside of one `Date`, `performance.now()`,
-   * `Math.random()` and `crypto.randomUUID()` are then deterministic, and `setTimeout`, `setInterval`, `setImmediate`,
-   * `queueMicrotask` and `fetch` throw `DeterminismError`. While a runtime with `'on'` is started these globals are
-   * replaced by functions that do as ever everywhere else; `'off'` replaces nothing. Default `'on'`.
+   * `'on'` guards orchestrations against calls that a replay could not repeat. Inside an orchestration `Date`,
+   * `performance.now()`, `Math.random()` and `crypto.randomUUID()` are then deterministic, and `setTimeout`,
+   * `setInterval`, `setImmediate`, `queueMicrotask` and `fetch` throw `DeterminismError`. While a runtime with `'on'`
+   * is started, these globals are replaced by functions that behave as usual everywhere else; `'off'` replaces nothing.
+   * Default `'on'`.
    *
    * @example
    * ```ts
@@ -114,8 +121,8 @@ export interface RuntimeOptions {
    */
   determinism?: 'on' | 'off';
   /**
-   * How large things may grow. The limits of what is handed over hold for clients of the same provider object too, unless they were
-   * given their own.
+   * Limits on sizes and counts. The limits of what is handed over also apply to clients of the same provider object,
+   * unless the client has its own.
    *
    * @example
    * ```ts
@@ -124,8 +131,8 @@ export interface RuntimeOptions {
    */
   limits?: RuntimeLimits;
   /**
-   * Who traces what runs here: what `openTelemetry` of `perdure/telemetry` returned. Where the runtime has worker threads, one of its modules exports
-   * it as `telemetry` too. Default: nobody.
+   * Traces the work of this runtime: the result of `openTelemetry` of `perdure/telemetry`. If the runtime has worker
+   * threads, one of its modules exports it as `telemetry` too. Default: no tracing.
    *
    * @example
    * ```ts
@@ -135,16 +142,16 @@ export interface RuntimeOptions {
   telemetry?: Telemetry;
 }
 
-// Taken now: a test's fake timers must not keep a runtime from its end.
+// Captured at import: a test's fake timers must not keep a runtime from stopping.
 const later = setImmediate;
 
-/** How often the runtime renews its lease in the time of one, as the addon does. */
+/** Heartbeats that the runtime sends within the time of one lease, the same as in the addon. */
 const HEARTBEATS_A_LEASE = 3;
 
-/** Most worker threads of a runtime. */
+/** The most worker threads of a runtime. */
 const THREADS_MAX = 256;
 
-/** @internal What checks each of them. */
+/** @internal The check of each option. */
 export const RUNTIME_OPTIONS = {
   threads: whole(0, THREADS_MAX),
   modules: checkModules,
@@ -163,24 +170,24 @@ export const RUNTIME_OPTIONS = {
   telemetry: checkTelemetry,
 } satisfies OptionTable;
 
-/** What `runtime.on` tells of. */
+/** Listeners of `runtime.on`, by event. */
 export interface RuntimeEvents {
-  /** Something failed that is no failure of user code. Without a listener it is only logged. */
+  /** An error that is not a failure of user code. Without a listener it is only logged. */
   error: (error: Error) => void;
   /**
-   * Something is not as it should be, and the runtime goes on. With the code `'UNHANDLED_REJECTION'`: an activity left a promise
-   * behind that was rejected (`cause`), and nobody handles that; listeners of `process` do not hear of it.
+   * A problem that does not stop the runtime. With the code `'UNHANDLED_REJECTION'`: an activity left behind a promise
+   * that was rejected (`cause`) and has no handler; listeners of `process` do not receive it.
    */
   warning: (warning: Error) => void;
-  /** An instance has ended here or was suspended, and that is stored. */
+  /** An instance ended or was suspended here, and that is stored. */
   instance: (event: InstanceEvent) => void;
 }
 
 type State = 'stopped' | 'starting' | 'started' | 'stopping';
 
 /**
- * Runs orchestrations and activities in this process. What is registered with it belongs to it alone; several runtimes
- * of a process share nothing.
+ * Runs orchestrations and activities in this process. Code that is registered with a runtime belongs to it alone;
+ * several runtimes of a process share nothing.
  *
  * @example
  * ```ts
@@ -203,7 +210,7 @@ export class Runtime {
   #lane: Lane | null = null;
   #threads: Threads | null = null;
   #busyShares: BusyShares | null = null;
-  /** What every thread has; `null` before the modules are loaded. */
+  /** The definitions that every thread has; `null` until the modules are loaded. */
   #shared: readonly (ActivityDefinition | OrchestrationDefinition)[] | null = null;
   #idle = performance.eventLoopUtilization();
   #state: State = 'stopped';
@@ -232,7 +239,7 @@ export class Runtime {
   }
 
   /**
-   * Register an activity; before or after `start`.
+   * Registers an activity, before or after `start`.
    *
    * @param options - defaults for all calls, and `input`, a schema: see {@link defineActivity}
    * @throws RuntimeStateError when the name is registered already
@@ -249,14 +256,17 @@ export class Runtime {
   }
 
   /**
-   * Register an orchestration; before or after `start`. Several versions of one name can be registered.
+   * Registers an orchestration, before or after `start`. Several versions of one name can be registered.
    *
-   * Instances of this name and version that are Suspended with a `NondeterminismError` go on by themselves if the text of `fn` is another
-   * than that which did not fit them; of what `fn` calls nothing is looked at. That happens once, when the runtime is started or the
-   * orchestration registered with one that is. With the same text they wait for {@link Client.resume}. While workers with different code
-   * for one name and version run side by side, any of them may take such an instance and suspend it again: give changed code another version.
+   * Instances of this name and version that are Suspended with a `NondeterminismError` resume by themselves if the text
+   * of `fn` differs from the text that did not match their history. Only the text of `fn` is compared, not the
+   * functions that it calls. This happens once: when the runtime starts, or when the orchestration is registered with a
+   * started runtime. With the same text they wait for {@link Client.resume}. While workers with different code for one
+   * name and version run side by side, any of them may take such an instance and suspend it again: give changed code
+   * another version.
    *
-   * @param options - its `version`, its `cancelGrace` and `onEnd`, and `input`, a schema: see {@link defineOrchestration}
+   * @param options - its `version`, its `cancelGrace` and `onEnd`, and `input`, a schema: see
+   *   {@link defineOrchestration}
    * @throws RuntimeStateError when the name is registered already in this version
    * @throws TypeError when an argument is wrong
    */
@@ -275,7 +285,7 @@ export class Runtime {
   }
 
   /**
-   * Register what `defineActivity` and `defineOrchestration` made; before or after `start`.
+   * Registers definitions made by `defineActivity` and `defineOrchestration`, before or after `start`.
    *
    * @throws RuntimeStateError when one is registered already; those before it are registered then
    * @throws TypeError when one is no definition
@@ -298,7 +308,7 @@ export class Runtime {
   }
 
   /**
-   * Begin to work; resolves when this worker is entered in the store. The process stays alive until `shutdown`.
+   * Starts the runtime. Resolves when this worker is entered in the store. The process stays alive until `shutdown`.
    *
    * @throws RuntimeStateError when it is started already, the provider is closed, or a module cannot be loaded
    * @throws ProviderError when the store refuses
@@ -314,10 +324,11 @@ export class Runtime {
   }
 
   /**
-   * Stop taking work, let running turns and activities finish, and hand over what is left; resolves as soon as nothing
-   * runs any more. What still runs at the deadline is aborted and will run again elsewhere. A runtime that is stopped can be started again.
+   * Stops taking work, lets running turns and activities finish, and hands over the rest. Resolves as soon as nothing
+   * runs any more. Work that still runs at the deadline is aborted and will run again elsewhere. A stopped runtime can
+   * be started again.
    *
-   * @param timeout - how long to wait for what runs. Default 5 s
+   * @param timeout - how long to wait for running work. Default 5 s
    * @throws TypeError when the timeout is no duration
    */
   async shutdown(timeout: Duration = '5s'): Promise<void> {
@@ -335,7 +346,8 @@ export class Runtime {
   }
 
   /**
-   * Counters, histograms and gauges since the last start. `perdure/prometheus` writes them as Prometheus reads them.
+   * Returns counters, histograms and gauges since the last start. `perdure/prometheus` writes them as Prometheus reads
+   * them.
    *
    * @example
    * ```ts
@@ -359,7 +371,8 @@ export class Runtime {
   }
 
   /**
-   * Be told of events, until the returned function is called. A listener that throws is reported in the log.
+   * Adds a listener, which is called until the returned function is called. A listener that throws is reported in the
+   * log.
    *
    * @throws TypeError when there is no such event
    *
@@ -417,7 +430,7 @@ export class Runtime {
     this.#measure(native);
   }
 
-  /** Once: the second start finds all registered. */
+  /** Runs once: a second start finds the definitions registered. */
   async #loadModules(): Promise<void> {
     if (this.#shared !== null) return;
     const { definitions } = await loadModules(specifiersOf(this.#options.modules ?? []));
@@ -464,7 +477,7 @@ export class Runtime {
     }
   }
 
-  /** What heartbeats tell of the threads. In the time of a test nothing takes any. */
+  /** Measures the threads for heartbeats. Not under a test's clock, where no thread uses any time. */
   #measure(native: NativeRuntime): void {
     if (this.#port.stage !== null) return;
     const { threads = 0 } = this.#options;
@@ -478,7 +491,7 @@ export class Runtime {
   }
 
   async #shutdown(timeoutMs: number): Promise<void> {
-    // A start that fails has nothing to shut down; whoever called it hears of the failure.
+    // A start that fails has nothing to shut down; its caller receives the failure.
     await this.#starting?.catch(() => {});
     if (this.#state !== 'started') return;
     this.#state = 'stopping';
@@ -489,7 +502,8 @@ export class Runtime {
       this.#lane?.close();
       await this.#threads?.stop();
       this.#threads = null;
-      // What activities reject because they were told to stop shows before the event loop has come round.
+      // Activities that were told to stop may reject promises, which become visible only after one round of the event
+      // loop.
       await new Promise((resolve) => later(resolve));
       this.#stopped();
     }
@@ -510,7 +524,7 @@ export class Runtime {
       releaseRejections();
     }
     this.#port.runtimeStopped();
-    // A worker of its own for the next start: nothing of this one can reach it.
+    // The next start has a new worker, which nothing of this one can reach.
     this.#native = this.#createNative();
   }
 
@@ -562,7 +576,7 @@ export class Runtime {
   }
 }
 
-/** The runtime as the lane of its own thread sees it. */
+/** The runtime, seen from the lane of its own thread. */
 class MainHost extends Host implements Listener {
   private readonly logger: Logger;
   private readonly listeners: { [E in keyof RuntimeEvents]: Set<RuntimeEvents[E]> } = {
@@ -594,7 +608,7 @@ class MainHost extends Host implements Listener {
     try {
       this.logger[level](fields, message);
     } catch {
-      // A logger that fails must not stop the work, and there is nowhere left to say so.
+      // A logger that fails must not stop the work, and there is no place left to report it.
     }
   }
 
@@ -631,7 +645,7 @@ class MainHost extends Host implements Listener {
   }
 }
 
-/** The client that activities work with: its limits are the runtime's, where these were given. */
+/** Returns the client that activities use. Its limits are the runtime's where the runtime was given any. */
 function clientOf(provider: Provider, { limits, telemetry }: RuntimeOptions): Client {
   const { payloadBytes, mailboxMessages } = limitsOver(limits, DEFAULT_LIMITS);
   return new Client(provider, {

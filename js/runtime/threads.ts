@@ -9,9 +9,9 @@ import type { TraceFields, TraceLevel } from '../logging/fields.ts';
 import type { Measured } from './busy-shares.ts';
 import type { HostOptions } from './host.ts';
 
-/** What a thread is started with. */
+/** The data that a thread is started with. */
 export interface ThreadData {
-  /** Numbers of the runtime and of a way to its store, and of the thread's lane. */
+  /** Numbers of the runtime, of its store and of the thread's lane. */
   readonly runtime: number;
   readonly store: number;
   readonly lane: number;
@@ -22,25 +22,28 @@ export interface ThreadData {
   readonly options: HostOptions;
 }
 
-/** What a thread says. */
+/** A message from a thread. */
 export type ThreadMessage =
   | { readonly type: 'ready' }
   | { readonly type: 'line'; readonly level: TraceLevel; readonly message: string; readonly fields: TraceFields }
   | { readonly type: 'report'; readonly error: unknown; readonly what: string }
   | { readonly type: 'warn'; readonly what: string; readonly fields: TraceFields; readonly error: unknown };
 
-/** Who hears of it. */
+/** Receives the messages of threads. */
 export interface Listener {
   line(level: TraceLevel, message: string, fields: TraceFields): void;
   report(error: unknown, what: string): void;
   warn(what: string, fields: TraceFields, error: unknown): void;
 }
 
-/** How long a thread is waited for that is to end, ms; then it is ended. */
+/** Time that a thread has to end when it is told to, ms; after that it is terminated. */
 const STOP_MAX_MS = 1_000;
-/** From the end of a thread to the start of the next one, ms: at once, and from the second one to the last for those that end again and again. */
+/**
+ * Delay from the end of a thread to the start of the next one, ms. The first restart is immediate; a thread that ends
+ * again and again is restarted after delays from `second` to `last`.
+ */
 const RESTART_MS = { first: 0, second: 100, last: 10_000 };
-/** A thread that has lived so long is none of those, ms. */
+/** Lifetime after which the restart of a thread counts as the first one again, ms. */
 const LIVED_MS = 10_000;
 
 export class Threads {
@@ -58,7 +61,7 @@ export class Threads {
   }
 
   /**
-   * Start so many; resolves when all take work.
+   * Starts this many threads. Resolves when all of them take work.
    *
    * @throws RuntimeStateError when one ends before that
    */
@@ -71,7 +74,7 @@ export class Threads {
     );
   }
 
-  /** End all of them: what they do is over. */
+  /** Ends all threads. Their work is over. */
   async stop(): Promise<void> {
     this.isStopping = true;
     for (const timer of this.restarts) clearTimeout(timer);
@@ -86,14 +89,14 @@ export class Threads {
     );
   }
 
-  /** How each is measured that there is, by its lane. */
+  /** Returns the measurements of the thread of a lane, if that thread is there. */
   measured(lane: number): Measured | undefined {
     return this.workers.get(lane)?.performance;
   }
 
-  /** `start`: who waits for it to take work, and hears of it when it does not. */
+  /** `start` is resolved when the thread takes work, and rejected when the thread ends before that. */
   private run(lane: number, delayMs: number, start?: { resolve(): void; reject(error: Error): void }): void {
-    // Not by an import: most programs have no threads of their own.
+    // Not an import: most programs have no worker threads of their own.
     const { Worker } = process.getBuiltinModule('node:worker_threads');
     const worker = new Worker(new URL('../runtime/worker-thread.js', import.meta.url), {
       workerData: { ...this.data, lane },

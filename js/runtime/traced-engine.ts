@@ -1,10 +1,11 @@
-// The engine of an instance that is traced: it sees every turn, what the code is handed and what it asks for.
+// The engine of an instance that is traced. It sees every turn, every delivery to the code and every command.
 //
 // Invariants:
 //
-//   X1. A stretch is open while the execution is in memory and this worker's: from its first turn until it ends, sleeps or is dropped.
-//   X2. What is only replayed makes one span, however many turns it was, and gives no context to anything.
-//   X3. The code runs below no span: what it could learn of one is another in a replay.
+//   X1. A stretch is open while the execution is in memory and belongs to this worker: from its first turn until it
+//       ends, sleeps or is dropped.
+//   X2. A replay makes one span, however many turns it takes, and provides no context.
+//   X3. The code runs below no span: a span that it could read would differ in a replay.
 
 import { type InstanceDescription, NativeEngine, type NativeLane } from '../binding/binding.ts';
 import { type Delivery, type EndKind, FAILED_FOR_GOOD } from '../driver/engine.ts';
@@ -31,12 +32,12 @@ export class TracedEngine extends NativeEngine {
     this.telemetry = telemetry;
   }
 
-  /** What its attempts nest below. */
+  /** Stretch below which its attempts nest. */
   get stretch(): Stretch | null {
     return this.open;
   }
 
-  /** Run a turn of the described execution. */
+  /** Runs a turn of the described execution. */
   turn(run: () => TurnEnd): TurnEnd {
     const isReplay = this.isReplaying();
     const stretch = (this.open ??= this.begin(isReplay || this.hasRun));
@@ -58,7 +59,7 @@ export class TracedEngine extends NativeEngine {
     return end;
   }
 
-  /** Nothing of it is in memory any more. */
+  /** Ends the stretch, because the instance is no longer in memory. */
   release(): void {
     this.endStretch('dropped');
   }
@@ -142,14 +143,14 @@ export class TracedEngine extends NativeEngine {
     return this.telemetry.stretch({ instanceId, executionId, name, version, isResumed }, trace);
   }
 
-  /** The code asks for something: what that is to nest below. */
+  /** Counts a command of the code. Returns the context below which its work nests. */
   private command(): TraceContext | null {
     this.goLive();
     this.commands += 1;
     return this.isReplay ? null : (this.open?.context ?? null);
   }
 
-  /** Where the code is past what it did before, the replay is over and its turn begins. */
+  /** Ends the replay and begins a turn, once the code is past its history. */
   private goLive(): void {
     if (!this.isReplay || this.open === null || this.isReplaying()) return;
     this.endTurn();
@@ -176,7 +177,7 @@ export class TracedEngine extends NativeEngine {
   }
 }
 
-/** Options of an activity, which are JSON of an object, with what it was scheduled in. */
+/** Adds the trace context to the options of an activity, which are JSON of an object. */
 function withTrace(options: string | null, trace: TraceContext): string {
   const text = `"trace":${JSON.stringify(trace)}}`;
   return options === null || options === '{}' ? `{${text}` : `${options.slice(0, -1)},${text}`;

@@ -1,4 +1,4 @@
-// A worker thread of a runtime: it loads the modules, takes a lane, and runs what that brings until it is told to stop.
+// A worker thread of a runtime: it loads the modules, takes a lane, and runs the lane's jobs until it is told to stop.
 
 import { parentPort, workerData } from 'node:worker_threads';
 
@@ -25,7 +25,7 @@ class JoinedProvider extends Provider {
   }
 }
 
-/** Says what there is to say to the first thread, where the logger and the listeners are. */
+/** Sends log lines and errors to the first thread, which has the logger and the listeners. */
 class ThreadHost extends Host {
   protected line(level: TraceLevel, message: string, fields: TraceFields): void {
     say({ type: 'line', level, message, fields });
@@ -39,13 +39,13 @@ class ThreadHost extends Host {
     say({ type: 'report', error, what });
   }
 
-  // Both come on the first thread alone.
+  // Only the first thread receives these two.
   logText(): void {}
 
   instanceEnded(): void {}
 }
 
-/** What cannot be sent as it is goes as the text that a log would show. */
+/** Sends a message. Values that cannot be sent are replaced by the texts that a log would show. */
 function say(message: ThreadMessage): void {
   try {
     parentPort?.postMessage(message);
@@ -91,10 +91,10 @@ if (host.isGuarded) acquireGuard();
 acquireRejections();
 const native = laneOf(data.runtime, data.lane);
 const lane = new Lane(native, host);
-// It keeps the thread alive.
+// This listener keeps the thread alive.
 parentPort?.on('message', () => {
   lane.close();
-  // What activities reject because they were told to stop shows before the event loop has come round.
+  // Activities that were told to stop may reject promises, which become visible only after one round of the event loop.
   setImmediate(() => process.exit());
 });
 native.attach(lane.wake, isLogged('warn', data.options.logLevel ?? 'info'));
