@@ -1,5 +1,6 @@
-// A codec that answers later, such as one of WebCrypto or of a key management service. The store asks it for the texts of a whole write or page at a
-// time, before that goes to the store and after it came from there; everything in between sees values as they are.
+// A codec that answers later, such as one of WebCrypto or of a key management service. The store asks it for the texts
+// of a whole write or page at a time, before they go to the store and after they came from it. All code in between sees
+// values unencoded.
 
 import { PayloadError, RetryAfterError } from '../errors/errors.ts';
 import { isInstance, property } from '../util/show.ts';
@@ -17,11 +18,13 @@ import {
 } from './stored-text.ts';
 
 /**
- * A {@link Codec} whose functions may answer with a promise. Its texts may be read by a {@link Codec} that does the same at once, and the other way round.
+ * A {@link Codec} whose functions may return a promise. Its texts can be read by a synchronous {@link Codec} that does
+ * the same, and the other way round.
  *
- * A call has 10 s. An error that says that it may pass has the store ask again for 30 s, and then the store does not serve, which loses nothing: `RetryAfterError`,
- * an abort or a timeout, an error of a connection (its `code`, such as `ECONNRESET`), an answer of HTTP with `status` or `statusCode` 429 or 5xx, or `retryable: true`.
- * Any other error is final. A value that cannot be encoded suspends its instance, or fails the client's call, with a `PayloadError`.
+ * A call has 10 s. After a transient error the store asks again for 30 s; then the store does not serve, which loses
+ * nothing. Transient errors are: `RetryAfterError`, an abort or a timeout, an error of a connection (its `code`, such
+ * as `ECONNRESET`), an HTTP response with `status` or `statusCode` 429 or 5xx, or `retryable: true`. Any other error is
+ * final. A value that cannot be encoded suspends its instance, or fails the client's call, with a `PayloadError`.
  *
  * @example
  * ```ts
@@ -34,25 +37,28 @@ import {
  */
 export interface AsyncCodec {
   readonly async: true;
-  /** As of a {@link Codec}. */
+  /** The same as {@link Codec.required}. */
   readonly required?: boolean;
-  /** As of a {@link Codec}; it is called for up to 64 texts at once. */
+  /** The same as {@link Codec.encode}. It is called for up to 64 texts at once. */
   encode(text: string, context: CodecContext): Promise<string | EncodedText> | string | EncodedText;
-  /** As of a {@link Codec}; it is called for up to 64 texts at once. */
+  /** The same as {@link Codec.decode}. It is called for up to 64 texts at once. */
   decode(text: string, context: DecodeContext): Promise<string> | string;
 }
 
-/** Calls of a codec at a time for one question of the store. */
+/** The most calls of a codec at a time for one question of the store. */
 const AT_ONCE_MAX = 64;
 
-/** Texts that could not be decoded, with the reasons, are remembered for who reads them: so many, and of each so much. */
+/**
+ * The most decode failures that are remembered, with their reasons, for later reads. A failure is found by the length
+ * of its text and by the first `FAILURE_TEXT_MAX` characters.
+ */
 const FAILURES_MAX = 64;
 const FAILURE_TEXT_MAX = 256;
 
-/** Stands before plain text that was found where the codec requires encoded text. */
+/** Prefix of plain text that was found where the codec requires encoded text. */
 const PLAIN = `${ENCODED}\0`;
 
-/** What the store asks, and what it is answered, one for each text. */
+/** A question of the store; its answer has one entry for each text. */
 interface Question {
   readonly question: number;
   readonly encode: boolean;
@@ -60,13 +66,13 @@ interface Question {
 }
 type Answer = { readonly text: string } | { readonly why: string; readonly later?: true };
 
-/** What a store asks its codec through. */
+/** The interface through which a store asks its codec. */
 export interface CodecBridge {
   readonly required: boolean;
   ask(question: string, answer: (question: number, texts: string) => void): void;
 }
 
-/** Texts of a store that has such a codec in front of it: they come as they were, but for those that could not be decoded. */
+/** Texts of a store with an async codec in front of it. They arrive decoded, except those that could not be decoded. */
 export class LaterTexts extends StoredTexts {
   private readonly asyncCodec: AsyncCodec | undefined;
   private readonly failures = new Map<string, PayloadError>();
@@ -102,7 +108,7 @@ export class LaterTexts extends StoredTexts {
     return text;
   }
 
-  /** What history holds must be readable to be compared. */
+  /** Returns the recorded text if it describes the same value. The recorded text must be readable to be compared. */
   override rewrite(text: string | null, history: { recordedPayload(): string | null }, path: string): string | null {
     const before = this.read(history.recordedPayload(), path);
     return text !== null && isSameButForStacks(before, text) ? before : text;
@@ -122,7 +128,7 @@ export class LaterTexts extends StoredTexts {
     });
   }
 
-  /** @throws PayloadError when it never will be encoded; what the codec threw when it may be later */
+  /** @throws PayloadError when it can never be encoded; the codec's own error when a later call may pass */
   override async encoded(text: string, path: string, place: Place): Promise<string> {
     let encoded: unknown;
     try {
@@ -135,7 +141,7 @@ export class LaterTexts extends StoredTexts {
     return storedOf(encoded, path);
   }
 
-  /** @throws PayloadError when it never will be decoded; what the codec threw when it may be later */
+  /** @throws PayloadError when it can never be decoded; the codec's own error when a later call may pass */
   override async decoded(text: string, path: string, place: Place): Promise<string> {
     const codec = this.asyncCodec;
     if (!text.startsWith(ENCODED)) {
@@ -200,7 +206,7 @@ export class LaterTexts extends StoredTexts {
 
 const THREW = "the codec's decode threw";
 
-/** The part of its message that the store repeats with a path of its own. */
+/** Returns the part of the message that the store repeats with a path of its own. */
 function whyOf({ message }: PayloadError): string {
   return message.slice(message.indexOf(': ') + 2);
 }
@@ -216,14 +222,14 @@ function plainText(path: string): PayloadError {
   );
 }
 
-/** Of systems and of undici, which `fetch` is made of. */
+/** Error codes of connections, from operating systems and from undici, on which `fetch` is built. */
 const CONNECTION =
   /^(E(CONN(REFUSED|RESET|ABORTED)|TIMEDOUT|PIPE|AI_AGAIN|NOTFOUND|HOSTUNREACH|NETUNREACH|NETDOWN|NETRESET)|UND_ERR_\w+)$/;
 
-/** An error, or what it was caused by, so many deep. */
+/** The most errors in a chain of causes that are examined. */
 const CAUSES_MAX = 5;
 
-/** Whether an error says that the same call may pass later. */
+/** Returns true if an error says that the same call may pass later. */
 function mayPass(error: unknown): boolean {
   for (
     let [cause, depth] = [error, 0];

@@ -1,22 +1,36 @@
-// Whose value a stored text is, as a codec is told: the same wherever the value is kept, so that every reader can say it.
+// The owner of a stored text, as a codec is told it. It is the same for each copy of the value, so that every reader
+// can name it.
 
-/** Whose value a text is, and which one of it. The value is kept at several places, as an input is with a parent and its child: all have the same context. */
+/**
+ * The owner of the value of a text, and the value's place in it. A value may be stored more than once, as an input is
+ * with a parent and its child: all copies have the same context.
+ */
 export interface CodecContext {
-  /** Id of the instance that the value belongs to: of an event or an input its receiver, of an output or an error the instance that ended so. */
+  /**
+   * Id of the instance that owns the value: for an event or an input the receiver, for an output or an error the
+   * instance that ended with it.
+   */
   readonly instance: string;
-  /** Execution of that instance, from 1; `null`: of the instance as a whole, for what its senders and its parent cannot tell the execution of. */
+  /**
+   * Execution of that instance, from 1. `null` for a value of the instance as a whole, whose senders or parent cannot
+   * know the execution.
+   */
   readonly execution: number | null;
   /**
-   * Which value it is: `'input'`, `'output'`, `'error'`, `'status'` (the custom status), `'cancellation'`, `'termination'` and `'suspension'` (the reasons
-   * given), `'event:<name>'`, `'queue:<name>'`, and of the activity that event `<n>` of the execution has scheduled `'activity:<n>:input'`,
-   * `'activity:<n>:output'`, `'activity:<n>:error'` and `'activity:<n>:heartbeat'`.
+   * Name of the value: `'input'`, `'output'`, `'error'`, `'status'` (the custom status), `'cancellation'`,
+   * `'termination'` and `'suspension'` (the reasons given), `'event:<name>'`, `'queue:<name>'`. For the activity that
+   * event `<n>` of the execution has scheduled: `'activity:<n>:input'`, `'activity:<n>:output'`, `'activity:<n>:error'`
+   * and `'activity:<n>:heartbeat'`.
    */
   readonly place: string;
-  /** All of this as one text, to be authenticated with the value: the additional data of AES-GCM and of its like. */
+  /**
+   * The instance, the execution and the place as one text, to be authenticated with the value: the additional data of
+   * AES-GCM and similar ciphers.
+   */
   readonly aad: string;
 }
 
-/** What a text is decoded with. */
+/** The context in which a text is decoded. */
 export interface DecodeContext extends CodecContext {
   /** The key that `encode` named; `null` when it named none. */
   readonly keyId: string | null;
@@ -24,7 +38,7 @@ export interface DecodeContext extends CodecContext {
 
 const IS_ERROR = /^(activity:\d+:)?error$/;
 
-/** Whose value a text is. */
+/** The owner and the place of a text. */
 export class Place implements DecodeContext {
   readonly instance: string;
   readonly execution: number | null;
@@ -42,22 +56,25 @@ export class Place implements DecodeContext {
     return new Place(instance, execution, 'input');
   }
 
-  /** How an instance has ended, which its parent hears without the execution. */
+  /** Returns the place of an instance's end. Its parent receives the end without the execution. */
   static end(instance: string, what: 'output' | 'error' | 'termination'): Place {
     return new Place(instance, null, what);
   }
 
-  /** What an execution leaves to the next one, or somebody sends without knowing which that is. */
+  /**
+   * Returns a place that is not of one execution: an execution leaves the value to the next one, or its sender does not
+   * know the execution.
+   */
   static ofInstance(instance: string, what: 'status' | 'cancellation' | 'suspension'): Place {
     return new Place(instance, null, what);
   }
 
-  /** `mailbox` is named as in `EnginePort.next`. */
+  /** Returns the place of an event or a queue message. `mailbox` is named as in `EnginePort.next`. */
   static mail(instance: string, mailbox: string): Place {
     return new Place(instance, null, `${mailbox.startsWith('e') ? 'event' : 'queue'}:${mailbox.slice(1)}`);
   }
 
-  /** `operation`: the event that scheduled the activity. */
+  /** Returns the place of a value of an activity. `operation` is the event that scheduled the activity. */
   static activity(
     instance: string,
     execution: number,
@@ -67,7 +84,7 @@ export class Place implements DecodeContext {
     return new Place(instance, execution, `activity:${operation}:${what}`);
   }
 
-  /** Whether it is the place of an error, of which something is always stored. */
+  /** True for the place of an error. For an error some text is always stored. */
   get isOfError(): boolean {
     return IS_ERROR.test(this.place);
   }

@@ -4,33 +4,34 @@ import { disregardPromises } from '../util/show.ts';
 import { ERROR_EXTENSION, STACKLESS_ERROR_EXTENSION } from './error-data.ts';
 import { parseRich, stringifyRich } from './rich.ts';
 
-/** What a stored value may be at most. */
+/** The limits of a stored value. */
 export interface CodecLimits {
-  /** Length of its text, bytes in UTF-8; 2 MiB unless told (the option `limits.payloadBytes`). */
+  /** Length of its text, bytes in UTF-8; 2 MiB by default (the option `limits.payloadBytes`). */
   readonly payloadBytes: number;
 }
 
-/** The limits that hold where none are given. */
+/** The limits that apply if none are given. */
 export const DEFAULT_CODEC_LIMITS: CodecLimits = { payloadBytes: 2 * 1024 * 1024 };
 
 /**
- * Stands before the text of a value that is more than JSON. No JSON text begins with it, so whoever reads the store
- * can tell the two apart by the first byte.
+ * Prefix of the text of a value that is more than JSON. No JSON text begins with it, so a reader of the store can tell
+ * the two apart by the first byte.
  */
 const RICH = '~';
 
 const EXTENSIONS = [ERROR_EXTENSION];
 
 /**
- * The text that the store keeps of a value. A plain JSON value becomes plain JSON text; any other value that devalue
- * can describe, and errors, become devalue's text behind a `~`. `undefined` is kept as nothing: undefined.
+ * Returns the text that the store keeps of a value. A plain JSON value becomes plain JSON text. Any other value that
+ * devalue can describe, and an error, becomes devalue's text behind a `~`. `undefined` has no text: the result is
+ * undefined.
  *
- * Errors inside of a value are kept as `encodeError` keeps them.
+ * Errors inside a value are kept in the form of `encodeError`.
  *
- * @param value - what the user handed over
- * @param path - what the user calls it, for the error: `input`
- * @throws PayloadError naming the path of what cannot be stored: functions, symbols, promises, instances of classes
- *   that nothing describes, what is nested too deep or is over the limit
+ * @param value - the user's value
+ * @param path - the user's name for it, for the error: `input`
+ * @throws PayloadError naming the path of the part that cannot be stored: a function, a symbol, a promise, an instance
+ *   of a class that nothing describes, a value that is nested too deep or is over the limit
  *
  * @example
  * ```ts
@@ -62,16 +63,16 @@ function write(value: unknown, path: string, maxBytes: number): string {
   } catch (cause) {
     disregardPromises(value);
     if (cause instanceof PerdureError) throw cause;
-    // A getter or proxy of the user's that threw, or text longer than a string can be.
+    // A getter or proxy of the user threw, or the text is longer than a string can be.
     throw new PayloadError(`${path} cannot be stored: reading it failed`, { path, cause });
   }
 }
 
 /**
- * The value of a text that {@link encode} made.
+ * Returns the value of a text that {@link encode} made.
  *
- * @param path - what the user calls it, for the error
- * @throws PayloadError when it is no such text; the message holds nothing of it
+ * @param path - the user's name for it, for the error
+ * @throws PayloadError when it is no such text; the message quotes nothing of it
  */
 export function decode(text: string | undefined, path = 'value'): unknown {
   if (text === undefined) return undefined;
@@ -82,14 +83,14 @@ export function decode(text: string | undefined, path = 'value'): unknown {
   }
 }
 
-/** Whether a text of {@link encode} may hold an error. A string that equals the tag of errors counts, too. */
+/** Returns true if a text of {@link encode} may hold an error. A string that equals the tag of errors counts, too. */
 export function holdsErrors(text: string): boolean {
   return text.startsWith(RICH) && text.includes(`"${ERROR_EXTENSION.name}"`);
 }
 
 /**
- * Whether two texts of {@link encode} describe the same value. Stacks of errors are not compared: they name lines and folders of the code, which change
- * when the code moves.
+ * Returns true if two texts of {@link encode} describe the same value. Stacks of errors are not compared: they name
+ * lines and folders of the code, which change when the code moves.
  */
 export function isSameButForStacks(recorded: string | null, text: string): boolean {
   if (recorded === text) return true;

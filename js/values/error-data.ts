@@ -7,7 +7,7 @@ import { parseRich, stringifyRich } from './rich.ts';
 import type { Extension } from './rich-check.ts';
 
 /**
- * An error, or any other value that was thrown, as plain JSON: what the store keeps of it.
+ * An error, or any other thrown value, as plain JSON: the form in which the store keeps it.
  *
  * Store it as JSON text. As an object it could lose lone surrogates on its way through the addon.
  */
@@ -15,42 +15,42 @@ export interface ErrorData {
   /** `error.name`. */
   name: string;
   message: string;
-  /** The built-in or Perdure class that it is an instance of, where that is not just `Error`. */
+  /** The built-in or Perdure class of the error, unless that is just `Error`. */
   type?: string;
   stack?: string;
   code?: string | number;
   cause?: ErrorData;
-  /** What an `AggregateError` holds. */
+  /** The errors of an `AggregateError`. */
   errors?: ErrorData[];
   /** Own enumerable properties that are plain JSON. */
   fields?: Record<string, Json>;
-  /** Those that are more, such as a `Date`, as text of {@link stringifyRich}. */
+  /** Own enumerable properties that are not plain JSON, such as a `Date`, as text of {@link stringifyRich}. */
   richFields?: Record<string, string>;
-  /** The value itself when it was no error. Absent when it could not be stored, such as a function. */
+  /** The thrown value itself if it was no error. Absent if it could not be stored, such as a function. */
   thrown?: { json: Json } | { rich: string };
 }
 
-/** Longest chain of causes that is kept. */
+/** The longest chain of causes that is kept. */
 const CAUSES_MAX = 32;
-/** Longest message or stack that is kept, in characters. */
+/** The longest message or stack that is kept, in characters. */
 const TEXT_MAX = 16_384;
-/** Longest own property that is kept, in characters. */
+/** The longest own property that is kept, in characters. */
 const FIELD_MAX = 65_536;
-/** After so many characters in all, errors are kept without stacks and properties, and with short messages. */
+/** Total characters after which errors are kept without stacks and properties, and with short messages. */
 const FULL_MAX = 262_144;
-/** The longest message from there on. */
+/** The longest message after `FULL_MAX` characters. */
 const LEAN_TEXT_MAX = 256;
-/** After so many characters more, the errors of an `AggregateError` that are left are dropped. */
+/** Further characters after which the remaining errors of an `AggregateError` are dropped. */
 const LEAN_MAX = 65_536;
 
-/** The name of what stands for a thrown value that is no error. */
+/** Name of the error that stands for a thrown value that is no error. */
 const NON_ERROR = 'NonError';
 
 /**
- * Keeps an error for the store: name, message, stack, code, cause chain, the errors of an `AggregateError` and own
- * properties that can be stored. Anything may be thrown, so anything may be given.
+ * Returns an error as data for the store: name, message, stack, code, cause chain, the errors of an `AggregateError`
+ * and own properties that can be stored. It takes any value, because any value may be thrown.
  *
- * Never throws, whatever getters and proxies do. Cycles end where they close. Bounded in size: texts that are too
+ * Never throws, even if getters and proxies do. Cycles end where they close. The size is bounded: texts that are too
  * long are cut and say so.
  */
 export function encodeError(error: unknown): ErrorData {
@@ -58,7 +58,7 @@ export function encodeError(error: unknown): ErrorData {
 }
 
 /**
- * The error of some data: an instance of Perdure's own or the built-in class that it was, otherwise an `Error` of the
+ * Returns the error of some data: an instance of the Perdure or built-in class that it had, otherwise an `Error` of the
  * right name. A thrown value that was no error becomes an `Error` with that value as its `cause`.
  */
 export function decodeError(data: ErrorData): Error {
@@ -67,13 +67,16 @@ export function decodeError(data: ErrorData): Error {
   return Object.assign(restore({ name, message }), { cause: decodeThrown(data) });
 }
 
-/** What was thrown, as it was: an error as {@link decodeError} gives it, or the value that was no error. */
+/** Returns the thrown value: an error as {@link decodeError} returns it, or the value that was no error. */
 export function decodeThrown(data: ErrorData): unknown {
   if (data.thrown === undefined) return restore(data);
   return 'json' in data.thrown ? data.thrown.json : parseRich(data.thrown.rich, [ERROR_EXTENSION]);
 }
 
-/** Error data as the addon sends it. Fields of the class, such as `retryable`, are in `details` or beside `code`. */
+/**
+ * Error data in the form that the addon sends. Fields of the class, such as `retryable`, are in `details` or beside
+ * `code`.
+ */
 export interface NativeErrorData {
   code: string;
   message: string;
@@ -97,7 +100,9 @@ const NATIVE_TYPES: Readonly<Record<string, keyof typeof ERROR_CLASSES>> = {
   RUNTIME_STATE: 'RuntimeStateError',
 };
 
-/** The Perdure error of error data from the addon; of a code that is not known here, a plain `PerdureError`. */
+/**
+ * Returns the Perdure error for error data from the addon. A code that is not known here gives a plain `PerdureError`.
+ */
 export function fromNative(data: NativeErrorData): PerdureError {
   const { code, message, details, ...fields } = data;
   const type = NATIVE_TYPES[code] ?? 'PerdureError';
@@ -111,10 +116,10 @@ export function fromNative(data: NativeErrorData): PerdureError {
   return error;
 }
 
-/** Lets errors stand inside of values. */
+/** Allows errors inside values. */
 export const ERROR_EXTENSION: Extension = errorExtension(encodeError);
 
-/** The same without stacks, which are others when the code has moved. */
+/** The same without stacks, which differ once the code has moved. */
 export const STACKLESS_ERROR_EXTENSION: Extension = errorExtension((error) => new Encoder(false).encode(error, 0));
 
 function errorExtension(write: (error: object) => ErrorData): Extension {
@@ -137,16 +142,19 @@ const TYPE_NAMES = new Map<unknown, string>(
   Object.entries({ ...BUILT_IN, ...ERROR_CLASSES }).map(([name, type]) => [type.prototype, name]),
 );
 
-/** Kept under a name of their own, so no fields. */
+/** Properties that are kept under their own names, and not as fields. */
 const NO_FIELDS = new Set(['name', 'message', 'stack', 'code', 'cause']);
 
 class Encoder {
-  /** Each error is kept once: at its second place only its name and message. This also ends cycles. */
+  /**
+   * Errors that are kept already. At its second place an error has only its name, message, type and code. This also
+   * ends cycles.
+   */
   readonly #seen = new Set<unknown>();
   readonly #extensions = [errorExtension((error) => this.encode(error, this.#depth + 1))];
-  /** How deep the error is in whose properties the encoder is. */
+  /** Depth of the error whose properties are being encoded. */
   #depth = 0;
-  /** Characters until the limits of size begin to hold. */
+  /** Characters left until the limits of size apply. */
   #left = FULL_MAX;
   readonly #keepsStacks: boolean;
 
@@ -213,7 +221,7 @@ class Encoder {
     return data;
   }
 
-  /** A value to be kept within an error, or undefined when it cannot be. */
+  /** Returns a value in the form in which it is kept within an error, or undefined if it cannot be kept. */
   #value(value: unknown, depth: number): { json: Json } | { rich: string } | undefined {
     const max = Math.min(FIELD_MAX, this.#left);
     const outer = this.#depth;
@@ -246,7 +254,7 @@ function restore(data: ErrorData): Error {
   const errors = (data.errors ?? []).map(decodeThrown);
   const error = instantiate(data.type, data.message, errors, data.name);
   if (error.name !== data.name) define(error, 'name', data.name);
-  // Assigned: to define it would have V8 format the stack of this place first.
+  // Assigned, not defined: defining it would have V8 format the stack of this place first.
   error.stack = data.stack ?? `${data.name}: ${data.message}`;
   if (data.cause !== undefined) define(error, 'cause', decodeThrown(data.cause));
   if (data.code !== undefined && (error as { code?: unknown }).code !== data.code)
@@ -258,7 +266,9 @@ function restore(data: ErrorData): Error {
   return error;
 }
 
-/** A new error of a class, without running the constructor of Perdure's own: their fields come from the data. */
+/**
+ * Creates an error of a class without running the constructor of Perdure's classes: their fields come from the data.
+ */
 function instantiate(type: string | undefined, message: string, errors: unknown[], name?: string): Error {
   if (type === 'DOMException') return new DOMException(message, name);
   if (type === 'AggregateError') return new AggregateError(errors, message);
@@ -283,7 +293,7 @@ function isError(value: unknown): value is Error {
   }
 }
 
-/** The name of the nearest class that can be restored; undefined for `Error` itself. */
+/** Returns the name of the nearest class that can be restored; undefined for `Error` itself. */
 function typeOf(error: Error): string | undefined {
   try {
     for (let at: unknown = error; at !== null; at = Object.getPrototypeOf(at)) {
@@ -325,7 +335,7 @@ function asText(value: unknown): string {
   return value === undefined ? '' : describe(value);
 }
 
-/** A thrown value in words, for the message. */
+/** Returns a thrown value in words, for the message. */
 function describe(value: unknown): string {
   if (typeof value === 'string') return value;
   try {

@@ -1,14 +1,14 @@
-// Values and errors on their way to and from the engine and the store, where nothing is `null`.
+// Conversion of values and errors for the engine and the store, which use `null` for nothing.
 
 import { CancelledError } from '../errors/errors.ts';
 import { type CodecLimits, DEFAULT_CODEC_LIMITS, decode, encode } from './codec.ts';
 import { decodeError, type ErrorData, encodeError } from './error-data.ts';
 
 /**
- * The stored text of a value; `undefined` is `null`.
+ * Returns the stored text of a value; `undefined` becomes `null`.
  *
- * @param path - what the user calls the value, for the error: `input`
- * @param limits - what it may be at most
+ * @param path - the user's name for the value, for the error: `input`
+ * @param limits - the limits of its size
  * @throws PayloadError when it cannot be stored
  */
 export function toPayload(value: unknown, path: string, limits: CodecLimits = DEFAULT_CODEC_LIMITS): string | null {
@@ -16,7 +16,7 @@ export function toPayload(value: unknown, path: string, limits: CodecLimits = DE
 }
 
 /**
- * The value of a stored text.
+ * Returns the value of a stored text.
  *
  * @throws PayloadError when the text is damaged
  */
@@ -24,28 +24,30 @@ export function fromPayload(text: string | null, path: string): unknown {
   return text === null ? undefined : decode(text, path);
 }
 
-/** The stored text of an error, or of anything else that was thrown. Never throws. */
+/** Returns the stored text of an error, or of any other thrown value. Never throws. */
 export function toErrorPayload(error: unknown): string {
   return JSON.stringify(encodeError(error));
 }
 
-/** The error of a stored text. Never throws: damaged text gives an error that says so. */
+/** Returns the error of a stored text. Never throws: damaged text gives an error that says so. */
 export function fromErrorPayload(text: string | null): Error {
   try {
     return decodeError(JSON.parse(text ?? 'null') as ErrorData);
   } catch {
-    // Without the parser's error: it quotes what was stored.
+    // The parser's error is left out: it quotes the stored text.
     return new Error('an error was stored here, but its text is damaged');
   }
 }
 
-/** What an instance that was cancelled ended with; `text` is of its code's error, `null` when none of its code could run. */
+/**
+ * Returns the error of a cancelled instance. `text` is that of its code's error, `null` if none of its code could run.
+ */
 export function cancellationError(text: string | null, id: string): Error {
   if (text !== null) return fromErrorPayload(text);
   return new CancelledError(`instance '${id}' was suspended, and none of its code ran`);
 }
 
-/** What an instance that was terminated ended with; `text` is that of the reason given. */
+/** Returns the error of a terminated instance. `text` is that of the reason given. */
 export function terminationError(text: string | null, id: string): CancelledError {
   const reason = fromPayload(text, 'reason');
   return new CancelledError(reason === undefined ? `instance '${id}' was terminated` : `terminated: ${reason}`);

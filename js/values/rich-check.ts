@@ -3,29 +3,29 @@ import { types } from 'node:util';
 import { PayloadError } from '../errors/errors.ts';
 import { MAX_DEPTH } from '../util/plain.ts';
 
-/** A sort of object that is stored although devalue does not know it. */
+/** A kind of object that is stored although devalue does not know it. */
 export interface Extension {
-  /** Its tag in the text. */
+  /** Tag of the kind in the text. */
   readonly name: string;
   matches(value: object): boolean;
-  /** The value as something that can be stored. */
+  /** Returns the value in a form that can be stored. */
   write(value: object): unknown;
-  /** The value of what `write` gave. */
+  /** Returns the value from the result of `write`. */
   read(data: unknown): unknown;
 }
 
-/** How a value is checked. */
+/** Options of a check. */
 export interface CheckOptions {
-  /** Where the value is, for the error: `input`. */
+  /** The user's name for the value, for the error: `input`. */
   path: string;
-  /** Most binary data in it, in bytes: what has more is refused before it is turned into text. */
+  /** The most binary data in the value, in bytes: more is refused before it is turned into text. */
   maxBytes: number;
   extensions: readonly Extension[];
 }
 
 /**
- * Throws where a value holds something that would not come back from devalue as it was: what devalue refuses, and also
- * what it would change without a word, such as an instance of a subclass or a named property of an array.
+ * Throws if a value holds a part that would not come back from devalue unchanged: a part that devalue refuses, or one
+ * that it would change silently, such as an instance of a subclass or a named property of an array.
  *
  * @throws PayloadError naming the path of the first such part
  */
@@ -34,8 +34,9 @@ export function checkRich(value: unknown, options: CheckOptions): void {
 }
 
 /**
- * The kind of an object that devalue describes, in devalue's words; undefined for any other. Told by what the object
- * is inside where that can be seen, so that neither another realm nor a `Symbol.toStringTag` misleads it.
+ * Returns the kind of an object that devalue describes, in devalue's words; undefined for any other object. The
+ * internal type of the object decides where it can be seen, so that neither another realm nor a `Symbol.toStringTag`
+ * misleads the check.
  */
 export function kindOf(value: object): string | undefined {
   if (Array.isArray(value)) return 'Array';
@@ -60,9 +61,9 @@ function isPlainObject(value: object): boolean {
   const isPlainPrototype =
     prototype === null ||
     prototype === Object.prototype ||
-    // Object.prototype of another realm
+    // `Object.prototype` of another realm.
     (Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype as object, 'hasOwnProperty'));
-  // `arguments`, `Math`, module namespaces and their like say otherwise.
+  // The tag of `arguments`, `Math`, module namespaces and similar objects is another one.
   return isPlainPrototype && Object.prototype.toString.call(value) === '[object Object]';
 }
 
@@ -167,7 +168,7 @@ function isIndex(key: string, length: number): boolean {
   return Number.isInteger(index) && index >= 0 && index < length && String(index) === key;
 }
 
-/** A step of a path as text: `.price`, `[3]`. */
+/** Returns a step of a path as text: `.price`, `[3]`. */
 export function formatStep(step: Step): string {
   if (typeof step === 'number') return `[${step}]`;
   if (typeof step === 'object') return step.text;

@@ -3,10 +3,10 @@ import { parse, stringify } from 'devalue';
 import { type CheckOptions, checkRich, type Extension, kindOf } from './rich-check.ts';
 
 /**
- * Text for a value that JSON cannot hold: dates, maps, sets, big integers, `undefined` inside, cycles and so on, as
- * devalue writes it.
+ * Returns the text of a value that JSON cannot hold, as devalue writes it: dates, maps, sets, big integers, `undefined`
+ * inside, cycles and so on.
  *
- * @throws PayloadError naming the path of the first part that would not come back as it was
+ * @throws PayloadError naming the path of the first part that would not come back unchanged
  */
 export function stringifyRich(value: unknown, options: CheckOptions): string {
   const extensions = [BUFFER, ...options.extensions];
@@ -19,13 +19,13 @@ export function stringifyRich(value: unknown, options: CheckOptions): string {
   return stringify(value, Object.fromEntries(reducers), { operations: STRINGIFY });
 }
 
-/** The value of a text of {@link stringifyRich}, given the same extensions. */
+/** Returns the value of a text of {@link stringifyRich}, given the same extensions. */
 export function parseRich(text: string, extensions: readonly Extension[]): unknown {
   const revivers = [BUFFER, ...extensions].map(({ name, read }) => [name, ([data]: [unknown]) => read(data)]);
   return parse(text, Object.fromEntries(revivers), { operations: PARSE });
 }
 
-/** Without this a Buffer would come back as the Uint8Array that it also is. */
+/** Keeps a Buffer a Buffer. Without it a Buffer would come back as the Uint8Array that it also is. */
 const BUFFER: Extension = {
   name: 'Buffer',
   matches: (value) => Buffer.isBuffer(value),
@@ -33,8 +33,8 @@ const BUFFER: Extension = {
   read: (text) => Buffer.from(text as string, 'base64'),
 };
 
-// devalue refuses `__proto__` as a key. Here such a key carries one NUL more in front in the text than it has in the
-// value, so that every key is possible; and every property is defined, never assigned, so no prototype is touched.
+// devalue refuses `__proto__` as a key. Such a key therefore has one more leading NUL in the text than in the value, so
+// that every key is possible. Every property is defined, never assigned, so no prototype is touched.
 const PROTO_KEY = /^\0*__proto__$/;
 
 function escapeKey(key: string): string {
@@ -45,7 +45,7 @@ function unescapeKey(key: string): string {
   return key.charCodeAt(0) === 0 && PROTO_KEY.test(key) ? key.slice(1) : key;
 }
 
-/** How devalue looks at a value. */
+/** The operations by which devalue reads a value. */
 const STRINGIFY = {
   tagOf: (value: object) => kindOf(value) ?? '',
   isThenable: () => false,
@@ -58,7 +58,7 @@ const STRINGIFY = {
       : { kind: 'not-plain' as const },
   get: (value: Record<string, unknown>, key: string | number) =>
     value[typeof key === 'string' ? unescapeKey(key) : key],
-  // A view of a part of a buffer takes its own bytes along and not those around it.
+  // A view of a part of a buffer takes only its own bytes along, and not those around it.
   viewInfo: ({ buffer, byteOffset, byteLength }: ArrayBufferView) => ({
     buffer: byteLength === buffer.byteLength ? buffer : buffer.slice(byteOffset, byteOffset + byteLength),
     byteOffset: 0,
@@ -67,7 +67,7 @@ const STRINGIFY = {
   }),
 };
 
-/** How devalue builds one. */
+/** The operations by which devalue builds a value. */
 const PARSE = {
   set: (target: object, key: string | number, value: unknown) => {
     const name = typeof key === 'string' ? unescapeKey(key) : key;

@@ -1,17 +1,17 @@
 // Schemas of inputs and events: the interface of standardschema.dev, which Zod, Valibot, ArkType and others implement,
-// and what is done with it.
+// and the functions that apply them.
 //
-// A value is stored as it was handed over, and is checked there. Where code gets it, it is checked again and the code gets
-// what the schema makes of it: in an orchestration that happens in every replay, so there the schema must answer at once
-// and the same each time.
+// A value is checked where it is handed over, and is stored unchanged. It is checked again where code receives it, and
+// the code gets the schema's output. In an orchestration this happens in every replay, so there the schema must answer
+// synchronously and the same each time.
 
 import { PayloadError } from '../errors/errors.ts';
 import { property } from '../util/show.ts';
 import { formatStep } from './rich-check.ts';
 
 /**
- * A schema as standardschema.dev (version 1) describes it: a validator of Zod, Valibot, ArkType and others is one as it
- * stands, and anything with these few properties.
+ * A schema as standardschema.dev (version 1) describes it. A validator of Zod, Valibot, ArkType and others is one
+ * unchanged, and so is any object with these few properties.
  *
  * @example
  * ```ts
@@ -30,24 +30,24 @@ export interface StandardSchema<Input = unknown, Output = Input> {
     readonly version: 1;
     readonly vendor: string;
     readonly validate: (value: unknown) => SchemaResult<Output> | Promise<SchemaResult<Output>>;
-    /** For the compiler alone. */
+    /** Used by the compiler only. */
     readonly types?: { readonly input: Input; readonly output: Output } | undefined;
   };
 }
 
-/** What a schema answers: the value as the code shall get it, or what is wrong with it. */
+/** The result of a schema: the value for the code, or the issues with the given value. */
 export type SchemaResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly SchemaIssue[] };
 
-/** One thing that is wrong with a value, and where in it. */
+/** One problem of a value, and its path in the value. */
 export interface SchemaIssue {
   readonly message: string;
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
 
 /**
- * What a schema takes.
+ * The input type of a schema.
  *
  * @example
  * ```ts
@@ -57,7 +57,7 @@ export interface SchemaIssue {
 export type SchemaInput<S extends StandardSchema> = NonNullable<S['~standard']['types']>['input'];
 
 /**
- * What a schema makes of it.
+ * The output type of a schema.
  *
  * @example
  * ```ts
@@ -66,12 +66,12 @@ export type SchemaInput<S extends StandardSchema> = NonNullable<S['~standard']['
  */
 export type SchemaOutput<S extends StandardSchema> = NonNullable<S['~standard']['types']>['output'];
 
-/** Issues that an error lists, at most. */
+/** The most issues that an error lists. */
 const ISSUES_MAX = 100;
 
 /** @throws TypeError when `value` is no Standard Schema */
 export function checkSchema(value: unknown, path: string): void {
-  // Some are functions.
+  // Some schemas are functions.
   const isObject = (typeof value === 'object' && value !== null) || typeof value === 'function';
   if (isObject && typeof property(property(value, '~standard'), 'validate') === 'function') return;
   throw new TypeError(
@@ -80,11 +80,11 @@ export function checkSchema(value: unknown, path: string): void {
 }
 
 /**
- * What a schema makes of a value; a promise of it when the schema is asynchronous.
+ * Returns the schema's output for a value; a promise of it if the schema is asynchronous.
  *
- * @param path - what the user calls the value, for the error: `input`
- * @throws PayloadError when the schema refuses it, maybe through the promise; its `path` is that of the first issue, its
- *   message lists all, and its `cause` is their list as `{ path, message }`
+ * @param path - the user's name for the value, for the error: `input`
+ * @throws PayloadError when the schema refuses it, maybe through the promise; its `path` is that of the first issue,
+ *   its message lists all, and its `cause` is their list as `{ path, message }`
  */
 export function parse(schema: StandardSchema, value: unknown, path: string): unknown {
   const result = schema['~standard'].validate(value);
@@ -92,16 +92,16 @@ export function parse(schema: StandardSchema, value: unknown, path: string): unk
 }
 
 /**
- * The same where nothing can be waited for.
+ * Returns the schema's output where no promise can be awaited.
  *
- * @param where - what the schema belongs to, for the error
+ * @param where - the owner of the schema, for the error
  * @throws PayloadError when the schema refuses the value
  * @throws TypeError when the schema is asynchronous
  */
 export function parseSync(schema: StandardSchema, value: unknown, path: string, where: string): unknown {
   const result = schema['~standard'].validate(value);
   if (!isPromise(result)) return valueOf(result, path);
-  // Nobody is interested in what it says in the end.
+  // The result is not used; a rejection must not go unhandled.
   Promise.resolve(result).catch(() => {});
   throw new TypeError(
     `the schema of ${where} answers with a promise, which an orchestration cannot wait for: ` +

@@ -1,4 +1,4 @@
-// The texts that a store keeps of values and errors, behind the codec of whoever opened it.
+// The texts that a store keeps of values and errors, behind the codec of the provider.
 
 import { PayloadError } from '../errors/errors.ts';
 import { apart } from '../util/running.ts';
@@ -7,9 +7,9 @@ import type { CodecBridge } from './async-codec.ts';
 import { holdsErrors, isSameButForStacks } from './codec.ts';
 import type { CodecContext, DecodeContext, Place } from './codec-context.ts';
 
-/** A text that a codec made, with the key that it is to be read with. */
+/** A text that a codec made, with the id of the key that it is to be read with. */
 export interface EncodedText {
-  /** Without NUL and lone surrogates, such as Base64. */
+  /** The text, without NUL and lone surrogates, such as Base64. */
   readonly text: string;
   /** Names the key: 1 to 256 printable ASCII characters without spaces. It is stored beside the text, readable. */
   readonly keyId: string;
@@ -18,22 +18,24 @@ export interface EncodedText {
 /**
  * Changes the texts of values on their way to the store and back, for instance to encrypt them.
  *
- * A codec that binds each text to its context (`aad` as additional authenticated data) finds a text that was moved from another instance or place.
+ * A codec that binds each text to its context (`aad` as additional authenticated data) detects a text that was moved
+ * from another instance or place.
  */
 export interface Codec {
   /**
-   * Whether every value in the store is a text of the codec: one that is stored as plain text is a `PayloadError` then, so nobody can put a value
-   * of their own in the place of an encrypted one. Default: `false`, for a store that had no codec at first; once it was recoded, say `true`.
+   * True if every value in the store must be a text of the codec. A value that is stored as plain text is then a
+   * `PayloadError`, so an encrypted value cannot be replaced by a plain one. Default: `false`, for a store that had no
+   * codec at first; once the store was recoded, set it to `true`.
    */
   readonly required?: boolean;
   /**
-   * The text to store. It may be another one each time. It must answer at once ({@link AsyncCodec} need not), with a string without NUL and lone
-   * surrogates, such as Base64; or with that and the id of the key.
+   * Returns the text to store, which may differ each time. It must answer synchronously ({@link AsyncCodec} need not),
+   * with a string without NUL and lone surrogates, such as Base64; or with such a string and the id of the key.
    */
   encode(text: string, context: CodecContext): string | EncodedText;
   /**
-   * The text that {@link encode} was given, with the same context and the key that it named. It must throw when it cannot tell, as authenticated
-   * encryption does.
+   * Returns the text that {@link encode} was given, with the same context and the key that it named. It must throw when
+   * it cannot tell, as authenticated encryption does.
    */
   decode(text: string, context: DecodeContext): string;
 }
@@ -52,7 +54,11 @@ export function checkCodec(value: unknown, path: string): void {
   if (isAsync !== undefined && typeof isAsync !== 'boolean') throw new TypeError(`${path}.async must be true or false`);
 }
 
-/** The same, for what has to be read at once. */
+/**
+ * Checks a codec that must answer synchronously.
+ *
+ * @throws TypeError when `value` is no {@link Codec}, or is asynchronous
+ */
 export function checkSyncCodec(value: unknown, path: string): void {
   checkCodec(value, path);
   if (property(value, 'async') === true)
@@ -60,30 +66,30 @@ export function checkSyncCodec(value: unknown, path: string): void {
 }
 
 /**
- * Stands before a text that a codec made. No other stored text begins with it, so values from before a store had a codec can be
- * read beside those that were encoded, and an encoded one is never taken for damaged.
+ * Prefix of a text that a codec made. No other stored text begins with it. So values from before a store had a codec
+ * can be read beside encoded ones, and an encoded one is never taken for damaged.
  */
 export const ENCODED = '#';
 
-/** Stands before the id of its key, which a space ends, where the codec named one. */
+/** Prefix of a text whose codec named a key. The id of the key follows, and a space ends it. */
 const KEYED = '##';
 const KEY_ID = /^[!-~]{1,256}$/;
 const KEYED_TEXT = /^##([!-~]{1,256}) /;
 
-/** The key that a stored text names: `null` for one of a codec that names none, `undefined` when no codec made it. */
+/** Returns the key that a stored text names: `null` if its codec named none, `undefined` if no codec made it. */
 export function keyIdOf(stored: string): string | null | undefined {
   if (!stored.startsWith(ENCODED)) return undefined;
   return KEYED_TEXT.exec(stored)?.[1] ?? null;
 }
 
-/** What the stored texts of a key begin with, and no others do. */
+/** Returns the prefix that all stored texts of a key have, and no others. */
 export function keyPrefix(keyId: string): string {
   return `${KEYED}${keyId} `;
 }
 
 /**
- * What is stored of an error that the codec could not encode: always the same, so that it is known for one of ours where plain text is refused. In the
- * place of any other value it is refused, too.
+ * Text that is stored for an error that the codec could not encode. It is always the same, so that it is recognized as
+ * Perdure's own where plain text is refused. In the place of any other value it is refused, too.
  */
 export const UNSTORABLE = JSON.stringify({
   name: 'PayloadError',
@@ -93,23 +99,25 @@ export const UNSTORABLE = JSON.stringify({
   fields: { path: 'error' },
 });
 
-/** Whether a text is {@link UNSTORABLE}, where an error is to be. */
+/** Returns true if a text is {@link UNSTORABLE} in the place of an error. */
 export function isUnstorable(text: string, place: Place | null): boolean {
   return text === UNSTORABLE && place?.isOfError === true;
 }
 
-/** Texts on their way to a store and back. Without a codec they stay as they are. */
+/** Texts on their way to a store and back. Without a codec they are unchanged. */
 export class StoredTexts {
   private readonly codec: Codec | undefined;
   private readonly isRequired: boolean;
 
-  /** @param requires - `false`: values may be plain text, whatever the codec requires */
+  /** @param requires - `false`: values may be plain text, even if the codec requires encoded text */
   constructor(codec?: Codec, requires = true) {
     this.codec = codec;
     this.isRequired = requires && codec?.required === true;
   }
 
-  /** Those of an export of the store, which holds what was decoded, whatever the codec requires. */
+  /**
+   * Returns the texts of an export of the store, which holds decoded values, even if the codec requires encoded text.
+   */
   get ofExports(): StoredTexts {
     return new StoredTexts(this.codec, false);
   }
@@ -118,32 +126,32 @@ export class StoredTexts {
     return this.codec !== undefined;
   }
 
-  /** What every thread of a runtime needs: `sync`, the codec itself. */
+  /** The kind of codec. With `sync`, every thread of a runtime needs the codec itself. */
   get kind(): 'none' | 'sync' | 'async' {
     return this.hasCodec ? 'sync' : 'none';
   }
 
-  /** What stands in front of the store. */
+  /** The interface through which the store asks the codec; `null` if the store does not ask. */
   get bridge(): CodecBridge | null {
     return null;
   }
 
-  /** Whether {@link rewrite} returns the text unchanged in any case. */
+  /** Returns true if {@link rewrite} always returns the text unchanged. */
   leaves(text: string | null): boolean {
     return !this.hasCodec && (text === null || !holdsErrors(text));
   }
 
-  /** Whether {@link read} gives the text itself, whosever it is. */
+  /** Returns true if {@link read} returns the text itself, in any place. */
   isPlain(text: string | null): boolean {
     return text === null || (this.codec === undefined && !text.startsWith(ENCODED));
   }
 
   /**
-   * The text to store.
+   * Returns the text to store.
    *
-   * @param path - what the user calls the value, for the error: `input`
-   * @param place - whose value it is; without a codec it is not asked for
-   * @throws PayloadError when the codec throws, or answers with anything but a text
+   * @param path - the user's name for the value, for the error: `input`
+   * @param place - the owner of the value; not used without a codec
+   * @throws PayloadError when the codec throws, or does not answer with a text
    */
   write(text: string | null, path: string, place: Place | null): string | null {
     const { codec } = this;
@@ -158,8 +166,8 @@ export class StoredTexts {
   }
 
   /**
-   * The text to be compared with what history holds: the recorded one, when it is of the same value, because a codec need not encode
-   * a text twice alike, and the stacks of errors in it may be others.
+   * Returns the text to compare with history. This is the recorded text if it describes the same value, because a codec
+   * need not encode a text twice alike, and the stacks of errors in it may differ.
    *
    * @throws PayloadError as {@link write} and {@link read}
    */
@@ -176,21 +184,25 @@ export class StoredTexts {
       : this.write(text, path, place);
   }
 
-  /** As {@link write}, for the text of an error. Never throws: where the codec does, the text is {@link UNSTORABLE}, which says that and nothing else. */
+  /**
+   * Returns the stored text of an error, as {@link write}. Never throws: if the codec does, the text is
+   * {@link UNSTORABLE}, which says that and nothing else.
+   */
   writeError(text: string, place: Place | null): string {
     try {
       return this.write(text, 'error', place) as string;
     } catch {
-      // Without what the codec threw, which may quote what it was given.
+      // The codec's error is left out: it may quote the text.
       return UNSTORABLE;
     }
   }
 
   /**
-   * The text that was handed to {@link write}.
+   * Returns the text that was handed to {@link write}.
    *
-   * @param place - whose value it is; without a codec it is not asked for
-   * @throws PayloadError when it was encoded, and there is no codec here or it cannot decode it; and when it was not, and the codec requires that
+   * @param place - the owner of the value; not used without a codec
+   * @throws PayloadError when the text is encoded, and there is no codec here or it cannot decode the text; also when
+   *   the text is not encoded, and the codec requires that
    */
   read(text: string | null, path: string, place: Place | null): string | null {
     if (text === null) return text;
@@ -219,24 +231,24 @@ export class StoredTexts {
     throw new PayloadError(`${path} cannot be read: the codec's decode did not return a string`, { path });
   }
 
-  /** As {@link write}, for who reads and writes rows itself. */
+  /** The same as {@link write}, for code that reads and writes rows itself. */
   encoded(text: string, path: string, place: Place): string | Promise<string> {
     return this.write(text, path, place) as string;
   }
 
-  /** As {@link read}, for who reads and writes rows itself. */
+  /** The same as {@link read}, for code that reads and writes rows itself. */
   decoded(text: string, path: string, place: Place): string | Promise<string> {
     return this.read(text, path, place) as string;
   }
 }
 
-/** What a codec made, out of the text that is stored of it. */
+/** Returns the codec's text in a stored text, and the id of its key. */
 export function sealedIn(stored: string): { keyId: string | null; sealed: string } {
   const keyId = keyIdOf(stored) ?? null;
   return { keyId, sealed: stored.slice(keyId === null ? ENCODED.length : keyPrefix(keyId).length) };
 }
 
-/** What is stored of what a codec's encode returned. */
+/** Returns the text to store for the result of a codec's encode. */
 export function storedOf(encoded: unknown, path: string): string {
   if (isEncodable(encoded)) return ENCODED + encoded;
   const [text, keyId] = [property(encoded, 'text'), property(encoded, 'keyId')];
@@ -253,7 +265,7 @@ export function storedOf(encoded: unknown, path: string): string {
   );
 }
 
-/** Whether every store can keep it as a text. */
+/** Returns true if every store can keep the value as a text. */
 export function isEncodable(value: unknown): value is string {
   return typeof value === 'string' && value.isWellFormed() && !value.includes('\0');
 }
