@@ -1,4 +1,4 @@
-// A scenario, again and again, with a crash at another place each time.
+// Runs of one scenario, each with a crash at another place.
 
 import { isDeepStrictEqual } from 'node:util';
 
@@ -11,40 +11,43 @@ import { TestRuntime, type TestRuntimeOptions } from './test-runtime.ts';
 /** The `code` of the error. */
 const DIFFERENCE = 'CRASH_DIFFERENCE';
 
-/** What came of {@link crashEverywhere}. */
+/** The result of {@link crashEverywhere}. */
 export interface Crashed<T> {
-  /** What the scenario returned, each time. */
+  /** The scenario's result, the same each time. */
   readonly result: T;
-  /** How often it was run with a crash: once for each event, and for each attempt of an activity. */
+  /** Number of runs with a crash: one for each event, and one for each attempt of an activity. */
   readonly crashes: number;
 }
 
-/** Where a worker crashes. */
+/** A place where a worker crashes. */
 interface Place {
-  /** How it is told. */
+  /** Description of the place. */
   readonly what: string;
   plan(test: TestRuntime): void;
 }
 
-/** What a run leaves behind: the same whether or not there was a crash. */
+/** The outcome of a run, which must be the same with and without a crash. */
 interface Outcome {
-  /** What the scenario returned or threw. */
+  /** The scenario's result or error. */
   readonly end: { readonly returned: unknown } | { readonly threw: unknown };
   readonly instances: Readonly<Record<string, unknown>>;
 }
 
 /**
- * Run a scenario on a test runtime of its own, and again for each event that it has left in any history, with a crash of the worker as soon as
- * that event is stored, and for each attempt of an activity, with a crash before its result is. Each time it must return the same, and all
- * instances must stand the same in the end. How often an activity is called may differ: one that ran when its worker crashed is called again.
+ * Runs a scenario on a test runtime of its own. Runs it again for each event that it has left in any history, with a
+ * crash of the worker as soon as that event is stored, and for each attempt of an activity, with a crash before the
+ * attempt's result is stored. Each run must return the same result, and must leave all instances in the same state. The
+ * number of calls of an activity may differ: one that ran when its worker crashed is called again.
  *
- * The scenario registers what it needs, and gives its instances ids that are the same each time, as `test.start` does.
+ * The scenario registers the code it needs, and gives its instances ids that are the same each time, as `test.start`
+ * does.
  *
- * @param scenario - what to run; it must not close the runtime
+ * @param scenario - the code to run; it must not close the runtime
  * @param options - of each of the runtimes
- * @returns what it returned, and how many crashes it survived
- * @throws (rejects with) what the scenario throws without any crash
- * @throws (rejects with) a PerdureError with the code `'CRASH_DIFFERENCE'` that says where it crashed and what was different then
+ * @returns the scenario's result, and the number of crashes it survived
+ * @throws (rejects with) the error that the scenario throws without any crash
+ * @throws (rejects with) a PerdureError with the code `'CRASH_DIFFERENCE'` that says where the run crashed and what was
+ *   different then
  *
  * @example
  * ```ts
@@ -81,7 +84,7 @@ async function run(
   try {
     place?.plan(test);
     const end = await settle(scenario, test);
-    // What is under way may have come further than without a crash, or less far.
+    // Work in progress may have come further than without a crash, or less far.
     await test.settled();
     if (place !== null && test.isCrashPending)
       return { outcome: { end: { threw: notReached(place) }, instances: {} }, places: [] };
@@ -143,7 +146,7 @@ function notReached({ what }: Place): Error {
   );
 }
 
-/** What is not the same, in words; `null`: nothing. */
+/** Returns the difference in words; `null` if there is none. */
 function differenceOf(without: Outcome, crashed: Outcome): string | null {
   if ('threw' in crashed.end) return `the scenario threw ${shown(crashed.end.threw)}`;
   if (!isDeepStrictEqual(crashed.end, without.end)) {

@@ -1,15 +1,15 @@
-// Exports of histories as they come from files and from users: looked at before anything is made of them.
+// Checks of exported histories, which come from files and from users. They run before an export is used.
 
 import { type ExportedEvent, HISTORY_EVENT_KINDS, type HistoryExport, versionIn } from '../client/history.ts';
 import { PerdureError, type PerdureErrorOptions } from '../errors/errors.ts';
 import { nearest } from '../util/options.ts';
 import { isList, isRecord, property, show } from '../util/show.ts';
 
-/** How exports are written that can be read here. */
+/** Format of exports that can be read here. */
 const FORMAT = 1;
 
 /**
- * What was given as a history is none: it was cut off or changed, or a newer Perdure wrote it. Its `code` is `'HISTORY'`.
+ * The given history is not valid: it was cut off or changed, or a newer Perdure wrote it. Its `code` is `'HISTORY'`.
  *
  * @example
  * ```ts
@@ -21,7 +21,7 @@ const FORMAT = 1;
  * ```
  */
 export class HistoryError extends PerdureError {
-  /** Where in the export: `events[3].kind`; empty when it is all of it. */
+  /** Path in the export: `events[3].kind`; empty for the whole export. */
   readonly path: string;
 
   constructor(message: string, fields: { path: string } & PerdureErrorOptions) {
@@ -32,16 +32,16 @@ export class HistoryError extends PerdureError {
 
 Object.defineProperty(HistoryError.prototype, 'name', { value: 'HistoryError', writable: true, configurable: true });
 
-/** What is wrong at a place of an export. */
+/** Returns the error for a problem at a path of an export. */
 function wrong(path: string, what: string, cause?: unknown): HistoryError {
   const message = `${path === '' ? 'the export' : path} ${what}`;
   return new HistoryError(message, cause === undefined ? { path } : { path, cause });
 }
 
 /**
- * The exports of one instance that a user hands over: one, several, or their JSON text.
+ * Returns the exports of one instance that a user hands over: one, several, or their JSON text.
  *
- * @param where - how the error begins
+ * @param where - the beginning of the error message
  * @throws HistoryError when it is anything else
  */
 export function exportsOf(history: unknown, where: string): readonly HistoryExport[] {
@@ -124,7 +124,7 @@ function checkEvent(event: unknown, i: number, path: string): void {
   check(event, 'meta', path, optional(isRecord), 'an object');
 }
 
-/** The head of an export says again what its first event says. */
+/** Checks that the head of an export agrees with its first event. */
 function checkStart({ name, version, events }: HistoryExport, path: string): void {
   const [first] = events;
   if (first?.kind !== 'ExecutionStarted')

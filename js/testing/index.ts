@@ -1,8 +1,9 @@
 /**
- * What tests of orchestrations use: `perdure/testing`.
+ * Tools for tests of orchestrations: `perdure/testing`.
  *
- * A test runtime runs them for real, on a store in memory and in a time of its own. A replay takes new code through the history of an instance
- * that old code has run, and says whether it fits: the check to make before a deployment, with histories that `client.exportHistory` gave.
+ * A test runtime runs orchestrations for real, on a store in memory and with a clock of its own. A replay takes new
+ * code through the history of an instance that old code has run, and reports if the code fits. Make this check before a
+ * deployment, with histories from `client.exportHistory`.
  */
 
 export { type Crashed, crashEverywhere } from './crash-everywhere.ts';

@@ -1,4 +1,5 @@
-// Matchers for tests of orchestrations, as vitest's `expect.extend` takes them. Which test runner it is does not matter here.
+// Matchers for tests of orchestrations, in the form that vitest's `expect.extend` takes. They do not depend on the test
+// runner.
 
 import { type ActivityDefinition, isActivity } from '../activity/activity.ts';
 import type { HistoryEvent } from '../client/history.ts';
@@ -8,7 +9,9 @@ import { isInstance, isRecord, show } from '../util/show.ts';
 import { type ReplayDefinitions, type ReplayOptions, replay } from './replays.ts';
 import { type Standing, Subject, stepOf } from './subject.ts';
 
-/** What an error must be for {@link PerdureMatchers.toHaveFailed}: a part of its message, its class, or some of its fields. */
+/**
+ * The expected error of {@link PerdureMatchers.toHaveFailed}: a part of its message, its class, or some of its fields.
+ */
 export type ExpectedError = string | RegExp | (new (...args: any[]) => Error) | Readonly<Record<string, unknown>>;
 
 /** The part of vitest's matcher state that is used. */
@@ -24,12 +27,12 @@ interface Result {
 }
 
 /**
- * The matchers that `perdure/testing/vitest` adds to `expect`. Each looks at the handle of an instance, or at a history that was exported, and is
- * to be awaited. The message of one that fails shows the history.
+ * The matchers that `perdure/testing/vitest` adds to `expect`. Each takes the handle of an instance, or an exported
+ * history, and must be awaited. The message of a failed matcher shows the history.
  */
 export interface PerdureMatchers<R = Promise<void>> {
   /**
-   * It ends as Completed, with this output if one is given. Of a handle's instance the end is waited for.
+   * Passes if the instance ends as Completed, with this output if one is given. Given a handle, it waits for the end.
    *
    * @example
    * ```ts
@@ -38,7 +41,8 @@ export interface PerdureMatchers<R = Promise<void>> {
    */
   toHaveCompleted(output?: unknown): R;
   /**
-   * It ends as Failed; if something is expected of the error, that is so of it or of one of its causes. Of a handle's instance the end is waited for.
+   * Passes if the instance ends as Failed. If an error is given, it must match the instance's error or one of its
+   * causes. Given a handle, it waits for the end.
    *
    * @example
    * ```ts
@@ -47,7 +51,7 @@ export interface PerdureMatchers<R = Promise<void>> {
    */
   toHaveFailed(error?: ExpectedError): R;
   /**
-   * Its history has these events, each by its kind, or by its kind and name, and no others.
+   * Passes if the history has these events and no others. Each event is named by its kind, or by its kind and name.
    *
    * @example
    * ```ts
@@ -56,7 +60,8 @@ export interface PerdureMatchers<R = Promise<void>> {
    */
   toHaveHistory(steps: readonly string[]): R;
   /**
-   * It has scheduled an activity, or started a child or another instance: with this input, if one is given.
+   * Passes if the instance has scheduled an activity, or started a child or another instance: with this input, if one
+   * is given.
    *
    * @example
    * ```ts
@@ -66,7 +71,7 @@ export interface PerdureMatchers<R = Promise<void>> {
    */
   toHaveScheduled(work: string | ActivityDefinition<any, any> | OrchestrationDefinition<any, any>, input?: unknown): R;
   /**
-   * This code fits its history, as `replay` finds.
+   * Passes if this code fits the history, as `replay` finds.
    *
    * @example
    * ```ts
@@ -76,7 +81,9 @@ export interface PerdureMatchers<R = Promise<void>> {
   toFit(definitions: ReplayDefinitions, options?: ReplayOptions): R;
 }
 
-/** A matcher's answer: what was found to be so, or not, in words that follow the name of what it looks at. */
+/**
+ * Returns a matcher's result. `expected` and `received` are words that follow the name of the subject in the message.
+ */
 async function result(
   state: State,
   subject: Subject,
@@ -162,12 +169,15 @@ export const matchers = {
   },
 };
 
-/** A value in one line; what stands for many, such as `expect.any(String)`, by its name. */
+/**
+ * Returns a value in one line. A matcher that stands for many values, such as `expect.any(String)`, is shown by its
+ * name.
+ */
 function shown({ utils }: State, value: unknown): string {
   return utils.stringify(value, SHOWN_DEPTH, { min: true });
 }
 
-/** So deep a value is shown. */
+/** Depth to which a value is shown. */
 const SHOWN_DEPTH = 6;
 
 const SCHEDULES = ['ActivityScheduled', 'ChildScheduled', 'InstanceStarted'];
@@ -184,7 +194,7 @@ function chainOf(error: unknown): Error[] {
 function isLike({ equals }: State, error: Error, expected: ExpectedError): boolean {
   if (typeof expected === 'string') return error.message.includes(expected);
   if (isInstance(expected, RegExp)) return expected.test(error.message);
-  // A class of the user's comes back from the store by its name.
+  // A user's class comes back from the store by its name.
   if (typeof expected === 'function') return error.name === expected.name || error instanceof expected;
   if (!isRecord(expected))
     throw new TypeError(

@@ -1,11 +1,12 @@
-// The steps of a replay: each event as the code passes it, on the stack of the code, and the event after which it goes no further.
+// The steps of a replay: each event as the code passes it, on the stack of the code, and the event after which the
+// replay goes no further.
 
 import type { ReplayEngine } from '../binding/binding.ts';
 import type { EventPlaces } from '../client/event-places.ts';
 import { type ExportedEvent, type HistoryEvent, readEvent } from '../client/history.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
 
-/** Told of an event that the code has come to. */
+/** Receives an event that the code has come to. */
 export type EventListener = (event: HistoryEvent) => void;
 
 /** Calls in which the code passes events. */
@@ -23,7 +24,7 @@ const PASSING = [
 ] as const;
 
 export class ReplaySteps {
-  /** How many events the code has passed. */
+  /** Number of events that the code has passed. */
   passed = 0;
   private readonly engine: ReplayEngine;
   private readonly events: readonly ExportedEvent[];
@@ -34,9 +35,9 @@ export class ReplaySteps {
   private thrown: { readonly error: unknown } | null = null;
 
   /**
-   * Watch an engine.
+   * Watches an engine.
    *
-   * @param until - the code goes no further than to where it waits with this event behind it
+   * @param until - the code goes no further than its first wait after this event
    */
   constructor(
     engine: ReplayEngine,
@@ -68,21 +69,21 @@ export class ReplaySteps {
       }
       const delivery = next(...waits);
       this.look();
-      // What the listener stops the replay with comes before what the code would make of the delivery.
+      // An error of the listener stops the replay before the code acts on the delivery.
       return this.thrown === null ? delivery : null;
     };
     this.look();
   }
 
-  /** @throws what the listener has thrown */
+  /** @throws the listener's error */
   end(): void {
-    // A termination comes from outside: it is behind the code wherever that stands.
+    // A termination comes from outside, so it follows the code's last event at any position of the code.
     const isTerminated = this.events.at(-1)?.kind === 'ExecutionTerminated' && this.engine.refusal === null;
     if (isTerminated && this.passed < this.until) this.pass(this.events.length);
     if (this.thrown !== null) throw this.thrown.error;
   }
 
-  /** What the listener throws is not for the code, which could catch it. */
+  /** Passes events. The listener's errors are kept from the code, which could catch them. */
   private look(): void {
     this.pass(Math.min(this.engine.historyLength(), this.events.length));
   }

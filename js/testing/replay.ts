@@ -1,7 +1,7 @@
-// The replay of one exported execution: the driver and the engine as ever, with a history in place of a store.
+// The replay of one exported execution: the usual driver and engine, with a history in place of a store.
 //
-// No activity runs, nothing is written and nothing is sent: what the code asks for is compared with what is recorded, and
-// what is recorded is handed to it, up to the end of the history.
+// No activity runs, nothing is written and nothing is sent. The code's commands are compared with the recorded ones,
+// and recorded results are handed to the code, up to the end of the history.
 
 import { recordedOptions } from '../activity/activity-options.ts';
 import { ReplayEngine } from '../binding/binding.ts';
@@ -19,11 +19,11 @@ import type { StoredTexts } from '../values/stored-text.ts';
 import { HistoryError } from './exported.ts';
 import { type EventListener, ReplaySteps } from './replay-steps.ts';
 
-/** Where an execution stands at the end of its history. */
+/** State of an execution at the end of its history. */
 export type ReplayOutcome =
-  /** It has not ended: see what is {@link ReplayedExecution.pending}. */
+  /** The execution has not ended: {@link ReplayedExecution.pending} lists the work it waits for. */
   | 'waiting'
-  /** It waits for its first turn: there is nothing yet that code would have to fit. */
+  /** The execution waits for its first turn: there is nothing yet that code would have to fit. */
   | 'notBegun'
   | 'completed'
   | 'failed'
@@ -31,43 +31,46 @@ export type ReplayOutcome =
   | 'terminated'
   | 'continuedAsNew';
 
-/** Something that an execution waits for. `eventId` is the event that asked for it. */
+/** Work that an execution waits for. `eventId` is the event that requested it. */
 export type PendingWork =
   | { readonly kind: 'activity'; readonly eventId: number; readonly name: string }
   | { readonly kind: 'timer'; readonly eventId: number; readonly fireAt: Date }
-  /** `name` is that of its orchestration. */
+  /** `name` is that of the child's orchestration. */
   | { readonly kind: 'child'; readonly eventId: number; readonly name: string; readonly instanceId: string }
   /** A detached start whose confirmation is awaited. */
   | { readonly kind: 'start'; readonly eventId: number; readonly name: string; readonly instanceId: string }
   /** A message to another instance whose confirmation is awaited. */
   | { readonly kind: 'message'; readonly eventId: number; readonly name: string; readonly instanceId: string }
-  /** An event of a name. */
+  /** An event with this name. */
   | { readonly kind: 'event'; readonly name: string }
-  /** A message of a queue. */
+  /** A message in this queue. */
   | { readonly kind: 'queue'; readonly name: string };
 
-/** What became of one execution that was replayed. */
+/** The result of the replay of one execution. */
 export interface ReplayedExecution {
   readonly executionId: number;
   /** Name of its orchestration. */
   readonly name: string;
   readonly version: string;
-  /** How many events the code was taken through. */
+  /** Number of events that the code was taken through. */
   readonly events: number;
   readonly outcome: ReplayOutcome;
-  /** What the code waits for where the history ends, in the order in which it was asked for; mailboxes come last. Empty unless it is `'waiting'`. */
+  /**
+   * Work that the code waits for where the history ends, in the order of its requests; mailboxes come last. Empty
+   * unless the outcome is `'waiting'`.
+   */
   readonly pending: readonly PendingWork[];
 }
 
-/** What a replay needs to know. */
+/** The inputs of a replay besides the history. */
 export interface ReplayHost {
   orchestration(name: string, version: string): RunnableOrchestration | undefined;
-  /** What there is, for the error where one is missing. */
+  /** Names and versions of the given orchestrations, for the error if one is missing. */
   readonly known: readonly string[];
   readonly limits: Required<RuntimeLimits>;
   readonly texts: StoredTexts;
   readonly isGuarded: boolean;
-  /** The event after which it goes no further than to where the code waits. Default: the last one. */
+  /** The event after which the replay goes no further than the code's next wait. Default: the last one. */
   readonly until?: number | undefined;
   readonly onEvent?: EventListener | undefined;
 }
@@ -81,11 +84,11 @@ const OUTCOMES: Partial<Record<HistoryEventKind, ReplayOutcome>> = {
 };
 
 /**
- * Take the code of an execution through its history.
+ * Takes the code of an execution through its history.
  *
- * @param where - what the export is called in errors
+ * @param where - the name of the export in errors
  * @throws NondeterminismError when the code does not fit
- * @throws HistoryError, NotRegisteredError, PayloadError when it cannot be told
+ * @throws HistoryError, NotRegisteredError, PayloadError when this cannot be determined
  */
 export function replayExecution(exported: HistoryExport, host: ReplayHost, where: string): ReplayedExecution {
   const { name, version, executionId, events } = exported;
@@ -133,7 +136,7 @@ function run(
   const { limits, isGuarded, texts, until = Number.POSITIVE_INFINITY, onEvent } = host;
   const steps = new ReplaySteps(engine, events, texts, new EventPlaces(instanceId, executionId), until, onEvent);
   const orchestrationHost: OrchestrationHost = {
-    // What an activity is registered with is not known here, and need not be: its options are taken from history.
+    // The registered options of an activity are not known here, and need not be: its options are taken from history.
     recordedOptions: (_, called, defined) => recordedOptions(defined, called),
     sourceStacks: true,
     limits,
@@ -151,8 +154,8 @@ function run(
 }
 
 /**
- * The engine compares outputs, and of errors only that there is one: what a stack holds changes with every edit. Here they have to be alike
- * but for that.
+ * Compares the errors of an execution that failed or was cancelled. The engine compares outputs, but of errors only
+ * that there is one, because stacks change with every edit. Here the errors must agree in everything but stacks.
  */
 function compareErrors(
   { instanceId, events }: HistoryExport,
@@ -179,7 +182,10 @@ function compareErrors(
   throw new NondeterminismError(`${where}: ${lines.join('\n')}`, { report });
 }
 
-/** Names, codes and the first lines of the messages, over the causes: others may hold places in the code. */
+/**
+ * Returns the names, codes and first lines of the messages of an error and its causes. Other lines may hold places in
+ * the code.
+ */
 function shortError(text: string | null): string {
   const chain: string[] = [];
   for (let error: unknown = fromErrorPayload(text); error instanceof Error; error = error.cause) {
@@ -189,7 +195,7 @@ function shortError(text: string | null): string {
   return chain.join(', caused by ');
 }
 
-/** Kinds of events after which what they refer to is no longer open. */
+/** Kinds of events that settle the operation they refer to. */
 const SETTLES: ReadonlySet<HistoryEventKind> = new Set([
   'ActivityCompleted',
   'ActivityFailed',
@@ -201,7 +207,7 @@ const SETTLES: ReadonlySet<HistoryEventKind> = new Set([
 
 function pendingOf(events: readonly ExportedEvent[], awaited: ReplayEngine['awaited']): PendingWork[] {
   const settled = new Set(events.filter(({ kind }) => SETTLES.has(kind)).map(({ refId }) => refId));
-  // A timer, a start or a message that nobody waits for is handed to nobody.
+  // Timers, starts and messages are handed over only while they are awaited.
   const onDemand = awaited.operations;
   const isOpen = ({ kind, eventId }: Operation): boolean =>
     kind === 'activity' || kind === 'child' ? !settled.has(eventId) : onDemand.has(eventId);
@@ -217,7 +223,7 @@ function mailboxOf(mailbox: string): PendingWork {
 
 type Operation = PendingWork & { readonly eventId: number };
 
-/** What an event has asked for. */
+/** Returns the operation that an event requested. */
 function operationOf({ kind, eventId, name = '', meta }: ExportedEvent): Operation | undefined {
   switch (kind) {
     case 'ActivityScheduled':

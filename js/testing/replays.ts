@@ -1,4 +1,4 @@
-// Replays of exported histories, as tests ask for them: of one in hand, or of all the files of a folder.
+// Replays of exported histories for tests: of one history, or of all the files of a folder.
 
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -20,43 +20,50 @@ import { type Codec, checkSyncCodec, StoredTexts } from '../values/stored-text.t
 import { exportsOf, HistoryError } from './exported.ts';
 import { type ReplayedExecution, type ReplayHost, replayExecution } from './replay.ts';
 
-/** Code to replay, where it is not what `defineOrchestration` returned: what `runtime.registerOrchestration` is given. */
+/** Code to replay that is not a result of `defineOrchestration`: the arguments of `runtime.registerOrchestration`. */
 export interface ReplayCode {
   readonly name: string;
   /** Default `'1.0.0'`. */
   readonly version?: string;
   readonly fn: OrchestrationFunction;
-  /** What its input is checked by, if anything. */
+  /** Schema of its input, if there is one. */
   readonly input?: StandardSchema;
 }
 
-/** The code to replay: one orchestration, or several, of which each execution is replayed with that of its name and version. */
+/**
+ * The code to replay: one orchestration, or several. Each execution is replayed with the code of its name and version.
+ */
 export type ReplayDefinitions =
   | OrchestrationDefinition
   | ReplayCode
   | readonly (OrchestrationDefinition | ReplayCode)[];
 
-/** Options of {@link replay} and {@link replayFiles}: what the runtime and its provider have, where that is not the default. */
+/**
+ * Options of {@link replay} and {@link replayFiles}: those of the runtime and its provider that are not the default.
+ */
 export interface ReplayOptions {
-  /** For values in the export that are as a codec made them. `client.exportHistory` writes what was handed to the codec, and needs none. */
+  /**
+   * Codec for values in the export that are encoded. `client.exportHistory` writes decoded values, which need no codec.
+   */
   codec?: Codec;
-  /** Of these, a replay is measured by `payloadBytes` alone, as everywhere. */
+  /** Limits of the runtime. Only `payloadBytes` applies to a replay, as everywhere. */
   limits?: RuntimeLimits;
-  /** Whether the determinism guard is there while the code runs. Default `'on'`. */
+  /** `'on'`: the determinism guard is active while the code runs. Default `'on'`. */
   determinism?: 'on' | 'off';
 }
 
 /** Options of {@link replay}. */
 export interface ReplayStepOptions extends ReplayOptions {
   /**
-   * The event after which the replay goes no further than to where the code waits: `pending` says what it waits for there. Only with the history
-   * of one execution. Default: to the end.
+   * The event after which the replay goes no further than the code's next wait: `pending` lists the work it waits for
+   * there. Only with the history of one execution. Default: to the end.
    */
   until?: number;
   /**
-   * Called with each event as the code comes to it, synchronously: where the code asks for something, from within that call, so that the stack is
-   * the code's; where something is handed to it, right before. Under a debugger a breakpoint or `debugger` in here stops the code at any event, with
-   * its variables as they were, and from there on it can be stepped through. What it throws ends the replay and is thrown by that.
+   * Called with each event as the code comes to it, synchronously. For a command of the code it is called from within
+   * that call, so that the stack is the code's; for a delivery it is called right before. Under a debugger a breakpoint
+   * or `debugger` in here stops the code at any event, with its variables as they were, and from there on it can be
+   * stepped through. An error of this function ends the replay, which throws it.
    */
   onEvent?: (event: HistoryEvent) => void;
 }
@@ -64,7 +71,7 @@ export interface ReplayStepOptions extends ReplayOptions {
 /** An instance that was replayed. */
 export interface ReplayedInstance {
   readonly instanceId: string;
-  /** One for each export, in their order. */
+  /** The replayed executions, one for each export, in their order. */
   readonly executions: readonly ReplayedExecution[];
 }
 
@@ -78,14 +85,15 @@ const OPTIONS: OptionTable = { codec: checkSyncCodec, limits: checkRuntimeLimits
 const STEP_OPTIONS: OptionTable = { ...OPTIONS, until: whole(1), onEvent: func };
 
 /**
- * Take code through the history of an instance, with the engine that a runtime has, and without a store: no activity runs, and nothing is
- * written or sent. It returns when the code does all that is recorded, in that order, and comes to the recorded end, if there is one: the same
- * output, or an error of the same name, code and message.
+ * Takes code through the history of an instance, with the engine of a runtime and without a store: no activity runs,
+ * and nothing is written or sent. Returns if the code does all that is recorded, in that order, and comes to the
+ * recorded end, if there is one: the same output, or an error of the same name, code and message.
  *
- * @param history - what `client.exportHistory` returned, or its JSON text; a list of these for several executions of one instance
+ * @param history - the result of `client.exportHistory`, or its JSON text; a list of these for several executions of
+ *   one instance
  * @param definitions - the code
- * @param options - what the runtime has that is not the default
- * @returns how each execution stands at the end of its history
+ * @param options - those of the runtime that are not the default
+ * @returns the state of each execution at the end of its history
  * @throws NondeterminismError when the code does not fit, with the `report` that a suspension has
  * @throws NotRegisteredError when `definitions` have none of the name and version of an execution
  * @throws HistoryError when `history` is no export
@@ -117,13 +125,15 @@ export function replay(
 }
 
 /**
- * {@link replay} with a file, or with each `.json` file of a folder and of those in it. All of them are replayed, also where one does not fit.
+ * Replays a file, or each `.json` file of a folder and its subfolders, as {@link replay} does. All files are replayed,
+ * even after one that does not fit.
  *
  * @param path - of the file or folder: a text, or a `file:` URL
  * @param definitions - the code
- * @param options - what the runtime has that is not the default
- * @returns what was replayed, in order of the paths
- * @throws (rejects with) what `replay` throws, where the message begins with the file; an `AggregateError` of these when it is more than one
+ * @param options - those of the runtime that are not the default
+ * @returns the replayed files, in order of the paths
+ * @throws (rejects with) the error of `replay`, with a message that begins with the file; an `AggregateError` of these
+ *   when there is more than one
  *
  * @example
  * ```ts
@@ -153,7 +163,7 @@ export async function replayFiles(
 }
 
 /**
- * {@link replayFiles}, one after the other: each file that was replayed, or why it could not be.
+ * Replays files as {@link replayFiles}, one after the other. Yields each file that was replayed, or the error.
  *
  * @internal
  */
@@ -224,7 +234,7 @@ async function filesAt(path: string): Promise<string[]> {
     if (!(await stat(path)).isDirectory()) return [path];
     const names = await readdir(path, { recursive: true });
     const files = names.filter((name) => name.endsWith('.json')).sort();
-    // To have replayed nothing would look as if all of it fitted.
+    // An empty folder must not look as if all histories fitted.
     if (files.length === 0) throw new HistoryError(`there is no .json file in ${path}`, { path: '' });
     return files.map((name) => join(path, name));
   } catch (error) {

@@ -1,4 +1,4 @@
-// Why a test waits for what does not come: what each instance waits for, as its own code says when it is taken through its history.
+// Explains why a test is stuck: the work that each instance waits for, found by a replay of its history.
 
 import type { Client } from '../client/client.ts';
 import type { InstanceStatus } from '../client/instance-status.ts';
@@ -8,8 +8,8 @@ import { type PendingWork, type ReplayHost, replayExecution } from './replay.ts'
 import type { ActivityCall } from './test-activities.ts';
 
 /**
- * A test waits for what does not come: nothing can go on, and no time brings anything. Its `code` is `'STUCK'`, and its message says what each
- * instance waits for.
+ * A test waits for a change that cannot come: nothing can go on, and no timer helps. Its `code` is `'STUCK'`, and its
+ * message says what each instance waits for.
  *
  * @example
  * ```ts
@@ -24,16 +24,16 @@ export class StuckError extends PerdureError {
 
 Object.defineProperty(StuckError.prototype, 'name', { value: 'StuckError', writable: true, configurable: true });
 
-/** What is said of an attempt. */
+/** Text about an attempt, by its outcome. */
 const STATES: Partial<Record<ActivityCall['outcome'], string>> = {
   hanging: ', which hangs',
   running: ', which is at work',
 };
 
-/** So many instances are told of. */
+/** The most instances that are explained. */
 const TOLD_MAX = 20;
 
-/** What instances wait for, and the children that they wait for. */
+/** The waits of instances, and of the children that they wait for. */
 export class Explanation {
   private readonly client: Client;
   private readonly host: ReplayHost;
@@ -47,7 +47,7 @@ export class Explanation {
     this.calls = calls;
   }
 
-  /** A line for each instance. */
+  /** Returns a line for each instance. */
   async of(ids: Iterable<string>): Promise<string> {
     for (const id of ids) await this.add(id);
     return this.lines.map((line) => `\n  ${line}`).join('');

@@ -1,4 +1,4 @@
-// What a matcher looks at: an instance by its handle, or its history as it was exported.
+// The subject of a matcher: an instance by its handle, or its exported history.
 
 import type { Client } from '../client/client.ts';
 import { InstanceHandle } from '../client/handle.ts';
@@ -9,19 +9,19 @@ import { fromErrorPayload } from '../values/payload.ts';
 import { StoredTexts } from '../values/stored-text.ts';
 import { exportsOf } from './exported.ts';
 
-/** How an execution stands. */
+/** State of an execution. */
 export interface Standing {
-  /** `Completed`, `Failed` and so on; what has not ended is `Running`. */
+  /** `Completed`, `Failed` and so on; `Running` for an execution that has not ended. */
   readonly state: string;
-  /** When Completed. */
+  /** The output of a Completed execution. */
   readonly output?: unknown;
   readonly error?: Error | undefined;
 }
 
-/** How a value is shown in a history. */
+/** Options for values that are shown in a history. */
 const SHOWN = { depth: 4, breakLength: Number.POSITIVE_INFINITY, maxStringLength: 200 };
 
-/** Texts of an export are as they were before any codec. */
+/** The texts of an export, which are decoded. */
 const TEXTS = new StoredTexts(undefined);
 
 const ENDS: Readonly<Record<string, string>> = {
@@ -33,7 +33,7 @@ const ENDS: Readonly<Record<string, string>> = {
 };
 
 export class Subject {
-  /** How it is called in messages. */
+  /** Name of the subject in messages. */
   readonly name: string;
   private readonly given: InstanceHandle | HistoryExport;
 
@@ -48,7 +48,7 @@ export class Subject {
     this.name = `instance '${isInstance(given, InstanceHandle) ? given.id : (given as HistoryExport).instanceId}'`;
   }
 
-  /** Of a handle's instance, what is stored now. */
+  /** Returns the export. For a handle it is made from the store now. */
   async exported(): Promise<HistoryExport> {
     const { client, given } = this;
     return client === undefined
@@ -61,7 +61,7 @@ export class Subject {
     return events.map((event) => readEvent(event, TEXTS, null));
   }
 
-  /** Of a handle's instance: once it has ended. */
+  /** Returns the state at the end. For a handle it waits until the instance has ended. */
   async end(): Promise<Standing> {
     if (this.client !== undefined) {
       const { status, output, error } = await this.client.waitForOrchestration((this.given as InstanceHandle).id);
@@ -77,7 +77,7 @@ export class Subject {
     };
   }
 
-  /** The history as a text, for the end of a message. */
+  /** Returns the history as a text, for the end of a message. */
   async shown(): Promise<string> {
     const events = await this.events();
     const width = String(events.length).length;
@@ -93,7 +93,7 @@ export class Subject {
   }
 }
 
-/** An event in short: its kind, and the name that goes with it. */
+/** Returns an event in short: its kind, and the name that goes with it. */
 export function stepOf({ kind, name }: HistoryEvent): string {
   return name === undefined ? kind : `${kind} ${name}`;
 }

@@ -1,4 +1,4 @@
-// Activities of a test runtime: what is called in place of them, which attempts fail or hang, and what was called.
+// Activities of a test runtime: their replacements, the attempts that fail or hang, and a record of the calls.
 
 import type { ActivityFunction } from '../activity/activity.ts';
 import type { ActivityContext, ActivityJob } from '../activity/activity-context.ts';
@@ -11,29 +11,32 @@ export interface ActivityCall<I = any, O = any> {
   readonly executionId: number;
   /** From 1. */
   readonly attempt: number;
-  /** What it was given, as it was before the schema of the activity, if that has one; `undefined` for an inline activity. */
+  /** The input before the schema of the activity, if it has one; `undefined` for an inline activity. */
   readonly input: I;
-  /** When it was called, by the clock of the test. */
+  /** Time of the call, by the clock of the test. */
   readonly time: Date;
-  /** What has become of it so far. `'lost'`: nobody waits for it any more: it was cancelled, took too long, or its worker has crashed. */
+  /**
+   * State of the attempt so far. `'lost'`: its result is no longer awaited, because it was cancelled, took too long, or
+   * its worker crashed.
+   */
   readonly outcome: 'running' | 'hanging' | 'completed' | 'failed' | 'lost';
-  /** What it returned, if it is completed. */
+  /** The output of a completed attempt. */
   readonly output?: O;
-  /** What it threw, if it has failed. */
+  /** The error of a failed attempt. */
   readonly error?: unknown;
 }
 
 type Recorded = { -readonly [K in keyof ActivityCall]: ActivityCall[K] };
 
-/** An attempt that hangs, and what it would have done. */
+/** An attempt that hangs, and its function. */
 interface Hanging {
   readonly run: () => unknown;
   settle(work: () => unknown): void;
 }
 
 /**
- * What `test.hang` returns: it holds the attempts that are called from then on, until it is told how they end. Later attempts are called as
- * ever.
+ * The result of `test.hang`. It holds the attempts that are called from then on, until it is told how they end. Later
+ * attempts are called as usual.
  *
  * @example
  * ```ts
@@ -52,24 +55,24 @@ export class Hang<O = any> {
     this.#over = over;
   }
 
-  /** How many attempts hang. */
+  /** Number of attempts that hang. */
   get attempts(): number {
     return this.#hanging.size;
   }
 
-  /** Those that hang return this. */
+  /** Ends the hanging attempts with this output. */
   return(output: O): void {
     this.#end(() => output);
   }
 
-  /** Those that hang fail with this. */
+  /** Fails the hanging attempts with this error. */
   throw(error: unknown): void {
     this.#end(() => {
       throw error;
     });
   }
 
-  /** Those that hang do now what they would have done. */
+  /** Lets the hanging attempts run now as they would have. */
   release(): void {
     this.#end();
   }
@@ -109,9 +112,9 @@ export class TestActivities {
   private readonly replaced = new Map<string, ActivityFunction>();
   private readonly failures = new Map<string, unknown[]>();
   private readonly hangs = new Map<string, Hang>();
-  /** Of which activity the result of how manieth attempt from now on is lost, with its worker. */
+  /** The activity, and the number of its attempts that still end until the result of one is lost with its worker. */
   private fatal: { readonly name: string; left: number } | null = null;
-  /** By the tokens of their jobs. */
+  /** Attempts that have not ended, by the tokens of their jobs. */
   private readonly open = new Map<number, { readonly call: Recorded; readonly context: ActivityContext }>();
 
   constructor(nowMs: () => number) {
@@ -136,31 +139,31 @@ export class TestActivities {
     return hang;
   }
 
-  /** Attempts that nobody holds and that do not wait for an instance themselves: they may take their time. */
+  /** Returns the attempts that neither hang nor wait for an instance themselves: they may take their time. */
   atWork(isWaiting: (context: ActivityContext) => boolean): ActivityCall[] {
     return [...this.open.values()]
       .filter(({ call, context }) => call.outcome === 'running' && !isWaiting(context))
       .map(({ call }) => call);
   }
 
-  /** What is called for a job in place of `own`. */
+  /** Returns the function to call for a job in place of `own`. */
   played(job: ActivityJob, own: ActivityFunction | undefined): ActivityFunction | undefined {
     const fn = this.replaced.get(job.name) ?? own;
-    // What is registered nowhere is for the lane to refuse.
+    // The lane refuses an activity that is registered nowhere.
     return fn && ((context, input) => this.call(job, context, input, fn));
   }
 
-  /** Have the result of an attempt lost: the `nth` of an activity to end from now on. */
+  /** Makes the result of an attempt get lost: the `nth` of an activity to end from now on. */
   loseResult(name: string, nth: number): void {
     this.fatal = { name, left: nth };
   }
 
-  /** Whether that is still to come. */
+  /** True while a result is still to be lost. */
   get losesResult(): boolean {
     return this.fatal !== null;
   }
 
-  /** An attempt has ended. True: its result is to be lost. */
+  /** Notes the end of an attempt. Returns true if its result is to be lost. */
   ended(token: number): boolean {
     const { fatal } = this;
     const isFatal = fatal !== null && this.open.get(token)?.call.activity === fatal.name && --fatal.left === 0;
@@ -169,7 +172,7 @@ export class TestActivities {
     return isFatal;
   }
 
-  /** Nobody waits for an attempt any more. */
+  /** Notes that an attempt is no longer awaited. */
   over(token: number): void {
     const call = this.open.get(token)?.call;
     this.open.delete(token);
@@ -206,7 +209,7 @@ function isOpen({ outcome }: ActivityCall): boolean {
   return outcome === 'running' || outcome === 'hanging';
 }
 
-/** What `run` returns, and a note of what became of it. */
+/** Returns the result of `run`, and records the outcome in `call`. */
 function settled(call: Recorded, run: () => unknown): unknown {
   const complete = (output: unknown): unknown => {
     if (isOpen(call)) Object.assign(call, { outcome: 'completed', output });

@@ -1,4 +1,4 @@
-// The runtime of a test: a real one, on a store in memory, in a time of its own.
+// The runtime of a test: a real one, on a store in memory, with a clock of its own.
 
 import { type ActivityDefinition, type ActivityFunction, defineActivity, isActivity } from '../activity/activity.ts';
 import type { ActivityOptions } from '../activity/activity-options.ts';
@@ -39,22 +39,25 @@ type Kept =
   | 'logLevel';
 
 /**
- * Options of {@link TestRuntime.create}: its own, and some of a {@link Runtime} and of a provider, with the same meaning. With `cachedInstancesMax: 0` each
- * turn begins with a replay, which finds code that does not do the same again. The default of `logLevel` is `'error'` here.
+ * Options of {@link TestRuntime.create}: its own, and some of a {@link Runtime} and of a provider, with the same
+ * meaning. With `cachedInstancesMax: 0` each turn begins with a replay, which finds code that does not behave the same
+ * again. The default of `logLevel` is `'error'` here.
  */
 export interface TestRuntimeOptions extends Pick<RuntimeOptions, Kept> {
-  /** As of a provider. Default: none. */
+  /** Codec, as of a provider. Default: none. */
   codec?: Codec;
-  /** What the clock shows at first: a `Date` or ISO text. Default `'2030-01-01T00:00:00Z'`, so that each run is the same. */
+  /**
+   * Time of the clock at first: a `Date` or ISO text. Default `'2030-01-01T00:00:00Z'`, so that each run is the same.
+   */
   now?: Date | string;
   /**
-   * `'skips'` (default): while somebody waits for an instance, and nothing can go on but what is due later, the clock is set to what is due
-   * next. `'stands'`: only {@link TestRuntime.advance} and {@link TestRuntime.advanceTo} move it.
+   * `'skips'` (default): while an instance is awaited and only later timers can make it go on, the clock is set to the
+   * next one that is due. `'stands'`: only {@link TestRuntime.advance} and {@link TestRuntime.advanceTo} move it.
    */
   clock?: 'skips' | 'stands';
-  /** Of what `ctx.random()` and `ctx.randomUUID()` give. Default 1. */
+  /** Seed of `ctx.random()` and `ctx.randomUUID()`. Default 1. */
   seed?: number;
-  /** How long a wait for what cannot come is left alone before it rejects, in real time. Default 1 s. */
+  /** Time until a wait that cannot end rejects, in real time. Default 1 s. */
   patience?: Duration;
 }
 
@@ -62,7 +65,7 @@ const { activityConcurrency, queues, cachedInstancesMax, sourceStacks, determini
   RUNTIME_OPTIONS;
 
 const OPTIONS = {
-  // A clock that stands cannot wait for a promise of the codec's.
+  // A clock that stands cannot wait for a promise of the codec.
   codec: checkSyncCodec,
   ...{ activityConcurrency, queues, cachedInstancesMax, sourceStacks, determinism, limits, logger, logLevel },
   now: time,
@@ -79,15 +82,17 @@ class TestProvider extends Provider {
   }
 }
 
-/** What names an activity: its definition, or its name. */
+/** An activity, named by its definition or by its name. */
 export type ActivityName<I = any, O = any> = string | ActivityDefinition<I, O>;
 
 /**
- * A runtime for tests: the engine and the driver that run in production, on a store in memory, and a clock of its own. No thread, no process and no
- * real time is behind it, so there may be hundreds in one process, and a test of 30 days takes milliseconds.
+ * A runtime for tests: the engine and the driver that run in production, on a store in memory, with a clock of its own.
+ * It uses no thread, no process and no real time, so there may be hundreds in one process, and a test of 30 days takes
+ * milliseconds.
  *
- * Everything that can go on does so before the clock moves. The clock stands while an activity is at work, and while nobody waits for an instance:
- * a test that has something to tell its instances has all the time it needs. Timeouts of activities and of a client's waits go by it, too.
+ * Everything that can go on does so before the clock moves. The clock stands while an activity is at work, and while no
+ * instance is awaited: a test has all the time it needs to send messages to its instances. Timeouts of activities and
+ * of a client's waits follow this clock, too.
  *
  * @example
  * ```ts
@@ -99,7 +104,7 @@ export type ActivityName<I = any, O = any> = string | ActivityDefinition<I, O>;
  * ```
  */
 export class TestRuntime {
-  /** A client of its store. */
+  /** A client of the test runtime's store. */
   readonly client: Client;
   readonly #native: NativeTestStore;
   readonly #store: NativeStore;
@@ -110,7 +115,7 @@ export class TestRuntime {
   readonly #stage: TestStage;
   readonly #limits: RuntimeLimits | undefined;
   readonly #isGuarded: boolean;
-  /** Instances without an id of their own, by orchestration. */
+  /** Number of instances started without an id, by orchestration. */
   readonly #started = new Map<string, number>();
   #closing: Promise<void> | undefined;
 
@@ -146,7 +151,7 @@ export class TestRuntime {
   }
 
   /**
-   * Make one, which is started.
+   * Creates a test runtime and starts it.
    *
    * @throws TypeError when an option is wrong
    *
@@ -161,7 +166,7 @@ export class TestRuntime {
     return test;
   }
 
-  /** Stop, and drop everything. Activities that run are told through their signal. */
+  /** Stops the runtime and drops everything. The signal of each running activity is aborted. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -175,7 +180,7 @@ export class TestRuntime {
   // ---- what runs ----
 
   /**
-   * Register what `defineActivity` and `defineOrchestration` returned, as `runtime.register` does.
+   * Registers results of `defineActivity` and `defineOrchestration`, as `runtime.register` does.
    *
    * @throws RuntimeStateError when one is registered already
    * @throws TypeError when one is no definition
@@ -187,7 +192,7 @@ export class TestRuntime {
   }
 
   /**
-   * Register an activity, as `runtime.registerActivity` does.
+   * Registers an activity, as `runtime.registerActivity` does.
    *
    * @throws RuntimeStateError, TypeError as that does
    */
@@ -202,7 +207,7 @@ export class TestRuntime {
   }
 
   /**
-   * Register an orchestration, as `runtime.registerOrchestration` does.
+   * Registers an orchestration, as `runtime.registerOrchestration` does.
    *
    * @throws RuntimeStateError, TypeError as that does
    */
@@ -221,7 +226,7 @@ export class TestRuntime {
   }
 
   /**
-   * Start an instance, as `client.start` does, of an orchestration that is registered here.
+   * Starts an instance of an orchestration that is registered here, as `client.start` does.
    *
    * @param args - its input and options; the id is by default the name of the orchestration and a number, from 1
    * @throws NotRegisteredError when it is not registered
@@ -251,24 +256,24 @@ export class TestRuntime {
     );
   }
 
-  /** Be told of events, as `runtime.on` does. */
+  /** Adds a listener for events, as `runtime.on` does. */
   on<E extends keyof RuntimeEvents>(event: E, listener: RuntimeEvents[E]): () => void {
     return this.#runtime.on(event, listener);
   }
 
   // ---- time ----
 
-  /** What the clock shows. */
+  /** Returns the time of the clock. */
   now(): Date {
     return new Date(this.#time.nowMs);
   }
 
   /**
-   * Set the clock forward. What is due on the way comes in order, each at its time, and what it causes is over before the next; so is all that is
-   * under way now. Resolves when the clock is there.
+   * Sets the clock forward. Timers that are due on the way fire in order, each at its time, and their effects are over
+   * before the next one; so is all work in progress. Resolves when the clock is there.
    *
    * @throws StuckError when an activity is at work for longer than `patience`: the clock stands meanwhile
-   * @throws RuntimeStateError when it is on its way already, or this is closed
+   * @throws RuntimeStateError when the clock is being advanced already, or this is closed
    * @throws TypeError when it is no duration
    *
    * @example
@@ -281,9 +286,9 @@ export class TestRuntime {
   }
 
   /**
-   * {@link advance} to a time.
+   * Sets the clock forward to a time, as {@link advance} does.
    *
-   * @throws TypeError when it is no time, or one that is over
+   * @throws TypeError when it is no time, or one in the past
    * @throws StuckError, RuntimeStateError as {@link advance} does
    */
   async advanceTo(to: Date | string): Promise<void> {
@@ -297,7 +302,8 @@ export class TestRuntime {
   }
 
   /**
-   * Let everything go on that can without the clock: all turns, and all activities that do not hang. Resolves when nothing is under way.
+   * Lets everything go on that can without the clock: all turns, and all activities that do not hang. Resolves when no
+   * work is in progress.
    *
    * @throws StuckError when an activity is at work for longer than `patience`
    * @throws RuntimeStateError when this is closed
@@ -310,7 +316,8 @@ export class TestRuntime {
   // ---- activities ----
 
   /**
-   * Call this in place of an activity from now on, also where it is inline (`ctx.run`). One that is not registered is registered by that.
+   * Replaces an activity by this function from now on, also an inline one (`ctx.run`). An activity that is not
+   * registered is registered by this call.
    *
    * @throws TypeError when an argument is wrong
    *
@@ -334,8 +341,8 @@ export class TestRuntime {
   }
 
   /**
-   * Have the next attempts of an activity fail, whichever instances they are of. They are tried again as the activity's options say, unless the
-   * error is a `NonRetryableError`.
+   * Makes the next attempts of an activity fail, in any instance. They are retried as the activity's options say,
+   * unless the error is a `NonRetryableError`.
    *
    * @param options - `times`: how many attempts. Default 1
    * @throws TypeError when an argument is wrong
@@ -353,7 +360,8 @@ export class TestRuntime {
   }
 
   /**
-   * Have the attempts of an activity hang from now on, until they are told how they end. The clock does not stand for them: their timeouts pass.
+   * Makes the attempts of an activity hang from now on, until they are told how they end. The clock does not stand for
+   * them: their timeouts pass.
    *
    * @throws TypeError when it is neither a name nor a definition
    */
@@ -362,7 +370,7 @@ export class TestRuntime {
   }
 
   /**
-   * The attempts that were called so far, in order: of one activity, or of all.
+   * Returns the attempts that were called so far, in order: of one activity, or of all.
    *
    * @throws TypeError when it is neither a name nor a definition
    *
@@ -380,8 +388,9 @@ export class TestRuntime {
   // ---- crashes ----
 
   /**
-   * Have the worker die now, as a process that is killed, and another one take its place: what is stored stays, what is not is lost, and so are
-   * the activities that run. Their signal is aborted, which a process that is killed does not live to see.
+   * Crashes the worker now, as if its process were killed, and another worker takes its place. Stored state stays; all
+   * other state is lost, and so are the activities that run. Their signal is aborted, which code of a killed process
+   * would not live to see.
    */
   crash(): void {
     this.#checkOpen();
@@ -390,8 +399,9 @@ export class TestRuntime {
   }
 
   /**
-   * Have the worker die, as with {@link crash}, as soon as an event of an instance is stored, and before anything comes of it; at once when it
-   * is. Only the crash that was asked for last is still to come. Events that are stored together are lost or kept together.
+   * Crashes the worker, as {@link crash} does, as soon as an event of an instance is stored, and before the event has
+   * any effect; at once if it is stored already. Only the last requested crash is pending. Events that are stored
+   * together are lost or kept together.
    *
    * @param eventId - its number within the execution, from 1
    * @param executionId - from 1. Default 1
@@ -414,10 +424,10 @@ export class TestRuntime {
   }
 
   /**
-   * Have the worker die, as with {@link crash}, when an attempt of an activity has ended, before its result is stored: it has done what it does, and
-   * will be called again.
+   * Crashes the worker, as {@link crash} does, when an attempt of an activity has ended and before its result is
+   * stored: the attempt has done its work, and the activity will be called again.
    *
-   * @param nth - which attempt of it, of those that end from now on. Default 1
+   * @param nth - which of its attempts, of those that end from now on. Default 1
    * @throws TypeError when an argument is wrong
    *
    * @example
@@ -436,7 +446,7 @@ export class TestRuntime {
     return this;
   }
 
-  /** Whether a crash that was asked for is still to come. */
+  /** True while a requested crash is pending. */
   get isCrashPending(): boolean {
     return this.#native.isCrashPlanned() || this.#activities.losesResult;
   }
@@ -467,7 +477,10 @@ export class TestRuntime {
     return this.#activities.atWork((context) => waiting.has(context));
   }
 
-  /** All is at rest, and somebody waits. */
+  /**
+   * Rejects the waits that cannot end, with an explanation. Called when all is at rest, or when activities stay at
+   * work.
+   */
   async #stuck(): Promise<void> {
     const at = this.now().toISOString();
     const atWork = this.#atWork();
@@ -498,7 +511,7 @@ export class TestRuntime {
     const why = await new Explanation(this.client, host, this.#activities.calls)
       .of(waits.map(({ instanceId }) => instanceId))
       .catch((error: unknown) => `\n  what instances wait for cannot be told: ${String(error)}`);
-    // Somebody has set something going meanwhile.
+    // Work has begun meanwhile.
     if (this.#time.nextDueMs !== due || this.#atWork().length > 0) return;
     const error = (): StuckError => new StuckError(`nothing goes on at ${at}, ${what}:${why}`);
     for (const { request } of waits) this.#port.refuse(request, error());

@@ -1,4 +1,5 @@
-// What a test runtime has in place of what a process has: its calls of the addon, each of which lets time go on, and who waits for what.
+// The parts of a process that a test runtime replaces: the calls of the addon, each of which lets time go on, and a
+// record of the waits of clients.
 
 import type { ActivityFunction } from '../activity/activity.ts';
 import { type ActivityContext, type ActivityJob, currentActivity } from '../activity/activity-context.ts';
@@ -11,16 +12,16 @@ import type { TestTime } from './test-time.ts';
 export interface Wait {
   readonly request: number;
   readonly instanceId: string;
-  /** The activity that waits, if it is one. */
+  /** The activity that waits, if the client is used in one. */
   readonly activity: ActivityContext | undefined;
 }
 
-/** Longer than any test lasts, by whatever clock: 1 000 years. */
+/** A time longer than any test lasts, by any clock: 1 000 years. */
 const FOR_EVER_MS = 1_000 * 365 * 86_400_000;
 
 export class TestStage implements Stage {
   readonly timers: TestTime;
-  /** A leap of the clock costs no lease, and an instance keeps its place for however long it sleeps. */
+  /** A leap of the clock costs no lease, and an instance keeps its place however long it sleeps. */
   readonly runtime = { leaseMs: FOR_EVER_MS, turnDeadlineMs: FOR_EVER_MS, holdTimerMs: FOR_EVER_MS };
   private readonly activities: TestActivities;
   private readonly begun = new Map<number, Wait>();
@@ -34,7 +35,7 @@ export class TestStage implements Stage {
     this.crash = crash;
   }
 
-  /** Those that are not over. */
+  /** Returns the waits that are not over. */
   waits(): Wait[] {
     for (const request of this.begun.keys()) {
       if (!this.isOpen(request)) this.begun.delete(request);
@@ -96,7 +97,7 @@ export class TestStage implements Stage {
   }
 
   private ended(activity: number): void {
-    // The worker does not live to take the result.
+    // The worker crashes before it takes the result.
     if (this.activities.ended(activity)) this.crash();
     this.timers.stir();
   }

@@ -1,37 +1,38 @@
-// The time of a test runtime: everything goes on as far as it can, and only then the clock does.
+// The time of a test runtime: all work goes on as far as it can, and only then the clock moves.
 //
 // Invariants:
 //
-//   T1. The clock moves only when all is at rest: no job waits for a lane, no reply for its client, nothing in the addon can go on, and no activity
-//       is at work. So what something causes is over before the next thing is due.
-//   T2. It moves to what is due next and no further, however far it is to go in the end.
-//   T3. It moves by itself only while somebody waits for an instance, and has been given the time of the event loop to ask for something else first.
-//   T4. Between two looks nothing is polled: whatever could have changed anything stirs.
+//   T1. The clock moves only when all is at rest: no job waits for a lane, no reply for its client, nothing in the
+//       addon can go on, and no activity is at work. So the effects of one timer are over before the next timer is due.
+//   T2. The clock moves to the next due time and no further, however far it is to go in the end.
+//   T3. The clock moves by itself only while an instance is awaited, and only after a round of the event loop in which
+//       the test could make another request.
+//   T4. Between two looks nothing is polled: each possible change calls `stir`.
 
 import type { NativeTestStore } from '../binding/binding.ts';
 import type { Timer, Timers } from '../util/timers.ts';
 
-/** What time has to know of what goes on in it. */
+/** The facts about a test runtime that its time needs. */
 export interface TimeHost {
-  /** Let everything go on that can in the addon. True: and nothing waits for this thread. */
+  /** Does all work that is possible in the addon. Returns true if no work waits for this thread either. */
   settle(): boolean;
-  /** When the addon's next timer is due, ms since 1970. */
+  /** Returns the time of the addon's next timer, ms since 1970. */
   nextDueMs(): number | null;
-  /** Whether an activity is at work, which may take its time. */
+  /** Returns true if an activity is at work, which may take its time. */
   isBusy(): boolean;
-  /** Whether somebody waits for an instance. */
+  /** Returns true if an instance is awaited. */
   isAwaited(): boolean;
-  /** All is at rest, and somebody waits for what does not come. */
+  /** Called after the patience, when a wait cannot end: all is at rest, or an activity stays at work. */
   stuck(): void;
 }
 
-/** Somebody who waits for time itself. */
+/** A wait for time itself. */
 interface Waiting {
   resolve(): void;
   reject(error: Error): void;
 }
 
-/** Where `advance` goes. */
+/** The target of `advance`. */
 interface Goal extends Waiting {
   readonly atMs: number;
 }
@@ -43,7 +44,7 @@ interface Due extends Timer {
   readonly then: () => void;
 }
 
-// Taken now: a test may have fake timers.
+// Captured at import: a test may have fake timers.
 const later = setImmediate;
 const start = setTimeout;
 const stop = clearTimeout;
@@ -56,7 +57,7 @@ export class TestTime implements Timers {
   private readonly due = new Set<Due>();
   private timers = 0;
   private goal: Goal | null = null;
-  /** Who waits until all is at rest. */
+  /** The waits until all is at rest. */
   private resting: Waiting[] = [];
   private isStirred = false;
   private isOver = false;
@@ -73,7 +74,7 @@ export class TestTime implements Timers {
     return this.native.nowMs();
   }
 
-  /** When something is due next, ms since 1970. */
+  /** Time of the next timer that is due, ms since 1970. */
   get nextDueMs(): number | null {
     const own = this.first()?.atMs;
     const native = this.host.nextDueMs();
@@ -98,7 +99,7 @@ export class TestTime implements Timers {
     return due;
   }
 
-  /** Something may be able to go on. */
+  /** Notes that some work may be able to go on. */
   stir(): void {
     stop(this.patience);
     if (this.isStirred || this.isOver) return;
@@ -106,7 +107,7 @@ export class TestTime implements Timers {
     later(this.look);
   }
 
-  /** Set the clock forward, step by step. */
+  /** Sets the clock forward, step by step. */
   advance(toMs: number): Promise<void> {
     return new Promise((resolve, reject) => {
       this.goal = { atMs: toMs, resolve, reject };
@@ -114,18 +115,18 @@ export class TestTime implements Timers {
     });
   }
 
-  /** Whether the clock is on its way. */
+  /** True while the clock is being advanced. */
   get isAdvancing(): boolean {
     return this.goal !== null;
   }
 
-  /** What `advance` and `rest` wait for does not come. */
+  /** Rejects the waits of `advance` and `rest`, which cannot end. */
   giveUp(error: Error): void {
     const waiting = this.takeWaiting();
     for (const { reject } of waiting) reject(error);
   }
 
-  /** Once all is at rest. */
+  /** Resolves once all is at rest. */
   rest(): Promise<void> {
     return new Promise((resolve, reject) => {
       this.resting.push({ resolve, reject });
@@ -133,7 +134,7 @@ export class TestTime implements Timers {
     });
   }
 
-  /** Nothing moves any more. */
+  /** Ends time: the clock and the timers do not move any more. */
   end(error: Error): void {
     this.isOver = true;
     stop(this.patience);
@@ -145,7 +146,7 @@ export class TestTime implements Timers {
   private readonly look = (): void => {
     this.isStirred = false;
     if (this.isOver) return;
-    // What is under way comes through the event loop, before the next look.
+    // Work in progress arrives through the event loop, before the next look.
     if (!this.host.settle()) this.stir();
     else if (!this.host.isBusy()) this.atRest();
     else if (this.goal !== null || this.resting.length > 0) this.wait();
@@ -155,7 +156,7 @@ export class TestTime implements Timers {
     const { goal, resting } = this;
     this.resting = [];
     for (const { resolve } of resting) resolve();
-    // They come first, and may ask for something.
+    // These waits come first, and their code may make requests.
     if (resting.length > 0) return this.stir();
     const next = this.nextDueMs;
     if (goal !== null) {
@@ -178,7 +179,7 @@ export class TestTime implements Timers {
     this.stir();
   }
 
-  /** Until something stirs, or for as long as is reasonable. */
+  /** Waits for a `stir`; reports a stuck test after the patience. */
   private wait(): void {
     this.patience = start(() => this.host.stuck(), this.patienceMs);
   }

@@ -1,5 +1,6 @@
 /**
- * Matchers for vitest: `import 'perdure/testing/vitest'` adds them to `expect`, in a test file or in one of `setupFiles`.
+ * Matchers for vitest: `import 'perdure/testing/vitest'` adds them to `expect`, in a test file or in one of
+ * `setupFiles`.
  *
  * @example
  * ```ts
