@@ -334,8 +334,8 @@ export class SqliteProvider extends Provider {
 
   /**
    * Copies the store into another file while runtimes work on it. The copy is a snapshot of one moment: it holds all
-   * that was acknowledged before this call. When the promise resolves, the copy is durable and has its final name;
-   * until then no file has that name. Its mode is 0600. To restore the copy, put it in the place of the store while no
+   * that was acknowledged before this call. When the promise resolves, the copy is durable and has its name; until then
+   * no part of it is under that name. Its mode is 0600. To restore the copy, put it in the place of the store while no
    * process has the store open, and remove the files `-wal` and `-shm` of the former store.
    *
    * @param path - of the copy; its directory must exist
