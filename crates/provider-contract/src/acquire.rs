@@ -11,7 +11,8 @@ fn ids(acquired: &Acquired) -> Vec<&str> {
     acquired.instances.iter().map(|instance| instance.id.as_str()).collect()
 }
 
-/// Higher priorities first, whatever has waited; among equals what has waited longest.
+/// Instances of a higher priority come first, however long others have waited. Among equals, the longest due comes
+/// first.
 pub async fn takes_the_highest_priority_first_and_then_the_longest_due(store: &Store) {
     let store = store.first();
     for (id, priority) in [
@@ -35,7 +36,7 @@ pub async fn takes_the_highest_priority_first_and_then_the_longest_due(store: &S
     assert_eq!(acquired.next_wake_at_ms, None);
 }
 
-/// What is left behind is said to be due since it is.
+/// `next_wake_at_ms` is then the due time of the first instance that was left behind.
 pub async fn takes_no_more_than_the_limit_and_says_that_more_is_due(store: &Store) {
     let store = store.first();
     for n in 0..5 {
@@ -59,7 +60,8 @@ pub async fn takes_no_more_than_the_limit_and_says_that_more_is_due(store: &Stor
     assert_eq!((ids(&acquired), acquired.next_wake_at_ms), (vec!["a4"], None));
 }
 
-/// The name alone or the version alone is not enough, and what others can run is none of the worker's wakes.
+/// A match of the name alone or of the version alone is not enough. Instances that only other workers can run do not
+/// count for this worker's next wake.
 pub async fn takes_only_what_is_registered_by_name_and_version(store: &Store) {
     let store = store.first();
     for (id, name, version) in [
@@ -91,7 +93,7 @@ pub async fn takes_only_what_is_registered_by_name_and_version(store: &Store) {
     assert_eq!((ids(&acquired), acquired.next_wake_at_ms), (vec![], None));
     let acquired = store.request(request(&[("a", "3"), ("d", "1")])).await;
     assert_eq!((ids(&acquired), acquired.next_wake_at_ms), (vec![], None));
-    // Registered twice is registered once.
+    // A registration that is listed twice counts once.
     let acquired = store.request(request(&[("b", "2"), ("a", "1"), ("b", "2")])).await;
     assert_eq!(
         (ids(&acquired).into_iter().collect(), acquired.next_wake_at_ms),
@@ -106,7 +108,8 @@ pub async fn takes_only_what_is_registered_by_name_and_version(store: &Store) {
     );
 }
 
-/// Due times are compared with the store's clock alone (P9): not a millisecond early, and then at once.
+/// Due times are compared with the store's clock alone (P9): an instance is not acquired a millisecond early, and is
+/// acquired as soon as it is due.
 pub async fn takes_nothing_before_its_time_and_says_when_that_is(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -130,7 +133,7 @@ pub async fn takes_nothing_before_its_time_and_says_when_that_is(store: &Store) 
     }
 }
 
-/// Only active, unowned and due instances are acquired (P4), and only they are told as the next wake.
+/// Only active, unowned and due instances are acquired (P4), and only they count for the next wake.
 pub async fn takes_nothing_that_is_owned_suspended_or_ended(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -148,7 +151,7 @@ pub async fn takes_nothing_that_is_owned_suspended_or_ended(store: &Store) {
     }
 }
 
-/// At most one worker owns an instance, however many ask at once, through whatever handles.
+/// At most one worker owns an instance, however many workers ask at once and through any number of handles.
 pub async fn gives_each_instance_to_one_of_many_workers(store: &Store) {
     let first = store.first();
     let second = store.second().unwrap_or(first);
@@ -178,7 +181,7 @@ pub async fn gives_each_instance_to_one_of_many_workers(store: &Store) {
     assert_eq!((seen.len(), rounds), (100, 5));
 }
 
-/// Up by one at least, and never down (P3).
+/// The epoch rises by at least one, and never falls (P3).
 pub async fn raises_the_epoch_at_every_acquisition(store: &Store) {
     let store = store.first();
     let workers = [store.worker("w1").await, store.worker("w2").await];
@@ -193,7 +196,7 @@ pub async fn raises_the_epoch_at_every_acquisition(store: &Store) {
     }
 }
 
-/// With the instance comes what its worker needs to go on; the rest of a long history is read in pages.
+/// An acquisition brings everything that the worker needs to go on. The rest of a long history is read in pages.
 pub async fn brings_the_first_page_of_history_and_every_message(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -246,7 +249,7 @@ pub async fn brings_the_first_page_of_history_and_every_message(store: &Store) {
     }
 }
 
-/// Nobody would ever take it over from a worker that is not there.
+/// No other worker would ever take the instance over from a worker that does not exist.
 pub async fn gives_nothing_to_a_worker_that_is_not_registered(store: &Store) {
     let store = store.first();
     let (gone, worker) = (store.worker("gone").await, store.worker("w").await);
@@ -260,7 +263,7 @@ pub async fn gives_nothing_to_a_worker_that_is_not_registered(store: &Store) {
     assert_eq!(store.acquire_one(&worker).await.id, "a");
 }
 
-/// It is due, and stays due, and keeps nobody from what it can run.
+/// A backlog of unregistered orchestrations stays due, and does not keep a worker from the instances that it can run.
 pub async fn leaves_a_backlog_that_nobody_registered_where_it_is(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;

@@ -1,11 +1,12 @@
-//! What waits for an instance: counted exactly, whatever becomes of it, and read in pages.
+//! The backlog of an instance: its unread messages are counted exactly in every state, and read in pages.
 
 use perdure_engine::{Mailbox, MessageBody, MessageSeq};
 use perdure_provider::{InstanceKey, MessagePage, Outcome, PageLimit, TurnCommit};
 
 use crate::store::{Handle, Store, end, event, instance, queued, release, suspend, turn};
 
-/// So many messages wait for the instance `a`, as the store counts them and as it gives them.
+/// Asserts that `waiting` messages wait for the instance `a`, both as the store counts them and as it returns them.
+/// Sends one more.
 async fn assert_waiting(store: &Handle<'_>, key: InstanceKey, waiting: u64) {
     assert_eq!(store.messages(key).await.len() as u64, waiting);
     if waiting > 0 {
@@ -23,7 +24,7 @@ async fn deliver_within(store: &Handle<'_>, unread_max: u64) -> MessageSeq {
     }
 }
 
-/// Of any mailbox together; and only those that are asked to be bounded are refused.
+/// The limit counts messages of all mailboxes together. Only sends that ask for a limit are refused.
 pub async fn a_full_one_takes_no_more(store: &Store) {
     let store = store.first();
     let key = store.start(instance("a")).await;
@@ -48,7 +49,8 @@ pub async fn a_full_one_takes_no_more(store: &Store) {
     assert_waiting(&store, key, 4).await;
 }
 
-/// With the turn that consumed it, held or released, and with no other.
+/// The turn that consumed a message makes room for another, whether it holds or releases the instance. A fenced turn
+/// does not.
 pub async fn a_consumed_message_makes_room(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -74,7 +76,7 @@ pub async fn a_consumed_message_makes_room(store: &Store) {
     assert_waiting(&store, owned.key, 1).await;
 }
 
-/// What waits for an instance that is held, or goes to another worker, is counted as before.
+/// The messages of an instance that is suspended or goes to another worker are counted as before.
 pub async fn a_suspension_and_another_owner_change_nothing(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -96,7 +98,7 @@ pub async fn a_suspension_and_another_owner_change_nothing(store: &Store) {
     assert_waiting(&store, owned.key, 3).await;
 }
 
-/// An instance of the same id begins anew.
+/// A later instance of the same id begins with an empty backlog.
 pub async fn an_end_drops_it(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -122,7 +124,7 @@ fn seqs(page: &MessagePage) -> Vec<MessageSeq> {
     page.messages.iter().map(|message| message.seq).collect()
 }
 
-/// Three jobs, a request to cancel behind them, and an event behind that.
+/// Sends three jobs, then a request to cancel, then an event.
 async fn crowd(store: &Handle<'_>) -> [MessageSeq; 5] {
     let mut seqs = Vec::new();
     for body in [
@@ -137,7 +139,8 @@ async fn crowd(store: &Handle<'_>) -> [MessageSeq; 5] {
     seqs.try_into().expect("five were sent")
 }
 
-/// The oldest first. What is no mail is there wherever it stands, and what is left out is told.
+/// The oldest messages come first. A message that is no mail, such as a request to cancel, is in every page, and a page
+/// tells of the messages that it leaves out.
 pub async fn is_read_in_pages(store: &Store) {
     let store = store.first();
     let key = store.start(instance("a")).await;
@@ -158,7 +161,7 @@ pub async fn is_read_in_pages(store: &Store) {
     );
 }
 
-/// Whatever stands before its messages, and in their order.
+/// The messages of a mailbox are found wherever they stand in the backlog, and come in their order.
 pub async fn is_searched_by_mailbox(store: &Store) {
     let store = store.first();
     let key = store.start(instance("a")).await;
@@ -187,7 +190,7 @@ pub async fn is_searched_by_mailbox(store: &Store) {
     }
 }
 
-/// An instance with a crowd is no heavier to acquire than another.
+/// An instance with a crowd of messages costs no more to acquire than another one.
 pub async fn comes_with_its_instance_in_a_page(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -198,7 +201,7 @@ pub async fn comes_with_its_instance_in_a_page(store: &Store) {
         (seqs(&owned.messages), owned.messages.more_up_to),
         (vec![one, two, cancel], Some(last))
     );
-    // Known to the worker, although it has not read all of them: it is not due again.
+    // The worker knows of all messages, although it has not read all of them, so the instance is not due again.
     let known = TurnCommit {
         seen: last,
         ..release(&owned, &worker, None)

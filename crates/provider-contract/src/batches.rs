@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::store::{START_MS, Store, answer, custom_status, event, instance, scheduled, start, turn, within};
 
-/// Every sort of write in one batch, each seeing what those before it did.
+/// Each sort of write in one batch sees the effects of the writes before it.
 pub async fn outcomes_come_in_the_order_of_the_writes(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -69,12 +69,12 @@ pub async fn outcomes_come_in_the_order_of_the_writes(store: &Store) {
     assert_eq!((to_new, *to_owned, owner), (new, owned.key, &worker));
 }
 
-/// With no outcomes.
+/// The answer is an empty list of outcomes.
 pub async fn an_empty_batch_is_answered(store: &Store) {
     assert_eq!(store.first().try_batch(Vec::new()).await, Ok(Vec::new()));
 }
 
-/// The thread that answers may be the one that takes the next batch: neither may wait for the other.
+/// The thread that answers may be the one that takes the next batch, so neither may wait for the other.
 pub async fn an_answer_may_hand_over_the_next_batch(store: &Store) {
     fn chain(provider: Arc<dyn Provider>, n: u32, finished: oneshot::Sender<u32>) {
         let next = Arc::clone(&provider);
@@ -105,7 +105,7 @@ pub async fn answers_never_come_within_the_call(store: &Store) {
     assert!(!store.first().is_answered_within_the_call(batch).await);
 }
 
-/// First come, first served, whatever shares a transaction.
+/// Answers come first come, first served, even if batches share a transaction.
 pub async fn answers_come_in_the_order_of_the_batches(store: &Store) {
     let (answered, order) = mpsc::channel();
     for n in 0..200 {
@@ -123,7 +123,7 @@ pub async fn answers_come_in_the_order_of_the_batches(store: &Store) {
     );
 }
 
-/// One caller's defect is not the others'.
+/// A caller whose answer panics does not harm the other callers.
 pub async fn an_answer_that_panics_stops_nothing(store: &Store) {
     let done = Box::new(|_| std::panic::resume_unwind(Box::new("a caller's defect")));
     store.provider.commit(Arc::new(vec![start(instance("a"))]), done);
@@ -131,7 +131,7 @@ pub async fn an_answer_that_panics_stops_nothing(store: &Store) {
     assert!(store.first().find("a").await.is_some());
 }
 
-/// An error means that nothing of the batch was written, whatever shared its transaction.
+/// An error means that nothing of the batch was written. Other batches of the same transaction are.
 pub async fn a_refused_batch_leaves_nothing_and_harms_no_other(store: &Store) {
     let first = store.first();
     let worker = first.worker("w").await;
@@ -166,7 +166,7 @@ pub async fn a_refused_batch_leaves_nothing_and_harms_no_other(store: &Store) {
             );
         }
     }
-    // And the instance goes on.
+    // The instance goes on after that.
     let next = TurnCommit {
         events: vec![scheduled(2)],
         ..turn(&owned, &worker)

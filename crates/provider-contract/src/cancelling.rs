@@ -1,4 +1,5 @@
-//! A request to cancel that comes to a suspended instance, of which no code can run: it ends in the commit that brings the request.
+//! A request to cancel a suspended instance. No code can run for the instance, so it ends in the commit that brings the
+//! request.
 
 use perdure_engine::{CancelPoint, Event, EventId, EventRecord, MessageBody, Payload};
 use perdure_provider::{InstanceKey, Outcome, Status, TurnCommit};
@@ -11,7 +12,7 @@ fn request(reason: Option<&str>) -> MessageBody {
     }
 }
 
-/// What the store records of an end without the code, as the last events of an execution.
+/// The last events of an execution that ends without its code, as the store records them.
 pub(crate) fn ended(first: u64, time_ms: i64, reason: Payload) -> [EventRecord; 2] {
     let requested = Event::CancelRequested {
         reason,
@@ -27,7 +28,7 @@ pub(crate) fn ended(first: u64, time_ms: i64, reason: Payload) -> [EventRecord; 
     ]
 }
 
-/// Cancel instance `a`, which has `events` events, and look at all that it leaves.
+/// Cancels instance `a`, which has `events` events, and checks all that remains of it.
 async fn cancelled(store: Handle<'_>, key: InstanceKey, events: u64) {
     store.clock.advance(3);
     let outcome = store.send("a", request(Some("\"enough\""))).await;
@@ -59,7 +60,7 @@ async fn cancelled(store: Handle<'_>, key: InstanceKey, events: u64) {
     assert_eq!(store.status("a").await, status);
 }
 
-/// With its messages, its tasks and its report.
+/// The messages, tasks and report of the instance go with it.
 pub async fn ends_a_suspended_instance(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -79,7 +80,7 @@ pub async fn ends_a_suspended_instance(store: &Store) {
     cancelled(store, owned.key, 2).await;
 }
 
-/// One that never ran, held by a client.
+/// The instance never ran, and a client holds it.
 pub async fn ends_one_that_never_ran(store: &Store) {
     let store = store.first();
     let key = store.start(instance("a")).await;
@@ -87,7 +88,7 @@ pub async fn ends_one_that_never_ran(store: &Store) {
     cancelled(store, key, 1).await;
 }
 
-/// And whoever runs its attempts is told.
+/// The worker that runs an attempt of the instance is told that it is withdrawn.
 pub async fn withdraws_its_tasks(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -109,7 +110,7 @@ pub async fn withdraws_its_tasks(store: &Store) {
     );
 }
 
-/// Code may run for all others: they hear of it.
+/// Code may run for an instance in any other state, so the request is delivered to it as a message.
 pub async fn waits_for_any_other(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -125,7 +126,7 @@ pub async fn waits_for_any_other(store: &Store) {
     assert_eq!(store.acquire(&worker).await.instances.len(), 2);
 }
 
-/// Another message wakes nothing and ends nothing.
+/// Any other message neither wakes nor ends a suspended instance.
 pub async fn is_asked_for_by_no_other_message(store: &Store) {
     let store = store.first();
     store.start(instance("a")).await;

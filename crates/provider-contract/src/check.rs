@@ -1,4 +1,4 @@
-//! The check of a store: it finds nothing where nothing is wrong, and each damage that somebody does to the rows.
+//! The check of a store: it finds nothing in a sound store, and finds each kind of damage to the rows.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::store::{
     Fixture, Handle, START_MS, Store, VERSION, end, event, instance, release, scheduled, started, suspend, turn, within,
 };
 
-/// How many instances there are after [`furnish`](Handle::furnish).
+/// The number of instances after [`furnish`](Handle::furnish).
 const INSTANCES: u64 = 10;
 
 impl Handle<'_> {
@@ -22,13 +22,13 @@ impl Handle<'_> {
         checked.expect("the store is checked")
     }
 
-    /// Instances in each state that workers leave behind between two commits.
+    /// Creates instances in each state that workers leave behind between two commits.
     async fn furnish(&self) {
         let worker = self.worker("w").await;
         self.held(&worker).await;
         let owned = self.owned("completed", &worker).await;
         self.commit(end(&owned, &worker, Some("1".into()))).await;
-        // What it recorded is still to be swept away.
+        // The history of this instance is still to be swept away.
         let owned = self.owned("deleted", &worker).await;
         self.commit(end(&owned, &worker, None)).await;
         self.delete("deleted").await;
@@ -44,7 +44,7 @@ impl Handle<'_> {
         self.start(instance("pending")).await;
     }
 
-    /// Its owner runs two activities, one of which has told something.
+    /// An instance whose owner runs two activities, one of which has sent a heartbeat.
     async fn held(&self, worker: &WorkerId) {
         let owned = self.owned("held", worker).await;
         let events = vec![scheduled(2), scheduled(3)];
@@ -75,7 +75,7 @@ impl Handle<'_> {
         .await;
     }
 
-    /// It waits for an activity that any worker may take.
+    /// An instance that waits for an activity that any worker may take.
     async fn offers(&self, worker: &WorkerId) {
         let owned = self.owned("offers", worker).await;
         let offer = TaskOffer {
@@ -122,7 +122,7 @@ impl Handle<'_> {
         .await;
     }
 
-    /// It waits for a child, which is due.
+    /// An instance that waits for a child, which is due.
     async fn parent(&self, worker: &WorkerId) {
         let owned = self.owned("parent", worker).await;
         let child = InstanceStart {
@@ -155,7 +155,7 @@ impl Handle<'_> {
     }
 }
 
-/// Whoever looks, and with whatever pages.
+/// The result is the same for each handle and each page size.
 pub async fn finds_nothing_where_nothing_is_wrong(store: &Store) {
     let first = store.first();
     first.furnish().await;
@@ -175,16 +175,16 @@ pub async fn finds_nothing_where_nothing_is_wrong(store: &Store) {
             assert_eq!(instances, INSTANCES, "with pages of {limit}");
         }
     }
-    // Its events are as many as its steps say.
+    // The steps above record this many events.
     assert_eq!(first.check(None, 100).await.events, 18);
 }
 
-/// There is nothing in it.
+/// A store without rows has nothing to find.
 pub async fn finds_nothing_in_an_empty_store(store: &Store) {
     assert_eq!(store.first().check(None, 100).await, Checked::default());
 }
 
-/// What was swept away, pruned or deleted leaves no finding, and neither does a worker that is gone.
+/// Instances that were swept away, pruned or deleted leave no finding, and neither does a worker that is gone.
 pub async fn finds_nothing_after_housekeeping(store: &Store) {
     let store = store.first();
     store.furnish().await;
@@ -200,9 +200,9 @@ pub async fn finds_nothing_after_housekeeping(store: &Store) {
     assert_eq!(checked.findings, []);
 }
 
-/// A fixture whose rows can be changed behind everybody's back, by SQL that names its tables without a schema.
+/// A fixture whose rows can be changed without the provider's knowledge, by SQL that names its tables without a schema.
 pub trait Damage: Fixture {
-    /// Run some statements.
+    /// Runs some statements.
     fn damage(&self, sql: &str) -> impl Future<Output = ()> + Send;
 }
 
@@ -212,7 +212,7 @@ macro_rules! key {
     };
 }
 
-/// What is done to a furnished store, which rule that breaks, and what is said of it.
+/// Each entry: the damage done to a furnished store, the rule that it breaks, and a part of the finding's text.
 const DAMAGES: &[(&str, Rule, &str)] = &[
     // Histories.
     (
@@ -400,7 +400,7 @@ const DAMAGES: &[(&str, Rule, &str)] = &[
         Rule::Orphan,
         "instance 'held' is there, and its history is to be swept away",
     ),
-    // What nothing can wake.
+    // Instances that nothing can wake.
     (
         "UPDATE instances SET wake_at = NULL WHERE id = 'pending'",
         Rule::Stuck,
@@ -427,14 +427,14 @@ const DAMAGES: &[(&str, Rule, &str)] = &[
     ),
 ];
 
-/// How many stores are damaged at once.
+/// The number of stores that are damaged at once.
 const AT_ONCE: usize = 6;
 
-/// Damages furnished stores, each in one way, and sees each damage found.
+/// Damages furnished stores, each in one way, and checks that each damage is found.
 ///
 /// # Panics
 ///
-/// When one is not found.
+/// If a damage is not found.
 pub async fn finds_each_damage<F: Damage>() {
     for damages in DAMAGES.chunks(AT_ONCE) {
         let mut found = tokio::task::JoinSet::new();

@@ -41,7 +41,8 @@ fn text(value: &str) -> Payload {
     Some(value.into())
 }
 
-/// The same worker, in the same epoch, has the next execution: its turns follow, and those of the former are fenced off.
+/// The same worker has the next execution in the same epoch. Turns of the next execution commit, and turns of the
+/// former one are fenced off.
 pub async fn the_worker_keeps_the_instance(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -65,7 +66,7 @@ pub async fn the_worker_keeps_the_instance(store: &Store) {
     assert_eq!(store.history_of(owned.key, ExecutionId(2)).await.len(), 2);
 }
 
-/// Whoever has the orchestration gets it, fresh, and with another version.
+/// A worker that has registered the orchestration in its new version acquires the instance, fresh.
 pub async fn a_worker_can_give_it_back(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -95,7 +96,7 @@ pub async fn a_worker_can_give_it_back(store: &Store) {
     assert_eq!(store.turn(turn(&owned, &worker)).await, Outcome::Fenced);
 }
 
-/// What was not read, and the custom status.
+/// Unread messages and the custom status survive.
 pub async fn what_waits_for_the_instance_and_its_status_stay(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -120,7 +121,7 @@ pub async fn what_waits_for_the_instance_and_its_status_stay(store: &Store) {
     );
 }
 
-/// A history for each execution.
+/// Each execution has a history of its own.
 pub async fn former_executions_can_be_read(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -141,7 +142,7 @@ pub async fn former_executions_can_be_read(store: &Store) {
     assert_eq!((status.execution, status.result), (ExecutionId(4), text("done")));
 }
 
-/// Started and continued as new in one turn.
+/// An instance can be started and continued as new in one turn.
 pub async fn a_first_turn_can_continue(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -171,7 +172,7 @@ pub async fn a_first_turn_can_continue(store: &Store) {
     assert_eq!(store.history_of(key, ExecutionId(2)).await, [started(text("2"))]);
 }
 
-/// Not as pending, though no turn of this execution was committed.
+/// The instance is resumed as `Running`, not as `Pending`, although no turn of this execution was committed.
 pub async fn a_suspension_after_it_is_resumed_as_running(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -183,7 +184,8 @@ pub async fn a_suspension_after_it_is_resumed_as_running(store: &Store) {
     assert!(store.acquire_one(&worker).await.fresh);
 }
 
-/// A turn that does not say so in its last event, or brings no first event of the next one.
+/// A turn is refused if its last event does not say that it continues as new, or if the next execution lacks its first
+/// event.
 pub async fn is_refused_when_its_events_do_not_fit(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;

@@ -1,4 +1,4 @@
-//! Ended instances are deleted, one or many (P13).
+//! Deletion of ended instances, one or many (P13).
 
 use perdure_engine::{Event, EventId, EventRecord, ExecutionId};
 use perdure_provider::{
@@ -19,7 +19,7 @@ impl Handle<'_> {
         self.provider.prune(request).await.expect("the store answers")
     }
 
-    /// Sweep until nothing is left, in steps of so many events; how many steps that took.
+    /// Sweeps until nothing is left, `limit` events at a time. Returns the number of steps.
     async fn swept(&self, limit: usize) -> usize {
         let mut steps = 1;
         while self.provider.sweep(limit).await.expect("the store answers") {
@@ -29,7 +29,8 @@ impl Handle<'_> {
         steps
     }
 
-    /// An instance in its so many-th execution, each of two events; the last one has ended, or has one event.
+    /// Creates an instance with `executions` executions of two events each. The last execution has ended, or has only
+    /// its first event.
     async fn continued(&self, id: &str, executions: u64, has_ended: bool) -> InstanceKey {
         let worker = self.worker("w").await;
         let mut owned = self.owned(id, &worker).await;
@@ -57,7 +58,7 @@ impl Handle<'_> {
         owned.key
     }
 
-    /// How many events there are of each execution.
+    /// The number of events of each execution.
     async fn executions(&self, key: InstanceKey, count: u64) -> Vec<usize> {
         let mut events = Vec::new();
         for execution in 1..=count {
@@ -76,7 +77,7 @@ impl Handle<'_> {
             .expect("the store answers")
     }
 
-    /// An instance that ended so many ms after the start.
+    /// Creates an instance that ended `offset_ms` after the start.
     async fn ended_at(&self, id: &str, offset_ms: i64) -> InstanceKey {
         let worker = self.worker("w").await;
         let owned = self.owned(id, &worker).await;
@@ -89,7 +90,7 @@ impl Handle<'_> {
     }
 }
 
-/// Nothing of it is found any more, and its id is free.
+/// Nothing of the instance is found any more, and its id is free.
 pub async fn takes_away_all_of_an_instance(store: &Store) {
     let store = store.first();
     let key = store.ended_at("a", 1).await;
@@ -107,7 +108,7 @@ pub async fn takes_away_all_of_an_instance(store: &Store) {
     assert_eq!(store.history(again).await.len(), 1);
 }
 
-/// Whatever it waits for.
+/// An instance that has not ended is not deleted in any state.
 pub async fn leaves_what_has_not_ended(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -125,7 +126,7 @@ pub async fn leaves_what_has_not_ended(store: &Store) {
     assert_eq!(store.status("a").await.result.as_deref(), Some("why"));
 }
 
-/// However many there are, and of every execution.
+/// A sweep removes the events of every execution, however many there are.
 pub async fn sweeps_events_in_steps(store: &Store) {
     let store = store.first();
     let key = store.continued("a", 2, true).await;
@@ -137,7 +138,7 @@ pub async fn sweeps_events_in_steps(store: &Store) {
     assert_eq!(store.history(stays).await.len(), 2);
 }
 
-/// What one handle has left another one sweeps.
+/// The events that one handle has left are swept by another one.
 pub async fn leaves_its_sweep_to_anybody(store: &Store) {
     let first = store.first();
     let Some(second) = store.second() else { return };
@@ -147,7 +148,7 @@ pub async fn leaves_its_sweep_to_anybody(store: &Store) {
     assert_eq!(first.history(key).await, []);
 }
 
-/// And no more than it may; what has not ended stays.
+/// A prune deletes no more instances than its limit, and none that have not ended.
 pub async fn prunes_the_longest_ended_first(store: &Store) {
     let store = store.first();
     for (id, at) in [("c", 30), ("a", 10), ("d", 30), ("b", 20)] {
@@ -165,7 +166,7 @@ pub async fn prunes_the_longest_ended_first(store: &Store) {
     assert_eq!(store.status("open").await.status, Status::Pending);
 }
 
-/// All its conditions, and those of times are strict.
+/// An instance must meet all conditions of the filter. Bounds of time are strict.
 pub async fn prunes_what_its_filter_names(store: &Store) {
     let store = store.first();
     for (id, at) in [("x1", 10), ("x2", 20), ("y1", 10), ("x3", 30)] {
@@ -187,7 +188,7 @@ pub async fn prunes_what_its_filter_names(store: &Store) {
     assert_eq!(store.prune(filter, None, 100, 100).await, Pruned::default());
 }
 
-/// A page looks at no more than it may, and the next one goes on behind that.
+/// A page looks at no more instances than it may, and the next page goes on after them.
 pub async fn prunes_in_pages(store: &Store) {
     let store = store.first();
     for n in 0..5 {
@@ -210,7 +211,7 @@ pub async fn prunes_in_pages(store: &Store) {
     assert_eq!(deleted, [0, 0, 1]);
 }
 
-/// Its worker is none the worse for it, and nothing of it is counted.
+/// The worker can still be released, and the counts no longer include the instance.
 pub async fn of_an_instance_leaves_no_count_of_it(store: &Store) {
     let store = store.first();
     store.ended_at("a", 1).await;
@@ -231,7 +232,8 @@ fn keeping(keep: u64) -> PruneExecutions {
     }
 }
 
-/// But the last ones, whether the instance has ended or not; and it is what it was.
+/// All but the last executions are pruned, whether the instance has ended or not. The status of the instance does not
+/// change.
 pub async fn prunes_former_executions(store: &Store) {
     let store = store.first();
     let long = store.continued("long", 5, false).await;
@@ -256,7 +258,7 @@ pub async fn prunes_former_executions(store: &Store) {
     assert_eq!(store.prune_executions(keeping(9)).await, PrunedExecutions::default());
 }
 
-/// A step deletes no more events than it may and looks at no more instances, and the next one goes on there.
+/// A step deletes no more events and looks at no more instances than it may. The next step goes on from there.
 pub async fn prunes_executions_in_steps(store: &Store) {
     let store = store.first();
     let first = store.continued("first", 3, true).await;

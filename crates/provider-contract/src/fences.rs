@@ -1,11 +1,11 @@
-//! What keeps off a turn that is not the owner's next one (P2).
+//! Fencing: a turn that is not the owner's next one does not pass (P2).
 
 use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{AfterTurn, Epoch, Outcome, Status, TurnCommit, WorkerId, Write};
 
 use crate::store::{Store, completed, custom_status, event, instance, scheduled, turn};
 
-/// A turn with every effect there is, changed by `change` so that it must not pass.
+/// Checks that a turn with every kind of effect does not pass after `change` has altered it.
 async fn fenced(store: &Store, change: impl FnOnce(&mut TurnCommit)) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -43,21 +43,21 @@ async fn fenced(store: &Store, change: impl FnOnce(&mut TurnCommit)) {
         assert_eq!(store.history(owned.key).await.len(), 1);
         assert_eq!(store.messages(owned.key).await.len(), 1);
     }
-    // The owner was not lost over it.
+    // The owner still owns the instance.
     store.commit(right).await;
 }
 
-/// Another worker's name.
+/// The turn names another worker.
 pub async fn keep_off_another_owner(store: &Store) {
     fenced(store, |turn| turn.worker = WorkerId("other".into())).await;
 }
 
-/// An epoch that is over, or one that has not come.
+/// The turn names another epoch than the owner's.
 pub async fn keep_off_another_epoch(store: &Store) {
     fenced(store, |turn| turn.epoch = Epoch(turn.epoch.0 - 1)).await;
 }
 
-/// A turn that does not follow the last one.
+/// The turn does not follow the last one.
 pub async fn keep_off_another_next_event_id(store: &Store) {
     fenced(store, |turn| {
         turn.next_event_id = EventId(3);
@@ -66,12 +66,13 @@ pub async fn keep_off_another_next_event_id(store: &Store) {
     .await;
 }
 
-/// A turn of another execution.
+/// The turn belongs to another execution.
 pub async fn keep_off_another_execution(store: &Store) {
     fenced(store, |turn| turn.execution = ExecutionId(2)).await;
 }
 
-/// The answer to the first was lost: the second says that it does not fit, and the history shows why.
+/// After a lost acknowledgement the same turn is written again. The second write is fenced off, and the history shows
+/// why.
 pub async fn keep_off_a_turn_written_twice(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -85,7 +86,7 @@ pub async fn keep_off_a_turn_written_twice(store: &Store) {
     assert_eq!(store.history(owned.key).await.len(), 2);
 }
 
-/// A part that does not match is dropped whole; the parts around it commit (P2).
+/// A turn that does not match is dropped whole. The other turns of the batch commit (P2).
 pub async fn leave_the_others_of_the_batch(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;

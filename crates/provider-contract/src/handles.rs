@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use crate::store::{Handle, Store, answer, event, instance, new_worker, release, start, turn, within};
 
-/// Whatever one wrote, the other finds at once.
+/// The second handle finds everything that the first one wrote, at once.
 pub async fn a_second_handle_sees_what_the_first_wrote(store: &Store) {
     let first = store.first();
     let Some(second) = store.second() else { return };
@@ -49,7 +49,7 @@ fn listen(handle: Handle<'_>) -> Arc<Notify> {
     told
 }
 
-/// Each change by another handle is followed by a call, also of a listener that came later.
+/// Each change by another handle is followed by a call, also of a listener that was added later.
 pub async fn a_foreign_change_is_told(store: &Store) {
     let first = store.first();
     let Some(second) = store.second() else { return };
@@ -64,7 +64,7 @@ pub async fn a_foreign_change_is_told(store: &Store) {
     within(later.notified()).await;
 }
 
-/// Commits of its own do not hide those of others.
+/// A handle's own commits do not hide those of others.
 pub async fn a_foreign_change_is_told_to_a_busy_handle(store: &Store) {
     let first = store.first();
     let Some(second) = store.second() else { return };
@@ -76,7 +76,7 @@ pub async fn a_foreign_change_is_told_to_a_busy_handle(store: &Store) {
     }
 }
 
-/// What one handle's worker has, the other's does not get.
+/// A worker of one handle does not get an instance that a worker of the other handle owns.
 pub async fn handles_do_not_take_the_same_instance(store: &Store) {
     let first = store.first();
     let Some(second) = store.second() else { return };
@@ -89,7 +89,7 @@ pub async fn handles_do_not_take_the_same_instance(store: &Store) {
     second.assert_nothing_due(&two).await;
 }
 
-/// What was handed over before is written and answered.
+/// Batches that were handed over before the close are written and answered.
 pub async fn closing_finishes_what_was_handed_over(store: &Store) {
     let mut answers = Vec::new();
     for n in 0..100 {
@@ -111,7 +111,7 @@ pub async fn closing_finishes_what_was_handed_over(store: &Store) {
     }
 }
 
-/// Every call, and a batch still not within the call.
+/// Every call answers that the handle is closed. A batch is still not answered within the call.
 pub async fn a_closed_handle_answers_closed(store: &Store) {
     fn closed<T: std::fmt::Debug>(result: Result<T, ProviderError>) {
         let error = result.expect_err("it is closed");
@@ -155,13 +155,13 @@ pub async fn a_closed_handle_answers_closed(store: &Store) {
     assert!(!store.is_answered_within_the_call(vec![start(instance("c"))]).await);
 }
 
-/// However often, and at once.
+/// A handle can be closed any number of times, also at once.
 pub async fn closing_twice_is_closing_once(store: &Store) {
     within(async { tokio::join!(store.provider.close(), store.provider.close()) }).await;
     within(store.provider.close()).await;
 }
 
-/// A handle is not the store.
+/// The end of a handle is not the end of the store.
 pub async fn closing_one_handle_leaves_the_other(store: &Store) {
     let Some(second) = store.second() else { return };
     store.first().start(instance("a")).await;

@@ -1,4 +1,4 @@
-//! Details of heartbeats: kept for whoever owns the instance next, until their activity is over (P2, P6).
+//! Details of heartbeats: they are kept for the next owner of the instance until their activity is over (P2, P6).
 
 use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{AcquiredInstance, Epoch, Heartbeat, Outcome, Teller, TurnCommit, WorkerId, Write};
@@ -20,7 +20,7 @@ async fn keep(store: Handle<'_>, heartbeat: Heartbeat) -> Outcome {
     store.write(Write::Heartbeat(Box::new(heartbeat))).await
 }
 
-/// An instance whose activities 2 and 3 are open and have told of their progress.
+/// An instance whose activities 2 and 3 are open and have sent heartbeats.
 async fn beating(store: Handle<'_>, worker: &WorkerId) -> AcquiredInstance {
     let mut owned = store.owned("a", worker).await;
     assert_eq!(owned.heartbeats, []);
@@ -37,7 +37,7 @@ async fn beating(store: Handle<'_>, worker: &WorkerId) -> AcquiredInstance {
     owned
 }
 
-/// What the next owner is handed.
+/// Releases the worker and returns the heartbeats that the next owner is handed.
 async fn kept(store: Handle<'_>, worker: &WorkerId) -> Vec<(u64, String)> {
     store
         .provider
@@ -53,7 +53,7 @@ fn both() -> Vec<(u64, String)> {
     vec![(2, "\"a\0\u{1F600}\"".into()), (3, "{\"row\":30}".into())]
 }
 
-/// The latest of each activity, in the order of the schedules.
+/// The next owner gets the latest details of each activity, in the order of the schedules.
 pub async fn pass_to_the_next_owner(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -61,7 +61,7 @@ pub async fn pass_to_the_next_owner(store: &Store) {
     assert_eq!(kept(store, &worker).await, both());
 }
 
-/// Who does not own the instance, or does not know its epoch or execution, changes nothing.
+/// A worker that does not own the instance, or names another epoch or execution, changes nothing.
 pub async fn of_others_are_kept_off(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -86,7 +86,7 @@ pub async fn of_others_are_kept_off(store: &Store) {
     assert_eq!(kept(store, &worker).await, both());
 }
 
-/// A turn names those that are over by it.
+/// A turn names the activities that are over, and their heartbeats go with it.
 pub async fn go_with_the_turn_that_names_them(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -99,7 +99,7 @@ pub async fn go_with_the_turn_that_names_them(store: &Store) {
     assert_eq!(kept(store, &worker).await, both()[1..]);
 }
 
-/// A turn that is not written takes none along.
+/// A fenced turn removes no heartbeats.
 pub async fn of_a_fenced_turn_stay(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -113,7 +113,7 @@ pub async fn of_a_fenced_turn_stay(store: &Store) {
     assert_eq!(kept(store, &worker).await, both());
 }
 
-/// One without details takes away what was kept; so often as it comes.
+/// A heartbeat without details removes those that were kept. The same heartbeat may come again.
 pub async fn without_details_take_away_what_was_kept(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -137,7 +137,7 @@ pub async fn outlive_a_suspension(store: &Store) {
     assert_eq!(kept(store, &worker).await, both());
 }
 
-/// No owner, nothing to keep.
+/// An ended instance has no owner, so nothing is kept for it.
 pub async fn of_ended_instances_are_kept_off(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;

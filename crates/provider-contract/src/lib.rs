@@ -47,7 +47,7 @@ pub mod workers;
 pub use check::{Damage, finds_each_damage};
 pub use store::{Fixture, Store, completed, instance, new_worker, scheduled};
 
-/// One `#[tokio::test]` for each check, over stores of a [`Fixture`].
+/// Expands to one `#[tokio::test]` for each check, over stores of a [`Fixture`].
 #[macro_export]
 macro_rules! suite {
     ($fixture:ty) => {
@@ -61,7 +61,7 @@ macro_rules! suite {
     };
 }
 
-/// Those of [`suite!`] that look at texts as the store itself keeps and counts them.
+/// The checks of [`suite!`] that look at texts as the store itself keeps and counts them.
 #[macro_export]
 macro_rules! as_kept {
     ($fixture:ty) => {
@@ -85,7 +85,7 @@ macro_rules! as_kept {
     };
 }
 
-/// Those of [`suite!`] that hold whatever the texts become on their way into the store.
+/// The checks of [`suite!`] that hold even if texts are changed on their way into the store.
 #[macro_export]
 macro_rules! behaviour {
     ($fixture:ty) => {
@@ -416,7 +416,7 @@ macro_rules! tests {
 
 #[cfg(test)]
 mod tests {
-    /// A check that is missing in the suite would never run, and nobody would know.
+    /// A check that is missing in the suite would never run, and no test would fail for it.
     #[test]
     fn every_check_is_in_the_suite() {
         let suite = include_str!("lib.rs");
@@ -467,7 +467,7 @@ mod tests {
             let checks = source
                 .lines()
                 .filter_map(|line| line.strip_prefix("pub async fn ")?.split_once('('))
-                // One that takes what only a store's own tests have is called by these.
+                // A generic check needs more than a [`Fixture`], so the tests of a single store call it.
                 .filter(|(check, _)| !check.contains('<'));
             for (check, _) in checks {
                 assert!(

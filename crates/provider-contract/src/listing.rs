@@ -10,7 +10,7 @@ use perdure_provider::{
 
 use crate::store::{Handle, NAME, START_MS, Store, VERSION, end, instance, start, suspend, turn};
 
-/// Wide enough for every check that is not about it.
+/// Wide enough for every check that is not about this limit.
 const WALK_MAX: usize = 1_000;
 
 impl Handle<'_> {
@@ -22,7 +22,7 @@ impl Handle<'_> {
         ids(&self.list(all(filter)).await)
     }
 
-    /// Start an instance so many ms after the first.
+    /// Starts an instance `offset_ms` after the first one.
     async fn start_at(&self, offset_ms: i64, new: NewInstance) {
         let first_event = EventRecord {
             time_ms: START_MS + offset_ms,
@@ -31,7 +31,8 @@ impl Handle<'_> {
         self.start(NewInstance { first_event, ..new }).await;
     }
 
-    /// Start an instance so, which no other one may be due beside, and bring it to a state.
+    /// Starts an instance `offset_ms` after the first one and brings it to a state. No other instance may be due
+    /// meanwhile.
     async fn start_as(&self, worker: &WorkerId, offset_ms: i64, new: NewInstance, status: Status) {
         let id = new.id.clone();
         self.start_at(offset_ms, new).await;
@@ -77,7 +78,7 @@ impl Handle<'_> {
     }
 }
 
-/// Whether a filter names it, asked of what clients see.
+/// True if a filter matches the status that clients see.
 fn is_named(filter: &Filter, status: &InstanceStatus) -> bool {
     filter.matches(&Candidate {
         id: &status.id,
@@ -104,7 +105,7 @@ fn ids(page: &ListPage) -> Vec<String> {
     page.instances.iter().map(|status| status.id.clone()).collect()
 }
 
-/// By creation, and by key where that is the same.
+/// The order is by creation, then by key.
 pub async fn brings_the_newest_first(store: &Store) {
     let store = store.first();
     assert_eq!(store.list(all(Filter::default())).await, ListPage::default());
@@ -116,7 +117,7 @@ pub async fn brings_the_newest_first(store: &Store) {
     assert_eq!(page.next, None);
 }
 
-/// The same that is told of each by its id, with its result.
+/// Each status is the same that the instance has when it is read by its id, with its result.
 pub async fn brings_whole_statuses(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -143,7 +144,7 @@ pub async fn brings_whole_statuses(store: &Store) {
     }
 }
 
-/// No instance twice and none left out, however small the pages are, also where instances share a time.
+/// No instance comes twice and none is left out, however small the pages are and also where instances share a time.
 pub async fn goes_on_where_a_page_ended(store: &Store) {
     let store = store.first();
     for n in 0..7 {
@@ -171,7 +172,7 @@ pub async fn goes_on_where_a_page_ended(store: &Store) {
     }
 }
 
-/// Neither an instance that comes meanwhile nor one that goes moves the others to another page.
+/// An instance that is started or deleted meanwhile does not move the others to another page.
 pub async fn is_not_disturbed_between_its_pages(store: &Store) {
     let store = store.first();
     for n in 0..4 {
@@ -196,7 +197,7 @@ pub async fn is_not_disturbed_between_its_pages(store: &Store) {
     assert_eq!(ids(&second), ["1", "0"]);
 }
 
-/// A page that has looked at enough ends, and the next one goes on behind what it has looked at.
+/// A page ends when it has looked at enough instances, and the next page goes on after them.
 pub async fn walks_no_further_than_it_may(store: &Store) {
     let store = store.first();
     for n in 0..10 {
@@ -229,7 +230,7 @@ pub async fn walks_no_further_than_it_may(store: &Store) {
     assert_eq!(pages, [vec![], vec![], vec!["0".to_owned()]]);
 }
 
-/// A page of large results has few of them.
+/// A page of large results holds few of them.
 pub async fn holds_no_more_than_so_many_bytes(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -249,7 +250,7 @@ pub async fn holds_no_more_than_so_many_bytes(store: &Store) {
     assert_eq!((ids(&rest), rest.next), (vec!["1".to_owned(), "0".to_owned()], None));
 }
 
-/// One of several, and all that have not ended.
+/// A list can be filtered by one status, or by several, such as all that have not ended.
 pub async fn filters_by_status(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -278,7 +279,7 @@ pub async fn filters_by_status(store: &Store) {
     }
 }
 
-/// What is asked for is compared as it stands: no letter stands for another one, and none for any.
+/// A condition is compared literally: case matters, and no letter is a wildcard.
 pub async fn filters_by_each_condition(store: &Store) {
     let store = store.first();
     let tags = |text: &str| Some(text.to_owned());
@@ -435,7 +436,7 @@ pub async fn filters_by_each_condition(store: &Store) {
     }
 }
 
-/// Its parent may be gone: what it was called is known.
+/// A child is found by the id of its parent, although that parent is deleted.
 pub async fn finds_the_children_of_what_is_gone(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -464,7 +465,7 @@ pub async fn finds_the_children_of_what_is_gone(store: &Store) {
     assert_eq!(acquired.instances.len(), 1, "it goes on");
 }
 
-/// A place is a position in the order, whoever is there or not.
+/// A place is a position in the order, even if no instance is there.
 pub async fn begins_at_any_place(store: &Store) {
     let store = store.first();
     for n in 0..3 {
@@ -482,13 +483,13 @@ pub async fn begins_at_any_place(store: &Store) {
     assert_eq!(ids(&store.list(after(i64::MIN, 0)).await), Vec::<String>::new());
 }
 
-/// A store may go another way to each list; every way finds what a look at each instance by itself finds, in pages of any size, however little
-/// it may look at.
+/// A store may walk along another index for each list. Every walk finds the same as a look at each instance, in pages
+/// of any size and with any limit on the instances looked at.
 pub async fn finds_the_same_whichever_way_it_goes(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let text = |text: &str| Some(text.to_owned());
-    // A parent that is there, one that is gone, and one whose id is another instance's by now.
+    // A parent that exists, one that is deleted, and one whose id was reused by another instance.
     let parents = [None, text("here"), text("gone"), text("again")];
     store.start_as(&worker, 0, instance("gone"), Status::Completed).await;
     store.start_as(&worker, 0, instance("again"), Status::Completed).await;
@@ -512,7 +513,7 @@ pub async fn finds_the_same_whichever_way_it_goes(store: &Store) {
                 tags: Some(format!(r#"{{"even":"{}"}}"#, n % 2 == 0)),
                 ..instance(&format!("{id}{n}"))
             };
-            // Not in the order in which they are started, and some at the same time.
+            // The order of times is not the order of starts, and some instances share a time.
             store.start_as(&worker, (n * 7) % 23, new, status).await;
             n += 1;
         }
@@ -607,7 +608,7 @@ pub async fn finds_the_same_whichever_way_it_goes(store: &Store) {
     }
 }
 
-/// Also where those that begin with it are more than a store looks at by themselves.
+/// The list is complete even if more ids begin with the prefix than a store looks up by prefix.
 pub async fn finds_ids_by_their_prefix_where_many_begin_with_it(store: &Store) {
     let store = store.first();
     let starts = (0..=PREFIX_IDS_MAX).map(|n| start(instance(&format!("many/{n:04}"))));

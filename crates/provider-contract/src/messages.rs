@@ -15,7 +15,7 @@ fn cancel(reason: &str) -> MessageBody {
     }
 }
 
-/// One order over events, queues and cancels.
+/// Events, queues and requests to cancel share one order.
 pub async fn keep_their_order_over_every_kind(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -41,7 +41,7 @@ pub async fn keep_their_order_over_every_kind(store: &Store) {
     assert_eq!(store.acquire_one(&worker).await.messages.messages, sent);
 }
 
-/// A number is not given twice, though the message that had it is gone.
+/// A number is not given twice, even after its message is gone.
 pub async fn numbers_of_an_instance_only_rise(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -59,7 +59,7 @@ pub async fn numbers_of_an_instance_only_rise(store: &Store) {
     assert!(MessageSeq(0) < one && one < two && two < three, "{one} {two} {three}");
 }
 
-/// Whatever comes for it late, from a read before the acquisition, can be told from what is new.
+/// `seen` tells new messages from old ones that arrive late from a read before the acquisition.
 pub async fn that_are_old_are_told_from_new_ones_at_an_acquisition(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -80,7 +80,7 @@ pub async fn that_are_old_are_told_from_new_ones_at_an_acquisition(store: &Store
     assert!(three > again.seen, "{three} looks old: {}", again.seen);
 }
 
-/// Its owner is to be woken, wherever it is.
+/// The outcome names the owner, which is to be woken in any process.
 pub async fn tell_the_owner_of_the_instance(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -89,12 +89,12 @@ pub async fn tell_the_owner_of_the_instance(store: &Store) {
     assert!(
         matches!(&outcome, Outcome::Delivered { key, owner: Some(owner), .. } if *key == owned.key && *owner == worker)
     );
-    // It stays the owner's: nobody else may take it for the message's sake.
+    // The owner keeps the instance: no other worker may take it because of the message.
     let other = store.worker("other").await;
     store.assert_nothing_due(&other).await;
 }
 
-/// A message is a reason to wake, whenever the instance would have woken by itself.
+/// A message wakes the instance, whether or not it would have woken by itself.
 pub async fn make_a_sleeping_instance_due(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -111,7 +111,7 @@ pub async fn make_a_sleeping_instance_due(store: &Store) {
     }
 }
 
-/// It does not lose its place to those that became due after it.
+/// A message does not move a due instance behind those that became due after it.
 pub async fn leave_an_instance_that_is_due_in_its_place(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -123,7 +123,7 @@ pub async fn leave_an_instance_that_is_due_in_its_place(store: &Store) {
     assert_eq!(store.acquire_up_to(&worker, 1).await.instances[0].id, "first");
 }
 
-/// Nothing wakes a suspended instance but a resume; then its messages are there.
+/// Only a resume wakes a suspended instance. Then its messages are there.
 pub async fn wait_at_a_suspended_instance(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -137,7 +137,7 @@ pub async fn wait_at_a_suspended_instance(store: &Store) {
     assert_eq!(store.acquire_one(&worker).await.messages.messages.len(), 1);
 }
 
-/// Nobody would ever read them (P6).
+/// No code would ever read them (P6).
 pub async fn are_refused_by_an_ended_instance(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -158,7 +158,7 @@ pub async fn are_refused_by_an_ended_instance(store: &Store) {
     assert_eq!(store.messages(owned.key).await, []);
 }
 
-/// Not kept for whoever may come.
+/// A message to an unknown id is not kept for a later instance.
 pub async fn are_refused_for_an_unknown_id(store: &Store) {
     let store = store.first();
     assert_eq!(store.send("a", event("go", "1")).await, Outcome::NotFound);
@@ -166,7 +166,7 @@ pub async fn are_refused_for_an_unknown_id(store: &Store) {
     assert_eq!(store.messages(key).await, []);
 }
 
-/// Consumed in the same commit as the event that it became; the others stay, in order.
+/// A message is removed in the same commit as the event that it became. The others stay, in order.
 pub async fn are_gone_with_the_turn_that_consumed_them(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -192,7 +192,7 @@ pub async fn are_gone_with_the_turn_that_consumed_them(store: &Store) {
     assert_eq!(left, [numbers[1], numbers[3]]);
 }
 
-/// A message is consumed by a turn, not by having been read.
+/// A message is consumed by a turn, not by a read.
 pub async fn that_were_not_consumed_pass_to_the_next_owner(store: &Store) {
     let store = store.first();
     let (worker, next) = (store.worker("w").await, store.worker("next").await);
@@ -222,7 +222,7 @@ pub async fn that_were_not_consumed_pass_to_the_next_owner(store: &Store) {
     );
 }
 
-/// All or nothing: a turn that did not pass consumed nothing.
+/// A fenced turn consumes nothing.
 pub async fn of_a_fenced_turn_still_wait(store: &Store) {
     let store = store.first();
     let (worker, next) = (store.worker("w").await, store.worker("next").await);
@@ -250,7 +250,8 @@ pub async fn of_a_fenced_turn_still_wait(store: &Store) {
     assert_eq!(store.messages(taken.key).await, []);
 }
 
-/// A turn that consumes what does not wait for its instance, or what its worker has not seen, is a defect.
+/// A turn is refused as a defect if it consumes a message that does not wait for its instance, or that its worker has
+/// not seen.
 pub async fn cannot_be_consumed_twice(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -278,7 +279,7 @@ pub async fn cannot_be_consumed_twice(store: &Store) {
     store.commit(with(vec![seq], seq)).await;
 }
 
-/// What is read from a position on in one go: the messages, and the next position.
+/// One read from a position on: the messages, the next position, and whether more follow.
 async fn inbox(
     store: Handle<'_>,
     worker: &WorkerId,
@@ -293,7 +294,7 @@ async fn inbox(
     (messages.collect(), inbox.position, inbox.more)
 }
 
-/// All that is there after a position, in pages of so many; each once.
+/// Reads all messages after a position in pages of `limit`, each once.
 async fn sweep(
     store: Handle<'_>,
     worker: &WorkerId,
@@ -311,13 +312,14 @@ async fn sweep(
     }
 }
 
-/// Those of one instance, in the order in which they were read.
+/// The messages of one instance, in the order in which they were read.
 fn of(key: i64, messages: &[(i64, MessageSeq)]) -> Vec<MessageSeq> {
     let its = messages.iter().filter(|(owner, _)| *owner == key);
     its.map(|(_, seq)| *seq).collect()
 }
 
-/// Those of all its instances, each instance's in order; none of others, and none twice.
+/// The inbox holds the messages of all instances of the worker, those of an instance in order. It holds no messages of
+/// others, and none twice.
 pub async fn in_the_inbox_are_those_of_the_worker_since_a_position(store: &Store) {
     let store = store.first();
     let (worker, other) = (store.worker("w").await, store.worker("other").await);
@@ -367,7 +369,7 @@ pub async fn in_the_inbox_are_those_of_the_worker_since_a_position(store: &Store
     assert_eq!(inbox(store, &worker, &beginning, 100).await.0, []);
 }
 
-/// What comes between two pages is in one that follows, and hides nothing that came before.
+/// A message that comes between two pages is in a later page, and hides none of those before it.
 pub async fn that_come_between_pages_of_the_inbox_are_read_too(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -387,7 +389,7 @@ pub async fn that_come_between_pages_of_the_inbox_are_read_too(store: &Store) {
     assert_eq!((of(a, &messages), of(b, &messages)), (vec![between], expected));
 }
 
-/// A crowd of messages for others hides none.
+/// A crowd of messages for other instances hides none.
 pub async fn in_the_inbox_are_found_among_many_of_others(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;

@@ -1,4 +1,4 @@
-//! What a turn does to other instances, and what they tell it (P11).
+//! The effects of a turn on other instances, and the messages that these send back (P11).
 
 use perdure_engine::{
     ChildFailure, Event, EventId, EventRecord, ExecutionId, Message, MessageBody, Payload, Refusal, Settlement,
@@ -16,7 +16,7 @@ fn text(value: &str) -> Payload {
     Some(value.into())
 }
 
-/// A turn that does this to others.
+/// A turn with these effects on other instances.
 fn doing(turn: TurnCommit, to_others: ToOthers) -> TurnCommit {
     TurnCommit {
         to_others: Some(Box::new(to_others)),
@@ -67,7 +67,7 @@ fn settled(scheduled: u64, settlement: Settlement) -> MessageBody {
     }
 }
 
-/// A turn that ends the instance in some way.
+/// A turn that ends the instance with an event and a status.
 fn ending(instance: &AcquiredInstance, worker: &WorkerId, event: Event, status: Status) -> TurnCommit {
     TurnCommit {
         events: vec![EventRecord::new(instance.next_event_id, START_MS + 3, event)],
@@ -84,7 +84,7 @@ impl Handle<'_> {
         }
     }
 
-    /// Instance `parent`, owned, with children as events 2, 3, … that nobody owns yet.
+    /// Instance `parent`, owned, with children as events 2, 3, … that have no owner yet.
     async fn family(&self, worker: &WorkerId, children: &[&str]) -> AcquiredInstance {
         let parent = self.owned("parent", worker).await;
         let starts = children.iter().zip(2..).map(|(id, event)| child(event, id)).collect();
@@ -108,7 +108,7 @@ impl Handle<'_> {
     }
 }
 
-/// Due at once, or the worker's, and with the parent's id.
+/// A started instance is due at once or claimed by the worker, and a child has the id of its parent.
 pub async fn a_turn_starts_instances(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -178,7 +178,7 @@ pub async fn a_refused_batch_starts_nothing(store: &Store) {
     assert!(store.find("child").await.is_some());
 }
 
-/// Whoever owns the receiver is named; one that sleeps is due.
+/// The outcome names the owner of each receiver. A receiver that sleeps becomes due.
 pub async fn a_turn_sends_messages(store: &Store) {
     let store = store.first();
     let (worker, another) = (store.worker("w").await, store.worker("x").await);
@@ -204,7 +204,7 @@ pub async fn a_turn_sends_messages(store: &Store) {
     assert_eq!((woken.id.as_str(), woken.messages.messages.len()), ("asleep", 1));
 }
 
-/// An instance that is started and sent to in one turn gets the message.
+/// An instance that is started and sent a message in one turn gets the message.
 pub async fn messages_come_after_the_starts(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -219,7 +219,7 @@ pub async fn messages_come_after_the_starts(store: &Store) {
     assert_eq!(taken.messages.messages[0].body, event("go", "1"));
 }
 
-/// Each is told to the instance itself, and harms nothing else.
+/// The instance is told of each refusal. Its other starts and messages are not affected.
 pub async fn what_is_refused_is_told_to_the_instance(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -253,7 +253,7 @@ pub async fn what_is_refused_is_told_to_the_instance(store: &Store) {
     assert_eq!(store.bodies(parent.key).await, expected);
 }
 
-/// What is in the turn counts, too.
+/// Messages of the same turn count for the limit, too.
 pub async fn a_message_to_a_full_mailbox_is_refused(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -277,7 +277,7 @@ pub async fn a_message_to_a_full_mailbox_is_refused(store: &Store) {
     assert_eq!(store.bodies(receiver).await.len(), 2);
 }
 
-/// Nobody else would ever wake it.
+/// Nothing else would ever wake the instance.
 pub async fn a_refusal_wakes_an_instance_that_is_released_with_it(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -288,7 +288,7 @@ pub async fn a_refusal_wakes_an_instance_that_is_released_with_it(store: &Store)
     assert_eq!(store.acquire_one(&worker).await.id, "taken");
 }
 
-/// Nobody waits for it any more.
+/// An ended instance waits for no answer.
 pub async fn an_end_is_told_of_no_refusal(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -301,7 +301,7 @@ pub async fn an_end_is_told_of_no_refusal(store: &Store) {
     assert_eq!(store.bodies(parent.key).await, []);
 }
 
-/// In the commit of the child's end, whichever it is.
+/// The parent is told in the commit of the child's end, for each kind of end.
 pub async fn the_end_of_a_child_is_told_to_its_parent(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -339,7 +339,7 @@ pub async fn the_end_of_a_child_is_told_to_its_parent(store: &Store) {
     assert_eq!(store.bodies(parent.key).await, expected);
 }
 
-/// A child that goes through several executions, or is held in between, tells its parent once.
+/// A child that goes through several executions, or is suspended in between, tells its parent once.
 pub async fn a_child_that_continues_as_new_is_the_same_child(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -376,7 +376,7 @@ pub async fn a_child_that_continues_as_new_is_the_same_child(store: &Store) {
     );
 }
 
-/// It is due at once; one that is suspended has it when it is resumed.
+/// The parent is due at once. A suspended parent gets the message when it is resumed.
 pub async fn the_end_of_a_child_wakes_its_parent(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -394,7 +394,7 @@ pub async fn the_end_of_a_child_wakes_its_parent(store: &Store) {
     assert_eq!(store.take(&worker, "parent").await.messages.messages.len(), 2);
 }
 
-/// A parent that has ended, was replaced, or is in its next execution waits for nobody.
+/// A parent that has ended, was replaced, or is in its next execution does not wait for the child.
 pub async fn the_end_of_a_child_is_told_to_nobody_who_does_not_wait(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -412,7 +412,7 @@ pub async fn the_end_of_a_child_is_told_to_nobody_who_does_not_wait(store: &Stor
     assert_eq!(store.bodies(key).await, []);
 }
 
-/// Its own child of that event, and no other; one that has ended is none.
+/// A turn cancels only its own child of that event. An ended child is not cancelled.
 pub async fn a_turn_cancels_children(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -434,7 +434,7 @@ pub async fn a_turn_cancels_children(store: &Store) {
     assert!(woken.iter().any(|instance| instance.id == "a"), "it is due");
 }
 
-/// No child of an instance that was ended from outside goes on by itself; detached instances do.
+/// No child of a terminated instance goes on by itself. Detached instances do.
 pub async fn a_termination_cancels_the_children(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -451,7 +451,7 @@ pub async fn a_termination_cancels_the_children(store: &Store) {
     assert_eq!(store.bodies(store.status("detached").await.key).await, []);
 }
 
-/// It was left behind, suspended, for as long as nobody brought fitting code.
+/// A suspended child used to be left behind until a worker brought fitting code.
 pub async fn a_suspended_child_ends_with_its_parent(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -464,7 +464,7 @@ pub async fn a_suspended_child_ends_with_its_parent(store: &Store) {
     assert_eq!(store.bodies(b).await, [MessageBody::Cancel { reason: None }]);
 }
 
-/// Its parent hears of that as of any other end.
+/// The parent is told as of any other end.
 pub async fn a_suspended_child_ends_when_it_is_cancelled(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -492,7 +492,8 @@ pub async fn a_suspended_child_ends_when_it_is_cancelled(store: &Store) {
     assert_eq!(store.bodies(b).await, [MessageBody::Cancel { reason: None }]);
 }
 
-/// However deep it goes: what is suspended ends, what can run is asked to.
+/// The request goes down the family to any depth. Suspended instances end, and the first that can run is asked to
+/// cancel.
 pub async fn a_suspended_family_ends_as_one(store: &Store) {
     const DEEP: u64 = 20;
     let store = store.first();
@@ -521,7 +522,7 @@ pub async fn a_suspended_family_ends_as_one(store: &Store) {
     assert_eq!(store.bodies(store.status(&DEEP.to_string()).await.key).await, []);
 }
 
-/// A thousand in one turn.
+/// A turn can start a thousand instances.
 pub async fn a_turn_starts_many(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;

@@ -1,4 +1,4 @@
-//! What is read is bounded by its bytes, too: a page ends with the row that fills it, so that one always passes.
+//! Reads are bounded by bytes, too: a page ends with the row that fills it, so that one row always passes.
 
 use perdure_engine::{
     ActivityOptions, ChildFailure, Event, EventId, EventRecord, ExecutionId, Mailbox, MessageBody, Settlement,
@@ -10,10 +10,10 @@ use perdure_provider::{
 
 use crate::store::{Handle, NAME, START_MS, Store, VERSION, end, event, instance, queued, started, turn};
 
-/// When an instance is due.
+/// The time at which an instance is due.
 const DUE_MS: i64 = START_MS + 1_000;
 
-/// As many rows as there are, but no more once they have so many bytes.
+/// A page of up to 1 000 rows that ends once it has this many bytes.
 const fn bytes(bytes: usize) -> PageLimit {
     PageLimit { rows: 1_000, bytes }
 }
@@ -32,7 +32,8 @@ fn step(id: u64, input: &str) -> EventRecord {
     EventRecord::new(EventId(id), 1, event)
 }
 
-/// An instance with an event of some bytes, then five of 100, that nobody owns. It is due later.
+/// Creates an instance with a first event of some bytes and five events of 100 bytes. The instance has no owner and is
+/// due later.
 async fn long(store: &Handle<'_>, id: &str, worker: &WorkerId) -> InstanceKey {
     let owned = store.owned(id, worker).await;
     store
@@ -56,7 +57,7 @@ fn request(worker: &WorkerId, limit: PageLimit, history_page: PageLimit) -> Acqu
     }
 }
 
-/// It goes on with the next event, and the last page is not full.
+/// The next page goes on with the next event, and the last page is not full.
 pub async fn of_a_history_end_with_the_event_that_fills_them(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -86,7 +87,7 @@ pub async fn of_a_history_end_with_the_event_that_fills_them(store: &Store) {
     }
 }
 
-/// The others stay due, for whoever asks next.
+/// The other instances stay due for the next request.
 pub async fn of_an_acquisition_end_with_the_instance_that_fills_them(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -104,7 +105,7 @@ pub async fn of_an_acquisition_end_with_the_instance_that_fills_them(store: &Sto
     }
 }
 
-/// A worker reads all of that at once.
+/// An acquisition counts the messages of an instance, because a worker reads all of them at once.
 pub async fn of_an_acquisition_count_what_waits_for_each_instance(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -119,11 +120,11 @@ pub async fn of_an_acquisition_count_what_waits_for_each_instance(store: &Store)
     let limit = bytes(first + 1_000);
     let acquired = store.request(request(&worker, limit, PageLimit::rows(100))).await;
     let sizes: Vec<_> = acquired.instances.iter().map(|instance| instance.page_bytes).collect();
-    // The first fills the page by its messages.
+    // The first instance fills the page by its messages.
     assert_eq!(sizes, [first + 500 + 1_000]);
 }
 
-/// Not by what it reads later.
+/// The pages of a history that are read later do not count.
 pub async fn of_an_acquisition_are_measured_by_the_first_page_of_each(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -146,7 +147,7 @@ pub async fn of_an_acquisition_are_measured_by_the_first_page_of_each(store: &St
     }
 }
 
-/// So a worker that dies of what it reads leaves a suspicion on all that it was to read.
+/// A worker that dies of a history it reads thus leaves a suspicion on each instance whose history it was to read.
 pub async fn of_a_history_are_read_when_the_worker_is_the_owner(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -174,7 +175,7 @@ fn texts(page: &MessagePage) -> String {
         .collect()
 }
 
-/// Whether of some mailboxes, then they are the oldest of all of these, or of any.
+/// A page has the oldest messages, of all mailboxes together or of those that are asked for.
 pub async fn of_messages_end_with_the_one_that_fills_them(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -219,7 +220,8 @@ pub async fn of_messages_end_with_the_one_that_fills_them(store: &Store) {
     assert_eq!(texts(&loaded[0].as_ref().expect("it can be read").messages), "ab");
 }
 
-/// A request to cancel comes first, wherever it stands; mail does not keep them away, and they are read again until none is left.
+/// Messages that are no mail are read again until none is left. A request to cancel comes first, wherever it stands,
+/// and mail does not keep the others away.
 pub async fn of_what_is_no_mail_are_told_to_be_read_again(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -272,7 +274,7 @@ pub async fn of_what_is_no_mail_are_told_to_be_read_again(store: &Store) {
     }
 }
 
-/// The next page goes on there.
+/// The next page goes on after that message.
 pub async fn of_an_inbox_end_with_the_message_that_fills_them(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -303,7 +305,7 @@ pub async fn of_an_inbox_end_with_the_message_that_fills_them(store: &Store) {
     assert_eq!((found.as_str(), lengths), ("abcde", vec![2, 2, 1]));
 }
 
-/// The others wait, for whoever asks next.
+/// The other tasks wait for the next request.
 pub async fn of_tasks_end_with_the_one_that_fills_them(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -340,7 +342,7 @@ pub async fn of_tasks_end_with_the_one_that_fills_them(store: &Store) {
     }
 }
 
-/// Those are told of that were asked for first.
+/// The statuses that were asked for first are returned.
 pub async fn of_statuses_end_with_the_one_that_exceeds_them(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;

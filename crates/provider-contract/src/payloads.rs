@@ -8,7 +8,7 @@ use perdure_provider::{NewInstance, StatusChange, TurnCommit};
 
 use crate::store::{START_MS, Store, instance, scheduled, suspend, turn};
 
-/// What a store may stumble over. No text at all is not the empty text.
+/// Texts that a store may stumble over. `None` is not the empty text.
 fn texts() -> Vec<Payload> {
     let mut texts: Vec<Payload> = [
         "",
@@ -36,7 +36,7 @@ fn texts() -> Vec<Payload> {
     texts
 }
 
-/// In every place that holds a text of the user's.
+/// Each text is stored in every place that holds a text of the user's.
 pub async fn texts_come_back_as_they_went_in(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -121,7 +121,7 @@ pub async fn texts_come_back_as_they_went_in(store: &Store) {
     }
 }
 
-/// Each kind with all that belongs to it, in one history.
+/// Each kind of event, with all its fields, is in one history.
 pub async fn every_kind_of_event_comes_back(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -251,7 +251,7 @@ pub async fn every_kind_of_event_comes_back(store: &Store) {
     let mut expected = vec![first];
     expected.extend(records);
     assert_eq!(store.history(owned.key).await, expected);
-    // The terminal ones are written by the checks of ends and terminations.
+    // The terminal kinds are written by the checks of ends and terminations.
     let others = EventKind::ALL
         .iter()
         .filter(|kind| !kind.as_str().starts_with("Execution"));
@@ -263,7 +263,7 @@ pub async fn every_kind_of_event_comes_back(store: &Store) {
     }
 }
 
-/// The numbers at their limits.
+/// Numbers come back at their limits.
 pub async fn every_column_of_an_instance_comes_back(store: &Store) {
     let store = store.first();
     let first_event = EventRecord {

@@ -5,7 +5,7 @@ use perdure_provider::{Epoch, LetGo, Outcome, Status, TurnCommit, WorkerId, Writ
 
 use crate::store::{START_MS, Store, event, instance, release, turn};
 
-/// Unowned and Running until the time has come.
+/// The instance has no owner and stays `Running` until it is due.
 pub async fn sleeps_until_its_time(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -20,7 +20,7 @@ pub async fn sleeps_until_its_time(store: &Store) {
     assert!(woken.epoch > owned.epoch);
 }
 
-/// Only a message wakes it.
+/// Only a message wakes such an instance.
 pub async fn sleeps_for_ever_without_a_time(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -33,7 +33,7 @@ pub async fn sleeps_for_ever_without_a_time(store: &Store) {
     assert_eq!(store.provider.release_worker(&worker).await, Ok(0));
 }
 
-/// It came between the worker's last look and the commit: nobody else would ever tell of it.
+/// The message came between the worker's last look and the commit, so nothing else would ever tell of it.
 pub async fn a_message_that_was_not_seen_makes_it_due_at_once(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -60,7 +60,7 @@ pub async fn a_message_that_was_not_seen_makes_it_due_at_once(store: &Store) {
     }
 }
 
-/// The worker knew of it and its code does not wait for it: it waits for a later turn.
+/// The worker knew of the message and its code does not wait for it, so it is left for a later turn.
 pub async fn a_message_that_was_seen_does_not(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -94,7 +94,7 @@ pub async fn a_message_that_was_not_seen_does_not_delay_an_earlier_time(store: &
     assert_eq!(store.commit(asleep).await, Some(START_MS + 3));
 }
 
-/// What its worker still sends comes too late, even if it is acquired by the same one again (P7).
+/// Turns of the former owner come too late, even if the same worker has acquired the instance again (P7).
 pub async fn fences_off_the_former_owner(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -106,7 +106,8 @@ pub async fn fences_off_the_former_owner(store: &Store) {
     store.commit(turn(&again, &worker)).await;
 }
 
-/// Whoever holds nothing of it any more leaves it to others; whoever does not own it leaves it alone.
+/// A worker that holds nothing of an instance any more lets go of it, and another worker acquires it. A worker that
+/// does not own the instance cannot let go of it.
 pub async fn lets_go_what_is_its_own(store: &Store) {
     let store = store.first();
     let (worker, other) = (store.worker("w").await, store.worker("other").await);

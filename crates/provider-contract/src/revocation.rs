@@ -1,4 +1,4 @@
-//! Instances that a termination or a suspension takes from their owners, who are told (P15).
+//! Instances that a termination or a suspension takes from their owners, and how the owners are told (P15).
 
 use perdure_provider::{
     Change, Epoch, Inbox, InboxPosition, InstanceKey, LetGo, Outcome, PageLimit, Revoked, WorkerId, Write,
@@ -29,7 +29,7 @@ const fn of(key: InstanceKey, epoch: Epoch) -> Revoked {
     Revoked { key, epoch }
 }
 
-/// Wherever it has read so far, and as often as it reads.
+/// The owner is told at each read of its inbox, from any position, until it lets go.
 pub async fn is_told_until_the_owner_lets_go(store: &Store) {
     let store = store.first();
     let (worker, other) = (store.worker("w").await, store.worker("other").await);
@@ -53,7 +53,7 @@ pub async fn is_told_until_the_owner_lets_go(store: &Store) {
     assert_eq!(revoked(store, &worker).await, []);
 }
 
-/// It may have the instance again before it has heard of that.
+/// A worker may own the instance again before it has heard that it lost it.
 pub async fn of_an_earlier_epoch_is_told_to_who_has_it_again(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -75,7 +75,7 @@ pub async fn of_an_earlier_epoch_is_told_to_who_has_it_again(store: &Store) {
     assert_eq!(revoked(store, &worker).await, []);
 }
 
-/// There is nobody to be told.
+/// An instance without an owner has no worker to tell.
 pub async fn of_an_instance_without_owner_is_no_news(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -88,7 +88,7 @@ pub async fn of_an_instance_without_owner_is_no_news(store: &Store) {
     assert_eq!(revoked(store, &worker).await, []);
 }
 
-/// Whether it leaves in good order or is taken over; and an instance that is deleted is told of before.
+/// The revocations of a worker go when it is released or taken over. Until then a deleted instance is told of, too.
 pub async fn is_forgotten_with_the_worker(store: &Store) {
     let store = store.first();
     let (left, dead) = (store.worker("left").await, store.worker("dead").await);
@@ -108,7 +108,7 @@ pub async fn is_forgotten_with_the_worker(store: &Store) {
     }
 }
 
-/// The process of the owner is woken by that.
+/// The change wakes the process of the owner.
 pub async fn wakes_the_owner_elsewhere(store: &Store) {
     let first = store.first();
     let Some(second) = store.second() else { return };
@@ -120,7 +120,7 @@ pub async fn wakes_the_owner_elsewhere(store: &Store) {
         let of_worker = worker.clone();
         first.provider.on_foreign_change(Box::new(move |change: &Change| {
             if change.is_for(&of_worker) {
-                // Nobody listens any more where the check is over.
+                // The receiver is dropped once the check is over.
                 let _ = tell.send(());
             }
         }));

@@ -5,7 +5,7 @@ use perdure_provider::{Epoch, InstanceKey, NewInstance, OnConflict, Outcome, Pro
 
 use crate::store::{START_MS, Store, custom_status, end, instance, release, scheduled, start, suspend, turn};
 
-/// Nobody claimed it: it is due now, for whoever acquires it, and fresh.
+/// An unclaimed instance is due now, for any worker, and fresh.
 pub async fn a_started_instance_is_pending_and_due(store: &Store) {
     let store = store.first();
     let outcome = store.write(start(instance("a"))).await;
@@ -33,7 +33,7 @@ pub async fn a_started_instance_is_pending_and_due(store: &Store) {
     );
 }
 
-/// A claim is an acquisition (P3), and nobody else gets the instance (P4).
+/// A claim is an acquisition (P3), and no other worker gets the instance (P4).
 pub async fn a_claimed_start_belongs_to_its_worker(store: &Store) {
     let store = store.first();
     let (owner, other) = (store.worker("owner").await, store.worker("other").await);
@@ -59,7 +59,7 @@ pub async fn a_claimed_start_belongs_to_its_worker(store: &Store) {
     assert!(taken.fresh);
 }
 
-/// Nobody would ever take it over from a worker that is not there.
+/// No other worker would ever take the instance over from a worker that does not exist.
 pub async fn a_claim_of_an_unregistered_worker_leaves_the_instance_due(store: &Store) {
     let store = store.first();
     let gone = store.worker("gone").await;
@@ -82,7 +82,7 @@ pub async fn a_claim_of_an_unregistered_worker_leaves_the_instance_due(store: &S
     assert_eq!(store.acquire_one(&worker).await.id, "a");
 }
 
-/// The second start of an id changes nothing, whatever it asks for, before and after the end.
+/// A second start of an id changes nothing, before and after the end, even if it asks for something else.
 pub async fn an_id_in_use_is_kept(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -103,7 +103,7 @@ pub async fn an_id_in_use_is_kept(store: &Store) {
     assert_eq!(store.history(key).await.len(), 2);
 }
 
-/// The second of them meets the first.
+/// The second start of the batch finds the id in use.
 pub async fn an_id_twice_in_a_batch_is_started_once(store: &Store) {
     let store = store.first();
     let outcomes = store
@@ -118,7 +118,7 @@ pub async fn an_id_twice_in_a_batch_is_started_once(store: &Store) {
     );
 }
 
-/// One id, one instance, however many start it at once, through whatever handles.
+/// An id has one instance, however many callers start it at once and through any number of handles.
 pub async fn eight_starts_at_once_make_one_instance(store: &Store) {
     let first = store.first();
     let second = store.second().unwrap_or(first);
@@ -176,7 +176,7 @@ pub async fn restart_replaces_an_ended_instance(store: &Store) {
     assert!(store.acquire_one(&worker).await.fresh);
 }
 
-/// Pending, Running and Suspended are no ends.
+/// `Pending`, `Running` and `Suspended` are no ends.
 pub async fn restart_keeps_an_instance_that_has_not_ended(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -195,7 +195,7 @@ pub async fn restart_keeps_an_instance_that_has_not_ended(store: &Store) {
     assert_eq!(store.status("a").await.key, owned.key);
 }
 
-/// A turn of the old instance does not meet the new one, although the id is the same.
+/// A turn of the old instance does not reach the new one, although the id is the same.
 pub async fn restart_fences_off_what_was_before(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -213,7 +213,7 @@ pub async fn restart_fences_off_what_was_before(store: &Store) {
     assert_eq!(store.history(key).await.len(), 1);
 }
 
-/// All of it, or, when the id is in use, nothing.
+/// The start and its first turn are written together. If the id is in use, neither is.
 pub async fn a_start_brings_its_first_turn_along(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -257,7 +257,7 @@ pub async fn a_start_brings_its_first_turn_along(store: &Store) {
     assert_eq!(store.write(start(with_turn("a", first.clone()))).await, Outcome::Exists);
     assert_eq!(store.history(key).await.len(), 4);
 
-    // It may end in it, or sleep.
+    // The first turn may end the instance, or let it sleep.
     store
         .start(with_turn("ended", end(&model, &worker, Some("42".into()))))
         .await;
@@ -271,7 +271,7 @@ pub async fn a_start_brings_its_first_turn_along(store: &Store) {
         ("asleep", Epoch(2), false)
     );
 
-    // A worker that is gone has run it in vain.
+    // The first turn of a worker that is gone is dropped.
     store
         .provider
         .release_worker(&worker)
@@ -309,7 +309,7 @@ pub async fn a_first_turn_that_does_not_fit_its_start_is_refused(store: &Store) 
     assert_eq!(store.find("a").await, None);
 }
 
-/// A history begins with `ExecutionStarted` as event 1 (P8), or is not begun.
+/// A history begins with `ExecutionStarted` as event 1 (P8).
 pub async fn a_start_without_its_first_event_is_refused(store: &Store) {
     let store = store.first();
     for first_event in [

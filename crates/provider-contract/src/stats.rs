@@ -1,4 +1,4 @@
-//! How much a store holds.
+//! Statistics of a store.
 
 use perdure_provider::{Filter, NewInstance, OVERDUE_MS, OVERDUE_SORTS_MAX, Overdue, Status, StoreStats};
 
@@ -8,12 +8,12 @@ async fn stats(store: Handle<'_>) -> StoreStats {
     store.provider.stats().await.expect("the store answers")
 }
 
-/// Nothing in it.
+/// An empty store has no instances, messages or workers.
 pub async fn of_an_empty_store_are_nothing(store: &Store) {
     assert_eq!(stats(store.first()).await, StoreStats::default());
 }
 
-/// As many as a list of them has.
+/// The counts equal the lengths of lists.
 pub async fn count_instances_by_status(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -54,7 +54,7 @@ pub async fn count_instances_by_status(store: &Store) {
     assert_eq!(found.instances.iter().sum::<u64>(), 11);
 }
 
-/// Of whichever instance.
+/// Messages of all instances count.
 pub async fn count_messages_that_wait(store: &Store) {
     let store = store.first();
     for id in ["a", "b"] {
@@ -67,7 +67,7 @@ pub async fn count_messages_that_wait(store: &Store) {
     assert_eq!(stats(store).await.messages, 1);
 }
 
-/// Those whose lease goes on, by the store's clock.
+/// A worker counts until its lease ends by the store's clock.
 pub async fn count_workers_that_are_alive(store: &Store) {
     let store = store.first();
     store.worker("v").await;
@@ -80,7 +80,7 @@ pub async fn count_workers_that_are_alive(store: &Store) {
     assert_eq!(stats(store).await.workers, 1);
 }
 
-/// Due, and for how long.
+/// The stats tell how many instances are due and overdue, and how long the oldest has been due.
 pub async fn tell_of_what_is_due(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -99,7 +99,7 @@ pub async fn tell_of_what_is_due(store: &Store) {
     assert_eq!(due(stats(store).await), (2, 1, Some(OVERDUE_MS.unsigned_abs() + 1)));
 }
 
-/// What is overdue is named by orchestration and version, the longest due first, and no more of them than is said.
+/// Overdue instances are named by orchestration and version, the longest due first, up to a limit.
 pub async fn name_what_nobody_takes(store: &Store) {
     let store = store.first();
     let overdue = async || store.provider.overdue().await.expect("the store answers");
@@ -141,7 +141,7 @@ pub async fn name_what_nobody_takes(store: &Store) {
     assert_eq!(all[0].id, "second");
 }
 
-/// Registered workers and what each of them has, also of one whose lease has ended.
+/// Registered workers are listed with their numbers of instances and tasks, also a worker whose lease has ended.
 pub async fn name_workers_and_what_they_have(store: &Store) {
     let store = store.first();
     let inspect = async || store.provider.inspect().await.expect("the store answers");

@@ -1,11 +1,11 @@
-//! What clients read.
+//! Statuses, as clients read them.
 
 use perdure_engine::{Event, EventId, EventRecord};
 use perdure_provider::{AfterTurn, InstanceKey, NewInstance, Status, TurnCommit, Write};
 
 use crate::store::{START_MS, Store, instance, start, turn};
 
-/// One for each id, in the order asked for, and nothing where there is nothing.
+/// There is one answer for each id, in the order asked for, and `None` for an unknown id.
 pub async fn come_in_the_order_of_the_ids(store: &Store) {
     let store = store.first();
     store.batch(["a", "b", "c"].map(|id| start(instance(id))).into()).await;
@@ -25,7 +25,7 @@ pub async fn come_in_the_order_of_the_ids(store: &Store) {
     );
 }
 
-/// And no question is asked.
+/// The answer is empty.
 pub async fn of_no_ids_are_none(store: &Store) {
     assert_eq!(store.provider.statuses(Vec::new()).await, Ok(Vec::new()));
 }
@@ -52,7 +52,7 @@ pub async fn show_the_times_of_an_instance(store: &Store) {
     assert_eq!(times().await, (START_MS, START_MS + 9, Some(START_MS + 9)));
 }
 
-/// Output, error or reason: the payload of the last event.
+/// The result is the payload of the last event: output, error or reason.
 pub async fn show_the_result_of_each_end(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -98,7 +98,7 @@ pub async fn show_the_result_of_each_end(store: &Store) {
     }
 }
 
-/// In the order of the keys, those that have ended too; a key that is nobody's any more has none.
+/// The ids come in the order of the keys, those of ended instances too. A key that is not in use has no id.
 pub async fn name_instances_by_their_keys(store: &Store) {
     let store = store.first();
     store

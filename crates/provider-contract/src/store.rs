@@ -16,26 +16,27 @@ use perdure_provider::{
 };
 use tokio::sync::oneshot;
 
-/// How long a check may take; only a failure takes as long.
+/// The longest time that a check may take. Only a failure takes as long.
 const CHECK_MAX: Duration = Duration::from_secs(60);
-/// What the clock shows when a check begins.
+/// The time of the clock when a check begins.
 pub(crate) const START_MS: i64 = 1_000_000;
 /// Lease of the workers that checks register.
 pub(crate) const LEASE_MS: u64 = 15_000;
 /// The orchestration that checks start.
 pub(crate) const NAME: &str = "flow";
-/// Its version.
+/// The version of [`NAME`].
 pub(crate) const VERSION: &str = "1.0.0";
 
 /// Makes the stores of one provider.
 pub trait Fixture: Sized + Send + Sync + 'static {
-    /// A fresh, empty store whose clock is `clock`.
+    /// Opens a fresh, empty store whose clock is `clock`.
     fn open(clock: Arc<ManualClock>) -> impl Future<Output = Self> + Send;
 
-    /// A handle on it, made by [`open`](Self::open).
+    /// Returns the handle on the store that [`open`](Self::open) made.
     fn provider(&self) -> Arc<dyn Provider>;
 
-    /// Another handle on the same store, as another process would have it. `None`: nobody else can reach this store.
+    /// Opens another handle on the same store, as another process would have it. Returns `None` if no other process can
+    /// reach this store.
     fn second(&self) -> impl Future<Output = Option<Arc<dyn Provider>>> + Send;
 }
 
@@ -44,12 +45,12 @@ pub struct Store {
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) clock: Arc<ManualClock>,
     second: Option<Arc<dyn Provider>>,
-    /// Holds what the store lives in.
+    /// Keeps the resources of the store alive.
     _fixture: Box<dyn std::any::Any + Send + Sync>,
 }
 
 impl Store {
-    /// A fresh one.
+    /// Opens a fresh store.
     pub async fn open<F: Fixture>() -> Self {
         let clock = Arc::new(ManualClock::new(START_MS));
         let fixture = F::open(Arc::clone(&clock)).await;
@@ -62,7 +63,7 @@ impl Store {
         }
     }
 
-    /// Run a check, and close the store after it.
+    /// Runs a check, and closes the store after it.
     pub async fn finish(&self, check: impl Future<Output = ()>) {
         within(check).await;
         within(self.provider.close()).await;
@@ -87,7 +88,7 @@ impl Store {
     }
 }
 
-/// Fail instead of hanging.
+/// Fails after [`CHECK_MAX`] instead of hanging.
 pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(CHECK_MAX, work)
         .await
@@ -101,7 +102,7 @@ pub(crate) struct Handle<'s> {
     pub(crate) clock: &'s ManualClock,
 }
 
-/// A `done` and what it was given.
+/// A callback for [`commit`](Provider::commit), and a receiver of the result that it is called with.
 pub(crate) fn answer() -> (CommitDone, oneshot::Receiver<Result<Vec<Outcome>, ProviderError>>) {
     let (send, receive) = oneshot::channel();
     (
@@ -121,7 +122,8 @@ impl Handle<'_> {
         within(answered).await.expect("a batch is answered")
     }
 
-    /// Hand over a batch: whether `done` was called on this thread before [`commit`](Provider::commit) came back.
+    /// Hands over a batch. Returns true if `done` was called on this thread before [`commit`](Provider::commit)
+    /// returned.
     pub(crate) async fn is_answered_within_the_call(&self, writes: Vec<Write>) -> bool {
         let caller = thread::current().id();
         let is_calling = Arc::new(AtomicBool::new(true));
@@ -151,7 +153,7 @@ impl Handle<'_> {
         self.write(Write::Turn(Box::new(turn))).await
     }
 
-    /// Write a turn that must pass.
+    /// Writes a turn that must pass.
     pub(crate) async fn commit(&self, turn: TurnCommit) -> Option<i64> {
         match self.turn(turn).await {
             Outcome::Committed { wake_at_ms, .. } => wake_at_ms,
@@ -194,7 +196,7 @@ impl Handle<'_> {
         self.request_page(request, PageLimit::rows(1_000)).await
     }
 
-    /// Acquire, and load what was acquired.
+    /// Acquires instances and loads them.
     async fn request_page(&self, request: Acquire, message_page: PageLimit) -> Acquired {
         let history_page = request.history_page;
         let mut acquired = self
@@ -217,7 +219,7 @@ impl Handle<'_> {
         acquired
     }
 
-    /// Acquire the one instance that is due, with so many messages.
+    /// Acquires the one instance that is due, with at most a page of messages.
     pub(crate) async fn acquire_page(&self, worker: &WorkerId, message_page: PageLimit) -> AcquiredInstance {
         let request = Acquire {
             worker: worker.clone(),
@@ -229,7 +231,7 @@ impl Handle<'_> {
         acquired.instances.into_iter().next().expect("one is due")
     }
 
-    /// Acquire the one instance that is due.
+    /// Acquires the one instance that is due.
     pub(crate) async fn acquire_one(&self, worker: &WorkerId) -> AcquiredInstance {
         let acquired = self.acquire(worker).await;
         let ids: Vec<_> = acquired.instances.iter().map(|instance| instance.id.clone()).collect();
@@ -238,13 +240,13 @@ impl Handle<'_> {
         instance
     }
 
-    /// Start an instance and acquire it.
+    /// Starts an instance and acquires it.
     pub(crate) async fn owned(&self, id: &str, worker: &WorkerId) -> AcquiredInstance {
         self.start(instance(id)).await;
         self.acquire_one(worker).await
     }
 
-    /// Start an instance, in the place of one that has ended, and acquire it.
+    /// Starts an instance, in the place of one that has ended, and acquires it.
     pub(crate) async fn acquire_anew(&self, id: &str, worker: &WorkerId) -> AcquiredInstance {
         let on_conflict = OnConflict::RestartIfTerminal;
         self.start(NewInstance {
@@ -259,7 +261,7 @@ impl Handle<'_> {
         self.send_within(None, id, body).await
     }
 
-    /// Send a message if no more than so many wait then.
+    /// Sends a message if no more than `unread_max` messages wait then.
     pub(crate) async fn send_within(&self, unread_max: Option<u64>, id: &str, body: MessageBody) -> Outcome {
         let message = NewMessage {
             instance: id.to_owned(),
@@ -270,7 +272,7 @@ impl Handle<'_> {
         self.write(Write::Message(message)).await
     }
 
-    /// Send a message that must arrive.
+    /// Sends a message that must arrive.
     pub(crate) async fn deliver(&self, id: &str, body: MessageBody) -> MessageSeq {
         match self.send(id, body).await {
             Outcome::Delivered { seq, .. } => seq,
@@ -308,7 +310,8 @@ impl Handle<'_> {
         .await
     }
 
-    /// Register code of the orchestration that checks start: what goes on by that, at most so many.
+    /// Registers code of the orchestration that checks start. Returns the instances that go on because of it, at most
+    /// `limit`.
     pub(crate) async fn resume_unfit(&self, code: &str, after: Option<Unfit>, limit: usize) -> Vec<Unfit> {
         let request = ResumeUnfit {
             name: NAME.to_owned(),
@@ -354,7 +357,7 @@ impl Handle<'_> {
         page.expect("the store answers")
     }
 
-    /// Nothing is due for a worker that can run what checks start.
+    /// Asserts that nothing is due for a worker that can run the orchestration of the checks.
     pub(crate) async fn assert_nothing_due(&self, worker: &WorkerId) {
         let acquired = self.acquire(worker).await;
         assert!(
@@ -379,7 +382,7 @@ pub fn new_worker(id: &str) -> NewWorker {
     }
 }
 
-/// An instance that nobody claims.
+/// An instance without a claim.
 pub fn instance(id: &str) -> NewInstance {
     NewInstance {
         id: id.into(),
@@ -429,7 +432,7 @@ pub fn completed(id: u64, output: Payload) -> EventRecord {
     EventRecord::new(EventId(id), START_MS + id as i64, Event::ExecutionCompleted { output })
 }
 
-/// A turn of an acquired instance in which nothing happened and after which its worker keeps it.
+/// A turn of an acquired instance in which nothing happens and after which its worker keeps it.
 pub(crate) fn turn(instance: &AcquiredInstance, worker: &WorkerId) -> TurnCommit {
     TurnCommit {
         key: instance.key,

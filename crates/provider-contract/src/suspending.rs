@@ -1,4 +1,4 @@
-//! Instances that are held from outside, whoever owns them.
+//! Instances that a client suspends, with or without an owner.
 
 use perdure_provider::{Epoch, InstanceKey, Outcome, Status, TurnCommit, WorkerId};
 
@@ -6,7 +6,7 @@ use crate::store::{
     Handle, START_MS, Store, custom_status, end, event, instance, release, scheduled, suspend, suspend_unfit, turn,
 };
 
-/// Suspend instance `a`, and look at what it is then.
+/// Suspends instance `a`, and checks its state after that.
 async fn held(store: Handle<'_>, key: InstanceKey, epoch: Epoch, owner: Option<WorkerId>) {
     store.clock.advance(3);
     let before = store.status("a").await;
@@ -33,7 +33,7 @@ async fn held(store: Handle<'_>, key: InstanceKey, epoch: Epoch, owner: Option<W
     store.assert_nothing_due(&next).await;
 }
 
-/// One that never ran is as it was started once it goes on.
+/// An instance that never ran is as fresh after the resume as after its start.
 pub async fn holds_a_pending_instance(store: &Store) {
     let store = store.first();
     let key = store.start(instance("a")).await;
@@ -44,7 +44,8 @@ pub async fn holds_a_pending_instance(store: &Store) {
     assert!(store.acquire_one(&worker).await.fresh);
 }
 
-/// What its owner still sends comes too late (P7), before and after the resume, also when it is its owner again (P3).
+/// Turns of the former owner come too late (P7), before and after the resume, also when that worker owns the instance
+/// again (P3).
 pub async fn holds_an_owned_instance_and_fences_off_its_owner(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -72,7 +73,7 @@ pub async fn holds_an_owned_instance_and_fences_off_its_owner(store: &Store) {
     store.commit(turn(&again, &worker)).await;
 }
 
-/// Its time passes, and it is due when it goes on.
+/// The instance is not due at its time. It is due when it is resumed.
 pub async fn holds_a_sleeping_instance(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -83,7 +84,7 @@ pub async fn holds_a_sleeping_instance(store: &Store) {
     store.acquire_one(&worker).await;
 }
 
-/// They come with it when it goes on, and wake nobody before.
+/// Messages come with the instance when it is resumed, and do not wake it before.
 pub async fn lets_messages_wait(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -97,7 +98,7 @@ pub async fn lets_messages_wait(store: &Store) {
     assert_eq!(store.acquire_one(&worker).await.messages.messages.len(), 2);
 }
 
-/// With the report of whoever held it first; and what other code may let go on still does.
+/// The first report stays, and an instance that other code may resume still can be.
 pub async fn changes_no_suspended_instance(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -121,7 +122,7 @@ pub async fn changes_no_suspended_instance(store: &Store) {
     assert_eq!(store.resume_unfit("new", None, 100).await.len(), 1);
 }
 
-/// One that is held goes on when somebody says so, and not with other code.
+/// An instance that a client holds is resumed by a request, and not by other code.
 pub async fn outlasts_other_code(store: &Store) {
     let store = store.first();
     store.start(instance("a")).await;
@@ -130,7 +131,7 @@ pub async fn outlasts_other_code(store: &Store) {
     assert_eq!(store.status("a").await.status, Status::Suspended);
 }
 
-/// An end is for good (P6).
+/// An end is final (P6).
 pub async fn changes_no_ended_instance(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -143,7 +144,7 @@ pub async fn changes_no_ended_instance(store: &Store) {
     assert_eq!(store.status("a").await, before);
 }
 
-/// At once, without its report.
+/// The termination takes effect at once, and the report is gone.
 pub async fn leaves_it_to_be_terminated(store: &Store) {
     let store = store.first();
     store.start(instance("a")).await;

@@ -1,11 +1,11 @@
-//! Instances that are held until they are resumed.
+//! Instances that are suspended until they are resumed.
 
 use perdure_engine::EventId;
 use perdure_provider::{InstanceKey, NewInstance, Outcome, PageLimit, Status, TurnCommit, Unfit};
 
 use crate::store::{Handle, Store, custom_status, instance, scheduled, suspend, suspend_unfit, turn};
 
-/// Nobody owns it, nobody acquires it, and its report is its result.
+/// A suspended instance has no owner and is not acquired. Its report is its result.
 pub async fn holds_the_instance_with_its_report(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -27,7 +27,7 @@ pub async fn holds_the_instance_with_its_report(store: &Store) {
     );
 }
 
-/// Without the report, for whoever acquires it.
+/// The report is gone, and any worker may acquire the instance.
 pub async fn ends_with_resume_and_is_due_at_once(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -58,7 +58,7 @@ pub async fn ends_with_resume_and_is_due_at_once(store: &Store) {
     assert!(taken.epoch > owned.epoch);
 }
 
-/// Its first turn never came about: its code did not load, say.
+/// The first turn of the instance was never committed, for example because its code did not load.
 pub async fn keeps_an_instance_fresh(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -69,7 +69,7 @@ pub async fn keeps_an_instance_fresh(store: &Store) {
     assert!(store.acquire_one(&worker).await.fresh);
 }
 
-/// One that had a turn has had it.
+/// An instance whose first turn was committed is not fresh again.
 pub async fn is_no_first_turn_for_an_instance_that_had_one(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -87,7 +87,7 @@ pub async fn is_no_first_turn_for_an_instance_that_had_one(store: &Store) {
     assert!(!store.acquire_one(&worker).await.fresh);
 }
 
-/// What its worker still sends comes too late, before and after the resume.
+/// Turns of the former owner come too late, before and after the resume.
 pub async fn fences_off_the_former_owner(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -100,7 +100,7 @@ pub async fn fences_off_the_former_owner(store: &Store) {
     assert_eq!(store.turn(turn(&owned, &worker)).await, Outcome::Fenced);
 }
 
-/// It says what the instance is instead.
+/// The outcome tells the status of the instance instead.
 pub async fn resume_changes_nothing_else(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -130,7 +130,7 @@ async fn unfit_one(store: &Handle<'_>, id: &str, code: &str) -> InstanceKey {
     owned.key
 }
 
-/// It is resumed like any other: due at once, without its report, as fresh as it was.
+/// The instance is resumed like any other: due at once, without its report, as fresh as it was.
 pub async fn of_other_code_ends_when_code_is_registered(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -174,7 +174,7 @@ pub async fn of_other_code_ends_when_code_is_registered(store: &Store) {
     );
 }
 
-/// It would not fit again.
+/// The same code would not fit again.
 pub async fn of_the_same_code_lasts(store: &Store) {
     let store = store.first();
     unfit_one(&store, "a", "same").await;
@@ -188,7 +188,7 @@ pub async fn of_the_same_code_lasts(store: &Store) {
     assert_eq!(store.resume_unfit("same", None, 100).await, []);
 }
 
-/// The code that is registered is not theirs.
+/// The registered code belongs to another orchestration or version.
 pub async fn of_other_orchestrations_lasts(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -215,7 +215,7 @@ pub async fn of_other_orchestrations_lasts(store: &Store) {
     }
 }
 
-/// What keeps it from going on has nothing to do with its code.
+/// Such a suspension has nothing to do with the code of the instance.
 pub async fn that_names_no_code_lasts(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -225,7 +225,7 @@ pub async fn that_names_no_code_lasts(store: &Store) {
     assert_eq!(store.status("a").await.status, Status::Suspended);
 }
 
-/// Neither the next suspension nor an end is taken for it.
+/// A later suspension or end is not mistaken for one of other code.
 pub async fn that_is_over_is_forgotten_with_its_code(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -250,7 +250,7 @@ pub async fn that_is_over_is_forgotten_with_its_code(store: &Store) {
     }
 }
 
-/// In order of code and key, none twice and none left out.
+/// Pages come in order of code and key, with no instance twice and none left out.
 pub async fn of_other_code_ends_in_pages(store: &Store) {
     let store = store.first();
     let mut all = Vec::new();
@@ -273,7 +273,8 @@ pub async fn of_other_code_ends_in_pages(store: &Store) {
     assert_eq!(store.resume_unfit("new", None, 0).await, []);
 }
 
-/// A worker with bad code suspends what another one has just resumed: that one comes to an end all the same.
+/// A worker with bad code may suspend an instance that was just resumed. The walk over the pages comes to an end all
+/// the same.
 pub async fn of_other_code_again_is_met_once(store: &Store) {
     let store = store.first();
     let worker = store.worker("bad").await;

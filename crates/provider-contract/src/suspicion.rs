@@ -1,4 +1,4 @@
-//! What speaks against an instance, and its suspension because of that (P7, P14).
+//! The evidence against an instance, and its suspension as a poison pill because of it (P7, P14).
 
 use perdure_engine::EventId;
 use perdure_provider::{
@@ -45,7 +45,7 @@ impl Handle<'_> {
         self.acquire_one(worker).await
     }
 
-    /// Let the worker of an instance die so often, on trial or not.
+    /// Lets the worker of an instance die `times` times, on trial or not.
     async fn die(&self, times: u32, on_trial: bool) -> Vec<Convict> {
         for time in 1..=times {
             let worker = self.worker(&format!("dies {on_trial} {time}")).await;
@@ -89,7 +89,7 @@ fn convict(id: &str) -> Convict {
     }
 }
 
-/// However many workers are killed under an instance that waits.
+/// Any number of workers may be killed under an instance that waits.
 pub async fn of_a_death_is_no_evidence(store: &Store) {
     let store = store.first();
     store.start(instance("a")).await;
@@ -101,7 +101,7 @@ pub async fn of_a_death_is_no_evidence(store: &Store) {
     assert_eq!(store.status("a").await.status, Status::Pending);
 }
 
-/// With the report, and it goes no further.
+/// The instance is suspended with the report, and is not acquired any more.
 pub async fn of_a_death_on_trial_suspends_in_the_end(store: &Store) {
     let store = store.first();
     store.start(instance("a")).await;
@@ -116,7 +116,7 @@ pub async fn of_a_death_on_trial_suspends_in_the_end(store: &Store) {
     store.assert_nothing_due(&store.worker("next").await).await;
 }
 
-/// Any of them may be what it died of. One that is acquitted is as it was before.
+/// Each instance on trial may be the cause of the death. An acquittal restores the former suspicion.
 pub async fn of_a_death_on_trial_with_others_is_no_evidence(store: &Store) {
     let store = store.first();
     store.start(instance("a")).await;
@@ -145,7 +145,7 @@ pub async fn of_a_death_on_trial_with_others_is_no_evidence(store: &Store) {
     assert_eq!(store.suspicion().await, evidence, "what is evidence stays");
 }
 
-/// With the report, and it goes no further.
+/// The instance is suspended with the report, and is not acquired any more.
 pub async fn of_a_stall_suspends_in_the_end(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -171,7 +171,7 @@ pub async fn of_a_stall_suspends_in_the_end(store: &Store) {
     store.assert_nothing_due(&store.worker("next").await).await;
 }
 
-/// All in one step, whoever finds it.
+/// A takeover of an expired worker does all this in one step.
 pub async fn is_of_an_expired_worker_as_of_a_dead_one(store: &Store) {
     let store = store.first();
     store.start(instance("a")).await;
@@ -192,7 +192,7 @@ pub async fn is_of_an_expired_worker_as_of_a_dead_one(store: &Store) {
     assert_eq!(store.status("a").await.status, Status::Suspended);
 }
 
-/// It appends an event. One that does not leaves all as it was.
+/// Suspicion ends with a turn that appends an event. A turn without events changes nothing.
 pub async fn ends_with_a_turn_that_gets_on(store: &Store) {
     let store = store.first();
     store.start(instance("a")).await;
@@ -224,7 +224,7 @@ pub async fn ends_with_a_turn_that_gets_on(store: &Store) {
     }
 }
 
-/// Whoever resumes it has seen why.
+/// A client that resumes the instance has seen the report.
 pub async fn ends_with_a_resume(store: &Store) {
     let store = store.first();
     store.start(instance("a")).await;
@@ -234,7 +234,7 @@ pub async fn ends_with_a_resume(store: &Store) {
     assert_eq!(store.suspicion().await, Suspicion(0));
 }
 
-/// Others come first, when there is evidence.
+/// An instance with evidence against it rests, so that others come first.
 pub async fn lets_an_instance_rest(store: &Store) {
     let store = store.first();
     store.start(instance("a")).await;
@@ -250,7 +250,7 @@ pub async fn lets_an_instance_rest(store: &Store) {
     store.acquire_one(&next).await;
 }
 
-/// What happens later is no evidence. A turn alone does not end it.
+/// A death after the end of a trial is no evidence. A turn alone does not end a trial.
 pub async fn a_trial_ends_when_that_is_said(store: &Store) {
     let store = store.first();
     store.start(instance("a")).await;
@@ -272,7 +272,7 @@ pub async fn a_trial_ends_when_that_is_said(store: &Store) {
     assert!(store.suspicion().await.is_accused());
 }
 
-/// The next one has announced nothing.
+/// The next owner has announced no trial.
 pub async fn a_trial_ends_with_its_owner(store: &Store) {
     let store = store.first();
     store.start(instance("a")).await;
@@ -291,7 +291,7 @@ pub async fn a_trial_ends_with_its_owner(store: &Store) {
     assert_eq!(store.suspicion().await, Suspicion::SUSPECT);
 }
 
-/// As its turns are (P2).
+/// A trial of another owner is fenced off as its turns are (P2).
 pub async fn a_trial_of_another_owner_is_kept_off(store: &Store) {
     let store = store.first();
     let (worker, other) = (store.worker("w").await, store.worker("other").await);
@@ -304,7 +304,7 @@ pub async fn a_trial_of_another_owner_is_kept_off(store: &Store) {
     assert_eq!(store.trial(&again, &other).await, Outcome::Noted);
 }
 
-/// The worker stays, and what it keeps stays its own.
+/// The worker stays registered and keeps the instances that it names.
 pub async fn giving_back_keeps_what_it_names(store: &Store) {
     let store = store.first();
     let (worker, next) = (store.worker("w").await, store.worker("next").await);
@@ -332,7 +332,7 @@ pub async fn giving_back_keeps_what_it_names(store: &Store) {
     ));
 }
 
-/// Also when it acquires the instance again.
+/// The former owner is fenced off even after it acquires the instance again.
 pub async fn giving_back_fences_off_the_former_owner(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -345,7 +345,7 @@ pub async fn giving_back_fences_off_the_former_owner(store: &Store) {
     store.commit(turn(&again, &worker)).await;
 }
 
-/// Nor of another epoch.
+/// A worker cannot give back an instance of another worker or another epoch.
 pub async fn giving_back_names_nothing_that_is_not_its_own(store: &Store) {
     let store = store.first();
     let (worker, other) = (store.worker("w").await, store.worker("other").await);
@@ -365,7 +365,7 @@ pub async fn giving_back_names_nothing_that_is_not_its_own(store: &Store) {
     store.commit(turn(&again, &other)).await;
 }
 
-/// But those that it keeps.
+/// A worker gives back all tasks but those that it keeps.
 pub async fn gives_back_tasks(store: &Store) {
     let store = store.first();
     let (worker, helper) = (store.worker("w").await, store.worker("helper").await);
@@ -384,7 +384,8 @@ pub async fn gives_back_tasks(store: &Store) {
     assert_eq!(again.task.scheduled, EventId(3));
 }
 
-/// They may be what takes its workers down. A message that comes meanwhile changes nothing.
+/// The rows of an instance may be the cause of the deaths, so they are not read. A message that comes meanwhile changes
+/// nothing.
 pub async fn asks_nothing_of_the_rows_of_an_instance(store: &Store) {
     let store = store.first();
     store.start(instance("a")).await;

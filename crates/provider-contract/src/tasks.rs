@@ -1,4 +1,4 @@
-//! Attempts that any worker may run which serves their queue (P12).
+//! Tasks: attempts that any worker may run which serves their queue (P12).
 
 use perdure_engine::{
     ActivityOptions, AttemptResult, Event, EventId, EventRecord, ExecutionId, MessageBody, Settlement,
@@ -56,7 +56,7 @@ fn scheduled(id: u64, name: &str) -> EventRecord {
 }
 
 impl Handle<'_> {
-    /// Instance `a` with activities `step` as events 2 to `last`, all offered, and with its next event id.
+    /// Creates instance `a` with activities `step` as events 2 to `last`, all offered, and with its next event id.
     pub(crate) async fn offered(&self, worker: &WorkerId, last: u64) -> AcquiredInstance {
         let owned = self.owned("a", worker).await;
         let offers = (2..=last).map(|id| offer(id, "step")).collect();
@@ -110,7 +110,7 @@ fn numbers(acquired: &AcquiredTasks) -> Vec<u64> {
     acquired.tasks.iter().map(|task| task.task.scheduled.0).collect()
 }
 
-/// With everything that it needs to run.
+/// A task comes with everything that the worker needs to run it.
 pub async fn are_taken_by_a_worker_that_serves_their_queue(store: &Store) {
     let store = store.first();
     let (worker, helper) = (store.worker("w").await, store.worker("h").await);
@@ -134,7 +134,7 @@ pub async fn are_taken_by_a_worker_that_serves_their_queue(store: &Store) {
     );
 }
 
-/// Nor by a worker that is not registered.
+/// A worker that is not registered gets no task either.
 pub async fn are_not_taken_for_another_queue_or_activity(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -155,7 +155,7 @@ pub async fn are_not_taken_for_another_queue_or_activity(store: &Store) {
     assert_eq!(store.tasks(&stranger, 10).await, AcquiredTasks::default());
 }
 
-/// By priority, then the longest due; what the limit leaves is said to be due.
+/// Tasks come by priority, then the longest due first. The rest that the limit leaves is reported as due.
 pub async fn come_by_priority_and_time(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -194,7 +194,7 @@ pub async fn come_by_priority_and_time(store: &Store) {
     assert_eq!(numbers(&store.tasks(&worker, 10).await), [5]);
 }
 
-/// Once, and in the commit that takes the task away.
+/// The instance is told once, in the commit that removes the task.
 pub async fn the_end_of_one_is_told_to_its_instance(store: &Store) {
     let store = store.first();
     let (worker, helper) = (store.worker("w").await, store.worker("h").await);
@@ -223,7 +223,7 @@ pub async fn the_end_of_one_is_told_to_its_instance(store: &Store) {
     assert_eq!(store.provider.tasks_of(&helper).await, Ok(Vec::new()));
 }
 
-/// It is due at once.
+/// The instance is due at once.
 pub async fn the_end_of_one_wakes_its_instance(store: &Store) {
     let store = store.first();
     let (worker, helper) = (store.worker("w").await, store.worker("h").await);
@@ -237,7 +237,7 @@ pub async fn the_end_of_one_wakes_its_instance(store: &Store) {
     assert_eq!(woken.tasks, [EventId(3)], "the other is still offered");
 }
 
-/// Another worker, another attempt, and a worker that it was taken from.
+/// An end is fenced off if it comes from another worker, for another attempt, or from a worker that lost the task.
 pub async fn fence_off_whoever_does_not_run_them(store: &Store) {
     let store = store.first();
     let (worker, helper) = (store.worker("w").await, store.worker("h").await);
@@ -253,7 +253,7 @@ pub async fn fence_off_whoever_does_not_run_them(store: &Store) {
     assert_eq!(store.messages(owned.key).await, []);
 }
 
-/// With the turn that withdraws them, whoever runs them; the others stay.
+/// The turn that withdraws tasks removes them, even while a worker runs them. The other tasks stay.
 pub async fn can_be_withdrawn(store: &Store) {
     let store = store.first();
     let (worker, helper) = (store.worker("w").await, store.worker("h").await);
@@ -267,7 +267,7 @@ pub async fn can_be_withdrawn(store: &Store) {
     assert_eq!(numbers(&store.tasks(&helper, 10).await), [4]);
 }
 
-/// The next attempt is offered in the place of one that is over.
+/// The next attempt is offered in place of the one that has ended.
 pub async fn can_be_offered_again(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -282,7 +282,7 @@ pub async fn can_be_offered_again(store: &Store) {
     assert_eq!(store.take_one(&worker).await.task.attempt, 2);
 }
 
-/// It does nothing to others.
+/// A fenced turn has no effect on others.
 pub async fn of_a_fenced_turn_are_not_offered(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -298,7 +298,7 @@ pub async fn of_a_fenced_turn_are_not_offered(store: &Store) {
     assert_eq!(numbers(&store.tasks(&worker, 10).await), [2]);
 }
 
-/// Whoever runs them is named.
+/// The outcome names the workers that run tasks of the instance.
 pub async fn go_with_a_termination(store: &Store) {
     let store = store.first();
     let (worker, helper) = (store.worker("w").await, store.worker("h").await);
@@ -309,7 +309,7 @@ pub async fn go_with_a_termination(store: &Store) {
     assert_eq!(store.tasks(&worker, 10).await, AcquiredTasks::default());
 }
 
-/// Of an execution that is over they are told to nobody.
+/// The end of a task of a former execution is told to no instance.
 pub async fn of_a_former_execution_are_told_to_nobody(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -336,7 +336,8 @@ pub async fn of_a_former_execution_are_told_to_nobody(store: &Store) {
     assert_eq!(store.messages(owned.key).await, []);
 }
 
-/// By whoever runs it; they are there for the next attempt, and gone with the one that completes.
+/// Only the worker that runs the task may send heartbeats. The next attempt gets them, and they go with the attempt
+/// that completes.
 pub async fn keep_their_heartbeats(store: &Store) {
     let store = store.first();
     let (worker, helper) = (store.worker("w").await, store.worker("h").await);
@@ -364,7 +365,7 @@ pub async fn keep_their_heartbeats(store: &Store) {
     assert_eq!(store.acquire_one(&worker).await.heartbeats, []);
 }
 
-/// Nobody is told of an attempt whose instance has ended.
+/// The end of a task whose instance has ended is told to no instance.
 pub async fn of_an_ended_instance_are_told_to_nobody(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -375,7 +376,7 @@ pub async fn of_an_ended_instance_are_told_to_nobody(store: &Store) {
     assert_eq!(told, Outcome::Told { receivers: Vec::new() });
 }
 
-/// A name is known for good, whoever noted it.
+/// A name stays known, and each worker is told of all names.
 pub async fn are_of_activities_that_are_known_for_good(store: &Store) {
     let store = store.first();
     let know = async |names: &[&str]| {
@@ -388,7 +389,8 @@ pub async fn are_of_activities_that_are_known_for_good(store: &Store) {
     assert_eq!(know(&[]).await, ["a\0b", "other", "step"]);
 }
 
-/// A worker that does not run what the store says it runs leaves it to others; whoever does not run it leaves it alone.
+/// A worker that does not run a task which the store lists as its own returns it. A worker that does not run a task
+/// cannot return it.
 pub async fn are_returned_by_their_own_worker(store: &Store) {
     let store = store.first();
     let (worker, other) = (store.worker("w").await, store.worker("other").await);

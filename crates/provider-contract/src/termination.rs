@@ -1,11 +1,11 @@
-//! Terminations: at once, whatever the instance does and whoever owns it.
+//! Terminations: they take effect at once, in any state of the instance and with any owner.
 
 use perdure_engine::{Event, EventId, EventRecord, Payload};
 use perdure_provider::{InstanceKey, Outcome, Status, TurnCommit, WorkerId};
 
 use crate::store::{Handle, START_MS, Store, end, event, instance, release, scheduled, suspend, turn};
 
-/// Terminate instance `a`, which has `events` events, and look at all that it leaves.
+/// Terminates instance `a`, which has `events` events, and checks all that remains of it.
 async fn terminated(store: Handle<'_>, key: InstanceKey, events: u64, owner: Option<WorkerId>) {
     store.clock.advance(3);
     let reason: Payload = Some("\"enough\"".into());
@@ -48,14 +48,14 @@ async fn terminated(store: Handle<'_>, key: InstanceKey, events: u64, owner: Opt
     assert_eq!(store.status("a").await, status);
 }
 
-/// One that never ran.
+/// The instance never ran.
 pub async fn ends_a_pending_instance(store: &Store) {
     let store = store.first();
     let key = store.start(instance("a")).await;
     terminated(store, key, 1, None).await;
 }
 
-/// Its owner is told, and what it still sends comes too late (P7).
+/// The outcome names the owner, and its later turns are fenced off (P7).
 pub async fn ends_an_owned_instance_and_fences_off_its_owner(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -77,7 +77,7 @@ pub async fn ends_an_owned_instance_and_fences_off_its_owner(store: &Store) {
     assert_eq!(store.provider.release_worker(&worker).await, Ok(0));
 }
 
-/// It does not wake for it.
+/// A termination does not wake the instance.
 pub async fn ends_a_sleeping_instance(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -86,7 +86,7 @@ pub async fn ends_a_sleeping_instance(store: &Store) {
     terminated(store, owned.key, 1, None).await;
 }
 
-/// No report is left over.
+/// No report remains.
 pub async fn ends_a_suspended_instance(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -95,7 +95,7 @@ pub async fn ends_a_suspended_instance(store: &Store) {
     terminated(store, owned.key, 1, None).await;
 }
 
-/// What waits for an ended instance is dropped with the commit that ends it (P6).
+/// Messages of an instance are dropped in the commit that ends it (P6).
 pub async fn drops_the_messages(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -108,7 +108,7 @@ pub async fn drops_the_messages(store: &Store) {
     assert_eq!(store.messages(other.key).await.len(), 1);
 }
 
-/// An end is for good (P6).
+/// An end is final (P6).
 pub async fn changes_no_ended_instance(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -125,7 +125,7 @@ pub async fn changes_no_ended_instance(store: &Store) {
     assert_eq!(store.history(owned.key).await.len(), 2);
 }
 
-/// And makes none.
+/// A termination of an unknown id creates no instance.
 pub async fn of_an_unknown_id_is_not_found(store: &Store) {
     let store = store.first();
     assert_eq!(store.terminate("a", None).await, Outcome::NotFound);

@@ -36,7 +36,7 @@ impl Handle<'_> {
     }
 }
 
-/// Rows of some texts, in order, and the texts.
+/// The rows and texts in order.
 fn shown(texts: &[StoredText]) -> Vec<(u64, u64, &str, Option<&str>, bool)> {
     let of = |text: &'_ StoredText| (text.row.execution, text.row.number, text.other.is_some());
     let shown = texts.iter().map(|text| {
@@ -62,7 +62,7 @@ fn change(table: TextTable, text: &StoredText, after: &str) -> TextChange {
     }
 }
 
-/// An instance with a text at each place; its child has ended.
+/// An instance with a text at each place. Its child has ended.
 async fn everywhere(store: Handle<'_>, worker: &WorkerId) -> AcquiredInstance {
     let mut owned = store.owned("a", worker).await;
     store.deliver("a", event("e", "mail")).await;
@@ -117,7 +117,7 @@ async fn everywhere(store: Handle<'_>, worker: &WorkerId) -> AcquiredInstance {
     owned
 }
 
-/// With what says whose value each is.
+/// Each text comes with the columns that tell whose value it is.
 pub async fn are_read_at_every_place(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -156,7 +156,7 @@ pub async fn are_read_at_every_place(store: &Store) {
     assert_eq!(history[1].scheduled, None);
 }
 
-/// The first event of an execution may hold a custom status in what else belongs to it, and a suspension a reason.
+/// The metadata of an execution's first event may hold a custom status, and a suspension has a reason.
 pub async fn beside_the_values_are_read_too(store: &Store) {
     let store = store.first();
     let first_event = EventRecord {
@@ -192,7 +192,7 @@ pub async fn beside_the_values_are_read_too(store: &Store) {
     assert_eq!(shown(&history), [(1, 1, "b", Some("{}"), true)]);
 }
 
-/// By rows that are looked at, and by bytes of each text and of what is beside it.
+/// Pages are bounded by the number of rows looked at, and by the bytes of each text and the text beside it.
 pub async fn come_in_pages(store: &Store) {
     let store = store.first();
     for n in 0..7 {
@@ -231,7 +231,7 @@ pub async fn come_in_pages(store: &Store) {
     assert_eq!(store.text_page(head).await.texts[1].text.as_deref(), Some("111"));
 }
 
-/// What is passed over is looked at all the same, so that a page ends.
+/// A text that is passed over counts as looked at, so that a page ends.
 pub async fn that_are_not_wanted_are_passed_over(store: &Store) {
     let store = store.first();
     for n in 0..4 {
@@ -250,7 +250,7 @@ pub async fn that_are_not_wanted_are_passed_over(store: &Store) {
     assert_eq!((page.texts.len(), page.walked, page.next.is_some()), (0, 3, true));
 }
 
-/// Only where they are still as they were read.
+/// A text is replaced only if it has not changed since it was read.
 pub async fn are_replaced_where_they_are_as_they_were(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -283,7 +283,7 @@ pub async fn are_replaced_where_they_are_as_they_were(store: &Store) {
     assert_eq!(history[3].payload, Some("##new history 2 \0".into()));
 }
 
-/// The fences of the worker that has it hold as before.
+/// The fences of the worker that owns the instance hold as before.
 pub async fn are_replaced_below_a_worker_that_goes_on(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -301,7 +301,7 @@ pub async fn are_replaced_below_a_worker_that_goes_on(store: &Store) {
     assert_eq!(store.status("a").await.result, Some("output".into()));
 }
 
-/// Those of an instance that is gone are left to the sweep.
+/// The texts of a deleted instance are left to the sweep.
 pub async fn of_deleted_instances_are_passed_over(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;

@@ -1,4 +1,4 @@
-//! Turns: what they write (P8).
+//! Turns and their writes (P8).
 
 use perdure_engine::{Event, EventId, EventRecord, ExecutionId};
 use perdure_provider::{AfterTurn, Outcome, PageLimit, ProviderErrorKind, Status, StatusChange, TurnCommit, Write};
@@ -83,7 +83,7 @@ pub async fn of_one_instance_may_follow_each_other_in_a_batch(store: &Store) {
     assert_eq!(store.history(owned.key).await.len(), 3);
 }
 
-/// One up for each stored change, a reset too.
+/// The version rises by one for each stored change, also for a reset.
 pub async fn count_the_changes_of_the_custom_status(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -111,7 +111,7 @@ pub async fn count_the_changes_of_the_custom_status(store: &Store) {
     let status = store.status("a").await;
     assert_eq!((status.custom_status, status.custom_status_version), (None, 3));
 
-    // It belongs to the instance, not to its owner.
+    // The version belongs to the instance, not to its owner.
     store
         .provider
         .release_worker(&worker)
@@ -124,7 +124,8 @@ pub async fn count_the_changes_of_the_custom_status(store: &Store) {
     assert_eq!(version().await, 3);
 }
 
-/// What a client would read after the turn, in the answer to it; not to one that does not ask.
+/// The outcome of a turn that asks for the status has it as a client would read it after the turn. Other turns are told
+/// none.
 pub async fn tell_the_status_that_they_were_asked_for(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -148,7 +149,7 @@ pub async fn tell_the_status_that_they_were_asked_for(store: &Store) {
     assert_eq!(ended.and_then(|status| status.result).as_deref(), Some("42"));
 }
 
-/// Nothing changes an ended instance any more (P6), and what waited for it is gone with the commit that ended it.
+/// Nothing changes an ended instance any more (P6), and its messages go with the commit that ended it.
 pub async fn that_end_an_instance_end_it_for_good(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -211,7 +212,7 @@ async fn page(store: Handle<'_>, key: perdure_provider::InstanceKey, from: u64, 
     page.into_iter().map(|event| event.event_id.0).collect()
 }
 
-/// From any event on, as many as asked for, and none past the end.
+/// A page begins with any event, has as many events as asked for, and none past the end.
 pub async fn history_is_read_in_pages(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -250,7 +251,7 @@ async fn refused(store: Handle<'_>, turn: TurnCommit) {
     assert_eq!(store.history(key).await.len(), 1);
 }
 
-/// Ids are 1..n without gap (P8): a turn that would break that is a defect, and nothing of it is stored.
+/// Ids are 1..n without gap (P8). A turn that would break that is a defect, and nothing of it is stored.
 pub async fn with_a_gap_between_event_ids_are_refused(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -287,7 +288,7 @@ pub async fn with_a_gap_between_event_ids_are_refused(store: &Store) {
         .await;
 }
 
-/// An execution has exactly one terminal event, it is the last, and the status equals it.
+/// An execution has exactly one terminal event, which is its last and agrees with its status.
 pub async fn that_end_and_do_not_say_so_are_refused(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -316,7 +317,7 @@ pub async fn that_end_and_do_not_say_so_are_refused(store: &Store) {
     refused(store, with(vec![completed(2, None)], after)).await;
 }
 
-/// The most that a batch holds is a matter of speed alone.
+/// The largest size of a batch is a matter of speed alone.
 pub async fn of_a_thousand_instances_fit_a_batch(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;

@@ -41,7 +41,7 @@ async fn acquire(store: Handle<'_>, worker: &WorkerId, versions: &[&str]) -> Acq
     store.request(request).await
 }
 
-/// Ids and versions of what a worker acquires.
+/// Ids and versions of the instances that a worker acquires.
 async fn taken(store: Handle<'_>, worker: &WorkerId, versions: &[&str]) -> Vec<(String, String)> {
     let acquired = acquire(store, worker, versions).await.instances;
     acquired
@@ -54,7 +54,7 @@ fn one(id: &str, version: &str) -> Vec<(String, String)> {
     vec![(id.into(), version.into())]
 }
 
-/// By whoever comes by it first, and its row says so from then on.
+/// The first worker that acquires an open instance settles its version, and the row has that version from then on.
 pub async fn that_are_open_are_settled_by_an_acquisition(store: &Store) {
     let store = store.first();
     start(store, "i").await;
@@ -66,7 +66,8 @@ pub async fn that_are_open_are_settled_by_an_acquisition(store: &Store) {
     assert_eq!(store.status("i").await.version, "1.10.0");
 }
 
-/// An older worker that comes by it leaves it to whoever has the newest version, in order of their numbers.
+/// A worker with an older version leaves the instance to a worker with the newest one. Versions are compared by their
+/// numbers.
 pub async fn that_are_open_become_the_newest_of_a_live_worker(store: &Store) {
     let store = store.first();
     let (old, new) = (
@@ -80,7 +81,7 @@ pub async fn that_are_open_become_the_newest_of_a_live_worker(store: &Store) {
     assert_eq!(taken(store, &new, &["1.10.0"]).await, one("i", "1.10.0"));
 }
 
-/// What a worker says later of itself counts as what it said when it was registered.
+/// A version that a worker tells later counts like one that it told at its registration.
 pub async fn that_a_worker_tells_of_later_count(store: &Store) {
     let store = store.first();
     let (old, new) = (worker(store, "old", "1.0.0").await, worker(store, "new", "1.0.0").await);
@@ -95,7 +96,7 @@ pub async fn that_a_worker_tells_of_later_count(store: &Store) {
     assert_eq!(taken(store, &new, &["1.0.0", "2.0.0"]).await, one("j", "2.0.0"));
 }
 
-/// Whoever left, or whose lease has ended, has no say.
+/// The versions of a worker that left, or whose lease has ended, do not count.
 pub async fn of_workers_that_are_gone_do_not_count(store: &Store) {
     let store = store.first();
     let left = worker(store, "left", "3.0.0").await;

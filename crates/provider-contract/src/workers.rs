@@ -1,4 +1,4 @@
-//! Workers, their leases and what becomes of their instances (P7, P9).
+//! Workers, their leases, and the release of their instances (P7, P9).
 
 use perdure_provider::{
     Epoch, InstanceKey, NewWorker, Outcome, OwnedDigest, ProviderError, Renewal, Status, TurnCommit, Worker, WorkerId,
@@ -23,7 +23,7 @@ async fn expired(store: crate::store::Handle<'_>) -> Vec<WorkerId> {
     taken_over.expect("the store answers").workers
 }
 
-/// With all that tells whether such a process still runs.
+/// The list has everything needed to find out if such a process still runs.
 pub async fn are_listed_with_their_leases(store: &Store) {
     let store = store.first();
     assert_eq!(store.provider.workers().await, Ok(Vec::new()));
@@ -55,7 +55,7 @@ pub async fn are_listed_with_their_leases(store: &Store) {
     assert_eq!(store.provider.workers().await, Ok(vec![expected]));
 }
 
-/// Its caller did not hear of the first registration.
+/// The caller may not have heard of its first registration.
 pub async fn registered_twice_are_one(store: &Store) {
     let store = store.first();
     store.worker("w").await;
@@ -64,7 +64,7 @@ pub async fn registered_twice_are_one(store: &Store) {
     assert_eq!(leases(store).await, [("w".to_owned(), START_MS + 10 + LEASE)]);
 }
 
-/// Any text, kept as it is until they tell another one; which of them tell anything is their own affair.
+/// Any text is kept as it is until the worker tells another one. Each worker may tell a text or not.
 pub async fn tell_of_themselves(store: &Store) {
     let store = store.first();
     let told = async || {
@@ -93,12 +93,12 @@ pub async fn tell_of_themselves(store: &Store) {
     assert_eq!(told().await, [text(""), text("not JSON: \0\u{1}\u{1F600}")]);
 }
 
-/// What the store's clock shows with a renewal.
+/// The time of the store's clock that came with a renewal.
 fn shown(renewed: Result<Option<Renewal>, ProviderError>) -> Result<Option<i64>, ProviderError> {
     renewed.map(|renewal| renewal.map(|renewal| renewal.now_ms))
 }
 
-/// From the store's clock, whatever was left.
+/// A new lease counts from the time of the store's clock, not from the end of the old one.
 pub async fn renew_their_lease_from_now(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -113,7 +113,7 @@ pub async fn renew_their_lease_from_now(store: &Store) {
         ("w".to_owned(), START_MS + 1_500),
     ];
     assert_eq!(leases(store).await, expected);
-    // Late, but nobody has taken over.
+    // The renewal is late, but no other worker has taken over.
     store.clock.advance(1_000_000);
     assert_eq!(
         shown(store.provider.renew_worker(&worker, 500, None).await),
@@ -121,7 +121,7 @@ pub async fn renew_their_lease_from_now(store: &Store) {
     );
 }
 
-/// That is how a worker hears of it.
+/// The answer to the renewal tells a worker that it was removed.
 pub async fn that_were_removed_cannot_renew(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -134,7 +134,7 @@ pub async fn that_were_removed_cannot_renew(store: &Store) {
     assert_eq!(leases(store).await, []);
 }
 
-/// Due at once, in its turn's state, and the former owner is fenced off (P7).
+/// Their instances are due at once, in the state of their last turn, and the former owner is fenced off (P7).
 pub async fn that_are_removed_release_what_they_own(store: &Store) {
     let store = store.first();
     let (worker, next) = (store.worker("w").await, store.worker("next").await);
@@ -172,7 +172,7 @@ pub async fn that_are_removed_release_what_they_own(store: &Store) {
     store.commit(turn(&kept, &next)).await;
 }
 
-/// At the end of the lease by the store's clock, not before.
+/// A worker is taken over at the end of its lease by the store's clock, not before.
 pub async fn whose_lease_ended_are_taken_over(store: &Store) {
     let store = store.first();
     let (early, late) = (store.worker("early").await, store.worker("late").await);
@@ -194,7 +194,7 @@ pub async fn whose_lease_ended_are_taken_over(store: &Store) {
     store.assert_nothing_due(&early).await;
 }
 
-/// However much of it is over.
+/// A lease holds until its very end.
 pub async fn whose_lease_has_not_ended_keep_what_they_own(store: &Store) {
     let store = store.first();
     let (worker, other) = (store.worker("w").await, store.worker("other").await);
@@ -211,7 +211,7 @@ pub async fn whose_lease_has_not_ended_keep_what_they_own(store: &Store) {
     store.commit(turn(&owned, &worker)).await;
 }
 
-/// And harm nobody.
+/// An unknown worker does not affect others.
 pub async fn that_are_unknown_release_nothing(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -221,7 +221,7 @@ pub async fn that_are_unknown_release_nothing(store: &Store) {
     store.commit(turn(&owned, &worker)).await;
 }
 
-/// So that a worker can compare it with what it knows (P16).
+/// A renewal tells what the worker owns in the store, so that the worker can compare it with its own table (P16).
 pub async fn are_told_what_they_own(store: &Store) {
     let store = store.first();
     let (worker, other) = (store.worker("w").await, store.worker("other").await);
@@ -241,7 +241,7 @@ pub async fn are_told_what_they_own(store: &Store) {
         owned.push((acquired.key, acquired.epoch));
     }
     let foreign = store.owned("foreign", &other).await;
-    // Acquired again, it has another epoch.
+    // The instance has another epoch once it is acquired again.
     let asleep = store.owned("asleep", &worker).await;
     store.commit(release(&asleep, &worker, Some(0))).await;
     let again = store.acquire_one(&worker).await;
@@ -255,7 +255,7 @@ pub async fn are_told_what_they_own(store: &Store) {
     assert_eq!(list(&worker, InstanceKey(0), 3).await, owned[..3]);
     assert_eq!(list(&worker, owned[2].0, 3).await, owned[3..]);
     assert_eq!(list(&WorkerId("nobody".into()), InstanceKey(0), 100).await, []);
-    // What is released, ends, is suspended or belongs to a worker that is gone is nobody's.
+    // An instance that is released, ends, is suspended or belonged to a worker that is gone has no owner.
     store.commit(release(&again, &worker, None)).await;
     store.terminate("1", None).await;
     store.suspend("2", "why").await;
