@@ -9,19 +9,19 @@ use crate::machine::VirtualClock;
 
 /// A store that processes connect to.
 pub(crate) trait Backend {
-    /// Another process connects.
+    /// Connects another process.
     fn connect(&self) -> Connection;
 
-    /// Everything that is stored, where that can be seen.
+    /// Returns a snapshot of all rows, or `None` if the store cannot be seen into.
     fn snapshot(&self) -> Option<Snapshot>;
 }
 
-/// Writes a batch and tells what came of it at once, so that nobody else writes in between.
+/// Writes a batch and returns the outcomes at once, so that no other process writes in between.
 type WriteNow = Box<dyn Fn(&Arc<Vec<Write>>) -> Result<Vec<Outcome>, ProviderError> + Send + Sync>;
 
-/// What a process has of a store.
+/// The connection of a process to a store.
 pub(crate) struct Connection {
-    /// Everything but what it writes.
+    /// Serves all calls but commits.
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) write: WriteNow,
 }

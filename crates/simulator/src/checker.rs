@@ -1,4 +1,5 @@
-//! What must be true when everything has ended: of the histories, of what clients were told, and of what is left in the store.
+//! The invariants that must hold when everything has ended: of the histories, of the answers to clients, and of the
+//! rows that are left in the store.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -25,13 +26,13 @@ use crate::witness::{Seen, Witness};
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub(crate) status: InstanceStatus,
-    /// By execution.
+    /// The histories, by execution.
     pub(crate) histories: Vec<Vec<EventRecord>>,
     pub(crate) waiting: usize,
 }
 
 impl Record {
-    /// All of it but the store's own number of the instance, a line for each thing.
+    /// A line for the row and one for each event, without the store's own key of the instance.
     pub(crate) fn lines(&self) -> Vec<String> {
         let Self {
             status,
@@ -51,12 +52,12 @@ impl Record {
     }
 }
 
-/// How long it may take until an instance hears that it is cancelled, whatever happens meanwhile, ms.
+/// The longest time until an instance hears that it is cancelled, with any faults, ms.
 const HEARD_MS: i64 = 60_000;
 /// More events than any program here makes.
 const EVENTS_MAX: usize = 100_000;
 
-/// Read everything.
+/// Reads all instances that the witness knows.
 pub(crate) async fn read(provider: &dyn Provider, witness: &Witness) -> Vec<Record> {
     let mut records = Vec::new();
     for (key, Seen { id, .. }) in witness.instances() {
@@ -91,7 +92,7 @@ pub(crate) async fn read(provider: &dyn Provider, witness: &Witness) -> Vec<Reco
     records
 }
 
-/// See the module. What is wrong is told to the witness.
+/// Checks the invariants of the module. Violations are reported to the witness.
 pub(crate) fn check(plan: &Plan, requests: &Requests, witness: &Witness, records: &[Record]) {
     let checker = Checker {
         plan,
@@ -130,7 +131,7 @@ impl Checker<'_> {
         &self.plan.programs.all
     }
 
-    /// S3, S4, S7, S12, S16.
+    /// S3, S4, S7, S12, S16: the order of events, one terminal event, and continuations.
     fn histories(&self, record: &Record) {
         let id = &record.status.id;
         let last = record.histories.len();
@@ -187,7 +188,7 @@ impl Checker<'_> {
         }
     }
 
-    /// S7: the row tells what the last event does.
+    /// S7: the status of the row agrees with the last event.
     fn end(&self, record: &Record) {
         let Record { status, histories, .. } = record;
         let last = histories.last().and_then(|history| history.last());
@@ -208,14 +209,14 @@ impl Checker<'_> {
         }
     }
 
-    /// S21: the output is what the program is worth.
+    /// S21: the output equals the worth of the program.
     fn worth(&self, record: &Record) {
         let status = &record.status;
         let number = program_of(&status.name);
         let Program { kind, origin, .. } = self.programs()[number];
         let is_given_up = match origin {
             Origin::Client => self.requests.given_up.contains(&number),
-            // Its parent may have given it up.
+            // The parent may have given up the child.
             Origin::Parent => true,
             Origin::Detached => false,
         };
@@ -242,7 +243,7 @@ impl Checker<'_> {
         }
     }
 
-    /// S15: what a child came to is what its parent was told; and it does not run on after its parent.
+    /// S15: a parent is told the result that its child has, and no child runs on after its parent.
     fn children(&self, record: &Record) {
         for (execution, history) in (1..).zip(&record.histories) {
             let mut started: BTreeMap<EventId, String> = BTreeMap::new();
@@ -274,7 +275,8 @@ impl Checker<'_> {
         }
     }
 
-    /// S1, S11, S20: what was acknowledged was consumed once and in order, or is dropped with the end.
+    /// S1, S11, S20: each acknowledged message is consumed once and in order, or is dropped with the end of the
+    /// instance.
     fn messages(&self, record: &Record) {
         let id = &record.status.id;
         if record.status.status.is_terminal() && record.waiting > 0 {
@@ -346,14 +348,14 @@ impl Checker<'_> {
         let mut events = record.histories.iter().flatten();
         let has_heard = events.any(|event| event.kind == EventKind::CancelRequested);
         let mut events = record.histories.iter().flatten();
-        // The first event has the time of whoever started it.
+        // The first event has the time of the caller that started the instance.
         let goes_on = events.any(|event| event.event_id > EventId::FIRST && event.time_ms > asked_ms + HEARD_MS);
         if goes_on && !has_heard && *status != Status::Terminated {
             self.wrong(format!("S18: {id} was cancelled and has not heard of it"));
         }
     }
 
-    /// S22: it is its own.
+    /// S22: the custom status was set by the instance itself.
     fn status(&self, record: &Record) {
         let InstanceStatus { id, custom_status, .. } = &record.status;
         if let Some(status) = custom_status
@@ -363,7 +365,8 @@ impl Checker<'_> {
         }
     }
 
-    /// S13: the code as it is now does what every history says, and comes to the same end. S28, where it has the rules for that.
+    /// S13: the current code replays every history and comes to the same end. S28 is checked where the execution has
+    /// the scoped rules.
     fn replay(&self, record: &Record) {
         let InstanceStatus { id, status, name, .. } = &record.status;
         for (execution, history) in (1..).zip(&record.histories) {
@@ -391,21 +394,21 @@ impl Checker<'_> {
     }
 }
 
-/// Whether an execution was cancelled while it was suspended: its code had no part in that.
+/// True if an execution was cancelled while it was suspended, so that its code had no part in that.
 fn ended_outside(history: &[EventRecord]) -> bool {
     let last = history.last().cloned().map(EventRecord::into_event);
     matches!(last, Some(Ok(Event::ExecutionCancelled { outside: true, .. })))
 }
 
-/// What a replay came to.
+/// The result of a replay.
 struct Replayed {
-    /// What the code waits for, unless it has ended.
+    /// The operations that the code waits for, unless it has ended.
     waits: Option<String>,
     /// The rules that the execution has, unless they have made no difference.
     rules: Option<Rules>,
 }
 
-/// Run the code of an execution against its history, in an engine of its own.
+/// Runs the code of an execution against its history, in an engine of its own.
 fn replay(
     programs: &[Program],
     instance: &str,
@@ -459,7 +462,7 @@ fn replay(
                 code.deliver(delivery).map_err(|stop| format!("{stop:?}"))?;
             }
             Step::Budget => drop(calls.engine.borrow_mut().end_turn()),
-            // It was terminated, or is suspended.
+            // The instance was terminated, or is suspended.
             Step::Wait => {
                 let (waits, rules) = (Some(code.pending()), code.rules());
                 return Ok(Replayed { waits, rules });
@@ -469,7 +472,7 @@ fn replay(
     }
 }
 
-/// What code asks of a turn, in an engine of its own.
+/// The calls of user code, answered by an engine of its own.
 pub(crate) struct OnEngine {
     pub(crate) engine: RefCell<Engine>,
     time_ms: Cell<i64>,
@@ -555,7 +558,8 @@ pub(crate) const fn is_completion(kind: EventKind) -> bool {
     )
 }
 
-/// What the store's own check finds, whatever workers are in the middle of: S3, S4, S7, S9 and S20 of each instance.
+/// Reports the findings of the store's own check, which hold even in the middle of the workers' writes: S3, S4, S7, S9
+/// and S20 of each instance.
 pub(crate) async fn rows(provider: &dyn Provider, witness: &Witness) {
     let mut after = None;
     loop {
@@ -575,7 +579,7 @@ pub(crate) async fn rows(provider: &dyn Provider, witness: &Witness) {
     }
 }
 
-/// L6, S20: nothing is left of what is over, and those that have shut down hold nothing.
+/// L6, S20: no rows are left of ended instances, and processes that have shut down hold nothing.
 pub(crate) fn leftovers(witness: &Witness, snapshot: &Snapshot, left: &BTreeSet<String>) {
     let has_left = |worker: &WorkerId| {
         witness

@@ -1,7 +1,8 @@
-//! S28: in a cancelled execution, every guarded block that was entered was closed, once; and one that is within another before that goes on.
+//! S28: in a cancelled execution, every guarded block that was entered was closed once. A block within another one was
+//! closed before the outer one goes on.
 //!
-//! History alone tells, by the activities that a guarded block begins and ends with. An execution that has the flat rules, whose fibers end
-//! with the main one, promises none of it.
+//! History alone tells, by the activities that a guarded block begins and ends with. An execution with the flat rules,
+//! whose fibers end with the main one, promises none of it.
 
 use std::collections::HashMap;
 
@@ -11,7 +12,7 @@ use crate::code::work_of;
 use crate::guards::{Guards, Nested};
 use crate::program::{Guard, Program, Work};
 
-/// Guarded blocks that were cleaned up to the end.
+/// Returns the number of guarded blocks that were cleaned up to the end.
 pub(crate) fn done(program: &Program, history: &[EventRecord]) -> u64 {
     let steps = Steps::of(history);
     let is_done = |guard: &&&Guard| {
@@ -21,11 +22,11 @@ pub(crate) fn done(program: &Program, history: &[EventRecord]) -> u64 {
     Guards::of(program).all.iter().filter(is_done).count() as u64
 }
 
-/// What is wrong with the cleanup of an execution.
+/// Returns the violations in the cleanup of an execution.
 pub(crate) fn wrong(program: &Program, history: &[EventRecord]) -> Vec<String> {
     let steps = Steps::of(history);
     let last = history.last().cloned().map(EventRecord::into_event);
-    // Whoever cancels it while it is suspended ends it from outside.
+    // A request to cancel a suspended execution ends it from outside.
     let is_cancelled = matches!(last, Some(Ok(Event::ExecutionCancelled { outside: false, .. })));
     let guards = Guards::of(program);
     let unclosed = guards
@@ -91,7 +92,7 @@ impl Steps {
         let undone = self.step(outer.undo).scheduled.first().copied();
         let mut closes = self.step(outer.close).scheduled.into_iter();
         let goes_on = match is_in_cleanup {
-            // A close before that was given up.
+            // An earlier close was given up.
             true => closes.find(|close| Some(*close) > undone),
             false => closes.chain(undone).min(),
         }?;
@@ -135,7 +136,7 @@ mod tests {
         }))
     }
 
-    /// Block 10 with block 20 in a branch that it waits for, and block 30 in one that it does not wait for.
+    /// Block 10 with block 20 in a branch that it waits for, and block 30 in a branch that it does not wait for.
     fn program(cleanup: Vec<Op>) -> Program {
         let awaited = Op::All(vec![Arc::new(vec![guard(20, Block::default())])]);
         let left = Op::Race {
@@ -157,7 +158,7 @@ mod tests {
         wrong(&program(Vec::new()), &history(tags, true))
     }
 
-    /// These activities are scheduled, or completed where the tag is negative.
+    /// Schedules the activity of each tag, or completes it if the tag is negative.
     fn history(tags: &[i32], is_cancelled: bool) -> Vec<EventRecord> {
         let mut scheduled = HashMap::new();
         let events = (1..).zip(tags).map(|(id, tag)| {
@@ -193,11 +194,12 @@ mod tests {
     fn cleanup_in_order_is_right() {
         let tags = [10, -10, 20, 30, 21, -21, 31, -31, 22, -22, 11, 32, -11, 12, -32, -12];
         assert_eq!(wrong_in(&tags), Vec::<String>::new());
-        // What was not entered has nothing to clean up.
+        // A block that was not entered has nothing to clean up.
         assert_eq!(wrong_in(&[10, 11, -11, 12, -12]), Vec::<String>::new());
     }
 
-    /// The cancellation came to block 10 when it was about to close, and found it in the middle of its cleanup's block.
+    /// The cancellation came to block 10 when it was about to close. The first history ends in the middle of the block
+    /// in its cleanup.
     #[test]
     fn cleanup_after_a_close_that_was_given_up_is_right() {
         let entered = [10, -10, 12, 11, -11, 40];

@@ -1,7 +1,7 @@
-//! Clients: what they ask for, again and again until it is answered.
+//! Clients, and the requests that they repeat until they are answered.
 //!
-//! A request whose process dies before it has answered may have come to pass or not. A client looks before it asks again, so that each
-//! message is there once; what was acknowledged must never be gone.
+//! A request whose process dies before it has answered may have been carried out or not. A client looks before it asks
+//! again, so that each message is there once. An acknowledged write must never be gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,11 +25,11 @@ struct Asked {
     via: Option<Pid>,
     tries: u32,
     is_over: bool,
-    /// A process died that was asked, and nobody knows what came of that.
+    /// True if a process that was asked died, so that the outcome is unknown.
     is_unknown: bool,
 }
 
-/// All that clients ask for.
+/// All requests of the clients.
 #[derive(Default)]
 pub(crate) struct Requests {
     asked: Vec<Asked>,
@@ -66,9 +66,10 @@ impl Requests {
     }
 }
 
-/// How often something is asked of an instance that is not there, and that nobody is left to start.
+/// The number of tries after which a client gives up on an instance that does not exist and that no unfinished instance
+/// can start.
 const TRIES_MAX: u32 = 500;
-/// How long what a dead process had sent may be on its way, ms.
+/// The longest time that a request of a dead process may still be on its way, ms.
 pub(crate) const LATE_MS: u64 = 30_000;
 
 impl World<'_> {
@@ -77,7 +78,8 @@ impl World<'_> {
         if asked.is_over || asked.via.is_some() {
             return;
         }
-        // A worker that is asked to start an instance runs its first turn at once, and does not live to store a poisonous one.
+        // A worker that is asked to start an instance runs its first turn at once, and does not live to store a
+        // poisonous one.
         let only_clients =
             matches!(asked.request, Request::Start(program) if self.plan.programs.all[program].kind == Kind::Poison);
         let running: Vec<Pid> = (0..self.processes.len() as Pid)
@@ -140,13 +142,13 @@ impl World<'_> {
         }
     }
 
-    /// Whether something came to pass that nobody has answered for.
+    /// True if a request without an answer was carried out.
     fn has_come_to_pass(&self, request: Request) -> bool {
         match request {
             Request::Start(program) => self.witness.find(&instance_of(program)).is_some(),
             Request::Feed(feed) => self.witness.has_message(feed.number),
             Request::Noise(_, number) => self.witness.has_message(number),
-            // To ask again does no harm.
+            // Asking again does no harm.
             Request::Cancel(_) | Request::Terminate(_) | Request::Suspend(_) | Request::Resume(_) => false,
         }
     }
@@ -217,7 +219,7 @@ impl World<'_> {
         }
     }
 
-    /// A process is gone: what it was asked is asked of another one, when nothing of it can come any more.
+    /// A process is gone. Its requests are sent to another one, once nothing of them can arrive any more.
     pub(crate) fn lost_requests(&mut self, pid: Pid) {
         for number in 0..self.requests.asked.len() {
             let asked = &mut self.requests.asked[number];
@@ -228,7 +230,7 @@ impl World<'_> {
         }
     }
 
-    /// Let a suspended instance go on.
+    /// Resumes a suspended instance.
     pub(crate) fn resume(&mut self, id: &str) {
         let running = self
             .processes

@@ -12,7 +12,7 @@ use crate::program::{
     ALL_FAILED, Block, CHILD_FAILED, FATAL, Feed, Guard, Kind, Op, Program, RACE, STEP, TIMEOUT, Work,
 };
 
-/// Which of the programs' editions a process has.
+/// The edition of the programs that a process has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Edition {
     /// Before the patches.
@@ -33,21 +33,21 @@ pub(crate) const ACTIVITY: &str = "work";
 pub(crate) const INLINE: &str = "inline";
 /// The patch of an execution whose fibers have the scoped rules.
 pub(crate) const SCOPES: &str = "perdure.scopes";
-/// How long an attempt may take where it may hang, ms.
+/// The time that an attempt which may hang gets on top of its own, ms.
 const TIMEOUT_MS: u64 = 700;
-/// How long an attempt that tells of its progress may be silent, ms.
+/// The longest silence of an attempt that sends heartbeats, ms.
 const HEARTBEAT_MS: u64 = 5_000;
-/// How often a message is sent to an instance that is not there.
+/// The number of times that a message is sent to an instance that does not exist.
 const SENDS_MAX: u32 = 300;
 
-/// What there is to know of an execution.
+/// The facts about an execution.
 #[derive(Clone, Debug)]
 pub(crate) struct About {
     pub(crate) instance: String,
     pub(crate) programs: Arc<Vec<Program>>,
     pub(crate) program: usize,
     pub(crate) edition: Edition,
-    /// The executions before came to this.
+    /// The sum of the earlier executions.
     pub(crate) so_far: i64,
     /// Number of the execution.
     pub(crate) round: u32,
@@ -64,7 +64,7 @@ pub(crate) fn program_of(name: &str) -> usize {
     number.expect("every orchestration here has such a name")
 }
 
-/// The id of the instance of a program that is not a child's.
+/// The id of a program's instance that is no child.
 pub(crate) fn instance_of(program: usize) -> String {
     format!("instance-{program}")
 }
@@ -110,7 +110,7 @@ impl Code {
         Self { fibers, about }
     }
 
-    /// Run until all fibers wait, or the code has ended: how.
+    /// Runs until all fibers wait, or the code has ended. Returns the end.
     pub(crate) fn run(&self) -> Result<Option<End>, Stop> {
         let About {
             programs,
@@ -134,7 +134,7 @@ impl Code {
         })
     }
 
-    /// What it waits for, for a report.
+    /// The operations that the code waits for, for a report.
     pub(crate) fn pending(&self) -> String {
         format!("{} waits for {:?}", self.about.instance, self.fibers.pending())
     }
@@ -153,7 +153,8 @@ impl Code {
     }
 }
 
-/// An edition before the patch does not apply it. Where history has it, that edition goes by it: an execution may move back and forth.
+/// The old edition does not apply the patch of the scoped rules. It still follows a history that has the patch, because
+/// an execution may move between editions.
 fn fibers_of(about: &Rc<About>, calls: &Rc<dyn Calls>) -> Fibers {
     let is_before = !about.programs[about.program].is_scoped;
     let (about, calls) = (Rc::clone(about), Rc::clone(calls));
@@ -281,7 +282,7 @@ impl Context {
                 0
             }
             Op::Slip(work) => {
-                // Where it would get into a history, no code but the wrong one would ever fit.
+                // If it got into a history, no code but the wrong one would ever fit.
                 if self.about.edition == Edition::Wrong && self.calls.is_replaying().map_err(refused)? {
                     self.activity(*work, None).await?;
                 }
@@ -292,7 +293,8 @@ impl Context {
         })
     }
 
-    /// A block, and its cleanup where it is cancelled. It is over when the step that closes it has a result.
+    /// Runs a block, and its cleanup if it is cancelled. The block is over when its last step, which closes it, has a
+    /// result.
     async fn guarded(&self, guard: &Guard) -> Outcome {
         let outcome = match self.guarded_body(guard).await {
             // The cancellation may come to that step, too.
@@ -347,7 +349,7 @@ impl Context {
         self.activity(work, None).await
     }
 
-    /// Again and again until the receiver is there; one that has ended needs no message.
+    /// Sends a message again until the receiver exists. A receiver that has ended needs no message.
     async fn send(&self, feed: &Feed) -> Outcome {
         for _ in 0..SENDS_MAX {
             let id = self.issue(Command::SendMessage {
@@ -363,7 +365,7 @@ impl Context {
         Ok(STEP)
     }
 
-    /// Whether the id is in use already makes no difference.
+    /// An id that is in use already makes no difference.
     async fn start_detached(&self, program: usize, id: String) -> Outcome {
         let id = self.issue(Command::StartInstance(start(program, id)))?;
         or(STEP, self.on_demand(id).await.map(|()| STEP))
@@ -384,7 +386,7 @@ impl Context {
     }
 }
 
-/// What a step comes to whose failure is dealt with.
+/// Returns the outcome, or `otherwise` if the step has failed.
 fn or(otherwise: i64, outcome: Outcome) -> Outcome {
     match outcome {
         Err(Stop::Failed(_)) => Ok(otherwise),
@@ -439,7 +441,7 @@ fn input_of(work: Work, drawn: Option<&str>) -> String {
     )
 }
 
-/// What an attempt is to do, by the input of its activity.
+/// The work of an attempt, read from the input of its activity.
 pub(crate) fn work_of(input: &str) -> Work {
     let mut fields = input.split(' ').map_while(|field| field.parse::<u64>().ok());
     let mut field = || {
@@ -519,7 +521,7 @@ mod tests {
             execution
         }
 
-        /// Another process goes on with it.
+        /// Another process goes on with the execution.
         fn move_to(self, edition: Edition) -> Self {
             Self::with(edition, self.history)
         }

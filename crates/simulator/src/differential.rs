@@ -1,11 +1,13 @@
-//! S26: the same seed leaves the same behind on every store.
+//! S26: the same seed leaves the same rows behind on every store.
 
 use crate::outside::Place;
 use crate::run::Report;
 
-/// One report of runs of the same seed on several stores: the first one's, with what is wrong on any of them and where the others differ.
+/// Merges the reports of runs of the same seed on several stores. The result is the first report, with the violations
+/// of all stores and the differences of the others.
 ///
-/// Everything is compared that a store keeps of instances and of their executions: each event with its time and payload, and each status.
+/// All that a store keeps of instances and of their executions is compared: each event with its time and payload, and
+/// each status.
 pub(crate) fn compare(reports: Vec<(Place, Report)>) -> Report {
     let mut reports = reports.into_iter();
     let (place, mut all) = reports.next().expect("there is a store to run on");

@@ -1,18 +1,21 @@
 //! Fibers of one execution, as futures that are polled until all of them wait.
 //!
-//! What the driver does with generators is done here with futures: a delivery settles an operation, and then every fiber is polled, in the
-//! order in which they were made, again and again until none gets on. So the same deliveries give the same commands.
+//! The driver runs generators, this module runs futures. A delivery settles an operation, and then every fiber is
+//! polled, in the order in which they were made, again and again until none gets on. So the same deliveries give the
+//! same commands.
 //!
-//! What a cancelled fiber waits for is up to the [`Rules`] of the execution. They are asked for at the first point where they make a difference,
-//! as the driver does: when a cancellation is delivered to more than one fiber, and when a loser is told. With `Rules::Scoped`, those of
-//! docs/internals/scopes.md:
+//! The [`Rules`] of the execution say what a cancelled fiber waits for. They are asked for at the first point where
+//! they make a difference, as the driver does: when a cancellation is delivered to more than one fiber, and when a
+//! loser is told. With `Rules::Scoped`, they are those of docs/internals/scopes.md:
 //!
 //! 1. Each fiber but the main one has an owner: the fiber that ran when it was made.
-//! 2. A fiber is told once, and through it all that it owns, in order of creation. What its cleanup makes is not told.
+//! 2. A fiber is told once, and through it all that it owns, in order of creation. Fibers that its cleanup makes are
+//!    not told.
 //! 3. A fiber gets its error when the told fibers that it waits for have settled.
 //! 4. A told fiber settles when its function has ended and every told fiber below it has settled.
-//! 5. Whoever cancels losers waits until those that it told have settled.
-//! 6. A fiber that is not told settles with its function. What it leaves goes on until the main fiber has settled, and is dropped then.
+//! 5. A fiber that cancels losers waits until those that it told have settled.
+//! 6. A fiber that is not told settles with its function. Fibers that it leaves behind go on until the main fiber has
+//!    settled, and are dropped then.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -23,33 +26,34 @@ use std::task::{Context, Poll, Waker};
 use perdure_engine::{Awaited, Bug, Command, Delivery, EventId, Mailbox, Payload, is_planted};
 use perdure_runtime::RuntimeError;
 
-/// Why a fiber does not go on.
+/// The reason why a fiber does not go on.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Stop {
-    /// It was cancelled.
+    /// The fiber was cancelled.
     Cancelled,
-    /// What it waited for has failed.
+    /// The awaited operation has failed.
     Failed(String),
     /// The runtime refuses a command: the code does not fit its history.
     Refused(Box<RuntimeError>),
 }
 
-/// What a fiber comes to.
+/// The outcome of a fiber.
 pub(crate) type Outcome = Result<i64, Stop>;
 
-/// What a cancelled fiber waits for.
+/// The rules that say what a cancelled fiber waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rules {
-    /// Nothing: all fibers get their errors at once, and the execution ends with the main one.
+    /// A cancelled fiber waits for nothing: all fibers get their errors at once, and the execution ends with the main
+    /// one.
     Flat,
-    /// See the module.
+    /// The rules of the module.
     Scoped,
 }
 
 /// Asks for the rules of the execution, once.
 pub(crate) type AskRules = Box<dyn Fn() -> Result<Rules, RuntimeError>>;
 
-/// What user code asks of a turn.
+/// The calls that user code makes in a turn.
 pub(crate) trait Calls {
     fn issue(&self, command: Command) -> Result<EventId, RuntimeError>;
     fn is_replaying(&self) -> Result<bool, RuntimeError>;
@@ -66,16 +70,16 @@ pub(crate) struct FiberId(usize);
 
 struct Fiber {
     future: Option<Pin<Box<dyn Future<Output = Outcome>>>>,
-    /// What its function came to.
+    /// The outcome of the function, once it has ended.
     ended: Option<Outcome>,
-    /// The same, once it has settled.
+    /// The same outcome, once the fiber has settled.
     outcome: Option<Outcome>,
     owner: Option<usize>,
-    /// How often it was cancelled by the flat rules: what was waited for before that is not waited for any more.
+    /// The number of cancellations by the flat rules. A wait that began before the last one is given up.
     cancels: u32,
-    /// Whether it was told to cancel.
+    /// True if the fiber was told to cancel.
     is_told: bool,
-    /// Whether the error is still to come to it.
+    /// True if the fiber was told and has not got its error yet.
     is_interrupted: bool,
 }
 
@@ -84,19 +88,19 @@ struct State {
     fibers: Vec<Fiber>,
     /// The fiber that is polled.
     current: usize,
-    /// Whether anything has got on since somebody last looked.
+    /// True if any fiber has got on since the flag was reset.
     progress: bool,
     settled: BTreeMap<EventId, Result<Payload, String>>,
     mail: VecDeque<(Mailbox, Payload)>,
     awaited: Awaited,
-    /// All that is waited for, by fiber.
+    /// The awaited operations and mailboxes, each with its fiber.
     pending: Vec<(usize, String)>,
-    /// Unless they have made no difference so far.
+    /// The rules, unless they have made no difference so far.
     rules: Option<Rules>,
 }
 
 impl State {
-    /// Rule 2.
+    /// Rule 2: tells a fiber and all that it owns.
     fn tell(&mut self, at: usize) {
         let fiber = &mut self.fibers[at];
         if fiber.is_told {
@@ -116,7 +120,7 @@ impl State {
         self.progress = true;
     }
 
-    /// Rule 4.
+    /// Rule 4: settles a fiber, unless a told fiber below it is open.
     fn settle(&mut self, at: usize) {
         let fiber = &self.fibers[at];
         let Some(ended) = fiber.ended.clone().filter(|_| fiber.outcome.is_none()) else {
@@ -142,22 +146,22 @@ impl State {
     }
 }
 
-/// The fibers of an execution. A clone is the same.
+/// The fibers of an execution. A clone has the same fibers.
 #[derive(Clone)]
 pub(crate) struct Fibers {
     state: Rc<RefCell<State>>,
     ask_rules: Rc<AskRules>,
 }
 
-/// What is waited for.
+/// The target of a wait.
 enum Target {
-    /// An operation, and whether its end is handed over only when somebody waits for it.
+    /// An operation, and true if its end is delivered only when a fiber waits for it.
     Operation(EventId, bool),
     Mailbox(Mailbox),
 }
 
 impl Fibers {
-    /// None so far. `rules`: those that the execution has in any case.
+    /// Creates an execution without fibers. `rules` are those that the execution has in any case.
     pub(crate) fn new(rules: Option<Rules>, ask_rules: AskRules) -> Self {
         let state = State {
             rules,
@@ -169,7 +173,7 @@ impl Fibers {
         }
     }
 
-    /// The first one is the main fiber.
+    /// Adds a fiber. The first one is the main fiber.
     pub(crate) fn spawn(&self, future: impl Future<Output = Outcome> + 'static) -> FiberId {
         let mut state = self.state.borrow_mut();
         let owner = (!state.fibers.is_empty()).then_some(state.current);
@@ -186,7 +190,7 @@ impl Fibers {
         FiberId(state.fibers.len() - 1)
     }
 
-    /// Run until all fibers wait, or the first has ended: what that one came to.
+    /// Runs until all fibers wait, or the main fiber has settled. Returns the outcome of the main fiber.
     pub(crate) fn run(&self) -> Option<Outcome> {
         loop {
             {
@@ -230,21 +234,21 @@ impl Fibers {
         }
     }
 
-    /// What is waited for that is handed over only then.
+    /// The timers and mailboxes that are awaited and whose deliveries come only then.
     pub(crate) fn awaited(&self) -> Awaited {
         self.state.borrow().awaited.clone()
     }
 
-    /// Give all of them up. They hold this themselves, and with it the runtime that they call.
+    /// Drops all fibers. Their futures hold this value, and with it the runtime that they call.
     pub(crate) fn clear(&self) {
         let mut state = self.state.borrow_mut();
         let futures: Vec<_> = state.fibers.iter_mut().map(|fiber| fiber.future.take()).collect();
-        // What they drop may look here.
+        // The drop of a future may borrow the state.
         drop(state);
         drop(futures);
     }
 
-    /// What each fiber waits for, for a report.
+    /// The target that each fiber waits for, for a report.
     pub(crate) fn pending(&self) -> Vec<(usize, String)> {
         self.state.borrow().pending.clone()
     }
@@ -254,7 +258,7 @@ impl Fibers {
         self.state.borrow().rules
     }
 
-    /// The rules, from here on to the end of the execution.
+    /// Asks for the rules, which hold from here to the end of the execution.
     fn rules(&self) -> Result<Rules, Stop> {
         if let Some(known) = self.known_rules() {
             return Ok(known);
@@ -264,7 +268,7 @@ impl Fibers {
         Ok(rules)
     }
 
-    /// Hand something over, which [`run`](Self::run) then makes use of.
+    /// Takes a delivery, which [`run`](Self::run) then makes use of.
     pub(crate) fn deliver(&self, delivery: Delivery) -> Result<(), Stop> {
         if matches!(delivery, Delivery::Cancel { .. }) {
             return self.cancel_all();
@@ -286,7 +290,7 @@ impl Fibers {
         Ok(())
     }
 
-    /// The instance is cancelled. Where only the main fiber is left, the rules make no difference.
+    /// Cancels the instance. If only the main fiber is left, the rules make no difference.
     fn cancel_all(&self) -> Result<(), Stop> {
         let (open, is_told) = {
             let State { fibers, .. } = &*self.state.borrow();
@@ -304,12 +308,12 @@ impl Fibers {
         Ok(())
     }
 
-    /// Wait for an operation. `on_demand`: its end is handed over only when somebody waits for it.
+    /// Waits for an operation. With `on_demand`, its end is delivered only when a fiber waits for it.
     pub(crate) async fn operation(&self, calls: &dyn Calls, id: EventId, on_demand: bool) -> Result<Payload, Stop> {
         self.wait(calls, Target::Operation(id, on_demand)).await
     }
 
-    /// Wait for a message.
+    /// Waits for a message.
     pub(crate) async fn mail(&self, calls: &dyn Calls, mailbox: Mailbox) -> Result<Payload, Stop> {
         self.wait(calls, Target::Mailbox(mailbox)).await
     }
@@ -317,7 +321,7 @@ impl Fibers {
     async fn wait(&self, calls: &dyn Calls, target: Target) -> Result<Payload, Stop> {
         let since = self.cancels();
         std::future::poll_fn(|_| {
-            // The error outranks what the wait gives.
+            // The error outranks the result of the wait.
             let is_interrupted = self.takes_error(&[]);
             if let Some(settled) = (!is_interrupted).then(|| self.take(&target)).flatten() {
                 return Poll::Ready(settled.map_err(Stop::Failed));
@@ -368,7 +372,7 @@ impl Fibers {
         }
     }
 
-    /// Give an operation up, unless it has settled.
+    /// Gives up an operation, unless it has settled.
     pub(crate) fn give_up(&self, calls: &dyn Calls, scheduled: EventId) -> Result<(), Stop> {
         let is_open = {
             let settled = &mut self.state.borrow_mut().settled;
@@ -394,7 +398,8 @@ impl Fibers {
         state.fibers[state.current].cancels
     }
 
-    /// Rule 3: whether the error comes to the current fiber, which waits for these.
+    /// Rule 3: takes the error of the current fiber, if it has one and waits for no open told fiber. Returns true if it
+    /// did.
     fn takes_error(&self, awaited: &[FiberId]) -> bool {
         let mut state = self.state.borrow_mut();
         let current = state.current;
@@ -413,7 +418,7 @@ impl Fibers {
         state.progress = true;
     }
 
-    /// Rule 5.
+    /// Rule 5: cancels losers, and waits until those that were told have settled.
     pub(crate) async fn cancel_losers(&self, losers: &[FiberId]) -> Result<(), Stop> {
         let open: Vec<FiberId> = losers
             .iter()
@@ -439,7 +444,8 @@ impl Fibers {
         self.state.borrow().fibers[fiber.0].outcome.clone()
     }
 
-    /// Wait until `done` says so of what these have come to so far, in their order. They are cancelled with whoever waits, who owns them.
+    /// Waits until `done` returns a value for the outcomes of these fibers so far, in their order. The fibers are
+    /// cancelled with the fiber that waits and owns them.
     async fn join<T>(&self, fibers: &[FiberId], done: impl Fn(&[Option<Outcome>]) -> Option<T>) -> Result<T, Stop> {
         let since = self.cancels();
         std::future::poll_fn(|_| {
@@ -463,7 +469,7 @@ impl Fibers {
         .await
     }
 
-    /// The sum of what all come to, or the first failure.
+    /// Returns the sum of all outcomes, or the first failure.
     pub(crate) async fn all(&self, fibers: &[FiberId]) -> Outcome {
         let all = |outcomes: &[Option<Outcome>]| {
             let failed = outcomes.iter().flatten().find(|outcome| outcome.is_err());
@@ -479,7 +485,7 @@ impl Fibers {
         self.join(fibers, all).await?
     }
 
-    /// The place of the first that comes to something.
+    /// Returns the place of the first fiber that settles.
     pub(crate) async fn race(&self, fibers: &[FiberId]) -> Result<usize, Stop> {
         self.join(fibers, |outcomes| outcomes.iter().position(Option::is_some))
             .await
@@ -497,7 +503,7 @@ mod tests {
 
     use super::*;
 
-    /// Code of a test with the fibers that run it: its steps are timers that the test lets fire by name.
+    /// Code of a test with the fibers that run it. Its steps are timers that the test fires by name.
     #[derive(Clone)]
     struct Desk {
         fibers: Fibers,
@@ -536,7 +542,7 @@ mod tests {
             Ok(1)
         }
 
-        /// A step, and another one where it is cancelled.
+        /// A step, and another one if it is cancelled.
         async fn guarded(self, step: &'static str, cleanup: &'static str) -> Outcome {
             self.clone()
                 .cleaned(Box::pin(self.clone().step(step)).await, cleanup)
@@ -554,7 +560,7 @@ mod tests {
             self.fibers.spawn(future)
         }
 
-        /// Open steps, in the order of their names, when all fibers wait.
+        /// Runs until all fibers wait. Returns the open steps in the order of their names.
         fn open(&self) -> Vec<&'static str> {
             assert_eq!(self.fibers.run(), None);
             let mut open: Vec<_> = self.calls.open.borrow().keys().copied().collect();
@@ -612,7 +618,7 @@ mod tests {
         }
     }
 
-    /// The main fiber waits for two branches; all three clean up.
+    /// The main fiber waits for two branches. All three clean up.
     fn waits_for_two(rules: Rules) -> Desk {
         let desk = Desk::new(rules);
         let main = desk.clone();
@@ -665,7 +671,7 @@ mod tests {
         let main = desk.clone();
         desk.spawn(async move {
             let owner = main.clone();
-            // It settles at once, and what it made goes on.
+            // The fiber settles at once, and the fiber that it made goes on.
             main.spawn(async move {
                 owner.spawn(owner.clone().guarded("a", "undo a"));
                 Ok(0)

@@ -1,9 +1,10 @@
 //! Guarded blocks in programs, and programs that are made of them to be cancelled.
 //!
-//! All of this is drawn after the programs and by itself, so that a plan without guarded blocks is what it was before there were any.
+//! All of this is drawn after the programs and by itself, so that a plan without guarded blocks is the same as before
+//! there were any.
 //!
-//! G1. What a cleanup waits for comes by itself.
-//! G2. A cleanup leaves no fiber behind, whose own cleanup nobody would wait for.
+//! G1. Anything that a cleanup waits for comes by itself.
+//! G2. A cleanup leaves no fiber behind, because nothing would wait for the cleanup of that fiber.
 
 use std::sync::Arc;
 
@@ -11,12 +12,13 @@ use fastrand::Rng;
 
 use crate::program::{Block, Guard, Kind, Op, Origin, Program, Programs, Work, duration, work};
 
-/// How deep combinators and guarded blocks are nested in a program that is made of them.
+/// The depth to which combinators and guarded blocks are nested in a program that is made of them.
 const DEPTH: u32 = 3;
-/// The same of a cleanup.
+/// The depth of the same in a cleanup.
 const CLEANUP_DEPTH: u32 = 1;
 
-/// Put guarded blocks into programs, and add programs that are there to be cancelled. All of them have the scoped rules from here on.
+/// Puts guarded blocks into programs, and adds programs that are there to be cancelled. All programs have the scoped
+/// rules from here on.
 pub(crate) fn add(programs: &mut Programs, rng: &mut Rng) {
     let mut maker = Maker { rng, tag: programs.tag };
     for program in &mut programs.all {
@@ -37,14 +39,14 @@ pub(crate) fn add(programs: &mut Programs, rng: &mut Rng) {
     programs.all.iter_mut().for_each(|program| program.is_scoped = true);
 }
 
-/// What a block is part of.
+/// The surroundings of a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// What must come to an end by itself.
+    /// Code that must come to an end by itself.
     Body,
-    /// What may be given up at any time.
+    /// Code that may be given up at any time.
     Idle,
-    /// A cleanup, or what may be given up in one.
+    /// A cleanup, or code that may be given up in one.
     Cleanup,
 }
 
@@ -158,23 +160,23 @@ impl Maker<'_> {
 pub(crate) struct Nested<'a> {
     pub(crate) outer: &'a Guard,
     pub(crate) inner: &'a Guard,
-    /// Whether it is in the cleanup of the outer one, not in its body.
+    /// True if the inner block is in the cleanup of the outer one, not in its body.
     pub(crate) is_in_cleanup: bool,
 }
 
-/// The guarded blocks of a program, and which of them are in others.
+/// The guarded blocks of a program, and the pairs of them that are nested.
 #[derive(Default)]
 pub(crate) struct Guards<'a> {
     pub(crate) all: Vec<&'a Guard>,
     pub(crate) nested: Vec<Nested<'a>>,
 }
 
-/// A guarded block around the one that is looked at.
+/// A guarded block around the code that is looked at.
 #[derive(Clone, Copy)]
 struct Around<'a> {
     guard: &'a Guard,
     is_in_cleanup: bool,
-    /// Whether a fiber is between the two that the outer one waits for.
+    /// True if a fiber is between the two that the outer block waits for.
     is_awaited: bool,
 }
 
@@ -195,12 +197,13 @@ impl<'a> Guards<'a> {
                     cancel_losers: true,
                 } => self.look_at(branches, &awaited(around)),
                 Op::Timeout(_, block) => self.look(block, &awaited(around)),
-                // Its block waits for it at its end only, but the fiber of that block does not settle before it.
+                // The block around it waits for it at its end only. But the fiber of that block does not settle before
+                // it.
                 Op::Fiber(block) => {
                     let around = around.iter().filter(|around| around.is_awaited).copied();
                     self.look(block, &around.collect::<Vec<_>>());
                 }
-                // Whoever waits goes on while others run.
+                // The fiber that waits goes on while others run.
                 Op::AllFails(blocks)
                 | Op::Race {
                     branches: blocks,

@@ -1,12 +1,13 @@
-//! The simulator: the real engine, runtime and scheduler under a virtual clock, with a store in memory, a host that runs random programs, and
-//! everything going wrong that can.
+//! The simulator: the real engine, runtime and scheduler under a virtual clock, with a store in memory, a host that
+//! runs random programs, and every kind of fault.
 //!
-//! A seed makes a [plan](plan): programs, processes, what clients ask for and which faults come when. The [world](world) runs it on one
-//! thread, where each choice is drawn from the same seed, so one seed gives one run, line by line. Meanwhile the [witness](witness) sees what
-//! reaches the store and what begins outside, and at the end the [checker](checker) reads all that is left and compares it with what each
-//! program is worth. What they look for are the invariants S1 to S28 and L1 to L8 that the violations name.
+//! A seed makes a [plan](plan): programs, processes, the requests of clients, and the times of the faults. The
+//! [world](world) runs it on one thread, where each choice is drawn from the same seed, so one seed gives one run, line
+//! by line. Meanwhile the [witness](witness) sees all writes that reach the store and all attempts that begin outside.
+//! At the end the [checker](checker) reads all that is left and compares it with the worth of each program. They check
+//! the invariants S1 to S28 and L1 to L8 that the violations name.
 //!
-//! What is not simulated: SQL, threads that truly run at once (the models of `perdure-scheduler` do that), and JavaScript.
+//! Not simulated: SQL, threads that truly run at once (the models of `perdure-scheduler` do that), and JavaScript.
 
 mod backend;
 mod checker;

@@ -1,9 +1,10 @@
-//! The way from a process to its store, on which things go wrong.
+//! The link from a process to its store, on which things go wrong.
 //!
-//! It is a [`Provider`] around another one. What it does to a call is drawn from the seed: it fails before it reaches the store, takes long on
-//! its way there or back, or the process dies before, in between or after. A process that stands still makes no calls and hears no answers
-//! until it goes on; what it had sent goes its way meanwhile. One that is dead hears nothing for ever, and what it had sent may still come to
-//! pass a little later, as with a connection that outlives its client.
+//! A link is a [`Provider`] around another one. Its faults are drawn from the seed: a call fails before it reaches the
+//! store, takes long on its way there or back, or the process dies before, in between or after. A stopped process makes
+//! no calls and hears no answers until it goes on; calls that it had sent go their way meanwhile. A dead process never
+//! hears anything again, and calls that it had sent may still be carried out a little later, as with a connection that
+//! outlives its client.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,27 +29,27 @@ use crate::log::Log;
 use crate::plan::{Moment, Refusal, Weather};
 use crate::witness::Witness;
 
-/// Whether a process runs.
+/// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pulse {
     Running,
-    /// It stands still, as after SIGSTOP.
+    /// The process stands still, as after SIGSTOP.
     Stopped,
-    /// It was killed, as by SIGKILL.
+    /// The process was killed, as by SIGKILL.
     Dead,
 }
 
-/// What all links share: how bad things are, and chance.
+/// The state that all links share: the weather, and chance.
 pub(crate) struct Air {
     pub(crate) weather: Mutex<Weather>,
     pub(crate) rng: Mutex<Rng>,
-    /// Until then no call comes through, from anywhere.
+    /// Until then no call of any process comes through.
     pub(crate) outage_until: Mutex<Instant>,
-    /// Until then every call is refused, or all that write.
+    /// Until then every call is refused, or every call that writes.
     pub(crate) refusal: Mutex<Option<(Instant, Refusal)>>,
-    /// How often each fault came to pass.
+    /// The number of times that each fault happened.
     pub(crate) fired: Mutex<std::collections::BTreeMap<&'static str, u64>>,
-    /// The last of the calls that got stuck so far comes through by then.
+    /// The time by which the last of the calls that got stuck so far comes through.
     stuck_until: Mutex<Instant>,
 }
 
@@ -64,7 +65,7 @@ impl Air {
         }
     }
 
-    /// By when the last of the calls that got stuck so far comes through.
+    /// The time by which the last of the calls that got stuck so far comes through.
     pub(crate) fn stuck_until(&self) -> Instant {
         *self.stuck_until.lock()
     }
@@ -73,12 +74,12 @@ impl Air {
         *self.fired.lock().entry(fault).or_default() += 1;
     }
 
-    /// Whether chance has it, `per_mille` times out of a thousand.
+    /// True `per_mille` times out of a thousand.
     fn chance(&self, per_mille: u16) -> bool {
         per_mille > 0 && self.rng.lock().u16(..1_000) < per_mille
     }
 
-    /// How the store refuses a call now, if it does.
+    /// The error with which the store refuses a call now, if it does.
     fn refuses(&self, call: &str) -> Option<ProviderErrorKind> {
         let (until, refusal) = (*self.refusal.lock())?;
         let is_answered = refusal.lets_read && READS.contains(&call);
@@ -106,7 +107,7 @@ impl Air {
     }
 }
 
-/// Told that a process dies now, by a call that it makes.
+/// Called when the process dies in one of its calls.
 pub(crate) type Death = Box<dyn Fn() + Send + Sync>;
 
 /// The link of one process.
@@ -118,20 +119,20 @@ pub(crate) struct Link {
     name: String,
     state: Arc<Mutex<State>>,
     changed: Arc<Notify>,
-    /// Batches reach the store in their order.
+    /// Keeps the batches in their order on the way to the store.
     order: Arc<tokio::sync::Mutex<()>>,
     death: Death,
 }
 
-/// A message of an inbox, and of which instance.
+/// A message of an inbox, and its instance.
 type Received = (InstanceKey, Result<Message, MessageSeq>);
 
 struct State {
     pulse: Pulse,
     calls: u64,
-    /// The process dies at this call.
+    /// The call at which the process dies.
     crash: Option<(u64, Moment)>,
-    /// Messages of the inbox that came before, which may come again.
+    /// Earlier messages of the inbox, which may come again.
     seen: VecDeque<Received>,
 }
 
@@ -148,9 +149,9 @@ const READS: [&str; 10] = [
     "statuses",
     "workers",
 ];
-/// How long a lost notification may stay unnoticed.
+/// The longest time that a lost notification may stay unnoticed.
 const SAFETY_POLL: Duration = Duration::from_secs(1);
-/// Messages that may come again.
+/// The number of messages that may come again.
 const SEEN_MAX: usize = 8;
 
 impl Link {
@@ -186,18 +187,18 @@ impl Link {
         self.changed.notify_waiters();
     }
 
-    /// Let the process die so many calls from now.
+    /// Lets the process die `calls` calls from now.
     pub(crate) fn crash_at(&self, calls: u64, moment: Moment) {
         let mut state = self.state.lock();
         state.crash = Some((state.calls + calls, moment));
     }
 
-    /// Nothing is planned for it any more.
+    /// Removes the planned crash.
     pub(crate) fn calm_down(&self) {
         self.state.lock().crash = None;
     }
 
-    /// Wait until the process runs; for ever when it is dead.
+    /// Waits until the process runs, for ever if it is dead.
     async fn runs(&self) {
         loop {
             let changed = self.changed.notified();
@@ -209,7 +210,7 @@ impl Link {
         }
     }
 
-    /// The next call: its number, and when in it the process dies, if it does.
+    /// Counts the next call. Returns its number, and the moment in it at which the process dies, if it does.
     fn number(&self) -> (u64, Option<Moment>) {
         let mut state = self.state.lock();
         state.calls += 1;
@@ -236,7 +237,7 @@ impl Link {
         (self.death)();
     }
 
-    /// The way there. An error: the call does not reach the store.
+    /// The way to the store. After an error the call does not reach the store.
     async fn there(&self, call: &str) -> Result<Option<Moment>, ProviderError> {
         self.runs().await;
         let (_, moment) = self.number();
@@ -245,7 +246,7 @@ impl Link {
         }
         sleep(self.air.one_way()).await;
         if self.state.lock().pulse == Pulse::Dead && self.air.chance(500) {
-            // It was lost on the way when the process died.
+            // The call was lost on the way when the process died.
             std::future::pending::<()>().await;
         }
         let kinds = [ProviderErrorKind::Busy, ProviderErrorKind::Io, ProviderErrorKind::Full];
@@ -277,7 +278,7 @@ impl Link {
         sleep(self.air.one_way()).await;
         self.runs().await;
         if moment == Some(Moment::After) {
-            // It hears the answer, and what it does by that is the last thing that it does.
+            // The process hears the answer, and dies once it has acted on it.
             self.dies(Moment::After, call);
         }
     }
@@ -290,7 +291,7 @@ impl Link {
         self.seen(name, call, |_| {}).await
     }
 
-    /// [`call`](Self::call), of which the witness is told when it comes to pass.
+    /// A [`call`](Self::call) of which the witness is told when it is carried out.
     async fn seen<T>(
         &self,
         name: &'static str,
@@ -307,13 +308,13 @@ impl Link {
         answer
     }
 
-    /// An answer may be lost although the call was carried out: that to a request for work.
+    /// Loses the answer to a request for work, although the call was carried out.
     fn lose<T>(&self, name: &str, answer: Result<T, ProviderError>) -> Result<T, ProviderError> {
         let per_mille = self.air.weather.lock().unanswered;
         self.lose_some(per_mille, "lost answer", name, answer)
     }
 
-    /// [`lose`](Self::lose), of any other call about workers and what is theirs.
+    /// Does the same as [`lose`](Self::lose) for any other call about workers and what is theirs.
     fn unconfirm<T>(&self, name: &str, answer: Result<T, ProviderError>) -> Result<T, ProviderError> {
         let per_mille = self.air.weather.lock().unconfirmed;
         self.lose_some(per_mille, "lost confirmation", name, answer)
@@ -351,7 +352,7 @@ pub(crate) async fn sleep(duration: Duration) {
     }
 }
 
-/// A batch that was sent and not answered; a clone of what the link is made of, because the sender may be gone.
+/// A batch that was sent and not answered. The link is a clone, because the sender may be gone.
 struct Sent {
     link: Arc<Link>,
     batch: Arc<Vec<Write>>,
@@ -383,16 +384,17 @@ impl Sent {
     }
 }
 
-/// A batch that the store holds back (it waits for a lock, or a proxy is slow) and comes to later, whatever has become of the connection.
-/// With it goes a mark, as a store leaves one with each transaction: by that whoever has lost the answer learns whether it came to pass, and
-/// takes the mark if it did not. A batch that finds its mark taken does nothing.
+/// A batch that the store holds back (it waits for a lock, or a proxy is slow) and writes later, even if the connection
+/// is gone. With it goes a mark, as a store leaves one with each transaction. A process that has lost the answer learns
+/// from the mark if the batch was written, and takes the mark if it was not. A batch that finds its mark taken does
+/// nothing.
 struct Late(Arc<Mutex<LateMark>>);
 
 enum LateMark {
     Free,
-    /// It has come to pass, with these outcomes.
+    /// The batch was written, with this answer.
     Left(Result<Vec<Outcome>, ProviderError>),
-    /// It was given up.
+    /// The batch was given up.
     Taken,
 }
 
@@ -416,7 +418,7 @@ impl Late {
         Self(mark)
     }
 
-    /// The connection is cut: what has become of the batch.
+    /// Cuts the connection. Returns the answer of the batch if it was written, and gives it up otherwise.
     async fn resolve(self, link: &Link) -> Result<Vec<Outcome>, ProviderError> {
         sleep(link.air.ms(20..1_000)).await;
         link.runs().await;
@@ -440,7 +442,7 @@ impl Late {
 }
 
 impl Link {
-    /// What was sent twice arrives twice: the turns that append events must be fenced off then.
+    /// Writes some turns twice. The second time, turns that append events must be fenced off.
     fn write_again(&self, batch: &[Write]) {
         let weather = *self.air.weather.lock();
         let appends = |write: &&Write| matches!(write, Write::Turn(turn) if !turn.events.is_empty());
@@ -467,7 +469,7 @@ impl Link {
     }
 }
 
-/// A process as its runtime and its clients use it.
+/// The provider that the runtime and the clients of a process use.
 pub(crate) struct Linked(pub(crate) Arc<Link>);
 
 #[async_trait]
@@ -486,7 +488,7 @@ impl Provider for Linked {
 
     fn on_foreign_change(&self, listener: ChangeListener) {
         let listener = Arc::new(listener);
-        // The provider keeps it, and the link keeps the provider.
+        // The provider keeps the listener, and the link keeps the provider.
         let link = Arc::downgrade(&self.0);
         self.0
             .inner
@@ -514,7 +516,7 @@ impl Provider for Linked {
     }
 
     async fn register_worker(&self, worker: NewWorker) -> Result<i64, ProviderError> {
-        // What the one before had begun may begin again.
+        // Attempts of the worker before may begin again.
         self.0.witness.disturb(&self.0.name);
         self.0.witness.registers(&worker.id, &self.0.name);
         let answer = self
@@ -710,7 +712,7 @@ impl Provider for Linked {
             .hears(&self.0.name, inbox.revoked.iter().map(|revoked| revoked.key));
         let weather = *self.0.air.weather.lock();
         let mut state = self.0.state.lock();
-        // Both are drawn whatever the store has said: it may say some things twice by itself, and stores differ in that.
+        // Both are drawn in any case. A store may say some things twice by itself, and stores differ in that.
         let overtakes = self.0.air.chance(weather.overtaking);
         let repeats = self.0.air.chance(weather.repeating);
         let is_new = |message: &Received| !state.seen.contains(message);
@@ -800,8 +802,8 @@ impl Provider for Linked {
     }
 }
 
-/// The second new message of an instance comes before the first, as where its transaction has the lower number. `false`: there are no two of one
-/// instance.
+/// Moves the second new message of an instance before the first, as if its transaction had the lower number. Returns
+/// false if no instance has two new messages.
 fn overtake(messages: &mut Vec<Received>, is_new: impl Fn(&Received) -> bool) -> bool {
     let new: Vec<usize> = (0..messages.len()).filter(|at| is_new(&messages[*at])).collect();
     let pair = new.iter().enumerate().find_map(|(n, second)| {

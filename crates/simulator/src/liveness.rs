@@ -1,4 +1,5 @@
-//! What must come to pass in time once nothing goes wrong any more: L2, L4, S27 and P15 of the providers. (L1 is the end of a run, L6 that of its processes.)
+//! The invariants of liveness, for the time when no more faults come: L2, L4, S27 and P15 of the providers. (L1 is the
+//! end of a run, L6 that of its processes.)
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,21 +14,23 @@ use crate::program::Kind;
 use crate::witness::{Seen, Standing, Witness};
 use crate::world::World;
 
-/// How long work may be due while workers are idle, and the calls that take it, ms.
+/// The longest time that work may be due while workers are idle, with the calls that take it, ms.
 const CLAIMED_MS: u64 = 1_000 + 50;
-/// How long an owner may go without hearing that an instance was taken from it: what makes up for a lost notification, and some calls.
+/// The longest time until an owner hears that an instance was taken from it: time to make up for a lost notification,
+/// and for some calls.
 const HEARD: Duration = Duration::from_secs(5);
-/// What becomes quiet takes so long, besides a lease, until the workers are those that stay.
+/// The time, besides a lease, until only the workers that stay are left after the faults end.
 const SETTLING: Duration = Duration::from_secs(5);
-/// How long the look at what is owned, and the calls of the comparison, may take besides two renewals.
+/// The longest time that the look at the owned instances and the calls of the comparison may take, besides two
+/// renewals.
 const COMPARED: Duration = Duration::from_secs(2);
-/// What waits for a call that got stuck before it became quiet follows within this time after it.
+/// The time within which everything follows that waited for a call which got stuck before the faults ended.
 const UNSTUCK: Duration = Duration::from_secs(2);
 
 /// Turns that hold up their threads in quiet times.
 pub(crate) type Holds = BTreeMap<(Pid, LaneId), Hold>;
 
-/// A turn that does.
+/// A turn that holds up its thread.
 pub(crate) struct Hold {
     instance: String,
     epoch: Epoch,
@@ -41,7 +44,7 @@ impl World<'_> {
         self.is_quiet && self.quiet_since.elapsed() > settles && self.air.stuck_until().elapsed() > UNSTUCK
     }
 
-    /// P15: each owner hears what was taken from it.
+    /// P15: each owner hears which instances were taken from it.
     pub(crate) fn look_at_what_was_taken(&self) {
         if !self.is_settled() {
             return;
@@ -60,7 +63,7 @@ impl World<'_> {
         }
     }
 
-    /// S27: what the store has as a worker's is known to it within two renewals.
+    /// S27: a worker knows within two renewals of each instance that it owns in the store.
     pub(crate) fn look_at_what_is_owned(&mut self) {
         let calm = self.quiet_since.max(self.air.stuck_until());
         let renewals = Duration::from_millis(2 * self.plan.lease_ms / 3) + COMPARED;
@@ -85,7 +88,7 @@ impl World<'_> {
         self.unknown = unknown;
     }
 
-    /// A suspended instance ends with its parent, by a write that does not name it. Asked of the store itself.
+    /// A suspended instance ends with its parent, by a write that does not name it. So the store itself is asked.
     pub(crate) fn look_at_what_is_held(&self) {
         let instances = self.witness.instances().into_iter();
         let held = instances.filter(|(_, seen)| seen.standing == Standing::Suspended);
@@ -104,7 +107,7 @@ impl World<'_> {
         });
     }
 
-    /// L2: what is due does not stay so, while workers are there and nothing holds them up. Asked of the store itself.
+    /// L2: no instance stays due while workers are there and nothing holds them up. The store itself is asked.
     pub(crate) fn look_at_what_is_due(&self) {
         let programs = &self.plan.programs.all;
         let is_fair = programs

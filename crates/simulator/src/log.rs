@@ -1,4 +1,4 @@
-//! What happened, in order: one line each, and a fingerprint of all of them.
+//! The log of a run in order, one line for each thing that happens, and a fingerprint of all lines.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -18,12 +18,12 @@ struct Kept {
     fingerprint: FxHasher,
     line: String,
     count: u64,
-    /// Only where somebody wants to read them.
+    /// The lines, if they are kept.
     lines: Option<Vec<String>>,
 }
 
 impl Log {
-    /// A log that begins now. `keeps`: its lines can be read; otherwise there is only their fingerprint.
+    /// Begins a log now. With `keeps`, its lines can be read. Otherwise there is only their fingerprint.
     pub(crate) fn new(keeps: bool) -> Self {
         let kept = Kept {
             lines: keeps.then(Vec::new),
@@ -35,7 +35,7 @@ impl Log {
         }
     }
 
-    /// Write a line.
+    /// Writes a line.
     pub(crate) fn say(&self, who: &str, what: fmt::Arguments<'_>) {
         let at_ms = self.since.elapsed().as_millis();
         let mut kept = self.kept.lock();

@@ -10,10 +10,10 @@ use perdure_provider::{Clock, Worker};
 use perdure_runtime::{Machine, Process};
 use tokio::time::Instant;
 
-/// What every clock here shows at the beginning, ms since 1970: some time in 2033.
+/// The time that every right clock shows at the beginning, ms since 1970: some time in 2033.
 const BEGINNING_MS: i64 = 2_000_000_000_000;
 
-/// A clock that goes with tokio's, which is virtual; it may be wrong.
+/// A clock that goes with tokio's, which is virtual. It may be wrong by an offset.
 pub(crate) struct VirtualClock {
     since: Instant,
     off_ms: AtomicI64,
@@ -27,7 +27,7 @@ impl VirtualClock {
         })
     }
 
-    /// Somebody sets the clock.
+    /// Sets the clock forward or back.
     pub(crate) fn jump(&self, ms: i64) {
         self.off_ms.fetch_add(ms, Ordering::Relaxed);
     }
@@ -40,10 +40,10 @@ impl Clock for VirtualClock {
     }
 }
 
-/// The processes that live, by their numbers, which are never used again.
+/// The numbers of the living processes. A number is never used again.
 pub(crate) type Living = Arc<Mutex<BTreeSet<u32>>>;
 
-/// What one process is told by its machine.
+/// The machine as one process sees it.
 pub(crate) struct VirtualMachine {
     clock: Arc<VirtualClock>,
     host: String,

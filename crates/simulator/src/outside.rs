@@ -1,8 +1,9 @@
-//! Stores that a run cannot hold in its hand: SQLite and Postgres, with threads and time of their own.
+//! Stores outside the virtual world: SQLite and Postgres, with threads and time of their own.
 //!
-//! The world stands still while such a store does something, so that a run on it is as determined by its seed as one in memory. What a store
-//! would tell other processes by itself comes when the operating system has it; here it comes from the stand-in, in order, after each call
-//! that may have changed something, to everyone but the one that made it. The store in memory is run in the same way where it is compared.
+//! The world stands still while such a store does something, so a run on it is as determined by its seed as a run in
+//! memory. A store tells other processes of changes when the operating system gets to it. Here the stand-in tells them,
+//! in order, after each call that may have changed something, except the process that made the call. The store in
+//! memory is run in the same way when it is compared with others.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,14 +28,14 @@ use tokio::sync::oneshot;
 use crate::backend::{Backend, Connection};
 use crate::machine::VirtualClock;
 
-/// A store to run on, made for the run and gone after it.
+/// A store to run on, made for the run and removed after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In memory.
     Memory,
     /// A SQLite file in the folder for temporary files.
     Sqlite,
-    /// A schema in the database of a URL, libpq's.
+    /// A schema in the database of a URL, in libpq's form.
     Postgres(String),
 }
 
@@ -49,16 +50,16 @@ impl fmt::Display for Place {
     }
 }
 
-/// How many there were, in this process.
+/// The number of stores that were made in this process.
 static STORES: AtomicU64 = AtomicU64::new(0);
 
 /// Connects another process.
 type Connect = Box<dyn Fn() -> Arc<dyn Provider>>;
 
-/// See the module.
+/// A store outside the virtual world.
 pub(crate) struct Outside {
     place: Place,
-    /// Of the folder or the schema.
+    /// The name of the folder or the schema.
     name: String,
     connect: Connect,
     world: Arc<World>,
@@ -66,18 +67,18 @@ pub(crate) struct Outside {
     connected: Mutex<Vec<Arc<dyn Provider>>>,
 }
 
-/// What all stand-ins of a store share.
+/// The state that all stand-ins of a store share.
 struct World {
-    /// Where the store does what it does.
+    /// The runtime on which the store works.
     runtime: Runtime,
-    /// The run's time as the store is shown it.
+    /// The time of the run, as the store sees it.
     shown: Arc<Shown>,
     clock: Arc<VirtualClock>,
-    /// Who hears of changes, by the number of the stand-in.
+    /// The listeners for changes, by the number of the stand-in.
     listeners: Mutex<Vec<(usize, ChangeListener)>>,
 }
 
-/// What the clock of a run showed when a store was last asked for something: its own threads cannot look at that clock.
+/// The time of the run's clock when a store was last called. The store's own threads cannot read that clock.
 struct Shown(AtomicI64);
 
 impl Clock for Shown {
@@ -87,7 +88,7 @@ impl Clock for Shown {
 }
 
 impl World {
-    /// Let the store do something; nothing else happens meanwhile.
+    /// Lets the store do something while nothing else happens.
     fn wait<T: Send>(&self, work: impl Future<Output = T> + Send) -> T {
         self.shown.0.store(self.clock.now_ms(), Ordering::Release);
         std::thread::scope(|scope| {
@@ -104,8 +105,8 @@ impl World {
 }
 
 impl Outside {
-    /// `alone`: each write is a batch of its own. Within a batch stores may take writes in another order, where that makes no difference but
-    /// to what is next.
+    /// Makes a store. With `alone`, each write is a batch of its own. Within a batch, stores may take writes in another
+    /// order where that makes no difference except to the order of what follows.
     pub(crate) fn new(place: &Place, alone: bool) -> Self {
         let clock = VirtualClock::new(0);
         let shown = Arc::new(Shown(AtomicI64::new(clock.now_ms())));
@@ -208,7 +209,7 @@ impl Backend for Outside {
 
 impl Drop for Outside {
     fn drop(&mut self) {
-        // Processes that died are never tidied up, but threads and connections are.
+        // Dead processes are never tidied up, but their threads and connections are.
         for provider in self.connected.get_mut().drain(..) {
             self.world.wait(provider.close());
         }
@@ -223,7 +224,7 @@ impl Drop for Outside {
     }
 }
 
-/// What a process has of such a store.
+/// The connection of a process to such a store.
 struct StandIn {
     number: usize,
     inner: Arc<dyn Provider>,
@@ -238,7 +239,7 @@ impl StandIn {
         }
         let mut outcomes = Vec::with_capacity(batch.len());
         for write in &**batch {
-            // A store that is well refuses no write: what fails fails on the way to it.
+            // A sound store refuses no write. Calls fail on the way to it.
             outcomes.extend(self.write_batch(&Arc::new(vec![write.clone()]))?);
         }
         Ok(outcomes)
@@ -253,12 +254,12 @@ impl StandIn {
         })
     }
 
-    /// Ask for something that changes nothing.
+    /// Makes a call that changes nothing.
     fn ask<T: Send>(&self, work: impl Future<Output = T> + Send) -> T {
         self.world.wait(work)
     }
 
-    /// Ask for something that others are to hear of.
+    /// Makes a call that other processes are to hear of.
     fn changing<T: Send>(&self, work: impl Future<Output = T> + Send) -> T {
         let answer = self.world.wait(work);
         self.world.changed(self.number);

@@ -1,4 +1,4 @@
-//! What is to happen in a run, and when: all of it drawn from the seed before anything begins.
+//! The plan of a run: all events and their times, drawn from the seed before anything begins.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::code::Edition;
 use crate::guards;
 use crate::program::{Feed, Origin, Programs, programs};
 
-/// How likely faults are, in so many of a thousand.
+/// The chance of each fault, in thousandths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Weather {
     /// A call takes up to 800 ms.
@@ -22,34 +22,34 @@ pub(crate) struct Weather {
     pub(crate) deaf: u16,
     /// Messages come again.
     pub(crate) repeating: u16,
-    /// The connection is cut while the store holds a batch back, which it comes to later.
+    /// The connection is cut while the store holds a batch back, which it writes later.
     pub(crate) late: u16,
-    /// What a worker takes is its own in the store, and the answer is an error.
+    /// A worker acquires instances or tasks in the store, and the answer is an error.
     pub(crate) unanswered: u16,
-    /// A call about workers and what is theirs is carried out, and the answer is an error: registrations, renewals, releases, takeovers, what is
-    /// given back or resumed.
+    /// A call about workers and what is theirs is carried out, and the answer is an error: registrations, renewals,
+    /// releases, takeovers, give-backs and resumptions.
     pub(crate) unconfirmed: u16,
     /// The second message of an instance comes before the first, whose transaction has the higher number.
     pub(crate) overtaking: u16,
 }
 
-/// When in a call a process dies.
+/// The moment in a call at which a process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// Before it reaches the store.
+    /// Before the call reaches the store.
     Before,
-    /// When it is carried out and not answered.
+    /// When the call is carried out and not answered.
     Between,
-    /// When it is answered.
+    /// When the call is answered.
     After,
 }
 
-/// What a client does.
+/// A request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Start(usize),
     Feed(Feed),
-    /// A message that nobody waits for.
+    /// A message that no code waits for.
     Noise(usize, i64),
     Cancel(usize),
     Terminate(usize),
@@ -57,20 +57,20 @@ pub(crate) enum Request {
     Resume(usize),
 }
 
-/// What goes wrong, or is done to processes on purpose.
+/// A fault, or an action on processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// SIGKILL; the process begins anew after so many ms.
+    /// SIGKILL. The process begins anew after `down_ms`.
     Kill { slot: usize, down_ms: u64 },
     /// SIGKILL in the middle of a call of the store.
     Crash { slot: usize, calls: u64, moment: Moment },
-    /// SIGSTOP, and SIGCONT after so many ms.
+    /// SIGSTOP, and SIGCONT after `ms`.
     Stop { slot: usize, ms: u64 },
-    /// The store is gone for so long.
+    /// The store cannot be reached for `ms`.
     Outage { ms: u64 },
-    /// The store answers, and refuses everything, or all that writes, for so long.
+    /// The store answers, and refuses every call, or every call that writes, for `ms`.
     Refusal { ms: u64, refusal: Refusal },
-    /// Somebody sets the clock of a machine.
+    /// The clock of a machine is set.
     Jump { slot: usize, ms: i64 },
     /// The process is shut down and begins anew with another edition of the code.
     Deploy {
@@ -83,15 +83,15 @@ pub(crate) enum Fault {
     Block { slot: usize, lane: usize, ms: u64 },
     /// The thread of a lane ends, and another one comes.
     LoseThread { slot: usize, lane: usize, down_ms: u64 },
-    /// How likely faults are from here on.
+    /// The chances of faults from here on.
     Weather(Weather),
 }
 
-/// How a store refuses its service: without a login, as a standby, with a full disk.
+/// The way in which a store refuses its service: without a login, as a standby, with a full disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) kind: ProviderErrorKind,
-    /// What only reads is answered.
+    /// True if calls that only read are answered.
     pub(crate) lets_read: bool,
 }
 
@@ -102,17 +102,17 @@ pub(crate) enum Act {
     Fault(Fault),
 }
 
-/// A process that is there, or begins anew, for as long as the run takes.
+/// The place of a process, in which another one begins when it is gone, for the whole run.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     pub(crate) host: String,
     pub(crate) threads: usize,
-    /// How wrong its machine's clock is, ms.
+    /// The error of its machine's clock, ms.
     pub(crate) off_ms: i64,
     pub(crate) edition: Edition,
-    /// Whether it only asks for things, and runs nothing.
+    /// True if the process only makes requests, and runs nothing.
     pub(crate) is_client: bool,
-    /// Whether it runs the activities of the queue that not every worker serves.
+    /// True if the process runs the activities of the queue that not every worker serves.
     pub(crate) serves_queue: bool,
     pub(crate) activity_concurrency: usize,
     pub(crate) cached_instances_max: usize,
@@ -126,30 +126,31 @@ pub(crate) struct Plan {
     pub(crate) slots: Vec<Slot>,
     pub(crate) lease_ms: u64,
     pub(crate) turn_deadline_ms: u64,
-    /// Numbered by their place, so that a plan can be made smaller.
+    /// The acts and their times, ms. Their places are their numbers, by which a plan can be made smaller.
     pub(crate) acts: Vec<(u64, Act)>,
-    /// From then on nothing goes wrong any more, ms.
+    /// The time from which on there are no faults, ms.
     pub(crate) quiet_ms: u64,
 }
 
-/// After it has become quiet, something gets on within this time, or never, ms: the longest timer or attempt of any program, twice the longest
-/// of lease, poll and backoff (L1), and twice the time that a client waits before it asks again.
+/// The longest time without progress after the faults have ended, ms. It is the sum of the longest timer or attempt of
+/// any program, twice the longest of lease, poll and backoff (L1), and twice the time that a client waits before it
+/// asks again.
 pub(crate) const PATIENCE_MS: u64 = 20_000 + 2 * 16_000 + 2 * crate::client::LATE_MS;
-/// How long a run may take altogether, ms.
+/// The longest time of a whole run, ms.
 pub(crate) const RUN_MS: u64 = 3_600_000;
 
-/// How long after its start a program is cancelled that is there for that, ms.
+/// The longest time after its start at which a program is cancelled that is there for that, ms.
 const CANCEL_MS: u64 = 4_000;
-/// How long the store may be gone or a process down, ms.
+/// The longest time that the store may be gone or a process down, ms.
 const DOWN_MS: u64 = 20_000;
-/// What tells the chance of [`Plan::later_faults`] from that of the rest.
+/// Sets the random numbers of [`Plan::later_faults`] apart from those of the rest.
 const LATER_FAULTS: u64 = 0x001a_7e5d;
-/// The same of [`Plan::lost_confirmations`].
+/// Does the same for [`Plan::lost_confirmations`].
 const LOST_CONFIRMATIONS: u64 = 0x0dea_dacc;
-/// The same of [`Plan::overtaking`].
+/// Does the same for [`Plan::overtaking`].
 const OVERTAKING: u64 = 0x0be4_1d04;
-/// The same of [`Plan::guards`]. It is chosen so that the seeds that the tests keep, and those that are the first to find the rarest planted
-/// bugs, have none.
+/// Does the same for [`Plan::guards`]. The number is chosen so that the seeds that the tests keep, and those that are
+/// the first to find the rarest planted bugs, have no guarded blocks.
 const GUARDS: u64 = 0x0151_af61;
 
 impl Plan {
@@ -169,7 +170,7 @@ impl Plan {
             quiet_ms: rng.u64(2_000..60_000),
         };
         plan.requests(&mut rng);
-        // One in eight has no faults: what is wrong there is wrong anywhere.
+        // One plan in eight has no faults: a violation there needs none.
         if rng.u8(..8) > 0 {
             plan.faults(&mut rng);
             plan.later_faults(&mut Rng::with_seed(seed ^ LATER_FAULTS));
@@ -194,8 +195,9 @@ impl Plan {
         plan
     }
 
-    /// What can be left out of it by itself, each as places of acts: a fault; or all that is asked of a program whose messages nobody waits
-    /// for.
+    /// The parts that can be left out of the plan by themselves, each as places of acts. A part is a fault, all
+    /// requests for a program that sends no message which another one waits for, or one request that is no start and
+    /// no feed.
     pub(crate) fn parts(&self) -> Vec<Vec<usize>> {
         let program_of = |act: &Act| match act {
             Act::Request(Request::Feed(feed)) => Some(feed.to),
@@ -270,7 +272,8 @@ impl Plan {
         }
     }
 
-    /// Faults that came after the others. They are drawn by themselves, and half of the plans have none, so that most seeds keep their runs.
+    /// Adds faults that were introduced after the others. They are drawn by themselves, and half of the plans have
+    /// none, so that most seeds keep their runs.
     fn later_faults(&mut self, rng: &mut Rng) {
         if rng.bool() {
             return;
@@ -288,7 +291,7 @@ impl Plan {
         self.add_weather(|weather| (weather.late, weather.unanswered) = (late, unanswered));
     }
 
-    /// A fault that came after the [later ones](Self::later_faults), in a quarter of the plans.
+    /// Adds a fault that was introduced after the [later ones](Self::later_faults), to a quarter of the plans.
     fn lost_confirmations(&mut self, rng: &mut Rng) {
         if rng.bool() {
             return;
@@ -299,7 +302,8 @@ impl Plan {
         }
     }
 
-    /// A fault that came after the [lost confirmations](Self::lost_confirmations), in a quarter of the plans.
+    /// Adds a fault that was introduced after the [lost confirmations](Self::lost_confirmations), to a quarter of the
+    /// plans.
     fn overtaking(&mut self, rng: &mut Rng) {
         if rng.bool() {
             return;
@@ -310,7 +314,8 @@ impl Plan {
         }
     }
 
-    /// Guarded blocks, and who cancels what is in the middle of them, in half of the plans. The others keep their runs.
+    /// Adds guarded blocks, and clients that cancel in the middle of them, to half of the plans. The other plans keep
+    /// their runs.
     fn guards(&mut self, rng: &mut Rng) {
         if rng.bool() {
             return;
@@ -338,7 +343,7 @@ impl Plan {
         }
     }
 
-    /// Something more goes wrong in each weather of the plan, or from its begin on where there is none.
+    /// Adds a fault to each weather of the plan, or to the whole run if the plan has no weather.
     fn add_weather(&mut self, change: impl Fn(&mut Weather)) {
         let mut has_weather = false;
         for (_, act) in &mut self.acts {
@@ -420,7 +425,7 @@ fn slots(rng: &mut Rng) -> Vec<Slot> {
         .collect()
 }
 
-/// How a store says that it refuses, whatever is asked.
+/// The errors with which a store refuses any call.
 const REFUSALS: [ProviderErrorKind; 5] = [
     ProviderErrorKind::Unavailable,
     ProviderErrorKind::CannotOpen,
@@ -429,7 +434,7 @@ const REFUSALS: [ProviderErrorKind; 5] = [
     ProviderErrorKind::Full,
 ];
 
-/// So many of a thousand, or none.
+/// A number below `most`, or 0.
 fn share(rng: &mut Rng, most: u16) -> u16 {
     if rng.bool() { rng.u16(..most) } else { 0 }
 }

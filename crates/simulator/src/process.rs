@@ -13,13 +13,13 @@ use crate::fibers::{Calls, Stop};
 use crate::link::{Link, Pulse};
 use crate::program::Program;
 
-/// Name of a process: how many there were before it.
+/// Name of a process: the number of processes before it.
 pub(crate) type Pid = u32;
 
 /// The lane of the thread that every process has.
 pub(crate) const MAIN: LaneId = LaneId(0);
 
-/// A process, from its begin to the end of the run: one that is dead is kept, so that nothing of it is tidied up.
+/// A process, from its begin to the end of the run. A dead process is kept, so that nothing of it is tidied up.
 pub(crate) struct Process {
     pub(crate) name: String,
     pub(crate) slot: usize,
@@ -29,11 +29,11 @@ pub(crate) struct Process {
     pub(crate) pulse: Pulse,
     pub(crate) edition: Edition,
     pub(crate) is_started: bool,
-    /// It runs nothing.
+    /// True if the process runs nothing.
     pub(crate) is_client: bool,
-    /// It shuts down.
+    /// True if the process shuts down.
     pub(crate) is_leaving: bool,
-    /// What is to begin in its place when it has shut down, and how long after that, ms.
+    /// The edition that begins in its place after the shutdown, and the wait before that, ms.
     pub(crate) successor: Option<(Edition, u64)>,
     pub(crate) lanes: Vec<Lane>,
     /// Attempts that run, and their lanes.
@@ -43,11 +43,11 @@ pub(crate) struct Process {
 /// The thread of a lane.
 #[derive(Default)]
 pub(crate) struct Lane {
-    /// It was woken and has not run dry since.
+    /// True if the thread was woken and has not run dry since.
     pub(crate) is_awake: bool,
-    /// It is busy, and hears nothing.
+    /// True if the thread is busy, and hears nothing.
     pub(crate) is_blocked: bool,
-    /// What it is in the middle of while it is blocked.
+    /// The job that the thread is in the middle of while it is blocked.
     pub(crate) held: Option<Job>,
     codes: BTreeMap<Token, Seated>,
 }
@@ -58,12 +58,12 @@ struct Seated {
 }
 
 impl Lane {
-    /// Its thread is gone with all that it had.
+    /// Loses the thread with all that it had.
     pub(crate) fn lose(&mut self) {
         *self = Self::default();
     }
 
-    /// What its instances wait for.
+    /// The operations that its instances wait for.
     pub(crate) fn pending(&self) -> impl Iterator<Item = String> {
         self.codes.values().map(|seated| seated.code.pending())
     }
@@ -72,14 +72,14 @@ impl Lane {
         self.codes.remove(&token);
     }
 
-    /// Whether an instance's code was begun here.
+    /// True if the code of an instance was begun here.
     pub(crate) fn has_code(&self, token: Token) -> bool {
         self.codes.contains_key(&token)
     }
 }
 
 impl Process {
-    /// Whether a lane's thread takes jobs.
+    /// True if the thread of a lane takes jobs.
     pub(crate) fn can_run(&self, lane: LaneId) -> bool {
         let Lane {
             is_awake, is_blocked, ..
@@ -92,7 +92,7 @@ impl Process {
         self.runtime.describe(token).ok().map(|facts| program_of(&facts.name))
     }
 
-    /// Drive an instance until its code waits or has ended.
+    /// Drives an instance until its code waits or has ended.
     pub(crate) fn turn(&mut self, lane: LaneId, token: Token, programs: &Arc<Vec<Program>>) {
         let Ok(facts) = self.runtime.describe(token) else {
             return;
@@ -157,7 +157,7 @@ fn drive(runtime: &Runtime, token: Token, seated: &Seated) -> Result<Turned, Sto
     }
 }
 
-/// What code asks of a turn, in a process.
+/// The calls of user code, answered by the runtime of a process.
 struct OnRuntime {
     runtime: Arc<Runtime>,
     token: Token,

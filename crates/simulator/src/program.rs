@@ -1,8 +1,9 @@
-//! Random programs, and what each of them must come to.
+//! Random programs, and the result that each of them must have.
 //!
-//! A program is a tree of operations, run by [`Code`](crate::code::Code) as the driver runs a generator. Each operation is worth a number
-//! that depends on nothing that a fault can change, so the output of an instance is known before it runs: what happens at another time, in
-//! another process or again must not show. Where the outcome is a matter of luck, as in a race, the operation is worth the same whoever wins.
+//! A program is a tree of operations, run by [`Code`](crate::code::Code) as the driver runs a generator. Each operation
+//! is worth a number that depends on nothing that a fault can change, so the output of an instance is known before it
+//! runs. An operation that happens at another time, in another process or again must not change it. If the outcome is a
+//! matter of luck, as in a race, the operation is worth the same for each winner.
 
 use std::sync::Arc;
 
@@ -14,116 +15,116 @@ pub(crate) type Block = Arc<Vec<Op>>;
 /// One step of a program.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    /// Run an activity and wait for it.
+    /// Runs an activity and waits for it.
     Activity(Work),
-    /// Run an activity with what random numbers, UUIDs and the time are now, and wait for it.
+    /// Runs an activity with the current random numbers, UUIDs and time as its input, and waits for it.
     Draw(Work),
-    /// Sleep, ms.
+    /// Sleeps, ms.
     Timer(i64),
-    /// Wait for an event of this name.
+    /// Waits for an event of this name.
     Event(&'static str),
-    /// Wait for a message of this queue.
+    /// Waits for a message of this queue.
     Dequeue(&'static str),
-    /// Start a child and wait for its end.
+    /// Starts a child and waits for its end.
     Child { program: usize, tag: u32 },
-    /// Start an instance that goes its own way, and wait until that is durable.
+    /// Starts a detached instance, and waits until the start is durable.
     Detached { program: usize },
-    /// Start an instance whose id is in use: the own one.
+    /// Starts an instance whose id is in use: its own.
     Taken,
-    /// Send a message, and wait until that is durable.
+    /// Sends a message, and waits until it is durable.
     Send(Feed),
-    /// Wait for all of these.
+    /// Waits for all of these.
     All(Vec<Block>),
-    /// Wait for all of these, the first of which fails.
+    /// Waits for all of these and one more, which is the first and fails.
     AllFails(Vec<Block>),
-    /// Wait for the first of these.
+    /// Waits for the first of these.
     Race { branches: Vec<Block>, cancel_losers: bool },
-    /// Give up a block after so many ms.
+    /// Gives up a block after so many ms.
     Timeout(i64, Block),
-    /// Schedule an activity, sleep, and give it up.
+    /// Schedules an activity, sleeps, and gives it up.
     Cancel(Work, i64),
-    /// A fiber beside what follows in this block; its end is waited for at the end of the block.
+    /// Starts a fiber beside the rest of this block. The end of the block waits for it.
     Fiber(Block),
-    /// A block with a cleanup that takes steps.
+    /// Runs a block with a cleanup that takes steps.
     Guarded(Box<Guard>),
-    /// Set the custom status.
+    /// Sets the custom status.
     Status(u32),
-    /// Write a line to the log.
+    /// Writes a line to the log.
     Trace(u32),
-    /// What was changed under running instances: the old block, and the new one behind a patch.
+    /// Code that was changed under running instances: the old block, and the new one behind a patch.
     Patch { id: u32, old: Block, new: Block },
-    /// What one edition of the code does and the others do not, without a patch: a mistake.
+    /// Runs an activity in one edition of the code alone, without a patch: a mistake.
     Slip(Work),
 }
 
 /// One activity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
-    /// Names it within its program; it is worth a number made of it.
+    /// Names the activity within its program. Its worth is a number made of the tag.
     pub(crate) tag: u32,
-    /// How long an attempt takes, ms.
+    /// The time that an attempt takes, ms.
     pub(crate) ms: u64,
-    /// Attempts that fail before one succeeds.
+    /// The number of attempts that fail before one succeeds.
     pub(crate) fails: u32,
-    /// Attempts that never end by themselves, before the others.
+    /// The number of attempts that never end by themselves, before the others.
     pub(crate) hangs: u32,
-    /// Its last attempt fails, too.
+    /// True if the last attempt fails, too.
     pub(crate) is_fatal: bool,
-    /// It tells of its progress.
+    /// True if its attempts send heartbeats.
     pub(crate) beats: bool,
     pub(crate) is_inline: bool,
-    /// It is for a queue that not every worker serves.
+    /// True if the activity is for a queue that not every worker serves.
     pub(crate) is_queued: bool,
     pub(crate) priority: i32,
 }
 
-/// A block with a cleanup. Its own steps are activities, so that history tells of each block how far it came.
+/// A block with a cleanup. Its own steps are activities, so that history tells how far each block came.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     /// The first step of the block.
     pub(crate) enter: Work,
     pub(crate) body: Block,
-    /// The first step of the cleanup, which comes where the block is cancelled.
+    /// The first step of the cleanup, which comes if the block is cancelled.
     pub(crate) undo: Work,
     /// The rest of the cleanup.
     pub(crate) cleanup: Block,
-    /// The last step, whether the block is cancelled or not.
+    /// The last step, with or without a cancellation.
     pub(crate) close: Work,
 }
 
 /// A message that a program waits for, sent once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Feed {
-    /// The program that waits for it.
+    /// The program that waits for the message.
     pub(crate) to: usize,
-    /// Event or queue.
+    /// True for an event, false for a queue.
     pub(crate) is_event: bool,
-    /// Name of either.
+    /// Name of the event or queue.
     pub(crate) mailbox: &'static str,
-    /// Its payload, unlike that of any other.
+    /// The payload, which no other message has.
     pub(crate) number: i64,
 }
 
-/// How an instance of a program comes to be.
+/// The origin of an instance of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A client starts it.
+    /// A client starts the instance.
     Client,
-    /// Another program starts it and waits for it.
+    /// Another program starts the instance and waits for it.
     Parent,
-    /// Another program starts it.
+    /// Another program starts the instance.
     Detached,
 }
 
-/// What a program does besides its operations.
+/// The behaviour of a program besides its operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Plain,
-    /// It throws in the end.
+    /// The program throws in the end.
     Throws,
-    /// Its process dies with each of its turns: it must come to be suspended.
+    /// The process dies with each turn of the program: it must be suspended in the end, as a poison pill.
     Poison,
-    /// Its first turn holds its thread for too long.
+    /// The first turn of the program holds its thread for too long.
     Hog,
 }
 
@@ -132,18 +133,18 @@ pub(crate) enum Kind {
 pub(crate) struct Program {
     pub(crate) origin: Origin,
     pub(crate) kind: Kind,
-    /// Executions that follow each other.
+    /// The number of executions that follow each other.
     pub(crate) rounds: u32,
     pub(crate) body: Block,
-    /// Whether it runs an activity when it is cancelled.
+    /// True if the program runs an activity when it is cancelled.
     pub(crate) cleans_up: bool,
-    /// Whether a client may cancel or terminate it: nobody else waits for anything that it does.
+    /// True if a client may cancel or terminate the program, because no other program waits for anything that it does.
     pub(crate) is_free: bool,
-    /// Whether its new edition has the scoped rules for cancelled fibers. Where it has not, it has no guarded blocks.
+    /// True if its new edition has the scoped rules for cancelled fibers. A program without them has no guarded blocks.
     pub(crate) is_scoped: bool,
 }
 
-/// What an operation is worth that may come out in more ways than one.
+/// The worth of each operation that may have more than one outcome.
 pub(crate) const STEP: i64 = 1;
 pub(crate) const RACE: i64 = 5;
 pub(crate) const FATAL: i64 = 7;
@@ -152,7 +153,7 @@ pub(crate) const ALL_FAILED: i64 = 13;
 pub(crate) const TIMEOUT: i64 = 17;
 
 impl Work {
-    /// The number that it comes to when it succeeds.
+    /// The result of the activity when it succeeds.
     pub(crate) fn value(self) -> i64 {
         i64::from(self.tag) * 31 % 1_009
     }
@@ -163,7 +164,7 @@ impl Work {
 }
 
 impl Op {
-    /// What it adds to the output, whatever happens.
+    /// The number that the operation adds to the output, with or without faults.
     fn worth(&self, programs: &[Program]) -> i64 {
         let sum = |blocks: &[Block]| blocks.iter().map(|block| worth(block, programs)).sum();
         match self {
@@ -179,7 +180,7 @@ impl Op {
             Op::AllFails(_) => ALL_FAILED,
             Op::Race { .. } => RACE,
             Op::Timeout(..) => TIMEOUT,
-            // Of a message its payload counts, of the others nothing.
+            // A message counts by its payload. The other operations count nothing.
             Op::Event(_) | Op::Dequeue(_) | Op::Status(_) | Op::Trace(_) | Op::Patch { .. } | Op::Slip(_) => 0,
         }
     }
@@ -189,7 +190,7 @@ fn worth(block: &Block, programs: &[Program]) -> i64 {
     block.iter().map(|op| op.worth(programs)).sum()
 }
 
-/// The output of an instance that nobody cancels.
+/// The output of an instance that is not cancelled.
 pub(crate) fn output(program: usize, programs: &[Program], feeds: &[Feed]) -> i64 {
     let Program { rounds, body, .. } = &programs[program];
     let fed: i64 = feeds
@@ -206,14 +207,14 @@ pub(crate) struct Programs {
     pub(crate) all: Vec<Program>,
     /// Every message that some program waits for.
     pub(crate) feeds: Vec<Feed>,
-    /// Those among them that no program sends.
+    /// The messages among them that no program sends.
     pub(crate) from_clients: Vec<Feed>,
     /// The last tag of any activity, message or patch.
     pub(crate) tag: u32,
 }
 
 impl Programs {
-    /// Whether a program, or one that it starts, sends a message that another one waits for.
+    /// True if a program, or one that it starts, sends a message that another one waits for.
     pub(crate) fn sends(&self, program: usize) -> bool {
         self.block_sends(&self.all[program].body)
     }
@@ -221,7 +222,7 @@ impl Programs {
     fn block_sends(&self, block: &Block) -> bool {
         block.iter().any(|op| match op {
             Op::Send(_) => true,
-            // It waits for messages of its own.
+            // A detached instance waits for messages of its own.
             Op::Detached { .. } => true,
             Op::Child { program, .. } => self.sends(*program),
             Op::All(blocks) | Op::AllFails(blocks) | Op::Race { branches: blocks, .. } => {
@@ -239,9 +240,9 @@ struct Maker<'a> {
     rng: &'a mut Rng,
     made: Programs,
     tag: u32,
-    /// What the program that is made now may do.
+    /// The operations that are allowed in the program that is made now.
     allowed: Allowed,
-    /// Messages that programs before this one wait for and nobody sends so far.
+    /// Messages that earlier programs wait for and that have no sender so far.
     open: Vec<Feed>,
     to: usize,
     rounds: u32,
@@ -249,18 +250,18 @@ struct Maker<'a> {
 
 #[derive(Clone, Copy)]
 struct Allowed {
-    /// Wait for messages: it is one instance.
+    /// True if the program may wait for messages, because it has one instance.
     messages: bool,
-    /// Do what others wait for: nobody may cancel it.
+    /// True if other programs may wait for its operations, because no client may cancel it.
     duties: bool,
-    /// Start others.
+    /// True if the program may start others.
     starts: bool,
 }
 
 const EVENTS: [&str; 3] = ["approve", "paid", "shipped"];
 const QUEUES: [&str; 2] = ["orders", "mails"];
 
-/// Programs of which so many are started by clients.
+/// Makes programs, of which clients start `tops`.
 pub(crate) fn programs(rng: &mut Rng, tops: usize) -> Programs {
     let mut maker = Maker {
         rng,
@@ -283,7 +284,7 @@ pub(crate) fn programs(rng: &mut Rng, tops: usize) -> Programs {
     maker.made
 }
 
-/// How long a timer runs, ms.
+/// The time of a timer, ms.
 pub(crate) fn duration(rng: &mut Rng) -> i64 {
     match rng.u8(..10) {
         0..=5 => rng.i64(0..200),
@@ -331,10 +332,10 @@ impl Maker<'_> {
         self.program(Origin::Client, kind, rounds, allowed, is_free);
     }
 
-    /// Its number.
+    /// Makes a program and returns its number.
     fn program(&mut self, origin: Origin, kind: Kind, rounds: u32, allowed: Allowed, is_free: bool) -> usize {
         let number = self.made.all.len();
-        // Its place: what it starts comes after it.
+        // Takes its place first: programs that it starts come after it.
         self.made.all.push(Program {
             origin,
             kind,
@@ -369,7 +370,8 @@ impl Maker<'_> {
             .collect()
     }
 
-    /// `is_idle`: it may be given up at any time, so nobody may wait for anything that it does.
+    /// Makes an operation. With `is_idle` it may be given up at any time, so no other program may wait for anything
+    /// that it does.
     fn op(&mut self, depth: u32, is_idle: bool) -> Op {
         let Allowed {
             messages,
@@ -386,7 +388,7 @@ impl Maker<'_> {
                 7 | 8 => Op::Timer(self.duration()),
                 9 | 10 if messages && !is_idle => self.message(true),
                 11 | 12 if messages && !is_idle => self.message(false),
-                // Nobody sends it: it is given up, or waited for in vain.
+                // No program sends this event: the wait is given up, or is in vain.
                 9 | 10 if is_idle && messages => Op::Event("never"),
                 13 | 14 if starts && depth > 0 => self.child(),
                 15 if duties && !is_idle => self.detached(),
@@ -472,8 +474,8 @@ impl Maker<'_> {
     }
 
     fn send(&mut self) -> Op {
-        // Nobody may wait for what comes later in a program that waits for it: messages go from later programs to earlier ones, and to such as
-        // a client has started.
+        // A program must not wait for a later operation of a program that waits for it. So messages go from later
+        // programs to earlier ones that a client has started.
         let is_earlier = |feed: &Feed| feed.to < self.to && self.made.all[feed.to].origin == Origin::Client;
         let earlier: Vec<usize> = (0..self.open.len()).filter(|at| is_earlier(&self.open[*at])).collect();
         match earlier.is_empty() {

@@ -1,4 +1,4 @@
-//! One run: a seed, and what came of it.
+//! One run: a seed, and the report of its results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,50 +14,51 @@ use crate::plan::Plan;
 use crate::witness::Figures;
 use crate::world::World;
 
-/// What to run.
+/// The parameters of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Run {
     /// The seed.
     pub seed: u64,
     /// Acts of its plan that are left out, by their place.
     pub without: BTreeSet<usize>,
-    /// Whether the log can be read; otherwise there is only its fingerprint.
+    /// True if the log can be read. Otherwise there is only its fingerprint.
     pub keeps_log: bool,
-    /// Stores that it runs on, one after the other, which must leave the same behind. None: a store in memory, all of which can be seen and
-    /// which tells others exactly what has changed.
+    /// Stores that it runs on, one after the other, which must leave the same rows behind. If empty, it runs on a store
+    /// in memory, which can be seen in full and tells other processes exactly what has changed.
     pub places: Vec<Place>,
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// What must not be, and was. Empty: all is well.
+    /// Violations of invariants. Empty if all is well.
     pub violations: Vec<String>,
-    /// The same for the same run.
+    /// A fingerprint of the log, which is the same for the same run.
     pub fingerprint: u64,
-    /// Lines of the log.
+    /// The number of lines of the log.
     pub lines: u64,
-    /// What the store keeps in the end: a line for each instance and each event, without the store's own numbers.
+    /// The rows that the store keeps in the end: a line for each instance and each event, without the store's own
+    /// numbers.
     pub stored: Vec<String>,
     /// The log, if it was kept.
     pub log: Vec<String>,
-    /// Acts of the plan, as they were to come.
+    /// Acts of the plan, in the order of their times.
     pub acts: Vec<String>,
     /// The programs, if the log was kept.
     pub programs: Vec<String>,
-    /// How long it took by its own clock, ms.
+    /// The duration of the run by its own clock, ms.
     pub virtual_ms: u64,
-    /// How often each fault came to pass.
+    /// The number of times that each fault happened.
     pub fired: BTreeMap<&'static str, u64>,
-    /// Instances that there were.
+    /// The number of instances.
     pub instances: u64,
-    /// What came to pass, in figures.
+    /// The figures of the run.
     pub figures: Figures,
 }
 
-/// Run a seed.
+/// Runs a seed.
 ///
-/// What panics is a violation, too.
+/// A panic is a violation, too.
 #[must_use]
 pub fn run(run: &Run) -> Report {
     if run.places.is_empty() {
@@ -93,7 +94,7 @@ fn run_planned(run: &Run, place: Option<&Place>) -> Report {
             Some(place) => live(&plan, run.keeps_log, &Outside::new(place, run.places.len() > 1)).await,
         }
     });
-    // Processes that are dead left tasks behind that wait for ever.
+    // Dead processes left tasks behind that wait for ever.
     runtime.shutdown_background();
     report
 }
@@ -150,7 +151,7 @@ mod tests {
         (what, Arc::downgrade(&of))
     }
 
-    /// Everything of a run was kept for ever, 400 KB of each.
+    /// Everything of a run used to be kept for ever, 400 KB for each run.
     #[test]
     fn nothing_is_left_of_a_run() {
         for seed in 0..20 {

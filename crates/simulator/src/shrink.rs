@@ -1,11 +1,12 @@
-//! Making a plan smaller that fails.
+//! Makes a failing plan smaller.
 
 use std::collections::BTreeSet;
 
 use crate::plan::Plan;
 use crate::run::{Run, run};
 
-/// Acts of a failing run's plan that it fails without, in the same way: as many as are found by leaving out halves, quarters and so on.
+/// Returns acts of a failing run's plan without which it fails in the same way. They are found by leaving out halves,
+/// quarters and so on.
 #[must_use]
 pub fn shrink(failing: &Run) -> BTreeSet<usize> {
     let quiet = Run {

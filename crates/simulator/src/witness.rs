@@ -1,6 +1,7 @@
-//! Who sees everything that comes to pass in the store and outside, in its order, and says at once what must not be.
+//! The witness sees everything that happens in the store and outside, in its order, and reports a violation at once.
 //!
-//! It knows nothing of what any process believes: only what each write was and what the store answered, and which attempts began and ended.
+//! The witness knows nothing of the beliefs of a process. It knows only each write and the answer of the store, and
+//! which attempts began and ended.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::AddAssign;
@@ -21,10 +22,10 @@ use crate::log::Log;
 /// One activity of one execution.
 pub(crate) type Step = (InstanceKey, ExecutionId, EventId);
 
-/// A message and whom it is for: the number of a message may mean something for its instance alone.
+/// A message and its instance. The number of a message may be unique for its instance alone.
 pub(crate) type Waiting = (InstanceKey, MessageSeq);
 
-/// What is known of an instance.
+/// The facts that are known of an instance.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) id: String,
@@ -35,7 +36,7 @@ pub(crate) struct Seen {
     pub(crate) standing: Standing,
 }
 
-/// Whether an instance goes on.
+/// The state of an instance: open, suspended or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     Open,
@@ -50,20 +51,22 @@ struct Known {
     keys: BTreeMap<String, InstanceKey>,
     /// Steps whose completion is recorded.
     completed: BTreeSet<Step>,
-    /// Attempts that began, as they did last.
+    /// Attempts that began, each with its latest begin.
     begun: BTreeMap<(Step, u32), Begun>,
-    /// Processes that have given something back in the store and not heard of that: what they keep. Until then they go on with all of it.
+    /// Processes that have given something back in the store and not heard of that, each with what it keeps. Until then
+    /// they go on with all of it.
     giving_back: BTreeMap<String, Kept>,
     /// Attempts that were taken from queues and have not begun.
     taken: BTreeMap<(Step, u32), (String, u64)>,
-    /// Attempts that an instance's suspension or an end took back.
+    /// The number of times that a suspension, an end or a give-back took the attempts of an instance back.
     disturbed_instances: BTreeMap<InstanceKey, u64>,
     disturbances: BTreeMap<String, u64>,
     /// Processes of workers.
     processes: HashMap<WorkerId, String>,
-    /// Processes that owned an instance when it was suspended or terminated from outside, and have not heard of that, and since when.
+    /// Processes that owned an instance when it was suspended or terminated from outside, and have not heard of that,
+    /// and since when.
     unaware: BTreeMap<(InstanceKey, String), Instant>,
-    /// What clients sent, by what it says.
+    /// Messages that clients sent, by the number in their payload.
     messages: BTreeMap<i64, Waiting>,
     consumed: BTreeSet<Waiting>,
     figures: Figures,
@@ -72,25 +75,26 @@ struct Known {
 /// An attempt that began.
 struct Begun {
     by: String,
-    /// How disturbed that process was then, or was when it took the attempt from a queue: what came to it in between may have cost it that
-    /// without its knowing.
+    /// The count of disturbances of that process when the attempt began, or when the process took it from a queue. A
+    /// disturbance in between may have cost the process the attempt without its knowing.
     since: u64,
-    /// It was taken from a queue.
+    /// True if the attempt was taken from a queue.
     is_task: bool,
     has_ended: bool,
-    /// It was given back while it ran, or begins after that because its process has not heard of it: others begin it, too.
+    /// True if the attempt was given back while it ran, or begins after that because its process has not heard of it.
+    /// Other processes begin it, too.
     is_given_back: bool,
-    /// Its instance was taken from its process, which had not heard of that.
+    /// True if its instance was taken from its process, which had not heard of that.
     is_unaware: bool,
 }
 
-/// What a process keeps when it gives back the rest.
+/// The instances and tasks that a process keeps when it gives back the rest.
 struct Kept {
     instances: BTreeSet<InstanceKey>,
     tasks: BTreeSet<TaskName>,
 }
 
-/// What came to pass, in figures.
+/// The figures of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Turns that were stored.
@@ -103,7 +107,7 @@ pub struct Figures {
     pub repeated: u64,
     /// Writes that were fenced off.
     pub stale: u64,
-    /// Attempts that began where nobody had heard that the instance was suspended or terminated from outside.
+    /// Attempts that began in a process that had not heard that the instance was suspended or terminated from outside.
     pub unaware: u64,
     /// Guarded blocks that were cancelled and cleaned up.
     pub cleanups: u64,
@@ -124,7 +128,7 @@ impl AddAssign for Figures {
     }
 }
 
-/// See the module.
+/// The witness of a run.
 #[derive(Default)]
 pub(crate) struct Witness(Mutex<Known>);
 
@@ -137,7 +141,8 @@ impl Witness {
         self.0.lock().violations.push(violation);
     }
 
-    /// So many blocks were cleaned up, by rules that the program has by now, or not.
+    /// Counts blocks that were cleaned up, and an execution with the flat rules whose program has the scoped rules by
+    /// now.
     pub(crate) fn cleaned_up(&self, cleanups: u64, is_flat: bool) {
         let figures = &mut self.0.lock().figures;
         figures.cleanups += cleanups;
@@ -163,7 +168,7 @@ impl Witness {
         Some((key, known.instances[&key].clone()))
     }
 
-    /// Whether a message of a client has reached the store.
+    /// True if a message of a client has reached the store.
     pub(crate) fn has_message(&self, number: i64) -> bool {
         self.0.lock().messages.contains_key(&number)
     }
@@ -173,7 +178,7 @@ impl Witness {
         self.0.lock().messages.get(&number).copied()
     }
 
-    /// Whether a message was consumed.
+    /// True if a message was consumed.
     pub(crate) fn is_consumed(&self, message: Waiting) -> bool {
         self.0.lock().consumed.contains(&message)
     }
@@ -217,7 +222,7 @@ impl Witness {
             }
             (Write::LetGo(let_go), outcome) => {
                 log.say(who, format_args!("let go {} {outcome:?}", let_go.key.0));
-                // It knows by a turn that was fenced off, or was told.
+                // The process knows by a turn that was fenced off, or was told.
                 known.unaware.remove(&(let_go.key, who.to_owned()));
                 if *outcome != Outcome::Fenced {
                     known.disown(let_go.key);
@@ -278,22 +283,22 @@ impl Witness {
         self.0.lock().processes.get(worker).cloned()
     }
 
-    /// A worker's instances are nobody's.
+    /// Releases all instances of a worker.
     pub(crate) fn gone(&self, worker: &WorkerId) {
         let mut known = self.0.lock();
         let known = &mut *known;
         for seen in known.instances.values_mut() {
             seen.owner.take_if(|owner| owner == worker);
         }
-        // It has lost its lease, or will find that it has.
+        // The process has lost its lease, or will find that it has.
         if let Some(process) = known.processes.get(worker) {
             known.unaware.retain(|(_, unaware), _| unaware != process);
             *known.disturbances.entry(process.clone()).or_default() += 1;
         }
     }
 
-    /// A process has given something back, of which it will hear. What it keeps must not begin again elsewhere, nor must a task whose
-    /// attempt was over.
+    /// A process has given something back, of which it will hear. An attempt that it keeps must not begin again
+    /// elsewhere, nor must a task whose attempt was over.
     pub(crate) fn gives_back(&self, process: &str, request: &GiveBack, given: &GivenBack) {
         let mut known = self.0.lock();
         let known = &mut *known;
@@ -317,7 +322,7 @@ impl Witness {
         self.0.lock().giving_back.remove(process);
     }
 
-    /// What was taken from a process longer ago than that, and it has not been told.
+    /// Returns the instances that were taken from a process longer ago than `longer` without its being told.
     pub(crate) fn unheard(&self, process: &str, longer: Duration) -> Vec<InstanceKey> {
         let known = self.0.lock();
         let unaware = known.unaware.iter();
@@ -325,7 +330,8 @@ impl Witness {
         unheard.map(|((key, _), _)| *key).collect()
     }
 
-    /// A process is told that it has these again, unless they were taken from it while the answer was on its way.
+    /// A process is told that it owns these instances again, unless they were taken from it while the answer was on its
+    /// way.
     pub(crate) fn has_again(&self, process: &str, keys: impl Iterator<Item = InstanceKey>) {
         let mut known = self.0.lock();
         let known = &mut *known;
@@ -337,7 +343,7 @@ impl Witness {
         }
     }
 
-    /// A process is told what was taken from it.
+    /// A process is told which instances were taken from it.
     pub(crate) fn hears(&self, process: &str, keys: impl Iterator<Item = InstanceKey>) {
         let mut known = self.0.lock();
         for key in keys {
@@ -345,7 +351,7 @@ impl Witness {
         }
     }
 
-    /// Suspended by what speaks against it.
+    /// An instance was suspended because of the evidence against it.
     pub(crate) fn convicted(&self, id: &str) {
         let mut known = self.0.lock();
         if let Some(key) = known.keys.get(id).copied() {
@@ -365,7 +371,7 @@ impl Witness {
         }
     }
 
-    /// Resumed because other code was registered.
+    /// An instance was resumed because other code was registered.
     pub(crate) fn resumed(&self, key: InstanceKey) {
         self.0.lock().resumed(Some(key));
     }
@@ -415,7 +421,7 @@ impl Witness {
         }
         let taken = known.taken.remove(&(step, attempt)).filter(|(by, _)| by == process);
         let before = known.begun.get(&(step, attempt));
-        // One that was handed to another thread of its process was taken before.
+        // A task that was handed to another thread of its process was taken before.
         let is_task = taken.is_some() || before.is_some_and(|before| before.by == process && before.is_task);
         let is_given_back = known.giving_back.get(process).is_some_and(|kept| match is_task {
             true => !kept.tasks.contains(&task_of(&(step, attempt))),
@@ -444,7 +450,7 @@ impl Witness {
         known.begun.insert((step, attempt), begun);
     }
 
-    /// An attempt is over, and its process knows what it came to.
+    /// An attempt is over, and its process knows the result.
     pub(crate) fn ends(&self, process: &str, instance: &str, execution: u64, scheduled: EventId, attempt: u32) {
         let mut known = self.0.lock();
         let Some(key) = known.keys.get(instance).copied() else {
@@ -479,7 +485,7 @@ impl Witness {
 }
 
 impl Known {
-    /// How much has happened that gives attempts of an instance in a process a reason to begin again elsewhere.
+    /// The number of disturbances of a process and an instance. Each is a reason for attempts to begin again elsewhere.
     fn disturbed(&self, process: &str, key: InstanceKey) -> u64 {
         let of_process = self.disturbances.get(process).copied().unwrap_or(0);
         of_process + self.disturbed_instances.get(&key).copied().unwrap_or(0)
@@ -615,12 +621,12 @@ impl Known {
             AfterTurn::Release { .. } => seen.owner = None,
             AfterTurn::End { .. } => (seen.owner, seen.standing) = (None, Standing::Ended),
             AfterTurn::Suspend { report, .. } => {
-                // Nothing else is wrong with what is stored here.
+                // No other reason suspends an instance by a turn here.
                 if !report.contains("NONDETERMINISM") {
                     wrong(format!("S14: {id} is suspended although its code fits: {report}"));
                 }
                 (seen.owner, seen.standing) = (None, Standing::Suspended);
-                // What its attempts had come to is not recorded: they begin again.
+                // The results of its attempts are not recorded, so they begin again.
                 self.disturb_instance(turn.key);
             }
             AfterTurn::ContinueAsNew(next) => {

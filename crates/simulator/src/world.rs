@@ -1,7 +1,8 @@
-//! The run of a plan: processes, their threads, clients, and what goes wrong.
+//! The run of a plan: processes, their threads, clients, and faults.
 //!
-//! All of it is one thread with a virtual clock. Whatever could happen next, the next turn of some lane or what is due, one thing is drawn
-//! from the seed and done; between two such things the tasks of the runtimes get on as far as chance has it.
+//! All of it is one thread with a virtual clock. At each step one thing is drawn from the seed, out of the turns of all
+//! lanes and the things that are due, and done. Between two steps the tasks of the runtimes get on as far as chance has
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use crate::process::{Lane, MAIN, Pid, Process};
 use crate::program::{Kind, Program};
 use crate::witness::{Seen, Standing, Witness};
 
-/// What the world is told from within tasks.
+/// News from within tasks to the world.
 pub(crate) enum News {
     /// A lane was parked and has work.
     Woken(Pid, LaneId),
@@ -42,7 +43,7 @@ pub(crate) enum News {
     Answered(Pid, usize, Result<(), RuntimeError>),
 }
 
-/// Where the news go.
+/// The queue of the news.
 #[derive(Default)]
 pub(crate) struct Newsroom {
     news: Mutex<VecDeque<News>>,
@@ -60,10 +61,10 @@ impl Newsroom {
     }
 }
 
-/// What is due at a time.
+/// Something that is due at a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Due {
-    /// Of the plan, by its place.
+    /// An act of the plan, by its place.
     Act(usize),
     AttemptOver(Pid, perdure_runtime::ActivityToken),
     Beat(Pid, perdure_runtime::ActivityToken),
@@ -74,9 +75,9 @@ pub(crate) enum Due {
     Attach(Pid, LaneId),
     /// A client's request, by its number.
     Request(usize),
-    /// From here on nothing goes wrong.
+    /// From here on there are no faults.
     Quiet,
-    /// Whether all is over.
+    /// A look, once a second, that checks liveness and whether all is over.
     Look,
 }
 
@@ -91,12 +92,12 @@ impl Host for Waker {
     fn held_up(&self, _message: &str) {}
 }
 
-/// See the module.
+/// The run of a plan.
 pub(crate) struct World<'a> {
     pub(crate) plan: &'a Plan,
     programs: Arc<Vec<Program>>,
     backend: &'a dyn Backend,
-    /// The rows are checked before anything else comes to pass.
+    /// True after a fault: the rows are checked before anything else happens.
     has_faulted: bool,
     pub(crate) rng: Rng,
     pub(crate) log: Arc<Log>,
@@ -104,9 +105,9 @@ pub(crate) struct World<'a> {
     pub(crate) air: Arc<Air>,
     living: Living,
     clocks: Vec<Arc<VirtualClock>>,
-    /// It shows what the store's shows.
+    /// A clock that agrees with the store's.
     pub(crate) right_clock: Arc<VirtualClock>,
-    /// All that there ever were.
+    /// All processes that there ever were.
     pub(crate) processes: Vec<Process>,
     /// The process of each slot, unless it is down.
     slots: Vec<Option<Pid>>,
@@ -114,26 +115,26 @@ pub(crate) struct World<'a> {
     number: u64,
     pub(crate) newsroom: Arc<Newsroom>,
     pub(crate) requests: Requests,
-    /// Turns that have held up their threads, by program.
+    /// The number of turns that have held up their threads, by program.
     hogged: BTreeMap<usize, u32>,
     pub(crate) is_quiet: bool,
     /// Turns that hold up their threads in quiet times.
     pub(crate) holds: Holds,
-    /// What the store has as a worker's, and that does not know it, with the epoch, and since when.
+    /// Instances, with their epochs, that a worker owns in the store without knowing it, and since when.
     pub(crate) unknown: BTreeMap<(InstanceKey, Epoch), Instant>,
-    /// Looks at the store from outside.
+    /// A connection that looks at the store from outside.
     pub(crate) onlooker: Connection,
-    /// Since when nothing has got on, and how many events there were then.
+    /// The time since which nothing has got on, and the number of events then.
     still: (Instant, u64),
     is_stuck: bool,
-    /// When it became quiet.
+    /// The time at which the faults ended.
     pub(crate) quiet_since: Instant,
-    /// Everything has ended, and the processes are shut down.
+    /// True if everything has ended, and the processes are shut down.
     is_ending: bool,
     left: BTreeSet<Pid>,
-    /// Names of those among them that shut down in the end, when nothing was in their way.
+    /// Names of the processes among them that shut down in the end, when nothing was in their way.
     pub(crate) left_in_order: BTreeSet<String>,
-    /// Answers that came to processes which stand still.
+    /// Answers that came to stopped processes.
     held_answers: Vec<(Pid, usize, Result<(), RuntimeError>)>,
 }
 
@@ -188,7 +189,7 @@ impl<'a> World<'a> {
             .insert((Instant::now() + Duration::from_millis(ms), self.number), due);
     }
 
-    /// Run until everything has ended, or must have.
+    /// Runs until everything has ended, or must have.
     pub(crate) async fn run(&mut self) {
         let end = Instant::now() + Duration::from_millis(RUN_MS);
         loop {
@@ -219,7 +220,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Do one of the things that can be done now, if there is any.
+    /// Does one of the things that can be done now. Returns false if there is none.
     fn go_on(&mut self) -> bool {
         let now = Instant::now();
         let due = self.due.range(..=(now, u64::MAX)).count();
@@ -249,7 +250,7 @@ impl<'a> World<'a> {
         self.processes.iter().enumerate().flat_map(lanes).collect()
     }
 
-    /// Processes that run what they are given, but for one.
+    /// The processes that run instances, except `but`.
     pub(crate) fn able(&self, but: Option<Pid>) -> Vec<Pid> {
         let is_able = |process: &Process| {
             process.pulse == Pulse::Running && process.is_started && !process.is_client && !process.is_leaving
@@ -277,7 +278,7 @@ impl<'a> World<'a> {
             News::Left(pid) => self.has_left(pid),
             News::Answered(pid, request, answer) => match self.process(pid).pulse {
                 Pulse::Running => self.answered(pid, request, answer),
-                // It comes to nobody before the process goes on.
+                // The answer reaches the client once the process goes on.
                 Pulse::Stopped => self.held_answers.push((pid, request, answer)),
                 Pulse::Dead => {}
             },
@@ -401,7 +402,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// SIGKILL. It begins anew after so many ms, or soon.
+    /// SIGKILL. The process begins anew after `down_ms`, or soon.
     fn kill(&mut self, pid: Pid, down_ms: Option<u64>) {
         let down_ms = down_ms.unwrap_or_else(|| self.rng.u64(1..3_000));
         let process = self.process(pid);
@@ -414,7 +415,7 @@ impl<'a> World<'a> {
         self.after(down_ms, Due::Begin(slot, edition));
     }
 
-    /// Nothing is heard of it any more.
+    /// Removes a process, of which nothing is heard any more.
     fn end_process(&mut self, pid: Pid) {
         let process = self.process(pid);
         process.pulse = Pulse::Dead;
@@ -430,7 +431,7 @@ impl<'a> World<'a> {
         self.lost_requests(pid);
     }
 
-    /// It shuts down in good order, and another one begins in its place.
+    /// Shuts a process down in good order. Another one begins in its place.
     fn deploy(&mut self, pid: Pid, timeout_ms: u64, edition: Edition, down_ms: u64) {
         let process = self.process(pid);
         if process.is_client {
@@ -443,7 +444,7 @@ impl<'a> World<'a> {
         self.shut_down(pid, Duration::from_millis(timeout_ms));
     }
 
-    /// It shuts down in good order.
+    /// Shuts a process down in good order.
     fn shut_down(&mut self, pid: Pid, timeout: Duration) {
         let process = self.process(pid);
         if process.is_leaving || process.pulse == Pulse::Dead {
@@ -461,7 +462,7 @@ impl<'a> World<'a> {
         self.log.say(&name, format_args!("shuts down"));
         self.witness.disturb(&name);
         tokio::spawn(async move {
-            // It may not be started yet.
+            // The runtime may not be started yet.
             while let Err(RuntimeError::State(_)) = runtime.begin_shutdown() {
                 sleep(Duration::from_millis(10)).await;
             }
@@ -474,7 +475,7 @@ impl<'a> World<'a> {
         if self.process(pid).pulse == Pulse::Dead {
             return;
         }
-        // What the host is still to be told of.
+        // Runs the jobs that the host is still to be told of.
         let mut process = self.processes.swap_remove(pid as usize);
         for lane in (0..process.lanes.len()).map(LaneId) {
             if let Some(Job::Turn(token)) = process.lanes[lane.0].held.take() {
@@ -638,7 +639,7 @@ impl<'a> World<'a> {
         self.after(down_ms, Due::Attach(pid, lane));
     }
 
-    /// From here on nothing goes wrong, and the right code is everywhere.
+    /// Ends all faults, and deploys the right code everywhere.
     fn quiet(&mut self) {
         self.is_quiet = true;
         self.still = (Instant::now(), 0);
@@ -677,7 +678,7 @@ impl<'a> World<'a> {
             Job::Activity(job) => {
                 let name = process.name.clone();
                 if job.inline.is_some_and(|token| !process.lanes[lane.0].has_code(token)) {
-                    // Its code has ended, which is not stored yet.
+                    // The code has ended, which is not stored yet.
                     process.lanes[lane.0].is_awake |= process.runtime.fail_activity(lane, job.token, failure());
                     return;
                 }
@@ -743,7 +744,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Whether a process stands still, so that this comes later.
+    /// Puts a thing off if the process stands still. Returns true if it did.
     fn defers(&mut self, pid: Pid, due: Due) -> bool {
         let is_stopped = self.process(pid).pulse == Pulse::Stopped;
         if is_stopped {
@@ -752,7 +753,7 @@ impl<'a> World<'a> {
         is_stopped
     }
 
-    /// Whether the thread of an attempt is busy, or its process stands still, so that this comes later.
+    /// Puts a thing off if the thread of the attempt is busy or its process stands still. Returns true if it did.
     fn defers_attempt(&mut self, pid: Pid, token: perdure_runtime::ActivityToken, due: Due) -> bool {
         let process = &self.processes[pid as usize];
         let is_busy = process
@@ -814,7 +815,7 @@ impl<'a> World<'a> {
 
     // ---- the end ----
 
-    /// What is not over yet.
+    /// The requests and instances that are not over yet.
     fn open(&self) -> Vec<String> {
         let requests = self.requests.open().map(|request| format!("request {request:?}"));
         let instances = self
@@ -823,7 +824,7 @@ impl<'a> World<'a> {
         requests.chain(instances).collect()
     }
 
-    /// Instances that go on by themselves: a poisonous one that is suspended does not.
+    /// Instances that go on by themselves. A poisonous one that is suspended does not.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = Seen> {
         let instances = self.witness.instances().into_iter().map(|(_, seen)| seen);
         instances.filter(|seen| match seen.standing {
@@ -841,7 +842,7 @@ impl<'a> World<'a> {
     }
 
     fn look(&mut self) {
-        // What is still on its way comes first.
+        // Calls that are still on their way come first.
         if self.open().is_empty() && self.quiet_since.elapsed() > Duration::from_millis(LATE_MS) {
             self.is_ending = true;
             self.log.say("world", format_args!("has nothing open"));

@@ -1,10 +1,11 @@
-//! One seed is one run, and those that once showed a bug show it no more.
+//! One seed is one run, and seeds that once showed a bug pass.
 
 use std::collections::BTreeSet;
 
 use perdure_simulator::{Figures, Run, run};
 
-/// What the simulator draws by itself, it draws from the seed; what the code under it does, it does in the same order each time.
+/// The simulator draws its own choices from the seed, and the code under it does everything in the same order each
+/// time.
 #[test]
 fn the_same_seed_twice_gives_the_same_log() {
     for seed in 0..25 {
@@ -56,7 +57,7 @@ fn every_fault_comes_to_pass() {
     assert_eq!(missing, Vec::<&str>::new());
 }
 
-/// A cleanup that nobody cancels shows nothing.
+/// A cleanup that is never cancelled shows nothing.
 #[test]
 fn blocks_are_cleaned_up_by_both_rules() {
     let mut figures = Figures::default();
@@ -66,29 +67,32 @@ fn blocks_are_cleaned_up_by_both_rules() {
     assert!(figures.cleanups > 0 && figures.flat > 0, "{figures:?}");
 }
 
-/// - 4923: the answer to "which of these tasks are still mine" came after one of them had become an attempt of an instance that was this
-///   worker's by then. That attempt was given up.
-/// - 1533: an instance was given back and came again before that was answered. What it still ran was in the way of the same attempt, whose
-///   result nobody took.
-/// - 1709: a slot that was given back by what was given up let nobody look for the tasks that waited for it.
-/// - 10923: an instance that was suspended elsewhere and resumed here.
-/// - 13855: a task that waited for a thread was given back because that thread was held up. Whoever was to find that waited for the store, and
-///   the task began here after its end had come from another worker.
-/// - 8700: a task was given back because a thread was held up, when its attempt had ended and its end waited for the store. The attempt began
-///   again elsewhere.
-/// - 7010733, 7039304, 7044550: the answer to a registration came late, and the lease counted from there. Others had taken the worker over
-///   when it began an attempt.
-/// - 9118727: a task that was acquired while its worker was about to give others back went along with them, and began all the same when that was
-///   answered.
-/// - 20010723, 20012532, 20013607: a takeover or a release was carried out and its answer lost, and nobody looked for what had become due by that.
-/// - 20017851: an instance was suspended, resumed and acquired again before the answer to one of its turns came. What that had asked for began,
-///   when it was over already.
-/// - 20023958, 20026053: an instance was released with its first turn and acquired again before its start was answered. The answer put it into
-///   the place of the one that was acquired, which ran on while nobody knew of it, and was released.
-/// - 21054703: the answer to a request for tasks was lost, and when a thread was lost, what the worker did not know of was given back, too. Nobody
-///   looked for it.
-/// - 23004362: a worker lost its lease while its thread was held up, and began anew. The new session did not know that it had found the thread
-///   held up, and did not look for tasks when it came by.
+/// - 4923: the answer to "which of these tasks are still mine" came after one of them had become an attempt of an
+///   instance that was this worker's by then. That attempt was given up.
+/// - 1533: an instance was given back and came again before that was answered. An attempt that it still ran was in the
+///   way of the same attempt, whose result was not taken.
+/// - 1709: a slot was freed by an attempt that was given up. No thread was told to look for the tasks that waited for
+///   the slot.
+/// - 10923: an instance was suspended elsewhere and resumed here.
+/// - 13855: a task that waited for a thread was given back because that thread was held up. The code that was to find
+///   that waited for the store, and the task began here after its end had come from another worker.
+/// - 8700: a task was given back because a thread was held up, when its attempt had ended and its end waited for the
+///   store. The attempt began again elsewhere.
+/// - 7010733, 7039304, 7044550: the answer to a registration came late, and the lease counted from there. Other workers
+///   had taken the worker over when it began an attempt.
+/// - 9118727: a task that was acquired while its worker was about to give others back went along with them, and began
+///   all the same when that was answered.
+/// - 20010723, 20012532, 20013607: a takeover or a release was carried out and its answer lost, and no worker looked
+///   for the instances that had become due by that.
+/// - 20017851: an instance was suspended, resumed and acquired again before the answer to one of its turns came. The
+///   effects of that turn began, although they were over already.
+/// - 20023958, 20026053: an instance was released with its first turn and acquired again before its start was answered.
+///   The answer put it into the place of the one that was acquired, which ran on unknown to the worker, and was
+///   released.
+/// - 21054703: the answer to a request for tasks was lost. When a thread was lost, the tasks that the worker did not
+///   know of were given back, too, and no worker looked for them.
+/// - 23004362: a worker lost its lease while its thread was held up, and began anew. The new session did not know that
+///   it had found the thread held up, and did not look for tasks when the thread came by.
 #[test]
 fn seeds_that_showed_a_bug_pass() {
     for seed in [
@@ -100,16 +104,17 @@ fn seeds_that_showed_a_bug_pass() {
     }
 }
 
-/// - 18819, 7006473: a request for work got stuck before it became quiet, and work was due until it came through. L2 took that for a worker that
-///   does not look.
-/// - 7014057: an instance held up its thread twice and was tried alone by a worker that was killed, so it was suspended, rightly, when its last
-///   owner gave it back. The witness did not see that, and nobody resumed it.
-/// - 20081855: an instance sent to one that never came, and started another one after that. A client had given up by then what it had to send to
-///   the second.
-/// - 21554783: an instance was suspended elsewhere, resumed, and acquired by its former owner, which heard of that late and began an attempt
-///   before. S6 did not take that for an owner that had not heard.
-/// - 21819224282: an instance was suspended elsewhere while the answer to its acquisition was on its way. S6 took that answer for one that it was
-///   acquired again.
+/// - 18819, 7006473: a request for work got stuck before the faults ended, and work was due until it came through. L2
+///   took that for a worker that does not look.
+/// - 7014057: an instance held up its thread twice and was tried alone by a worker that was killed, so it was
+///   suspended, rightly, when its last owner gave it back. The witness did not see that, and the simulator did not
+///   resume it.
+/// - 20081855: an instance sent a message to an instance that never came, and started another one after that. By then a
+///   client had given up the message that it had to send to the second.
+/// - 21554783: an instance was suspended elsewhere, resumed, and acquired by its former owner, which heard of that late
+///   and began an attempt before. S6 did not take that for an owner that had not heard.
+/// - 21819224282: an instance was suspended elsewhere while the answer to its acquisition was on its way. S6 took that
+///   answer for a second acquisition.
 #[test]
 fn seeds_that_were_accused_of_nothing_pass() {
     for seed in [18_819, 7_006_473, 7_014_057, 20_081_855, 21_554_783, 21_819_224_282] {

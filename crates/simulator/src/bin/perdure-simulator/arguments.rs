@@ -1,4 +1,4 @@
-//! What the command was called with.
+//! The arguments of the command.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -19,7 +19,7 @@ pub(crate) const HELP: &str =
 
 Exit code: 0 all is well, 1 a seed has failed, 2 the arguments are wrong.";
 
-/// What it was called with.
+/// The arguments that the command was called with.
 pub(crate) struct Arguments {
     pub(crate) seeds: Range<u64>,
     pub(crate) without: BTreeSet<usize>,
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     pub(crate) bug: String,
 }
 
-/// Read the arguments; an error says which of them is wrong.
+/// Reads the arguments. An error says which argument is wrong.
 pub(crate) fn arguments() -> Result<Arguments, String> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut parsed = Arguments {

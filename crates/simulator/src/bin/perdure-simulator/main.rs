@@ -1,4 +1,4 @@
-//! `perdure-simulator --seeds A..B`: run seeds and say what came of them.
+//! `perdure-simulator --seeds A..B`: runs seeds and prints their results.
 
 mod arguments;
 mod planted;
@@ -76,13 +76,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// The first few.
+/// Prints the first 10 violations.
 fn print_violations(report: &Report) {
     let violations = report.violations.iter().take(10);
     violations.for_each(|violation| println!("  {violation}"));
 }
 
-/// A failing run with as few acts of its plan as it fails with, and how to run that again.
+/// Prints a failing run, shrunk to few acts of its plan, and the command that runs it again.
 fn print_smaller(failing: &Run) {
     let smaller = Run {
         without: shrink(failing),

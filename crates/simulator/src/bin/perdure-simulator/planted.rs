@@ -1,4 +1,4 @@
-//! `--planted`: plant each bug, and say after how many seeds it is found.
+//! `--planted`: plants each bug, and says after how many seeds it is found.
 
 use std::ops::Range;
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 #[cfg(feature = "planted")]
 use perdure_simulator::{Run, run};
 
-/// Plant each bug, and say after how many seeds it is found.
+/// Plants each bug whose description contains `bug`, and says after how many seeds it is found.
 #[cfg(feature = "planted")]
 pub(crate) fn planted(seeds: Range<u64>, bug: &str) -> ExitCode {
     let (mut caught, mut missed) = (0, 0);
@@ -36,7 +36,7 @@ pub(crate) fn planted(seeds: Range<u64>, bug: &str) -> ExitCode {
     ExitCode::from(u8::from(missed > 0))
 }
 
-/// See above.
+/// Fails, because the feature is off.
 #[cfg(not(feature = "planted"))]
 pub(crate) fn planted(_seeds: Range<u64>, _bug: &str) -> ExitCode {
     eprintln!(

@@ -1,11 +1,11 @@
-//! What came of all runs together.
+//! The totals of all runs.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use perdure_simulator::{Figures, Report};
 
-/// See the module.
+/// The totals of all runs so far.
 #[derive(Default)]
 pub(crate) struct Totals {
     fired: BTreeMap<&'static str, u64>,
@@ -28,7 +28,7 @@ impl Totals {
         }
     }
 
-    /// Print all of it for these seeds, which took so long.
+    /// Prints the totals of these seeds, which took `seconds`.
     pub(crate) fn print(&self, seeds: &Range<u64>, seconds: f64) {
         let hours = self.virtual_ms as f64 / 3_600_000.0;
         let Range { start, end } = seeds;
