@@ -1,4 +1,5 @@
-// Writes the report of each entry's public types to api/, where a change of them is seen in review. It reads the declarations in dist/.
+// Writes the report of each entry's public types to api/, so that a review sees each change of them. It reads the
+// declarations in dist/.
 
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +11,8 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = join(root, 'api');
 
 /**
- * Reports that are not as they should be, each as a sentence; after a write there is none.
+ * Writes or compares the reports. Returns the problems, each as a sentence. After a write there are only those of the
+ * compiler.
  *
  * @param {{ write: boolean }} how
  * @returns {string[]}
@@ -49,7 +51,8 @@ function problemsOf(name, types, work, write) {
       tsdocMetadata: { enabled: false },
       messages: {
         compilerMessageReporting: { default: { logLevel: 'error' } },
-        // How comments are written is no part of the types; and what an entry refers to another one exports.
+        // The form of comments is no part of the types, and a name that an entry refers to may be exported by another
+        // one.
         extractorMessageReporting: { default: { logLevel: 'none' } },
         tsdocMessageReporting: { default: { logLevel: 'none' } },
       },

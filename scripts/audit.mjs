@@ -1,4 +1,5 @@
-// Compares what Perdure depends on with the public lists of advisories, which takes a network: `npm test` does without.
+// Compares Perdure's dependencies with the public lists of advisories. This needs a network, so `npm test` does
+// without.
 //
 //   node scripts/audit.mjs
 
@@ -9,7 +10,7 @@ process.chdir(fileURLToPath(new URL('..', import.meta.url)));
 
 const isWindows = process.platform === 'win32';
 const wrong = [
-  // What users install, and what only builds and tests: the former at any level.
+  // Packages that users install fail at any level. Packages that only build and test fail at level high.
   run('npm', ['audit', '--omit', 'dev']),
   run('npm', ['audit', '--audit-level', 'high']),
   run('cargo', ['deny', '--all-features', 'check']),
@@ -17,7 +18,7 @@ const wrong = [
 for (const sentence of wrong) console.error(sentence);
 if (wrong.length > 0) process.exitCode = 1;
 
-/** What is wrong, if anything. */
+/** Runs a command. Returns its problems, each as a sentence. */
 function run(command, args) {
   const said = [command, ...args].join(' ');
   console.log(`\n$ ${said}`);

@@ -1,9 +1,11 @@
-// What tsc leaves to do in dist/, where it puts declarations: the code, the page of the dashboard, and the addon with its loader.
+// Fills dist/, where tsc has put the declarations, with the rest: the code, the page of the dashboard, and the addon
+// with its loader.
 //
-// Most files of js/ become few, because Node takes longer to find and link seventy files than to run them: what `perdure/orchestration`
-// needs is one, what `perdure` needs besides is another, and what is for others alone is with them. These lie in dist/shared/, as deep as
-// their sources in js/, so that a path from a source leads from there to the same place. The files of js/cli/ and js/dashboard/ stay files:
-// a command is loaded when it is called.
+// Most files of js/ become few, because Node takes longer to find and link seventy files than to run them. The code
+// that `perdure/orchestration` needs is one file, the rest that `perdure` needs is another, and code that only other
+// entries need is with them. These files lie in dist/shared/, as deep as their sources in js/, so that a path from a
+// source leads from there to the same place. The files of js/cli/ and js/dashboard/ stay files: a command is loaded
+// when it is called.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
@@ -35,16 +37,17 @@ for (const name of readdirSync('js/native').filter((name) => !name.startsWith('.
   put(join('dist/native', name), readFileSync(join('js/native', name)));
 }
 
-/** Writes what the package's entries and its worker threads run, and returns the files. */
+/** Writes the code that the package's entries and its worker threads run, and returns the files. */
 async function bundle() {
   const entries = entriesOf(JSON.parse(readFileSync('package.json', 'utf8')));
   const build = await rolldown({
     input: Object.fromEntries(entries.map((name) => [name, `js/${name}.ts`])),
     platform: 'node',
     external: (id) => !id.startsWith('.') && !isAbsolute(id) && !id.startsWith('js/'),
-    // Of an entry that has code of its own others may take some: a test sees to it that nobody else notices.
+    // Other files may import more from the file of an entry than the entry exports. A test checks that users do not see
+    // that.
     preserveEntrySignatures: 'allow-extension',
-    // What package.json says of side effects is for those who bundle the package.
+    // The side effects in package.json are for users who bundle the package.
     treeshake: { moduleSideEffects: true },
   });
   const { output } = await build.generate({
@@ -65,7 +68,10 @@ async function bundle() {
   return new Set(output.map(({ fileName }) => join('dist', fileName)));
 }
 
-/** Files of js/, without their end: those that package.json leads to, that of a worker thread, and what tests and the benchmark look into. */
+/**
+ * The files of js/, without their extension, that need a file of their own in dist/: those that package.json leads to,
+ * that of a worker thread, and the one that tests and the benchmark look into.
+ */
 function entriesOf({ exports, bin = {} }) {
   const targets = [...Object.values(exports).map((target) => target.default ?? target), ...Object.values(bin)];
   const named = targets
@@ -74,7 +80,7 @@ function entriesOf({ exports, bin = {} }) {
   return [...new Set([...named, 'runtime/worker-thread', 'runtime/internal'])];
 }
 
-/** Which file a module goes to, if that is not up to who needs it. */
+/** The file that a module goes to, or `null` if the bundler decides by the modules that need it. */
 function groupOf(id, entries, graph) {
   const name = relative('js', id).split(sep).join('/').replace(/\.ts$/, '');
   if (entries.includes(name) || name.startsWith('..')) return null;
@@ -90,11 +96,11 @@ function reached(file, graph) {
   return seen;
 }
 
-/** Puts a file in its place unless it is there. */
+/** Writes a file unless it is there with the same bytes. */
 function put(to, bytes) {
   if (existsSync(to) && readFileSync(to).equals(bytes)) return;
   mkdirSync(dirname(to), { recursive: true });
-  // By rename: a process that has the old file loaded keeps its own, and none ever finds half of one.
+  // A rename keeps the old file for a process that has it loaded, and no process ever finds half a file.
   writeFileSync(`${to}.new`, bytes, { mode: to.endsWith('.node') ? 0o755 : 0o644 });
   renameSync(`${to}.new`, to);
 }

@@ -1,5 +1,5 @@
-// Writes THIRD-PARTY.md: what is compiled into the addon, by whom, and under which licence, with the texts that these ask us to pass on.
-// Fails where a licence is not among those that ask for no more than that.
+// Writes THIRD-PARTY.md: the crates that are compiled into the addon, their authors and licences, and the texts that
+// these licences ask us to pass on. Fails if a licence is not among those that ask for no more than that.
 
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import satisfies from 'spdx-satisfies';
 
-/** Of an expression with a choice, the first of these that it allows is ours. */
+/** The licences that we accept. If an expression offers a choice, we use the first of these that it allows. */
 const ALLOWED = [
   'MIT',
   'ISC',
@@ -25,7 +25,8 @@ const ALLOWED = [
 const root = fileURLToPath(new URL('..', import.meta.url));
 
 /**
- * The crates that are compiled into the addon on any platform, without our own and without what only builds or tests.
+ * The crates that are compiled into the addon on any platform, without our own and without those that only build or
+ * test.
  *
  * @returns {{ name: string, version: string, license: string | null, authors: string[], manifest_path: string }[]}
  */
@@ -54,7 +55,7 @@ export function bundledCrates() {
 }
 
 /**
- * The licence that a crate is used under, or `undefined` when it allows none of ours.
+ * The licence that a crate is used under, or `undefined` if it allows none of ours.
  *
  * @param {string | null} expression
  * @returns {string | undefined}
@@ -79,12 +80,15 @@ function metadata(target) {
   return JSON.parse(stdout);
 }
 
-/** A macro runs in the compiler and is not in what it makes. */
+/** True for a macro, which runs in the compiler and is not in its output. */
 function isMacro({ targets }) {
   return targets.some(({ kind }) => kind.includes('proc-macro'));
 }
 
-/** The texts of a crate's licence, as they lie in its folder: of several, those of the licence that it is used under. */
+/**
+ * The texts of a crate's licence, as they lie in its folder. If there are several licences, the texts of the one that
+ * it is used under.
+ */
 function textsOf({ name, authors, manifest_path: path }, licence) {
   const folder = dirname(path);
   const files = readdirSync(folder).filter(

@@ -1,5 +1,5 @@
-// Model-checks the scheduler: every order in which its threads can come to each other. In a folder of its own, because everything below
-// it is compiled in another way.
+// Model-checks the scheduler: it runs every order in which its threads can come to each other. The build has a folder
+// of its own, because everything below it is compiled in another way.
 
 import { spawnSync } from 'node:child_process';
 

@@ -1,9 +1,9 @@
-// npm, the one that started this process where there is one, from scripts and tests.
+// Runs npm from scripts and tests: the npm that started this process, if there is one.
 
 import { spawnSync } from 'node:child_process';
 
 /**
- * Runs npm in a folder and returns what it printed.
+ * Runs npm in a folder and returns its output.
  *
  * @param {readonly string[]} args
  * @param {string} folder

@@ -1,9 +1,10 @@
-// Packs what is published: the root package, and the package of each platform that has its addon here. What this writes is what tests
-// install and what `npm publish` is given, file by file.
+// Packs the packages that are published: the root package, and the package of each platform that has its addon here.
+// Tests install these tarballs, and `npm publish` is given them file by file.
 //
 //   node scripts/pack.mjs [folder] [--all]
 //
-// `--all` fails unless every platform has its addon. Prints the paths of the tarballs, the root package's last: it is published last.
+// `--all` fails unless every platform has its addon. Prints the paths of the tarballs. The root package's comes last,
+// because it is published last.
 
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -39,7 +40,7 @@ try {
   rmSync(staging, { recursive: true });
 }
 
-/** The addon that `napi artifacts` has put there, else the one that was built here. */
+/** The addon that `napi artifacts` has put there, or else the one that was built here. */
 function addonOf(platform) {
   const name = `perdure.${platform}.node`;
   return [join(root, 'npm', platform, name), join(root, 'js/native', name)].find((file) => existsSync(file));
@@ -53,7 +54,10 @@ function packPlatform(platform, addon) {
   return pack(to);
 }
 
-/** The root package, of which a clone's package.json has more, and less: nothing to build with, and every platform as an optional dependency. */
+/**
+ * Packs the root package. Its package.json differs from that of a clone: it has nothing to build with, and every
+ * platform as an optional dependency.
+ */
 function packRoot() {
   const to = join(staging, 'perdure');
   const { files } = JSON.parse(npm(['pack', '--dry-run', '--json', '--ignore-scripts'], root))[0];

@@ -1,4 +1,5 @@
-// Makes the dashboard's page out of its sources: one script, one style sheet, as few bytes as can be, beside the code that serves them.
+// Builds the dashboard's page from its sources: one script and one style sheet, as few bytes as can be, beside the code
+// that serves them.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,17 +9,17 @@ import { rolldown } from 'rolldown';
 const FROM = 'js/dashboard/page';
 const TO = 'dist/dashboard/page';
 
-/** The licence of what is in the script and not ours asks for this. */
+/** The licence of the code in the script that is not ours asks for this. */
 const BANNER = '/*! Contains Preact: Copyright (c) 2015-present Jason Miller, MIT License */';
 
-/** What the page is made of: where each file goes, and what is in it. */
+/** The files of the page: their paths, and their bytes. */
 export async function pageFiles() {
   const build = await rolldown({ input: join(FROM, 'page.tsx'), tsconfig: join(FROM, 'tsconfig.json') });
   const {
     output: [script],
   } = await build.generate({ format: 'esm', minify: true, postBanner: BANNER });
   await build.close();
-  // What a style sheet says is the same without its comments and line breaks.
+  // A style sheet means the same without its comments and line breaks.
   const css = readFileSync(join(FROM, 'page.css'), 'utf8')
     .replaceAll(/\/\*.*?\*\//gs, '')
     .replaceAll(/\s*\n\s*/g, '');

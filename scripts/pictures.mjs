@@ -1,4 +1,5 @@
-// Makes the pictures of docs/dashboard.md again: a real store with some orders in it, its dashboard, and a browser that looks at it.
+// Makes the pictures of docs/dashboard.md again: a real store with some orders in it, its dashboard, and a browser that
+// looks at it.
 
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -60,7 +61,7 @@ runtime.registerOrchestration(
 );
 await runtime.start();
 
-/** Without a stack: where this script lies is nobody's business. */
+/** An error without a real stack, so that the pictures do not show where this script lies. */
 function failure(message) {
   return Object.assign(new Error(message), { stack: `Error: ${message}` });
 }

@@ -1,4 +1,5 @@
-// Everything before a release that one machine can check, step by step, to the end even if one fails. See RELEASING.md.
+// Checks everything before a release that one machine can check, step by step, to the end even if one fails. See
+// RELEASING.md.
 //
 //   node scripts/release-check.mjs [step…]
 
@@ -10,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('..', import.meta.url));
 process.chdir(root);
 
-/** Each returns what is wrong, a sentence each. */
+/** The steps. Each returns its problems, a sentence each. */
 const STEPS = {
   facts,
   lint: () => run('npm', ['run', '--silent', 'lint']),
@@ -33,7 +34,7 @@ for (const [step, wrong] of results)
   );
 if (results.some(([, wrong]) => wrong.length > 0)) process.exitCode = 1;
 
-/** What stands in several places and must be the same, and what must not be left open. */
+/** Checks facts that stand in several places and must agree, and that nothing is left open. */
 function facts() {
   const manifest = JSON.parse(read('package.json'));
   const { version } = manifest;

@@ -1,9 +1,12 @@
-// What the scripts that run a command of the tests have in common.
+// Helpers of the scripts that run a command of the tests.
 
 import { spawn } from 'node:child_process';
 import { createServer } from 'node:net';
 
-/** Runs a command to its end with this terminal; its exit code, 1 when it could not be run or was killed. Interrupts go to it. */
+/**
+ * Runs a command to its end with this terminal. Interrupts go to the command. Returns its exit code, or 1 if it could
+ * not be run or was killed.
+ */
 export function run(command, args, env) {
   return new Promise((resolve) => {
     const child = spawn(command, args, { stdio: 'inherit', env, shell: process.platform === 'win32' });
@@ -16,7 +19,7 @@ export function run(command, args, env) {
   });
 }
 
-/** Whether a Postgres server, or a pooler before one, lets its URL in. */
+/** True if a Postgres server, or a pooler before one, accepts a connection by its URL. */
 export async function answers(url) {
   const { default: pg } = await import('pg');
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
@@ -29,7 +32,7 @@ export async function answers(url) {
   }
 }
 
-/** A port of 127.0.0.1 that nobody listened on just now. */
+/** Returns a port of 127.0.0.1 that was free just now. */
 export function freePort() {
   return new Promise((resolve, reject) => {
     const probe = createServer().on('error', reject);

@@ -1,4 +1,5 @@
-// Writes the lists of parts (SBOM, CycloneDX) that come with a release: what npm installs with the package, and what is compiled into the addon.
+// Writes the lists of parts (SBOM, CycloneDX) that come with a release: the packages that npm installs with ours, and
+// the code that is compiled into the addon.
 //
 //   node scripts/sbom.mjs [folder]
 
@@ -12,7 +13,7 @@ import { bundledCrates, licenceOf } from './licences.mjs';
 const root = fileURLToPath(new URL('..', import.meta.url));
 
 /**
- * What npm installs with the package, by its lock file.
+ * The packages that npm installs with ours, by its lock file.
  *
  * @returns {{ bomFormat: string, components: { name: string, version: string, purl: string }[] }}
  */
@@ -37,13 +38,13 @@ export function packagesBom() {
     maxBuffer: 64 * 1024 * 1024,
   });
   const bom = JSON.parse(text);
-  // npm calls it what its folder is called.
+  // npm names the package after its folder.
   bom.metadata.component.name = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).name;
   return bom;
 }
 
 /**
- * What is compiled into the addon on any platform. SQLite is C, which its crate brings.
+ * The code that is compiled into the addon on any platform. SQLite is C, which its crate brings.
  *
  * @returns {{ bomFormat: string, components: { name: string, version: string, purl: string }[] }}
  */

@@ -1,6 +1,6 @@
-// Brings a clone to where its commands can run: installs, builds the addon, compiles the TypeScript, each only when
-// something it depends on has changed. Then it runs the npm scripts that it was given, all of them even if one fails,
-// and the arguments that are no script go to the last one:
+// Prepares a clone to run its commands. It installs, builds the addon and compiles the TypeScript, each only if
+// something it depends on has changed. Then it runs the npm scripts that it was given, all of them even if one fails.
+// Arguments that are no script go to the last one:
 //
 //   node scripts/setup.mjs [script…] [argument…]
 //
@@ -19,7 +19,7 @@ const manifest = JSON.parse(readFileSync('package.json', 'utf8'));
 requireNode();
 const rust = requireRust();
 onChange('node_modules/.perdure-stamp', ['package-lock.json'], process.version, () =>
-  // No script of a package runs: what has one is for tests alone.
+  // No script of a package runs: a package that has one is for tests alone.
   npm(['ci', '--include=dev', '--ignore-scripts', '--loglevel=error']),
 );
 onChange('js/native/.stamp', nativeInputs(), rust, () => npm(['run', '--silent', 'build:native']), [
@@ -31,7 +31,8 @@ must(npm(['run', '--silent', 'build:js']));
 
 const words = process.argv.slice(2);
 if (['test:rust', 'test:js', 'typecheck', 'chaos:run', 'soak:run'].some((script) => words.includes(script))) {
-  // Readers of stored rows and a server to test on; one of them may have to be compiled, and nobody else waits for that.
+  // Readers of stored rows and a server to test on. One of them may have to be compiled, and only tests need to wait
+  // for that.
   onChange('node_modules/.perdure-test-stamp', ['package-lock.json'], process.version, () =>
     npm(['rebuild', '--loglevel=error']),
   );
@@ -51,7 +52,7 @@ function requireNode() {
   }
 }
 
-/** What `rustc -vV` says: a new compiler or another host is a reason to build again. */
+/** Returns the output of `rustc -vV`: a new compiler or another host is a reason to build again. */
 function requireRust() {
   const needed = /^rust-version = "(.+)"$/m.exec(readFileSync('Cargo.toml', 'utf8'))?.[1] ?? '0';
   const cargo = spawnSync('cargo', ['--version'], { encoding: 'utf8' });
@@ -77,7 +78,7 @@ function nativeInputs() {
 
 /**
  * Runs `build` unless `stamp` holds the hash of the same inputs and files ending in `outputs` are beside it. The stamp
- * goes away first and comes back last, so a build that was interrupted starts over; it is made from the inputs as they
+ * is removed first and written last, so a build that was interrupted starts over. It is made from the inputs as they
  * were before, so an edit during the build is built next time.
  */
 function onChange(stamp, inputs, environment, build, outputs = []) {
@@ -99,7 +100,7 @@ function hash(files, environment) {
   return all.digest('hex');
 }
 
-/** Runs npm, the one that started this script where there is one, and returns its exit code. */
+/** Runs npm, the one that started this script if there is one, and returns its exit code. */
 function npm(args) {
   const cli = process.env.npm_execpath;
   const result = cli?.endsWith('npm-cli.js')

@@ -1,26 +1,28 @@
-// Runs seeds of the simulator. Which ones is printed, so that they can be run again.
+// Runs seeds of the simulator. It prints their ranges, so that they can be run again.
 //
 //   node scripts/simulate.mjs                         2 000 seeds that are always the same, then 2 000 of this commit
-//   node scripts/simulate.mjs --nightly [YYYY-MM-DD]  1 000 000 seeds of a day (UTC), today where none is named
+//   node scripts/simulate.mjs --nightly [YYYY-MM-DD]  1 000 000 seeds of a day (UTC), today if none is named
 //
-// Ranges of different commits, of different days and the fixed one do not meet, so each run is of plans that nobody has seen. (Two commits whose
-// hashes begin with the same 40 bits have the same range.)
+// The ranges of different commits, those of different days and the fixed one do not overlap, so each run is of new
+// plans. (Two commits whose hashes begin with the same 40 bits have the same range.)
 
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 
-/** Run by each test run. */
+/** The seeds of each test run. */
 const FIXED = /** @type {const} */ ([0, 2_000]);
 const PER_COMMIT = 2_000;
 const PER_DAY = 1_000_000;
 const DAY_MS = 24 * 60 * 60 * 1_000;
-/** Seeds of days begin here, those of commits beyond the days of the next millennia. Below are those that people choose. */
+/**
+ * Seeds of days begin here, those of commits beyond the days of the next millennia. Below are seeds that people choose.
+ */
 const FIRST_OF_DAYS = 1e9;
 const FIRST_OF_COMMITS = 1e13;
 
 /**
- * The seeds of a commit, or of any other text: the first one, and the first that is not among them.
+ * The seeds of a commit, or of any other text: the first seed, and the first after the last.
  *
  * @param {string} commit
  * @returns {readonly [number, number]}
@@ -32,7 +34,7 @@ export function seedsOfCommit(commit) {
 }
 
 /**
- * The seeds of a day: the first one, and the first that is not among them.
+ * The seeds of a day: the first seed, and the first after the last.
  *
  * @param {string} day `YYYY-MM-DD`
  * @returns {readonly [number, number]}
@@ -44,11 +46,11 @@ export function seedsOfDay(day) {
   return [first, first + PER_DAY];
 }
 
-/** What the seeds of this state of the sources are drawn from. */
+/** The text that the seeds of this state of the sources are drawn from. */
 function commit() {
   const { status, stdout } = spawnSync('git', ['rev-parse', 'HEAD'], { encoding: 'utf8' });
   if (status === 0) return { text: stdout.trim(), said: `commit ${stdout.slice(0, 12)}` };
-  // A tarball, or no git: not the same seeds for ever either.
+  // In a tarball, or without git, the seeds must not be the same for ever either.
   const day = today();
   return { text: day, said: `${day}, because there is no git repository here to name a commit` };
 }

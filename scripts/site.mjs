@@ -2,8 +2,9 @@
 //
 //   node scripts/site.mjs [folder]
 //
-// The guide is docs/, in the order of its table of contents; the reference is made of the comments of what the package exports.
-// Whatever does not fit, such as a link to nothing or a comment about a parameter that is gone, is an error.
+// The guide is docs/, in the order of its table of contents. The reference is made of the comments on the package's
+// exports. Anything that does not fit, such as a link to nothing or a comment about a parameter that is gone, is an
+// error.
 
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -25,24 +26,25 @@ const app = await Application.bootstrap({
   tsconfig: 'tsconfig.json',
   readme: 'README.md',
   projectDocuments: pages,
-  // In the order in which they stand above, which is that of reading.
+  // Pages keep the order in which they stand above, which is that of reading.
   sort: ['kind', 'instance-first', 'alphabetical-ignoring-documents'],
   excludeInternal: true,
   excludePrivate: true,
-  // Names that lists of strings are typed by, whose values are in the types that refer to them.
+  // Names that only give types to lists of strings. Their values are in the types that refer to them.
   intentionallyNotExported: ['ENDED_STATES', 'HISTORY_EVENT_KINDS'],
   disableSources: true,
   disableGit: true,
   githubPages: false,
   highlightLanguages: ['typescript', 'javascript', 'json', 'sh', 'console', 'sql', 'yaml', 'html'],
-  // There is no grammar for it.
+  // The highlighter has no grammar for it.
   ignoredHighlightLanguages: ['promql'],
   navigation: { includeGroups: true },
   groupOrder: ['Guide', 'Modules', '*'],
   treatWarningsAsErrors: true,
   validation: { invalidLink: true, invalidPath: true, notExported: true, notDocumented: false },
 });
-// Called before anything is grouped and sorted: pages by their headings, modules as they are imported.
+// Called before anything is grouped and sorted. Pages are named by their headings, modules by the entry that users
+// import.
 app.converter.on(Converter.EVENT_RESOLVE_BEGIN, ({ project }) => {
   for (const page of project.documents ?? []) {
     page.name = /^# (.+)$/m.exec(page.content[0]?.text ?? '')?.[1] ?? page.name;
@@ -57,7 +59,7 @@ if (project !== undefined) {
 }
 process.exitCode = project === undefined || app.logger.hasErrors() || app.logger.hasWarnings() ? 1 : 0;
 
-/** What the users of an entry import, by its file. */
+/** The name by which users import an entry, by its file. */
 function entryOf(name) {
   const files = [`./dist/${name}.js`, `./dist/${name}/index.js`];
   const [entry] = Object.entries(manifest.exports).find(([, target]) => files.includes(target.default)) ?? [name];

@@ -1,8 +1,10 @@
-// Tests the package on other runtimes than this one: each is an npm package that brings its program, fetched on first use.
+// Tests the package on other runtimes than this one. Each is an npm package that brings its program, fetched on first
+// use.
 //
 //   node scripts/test-package.mjs [runtime…]
 //
-// A runtime is `node@22` or `bun@1`. Default: the newest of each line of Node that we support, the oldest release, and Bun.
+// A runtime is `node@22` or `bun@1`. Default: the newest of each line of Node that we support, the oldest release, and
+// Bun.
 
 import { spawnSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
@@ -24,7 +26,10 @@ const { status, error } = spawnSync(
 if (error) throw error;
 process.exitCode = status ?? 1;
 
-/** Path of a runtime's program. The package `node` would fetch it by a script; the packages that it fetches can be asked for as they are. */
+/**
+ * Returns the path of a runtime's program. The package `node` would fetch the program by a script, so the package of
+ * the platform is asked for directly.
+ */
 function commandOf(runtime) {
   const [name, version] = runtime.split('@');
   const platform = process.platform === 'win32' ? 'win' : process.platform;

