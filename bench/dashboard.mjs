@@ -1,10 +1,13 @@
-// How long each answer of the dashboard takes, with 100 000 instances and a history of 10 000 events:
+// Measures each answer of the dashboard, with 100 000 instances and a history of 10 000 events:
 //
-//   node bench/dashboard.mjs                                                      on an SQLite file
-//   node bench/dashboard.mjs --url postgres://postgres@127.0.0.1:5432/postgres    on a schema of its own there, which is dropped at the end
+//   node bench/dashboard.mjs
+//   node bench/dashboard.mjs --url postgres://postgres@127.0.0.1:5432/postgres
 //
-// Each line is the median and the longest of ten requests to the handler in this process, JSON made and read. Then, with a Chromium (PERDURE_TEST_CHROMIUM or
-// the one on the PATH): what it takes from a click to what is asked for, and the longest time between two frames while the timeline is zoomed and the history scrolled.
+// The first runs on an SQLite file, the second on a schema of its own, which is dropped at the end.
+//
+// Each line is the median and the longest of ten requests to the handler in this process, JSON made and read. Then,
+// with a Chromium (PERDURE_TEST_CHROMIUM or one in /usr/bin), it measures the time from a click to the answer on the
+// page, and the longest time between two frames while the timeline is zoomed and the history scrolled.
 
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -147,7 +150,7 @@ async function browse() {
   await close();
 }
 
-/** What the page is to do: go there, and say after how many ms it has drawn what is looked for. */
+/** The code that the page runs: it goes to a place, and returns the ms until the text that it looks for is drawn. */
 function until(hash, selector, text) {
   return `new Promise((resolve) => {
     const begin = performance.now();
@@ -160,7 +163,7 @@ function until(hash, selector, text) {
   })`;
 }
 
-/** The longest time between two frames while somebody zooms, and scrolls. */
+/** The longest time between two frames while the page is zoomed and scrolled. */
 async function frames(page) {
   await page.evaluate(
     'window.gap = 0; (function frame(last) { requestAnimationFrame((now) => { if (last) window.gap = Math.max(window.gap, now - last); frame(now); }); })(0)',
@@ -174,7 +177,7 @@ async function frames(page) {
   return page.evaluate('window.gap');
 }
 
-/** A stream, until an event of that name. */
+/** Reads a stream until an event of that name. */
 async function once(handler, path, event) {
   const { body } = await handler(new Request(`http://localhost/api/v1/${path}`));
   let text = '';

@@ -3,9 +3,9 @@
 //   npm run bench -- [workload…] [--store sqlite|postgres|all] [--peer dbos|none] [--json file] [--runs N]
 //                    [--profile] [--check] [--calm seconds] [--dir folder] [--list]
 //
-// A workload is a file in workloads/. On each store it is measured in rounds, and in each round its floor, Perdure and
-// the peer come one after the other, each in a fresh process with a fresh database file or schema; a figure is the median
-// over the rounds of their ratio.
+// A workload is a file in workloads/. On each store it is measured in rounds. In each round its floor, Perdure and the
+// peer run one after the other, each in a fresh process with a fresh database file or schema. A figure is the median of
+// their ratio over the rounds.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -89,7 +89,7 @@ async function main() {
   }
 }
 
-/** What the Postgres server says of itself; `null` when it is not asked for, or does not answer. */
+/** The answer of the Postgres server to `ping`, or `null` if it is not asked for or does not answer. */
 function serverFor(asked) {
   if (asked === 'sqlite') return null;
   try {
@@ -106,7 +106,10 @@ function storesFor(asked, server) {
   return [...STORES.filter((store) => store !== 'postgres' || server !== null), MEMORY];
 }
 
-/** Who else does the workloads: asked for, or by default where there is one for a store. Installed on the way. */
+/**
+ * The peer that does the workloads, too, if it is asked for, or by default if it has one of them on one of the stores.
+ * Installs the peer on the way.
+ */
 function peerFor(asked, units) {
   if (asked === 'none') return null;
   const peer = PEERS.find(({ name }) => asked === undefined || name === asked);
@@ -139,7 +142,7 @@ async function measure({ units, runs, calm, directory, server, peer }) {
         round.clean();
       }
     } catch (error) {
-      // The others are worth having, and took long.
+      // The other workloads are worth having, and took long.
       console.error(error);
       failed.push({ name: `${workload.name} (${store})`, why: 'failed' });
       process.exitCode = 1;
@@ -194,18 +197,18 @@ ${cpus} × ${cpu}, Node ${node}${server}, NODE_ENV ${nodeEnv ?? 'not set'}, load
   for (const warning of warnings(before, after)) console.log(`Warning: ${warning}`);
 }
 
-/** An address without what is secret in it. */
+/** An address without its secrets. */
 function shown(url) {
   const { host, pathname } = new URL(url);
   return `${host}${pathname}`;
 }
 
-/** A path as whoever typed it means it: npm runs this file in bench/. */
+/** Resolves a path from the folder in which the command was typed, because npm runs this file in bench/. */
 function asTyped(path) {
   return resolve(process.env.INIT_CWD ?? '.', path);
 }
 
-/** What is being done, on one line that is written over. */
+/** Shows the current work on one line that is written over. */
 function progress(text) {
   if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${text}`);
 }

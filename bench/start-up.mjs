@@ -1,9 +1,10 @@
-// How long a program waits for Perdure before its first line: `import 'perdure'`, and the opening of an SQLite store that is there.
+// Measures the time that a program waits for Perdure before its first line: `import 'perdure'`, and the opening of an
+// existing SQLite store.
 //
 //   node bench/start-up.mjs [--runs 31] [--check]
 //
-// Each run is a process of its own. The table has the median, and the least, which is the machine when nobody else uses it. `--check` ends
-// with an error when the median of import and opening is above the limit.
+// Each run is a process of its own. The table has the median, and the least, which is the time on an otherwise idle
+// machine. `--check` ends with an error if the median of import and opening is above the limit.
 
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -27,7 +28,7 @@ try {
       }),
     ),
   );
-  // The first one makes the store, and brings the files into memory.
+  // The first run makes the store, and brings the files into memory.
   samples.shift();
   const figures = ['import', 'open', 'both'].map((name) => [
     name,
@@ -55,7 +56,7 @@ function program(path) {
     console.log(JSON.stringify({ import: imported - begin, open: opened - imported, both: opened - begin }));`;
 }
 
-/** Beside the code: a folder for temporary files may be memory. */
+/** Makes a folder beside the code, because a folder for temporary files may be in memory. */
 function temporaryFolder() {
   mkdirSync(join(root, '.perdure'), { recursive: true });
   return mkdtempSync(join(root, '.perdure/start-up-'));

@@ -1,10 +1,11 @@
-// Two versions of Perdure side by side: this clone and another one, both built, in turn.
+// Compares two versions of Perdure: this clone and another one, both built, in turn.
 //
 //   node bench/versions.mjs ../former chain start --store postgres --rounds 40
 //
-// Each round runs a workload once in a process of each, the order changing from round to round, and compares the two. The figure is the median of these
-// ratios, with the interval that holds 95 of 100 medians of as many rounds drawn from them again (the percentile bootstrap of Efron, 1979): below 1 this
-// clone is faster. Machines that others use too differ by a tenth from one minute to the next, so that it takes some dozens of rounds to see 3 %.
+// Each round runs a workload once in a process of each, with the order changing from round to round, and compares the
+// two. The figure is the median of these ratios, with the interval that holds 95 of 100 medians of as many rounds drawn
+// from them again (the percentile bootstrap of Efron, 1979). Below 1 this clone is faster. Machines that others use too
+// differ by a tenth from one minute to the next, so it takes some dozens of rounds to see 3 %.
 
 import { mkdirSync, mkdtempSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -19,7 +20,7 @@ import { chain } from './workloads/chain.mjs';
 import { fanOut } from './workloads/fan-out.mjs';
 import { start } from './workloads/start.mjs';
 
-/** What is compared of a workload: its job besides the place, and the time that its process tells, ms. */
+/** The compared parts of each workload: its job besides the place, and the time that its process reports, ms. */
 const COMPARED = new Map([
   [chain, { job: { repeat: 9 }, ms: ({ seconds }) => median(seconds) * 1_000 }],
   [fanOut, { job: { repeat: 9 }, ms: ({ seconds }) => median(seconds) * 1_000 }],
@@ -41,7 +42,7 @@ if (other === undefined || unknown !== undefined || !STORES.includes(values.stor
   process.exit(2);
 }
 const clones = [root, resolve(other)];
-// Not a folder for temporary files, which may be memory.
+// Not a folder for temporary files, which may be in memory.
 const folder = join(root, '.perdure');
 mkdirSync(folder, { recursive: true });
 for (const [workload, { job, ms }] of COMPARED) {

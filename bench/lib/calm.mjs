@@ -1,4 +1,4 @@
-// Waiting for a calm moment of a machine that others use too (`--calm seconds`). Nothing of ours runs meanwhile.
+// Waits for a calm moment of a machine that others use too (`--calm seconds`). Nothing of ours runs meanwhile.
 
 import os from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 const BUSY_MAX = 0.08;
 const LOOK_MS = 1_000;
 
-/** Wait until the processors were idle for a second, at most for so many seconds. Returns whether they were. */
+/** Waits until the processors were idle for a second, at most for `seconds`. Returns true if they were. */
 export async function waitForCalm(seconds) {
   const deadline = performance.now() + seconds * 1_000;
   while (performance.now() < deadline) {

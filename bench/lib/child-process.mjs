@@ -1,30 +1,32 @@
-// Running a role of a workload in a process of its own. Its result comes over a pipe of its own (descriptor 3), so that
-// whatever it prints does no harm.
+// Runs a role of a workload in a process of its own. Its result comes over a pipe of its own (descriptor 3), so that
+// its output does no harm.
 
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 
 import { root } from './paths.mjs';
 
-/** A role that takes longer hangs. */
+/** The time after which a role counts as hung. */
 const LIMIT_MS = 180_000;
 
 /**
+ * Runs a role.
+ *
  * @param {string} workload of a workload, or of a peer
  * @param {string} role
  * @param {object} job
- * @param {{ command?: string[], nodeOptions?: string[], clone?: string }} options `command` goes before node, as `perf record … --`; `clone`: of this project,
- *   whose workload and whose Perdure run (default: this one)
- * @returns {Promise<any>} what the role returned
+ * @param {{ command?: string[], nodeOptions?: string[], clone?: string }} options `command` goes before node, as
+ *   `perf record … --`; `clone`: the clone of this project whose workload and whose Perdure run (default: this one)
+ * @returns {Promise<any>} the value that the role returned
  */
 export function runChild(workload, role, job, options = {}) {
   return start(workload, role, job, options).result;
 }
 
 /**
- * Run a role in several processes at once, one a job. When all of them have called `meet`, it resolves in all of them.
+ * Runs a role in several processes at once, one a job. When all of them have called `meet`, it resolves in all of them.
  *
- * @returns {Promise<any[]>} what each returned
+ * @returns {Promise<any[]>} the values that they returned
  */
 export async function runTogether(workload, role, jobs, options = {}) {
   const running = jobs.map((job) => start(workload, role, job, options));

@@ -11,7 +11,7 @@ const { roles } = [...workloads, dbos].find((one) => one.name === name);
 const result = Buffer.from(JSON.stringify(await roles[role](JSON.parse(job), meet)));
 for (let at = 0; at < result.length; ) at += writeSync(3, result, at);
 
-/** Resolves when every process of those that run together has called it. */
+/** Resolves when all processes that run together have called it. */
 async function meet() {
   const all = once(process, 'message');
   process.send('here');

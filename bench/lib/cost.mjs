@@ -1,4 +1,4 @@
-// What a process costs, measured from within.
+// The cost of a process, measured from within.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
@@ -6,7 +6,10 @@ import { runInNewContext } from 'node:vm';
 
 import { runOnServer } from './floor.mjs';
 
-/** What this process uses while nothing happens, and the transactions that a database of Postgres sees meanwhile. */
+/**
+ * The processor time that this process uses while nothing happens, and the transactions that a database of Postgres
+ * sees meanwhile.
+ */
 export async function quiet(ms, database) {
   const transactions = () => (database === undefined ? 0 : runOnServer('transactions', database).transactions);
   const seen = transactions();
@@ -21,9 +24,9 @@ export async function quiet(ms, database) {
   };
 }
 
-/** Of this process, once what is not needed is gone, KB. */
+/** The memory of this process after a garbage collection, KB. */
 export function memory() {
-  // Only here, because the flag is none that other workloads run with.
+  // The flag is set only here, because other workloads run without it.
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc');
   collect();

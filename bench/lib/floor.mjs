@@ -18,7 +18,7 @@ export function buildFloor() {
 }
 
 /**
- * Run a command of the floor in a place and return what it printed.
+ * Runs a command of the floor in a place and returns the JSON that it printed.
  *
  * @param {'write' | 'commit' | 'read' | 'count'} command
  * @param {import('./stores.mjs').Place} place
@@ -29,7 +29,7 @@ export function runFloor(command, place, options = {}) {
 }
 
 /**
- * Run a command that concerns the Postgres server. `name` is that of a schema or database, or what it begins with.
+ * Runs a command for the Postgres server. `name` is that of a schema or database, or the beginning of one.
  *
  * @param {'ping' | 'create-database' | 'drop' | 'transactions'} command
  * @param {string} [name]

@@ -1,11 +1,11 @@
-// What the figures were measured on, and what makes them doubtful.
+// The machine that the figures were measured on, and the reasons to doubt them.
 
 import { statfsSync } from 'node:fs';
 import os from 'node:os';
 
 const TMPFS = 0x01021994;
 
-/** @param {object | null} server what a Postgres server said of itself */
+/** @param {object | null} server the answer of a Postgres server to `ping` */
 export function machine(directory, server) {
   const cpus = os.cpus();
   return {
@@ -30,7 +30,7 @@ export function warnings(before, after) {
     const { fsync, synchronousCommit } = postgres;
     found.push(`Postgres does not sync its commits (fsync ${fsync}, synchronous_commit ${synchronousCommit}).`);
   }
-  // Measuring itself makes a load of about one per core.
+  // The measurement itself makes a load of about one per core.
   if (before.load > before.cpus / 2 || after.load > before.cpus * 1.5) {
     found.push('the machine did other work meanwhile: these figures are worth little.');
   }

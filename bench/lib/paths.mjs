@@ -1,4 +1,4 @@
-// Where things are.
+// The folders of the repository and of the benchmark.
 
 import { fileURLToPath } from 'node:url';
 

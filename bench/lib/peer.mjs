@@ -1,4 +1,4 @@
-// The peer: another engine that does the same workloads in the same run. It is installed when it is asked for first.
+// The peer: another engine that does the same workloads in the same run. It is installed when it is first asked for.
 
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -13,7 +13,7 @@ export const PEERS = [dbos];
 const lock = join(bench, 'package-lock.json');
 const stamp = join(bench, 'node_modules', '.perdure-stamp');
 
-/** Install what the lock file of bench/ names, unless it is there. Returns whether it is. */
+/** Installs the packages of bench/package-lock.json, unless they are there. Returns true if they are there now. */
 export function install() {
   const now = createHash('sha256').update(readFileSync(lock)).digest('hex');
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === now) return true;

@@ -1,8 +1,8 @@
-// Where the time of a workload goes: `--profile`.
+// Shows where the time of a workload goes: `--profile`.
 //
-// Two runs of its role, many times over so that the start of the process does not count: one under V8's sampling profiler
-// (`--cpu-prof`: the JavaScript thread, by function), one under Linux perf where that works (all threads, native code too;
-// JavaScript is one line there).
+// Runs its role twice, many times over so that the start of the process does not count: once under V8's sampling
+// profiler (`--cpu-prof`: the JavaScript thread, by function), once under Linux perf if that works (all threads, native
+// code too; JavaScript is one line there).
 
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { median } from './stats.mjs';
 import { MEMORY } from './stores.mjs';
 
 const TOP = 25;
-/** Samples per second of perf, of the processor's own clock: virtual machines have no counters. */
+/** Samples per second of perf, of the processor's own clock, because virtual machines have no counters. */
 const PERF = ['record', '--quiet', '--event', 'cpu-clock', '--freq', '2999'];
 
 export async function profile(workload, store, directory) {
@@ -58,7 +58,7 @@ async function profiled(workload, store, role, prepared, folder) {
   console.log(report(data, ['comm', 'dso', 'symbol'], 2 * TOP));
 }
 
-/** Long lists of samples say nothing to a reader. */
+/** Shortens long lists of samples, which say nothing to a reader. */
 function short(_key, value) {
   return Array.isArray(value) && value.length > 3 ? `${value.length} of them, median ${median(value)}` : value;
 }
@@ -81,7 +81,7 @@ function selfTimes({ nodes, samples, timeDeltas }) {
   return { total, rows };
 }
 
-/** The first lines of a report of perf, without what it adds for the eye. */
+/** The first lines of a report of perf, without its decoration. */
 function report(data, keys, limit) {
   const form = ['--stdio', '--quiet', '--no-children', '--field-separator', '\t', '--sort', keys.join(',')];
   const words = ['report', ...form, '--input', data];

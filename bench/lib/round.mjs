@@ -1,4 +1,4 @@
-// One round of a workload on one store: what its `round` function works with.
+// One round of a workload on one store: the helpers that its `round` function works with.
 
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,9 +7,9 @@ import { runChild, runTogether } from './child-process.mjs';
 import { runFloor, runOnServer } from './floor.mjs';
 import { POSTGRES_URL, postgresUrl, SCHEMA_PREFIX } from './stores.mjs';
 
-/** Rows of these tables are the work; those of others (`workers`) come with being a process. */
+/** The tables whose rows are the work. Rows of others (`workers`) come with being a process. */
 const WORK = ['instances', 'history'];
-/** Ids and names differ in length by a few characters. */
+/** The tolerance for bytes, because ids and names differ in length by a few characters. */
 const BYTES_TOLERANCE = 0.05;
 
 export class Round {
@@ -19,14 +19,17 @@ export class Round {
   #prefix;
   #count = 0;
 
-  /** Where Perdure keeps its instances: one of `STORES`, or `MEMORY`. */
+  /** The store in which Perdure keeps its instances: one of `STORES`, or `MEMORY`. */
   store;
 
   /**
+   * Makes the folder of the round.
+   *
    * @param {object} workload
    * @param {string} store
-   * @param {string} directory for what is on the measured disk; made and removed by the round
-   * @param {{ n?: number, peer?: object | null }} options the number of the round, and who else does the workload
+   * @param {string} directory for files on the measured disk; made and removed by the round
+   * @param {{ n?: number, peer?: object | null }} options the number of the round, and the peer that does the workload,
+   * too
    */
   constructor(workload, store, directory, { n = 0, peer = null } = {}) {
     this.store = store;
@@ -37,7 +40,7 @@ export class Round {
     mkdirSync(directory, { recursive: true });
   }
 
-  /** A place in the store where nothing is yet. */
+  /** A place in the store that is empty. */
   place() {
     if (this.store === 'sqlite') return { store: 'sqlite', file: this.file('db') };
     return { store: 'postgres', url: POSTGRES_URL, schema: this.#name() };
@@ -51,34 +54,36 @@ export class Round {
     return { store: 'postgres', url: postgresUrl(database), schema: 'perdure', database };
   }
 
-  /** A path on the measured disk where nothing is yet. */
+  /** A path on the measured disk that is free. */
   file(end) {
     this.#count += 1;
     return join(this.#directory, `${this.#count}.${end}`);
   }
 
-  /** Run the floor. */
+  /** Runs the floor. */
   floor(command, place, options) {
     return runFloor(command, place, options);
   }
 
   /**
-   * Run a function that the workload's file exports in `roles`, in a fresh process.
+   * Runs a function that the workload's file exports in `roles`, in a fresh process.
    *
    * @param {string} role
-   * @param {object} job what the function gets; JSON
+   * @param {object} job the argument of the function; JSON
    */
   child(role, job, workload = this.#workload) {
     return runChild(workload.name, role, job);
   }
 
-  /** Run it in several processes at once, one a job; their second argument lets them wait for each other. */
+  /**
+   * Runs it in several processes at once, one a job. The second argument of the function lets them wait for each other.
+   */
   children(role, jobs) {
     return runTogether(this.#workload.name, role, jobs);
   }
 
   /**
-   * Let the peer do the same, in a place of its own. `null` when there is none that does this workload on this store.
+   * Lets the peer do the same, in a place of its own. Returns `null` if no peer does this workload on this store.
    *
    * @param {object} job
    * @param {() => import('./stores.mjs').Place} place
@@ -89,7 +94,7 @@ export class Round {
     return runChild(name, this.#workload.name, { ...job, place: place.call(this) }, { nodeOptions });
   }
 
-  /** The same in several processes at once, one a job, all in one place. */
+  /** Lets the peer do the same in several processes at once, one a job, all in one place. */
   async peers(jobs) {
     if (!this.#hasPeer()) return null;
     const { name, nodeOptions } = this.#peer;

@@ -3,12 +3,13 @@
 import { openProvider } from './stores.mjs';
 
 /**
- * Open a store, start a runtime that has `register`ed, run `work`, and shut down.
+ * Opens a store, starts a runtime that has `register`ed, runs `work`, and shuts down.
  *
  * @template T
  * @param {import('./stores.mjs').Place} place
  * @param {(runtime: import('../../dist/index.js').Runtime) => void} register
- * @param {(client: import('../../dist/index.js').Client, runtime: import('../../dist/index.js').Runtime) => Promise<T>} work
+ * @param {(client: import('../../dist/index.js').Client, runtime: import('../../dist/index.js').Runtime) => Promise<T>}
+ *   work
  * @param {import('../../dist/index.js').RuntimeOptions} options default: the runtime's own defaults
  * @returns {Promise<T>}
  */
@@ -24,14 +25,14 @@ export async function withRuntime(place, register, work, options = {}) {
   return result;
 }
 
-/** Throws unless an instance completed with `output`: what is measured must also be right. */
+/** Throws unless an instance completed with `output`: a measured result must also be right. */
 export function assertCompleted({ id, status, output: found, error }, output) {
   if (status === 'Completed' && found === output) return;
   throw new Error(`instance ${id} is ${status} with ${JSON.stringify(found)} instead of ${output}`, { cause: error });
 }
 
 /**
- * Start instances of one orchestration, all at once, and wait until all have completed.
+ * Starts instances of one orchestration, all at once, and waits until all have completed.
  *
  * @returns {Promise<number>} seconds
  */
@@ -46,7 +47,7 @@ export async function runAll(client, prefix, count, name, input, output) {
   return (performance.now() - began) / 1_000;
 }
 
-/** Do `one` so many times, some of them at once. */
+/** Calls `one` `count` times, `wave` of them at once. */
 export async function inWaves(count, wave, one) {
   for (let first = 0; first < count; first += wave) {
     const size = Math.min(wave, count - first);
@@ -55,10 +56,10 @@ export async function inWaves(count, wave, one) {
 }
 
 /**
- * Do `work` once before it counts and then `repeat` times.
+ * Does `work` once as a warm-up and then `repeat` times.
  *
  * @param {(prefix: string) => Promise<number>} work gives seconds; `prefix` is for ids
- * @returns the seconds of each time, and how commits were shared in all of them
+ * @returns the seconds of each time, and the commits and writes per commit over all of them
  */
 export async function measureRuns(runtime, repeat, work) {
   await work('warm');
@@ -68,7 +69,7 @@ export async function measureRuns(runtime, repeat, work) {
   return { seconds, batches: batches(before, runtime.metrics(), repeat) };
 }
 
-/** How often turns were committed together, from the metrics before and after. */
+/** The number of commits and the writes per commit, from the metrics before and after. */
 function batches(before, after, repeat) {
   const count = after.commitBatches - before.commitBatches;
   return { commits: count / repeat, writesPerCommit: (after.commitWrites - before.commitWrites) / count };

@@ -1,6 +1,6 @@
 // Numbers.
 
-/** The value below which `share` of them lie. */
+/** The value below which `share` of the values lie. */
 export function quantile(values, share) {
   const sorted = [...values].sort((a, b) => a - b);
   const at = (sorted.length - 1) * share;
@@ -22,7 +22,7 @@ export function pairs(values) {
   return Array.from({ length: Math.floor(values.length / 2) }, (_, n) => values[2 * n] + values[2 * n + 1]);
 }
 
-/** Three digits that count. */
+/** Rounds to three significant digits. */
 export function short(value) {
   if (!Number.isFinite(value)) return String(value);
   const size = Math.abs(value);

@@ -1,5 +1,5 @@
-// The stores, and places in them. A place is where one process, or one after the other, keeps its instances: a file of
-// SQLite or a schema of Postgres where nothing is yet. It is plain JSON, because it is part of the job of a process.
+// The stores, and places in them. A place is where one process, or several one after the other, keep their instances: a
+// file of SQLite or a schema of Postgres, empty at first. It is plain JSON, because it is part of the job of a process.
 
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
@@ -11,13 +11,15 @@ import { root } from './paths.mjs';
  */
 
 export const STORES = ['sqlite', 'postgres'];
-/** What a workload runs on that keeps nothing. */
+/** The store of a workload that keeps nothing. */
 export const MEMORY = 'memory';
 
 export const POSTGRES_URL =
   process.env.PERDURE_BENCH_POSTGRES_URL ?? 'postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable';
 
-/** What the names of this run's schemas and databases begin with; whatever begins so is dropped when it is over. */
+/**
+ * The prefix of the names of this run's schemas and databases. All with this prefix are dropped at the end of the run.
+ */
 export const SCHEMA_PREFIX = `perdure_bench_${randomBytes(4).toString('hex')}`;
 
 /** The same server, another database. */
@@ -27,7 +29,7 @@ export function postgresUrl(database) {
   return url.href;
 }
 
-/** How the floor is told of a place. */
+/** The options that tell the floor of a place. */
 export function floorOptions(place) {
   if (place.store === 'sqlite') return { db: place.file, migrations: migrations('sqlite') };
   return { url: place.url, schema: place.schema, migrations: migrations('postgres') };

@@ -1,8 +1,8 @@
-// From the rounds of a workload on one store to its figures.
+// Turns the rounds of a workload on one store into its figures.
 //
-// A workload has one or more figures (by itself, or in `figures`). A round gives for each `{ floor, perdure, peer }` in
-// the figure's unit (floor and peer where there are such), and may give notes: numbers to show beside it, of which the
-// median is shown.
+// A workload has one or more figures (by itself, or in `figures`). A round gives for each figure `{ floor, perdure,
+// peer }` in the figure's unit (floor and peer if there are any). It may also give notes: numbers whose medians are
+// shown beside the figure.
 
 import { median } from './stats.mjs';
 
@@ -51,7 +51,7 @@ export function summarize(workload, store, samples) {
   });
 }
 
-/** Of the rounds; `null` without a reference, or with one that is nothing. */
+/** The ratios of the rounds: median, least and most. `null` without a reference, or if the reference is zero. */
 function ratios(values) {
   if (!values.every(Number.isFinite)) return { ratio: null, least: null, most: null };
   return { ratio: median(values), least: Math.min(...values), most: Math.max(...values) };

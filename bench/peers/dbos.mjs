@@ -1,7 +1,8 @@
-// DBOS Transact on Postgres: what the workloads do, with its own API and its own defaults. A role is named as its workload.
+// DBOS Transact on Postgres: the work of the workloads, with its own API and its own defaults. A role has the name of
+// its workload.
 //
-// The process that starts a workflow also runs it and is told of its result without a poll, as with Perdure; and it does
-// everything once before it counts, like everybody.
+// The process that starts a workflow also runs it and is told of its result without a poll, as with Perdure. It does
+// everything once as a warm-up, as Perdure does.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -13,11 +14,11 @@ export const dbos = {
   name: 'dbos',
   title: 'DBOS',
   stores: ['postgres'],
-  /** Its version of `pg` warns of how it is used. */
+  /** DBOS's version of `pg` warns of the way in which DBOS uses it. */
   nodeOptions: ['--no-deprecation'],
 
   roles: {
-    /** Make the tables: several processes that do so at once may stop each other (DBOS 5.3). */
+    /** Makes the tables. Several processes that do so at once may stop each other (DBOS 5.3). */
     prepare: ({ place }) => withDbos(place, async () => null),
 
     chain: ({ place, instances, steps, repeat }) => repeated(place, repeat, chains(instances, steps)),
@@ -58,7 +59,7 @@ export const dbos = {
         });
         await sleep(settleMs);
         const used = await quiet(quietMs, place.database);
-        // Only now, because a start does not tell when its workflow has come to its wait.
+        // Memory is read only now, because a start does not tell when its workflow has come to its wait.
         const after = memory();
         const times = [];
         for (let n = 0; n < wakes; n += 1) {
@@ -79,7 +80,7 @@ function chains(instances, steps) {
     Promise.all(Array.from({ length: instances }, (_, n) => run('chain', `${prefix}-${n}`, steps, steps)));
 }
 
-/** The seconds of each time that `work` took, after once. `meet` is there when several processes do it together. */
+/** The seconds of each run of `work`, after a warm-up. `meet` is given if several processes do it together. */
 function repeated(place, repeat, work, meet) {
   return withDbos(place, async ({ run }) => {
     await meet?.();
@@ -124,13 +125,13 @@ async function withDbos({ url, schema }, work) {
     wait: DBOS.registerWorkflow((timeoutSeconds) => DBOS.recv('go', { timeoutSeconds }), { name: 'wait' }),
   };
   const begin = (name, workflowID, input) => DBOS.startWorkflow(workflows[name], { workflowID })(input);
-  /** Start a workflow and wait for its result, which must be `output`. */
+  /** Starts a workflow and waits for its result, which must be `output`. */
   const run = async (name, workflowID, input, output) => {
     const handle = await begin(name, workflowID, input);
     assertIs(await handle.getResult(), output);
   };
 
-  // What it tells of its launch, and of each workflow that runs when it stops, says nothing here.
+  // DBOS logs its launch, and each workflow that runs when it stops. Neither is of use here.
   DBOS.setConfig({
     name: 'perdure-bench',
     systemDatabaseUrl: url,

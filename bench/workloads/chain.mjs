@@ -1,4 +1,4 @@
-// Many instances side by side, each a chain of steps: what group commit, the turn and the driver can do together.
+// Many instances side by side, each a chain of steps: the speed of group commit, the turn and the driver together.
 
 import { measureRuns, runAll, withRuntime } from '../lib/session.mjs';
 import { median } from '../lib/stats.mjs';
@@ -6,10 +6,10 @@ import { median } from '../lib/stats.mjs';
 export const INSTANCES = 100;
 export const STEPS = 50;
 
-/** How often a process does the workload after its warm-up; the median counts. */
+/** The number of times that a process does the workload after its warm-up. The median counts. */
 export const REPEAT = 5;
 
-/** What is written in one transaction by the floor. */
+/** The number of writes that the floor puts into one transaction. */
 export const BATCH = 64;
 
 export const chain = {

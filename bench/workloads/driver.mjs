@@ -1,4 +1,5 @@
-// The driver alone: fibers, futures and combinators in memory, over an engine that only counts and hands deliveries back.
+// The driver alone: fibers, futures and combinators in memory, over an engine that only counts and hands deliveries
+// back.
 
 import { median } from '../lib/stats.mjs';
 import { MEMORY } from '../lib/stores.mjs';
@@ -87,7 +88,7 @@ class Echo {
   finish() {}
 }
 
-/** Run `code` as an orchestration; it returns ns. */
+/** Runs `code` as an orchestration, and returns its ns. */
 function inInstance(Instance, code, { sourceStacks = false } = {}) {
   let result;
   const description = {
@@ -130,7 +131,7 @@ function* settledYields(ctx) {
   return nsPer(YIELDS, began);
 }
 
-/** Scheduled, waited for and delivered, one by one. */
+/** Schedules activities, waits for each and gets its delivery, one by one. */
 function* steps(ctx) {
   const began = performance.now();
   for (let n = 0; n < YIELDS; n += 1) yield* ctx.scheduleActivity('a');
@@ -141,7 +142,7 @@ function schedule(ctx) {
   return Array.from({ length: BRANCHES }, () => ctx.scheduleActivity('a'));
 }
 
-/** From the call of `all` until it has its value, deliveries included; without scheduling. */
+/** From the call of `all` until it has its value, with deliveries but without scheduling. */
 function* branchesOfAll(ctx) {
   let ns = 0;
   for (let n = 0; n < COMBINATIONS; n += 1) {
@@ -153,7 +154,7 @@ function* branchesOfAll(ctx) {
   return ns / COMBINATIONS;
 }
 
-/** From the call of `race` until it has its value, which is one delivery; without scheduling. */
+/** From the call of `race` until it has its value, which is one delivery, without scheduling. */
 function* branchesOfRace(ctx) {
   let ns = 0;
   for (let n = 0; n < COMBINATIONS; n += 1) {
@@ -175,7 +176,7 @@ function* spawns(ctx) {
   return nsPer(SPAWNS, began);
 }
 
-/** From fiber to fiber, through a channel that holds one. */
+/** From fiber to fiber, through a channel that holds one message. */
 function* messages(ctx) {
   const channel = ctx.channel(1);
   const consumer = ctx.spawn(channel.forEach(function* () {}));

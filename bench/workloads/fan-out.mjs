@@ -39,7 +39,7 @@ export const fanOut = {
   profile: { role: 'measure', job: { repeat: 50 } },
 };
 
-/** As many steps before it counts as chain has, because that is what it is compared with. */
+/** The warm-up has as many steps as that of chain, because chain is the reference. */
 const WARM = (INSTANCES * STEPS) / BRANCHES;
 const SUM = (BRANCHES * (BRANCHES + 1)) / 2;
 

@@ -1,4 +1,4 @@
-// Whether a step gets dearer as the history grows.
+// The cost of a step as the history grows.
 
 import { median } from '../lib/stats.mjs';
 import { stepTimes } from './latency.mjs';

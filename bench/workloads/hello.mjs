@@ -1,4 +1,4 @@
-// Many small instances at once: what a start and an end cost beside the one step between them.
+// Many small instances at once: the cost of a start and an end beside the one step between them.
 
 import { measureRuns, runAll, withRuntime } from '../lib/session.mjs';
 import { median } from '../lib/stats.mjs';

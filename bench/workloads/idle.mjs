@@ -1,4 +1,4 @@
-// Many instances that wait: what they cost meanwhile, and how soon one of them goes on.
+// Many instances that wait: their cost meanwhile, and the time until one of them goes on.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -7,16 +7,19 @@ import { assertCompleted, inWaves, withRuntime } from '../lib/session.mjs';
 import { median, pairs, quantile } from '../lib/stats.mjs';
 
 const INSTANCES = 10_000;
-/** How long nothing happens, ms. */
+/** The time in which nothing happens, ms. */
 const QUIET_MS = 20_000;
 /**
- * Before that, what was done earlier comes to rest, ms: Postgres counts a transaction at the latest 10 s after it, and V8
- * collects once more, about 16 s after a process has gone quiet.
+ * The time before that in which earlier work comes to rest, ms. Postgres counts a transaction at the latest 10 s after
+ * it, and V8 collects once more, about 16 s after a process has gone quiet.
  */
 const SETTLE_MS = 20_000;
 const BARE_QUIET_MS = 5_000;
 const WAKES = 200;
-/** Started together, so that what a start needs for a moment does not count as what an instance needs. */
+/**
+ * Instances that are started together. The waves are small, so that the memory that a start needs for a moment does not
+ * count as that of an instance.
+ */
 const WAVE = 250;
 
 export const idle = {
@@ -71,7 +74,7 @@ export const idle = {
   },
 
   roles: {
-    /** A process without Perdure: it does nothing, and it holds as many suspended generators. */
+    /** A process without Perdure. It does nothing, and it holds as many suspended generators. */
     bare: async () => {
       const { percent } = await quiet(BARE_QUIET_MS);
       const before = memory();
@@ -92,7 +95,7 @@ export const idle = {
         return { ...left, ...used, heldKb: held.kb, p50: median(times), p99: quantile(times, 0.99) };
       }),
 
-    /** What is left of an instance in a runtime that keeps none in memory. */
+    /** The memory of an instance in a runtime that keeps none in memory. */
     evicted: ({ place }) =>
       withRuntime(place, register, async (client) => since(await startAll(client)), { cachedInstancesMax: 1 }),
   },
@@ -111,9 +114,9 @@ function register(runtime) {
   });
 }
 
-/** Start instances until all of them wait. What this process needed before that. */
+/** Starts instances until all of them wait. Returns the memory of this process before that. */
 async function startAll(client) {
-  // As many that end: code, caches and pages of the store are not what a waiting instance costs.
+  // As many instances that end come first: code, caches and pages of the store are no cost of a waiting instance.
   await inWaves(INSTANCES, WAVE, async (n) => {
     await client.startOrchestration(`warm-${n}`, 'done');
     assertCompleted(await client.waitForOrchestration(`warm-${n}`), 'done');
@@ -126,13 +129,13 @@ async function startAll(client) {
   return before;
 }
 
-/** What each instance needs, KB. */
+/** The memory of each instance, KB. */
 function since(before) {
   const after = memory();
   return { kb: (after.rss - before.rss) / INSTANCES, heapKb: (after.heap - before.heap) / INSTANCES };
 }
 
-/** How long each took from an event to its end, one at a time and all over the place, ms. */
+/** The time of each wake from the event to the end of its instance, one at a time, spread over all instances, ms. */
 async function wake(client, count) {
   const apart = Math.floor(INSTANCES / count);
   const times = [];

@@ -1,9 +1,9 @@
 // The workloads, one a file. A file exports
 //
-//   name, what      what it is called, what it does
-//   stores          where it is measured: of lib/stores.mjs
+//   name, what      its name and its description
+//   stores          the stores on which it is measured: of lib/stores.mjs
 //   unit, better, atLeast, aim, of, on, note: its figure; or `figures`, a list of such (lib/summary.mjs)
-//   round(round)    measure once on one store: the floor, then Perdure, then the peer (lib/round.mjs)
+//   round(round)    measures once on one store: the floor, then Perdure, then the peer (lib/round.mjs)
 //   roles           functions that run in processes of their own, by name; JSON in, JSON out
 //   profile         the role that `--profile` looks at, and its job
 
@@ -22,5 +22,5 @@ import { waits } from './waits.mjs';
 
 export const workloads = [chain, hello, latency, start, fanOut, replay, flatness, idle, scale, threads, waits, driver];
 
-/** What the project wants to know and this does not tell yet. */
+/** Questions of the project that the benchmark does not answer yet. */
 export const notMeasured = [{ name: 'power loss', why: 'a commit is trusted to be durable once fsync has returned' }];

@@ -1,10 +1,13 @@
-// One instance alone: how long a step takes when there is nobody to share a commit with.
+// One instance alone: the time of a step when there is no other instance to share a commit with.
 
 import { assertCompleted, withRuntime } from '../lib/session.mjs';
 import { intervals, median, quantile } from '../lib/stats.mjs';
 
 const STEPS = 500;
-/** SQLite: commits after which the write-ahead log has its full size and is overwritten from then on, which a disk does faster. */
+/**
+ * SQLite: commits after which the write-ahead log has its full size. From then on it is overwritten, which a disk does
+ * faster.
+ */
 const STEADY = 5_000;
 
 export const latency = {
@@ -41,7 +44,7 @@ export const latency = {
   profile: { role: 'measure', job: { repeat: 30 } },
 };
 
-/** What a store of SQLite does once its write-ahead log has its full size, to be shown beside the figure. */
+/** The figures of an SQLite store once its write-ahead log has its full size, to be shown beside the main figure. */
 export function steadyNotes({ floor, perdure }) {
   return { steadyFloor: floor, steady: perdure, ofSteady: perdure / floor };
 }

@@ -1,4 +1,4 @@
-// An instance with a long history that no process has in memory: how long until it goes on?
+// An instance with a long history that no process has in memory: the time until it goes on.
 
 import { readFileSync } from 'node:fs';
 
@@ -30,7 +30,7 @@ export const replay = {
     `a second such instance in the same process took ${againMs.toFixed(1)} ms.`,
 
   roles: {
-    /** Two instances that have done their steps and wait. */
+    /** Makes two instances that have done their steps and wait. */
     prepare: ({ place, instances = 2 }) =>
       withRuntime(place, register, async (client) => {
         const ids = Array.from({ length: instances }, (_, n) => `run-${n}`);
@@ -41,7 +41,7 @@ export const replay = {
         return ids;
       }),
 
-    /** What plain JS needs to have the same rows as objects and values. */
+    /** The time that plain JS needs to turn the same rows into objects and values. */
     parse: ({ rows }) => {
       const text = readFileSync(rows, 'utf8');
       const began = performance.now();

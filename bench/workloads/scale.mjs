@@ -4,10 +4,13 @@ import { runAll, withRuntime } from '../lib/session.mjs';
 import { median } from '../lib/stats.mjs';
 import { REPEAT, registerChain, STEPS } from './chain.mjs';
 
-/** The same instances however many processes there are, so that it is the sharing that counts; 100 for each of four. */
+/**
+ * The number of instances, the same for each number of processes, so that only the sharing counts. Four processes have
+ * 100 each.
+ */
 const INSTANCES = 400;
 const PROCESSES = [2, 4];
-/** The peer takes its time. */
+/** The peer is slow, so it runs once. */
 const PEER_REPEAT = 1;
 
 const figure = (processes, goals) => ({
@@ -48,7 +51,7 @@ export const scale = {
           await meet?.();
           seconds.push(await work(`run${n}`));
         }
-        // Nobody leaves while others work: a runtime that stops hands over what it has.
+        // No process leaves while others work, because a runtime that stops hands over its instances.
         await meet?.();
         const { commitBatches, commitWrites } = runtime.metrics();
         return { seconds, commits: commitBatches - before.commitBatches, writes: commitWrites - before.commitWrites };
@@ -57,7 +60,7 @@ export const scale = {
   profile: { role: 'measure', job: { process: 0, instances: INSTANCES, repeat: 10 } },
 };
 
-/** Let processes begin together; it is over when the last is. `null` when there is nobody to do it. */
+/** Lets processes begin together. The time ends with the last of them. Returns `null` if there is no peer to do it. */
 async function together(processes, place, run, repeat = REPEAT) {
   const share = { place, instances: INSTANCES / processes, steps: STEPS, repeat };
   const results = await run(Array.from({ length: processes }, (_, process) => ({ ...share, process })));

@@ -6,7 +6,7 @@ import { registerChain } from './chain.mjs';
 import { steadyNote, steadyNotes } from './latency.mjs';
 
 const STARTS = 200;
-/** SQLite, as in latency; a start is three commits. */
+/** SQLite, as in latency. A start is three commits. */
 const STEADY = 1_700;
 
 export const start = {
@@ -46,7 +46,7 @@ export const start = {
   profile: { role: 'measure', job: { repeat: 30 } },
 };
 
-/** How long each took from its start to its result, ms. */
+/** The time of each instance from its start to its result, ms. */
 async function oneByOne(client, prefix, count) {
   const times = [];
   for (let n = 0; n < count; n += 1) {

@@ -1,14 +1,17 @@
-// What the threads of the workload `threads` run: each loads this module. It needs nothing of Perdure, so that a bare
-// process can do the same work.
+// The work of the threads in the workload `threads`: each loads this module. It needs nothing of Perdure, so that a
+// bare process can do the same work.
 
 import { pbkdf2Sync } from 'node:crypto';
 
-/** So many rounds of HMAC-SHA-256, in one call: threads of one process that make thousands of short ones slow each other down. */
+/**
+ * Does `rounds` rounds of HMAC-SHA-256 in one call, because threads of one process that make thousands of short calls
+ * slow each other down.
+ */
 export function hash(rounds) {
   return pbkdf2Sync('perdure', 'bench', rounds, 32, 'sha256').toString('hex');
 }
 
-/** What an instance of so many activities ends with, when each has found the same. */
+/** The output of an instance of `activities` activities that have all found the same digest. */
 export function outputOf(activities, digest) {
   return `${activities} × ${digest}`;
 }

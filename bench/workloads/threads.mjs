@@ -5,14 +5,14 @@ import { median } from '../lib/stats.mjs';
 import { hash, outputOf } from './threads-work.mjs';
 
 const INSTANCES = 20;
-/** Of each instance. */
+/** Activities of each instance. */
 const ACTIVITIES = 20;
 const HASHES = INSTANCES * ACTIVITIES;
-/** What one of them takes on one thread. */
+/** The time of one activity on one thread. */
 const MS = 5;
-/** Each takes seconds. */
+/** The number of runs. Each takes seconds. */
 const REPEAT = 3;
-/** Rounds of hashing that a process has done before it is looked at how long they take. */
+/** Rounds of hashing that a process has done before their time is measured. */
 const WARM_ROUNDS = 100_000;
 
 export const threads = {
@@ -76,7 +76,7 @@ export const threads = {
   profile: { role: 'measure', job: { threads: 0, repeat: 5 } },
 };
 
-/** The median over parts of a second, on this thread and no other. */
+/** The median time of a round over parts of a second, on this thread alone. */
 function msPerRound() {
   hash(WARM_ROUNDS);
   const rounds = WARM_ROUNDS / 20;

@@ -1,4 +1,4 @@
-// One instance that waits for many things at once: whether each gets dearer with their number.
+// One instance that waits for many things at once: the cost of each as their number grows.
 
 import { assertCompleted, inWaves, withRuntime } from '../lib/session.mjs';
 import { median } from '../lib/stats.mjs';
@@ -29,7 +29,7 @@ const KINDS = {
     ),
 };
 
-/** What has to be in the store before the instance begins to wait. */
+/** Events that must be in the store before the instance begins to wait. */
 const EVENTS = { names: (n) => list(n, (i) => `name${i}`), races: () => ['shared'] };
 
 export const waits = {
@@ -59,7 +59,7 @@ export const waits = {
         place,
         register,
         async (client) => {
-          // As often as makes all of them do about as much.
+          // The number of times is chosen so that all of them do about as much work.
           const samples = async (n, times) => {
             const micros = [];
             for (let time = 0; time < times; time += 1) micros.push(await once(client, kind, n, `${n}-${time}`));

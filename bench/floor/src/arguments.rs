@@ -1,4 +1,4 @@
-//! `command --name value …`.
+//! The arguments `command --name value …`.
 
 use std::collections::HashMap;
 use std::str::FromStr;

@@ -1,8 +1,10 @@
-//! The work itself, the same for every store: `instances` instances of `steps` sequential activities, as Perdure leaves them.
+//! The work itself, the same for every store: `instances` instances of `steps` sequential activities, with the rows
+//! that Perdure leaves.
 //!
-//! An instance is `steps + 2` writes: its start; the turn that schedules the first activity; for each further one the turn
-//! that records the one before and schedules it; and the turn that ends it. Writes go round the instances, `batch` of them
-//! to a transaction. With `--rows appended` a turn appends its events and leaves the instance's row alone until the end.
+//! An instance is `steps + 2` writes: its start, the turn that schedules the first activity, a turn for each further
+//! activity that records the one before and schedules it, and the turn that ends it. Writes go round the instances,
+//! `batch` of them to a transaction. With `--rows appended` a turn appends its events and leaves the instance's row
+//! alone until the end.
 
 use std::time::Instant;
 
@@ -17,7 +19,7 @@ pub(crate) struct Chain {
     pub(crate) instances: i64,
     pub(crate) steps: i64,
     pub(crate) batch: i64,
-    /// Whether a turn in the middle writes the instance's row.
+    /// True if a turn in the middle writes the instance's row.
     pub(crate) updates: bool,
 }
 
@@ -32,13 +34,13 @@ pub(crate) struct Event {
     pub(crate) meta: Option<&'static str>,
 }
 
-/// What a turn changes.
+/// The changes of a turn.
 pub(crate) struct Turn {
     pub(crate) number: i64,
     pub(crate) time: i64,
     pub(crate) next_event: i64,
     pub(crate) ends: bool,
-    /// The step before; the first turn has none.
+    /// The completion of the step before. The first turn has none.
     pub(crate) completed: Option<Event>,
     pub(crate) then: Event,
 }
@@ -70,7 +72,7 @@ impl Chain {
         }
     }
 
-    /// Turn 1 schedules the first activity, which is event 2; turn `n` records that of turn `n - 1`.
+    /// Turn 1 schedules the first activity, which is event 2. Turn `n` records the activity of turn `n - 1`.
     pub(crate) fn turn(&self, number: i64) -> Turn {
         let ends = number > self.steps;
         let time = TIME_MS + number;
@@ -102,7 +104,7 @@ impl Chain {
     }
 }
 
-/// Call `write` once for the warm-up and then `repeat` times; it gets a prefix for ids.
+/// Calls `write` once for the warm-up and then `--repeat` times, with a prefix for ids.
 pub(crate) fn timed(
     arguments: &Arguments,
     mut write: impl FnMut(&str) -> Result<(), Failure>,

@@ -10,8 +10,8 @@ pub(crate) const APPEND: &str =
     "INSERT INTO history (instance_key, execution, event_id, time, kind, ref_id, name, payload, meta)
    VALUES (1, 1, $1, 1763000000000, 'ActivityCompleted', $2, NULL, $3, NULL)";
 
-/// Call `commit` as often as the warm-up has it and then `--count` times; it gets the number of the event. How long each
-/// of the latter took, ms.
+/// Calls `commit` with the number of the event, `--warm` times and then `--count` times. Returns the times of the
+/// latter, ms.
 pub(crate) fn timed(
     arguments: &Arguments,
     mut commit: impl FnMut(i64, &str) -> Result<(), Failure>,

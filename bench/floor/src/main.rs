@@ -1,7 +1,7 @@
-//! The floor: what the store itself can do with the rows that Perdure leaves, by a plain client on one connection.
+//! The floor: the speed of the store itself with the rows that Perdure leaves, by a plain client on one connection.
 //!
-//! It knows nothing of Perdure but the shape of its rows; the tables come from the provider's own migrations. Each
-//! command prints one line of JSON. A store is `--db file` in SQLite, `--url URL --schema name` in Postgres.
+//! The floor knows nothing of Perdure but the shape of its rows. The tables come from the provider's own migrations.
+//! Each command prints one line of JSON. A store is `--db file` in SQLite, `--url URL --schema name` in Postgres.
 //!
 //!   write  STORE --migrations D --instances N --steps N [--batch 64] [--rows all|appended] [--warm 1] [--repeat 1]
 //!   commit STORE --migrations D --count N [--warm N]
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         }
         Err(error) => {
             eprint!("floor: {error}");
-            // What a client of Postgres says is only where it failed; why is behind it.
+            // The error of a Postgres client says only where it failed. Its source says why.
             let mut cause = error.source();
             while let Some(error) = cause {
                 eprint!(": {error}");

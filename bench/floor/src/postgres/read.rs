@@ -1,4 +1,4 @@
-//! Reading a store: the rows of the longest history, and how many rows of which size every table has.
+//! Reads a store: the rows of the longest history, and the number and size of the rows of every table.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -8,7 +8,7 @@ use super::store;
 use crate::Failure;
 use crate::arguments::Arguments;
 
-/// Read the longest history into memory, and write it to `--out`, a JSON array a line, for whoever parses it.
+/// Reads the longest history into memory, and writes it to `--out`, one JSON array a line, to be parsed elsewhere.
 pub(crate) fn rows(arguments: &Arguments) -> Result<String, Failure> {
     let key: i64 = store::open(arguments)?
         .query_one(
@@ -16,7 +16,7 @@ pub(crate) fn rows(arguments: &Arguments) -> Result<String, Failure> {
             &[],
         )?
         .get(0);
-    // The clock runs for a connection that has read nothing of it yet, as after a start.
+    // The time is that of a connection that has read nothing of the history yet, as after a start.
     let mut client = store::open(arguments)?;
     let began = Instant::now();
     let rows = client.query(

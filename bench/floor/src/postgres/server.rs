@@ -1,10 +1,10 @@
-//! What concerns the server and no store in it.
+//! Commands for the server, not for a store in it.
 
 use super::store;
 use crate::Failure;
 use crate::arguments::Arguments;
 
-/// Whether it answers, and what makes its commits durable.
+/// Checks that the server answers. Returns its version and the settings that make its commits durable.
 pub(crate) fn ping(arguments: &Arguments) -> Result<String, Failure> {
     let setting = "current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit')";
     let row = store::connect(arguments)?.query_one(&format!("SELECT {setting}"), &[])?;
@@ -14,14 +14,14 @@ pub(crate) fn ping(arguments: &Arguments) -> Result<String, Failure> {
     ))
 }
 
-/// Make a database, named by `--schema` as a schema would be.
+/// Makes a database, named by `--schema` as a schema would be.
 pub(crate) fn create_database(arguments: &Arguments) -> Result<String, Failure> {
     let name = store::schema(arguments)?;
     store::connect(arguments)?.batch_execute(&format!("CREATE DATABASE {name}"))?;
     Ok("{}".to_owned())
 }
 
-/// Remove the schemas and databases whose names begin with `--schema`.
+/// Removes the schemas and databases whose names begin with `--schema`.
 pub(crate) fn drop(arguments: &Arguments) -> Result<String, Failure> {
     let prefix = store::schema(arguments)?;
     let mut client = store::connect(arguments)?;

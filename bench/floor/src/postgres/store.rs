@@ -8,7 +8,7 @@ use crate::Failure;
 use crate::arguments::Arguments;
 use crate::migrations;
 
-/// A server that does not answer for so long is none.
+/// The time after which a server that does not answer counts as absent.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) fn connect(arguments: &Arguments) -> Result<Client, Failure> {
@@ -17,14 +17,14 @@ pub(crate) fn connect(arguments: &Arguments) -> Result<Client, Failure> {
     Ok(config.connect(NoTls)?)
 }
 
-/// A connection that finds the tables of `--schema` by their bare names.
+/// Opens a connection that finds the tables of `--schema` by their bare names.
 pub(crate) fn open(arguments: &Arguments) -> Result<Client, Failure> {
     let mut client = connect(arguments)?;
     client.batch_execute(&format!("SET search_path TO {}", schema(arguments)?))?;
     Ok(client)
 }
 
-/// A new store.
+/// Makes a new store.
 pub(crate) fn create(arguments: &Arguments) -> Result<Client, Failure> {
     let schema = schema(arguments)?;
     let mut client = connect(arguments)?;
@@ -32,19 +32,21 @@ pub(crate) fn create(arguments: &Arguments) -> Result<Client, Failure> {
     for migration in migrations::texts(arguments)? {
         client.batch_execute(&fill_in(&migration, schema))?;
     }
-    // Perdure takes keys in blocks and gives them out one by one; here each row asks for its own, and they are the same.
+    // Perdure takes keys in blocks and gives them out one by one. Here each row asks for its own key, and the keys are
+    // the same.
     client.batch_execute(&format!("ALTER SEQUENCE {schema}.instances_keys INCREMENT 1"))?;
     open(arguments)
 }
 
-/// As `provider-postgres` does it (its `schema.rs`): `{keys}` is the name of a sequence, as a literal.
+/// Fills in a migration as `provider-postgres` does (its `schema.rs`): `{keys}` is the name of a sequence, as a
+/// literal.
 fn fill_in(migration: &str, schema: &str) -> String {
     migration
         .replace("{keys}", &format!("'{schema}.instances_keys'"))
         .replace("{schema}", schema)
 }
 
-/// The name of the schema: one that needs no quotes, because it is put into SQL as it is.
+/// The name of the schema. It must need no quotes, because it is put into SQL as it is.
 pub(crate) fn schema(arguments: &Arguments) -> Result<&str, Failure> {
     let name = arguments.text("schema")?;
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';

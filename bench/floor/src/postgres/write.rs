@@ -1,4 +1,5 @@
-//! The raw batched writer: for each batch a transaction of at most four prepared statements, which get their rows as arrays.
+//! The raw batched writer. Each batch is a transaction of at most four prepared statements, which get their rows as
+//! arrays.
 
 use postgres::{Client, Statement, Transaction};
 
@@ -65,7 +66,8 @@ fn write(client: &mut Client, statements: &Statements, chain: &Chain, prefix: &s
             if turn == 0 {
                 batch.started.push(format!("{prefix}-{instance}"));
             } else {
-                // The instances that were started first may be on with their first turn in the batch that starts the last.
+                // The instances that were started first may have their first turn in the batch that starts the last
+                // one.
                 let turn = chain.turn(turn);
                 batch.turn(keys[usize::try_from(instance)?], turn, chain.updates);
             }
@@ -104,7 +106,7 @@ struct Events {
     metas: Vec<Option<&'static str>>,
 }
 
-/// What changes in rows of `instances`, by column.
+/// Changes of rows of `instances`, by column.
 #[derive(Default)]
 struct Changes {
     keys: Vec<i64>,

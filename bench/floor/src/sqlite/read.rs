@@ -1,4 +1,4 @@
-//! Reading a store: the rows of the longest history, and how many rows of which size every table has.
+//! Reads a store: the rows of the longest history, and the number and size of the rows of every table.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -19,7 +19,7 @@ type Event = (
     Option<String>,
 );
 
-/// Read the longest history into memory, and write it to `--out`, a JSON array a line, for whoever parses it.
+/// Reads the longest history into memory, and writes it to `--out`, one JSON array a line, to be parsed elsewhere.
 pub(crate) fn rows(arguments: &Arguments) -> Result<String, Failure> {
     let connection = Connection::open(arguments.text("db")?)?;
     let key: i64 = connection.query_row(
@@ -27,7 +27,7 @@ pub(crate) fn rows(arguments: &Arguments) -> Result<String, Failure> {
         [],
         |row| row.get(0),
     )?;
-    // The clock runs for a connection that has read nothing of it yet, as after a start.
+    // The time is that of a connection that has read nothing of the history yet, as after a start.
     let connection = Connection::open(arguments.text("db")?)?;
     let began = Instant::now();
     let mut select = connection.prepare(

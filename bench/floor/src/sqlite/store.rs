@@ -6,7 +6,7 @@ use crate::Failure;
 use crate::arguments::Arguments;
 use crate::migrations;
 
-/// As `provider-sqlite` sets them (its `options.rs` and `connection.rs`); `synchronous` is FULL.
+/// The settings of `provider-sqlite` (its `options.rs` and `connection.rs`). `synchronous` is FULL.
 const SETTINGS: [(&str, i64); 5] = [
     ("synchronous", 2),
     ("wal_autocheckpoint", 4_000),
@@ -15,7 +15,7 @@ const SETTINGS: [(&str, i64); 5] = [
     ("cache_size", -16_384),
 ];
 
-/// A new store.
+/// Makes a new store.
 pub(crate) fn create(arguments: &Arguments) -> Result<Connection, Failure> {
     let connection = Connection::open(arguments.text("db")?)?;
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
@@ -23,7 +23,7 @@ pub(crate) fn create(arguments: &Arguments) -> Result<Connection, Failure> {
         return Err(format!("journal_mode is '{mode}'").into());
     }
     for (name, value) in SETTINGS {
-        // Some settings answer with their new value, so what counts is what is read back.
+        // Some settings answer with their new value, so the value that is read back counts.
         let _ = connection.pragma_update(None, name, value);
         let found: i64 = connection.pragma_query_value(None, name, |row| row.get(0))?;
         if found != value {
