@@ -1,4 +1,4 @@
-//! What the provider reaches with the work of `floor`: the same steps as turn commits, 64 in a batch.
+//! The throughput of the provider with the work of `floor`: the same steps as turn commits, 64 in a batch.
 //!
 //! Two callers' batches are under way at a time, as when a committer gathers the next one while one is written. It prints
 //! one line of JSON: steps per second, and the median of a commit of one turn in ms, from the call to its answer.

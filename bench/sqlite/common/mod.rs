@@ -1,4 +1,4 @@
-//! What both benchmarks of this crate share, so that they write the same.
+//! Shared by both benchmarks, so that they write the same.
 #![allow(dead_code, reason = "each benchmark uses a part of it")]
 
 use std::path::PathBuf;
