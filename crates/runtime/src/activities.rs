@@ -13,8 +13,8 @@ use perdure_scheduler::LaneId;
 use rustc_hash::FxHashMap;
 use tokio::time::Instant;
 
-use crate::alarms::{AlarmId, Alarms};
 use crate::instance::Instance;
+use crate::platform::alarms::{AlarmId, Alarms};
 use crate::session::Alarm;
 use crate::tasks::Borrowed;
 use crate::turnover::Turnover;

@@ -23,7 +23,7 @@ pub(crate) async fn run(session: Arc<Session>) {
     loop {
         session.cache_used.notified().await;
         while let Some(wait) = session.set_idle_aside() {
-            crate::time::sleep(wait).await;
+            crate::platform::time::sleep(wait).await;
         }
     }
 }

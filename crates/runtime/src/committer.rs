@@ -19,8 +19,8 @@ use tokio::time::Instant;
 
 use crate::metrics::{Durations, Histogram};
 use crate::options::{BATCH_BYTES_MAX, BATCH_TRIES_MAX, CLIENT_LOOK, CLIENT_PATIENCE, RETRY_DELAYS};
-use crate::panics::contained;
-use crate::retry::is_final;
+use crate::platform::panics::contained;
+use crate::platform::retry::is_final;
 
 /// Told what came of a write, from where the provider answers.
 pub(crate) type WriteDone = Box<dyn FnOnce(Result<Outcome, ProviderError>) + Send>;
@@ -255,7 +255,7 @@ impl Committer {
         self.tokio.spawn(async move {
             let mut waits = true;
             while waits {
-                crate::time::sleep(CLIENT_LOOK).await;
+                crate::platform::time::sleep(CLIENT_LOOK).await;
                 let (given_up, error) = {
                     let mut state = this.state.lock();
                     let (given_up, waiting): (VecDeque<_>, _) = state.waiting.drain(..).partition(Item::is_over);
@@ -411,7 +411,7 @@ impl Committer {
         if let Some(delay) = aside {
             let this = Arc::clone(self);
             self.tokio.spawn(async move {
-                crate::time::sleep(delay).await;
+                crate::platform::time::sleep(delay).await;
                 this.pump();
             });
         }
@@ -424,7 +424,7 @@ impl Committer {
         self.look_after_clients();
         let this = Arc::clone(self);
         self.tokio.spawn(async move {
-            crate::time::sleep(delay).await;
+            crate::platform::time::sleep(delay).await;
             this.state.lock().backing_off = false;
             this.pump();
         });

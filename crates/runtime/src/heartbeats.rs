@@ -13,11 +13,11 @@ use perdure_provider::{Heartbeat, Outcome, ProviderError, ProviderErrorKind, Tel
 use perdure_scheduler::State;
 
 use crate::activities::{ActivityToken, Attempt, Origin};
-use crate::alarms::{AlarmId, Alarms};
 use crate::committer::Patience;
 use crate::instance::Core;
 use crate::job::Level;
 use crate::options::HEARTBEAT_INTERVAL_MS;
+use crate::platform::alarms::{AlarmId, Alarms};
 use crate::session::{Alarm, Session};
 
 /// The heartbeats of one instance, by the schedules of its open activities.

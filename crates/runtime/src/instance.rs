@@ -12,13 +12,13 @@ use perdure_engine::{
 use perdure_provider::{AcquiredInstance, Epoch, InstanceKey, Loaded, MessagePage, Suspicion};
 use perdure_scheduler::{Control, LaneId, Then};
 
-use crate::alarms::AlarmId;
 use crate::backlog::Backlog;
-use crate::byte_budget::Held;
 use crate::heartbeats::Heartbeats;
 use crate::loading::PageAhead;
 use crate::options::{MESSAGE_BYTES_HELD_MAX, MESSAGES_HELD_MAX, RuntimeOptions};
-use crate::panics::caught;
+use crate::platform::alarms::AlarmId;
+use crate::platform::byte_budget::Held;
+use crate::platform::panics::caught;
 use crate::starting::PendingStart;
 use crate::tasks::Lent;
 

@@ -9,13 +9,13 @@ use perdure_scheduler::State;
 use tokio::task::JoinHandle;
 
 use crate::activities::AbortReason;
-use crate::byte_budget::Held;
 use crate::instance::{Core, Instance};
 use crate::job::Level;
 use crate::options::{HISTORY_PAGE, MESSAGE_PAGE, NO_MEMORY_PATIENCE, SEARCHED_MAX};
-use crate::panics::caught;
+use crate::platform::byte_budget::Held;
+use crate::platform::panics::caught;
+use crate::platform::retry::{is_final, reading, reading_together};
 use crate::report::Report;
-use crate::retry::{is_final, reading, reading_together};
 use crate::session::Session;
 
 /// The page of an instance's history that follows those it has: it is read while they are replayed. Dropped, it is not.

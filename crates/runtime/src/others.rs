@@ -9,7 +9,7 @@ use perdure_engine::{
 use perdure_provider::{self as provider, AcquiredInstance, NewInstance, NewMessage, OnConflict, Others, Outcome};
 
 use crate::instance::Instance;
-use crate::machine::new_start;
+use crate::platform::machine::new_start;
 use crate::session::Session;
 
 /// The starts of a turn, in order; those that are left to whoever acquires them are `None`.

@@ -240,14 +240,14 @@ impl Runtime {
             tokio::select! {
                 biased;
                 () = session.draining.over(|| session.is_drained()) => {}
-                () = crate::time::sleep(timeout) => {}
+                () = crate::platform::time::sleep(timeout) => {}
             }
             session.end(AbortReason::Shutdown);
             let released = worker::release(&self.shared, &session.worker);
             tokio::select! {
                 biased;
                 () = released => {}
-                () = crate::time::sleep(RELEASE_TIMEOUT) => {}
+                () = crate::platform::time::sleep(RELEASE_TIMEOUT) => {}
             }
         }
         // It may be registering another worker, which it releases then.
@@ -256,7 +256,7 @@ impl Runtime {
             tokio::select! {
                 biased;
                 _ = keeper => {}
-                () = crate::time::sleep(RELEASE_TIMEOUT) => {}
+                () = crate::platform::time::sleep(RELEASE_TIMEOUT) => {}
             }
         }
         *self.state.session.write() = None;
@@ -696,7 +696,7 @@ async fn start_over(shared: Arc<Shared>, state: Arc<State>, this_start: Phase, f
                         Level::Warn,
                         format!("a new worker could not be registered, trying again: {error}"),
                     );
-                    crate::time::sleep(delay).await;
+                    crate::platform::time::sleep(delay).await;
                     delay = (delay * 2).min(most);
                 }
             }

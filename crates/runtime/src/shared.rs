@@ -14,10 +14,10 @@ use crate::instance::{Instance, Token};
 use crate::job::{EndedInstance, Host, Level, LogRecord, Queued};
 use crate::metrics::Counters;
 use crate::options::RuntimeOptions;
+use crate::platform::store_clock::StoreClock;
 use crate::pulse::Pulse;
 use crate::registry::Registry;
 use crate::store::Store;
-use crate::store_clock::StoreClock;
 
 /// The lane of the thread that made the runtime.
 pub(crate) const MAIN: LaneId = LaneId(0);

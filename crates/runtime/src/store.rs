@@ -13,8 +13,8 @@ use tokio::runtime::Handle;
 
 use crate::committer::{Committer, Patience, WriteDone};
 use crate::error::RuntimeError;
-use crate::machine::{Machine, new_start};
-use crate::store_clock::StoreClock;
+use crate::platform::machine::{Machine, new_start};
+use crate::platform::store_clock::StoreClock;
 use crate::watch::{Awaiting, WaitId, Watch};
 
 /// Told the answer of a client operation, on any thread; it must not block.

@@ -133,7 +133,7 @@ impl Session {
         };
         let this = Arc::clone(self);
         self.spawn(async move {
-            crate::time::sleep(RETRY_DELAYS.1).await;
+            crate::platform::time::sleep(RETRY_DELAYS.1).await;
             this.write_suspension(suspension);
         });
     }

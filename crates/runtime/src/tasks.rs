@@ -28,7 +28,7 @@ use crate::heartbeats::Heartbeats;
 use crate::job::{Level, Queued};
 use crate::options::{RETRY_DELAYS, SAFETY_POLL, TASK_BYTES_MAX};
 use crate::ownership::Owned;
-use crate::retry::retrying;
+use crate::platform::retry::retrying;
 use crate::session::{AtStore, Session};
 
 /// An attempt that this worker runs for an instance that may be another's.
@@ -176,7 +176,7 @@ pub(crate) async fn run(session: Arc<Session>) {
                 Err(error) => {
                     let message = format!("tasks could not be read, trying again: {error}");
                     session.shared.log(Level::Warn, message);
-                    crate::time::sleep(delay).await;
+                    crate::platform::time::sleep(delay).await;
                     delay = (delay * 2).min(RETRY_DELAYS.1);
                     continue;
                 }
@@ -193,7 +193,7 @@ pub(crate) async fn run(session: Arc<Session>) {
                 tokio::select! {
                     biased;
                     () = session.tasks_wanted.notified() => {}
-                    () = crate::time::sleep(wait) => {}
+                    () = crate::platform::time::sleep(wait) => {}
                 }
             }
             _ => session.tasks_wanted.notified().await,

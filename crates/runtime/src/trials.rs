@@ -21,10 +21,10 @@ use perdure_scheduler::State;
 use rustc_hash::FxHashMap;
 
 use crate::activities::AbortReason;
-use crate::alarms::{AlarmId, Alarms};
 use crate::committer::{Patience, WriteDone};
 use crate::instance::{Instance, Token};
 use crate::options::{PROBATION_MS, TRIED_MAX};
+use crate::platform::alarms::{AlarmId, Alarms};
 use crate::session::{Alarm, Session};
 
 /// Suspects of a session.

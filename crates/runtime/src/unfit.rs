@@ -12,8 +12,8 @@ use perdure_provider::{ProviderError, ProviderErrorKind, ResumeUnfit};
 
 use crate::job::Level;
 use crate::options::RESUME_BATCH;
+use crate::platform::retry::retrying;
 use crate::registry::Registered;
-use crate::retry::retrying;
 use crate::session::Session;
 
 /// Resume for each orchestration that was registered what waits for other code than was there (U1).

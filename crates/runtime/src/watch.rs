@@ -11,7 +11,7 @@ use perdure_provider::{InstanceStatus, Provider, ProviderError, ProviderErrorKin
 use tokio::sync::Notify;
 
 use crate::options::{RETRY_DELAYS, STATUS_PAGE};
-use crate::retry::is_final;
+use crate::platform::retry::is_final;
 
 /// What somebody waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +165,7 @@ impl Watch {
                 }
                 Err(error) if !is_final(&error) => {
                     self.state.lock().dirty.extend(page);
-                    crate::time::sleep(delay).await;
+                    crate::platform::time::sleep(delay).await;
                     delay = (delay * 2).min(RETRY_DELAYS.1);
                 }
                 // One status that cannot be read must not end the waits for the others.

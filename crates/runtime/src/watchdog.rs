@@ -57,7 +57,7 @@ async fn watch_since(session: Arc<Session>, lane: LaneId, mut seen: u64, mut loo
         if looks < LOOKS {
             pulse.while_parked(lanes, lane).await;
         }
-        crate::time::sleep(shared.options.turn_deadline / LOOKS).await;
+        crate::platform::time::sleep(shared.options.turn_deadline / LOOKS).await;
         let beats = pulse.beats();
         if beats != seen || lanes.is_parked(lane) {
             if looks >= LOOKS {
@@ -139,7 +139,7 @@ impl Session {
         let workers = tokio::select! {
             biased;
             workers = store.provider.workers() => workers.unwrap_or_default(),
-            () = crate::time::sleep(self.shared.options.turn_deadline) => return false,
+            () = crate::platform::time::sleep(self.shared.options.turn_deadline) => return false,
         };
         workers
             .iter()

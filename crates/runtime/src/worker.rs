@@ -15,10 +15,10 @@ use crate::about::WorkerAbout;
 use crate::activities::AbortReason;
 use crate::error::RuntimeError;
 use crate::job::Level;
-use crate::machine::new_worker_id;
 use crate::options::{ACQUIRE_BATCH, HISTORY_PAGE, INBOX_PAGE, RETRY_DELAYS, SAFETY_POLL, WORKERS_LOOK};
+use crate::platform::machine::new_worker_id;
+use crate::platform::retry::retrying;
 use crate::report::Report;
-use crate::retry::retrying;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::store::LocalWorker;
@@ -130,7 +130,7 @@ async fn acquire(session: Arc<Session>) {
                 tokio::select! {
                     biased;
                     () = session.acquire_wanted.notified() => {}
-                    () = crate::time::sleep(wait) => {}
+                    () = crate::platform::time::sleep(wait) => {}
                 }
                 continue;
             }
@@ -139,7 +139,7 @@ async fn acquire(session: Arc<Session>) {
                 tokio::select! {
                     biased;
                     () = session.acquire_wanted.notified() => {}
-                    () = crate::time::sleep(SAFETY_POLL) => {}
+                    () = crate::platform::time::sleep(SAFETY_POLL) => {}
                 }
                 continue;
             }
@@ -150,7 +150,7 @@ async fn acquire(session: Arc<Session>) {
             tokio::select! {
                 biased;
                 () = session.loads.freed() => {}
-                () = crate::time::sleep(SAFETY_POLL) => {}
+                () = crate::platform::time::sleep(SAFETY_POLL) => {}
             }
             continue;
         }
@@ -200,7 +200,7 @@ async fn acquire(session: Arc<Session>) {
                     Level::Warn,
                     format!("due instances could not be read, trying again: {error}"),
                 );
-                crate::time::sleep(delay).await;
+                crate::platform::time::sleep(delay).await;
                 delay = (delay * 2).min(RETRY_DELAYS.1);
                 session.due_at(0);
             }
@@ -222,7 +222,7 @@ async fn inbox(session: Arc<Session>) {
                     // Without its messages the worker would hold its instances for nothing.
                     let message = format!("messages could not be read, trying again: {error}");
                     session.shared.log(Level::Error, message);
-                    crate::time::sleep(RETRY_DELAYS.1).await;
+                    crate::platform::time::sleep(RETRY_DELAYS.1).await;
                     continue;
                 }
             };
@@ -297,7 +297,7 @@ async fn retry_until_end(session: &Session, about: Option<&String>) -> Option<Op
                 Ok(renewal) => return Some(renewal),
                 Err(error) if error.kind == ProviderErrorKind::Closed => return None,
                 Err(_) => {
-                    crate::time::sleep(delay).await;
+                    crate::platform::time::sleep(delay).await;
                     delay = (delay * 2).min(most);
                 }
             }
@@ -343,7 +343,7 @@ async fn take_over(session: Arc<Session>) {
             if now >= look_again {
                 break;
             }
-            crate::time::sleep(SAFETY_POLL.min(look_again - now)).await;
+            crate::platform::time::sleep(SAFETY_POLL.min(look_again - now)).await;
         }
         if others.iter().all(|other| other.lease_until_ms > session.now_ms()) {
             continue;

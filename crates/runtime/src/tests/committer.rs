@@ -308,7 +308,7 @@ async fn writes_that_always_fail_leave_their_turn_to_the_others() {
         f.submit_write(message(&n.to_string(), "bad"), "bad", Patience::Endless);
     }
     f.submit_write(message("good", "x"), "good", Patience::Endless);
-    crate::time::sleep(Duration::from_secs(60)).await;
+    crate::platform::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(f.names(), ["good"]);
 }
 
@@ -325,7 +325,7 @@ async fn a_write_that_always_fails_blocks_no_other() {
             Patience::Endless,
         );
     }
-    crate::time::sleep(Duration::from_secs(1)).await;
+    crate::platform::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(f.names(), ["a 1", "b 2", "c 3"]);
     // Those that come later neither wait for it nor go alone.
     let batches = f.memory.batches().len();
@@ -334,11 +334,11 @@ async fn a_write_that_always_fails_blocks_no_other() {
         f.submit(name, Patience::Endless);
     }
     f.memory.let_go(Call::Commit);
-    crate::time::sleep(Duration::from_millis(100)).await;
+    crate::platform::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(f.names()[3..], ["4", "5", "6", "7"]);
     assert!(f.memory.batches()[batches..].contains(&3), "{:?}", f.memory.batches());
     f.memory.fail_those(ProviderErrorKind::Io, |_| false);
-    crate::time::sleep(Duration::from_secs(2)).await;
+    crate::platform::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(f.names()[7..], ["bad bad", "bad after"], "in their order");
 }
 
@@ -351,7 +351,7 @@ async fn a_store_that_is_away_for_long_keeps_the_order_of_each_subject() {
         let instance = ["a", "b", "c"][n % 3];
         f.submit_write(message(instance, "x"), &format!("{instance}{n}"), Patience::Endless);
     }
-    crate::time::sleep(Duration::from_secs(200)).await;
+    crate::platform::time::sleep(Duration::from_secs(200)).await;
     let names = f.names();
     assert_eq!(names.len(), 12);
     for instance in ["a", "b", "c"] {

@@ -49,7 +49,7 @@ async fn a_shutdown_waits_for_starts_that_are_being_written() {
     f.runtime.begin_shutdown().expect("it is started");
     let before = Instant::now();
     let soon = async {
-        crate::time::sleep(Duration::from_secs(1)).await;
+        crate::platform::time::sleep(Duration::from_secs(1)).await;
         f.memory.let_go(Call::Commit);
     };
     tokio::join!(f.runtime.finish_shutdown(Duration::from_secs(60)), soon);

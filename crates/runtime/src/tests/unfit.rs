@@ -182,7 +182,7 @@ async fn a_shutdown_waits_for_a_look_and_lets_no_other_begin() {
     let before = Instant::now();
     f.runtime.begin_shutdown().expect("it is started");
     let answered = async {
-        crate::time::sleep(Duration::from_secs(2)).await;
+        crate::platform::time::sleep(Duration::from_secs(2)).await;
         f.memory.let_go(Call::ResumeUnfit);
     };
     tokio::join!(f.runtime.finish_shutdown(Duration::from_secs(60)), answered);

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use perdure_provider::Clock;
 use tokio::time::Instant;
 
-use crate::machine::Machine;
+use crate::platform::machine::Machine;
 
 /// A clock that shows so much more or less than has passed since it was last looked at, ms, was set.
 const JUMP_MS: u64 = 1_000;
@@ -102,7 +102,7 @@ mod tests {
     use perdure_provider::{ManualClock, Worker};
 
     use super::*;
-    use crate::machine::Process;
+    use crate::platform::machine::Process;
 
     impl Machine for ManualClock {
         fn random(&self) -> u128 {

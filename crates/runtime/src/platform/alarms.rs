@@ -90,7 +90,7 @@ impl<T> Alarms<T> {
                     tokio::select! {
                         biased;
                         () = self.earlier.notified() => {}
-                        () = crate::time::sleep(wait) => {}
+                        () = crate::platform::time::sleep(wait) => {}
                     }
                 }
             }

@@ -57,7 +57,7 @@ where
     loop {
         match read().await {
             Err(error) if !is_last(&error, waited) => {
-                crate::time::sleep(delay).await;
+                crate::platform::time::sleep(delay).await;
                 waited += delay;
                 delay = (delay * 2).min(most);
             }

@@ -15,7 +15,7 @@ use perdure_provider::{Clock, Worker};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::Instant;
 
-use crate::machine::{Machine, Process};
+use crate::platform::machine::{Machine, Process};
 
 /// How often everything must have come to rest: after the first time timers are looked at that are due, and those they wake run then.
 const RESTS: u32 = 2;
@@ -150,7 +150,7 @@ mod tests {
                 tokio::task::yield_now().await;
                 counted.fetch_add(1, Ordering::SeqCst);
             }
-            crate::time::sleep(Duration::from_millis(1)).await;
+            crate::platform::time::sleep(Duration::from_millis(1)).await;
             counted.fetch_add(1, Ordering::SeqCst);
         });
         assert_eq!(done.load(Ordering::SeqCst), 0);
@@ -170,7 +170,7 @@ mod tests {
         let moments = Arc::new(Mutex::new(Vec::new()));
         let (seen, waits) = (Arc::clone(&moments), Arc::clone(&woken));
         time.handle().spawn(async move {
-            crate::time::sleep(Duration::from_secs(86_400)).await;
+            crate::platform::time::sleep(Duration::from_secs(86_400)).await;
             waits.notify_one();
         });
         let clock = time.machine();
