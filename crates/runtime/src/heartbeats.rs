@@ -13,7 +13,7 @@ use perdure_provider::{Heartbeat, Outcome, ProviderError, ProviderErrorKind, Tel
 use perdure_scheduler::State;
 
 use crate::activities::{ActivityToken, Attempt, Origin};
-use crate::committer::Patience;
+use crate::commit::committer::Patience;
 use crate::instance::Core;
 use crate::job::Level;
 use crate::options::HEARTBEAT_INTERVAL_MS;

@@ -7,7 +7,7 @@ mod about;
 mod activities;
 mod backlog;
 mod cache;
-mod committer;
+mod commit;
 mod error;
 mod giving_back;
 mod heartbeats;
@@ -54,7 +54,7 @@ mod worker;
 
 pub use about::{LaneAbout, WorkerAbout};
 pub use activities::{AbortReason, ActivityToken};
-pub use committer::CommitStats;
+pub use commit::committer::CommitStats;
 pub use error::RuntimeError;
 pub use instance::Token;
 pub use job::{ActivityJob, Host, Job, Level, LogRecord};

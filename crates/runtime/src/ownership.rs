@@ -25,7 +25,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::sync::Notify;
 
 use crate::activities::AbortReason;
-use crate::committer::Patience;
+use crate::commit::committer::Patience;
 use crate::instance::{Instance, Token};
 use crate::job::Level;
 use crate::options::{ORPHANS_NAMED, OWNED_PAGE};

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::activities::{AbortReason, Activities, ActivityToken, Attempt, Origin};
-use crate::committer::WriteDone;
+use crate::commit::committer::WriteDone;
 use crate::giving_back::GivingBack;
 use crate::heartbeats::Heartbeats;
 use crate::instance::{Instance, Needs};

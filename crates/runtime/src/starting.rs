@@ -13,7 +13,7 @@ use perdure_scheduler::{Class, LaneId, Process, State, Then};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::activities::AbortReason;
-use crate::committer::{Committer, Patience, WriteDone};
+use crate::commit::committer::{Committer, Patience, WriteDone};
 use crate::instance::{Instance, NO_KEY, Token};
 use crate::job::{LogRecord, Queued};
 use crate::report::Report;

@@ -11,7 +11,7 @@ use perdure_provider::{
 };
 use tokio::runtime::Handle;
 
-use crate::committer::{Committer, Patience, WriteDone};
+use crate::commit::committer::{Committer, Patience, WriteDone};
 use crate::error::RuntimeError;
 use crate::platform::machine::{Machine, new_start};
 use crate::platform::store_clock::StoreClock;

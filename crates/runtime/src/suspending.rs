@@ -8,7 +8,7 @@ use std::sync::Arc;
 use perdure_provider::{AfterTurn, Outcome, ProviderError, ProviderErrorKind, Status, TurnCommit, Write};
 
 use crate::activities::AbortReason;
-use crate::committer::Patience;
+use crate::commit::committer::Patience;
 use crate::instance::Instance;
 use crate::job::Level;
 use crate::options::{RETRY_DELAYS, SUSPENSION_TRIES};

@@ -22,7 +22,7 @@ use perdure_provider::{
 use perdure_scheduler::Class;
 
 use crate::activities::{AbortReason, Attempt, Origin};
-use crate::committer::Patience;
+use crate::commit::committer::Patience;
 use crate::giving_back::Quiet;
 use crate::heartbeats::Heartbeats;
 use crate::job::{Level, Queued};

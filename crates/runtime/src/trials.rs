@@ -21,7 +21,7 @@ use perdure_scheduler::State;
 use rustc_hash::FxHashMap;
 
 use crate::activities::AbortReason;
-use crate::committer::{Patience, WriteDone};
+use crate::commit::committer::{Patience, WriteDone};
 use crate::instance::{Instance, Token};
 use crate::options::{PROBATION_MS, TRIED_MAX};
 use crate::platform::alarms::{AlarmId, Alarms};

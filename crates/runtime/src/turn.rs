@@ -13,7 +13,7 @@ use perdure_provider::{
 use perdure_scheduler::{LaneId, Process, State, Then};
 
 use crate::activities::AbortReason;
-use crate::committer::{Patience, WriteDone};
+use crate::commit::committer::{Patience, WriteDone};
 use crate::error::RuntimeError;
 use crate::instance::{Core, Instance};
 use crate::job::{Level, LogRecord};

@@ -8,7 +8,7 @@ use perdure_provider::{CommitOutcome, Outcome, Provider, ProviderError, Provider
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::committer::{Committer, Patience};
+use crate::commit::committer::{Committer, Patience};
 use crate::options::{BATCH_BYTES_MAX, CLIENT_PATIENCE};
 use crate::testing::{Call, Memory, PausedClock};
 
