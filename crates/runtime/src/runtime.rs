@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use crate::activities::{AbortReason, ActivityToken, Origin};
+use crate::client::store::Store;
 use crate::error::RuntimeError;
 use crate::instance::Token;
 use crate::job::{ActivityJob, Host, Job, Level, Queued};
@@ -22,7 +23,6 @@ use crate::pulse::Doing;
 use crate::registry::Registered;
 use crate::session::Session;
 use crate::shared::{MAIN, Shared};
-use crate::store::Store;
 use crate::turn::{self, Issued, Next};
 use crate::worker;
 

@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::activities::{AbortReason, Activities, ActivityToken, Attempt, Origin};
+use crate::client::store::LocalWorker;
 use crate::commit::committer::WriteDone;
 use crate::giving_back::GivingBack;
 use crate::heartbeats::Heartbeats;
@@ -35,7 +36,6 @@ use crate::platform::panics::{contained, guarded};
 use crate::report::Report;
 use crate::shared::{MAIN, Shared};
 use crate::starting::Starting;
-use crate::store::LocalWorker;
 use crate::table::Table;
 use crate::trials::Trials;
 

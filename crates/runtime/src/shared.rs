@@ -10,6 +10,7 @@ use perdure_scheduler::{Class, LaneId, Lanes, Place};
 use serde_json::json;
 
 use crate::activities::{ActivityToken, Attempt, Origin};
+use crate::client::store::Store;
 use crate::instance::{Instance, Token};
 use crate::job::{EndedInstance, Host, Level, LogRecord, Queued};
 use crate::metrics::Counters;
@@ -17,7 +18,6 @@ use crate::options::RuntimeOptions;
 use crate::platform::store_clock::StoreClock;
 use crate::pulse::Pulse;
 use crate::registry::Registry;
-use crate::store::Store;
 
 /// The lane of the thread that made the runtime.
 pub(crate) const MAIN: LaneId = LaneId(0);

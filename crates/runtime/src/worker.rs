@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::about::WorkerAbout;
 use crate::activities::AbortReason;
+use crate::client::store::LocalWorker;
 use crate::error::RuntimeError;
 use crate::job::Level;
 use crate::options::{ACQUIRE_BATCH, HISTORY_PAGE, INBOX_PAGE, RETRY_DELAYS, SAFETY_POLL, WORKERS_LOOK};
@@ -21,7 +22,6 @@ use crate::platform::retry::retrying;
 use crate::report::Report;
 use crate::session::Session;
 use crate::shared::Shared;
-use crate::store::LocalWorker;
 use crate::unfit;
 
 /// Register a new worker. Returns its id, and when the request was made: the store's lease begins no earlier than that, and may begin long before

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use perdure_provider::{Filter, Outcome, Place, PruneExecutions, PruneRequest, StoreStats, Write};
 
+use crate::client::store::{Reply, Store, unexpected};
 use crate::error::RuntimeError;
 use crate::options::{PRUNE_BATCH, PRUNE_WALK, SWEEP_EVENTS};
-use crate::store::{Reply, Store, unexpected};
 
 impl Store {
     /// Delete an instance that has ended.

@@ -9,9 +9,9 @@ use perdure_provider::{
     Overdue, PageLimit, Place, ProviderInfo,
 };
 
+use crate::client::store::{Reply, Store};
 use crate::error::RuntimeError;
 use crate::options::{HISTORY_PAGE, LIST_WALK};
-use crate::store::{Reply, Store};
 
 /// A client's request for a page of a history.
 #[derive(Clone, Debug)]

@@ -11,11 +11,11 @@ use perdure_provider::{
 };
 use tokio::runtime::Handle;
 
+use crate::client::watch::{Awaiting, WaitId, Watch};
 use crate::commit::committer::{Committer, Patience, WriteDone};
 use crate::error::RuntimeError;
 use crate::platform::machine::{Machine, new_start};
 use crate::platform::store_clock::StoreClock;
-use crate::watch::{Awaiting, WaitId, Watch};
 
 /// Told the answer of a client operation, on any thread; it must not block.
 pub type Reply<T> = Box<dyn FnOnce(Result<T, RuntimeError>) + Send>;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use perdure_provider::{TextChange, TextPage, TextRequest, TextRow, TextTable};
 
+use crate::client::store::{Reply, Store};
 use crate::options::{TEXTS_BYTES, TEXTS_WALK};
-use crate::store::{Reply, Store};
 
 impl Store {
     /// The next texts of a table after a row, but those that begin with `except`; of each no more than `head` characters.
