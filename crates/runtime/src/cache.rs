@@ -8,7 +8,7 @@ use perdure_engine::Engine;
 use perdure_scheduler::Class;
 
 use crate::instance::Instance;
-use crate::job::Queued;
+use crate::lane::job::Queued;
 use crate::options::{CACHE_IDLE_EVENTS, CACHE_IDLE_MS, HISTORY_PAGE, SET_ASIDE_MAX, TRIM_MAX};
 use crate::session::Session;
 use crate::table::Table;

@@ -16,7 +16,7 @@ use perdure_provider::{CommitOutcome, GiveBack, GivenBack, InstanceKey, Provider
 use tokio::sync::Notify;
 
 use crate::activities::{AbortReason, Activities, ActivityToken, Origin};
-use crate::job::Level;
+use crate::lane::job::Level;
 use crate::session::Session;
 
 /// Requests to give back.

@@ -15,7 +15,7 @@ use perdure_scheduler::State;
 use crate::activities::{ActivityToken, Attempt, Origin};
 use crate::commit::committer::Patience;
 use crate::instance::Core;
-use crate::job::Level;
+use crate::lane::job::Level;
 use crate::options::HEARTBEAT_INTERVAL_MS;
 use crate::platform::alarms::{AlarmId, Alarms};
 use crate::session::{Alarm, Session};

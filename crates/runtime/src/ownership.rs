@@ -27,7 +27,7 @@ use tokio::sync::Notify;
 use crate::activities::AbortReason;
 use crate::commit::committer::Patience;
 use crate::instance::{Instance, Token};
-use crate::job::Level;
+use crate::lane::job::Level;
 use crate::options::{ORPHANS_NAMED, OWNED_PAGE};
 use crate::session::Session;
 

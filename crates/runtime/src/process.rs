@@ -7,7 +7,7 @@ use perdure_engine::{Bug, Completion, is_planted};
 use perdure_scheduler::{Class, Control, LaneId, Process, State, Then};
 
 use crate::instance::{Core, Instance, Needs};
-use crate::job::Queued;
+use crate::lane::job::Queued;
 use crate::session::Session;
 
 impl Process for Instance {

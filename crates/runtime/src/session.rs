@@ -26,7 +26,7 @@ use crate::commit::committer::WriteDone;
 use crate::giving_back::GivingBack;
 use crate::heartbeats::Heartbeats;
 use crate::instance::{Instance, Needs};
-use crate::job::{Level, Queued};
+use crate::lane::job::{Level, Queued};
 use crate::lease::Lease;
 use crate::options::{LOAD_BYTES_MAX, OWNED_INSTANCES_MAX};
 use crate::ownership::{Owned, Ownership};

@@ -12,11 +12,11 @@ use serde_json::json;
 use crate::activities::{ActivityToken, Attempt, Origin};
 use crate::client::store::Store;
 use crate::instance::{Instance, Token};
-use crate::job::{EndedInstance, Host, Level, LogRecord, Queued};
+use crate::lane::job::{EndedInstance, Host, Level, LogRecord, Queued};
+use crate::lane::pulse::Pulse;
 use crate::metrics::Counters;
 use crate::options::RuntimeOptions;
 use crate::platform::store_clock::StoreClock;
-use crate::pulse::Pulse;
 use crate::registry::Registry;
 
 /// The lane of the thread that made the runtime.

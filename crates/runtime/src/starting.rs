@@ -15,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::activities::AbortReason;
 use crate::commit::committer::{Committer, Patience, WriteDone};
 use crate::instance::{Instance, NO_KEY, Token};
-use crate::job::{LogRecord, Queued};
+use crate::lane::job::{LogRecord, Queued};
 use crate::report::Report;
 use crate::session::Session;
 

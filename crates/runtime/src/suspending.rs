@@ -10,7 +10,7 @@ use perdure_provider::{AfterTurn, Outcome, ProviderError, ProviderErrorKind, Sta
 use crate::activities::AbortReason;
 use crate::commit::committer::Patience;
 use crate::instance::Instance;
-use crate::job::Level;
+use crate::lane::job::Level;
 use crate::options::{RETRY_DELAYS, SUSPENSION_TRIES};
 use crate::ownership::{Leaving, Owned};
 use crate::report::Report;

@@ -25,7 +25,7 @@ use crate::activities::{AbortReason, Attempt, Origin};
 use crate::commit::committer::Patience;
 use crate::giving_back::Quiet;
 use crate::heartbeats::Heartbeats;
-use crate::job::{Level, Queued};
+use crate::lane::job::{Level, Queued};
 use crate::options::{RETRY_DELAYS, SAFETY_POLL, TASK_BYTES_MAX};
 use crate::ownership::Owned;
 use crate::platform::retry::retrying;

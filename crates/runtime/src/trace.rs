@@ -4,7 +4,7 @@ use perdure_scheduler::Class;
 
 use crate::error::RuntimeError;
 use crate::instance::Token;
-use crate::job::{Level, LogRecord, Queued};
+use crate::lane::job::{Level, LogRecord, Queued};
 use crate::runtime::Runtime;
 
 impl Runtime {

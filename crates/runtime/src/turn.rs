@@ -16,7 +16,7 @@ use crate::activities::AbortReason;
 use crate::commit::committer::{Patience, WriteDone};
 use crate::error::RuntimeError;
 use crate::instance::{Core, Instance};
-use crate::job::{Level, LogRecord};
+use crate::lane::job::{Level, LogRecord};
 use crate::maps::Turn;
 use crate::others::{self, Claimed};
 use crate::report::Report;

@@ -31,9 +31,9 @@ use perdure_scheduler::{LaneId, Place};
 
 use crate::activities::{AbortReason, Origin};
 use crate::instance::{Instance, NO_KEY};
-use crate::job::Level;
+use crate::lane::job::Level;
+use crate::lane::pulse::Doing;
 use crate::options::LOOKS;
-use crate::pulse::Doing;
 use crate::report::Report;
 use crate::session::Session;
 use crate::shared::MAIN;

@@ -12,9 +12,9 @@ use perdure_scheduler::LaneId;
 
 use crate::activities::{AbortReason, Origin};
 use crate::instance::{Instance, NO_KEY};
-use crate::job::Level;
+use crate::lane::job::Level;
+use crate::lane::pulse::Doing;
 use crate::ownership::{Leaving, Owned};
-use crate::pulse::Doing;
 use crate::report::Report;
 use crate::session::Session;
 
