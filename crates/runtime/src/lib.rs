@@ -5,8 +5,6 @@
 
 mod about;
 mod activities;
-mod backlog;
-mod cache;
 mod client;
 mod commit;
 mod error;
@@ -15,14 +13,12 @@ mod heartbeats;
 mod instance;
 mod lane;
 mod lease;
-mod loading;
 mod maps;
 mod metrics;
 mod options;
 mod others;
 mod ownership;
 mod platform;
-mod process;
 mod registry;
 mod report;
 mod runtime;
@@ -31,7 +27,6 @@ mod shared;
 mod starting;
 mod status;
 mod suspending;
-mod table;
 mod tasks;
 #[cfg(test)]
 mod testing;

@@ -25,6 +25,7 @@ use crate::client::store::LocalWorker;
 use crate::commit::committer::WriteDone;
 use crate::giving_back::GivingBack;
 use crate::heartbeats::Heartbeats;
+use crate::instance::table::Table;
 use crate::instance::{Instance, Needs};
 use crate::lane::job::{Level, Queued};
 use crate::lease::Lease;
@@ -36,7 +37,6 @@ use crate::platform::panics::{contained, guarded};
 use crate::report::Report;
 use crate::shared::{MAIN, Shared};
 use crate::starting::Starting;
-use crate::table::Table;
 use crate::trials::Trials;
 
 /// What an alarm of a session is for.
@@ -71,7 +71,7 @@ pub(crate) struct Session {
     pub(crate) acquire_wanted: Notify,
     pub(crate) inbox_wanted: Notify,
     pub(crate) renewal_wanted: Notify,
-    /// The [cache](crate::cache) holds something again.
+    /// The [cache](crate::instance::cache) holds something again.
     pub(crate) cache_used: Notify,
     pub(crate) tasks_wanted: Notify,
     pub(crate) giving_back: GivingBack,

@@ -94,7 +94,7 @@ pub(crate) fn set_going(session: &Arc<Session>) {
         Box::pin(crate::ownership::run(Arc::clone(session))),
         Box::pin(take_over(Arc::clone(session))),
         Box::pin(crate::tasks::run(Arc::clone(session))),
-        Box::pin(crate::cache::run(Arc::clone(session))),
+        Box::pin(crate::instance::cache::run(Arc::clone(session))),
     ];
     for lane in session.shared.all_lanes() {
         tasks.push(Box::pin(crate::watchdog::watch(Arc::clone(session), lane)));

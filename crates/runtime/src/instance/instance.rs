@@ -12,9 +12,9 @@ use perdure_engine::{
 use perdure_provider::{AcquiredInstance, Epoch, InstanceKey, Loaded, MessagePage, Suspicion};
 use perdure_scheduler::{Control, LaneId, Then};
 
-use crate::backlog::Backlog;
 use crate::heartbeats::Heartbeats;
-use crate::loading::PageAhead;
+use crate::instance::backlog::Backlog;
+use crate::instance::loading::PageAhead;
 use crate::options::{MESSAGE_BYTES_HELD_MAX, MESSAGES_HELD_MAX, RuntimeOptions};
 use crate::platform::alarms::AlarmId;
 use crate::platform::byte_budget::Held;
