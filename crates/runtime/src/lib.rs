@@ -13,10 +13,8 @@ mod heartbeats;
 mod instance;
 mod lane;
 mod lease;
-mod maps;
 mod metrics;
 mod options;
-mod others;
 mod ownership;
 mod platform;
 mod registry;
@@ -24,15 +22,12 @@ mod report;
 mod runtime;
 mod session;
 mod shared;
-mod starting;
-mod status;
 mod suspending;
 mod tasks;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
-mod trace;
 mod trials;
 mod turn;
 mod turnover;

@@ -17,12 +17,12 @@ use crate::error::RuntimeError;
 use crate::instance::Token;
 use crate::lane::job::{ActivityJob, Host, Job, Level, Queued};
 use crate::lane::pulse::Doing;
-use crate::maps::{Turn, Turns};
 use crate::metrics::Metrics;
 use crate::options::{RELEASE_TIMEOUT, RETRY_DELAYS, RuntimeOptions};
 use crate::registry::Registered;
 use crate::session::Session;
 use crate::shared::{MAIN, Shared};
+use crate::turn::maps::{Turn, Turns};
 use crate::turn::{self, Issued, Next};
 use crate::worker;
 

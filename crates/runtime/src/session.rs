@@ -36,8 +36,8 @@ use crate::platform::byte_budget::ByteBudget;
 use crate::platform::panics::{contained, guarded};
 use crate::report::Report;
 use crate::shared::{MAIN, Shared};
-use crate::starting::Starting;
 use crate::trials::Trials;
+use crate::turn::starting::Starting;
 
 /// What an alarm of a session is for.
 pub(crate) enum Alarm {

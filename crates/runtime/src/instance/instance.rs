@@ -19,8 +19,8 @@ use crate::options::{MESSAGE_BYTES_HELD_MAX, MESSAGES_HELD_MAX, RuntimeOptions};
 use crate::platform::alarms::AlarmId;
 use crate::platform::byte_budget::Held;
 use crate::platform::panics::caught;
-use crate::starting::PendingStart;
 use crate::tasks::Lent;
+use crate::turn::starting::PendingStart;
 
 /// Name of a loaded instance between the runtime and its host; never used again within a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -17,11 +17,11 @@ use crate::commit::committer::{Patience, WriteDone};
 use crate::error::RuntimeError;
 use crate::instance::{Core, Instance};
 use crate::lane::job::{Level, LogRecord};
-use crate::maps::Turn;
-use crate::others::{self, Claimed};
 use crate::report::Report;
 use crate::session::{Alarm, Session};
 use crate::tasks;
+use crate::turn::maps::Turn;
+use crate::turn::others::{self, Claimed};
 
 /// What the code of a turn is handed next.
 #[derive(Clone, Debug, PartialEq)]
