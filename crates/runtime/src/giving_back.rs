@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use perdure_provider::{CommitOutcome, GiveBack, GivenBack, InstanceKey, ProviderError, TaskName};
 use tokio::sync::Notify;
 
-use crate::activities::{AbortReason, Activities, ActivityToken, Origin};
+use crate::activity::activities::{AbortReason, Activities, ActivityToken, Origin};
 use crate::lane::job::Level;
 use crate::session::Session;
 

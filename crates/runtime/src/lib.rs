@@ -4,12 +4,11 @@
 //! by synchronous calls, and never blocks a thread of this crate. The invariants of ARCHITECTURE.md are cited here by number.
 
 mod about;
-mod activities;
+mod activity;
 mod client;
 mod commit;
 mod error;
 mod giving_back;
-mod heartbeats;
 mod instance;
 mod lane;
 mod lease;
@@ -23,20 +22,18 @@ mod runtime;
 mod session;
 mod shared;
 mod suspending;
-mod tasks;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
 mod trials;
 mod turn;
-mod turnover;
 mod unfit;
 mod watchdog;
 mod worker;
 
 pub use about::{LaneAbout, WorkerAbout};
-pub use activities::{AbortReason, ActivityToken};
+pub use activity::activities::{AbortReason, ActivityToken};
 pub use client::reading::{HistoryPage, HistoryRequest};
 pub use client::store::{Conflict, Reply, StartRequest, Store};
 pub use client::watch::{Awaiting, WaitId};

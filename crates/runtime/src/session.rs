@@ -20,11 +20,11 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::activities::{AbortReason, Activities, ActivityToken, Attempt, Origin};
+use crate::activity::activities::{AbortReason, Activities, ActivityToken, Attempt, Origin};
+use crate::activity::heartbeats::Heartbeats;
 use crate::client::store::LocalWorker;
 use crate::commit::committer::WriteDone;
 use crate::giving_back::GivingBack;
-use crate::heartbeats::Heartbeats;
 use crate::instance::table::Table;
 use crate::instance::{Instance, Needs};
 use crate::lane::job::{Level, Queued};

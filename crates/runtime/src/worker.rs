@@ -12,7 +12,7 @@ use perdure_provider::{
 use tokio::time::Instant;
 
 use crate::about::WorkerAbout;
-use crate::activities::AbortReason;
+use crate::activity::activities::AbortReason;
 use crate::client::store::LocalWorker;
 use crate::error::RuntimeError;
 use crate::lane::job::Level;
@@ -93,7 +93,7 @@ pub(crate) fn set_going(session: &Arc<Session>) {
         Box::pin(renew(Arc::clone(session))),
         Box::pin(crate::ownership::run(Arc::clone(session))),
         Box::pin(take_over(Arc::clone(session))),
-        Box::pin(crate::tasks::run(Arc::clone(session))),
+        Box::pin(crate::activity::tasks::run(Arc::clone(session))),
         Box::pin(crate::instance::cache::run(Arc::clone(session))),
     ];
     for lane in session.shared.all_lanes() {

@@ -12,14 +12,14 @@ use perdure_engine::{
 use perdure_provider::{AcquiredInstance, Epoch, InstanceKey, Loaded, MessagePage, Suspicion};
 use perdure_scheduler::{Control, LaneId, Then};
 
-use crate::heartbeats::Heartbeats;
+use crate::activity::heartbeats::Heartbeats;
+use crate::activity::tasks::Lent;
 use crate::instance::backlog::Backlog;
 use crate::instance::loading::PageAhead;
 use crate::options::{MESSAGE_BYTES_HELD_MAX, MESSAGES_HELD_MAX, RuntimeOptions};
 use crate::platform::alarms::AlarmId;
 use crate::platform::byte_budget::Held;
 use crate::platform::panics::caught;
-use crate::tasks::Lent;
 use crate::turn::starting::PendingStart;
 
 /// Name of a loaded instance between the runtime and its host; never used again within a process.

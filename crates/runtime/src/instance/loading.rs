@@ -8,7 +8,7 @@ use perdure_provider::{Load, LoadOne, Loaded, ProviderError, ProviderErrorKind};
 use perdure_scheduler::State;
 use tokio::task::JoinHandle;
 
-use crate::activities::AbortReason;
+use crate::activity::activities::AbortReason;
 use crate::instance::{Core, Instance};
 use crate::lane::job::Level;
 use crate::options::{HISTORY_PAGE, MESSAGE_PAGE, NO_MEMORY_PATIENCE, SEARCHED_MAX};

@@ -6,7 +6,7 @@ use perdure_engine::{EventId, Incarnation, Payload, TraceContext};
 use perdure_provider::Status;
 use perdure_scheduler::{LaneId, Place};
 
-use crate::activities::{AbortReason, ActivityToken};
+use crate::activity::activities::{AbortReason, ActivityToken};
 use crate::instance::{Instance, Token};
 
 /// Runs user code: it drains the lane on a thread of its own and must never block the caller of `wake`.

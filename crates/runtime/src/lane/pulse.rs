@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use perdure_scheduler::{LaneId, Lanes};
 use tokio::sync::Notify;
 
-use crate::activities::ActivityToken;
+use crate::activity::activities::ActivityToken;
 use crate::instance::Instance;
 
 /// What the thread is in.

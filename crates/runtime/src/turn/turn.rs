@@ -12,14 +12,14 @@ use perdure_provider::{
 };
 use perdure_scheduler::{LaneId, Process, State, Then};
 
-use crate::activities::AbortReason;
+use crate::activity::activities::AbortReason;
+use crate::activity::tasks;
 use crate::commit::committer::{Patience, WriteDone};
 use crate::error::RuntimeError;
 use crate::instance::{Core, Instance};
 use crate::lane::job::{Level, LogRecord};
 use crate::report::Report;
 use crate::session::{Alarm, Session};
-use crate::tasks;
 use crate::turn::maps::Turn;
 use crate::turn::others::{self, Claimed};
 

@@ -21,10 +21,10 @@ use perdure_provider::{
 };
 use perdure_scheduler::Class;
 
-use crate::activities::{AbortReason, Attempt, Origin};
+use crate::activity::activities::{AbortReason, Attempt, Origin};
+use crate::activity::heartbeats::Heartbeats;
 use crate::commit::committer::Patience;
 use crate::giving_back::Quiet;
-use crate::heartbeats::Heartbeats;
 use crate::lane::job::{Level, Queued};
 use crate::options::{RETRY_DELAYS, SAFETY_POLL, TASK_BYTES_MAX};
 use crate::ownership::Owned;

@@ -13,11 +13,11 @@ use perdure_scheduler::LaneId;
 use rustc_hash::FxHashMap;
 use tokio::time::Instant;
 
+use crate::activity::tasks::Borrowed;
+use crate::activity::turnover::Turnover;
 use crate::instance::Instance;
 use crate::platform::alarms::{AlarmId, Alarms};
 use crate::session::Alarm;
-use crate::tasks::Borrowed;
-use crate::turnover::Turnover;
 
 /// Name of one attempt of an activity between the runtime and its host; never used again within a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
