@@ -3,23 +3,18 @@
 //! It knows nothing of napi or SQL. User code is run by a [`Host`] that drains a lane on a thread of its own: it asks for a [`Job`], drives it
 //! by synchronous calls, and never blocks a thread of this crate. The invariants of ARCHITECTURE.md are cited here by number.
 
-mod about;
 mod activity;
 mod client;
 mod commit;
 mod error;
-mod giving_back;
 mod instance;
 mod lane;
-mod lease;
 mod metrics;
 mod options;
-mod ownership;
 mod platform;
 mod registry;
 mod report;
 mod runtime;
-mod session;
 mod shared;
 mod suspending;
 #[cfg(test)]
@@ -32,7 +27,6 @@ mod unfit;
 mod watchdog;
 mod worker;
 
-pub use about::{LaneAbout, WorkerAbout};
 pub use activity::activities::{AbortReason, ActivityToken};
 pub use client::reading::{HistoryPage, HistoryRequest};
 pub use client::store::{Conflict, Reply, StartRequest, Store};
@@ -49,3 +43,4 @@ pub use platform::virtual_time::VirtualTime;
 pub use report::{mismatch_error, shown as mismatch_report};
 pub use runtime::{Facts, Failure, MapSizes, Runtime};
 pub use turn::{Delivered, Issued, Next};
+pub use worker::about::{LaneAbout, WorkerAbout};

@@ -20,11 +20,11 @@ use crate::lane::pulse::Doing;
 use crate::metrics::Metrics;
 use crate::options::{RELEASE_TIMEOUT, RETRY_DELAYS, RuntimeOptions};
 use crate::registry::Registered;
-use crate::session::Session;
 use crate::shared::{MAIN, Shared};
 use crate::turn::maps::{Turn, Turns};
 use crate::turn::{self, Issued, Next};
 use crate::worker;
+use crate::worker::session::Session;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {

@@ -1,6 +1,6 @@
 //! Suspensions by the worker that owns the instance: its code or its history is not fit to go on.
 //!
-//! The instance is forgotten at once and is [on its way out](crate::ownership::Leaving) until the store has written that. A suspension
+//! The instance is forgotten at once and is [on its way out](crate::worker::ownership::Leaving) until the store has written that. A suspension
 //! that the store refuses is tried [a few times](SUSPENSION_TRIES), without what may be refused of it; then the instance is released.
 
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use crate::commit::committer::Patience;
 use crate::instance::Instance;
 use crate::lane::job::Level;
 use crate::options::{RETRY_DELAYS, SUSPENSION_TRIES};
-use crate::ownership::{Leaving, Owned};
 use crate::report::Report;
-use crate::session::Session;
+use crate::worker::ownership::{Leaving, Owned};
+use crate::worker::session::Session;
 
 /// A suspension that is to be written.
 struct Suspension {

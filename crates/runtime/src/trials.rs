@@ -25,7 +25,7 @@ use crate::commit::committer::{Patience, WriteDone};
 use crate::instance::{Instance, Token};
 use crate::options::{PROBATION_MS, TRIED_MAX};
 use crate::platform::alarms::{AlarmId, Alarms};
-use crate::session::{Alarm, Session};
+use crate::worker::session::{Alarm, Session};
 
 /// Suspects of a session.
 #[derive(Default)]

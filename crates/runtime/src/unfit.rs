@@ -14,7 +14,7 @@ use crate::lane::job::Level;
 use crate::options::RESUME_BATCH;
 use crate::platform::retry::retrying;
 use crate::registry::Registered;
-use crate::session::Session;
+use crate::worker::session::Session;
 
 /// Resume for each orchestration that was registered what waits for other code than was there (U1).
 pub(crate) async fn resume(session: Arc<Session>) {

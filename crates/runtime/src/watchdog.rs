@@ -35,8 +35,8 @@ use crate::lane::job::Level;
 use crate::lane::pulse::Doing;
 use crate::options::LOOKS;
 use crate::report::Report;
-use crate::session::Session;
 use crate::shared::MAIN;
+use crate::worker::session::Session;
 
 /// Look after a lane's thread until the session ends. A session may begin while the thread is held up: that is seen here and now, before
 /// any other task of the session looks whether it takes work, and not when the future is polled first.

@@ -18,7 +18,7 @@ use crate::instance::Core;
 use crate::lane::job::Level;
 use crate::options::HEARTBEAT_INTERVAL_MS;
 use crate::platform::alarms::{AlarmId, Alarms};
-use crate::session::{Alarm, Session};
+use crate::worker::session::{Alarm, Session};
 
 /// The heartbeats of one instance, by the schedules of its open activities.
 #[derive(Default)]

@@ -24,12 +24,12 @@ use perdure_scheduler::Class;
 use crate::activity::activities::{AbortReason, Attempt, Origin};
 use crate::activity::heartbeats::Heartbeats;
 use crate::commit::committer::Patience;
-use crate::giving_back::Quiet;
 use crate::lane::job::{Level, Queued};
 use crate::options::{RETRY_DELAYS, SAFETY_POLL, TASK_BYTES_MAX};
-use crate::ownership::Owned;
 use crate::platform::retry::retrying;
-use crate::session::{AtStore, Session};
+use crate::worker::giving_back::Quiet;
+use crate::worker::ownership::Owned;
+use crate::worker::session::{AtStore, Session};
 
 /// An attempt that this worker runs for an instance that may be another's.
 pub(crate) struct Borrowed {

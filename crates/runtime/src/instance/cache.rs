@@ -11,7 +11,7 @@ use crate::instance::Instance;
 use crate::instance::table::Table;
 use crate::lane::job::Queued;
 use crate::options::{CACHE_IDLE_EVENTS, CACHE_IDLE_MS, HISTORY_PAGE, SET_ASIDE_MAX, TRIM_MAX};
-use crate::session::Session;
+use crate::worker::session::Session;
 
 /// About how many bytes the first page of an instance's history has.
 fn page_bytes(engine: &Engine) -> usize {

@@ -16,7 +16,7 @@ use crate::platform::byte_budget::Held;
 use crate::platform::panics::caught;
 use crate::platform::retry::{is_final, reading, reading_together};
 use crate::report::Report;
-use crate::session::Session;
+use crate::worker::session::Session;
 
 /// The page of an instance's history that follows those it has: it is read while they are replayed. Dropped, it is not.
 pub(crate) struct PageAhead {

@@ -8,7 +8,7 @@ use perdure_scheduler::{Class, Control, LaneId, Process, State, Then};
 
 use crate::instance::{Core, Instance, Needs};
 use crate::lane::job::Queued;
-use crate::session::Session;
+use crate::worker::session::Session;
 
 impl Process for Instance {
     type Event = Completion;

@@ -13,7 +13,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::instance::{Instance, Needs, Token};
 use crate::options::EARLY_MAX;
-use crate::session::Session;
+use crate::worker::session::Session;
 
 /// Instances by key, and those with a live generator by how long they were not used.
 #[derive(Default)]

@@ -14,9 +14,9 @@ use crate::activity::activities::{AbortReason, Origin};
 use crate::instance::{Instance, NO_KEY};
 use crate::lane::job::Level;
 use crate::lane::pulse::Doing;
-use crate::ownership::{Leaving, Owned};
 use crate::report::Report;
-use crate::session::Session;
+use crate::worker::ownership::{Leaving, Owned};
+use crate::worker::session::Session;
 
 impl Session {
     pub(crate) fn lose(self: &Arc<Self>, lane: LaneId) {

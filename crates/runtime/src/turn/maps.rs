@@ -7,7 +7,7 @@ use perdure_scheduler::LaneId;
 use rustc_hash::FxHashMap;
 
 use crate::instance::{Instance, Token};
-use crate::session::Session;
+use crate::worker::session::Session;
 
 /// A turn in progress.
 #[derive(Clone)]

@@ -10,7 +10,7 @@ use perdure_provider::{self as provider, AcquiredInstance, NewInstance, NewMessa
 
 use crate::instance::Instance;
 use crate::platform::machine::new_start;
-use crate::session::Session;
+use crate::worker::session::Session;
 
 /// The starts of a turn, in order; those that are left to whoever acquires them are `None`.
 pub(crate) type Claimed = Vec<Option<NewInstance>>;

@@ -17,7 +17,7 @@ use crate::commit::committer::{Committer, Patience, WriteDone};
 use crate::instance::{Instance, NO_KEY, Token};
 use crate::lane::job::{LogRecord, Queued};
 use crate::report::Report;
-use crate::session::Session;
+use crate::worker::session::Session;
 
 /// A start that waits for the first turn of its instance. Dropped, it is written without one.
 pub(crate) struct PendingStart {

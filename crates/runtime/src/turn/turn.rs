@@ -19,9 +19,9 @@ use crate::error::RuntimeError;
 use crate::instance::{Core, Instance};
 use crate::lane::job::{Level, LogRecord};
 use crate::report::Report;
-use crate::session::{Alarm, Session};
 use crate::turn::maps::Turn;
 use crate::turn::others::{self, Claimed};
+use crate::worker::session::{Alarm, Session};
 
 /// What the code of a turn is handed next.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,7 +11,6 @@ use perdure_provider::{
 };
 use tokio::time::Instant;
 
-use crate::about::WorkerAbout;
 use crate::activity::activities::AbortReason;
 use crate::client::store::LocalWorker;
 use crate::error::RuntimeError;
@@ -20,9 +19,10 @@ use crate::options::{ACQUIRE_BATCH, HISTORY_PAGE, INBOX_PAGE, RETRY_DELAYS, SAFE
 use crate::platform::machine::new_worker_id;
 use crate::platform::retry::retrying;
 use crate::report::Report;
-use crate::session::Session;
 use crate::shared::Shared;
 use crate::unfit;
+use crate::worker::about::WorkerAbout;
+use crate::worker::session::Session;
 
 /// Register a new worker. Returns its id, and when the request was made: the store's lease begins no earlier than that, and may begin long before
 /// the answer comes.
@@ -91,7 +91,7 @@ pub(crate) fn set_going(session: &Arc<Session>) {
         Box::pin(inbox(Arc::clone(session))),
         Box::pin(unfit::resume(Arc::clone(session))),
         Box::pin(renew(Arc::clone(session))),
-        Box::pin(crate::ownership::run(Arc::clone(session))),
+        Box::pin(crate::worker::ownership::run(Arc::clone(session))),
         Box::pin(take_over(Arc::clone(session))),
         Box::pin(crate::activity::tasks::run(Arc::clone(session))),
         Box::pin(crate::instance::cache::run(Arc::clone(session))),

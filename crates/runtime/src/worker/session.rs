@@ -24,13 +24,10 @@ use crate::activity::activities::{AbortReason, Activities, ActivityToken, Attemp
 use crate::activity::heartbeats::Heartbeats;
 use crate::client::store::LocalWorker;
 use crate::commit::committer::WriteDone;
-use crate::giving_back::GivingBack;
 use crate::instance::table::Table;
 use crate::instance::{Instance, Needs};
 use crate::lane::job::{Level, Queued};
-use crate::lease::Lease;
 use crate::options::{LOAD_BYTES_MAX, OWNED_INSTANCES_MAX};
-use crate::ownership::{Owned, Ownership};
 use crate::platform::alarms::Alarms;
 use crate::platform::byte_budget::ByteBudget;
 use crate::platform::panics::{contained, guarded};
@@ -38,6 +35,9 @@ use crate::report::Report;
 use crate::shared::{MAIN, Shared};
 use crate::trials::Trials;
 use crate::turn::starting::Starting;
+use crate::worker::giving_back::GivingBack;
+use crate::worker::lease::Lease;
+use crate::worker::ownership::{Owned, Ownership};
 
 /// What an alarm of a session is for.
 pub(crate) enum Alarm {

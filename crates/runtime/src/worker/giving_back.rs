@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use crate::activity::activities::{AbortReason, Activities, ActivityToken, Origin};
 use crate::lane::job::Level;
-use crate::session::Session;
+use crate::worker::session::Session;
 
 /// Requests to give back.
 #[derive(Default)]

@@ -29,7 +29,7 @@ use crate::commit::committer::Patience;
 use crate::instance::{Instance, Token};
 use crate::lane::job::Level;
 use crate::options::{ORPHANS_NAMED, OWNED_PAGE};
-use crate::session::Session;
+use crate::worker::session::Session;
 
 /// What a worker may own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

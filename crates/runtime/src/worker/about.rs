@@ -6,8 +6,8 @@ use perdure_scheduler::LaneStats;
 use serde::{Deserialize, Serialize};
 
 use crate::options::{ABOUT_LANES_MAX, HOST_NAME_MAX};
-use crate::session::Session;
 use crate::shared::Shared;
+use crate::worker::session::Session;
 
 /// What a worker tells of itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

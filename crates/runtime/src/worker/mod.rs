@@ -1,0 +1,17 @@
+//! The worker: one start of a runtime, with its lease and all that it owns in the store.
+//!
+//! This room owns the session, the heartbeat of the worker's row, acquisition and the inbox, the takeover of dead workers, the comparison
+//! of what is owned with what is known, and giving back. What an instance, a turn or an attempt does is up to their rooms.
+
+pub(crate) mod about;
+pub(crate) mod giving_back;
+pub(crate) mod lease;
+pub(crate) mod ownership;
+pub(crate) mod session;
+#[expect(
+    clippy::module_inception,
+    reason = "the file is named after the noun that the room is about"
+)]
+mod worker;
+
+pub(crate) use worker::{others, register, register_again, release, set_going};
