@@ -12,19 +12,15 @@ mod lane;
 mod metrics;
 mod options;
 mod platform;
+mod poison;
 mod registry;
-mod report;
 mod runtime;
 mod shared;
-mod suspending;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
-mod trials;
 mod turn;
-mod unfit;
-mod watchdog;
 mod worker;
 
 pub use activity::activities::{AbortReason, ActivityToken};
@@ -40,7 +36,7 @@ pub use options::RuntimeOptions;
 pub use perdure_scheduler::{LaneId, LaneStats};
 pub use platform::machine::{Machine, Process, ThisMachine};
 pub use platform::virtual_time::VirtualTime;
-pub use report::{mismatch_error, shown as mismatch_report};
+pub use poison::report::{mismatch_error, shown as mismatch_report};
 pub use runtime::{Facts, Failure, MapSizes, Runtime};
 pub use turn::{Delivered, Issued, Next};
 pub use worker::about::{LaneAbout, WorkerAbout};

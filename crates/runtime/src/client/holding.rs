@@ -7,7 +7,7 @@ use perdure_provider::{Clock, Outcome, Suspend, Write};
 
 use crate::client::store::{Reply, Store, unexpected};
 use crate::error::RuntimeError;
-use crate::report::Report;
+use crate::poison::report::Report;
 
 impl Store {
     /// Hold an instance until it is resumed, whoever owns it. Neither its code is needed for that nor anything it was given. One that

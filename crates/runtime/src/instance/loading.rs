@@ -15,7 +15,7 @@ use crate::options::{HISTORY_PAGE, MESSAGE_PAGE, NO_MEMORY_PATIENCE, SEARCHED_MA
 use crate::platform::byte_budget::Held;
 use crate::platform::panics::caught;
 use crate::platform::retry::{is_final, reading, reading_together};
-use crate::report::Report;
+use crate::poison::report::Report;
 use crate::worker::session::Session;
 
 /// The page of an instance's history that follows those it has: it is read while they are replayed. Dropped, it is not.

@@ -14,7 +14,7 @@ use crate::activity::activities::{AbortReason, Origin};
 use crate::instance::{Instance, NO_KEY};
 use crate::lane::job::Level;
 use crate::lane::pulse::Doing;
-use crate::report::Report;
+use crate::poison::report::Report;
 use crate::worker::ownership::{Leaving, Owned};
 use crate::worker::session::Session;
 

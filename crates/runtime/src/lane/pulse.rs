@@ -1,4 +1,4 @@
-//! Signs of life of a lane's thread, and what it is doing: written by that thread, read by the [watchdog](crate::watchdog).
+//! Signs of life of a lane's thread, and what it is doing: written by that thread, read by the [watchdog](crate::poison::watchdog).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

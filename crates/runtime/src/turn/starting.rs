@@ -16,7 +16,7 @@ use crate::activity::activities::AbortReason;
 use crate::commit::committer::{Committer, Patience, WriteDone};
 use crate::instance::{Instance, NO_KEY, Token};
 use crate::lane::job::{LogRecord, Queued};
-use crate::report::Report;
+use crate::poison::report::Report;
 use crate::worker::session::Session;
 
 /// A start that waits for the first turn of its instance. Dropped, it is written without one.

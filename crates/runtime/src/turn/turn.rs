@@ -18,7 +18,7 @@ use crate::commit::committer::{Patience, WriteDone};
 use crate::error::RuntimeError;
 use crate::instance::{Core, Instance};
 use crate::lane::job::{Level, LogRecord};
-use crate::report::Report;
+use crate::poison::report::Report;
 use crate::turn::maps::Turn;
 use crate::turn::others::{self, Claimed};
 use crate::worker::session::{Alarm, Session};

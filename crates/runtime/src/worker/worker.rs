@@ -18,9 +18,9 @@ use crate::lane::job::Level;
 use crate::options::{ACQUIRE_BATCH, HISTORY_PAGE, INBOX_PAGE, RETRY_DELAYS, SAFETY_POLL, WORKERS_LOOK};
 use crate::platform::machine::new_worker_id;
 use crate::platform::retry::retrying;
-use crate::report::Report;
+use crate::poison::report::Report;
+use crate::poison::unfit;
 use crate::shared::Shared;
-use crate::unfit;
 use crate::worker::about::WorkerAbout;
 use crate::worker::session::Session;
 
@@ -97,7 +97,7 @@ pub(crate) fn set_going(session: &Arc<Session>) {
         Box::pin(crate::instance::cache::run(Arc::clone(session))),
     ];
     for lane in session.shared.all_lanes() {
-        tasks.push(Box::pin(crate::watchdog::watch(Arc::clone(session), lane)));
+        tasks.push(Box::pin(crate::poison::watchdog::watch(Arc::clone(session), lane)));
     }
     session.keep_tasks(tasks.into_iter().map(|task| session.spawn(task)).collect());
 }

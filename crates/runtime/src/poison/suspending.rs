@@ -12,7 +12,7 @@ use crate::commit::committer::Patience;
 use crate::instance::Instance;
 use crate::lane::job::Level;
 use crate::options::{RETRY_DELAYS, SUSPENSION_TRIES};
-use crate::report::Report;
+use crate::poison::report::Report;
 use crate::worker::ownership::{Leaving, Owned};
 use crate::worker::session::Session;
 

@@ -34,7 +34,7 @@ use crate::instance::{Instance, NO_KEY};
 use crate::lane::job::Level;
 use crate::lane::pulse::Doing;
 use crate::options::LOOKS;
-use crate::report::Report;
+use crate::poison::report::Report;
 use crate::shared::MAIN;
 use crate::worker::session::Session;
 

@@ -1,0 +1,10 @@
+//! Instances that must not go on as they are: poison pills, and code or histories that do not fit.
+//!
+//! This room owns the evidence against an instance (trials, the watchdog), its suspension with the report of why, and the resumption when
+//! other code is registered. Holding an instance on request belongs to clients.
+
+pub(crate) mod report;
+pub(crate) mod suspending;
+pub(crate) mod trials;
+pub(crate) mod unfit;
+pub(crate) mod watchdog;
