@@ -15,7 +15,7 @@ use perdure_scheduler::State;
 use crate::activity::activities::{ActivityToken, Attempt, Origin};
 use crate::commit::committer::Patience;
 use crate::instance::Core;
-use crate::lane::job::Level;
+use crate::lane::log_record::Level;
 use crate::options::HEARTBEAT_INTERVAL_MS;
 use crate::platform::alarms::{AlarmId, Alarms};
 use crate::worker::session::{Alarm, Session};

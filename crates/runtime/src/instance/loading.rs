@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use crate::activity::activities::AbortReason;
 use crate::instance::{Core, Instance};
-use crate::lane::job::Level;
+use crate::lane::log_record::Level;
 use crate::options::{HISTORY_PAGE, MESSAGE_PAGE, NO_MEMORY_PATIENCE, SEARCHED_MAX};
 use crate::platform::byte_budget::Held;
 use crate::platform::panics::caught;

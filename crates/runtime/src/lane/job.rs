@@ -8,6 +8,7 @@ use perdure_scheduler::{LaneId, Place};
 
 use crate::activity::activities::{AbortReason, ActivityToken};
 use crate::instance::{Instance, Token};
+use crate::lane::log_record::LogRecord;
 
 /// Runs user code: it drains the lane on a thread of its own and must never block the caller of `wake`.
 pub trait Host: Send + Sync + 'static {
@@ -104,51 +105,4 @@ pub struct ActivityJob {
     pub orchestration: String,
     /// Event that scheduled it.
     pub scheduled: EventId,
-}
-
-/// Level of a log record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// For whoever develops.
-    Debug,
-    /// For whoever looks.
-    Info,
-    /// Something to look at.
-    Warn,
-    /// Something to act on.
-    Error,
-}
-
-impl Level {
-    /// Its text.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Level::Debug => "debug",
-            Level::Info => "info",
-            Level::Warn => "warn",
-            Level::Error => "error",
-        }
-    }
-
-    /// The level of a text.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        [Level::Debug, Level::Info, Level::Warn, Level::Error]
-            .into_iter()
-            .find(|l| l.as_str() == text)
-    }
-}
-
-/// A line for the log.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LogRecord {
-    /// How important it is.
-    pub level: Level,
-    /// What happened.
-    pub message: String,
-    /// More about it, as JSON text of an object.
-    pub fields: Option<String>,
-    /// Whether it is the runtime's own, not an orchestration's.
-    pub internal: bool,
 }

@@ -12,7 +12,7 @@ use perdure_scheduler::LaneId;
 
 use crate::activity::activities::{AbortReason, Origin};
 use crate::instance::{Instance, NO_KEY};
-use crate::lane::job::Level;
+use crate::lane::log_record::Level;
 use crate::lane::pulse::Doing;
 use crate::poison::report::Report;
 use crate::worker::ownership::{Leaving, Owned};

@@ -4,5 +4,6 @@
 //! stealing between them belong to the scheduler crate.
 
 pub(crate) mod job;
+pub(crate) mod log_record;
 pub(crate) mod losing;
 pub(crate) mod pulse;

@@ -10,7 +10,7 @@ use perdure_provider::{AfterTurn, Outcome, ProviderError, ProviderErrorKind, Sta
 use crate::activity::activities::AbortReason;
 use crate::commit::committer::Patience;
 use crate::instance::Instance;
-use crate::lane::job::Level;
+use crate::lane::log_record::Level;
 use crate::options::{RETRY_DELAYS, SUSPENSION_TRIES};
 use crate::poison::report::Report;
 use crate::worker::ownership::{Leaving, Owned};

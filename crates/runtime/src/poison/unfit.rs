@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use perdure_provider::{ProviderError, ProviderErrorKind, ResumeUnfit};
 
-use crate::lane::job::Level;
+use crate::lane::log_record::Level;
 use crate::options::RESUME_BATCH;
 use crate::platform::retry::retrying;
 use crate::registry::Registered;

@@ -31,7 +31,7 @@ use perdure_scheduler::{LaneId, Place};
 
 use crate::activity::activities::{AbortReason, Origin};
 use crate::instance::{Instance, NO_KEY};
-use crate::lane::job::Level;
+use crate::lane::log_record::Level;
 use crate::lane::pulse::Doing;
 use crate::options::LOOKS;
 use crate::poison::report::Report;

@@ -15,7 +15,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::activity::activities::AbortReason;
 use crate::commit::committer::{Committer, Patience, WriteDone};
 use crate::instance::{Instance, NO_KEY, Token};
-use crate::lane::job::{LogRecord, Queued};
+use crate::lane::job::Queued;
+use crate::lane::log_record::LogRecord;
 use crate::poison::report::Report;
 use crate::worker::session::Session;
 

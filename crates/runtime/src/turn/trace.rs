@@ -4,7 +4,8 @@ use perdure_scheduler::Class;
 
 use crate::error::RuntimeError;
 use crate::instance::Token;
-use crate::lane::job::{Level, LogRecord, Queued};
+use crate::lane::job::Queued;
+use crate::lane::log_record::{Level, LogRecord};
 use crate::runtime::Runtime;
 
 impl Runtime {

@@ -17,7 +17,7 @@ use crate::activity::tasks;
 use crate::commit::committer::{Patience, WriteDone};
 use crate::error::RuntimeError;
 use crate::instance::{Core, Instance};
-use crate::lane::job::{Level, LogRecord};
+use crate::lane::log_record::{Level, LogRecord};
 use crate::poison::report::Report;
 use crate::turn::maps::Turn;
 use crate::turn::others::{self, Claimed};

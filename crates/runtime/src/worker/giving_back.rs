@@ -16,7 +16,7 @@ use perdure_provider::{CommitOutcome, GiveBack, GivenBack, InstanceKey, Provider
 use tokio::sync::Notify;
 
 use crate::activity::activities::{AbortReason, Activities, ActivityToken, Origin};
-use crate::lane::job::Level;
+use crate::lane::log_record::Level;
 use crate::worker::session::Session;
 
 /// Requests to give back.

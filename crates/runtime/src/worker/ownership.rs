@@ -27,7 +27,7 @@ use tokio::sync::Notify;
 use crate::activity::activities::AbortReason;
 use crate::commit::committer::Patience;
 use crate::instance::{Instance, Token};
-use crate::lane::job::Level;
+use crate::lane::log_record::Level;
 use crate::options::{ORPHANS_NAMED, OWNED_PAGE};
 use crate::worker::session::Session;
 

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::activity::activities::AbortReason;
 use crate::client::store::LocalWorker;
 use crate::error::RuntimeError;
-use crate::lane::job::Level;
+use crate::lane::log_record::Level;
 use crate::options::{ACQUIRE_BATCH, HISTORY_PAGE, INBOX_PAGE, RETRY_DELAYS, SAFETY_POLL, WORKERS_LOOK};
 use crate::platform::machine::new_worker_id;
 use crate::platform::retry::retrying;
