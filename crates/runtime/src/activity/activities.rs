@@ -17,7 +17,7 @@ use crate::activity::tasks::Borrowed;
 use crate::activity::turnover::Turnover;
 use crate::instance::Instance;
 use crate::platform::alarms::{AlarmId, Alarms};
-use crate::worker::session::Alarm;
+use crate::worker::alarm::Alarm;
 
 /// Name of one attempt of an activity between the runtime and its host; never used again within a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -18,7 +18,8 @@ use crate::instance::Core;
 use crate::lane::log_record::Level;
 use crate::options::HEARTBEAT_INTERVAL_MS;
 use crate::platform::alarms::{AlarmId, Alarms};
-use crate::worker::session::{Alarm, Session};
+use crate::worker::alarm::Alarm;
+use crate::worker::session::Session;
 
 /// The heartbeats of one instance, by the schedules of its open activities.
 #[derive(Default)]

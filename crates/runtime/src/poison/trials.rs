@@ -25,7 +25,8 @@ use crate::commit::committer::{Patience, WriteDone};
 use crate::instance::{Instance, Token};
 use crate::options::{PROBATION_MS, TRIED_MAX};
 use crate::platform::alarms::{AlarmId, Alarms};
-use crate::worker::session::{Alarm, Session};
+use crate::worker::alarm::Alarm;
+use crate::worker::session::Session;
 
 /// Suspects of a session.
 #[derive(Default)]

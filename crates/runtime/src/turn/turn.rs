@@ -21,7 +21,8 @@ use crate::lane::log_record::{Level, LogRecord};
 use crate::poison::report::Report;
 use crate::turn::maps::Turn;
 use crate::turn::others::{self, Claimed};
-use crate::worker::session::{Alarm, Session};
+use crate::worker::alarm::Alarm;
+use crate::worker::session::Session;
 
 /// What the code of a turn is handed next.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,6 +4,7 @@
 //! of what is owned with what is known, and giving back. What an instance, a turn or an attempt does is up to their rooms.
 
 pub(crate) mod about;
+pub(crate) mod alarm;
 pub(crate) mod giving_back;
 pub(crate) mod lease;
 pub(crate) mod ownership;

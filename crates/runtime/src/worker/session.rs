@@ -6,8 +6,8 @@
 //! committer, whose provider may answer at once, with none.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
 use perdure_engine::{AttemptResult, Bug, Completion, Effect, EventId, is_planted};
@@ -36,21 +36,10 @@ use crate::poison::report::Report;
 use crate::poison::trials::Trials;
 use crate::shared::{MAIN, Shared};
 use crate::turn::starting::Starting;
+use crate::worker::alarm::Alarm;
 use crate::worker::giving_back::GivingBack;
 use crate::worker::lease::Lease;
 use crate::worker::ownership::{Owned, Ownership};
-
-/// What an alarm of a session is for.
-pub(crate) enum Alarm {
-    /// An awaited timer of an instance that stays in memory.
-    Timer(Weak<Instance>),
-    /// The time has come for an attempt that waits: to begin, or to be over.
-    Attempt(ActivityToken),
-    /// A suspect has run for long enough.
-    Trial(Weak<Instance>),
-    /// An activity's heartbeats may be written again.
-    Heartbeat(Origin, EventId),
-}
 
 pub(crate) struct Session {
     pub(crate) shared: Arc<Shared>,
