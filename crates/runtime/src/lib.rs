@@ -23,7 +23,7 @@ mod tests;
 mod turn;
 mod worker;
 
-pub use activity::activities::{AbortReason, ActivityToken};
+pub use activity::attempt::{AbortReason, ActivityToken};
 pub use client::reading::{HistoryPage, HistoryRequest};
 pub use client::store::{Conflict, Reply, StartRequest, Store};
 pub use client::watch::{Awaiting, WaitId};

@@ -11,7 +11,7 @@ use perdure_scheduler::LaneId;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-use crate::activity::activities::{AbortReason, ActivityToken, Origin};
+use crate::activity::attempt::{AbortReason, ActivityToken, Origin};
 use crate::client::store::Store;
 use crate::error::RuntimeError;
 use crate::instance::Token;

@@ -9,7 +9,7 @@ use perdure_provider::{Convict, Status};
 use perdure_scheduler::{Class, LaneId, Lanes, Place};
 use serde_json::json;
 
-use crate::activity::activities::{ActivityToken, Attempt, Origin};
+use crate::activity::attempt::{ActivityToken, Attempt, Origin};
 use crate::client::store::Store;
 use crate::instance::{Instance, Token};
 use crate::lane::job::{EndedInstance, Host, Queued};

@@ -2,112 +2,21 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use perdure_engine::{ActivityTask, Bug, EventId, ExecutionId, Incarnation, Payload, is_planted};
+use perdure_engine::{Bug, EventId, ExecutionId, is_planted};
 use perdure_provider::{InstanceKey, TaskName};
 use perdure_scheduler::LaneId;
 use rustc_hash::FxHashMap;
 use tokio::time::Instant;
 
-use crate::activity::tasks::Borrowed;
+use crate::activity::attempt::{ActivityToken, Attempt, Origin};
 use crate::activity::turnover::Turnover;
 use crate::instance::Instance;
 use crate::platform::alarms::{AlarmId, Alarms};
 use crate::worker::alarm::Alarm;
-
-/// Name of one attempt of an activity between the runtime and its host; never used again within a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ActivityToken(pub u64);
-
-impl fmt::Display for ActivityToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// Why a running activity is aborted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AbortReason {
-    /// Nobody waits for it any more: it was cancelled or its instance has ended.
-    Cancelled,
-    /// The runtime shuts down.
-    Shutdown,
-    /// The instance may belong to another worker by now.
-    LeaseLost,
-}
-
-impl AbortReason {
-    /// Its text.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            AbortReason::Cancelled => "cancelled",
-            AbortReason::Shutdown => "shutdown",
-            AbortReason::LeaseLost => "leaseLost",
-        }
-    }
-}
-
-/// Who waits for an attempt.
-#[derive(Clone)]
-pub(crate) enum Origin {
-    /// An instance of this worker.
-    Instance(Arc<Instance>),
-    /// Whoever owns the instance of a task.
-    Task(Arc<Borrowed>),
-}
-
-impl Origin {
-    pub(crate) fn key(&self) -> InstanceKey {
-        match self {
-            Origin::Instance(instance) => instance.key(),
-            Origin::Task(borrowed) => borrowed.task.key,
-        }
-    }
-
-    pub(crate) fn execution(&self) -> ExecutionId {
-        match self {
-            Origin::Instance(instance) => instance.execution,
-            Origin::Task(borrowed) => borrowed.task.execution,
-        }
-    }
-
-    pub(crate) fn incarnation(&self) -> Option<Incarnation> {
-        match self {
-            Origin::Instance(instance) => instance.incarnation(),
-            Origin::Task(borrowed) => borrowed.incarnation,
-        }
-    }
-
-    pub(crate) fn instance_id(&self) -> &str {
-        match self {
-            Origin::Instance(instance) => &instance.id,
-            Origin::Task(borrowed) => &borrowed.instance_id,
-        }
-    }
-
-    /// Name of the orchestration.
-    pub(crate) fn orchestration(&self) -> &str {
-        match self {
-            Origin::Instance(instance) => &instance.name,
-            Origin::Task(borrowed) => &borrowed.orchestration,
-        }
-    }
-}
-
-/// One attempt.
-#[derive(Clone)]
-pub(crate) struct Attempt {
-    pub(crate) origin: Origin,
-    pub(crate) task: Arc<ActivityTask>,
-    pub(crate) number: u32,
-    /// What the activity told last of its progress, in an earlier attempt.
-    pub(crate) last_heartbeat: Payload,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -446,11 +355,12 @@ fn waiting(token: ActivityToken, attempt: &Attempt) -> (Reverse<i32>, ActivityTo
 
 #[cfg(test)]
 mod tests {
-    use perdure_engine::{ActivityOptions, Event, EventRecord, ExecutionId, MessageSeq};
+    use perdure_engine::{ActivityOptions, ActivityTask, Event, EventRecord, ExecutionId, MessageSeq};
     use perdure_provider::{AcquiredInstance, Epoch, ManualClock, MessagePage, Suspicion};
 
     use super::*;
     use crate::RuntimeOptions;
+    use crate::activity::attempt::Borrowed;
     use crate::instance::Token;
 
     fn instance(token: u64) -> Arc<Instance> {

@@ -12,7 +12,7 @@ use perdure_engine::{EventId, EventKind, EventRecord, Payload};
 use perdure_provider::{Heartbeat, Outcome, ProviderError, ProviderErrorKind, Teller, Write};
 use perdure_scheduler::State;
 
-use crate::activity::activities::{ActivityToken, Attempt, Origin};
+use crate::activity::attempt::{ActivityToken, Attempt, Origin};
 use crate::commit::committer::Patience;
 use crate::instance::Core;
 use crate::lane::log_record::Level;

@@ -4,6 +4,7 @@
 //! by the engine crate; the function itself is called by the host.
 
 pub(crate) mod activities;
+pub(crate) mod attempt;
 pub(crate) mod heartbeats;
 pub(crate) mod tasks;
 pub(crate) mod turnover;

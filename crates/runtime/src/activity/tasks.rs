@@ -13,16 +13,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use perdure_engine::{
-    ActivityTask, AttemptResult, Effect, EventId, EventKind, Incarnation, TurnOutput, incarnation_of,
-};
+use perdure_engine::{ActivityTask, AttemptResult, Effect, EventId, EventKind, TurnOutput, incarnation_of};
 use perdure_provider::{
     Outcome, PageLimit, ProviderError, ProviderErrorKind, Task, TaskDone, TaskName, TaskOffer, TaskRequest, Write,
 };
 use perdure_scheduler::Class;
 
-use crate::activity::activities::{AbortReason, Attempt, Origin};
-use crate::activity::heartbeats::Heartbeats;
+use crate::activity::attempt::{AbortReason, Attempt, Borrowed, Origin};
 use crate::commit::committer::Patience;
 use crate::lane::job::Queued;
 use crate::lane::log_record::Level;
@@ -31,15 +28,6 @@ use crate::platform::retry::retrying;
 use crate::worker::giving_back::Quiet;
 use crate::worker::ownership::Owned;
 use crate::worker::session::{AtStore, Session};
-
-/// An attempt that this worker runs for an instance that may be another's.
-pub(crate) struct Borrowed {
-    pub(crate) task: TaskName,
-    pub(crate) instance_id: String,
-    pub(crate) orchestration: String,
-    pub(crate) incarnation: Option<Incarnation>,
-    pub(crate) heartbeats: Mutex<Heartbeats>,
-}
 
 /// Open activities of an instance whose attempts go to other workers.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use perdure_provider::{Load, LoadOne, Loaded, ProviderError, ProviderErrorKind};
 use perdure_scheduler::State;
 use tokio::task::JoinHandle;
 
-use crate::activity::activities::AbortReason;
+use crate::activity::attempt::AbortReason;
 use crate::instance::{Core, Instance};
 use crate::lane::log_record::Level;
 use crate::options::{HISTORY_PAGE, MESSAGE_PAGE, NO_MEMORY_PATIENCE, SEARCHED_MAX};

@@ -6,7 +6,7 @@ use perdure_engine::{EventId, Incarnation, Payload, TraceContext};
 use perdure_provider::Status;
 use perdure_scheduler::{LaneId, Place};
 
-use crate::activity::activities::{AbortReason, ActivityToken};
+use crate::activity::attempt::{AbortReason, ActivityToken};
 use crate::instance::{Instance, Token};
 use crate::lane::log_record::LogRecord;
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use perdure_provider::{GiveBack, InstanceKey};
 use perdure_scheduler::LaneId;
 
-use crate::activity::activities::{AbortReason, Origin};
+use crate::activity::attempt::{AbortReason, Origin};
 use crate::instance::{Instance, NO_KEY};
 use crate::lane::log_record::Level;
 use crate::lane::pulse::Doing;

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use perdure_scheduler::{LaneId, Lanes};
 use tokio::sync::Notify;
 
-use crate::activity::activities::ActivityToken;
+use crate::activity::attempt::ActivityToken;
 use crate::instance::Instance;
 
 /// What the thread is in.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use perdure_provider::{AfterTurn, Outcome, ProviderError, ProviderErrorKind, Status, TurnCommit, Write};
 
-use crate::activity::activities::AbortReason;
+use crate::activity::attempt::AbortReason;
 use crate::commit::committer::Patience;
 use crate::instance::Instance;
 use crate::lane::log_record::Level;

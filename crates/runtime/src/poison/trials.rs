@@ -20,7 +20,7 @@ use perdure_provider::{Outcome, ProviderError, ProviderErrorKind, Suspicion, Tri
 use perdure_scheduler::State;
 use rustc_hash::FxHashMap;
 
-use crate::activity::activities::AbortReason;
+use crate::activity::attempt::AbortReason;
 use crate::commit::committer::{Patience, WriteDone};
 use crate::instance::{Instance, Token};
 use crate::options::{PROBATION_MS, TRIED_MAX};

@@ -29,7 +29,7 @@ use perdure_engine::{Bug, is_planted};
 use perdure_provider::{Epoch, GiveBack, GivenBack, InstanceKey, TaskName};
 use perdure_scheduler::{LaneId, Place};
 
-use crate::activity::activities::{AbortReason, Origin};
+use crate::activity::attempt::{AbortReason, Origin};
 use crate::instance::{Instance, NO_KEY};
 use crate::lane::log_record::Level;
 use crate::lane::pulse::Doing;

@@ -12,7 +12,7 @@ use perdure_provider::{
 use perdure_scheduler::{Class, LaneId, Process, State, Then};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::activity::activities::AbortReason;
+use crate::activity::attempt::AbortReason;
 use crate::commit::committer::{Committer, Patience, WriteDone};
 use crate::instance::{Instance, NO_KEY, Token};
 use crate::lane::job::Queued;

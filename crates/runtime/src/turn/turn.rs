@@ -12,7 +12,7 @@ use perdure_provider::{
 };
 use perdure_scheduler::{LaneId, Process, State, Then};
 
-use crate::activity::activities::AbortReason;
+use crate::activity::attempt::AbortReason;
 use crate::activity::tasks;
 use crate::commit::committer::{Patience, WriteDone};
 use crate::error::RuntimeError;

@@ -4,7 +4,7 @@ use std::sync::Weak;
 
 use perdure_engine::EventId;
 
-use crate::activity::activities::{ActivityToken, Origin};
+use crate::activity::attempt::{ActivityToken, Origin};
 use crate::instance::Instance;
 
 /// What an alarm of a session is for.

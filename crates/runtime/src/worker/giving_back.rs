@@ -15,7 +15,8 @@ use parking_lot::Mutex;
 use perdure_provider::{CommitOutcome, GiveBack, GivenBack, InstanceKey, ProviderError, TaskName};
 use tokio::sync::Notify;
 
-use crate::activity::activities::{AbortReason, Activities, ActivityToken, Origin};
+use crate::activity::activities::Activities;
+use crate::activity::attempt::{AbortReason, ActivityToken, Origin};
 use crate::lane::log_record::Level;
 use crate::worker::session::Session;
 

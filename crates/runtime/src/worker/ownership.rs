@@ -24,7 +24,7 @@ use perdure_scheduler::State;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::sync::Notify;
 
-use crate::activity::activities::AbortReason;
+use crate::activity::attempt::AbortReason;
 use crate::commit::committer::Patience;
 use crate::instance::{Instance, Token};
 use crate::lane::log_record::Level;

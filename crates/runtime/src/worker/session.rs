@@ -20,7 +20,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::activity::activities::{AbortReason, Activities, ActivityToken, Attempt, Origin};
+use crate::activity::activities::Activities;
+use crate::activity::attempt::{AbortReason, ActivityToken, Attempt, Origin};
 use crate::activity::heartbeats::Heartbeats;
 use crate::client::store::LocalWorker;
 use crate::commit::committer::WriteDone;

@@ -11,7 +11,7 @@ use perdure_provider::{
 };
 use tokio::time::Instant;
 
-use crate::activity::activities::AbortReason;
+use crate::activity::attempt::AbortReason;
 use crate::client::store::LocalWorker;
 use crate::error::RuntimeError;
 use crate::lane::log_record::Level;

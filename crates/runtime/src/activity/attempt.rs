@@ -1,0 +1,110 @@
+//! An attempt of an activity: its name, and who waits for it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use perdure_engine::{ActivityTask, ExecutionId, Incarnation, Payload};
+use perdure_provider::{InstanceKey, TaskName};
+
+use crate::activity::heartbeats::Heartbeats;
+use crate::instance::Instance;
+
+/// Name of one attempt of an activity between the runtime and its host; never used again within a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ActivityToken(pub u64);
+
+impl fmt::Display for ActivityToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Why a running activity is aborted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AbortReason {
+    /// Nobody waits for it any more: it was cancelled or its instance has ended.
+    Cancelled,
+    /// The runtime shuts down.
+    Shutdown,
+    /// The instance may belong to another worker by now.
+    LeaseLost,
+}
+
+impl AbortReason {
+    /// Its text.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            AbortReason::Cancelled => "cancelled",
+            AbortReason::Shutdown => "shutdown",
+            AbortReason::LeaseLost => "leaseLost",
+        }
+    }
+}
+
+/// An attempt that this worker runs for an instance that may be another's.
+pub(crate) struct Borrowed {
+    pub(crate) task: TaskName,
+    pub(crate) instance_id: String,
+    pub(crate) orchestration: String,
+    pub(crate) incarnation: Option<Incarnation>,
+    pub(crate) heartbeats: Mutex<Heartbeats>,
+}
+
+/// Who waits for an attempt.
+#[derive(Clone)]
+pub(crate) enum Origin {
+    /// An instance of this worker.
+    Instance(Arc<Instance>),
+    /// Whoever owns the instance of a task.
+    Task(Arc<Borrowed>),
+}
+
+impl Origin {
+    pub(crate) fn key(&self) -> InstanceKey {
+        match self {
+            Origin::Instance(instance) => instance.key(),
+            Origin::Task(borrowed) => borrowed.task.key,
+        }
+    }
+
+    pub(crate) fn execution(&self) -> ExecutionId {
+        match self {
+            Origin::Instance(instance) => instance.execution,
+            Origin::Task(borrowed) => borrowed.task.execution,
+        }
+    }
+
+    pub(crate) fn incarnation(&self) -> Option<Incarnation> {
+        match self {
+            Origin::Instance(instance) => instance.incarnation(),
+            Origin::Task(borrowed) => borrowed.incarnation,
+        }
+    }
+
+    pub(crate) fn instance_id(&self) -> &str {
+        match self {
+            Origin::Instance(instance) => &instance.id,
+            Origin::Task(borrowed) => &borrowed.instance_id,
+        }
+    }
+
+    /// Name of the orchestration.
+    pub(crate) fn orchestration(&self) -> &str {
+        match self {
+            Origin::Instance(instance) => &instance.name,
+            Origin::Task(borrowed) => &borrowed.orchestration,
+        }
+    }
+}
+
+/// One attempt.
+#[derive(Clone)]
+pub(crate) struct Attempt {
+    pub(crate) origin: Origin,
+    pub(crate) task: Arc<ActivityTask>,
+    pub(crate) number: u32,
+    /// What the activity told last of its progress, in an earlier attempt.
+    pub(crate) last_heartbeat: Payload,
+}
