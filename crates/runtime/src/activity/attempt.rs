@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use perdure_engine::{ActivityTask, ExecutionId, Incarnation, Payload};
 use perdure_provider::{InstanceKey, TaskName};
 
-use crate::activity::heartbeats::Heartbeats;
+use crate::activity::beats::Heartbeats;
 use crate::instance::Instance;
 
 /// Name of one attempt of an activity between the runtime and its host; never used again within a process.

@@ -5,6 +5,8 @@
 
 pub(crate) mod activities;
 pub(crate) mod attempt;
+pub(crate) mod beats;
 pub(crate) mod heartbeats;
+pub(crate) mod lent;
 pub(crate) mod tasks;
 pub(crate) mod turnover;

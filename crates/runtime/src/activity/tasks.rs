@@ -20,6 +20,7 @@ use perdure_provider::{
 use perdure_scheduler::Class;
 
 use crate::activity::attempt::{AbortReason, Attempt, Borrowed, Origin};
+use crate::activity::lent::Lent;
 use crate::commit::committer::Patience;
 use crate::lane::job::Queued;
 use crate::lane::log_record::Level;
@@ -28,46 +29,6 @@ use crate::platform::retry::retrying;
 use crate::worker::giving_back::Quiet;
 use crate::worker::ownership::Owned;
 use crate::worker::session::{AtStore, Session};
-
-/// Open activities of an instance whose attempts go to other workers.
-#[derive(Default)]
-pub(crate) struct Lent {
-    /// An attempt of them is offered or runs elsewhere.
-    offered: BTreeSet<EventId>,
-    /// Attempts of them have run elsewhere, and left details of heartbeats in the store that nobody has seen here.
-    before: BTreeSet<EventId>,
-}
-
-impl Lent {
-    /// Attempts of these are offered.
-    pub(crate) fn of(tasks: Vec<EventId>) -> Self {
-        let offered: BTreeSet<EventId> = tasks.into_iter().collect();
-        let before = offered.clone();
-        Self { offered, before }
-    }
-
-    /// How many attempts are offered or run elsewhere.
-    pub(crate) fn offered(&self) -> usize {
-        self.offered.len()
-    }
-
-    fn offer(&mut self, scheduled: EventId) {
-        self.offered.insert(scheduled);
-        self.before.insert(scheduled);
-    }
-
-    /// The activity is over. `true`: whoever ran its attempts may have left heartbeats.
-    fn end(&mut self, scheduled: EventId) -> bool {
-        self.offered.remove(&scheduled);
-        self.before.remove(&scheduled)
-    }
-
-    /// The execution is over: [`end`](Self::end) for all.
-    pub(crate) fn end_all(&mut self) -> BTreeSet<EventId> {
-        self.offered.clear();
-        std::mem::take(&mut self.before)
-    }
-}
 
 /// What a turn has to do with tasks.
 #[derive(Default)]

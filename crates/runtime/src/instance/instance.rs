@@ -12,8 +12,8 @@ use perdure_engine::{
 use perdure_provider::{AcquiredInstance, Epoch, InstanceKey, Loaded, MessagePage, Suspicion};
 use perdure_scheduler::{Control, LaneId, Then};
 
-use crate::activity::heartbeats::Heartbeats;
-use crate::activity::tasks::Lent;
+use crate::activity::beats::Heartbeats;
+use crate::activity::lent::Lent;
 use crate::instance::backlog::Backlog;
 use crate::instance::loading::PageAhead;
 use crate::options::{MESSAGE_BYTES_HELD_MAX, MESSAGES_HELD_MAX, RuntimeOptions};

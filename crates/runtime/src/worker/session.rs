@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use crate::activity::activities::Activities;
 use crate::activity::attempt::{AbortReason, ActivityToken, Attempt, Origin};
-use crate::activity::heartbeats::Heartbeats;
+use crate::activity::beats::Heartbeats;
 use crate::client::store::LocalWorker;
 use crate::commit::committer::WriteDone;
 use crate::instance::table::Table;
