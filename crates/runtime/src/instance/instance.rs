@@ -15,12 +15,12 @@ use perdure_scheduler::{Control, LaneId, Then};
 use crate::activity::beats::Heartbeats;
 use crate::activity::lent::Lent;
 use crate::instance::backlog::Backlog;
-use crate::instance::loading::PageAhead;
+use crate::instance::page_ahead::PageAhead;
 use crate::options::{MESSAGE_BYTES_HELD_MAX, MESSAGES_HELD_MAX, RuntimeOptions};
 use crate::platform::alarms::AlarmId;
 use crate::platform::byte_budget::Held;
 use crate::platform::panics::caught;
-use crate::turn::starting::PendingStart;
+use crate::turn::pending_start::PendingStart;
 
 /// Name of a loaded instance between the runtime and its host; never used again within a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use perdure_engine::{Engine, EventId, EventRecord, Mailbox, Message, MessageBody, Start};
 use perdure_provider::{Load, LoadOne, Loaded, ProviderError, ProviderErrorKind};
 use perdure_scheduler::State;
-use tokio::task::JoinHandle;
 
 use crate::activity::attempt::AbortReason;
+use crate::instance::page_ahead::{Page, PageAhead};
 use crate::instance::{Core, Instance};
 use crate::lane::log_record::Level;
 use crate::options::{HISTORY_PAGE, MESSAGE_PAGE, NO_MEMORY_PATIENCE, SEARCHED_MAX};
@@ -17,25 +17,6 @@ use crate::platform::panics::caught;
 use crate::platform::retry::{is_final, reading, reading_together};
 use crate::poison::report::Report;
 use crate::worker::session::Session;
-
-/// The page of an instance's history that follows those it has: it is read while they are replayed. Dropped, it is not.
-pub(crate) struct PageAhead {
-    from: EventId,
-    page: JoinHandle<Result<Page, ProviderError>>,
-}
-
-/// A page of a history, and the memory that it takes.
-struct Page {
-    events: Vec<EventRecord>,
-    held: Held,
-    is_last: bool,
-}
-
-impl Drop for PageAhead {
-    fn drop(&mut self) {
-        self.page.abort();
-    }
-}
 
 fn bytes_of(events: &[EventRecord]) -> usize {
     events.iter().map(EventRecord::bytes).sum()

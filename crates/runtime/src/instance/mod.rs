@@ -11,6 +11,7 @@ pub(crate) mod cache;
 )]
 mod instance;
 pub(crate) mod loading;
+pub(crate) mod page_ahead;
 pub(crate) mod process;
 pub(crate) mod table;
 

@@ -13,38 +13,13 @@ use perdure_scheduler::{Class, LaneId, Process, State, Then};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::activity::attempt::AbortReason;
-use crate::commit::committer::{Committer, Patience, WriteDone};
+use crate::commit::committer::{Patience, WriteDone};
 use crate::instance::{Instance, NO_KEY, Token};
 use crate::lane::job::Queued;
 use crate::lane::log_record::LogRecord;
 use crate::poison::report::Report;
+use crate::turn::pending_start::PendingStart;
 use crate::worker::session::Session;
-
-/// A start that waits for the first turn of its instance. Dropped, it is written without one.
-pub(crate) struct PendingStart {
-    /// `None`: it was taken.
-    start: Option<(Box<NewInstance>, WriteDone)>,
-    /// What the turn logged.
-    pub(crate) logs: Vec<LogRecord>,
-    committer: Arc<Committer>,
-}
-
-impl PendingStart {
-    /// The start, to be written by the caller.
-    pub(crate) fn take(mut self) -> (Box<NewInstance>, WriteDone, Vec<LogRecord>) {
-        let (new, done) = self.start.take().expect("it is taken once");
-        (new, done, std::mem::take(&mut self.logs))
-    }
-}
-
-impl Drop for PendingStart {
-    fn drop(&mut self) {
-        if let Some((mut new, done)) = self.start.take() {
-            new.claim = None;
-            self.committer.submit(Write::Start(new), Patience::Limited, done);
-        }
-    }
-}
 
 /// Instances whose start is not written, or not known here to be.
 #[derive(Default)]
@@ -99,11 +74,7 @@ impl Session {
             page_bytes: 0,
             suspicion: Suspicion::default(),
         };
-        let start = PendingStart {
-            start: Some((new, done)),
-            logs: Vec::new(),
-            committer: Arc::clone(&self.shared.store.committer),
-        };
+        let start = PendingStart::new(new, done, Arc::clone(&self.shared.store.committer));
         let Ok(instance) = Instance::new(self.shared.next_token(), fresh, &self.shared.options) else {
             // Whoever acquires it suspends it.
             return drop(start);

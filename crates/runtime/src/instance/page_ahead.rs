@@ -1,0 +1,26 @@
+//! A page of a history that is read while the pages before it are replayed.
+
+use perdure_engine::{EventId, EventRecord};
+use perdure_provider::ProviderError;
+use tokio::task::JoinHandle;
+
+use crate::platform::byte_budget::Held;
+
+/// The page of an instance's history that follows those it has: it is read while they are replayed. Dropped, it is not.
+pub(crate) struct PageAhead {
+    pub(super) from: EventId,
+    pub(super) page: JoinHandle<Result<Page, ProviderError>>,
+}
+
+/// A page of a history, and the memory that it takes.
+pub(super) struct Page {
+    pub(super) events: Vec<EventRecord>,
+    pub(super) held: Held,
+    pub(super) is_last: bool,
+}
+
+impl Drop for PageAhead {
+    fn drop(&mut self) {
+        self.page.abort();
+    }
+}

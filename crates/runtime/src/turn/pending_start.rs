@@ -1,0 +1,42 @@
+//! A start that is not written yet.
+
+use std::sync::Arc;
+
+use perdure_provider::{NewInstance, Write};
+
+use crate::commit::committer::{Committer, Patience, WriteDone};
+use crate::lane::log_record::LogRecord;
+
+/// A start that waits for the first turn of its instance. Dropped, it is written without one.
+pub(crate) struct PendingStart {
+    /// `None`: it was taken.
+    start: Option<(Box<NewInstance>, WriteDone)>,
+    /// What the turn logged.
+    pub(crate) logs: Vec<LogRecord>,
+    committer: Arc<Committer>,
+}
+
+impl PendingStart {
+    pub(super) fn new(new: Box<NewInstance>, done: WriteDone, committer: Arc<Committer>) -> Self {
+        Self {
+            start: Some((new, done)),
+            logs: Vec::new(),
+            committer,
+        }
+    }
+
+    /// The start, to be written by the caller.
+    pub(crate) fn take(mut self) -> (Box<NewInstance>, WriteDone, Vec<LogRecord>) {
+        let (new, done) = self.start.take().expect("it is taken once");
+        (new, done, std::mem::take(&mut self.logs))
+    }
+}
+
+impl Drop for PendingStart {
+    fn drop(&mut self) {
+        if let Some((mut new, done)) = self.start.take() {
+            new.claim = None;
+            self.committer.submit(Write::Start(new), Patience::Limited, done);
+        }
+    }
+}
