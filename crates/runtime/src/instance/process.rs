@@ -4,8 +4,10 @@ use std::ops::DerefMut;
 use std::sync::Arc;
 
 use perdure_engine::{Bug, Completion, is_planted};
+use perdure_provider::InstanceKey;
 use perdure_scheduler::{Class, Control, LaneId, Process, State, Then};
 
+use crate::instance::table::Table;
 use crate::instance::{Core, Instance, Needs};
 use crate::lane::job::Queued;
 use crate::worker::session::Session;
@@ -60,6 +62,23 @@ impl Process for Instance {
         if let Some(lane) = self.stand() {
             session.shared.push(Class::First, Queued::Drop(self.token, lane));
         }
+    }
+}
+
+impl Table {
+    /// Something came for an instance: which one that is, and what becomes of it. `None`: it is not here, and is looked after when it is.
+    #[must_use]
+    pub(crate) fn send(
+        &mut self,
+        key: InstanceKey,
+        session: &Session,
+        completion: Completion,
+    ) -> Option<(Arc<Instance>, Then<Needs>)> {
+        if let Some((instance, then)) = self.owned.send(&key, session, completion) {
+            return Some((Arc::clone(instance), then));
+        }
+        self.came_early(key);
+        None
     }
 }
 

@@ -6,19 +6,18 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use hashlink::LinkedHashMap;
-use perdure_engine::{Completion, EventId};
+use perdure_engine::EventId;
 use perdure_provider::{Epoch, InstanceKey};
-use perdure_scheduler::{Directory, Then};
+use perdure_scheduler::Directory;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
-use crate::instance::{Instance, Needs, Token};
+use crate::instance::{Instance, Token};
 use crate::options::EARLY_MAX;
-use crate::worker::session::Session;
 
 /// Instances by key, and those with a live generator by how long they were not used.
 #[derive(Default)]
 pub(crate) struct Table {
-    owned: Directory<InstanceKey, Instance, FxBuildHasher>,
+    pub(super) owned: Directory<InstanceKey, Instance, FxBuildHasher>,
     /// The same by id.
     ids: HashSet<ById>,
     /// Released instances whose generator was kept, with the epoch and next event id at which they were released.
@@ -74,21 +73,6 @@ impl Table {
     /// Whether an instance is owned by a later acquisition: what comes late of an earlier one does not take its place.
     pub(crate) fn has_later(&self, key: InstanceKey, epoch: Epoch) -> bool {
         self.owned.get(&key).is_some_and(|owned| owned.lock().epoch > epoch)
-    }
-
-    /// Something came for an instance: which one that is, and what becomes of it. `None`: it is not here, and is looked after when it is.
-    #[must_use]
-    pub(crate) fn send(
-        &mut self,
-        key: InstanceKey,
-        session: &Session,
-        completion: Completion,
-    ) -> Option<(Arc<Instance>, Then<Needs>)> {
-        if let Some((instance, then)) = self.owned.send(&key, session, completion) {
-            return Some((Arc::clone(instance), then));
-        }
-        self.came_early(key);
-        None
     }
 
     /// A message came for an instance that is not here.
