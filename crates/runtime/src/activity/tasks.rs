@@ -26,8 +26,8 @@ use crate::lane::job::Queued;
 use crate::lane::log_record::Level;
 use crate::options::{RETRY_DELAYS, SAFETY_POLL, TASK_BYTES_MAX};
 use crate::platform::retry::retrying;
-use crate::worker::giving_back::Quiet;
-use crate::worker::ownership::Owned;
+use crate::worker::open_requests::Quiet;
+use crate::worker::owned::Owned;
 use crate::worker::session::{AtStore, Session};
 
 /// What a turn has to do with tasks.

@@ -15,7 +15,8 @@ use crate::instance::{Instance, NO_KEY};
 use crate::lane::log_record::Level;
 use crate::lane::pulse::Doing;
 use crate::poison::report::Report;
-use crate::worker::ownership::{Leaving, Owned};
+use crate::worker::owned::Owned;
+use crate::worker::ownership::Leaving;
 use crate::worker::session::Session;
 
 impl Session {

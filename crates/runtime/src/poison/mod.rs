@@ -4,6 +4,7 @@
 //! other code is registered. Holding an instance on request belongs to clients.
 
 pub(crate) mod report;
+pub(crate) mod suspects;
 pub(crate) mod suspending;
 pub(crate) mod trials;
 pub(crate) mod unfit;

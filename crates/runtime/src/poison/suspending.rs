@@ -13,7 +13,8 @@ use crate::instance::Instance;
 use crate::lane::log_record::Level;
 use crate::options::{RETRY_DELAYS, SUSPENSION_TRIES};
 use crate::poison::report::Report;
-use crate::worker::ownership::{Leaving, Owned};
+use crate::worker::owned::Owned;
+use crate::worker::ownership::Leaving;
 use crate::worker::session::Session;
 
 /// A suspension that is to be written.

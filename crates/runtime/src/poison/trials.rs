@@ -5,7 +5,7 @@
 //!
 //! - **T1** A suspect is read from the store, and its turn begins, when its trial is announced: what it holds may be what its worker died of. The trial is over when the turn has got on, or is over and the activities of
 //!   the instance have run for [`PROBATION_MS`] without harm.
-//! - **T2** At most [`TRIED_MAX`] suspects of a worker are tried at once; one that is accused is tried alone, and so is one that nobody else waits
+//! - **T2** At most [`TRIED_MAX`](crate::options::TRIED_MAX) suspects of a worker are tried at once; one that is accused is tried alone, and so is one that nobody else waits
 //!   with. The death of a worker is evidence against an instance only when it was tried alone, and an acquittal takes back what is none.
 //! - **T3** A worker that dies at any other time leaves no evidence: an instance that waits, also for an activity that runs for long, is not
 //!   suspended however many workers are killed under it; nor are those that an instance takes with it each time it ends its process.
@@ -13,70 +13,17 @@
 //!   as soon as it reaches the store, unless another has found it missing before.
 //! - **T5** Instances that are no suspects have their turns as ever; they cost no write more.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use perdure_provider::{Outcome, ProviderError, ProviderErrorKind, Suspicion, Trial, TrialStep, Write};
+use perdure_provider::{Outcome, ProviderError, ProviderErrorKind, Trial, TrialStep, Write};
 use perdure_scheduler::State;
-use rustc_hash::FxHashMap;
 
 use crate::activity::attempt::AbortReason;
 use crate::commit::committer::{Patience, WriteDone};
-use crate::instance::{Instance, Token};
-use crate::options::{PROBATION_MS, TRIED_MAX};
-use crate::platform::alarms::{AlarmId, Alarms};
+use crate::instance::Instance;
+use crate::options::PROBATION_MS;
 use crate::worker::alarm::Alarm;
 use crate::worker::session::Session;
-
-/// Suspects of a session.
-#[derive(Default)]
-pub(crate) struct Trials {
-    /// Those that are tried, from the announcement until the end is written, with the alarm that ends it.
-    tried: FxHashMap<Token, Option<AlarmId>>,
-    /// No other is tried until the one that is tried is through.
-    is_alone: bool,
-    waiting: VecDeque<Arc<Instance>>,
-}
-
-impl Trials {
-    /// The session is over.
-    pub(crate) fn clear(&mut self, alarms: &Alarms<Alarm>) {
-        self.tried.values().flatten().for_each(|alarm| alarms.cancel(*alarm));
-        *self = Self::default();
-    }
-
-    /// The next one that can be tried now, and how.
-    fn next(&mut self) -> Option<(Arc<Instance>, TrialStep)> {
-        while let Some(next) = self.waiting.front() {
-            let (state, suspicion) = {
-                let core = next.lock();
-                (core.control.state(), core.suspicion)
-            };
-            let is_gone = state == State::Complete;
-            if !is_gone && !self.has_room_for(next.token, suspicion) {
-                return None;
-            }
-            let next = self.waiting.pop_front()?;
-            if !is_gone {
-                self.is_alone = suspicion.is_accused() || (self.tried.is_empty() && self.waiting.is_empty());
-                self.tried.insert(next.token, None);
-                let step = if self.is_alone {
-                    TrialStep::Alone
-                } else {
-                    TrialStep::WithOthers
-                };
-                return Some((next, step));
-            }
-        }
-        None
-    }
-
-    fn has_room_for(&self, token: Token, suspicion: Suspicion) -> bool {
-        let fits = !self.is_alone && !suspicion.is_accused() && self.tried.len() < TRIED_MAX;
-        // The end of its own last trial is written first: a store may write the two in any order.
-        self.tried.is_empty() || (fits && !self.tried.contains_key(&token))
-    }
-}
 
 impl Session {
     /// A suspect, which is blocked, is to have a turn.

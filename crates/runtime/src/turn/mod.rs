@@ -7,6 +7,7 @@ pub(crate) mod maps;
 pub(crate) mod others;
 pub(crate) mod pending_start;
 pub(crate) mod starting;
+pub(crate) mod starts;
 pub(crate) mod status;
 pub(crate) mod trace;
 #[expect(

@@ -6,50 +6,17 @@
 use std::sync::Arc;
 
 use perdure_engine::{EventId, ExecutionId, MessageSeq};
-use perdure_provider::{
-    AcquiredInstance, Epoch, InstanceKey, MessagePage, NewInstance, Outcome, ProviderError, Suspicion, Write,
-};
+use perdure_provider::{AcquiredInstance, Epoch, MessagePage, NewInstance, Outcome, ProviderError, Suspicion, Write};
 use perdure_scheduler::{Class, LaneId, Process, State, Then};
-use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::activity::attempt::AbortReason;
 use crate::commit::committer::{Patience, WriteDone};
-use crate::instance::{Instance, NO_KEY, Token};
+use crate::instance::{Instance, NO_KEY};
 use crate::lane::job::Queued;
 use crate::lane::log_record::LogRecord;
 use crate::poison::report::Report;
 use crate::turn::pending_start::PendingStart;
 use crate::worker::session::Session;
-
-/// Instances whose start is not written, or not known here to be.
-#[derive(Default)]
-pub(crate) struct Starting {
-    instances: FxHashMap<Token, Arc<Instance>>,
-    /// What was terminated, suspended or acquired again meanwhile: any of them may have one of these keys.
-    taken_away: FxHashSet<InstanceKey>,
-}
-
-impl Starting {
-    pub(crate) fn len(&self) -> usize {
-        self.instances.len()
-    }
-
-    pub(crate) fn taken_away(&mut self, key: InstanceKey) {
-        if !self.instances.is_empty() {
-            self.taken_away.insert(key);
-        }
-    }
-
-    /// Forget an instance, whose start is written or refused. `true`: it was taken away already.
-    fn remove(&mut self, instance: &Instance) -> bool {
-        self.instances.remove(&instance.token);
-        let taken_away = self.taken_away.remove(&instance.key());
-        if self.instances.is_empty() {
-            self.taken_away.clear();
-        }
-        taken_away
-    }
-}
 
 impl Session {
     /// Start an instance here. `done` is told what came of it.

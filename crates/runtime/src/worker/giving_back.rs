@@ -11,73 +11,13 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use perdure_provider::{CommitOutcome, GiveBack, GivenBack, InstanceKey, ProviderError, TaskName};
-use tokio::sync::Notify;
+use perdure_provider::{CommitOutcome, GiveBack, GivenBack, ProviderError};
 
 use crate::activity::activities::Activities;
-use crate::activity::attempt::{AbortReason, ActivityToken, Origin};
+use crate::activity::attempt::{AbortReason, ActivityToken};
 use crate::lane::log_record::Level;
+use crate::worker::open_requests::{Kept, Open};
 use crate::worker::session::Session;
-
-/// Requests to give back.
-#[derive(Default)]
-pub(crate) struct GivingBack {
-    requests: Mutex<Requests>,
-    /// One of them is over.
-    over: Notify,
-}
-
-#[derive(Default)]
-struct Requests {
-    /// How many there were so far.
-    count: u64,
-    /// Those that are not answered yet: one for each thread at most.
-    open: Vec<Open>,
-}
-
-struct Open {
-    number: u64,
-    /// `None`: it is not known yet what stays.
-    kept: Option<Kept>,
-    withheld: Vec<ActivityToken>,
-}
-
-struct Kept {
-    instances: Vec<InstanceKey>,
-    tasks: Vec<TaskName>,
-}
-
-impl Kept {
-    fn has(&self, origin: &Origin) -> bool {
-        match origin {
-            Origin::Instance(instance) => self.instances.contains(&instance.key()),
-            Origin::Task(borrowed) => self.tasks.contains(&borrowed.task),
-        }
-    }
-}
-
-/// How many requests there were when none was open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Quiet(u64);
-
-impl GivingBack {
-    /// `None`: a request is open.
-    pub(crate) fn quiet(&self) -> Option<Quiet> {
-        let requests = self.requests.lock();
-        requests.open.is_empty().then_some(Quiet(requests.count))
-    }
-
-    /// Wait until no request is open. For one caller at a time.
-    pub(crate) async fn until_quiet(&self) -> Quiet {
-        loop {
-            if let Some(quiet) = self.quiet() {
-                return quiet;
-            }
-            self.over.notified().await;
-        }
-    }
-}
 
 /// While it is there, a request is open.
 pub(crate) struct Request<'s> {

@@ -7,6 +7,8 @@ pub(crate) mod about;
 pub(crate) mod alarm;
 pub(crate) mod giving_back;
 pub(crate) mod lease;
+pub(crate) mod open_requests;
+pub(crate) mod owned;
 pub(crate) mod ownership;
 pub(crate) mod session;
 #[expect(

@@ -14,7 +14,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use perdure_engine::{Bug, is_planted};
 use perdure_provider::{
     Epoch, InstanceKey, LetGo, LetGoTask, Outcome, OwnedDigest, ProviderError, ProviderErrorKind, Renewal, TaskName,
@@ -22,54 +21,14 @@ use perdure_provider::{
 };
 use perdure_scheduler::State;
 use rustc_hash::{FxHashMap, FxHashSet};
-use tokio::sync::Notify;
 
 use crate::activity::attempt::AbortReason;
 use crate::commit::committer::Patience;
 use crate::instance::{Instance, Token};
 use crate::lane::log_record::Level;
 use crate::options::{ORPHANS_NAMED, OWNED_PAGE};
+use crate::worker::owned::Owned;
 use crate::worker::session::Session;
-
-/// What a worker may own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Owned {
-    /// An instance, acquired in this epoch.
-    Instance(InstanceKey, Epoch),
-    /// An attempt of an activity.
-    Task(TaskName),
-}
-
-/// What the comparison needs to know of a session.
-#[derive(Default)]
-pub(crate) struct Ownership {
-    claims: Mutex<Claims>,
-    /// What is on its way out, and how often.
-    leaving: Mutex<FxHashMap<Owned, usize>>,
-    /// What the last renewal told, until it is looked at.
-    renewal: Mutex<Option<Renewal>>,
-    renewed: Notify,
-}
-
-/// Claims that are open: those that were at the last look, and those that came since.
-#[derive(Default)]
-struct Claims {
-    era: usize,
-    open: [usize; 2],
-}
-
-impl Claims {
-    /// Whether none is open that was at the last look.
-    fn are_settled(&self) -> bool {
-        self.open[1 - self.era] == 0
-    }
-
-    /// A look: those that are open now were open at it.
-    fn look(&mut self) {
-        debug_assert!(self.are_settled(), "the last look is settled first");
-        self.era = 1 - self.era;
-    }
-}
 
 /// A request to the store is under way that may make something this worker's (O2).
 pub(crate) struct Claim(Arc<Session>, usize);
@@ -92,14 +51,6 @@ impl Drop for Leaving {
                 leaving.remove(&self.1);
             }
         }
-    }
-}
-
-#[cfg(test)]
-impl Ownership {
-    /// Whether no claim is open and nothing is on its way out.
-    pub(crate) fn is_at_rest(&self) -> bool {
-        self.claims.lock().open == [0, 0] && self.leaving.lock().is_empty()
     }
 }
 

@@ -34,13 +34,13 @@ use crate::platform::alarms::Alarms;
 use crate::platform::byte_budget::ByteBudget;
 use crate::platform::panics::{contained, guarded};
 use crate::poison::report::Report;
-use crate::poison::trials::Trials;
+use crate::poison::suspects::Trials;
 use crate::shared::{MAIN, Shared};
-use crate::turn::starting::Starting;
+use crate::turn::starts::Starting;
 use crate::worker::alarm::Alarm;
-use crate::worker::giving_back::GivingBack;
 use crate::worker::lease::Lease;
-use crate::worker::ownership::{Owned, Ownership};
+use crate::worker::open_requests::GivingBack;
+use crate::worker::owned::{Owned, Ownership};
 
 pub(crate) struct Session {
     pub(crate) shared: Arc<Shared>,

@@ -1,0 +1,64 @@
+//! Suspects of a session: those that are tried, and those that wait for their trial. Invariants T1 to T5 stand in
+//! [`trials`](crate::poison::trials), which announces trials to the store.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use perdure_provider::{Suspicion, TrialStep};
+use perdure_scheduler::State;
+use rustc_hash::FxHashMap;
+
+use crate::instance::{Instance, Token};
+use crate::options::TRIED_MAX;
+use crate::platform::alarms::{AlarmId, Alarms};
+use crate::worker::alarm::Alarm;
+
+/// Suspects of a session.
+#[derive(Default)]
+pub(crate) struct Trials {
+    /// Those that are tried, from the announcement until the end is written, with the alarm that ends it.
+    pub(super) tried: FxHashMap<Token, Option<AlarmId>>,
+    /// No other is tried until the one that is tried is through.
+    pub(super) is_alone: bool,
+    pub(super) waiting: VecDeque<Arc<Instance>>,
+}
+
+impl Trials {
+    /// The session is over.
+    pub(crate) fn clear(&mut self, alarms: &Alarms<Alarm>) {
+        self.tried.values().flatten().for_each(|alarm| alarms.cancel(*alarm));
+        *self = Self::default();
+    }
+
+    /// The next one that can be tried now, and how.
+    pub(super) fn next(&mut self) -> Option<(Arc<Instance>, TrialStep)> {
+        while let Some(next) = self.waiting.front() {
+            let (state, suspicion) = {
+                let core = next.lock();
+                (core.control.state(), core.suspicion)
+            };
+            let is_gone = state == State::Complete;
+            if !is_gone && !self.has_room_for(next.token, suspicion) {
+                return None;
+            }
+            let next = self.waiting.pop_front()?;
+            if !is_gone {
+                self.is_alone = suspicion.is_accused() || (self.tried.is_empty() && self.waiting.is_empty());
+                self.tried.insert(next.token, None);
+                let step = if self.is_alone {
+                    TrialStep::Alone
+                } else {
+                    TrialStep::WithOthers
+                };
+                return Some((next, step));
+            }
+        }
+        None
+    }
+
+    fn has_room_for(&self, token: Token, suspicion: Suspicion) -> bool {
+        let fits = !self.is_alone && !suspicion.is_accused() && self.tried.len() < TRIED_MAX;
+        // The end of its own last trial is written first: a store may write the two in any order.
+        self.tried.is_empty() || (fits && !self.tried.contains_key(&token))
+    }
+}
