@@ -1,4 +1,4 @@
-//! The codec, and how it is asked.
+//! The text codec, and the calls to it: their batches, time limits and retries.
 
 use std::time::Duration;
 
@@ -9,47 +9,51 @@ use crate::place::PlacedText;
 use crate::time::{sleep, timeout};
 use crate::values::Value;
 
-/// Stands before a text that a codec made. No other stored text begins with it.
+/// The first character of each text that a codec made. No other stored text begins with it.
 pub const ENCODED: char = '#';
 
-/// Stands before plain text that was read where the codec requires encoded text. No codec makes a text that begins so.
+/// The prefix of plain text that was read where the codec requires encoded text. No codec makes a text with this
+/// prefix.
 pub const PLAIN: &str = "#\0";
 
-/// A call of the codec is given up after this.
+/// The time limit of one call of the codec.
 pub const CODEC_CALL_MAX: Duration = Duration::from_secs(10);
 
-/// A codec that fails for now is asked again for so long.
+/// The time for which a codec that fails for now is asked again.
 pub const CODEC_PATIENCE: Duration = Duration::from_secs(30);
 
-/// No more bytes of texts are handed to the codec in one call; one text always is.
+/// A call of the codec takes texts until they have this many bytes in total. The last of them may exceed the limit, so
+/// a call has at least one text.
 pub const CODEC_AT_ONCE_BYTES: usize = 1024 * 1024;
 
-/// The waits between tries begin with the first and double up to the second.
+/// The pauses between tries begin with the first and double up to the second.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
-/// Why the codec has no answer for a text.
+/// The reason why the codec has no answer for a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CodecFailure {
-    /// It never will have one.
+    /// The codec will never have an answer.
     Final(String),
-    /// It may have one later.
+    /// The codec may have an answer later.
     ForNow(String),
 }
 
-/// What the codec has for a text.
+/// The codec's answer for one text.
 pub type CodecAnswer = Result<String, CodecFailure>;
 
-/// Makes texts to store of texts, and back.
+/// Encodes texts for the store, and decodes them.
 #[async_trait]
 pub trait TextCodec: Send + Sync + 'static {
-    /// Whether plain text is refused where a value is read: [`decode`](Self::decode) is then asked about each text.
+    /// Returns true if plain text is refused where a value is read. Then [`decode`](Self::decode) is asked about each
+    /// text, plain texts too.
     fn is_required(&self) -> bool;
 
-    /// The texts to store, in order; each begins with [`ENCODED`], but for one that says that an error could not be encoded.
+    /// Returns the texts to store, in order. Each begins with [`ENCODED`], except a text that says that an error could
+    /// not be encoded.
     async fn encode(&self, texts: Vec<PlacedText>) -> Vec<CodecAnswer>;
 
-    /// What [`encode`](Self::encode) was given, in order.
+    /// Returns the texts that [`encode`](Self::encode) was given, in order.
     async fn decode(&self, texts: Vec<PlacedText>) -> Vec<CodecAnswer>;
 }
 
@@ -59,11 +63,11 @@ enum Way {
     Decode,
 }
 
-/// Encode values where they stand.
+/// Encodes values in place.
 ///
 /// # Errors
 ///
-/// `Unencodable` names the first value that can never be encoded; `Unavailable`: the codec does not serve now.
+/// `Unencodable` names the first value that can never be encoded. `Unavailable`: the codec does not serve now.
 pub(crate) async fn encode(codec: &dyn TextCodec, values: Vec<Value<'_>>) -> Result<(), ProviderError> {
     let mut plain = Vec::new();
     for mut value in values {
@@ -87,7 +91,8 @@ pub(crate) async fn encode(codec: &dyn TextCodec, values: Vec<Value<'_>>) -> Res
     Ok(())
 }
 
-/// Decode values where they stand; what cannot be decoded stays (C3).
+/// Decodes values in place. A value that cannot be decoded stays encoded, and plain text that is refused gets the
+/// prefix [`PLAIN`] (C3).
 ///
 /// # Errors
 ///
@@ -123,7 +128,7 @@ async fn ask<'v>(codec: &dyn TextCodec, way: Way, values: Vec<Value<'v>>) -> Res
     Ok(answered)
 }
 
-/// C4.
+/// Repeats a call until each text has its answer, or until [`CODEC_PATIENCE`] is used up (C4).
 async fn ask_until_answered<'v>(
     codec: &dyn TextCodec,
     way: Way,
@@ -182,7 +187,8 @@ mod tests {
     use crate::place::Place;
     use crate::values::of_text;
 
-    /// Answers in turn with what it was given; after that it puts [`ENCODED`] before a text, or takes it away.
+    /// Answers each text with a planned failure, while there are any. After that it puts [`ENCODED`] before the text,
+    /// or takes it away.
     #[derive(Default)]
     struct Planned {
         failures: Mutex<Vec<CodecFailure>>,

@@ -1,4 +1,5 @@
-//! Ids of instances by their keys, and of children by the events that scheduled them: what says whose values are in rows that do not say it.
+//! Ids of instances by their keys, and of children by the events that scheduled them. They tell which instance the
+//! values of a row belong to, where the row itself does not.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,10 +11,10 @@ use perdure_provider::{InstanceKey, Outcome, PageLimit, Provider, ProviderError,
 
 use crate::values::{child_of, message_tells_end_of, tells_end_of};
 
-/// So many instances are remembered, and as many children: what is not is asked for.
+/// The most instances that are remembered, and the most children. The store is asked for the others.
 const REMEMBERED_MAX: usize = 65_536;
 
-/// A child, as its parent knows it.
+/// A child, as its parent identifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Child {
     pub(crate) key: InstanceKey,
@@ -21,7 +22,7 @@ pub(crate) struct Child {
     pub(crate) scheduled: EventId,
 }
 
-/// Those that some values need.
+/// The ids that some values need.
 #[derive(Default)]
 pub(crate) struct Names {
     ids: HashMap<InstanceKey, Arc<str>>,
@@ -29,7 +30,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// The id of an instance; of one that is gone none.
+    /// Returns the id of an instance, or an empty id if the instance is gone.
     pub(crate) fn id(&self, key: InstanceKey) -> Arc<str> {
         self.ids.get(&key).cloned().unwrap_or_default()
     }
@@ -38,18 +39,18 @@ impl Names {
         self.children.get(child).cloned().unwrap_or_default()
     }
 
-    /// The key of an instance that has none yet.
+    /// Returns the key for an instance that has none yet.
     pub(crate) fn unborn(&self) -> InstanceKey {
         InstanceKey(i64::MIN)
     }
 }
 
-/// Which are needed.
+/// The instances and children whose ids are needed.
 #[derive(Default)]
 pub(crate) struct Needs {
     keys: HashSet<InstanceKey>,
     children: HashSet<Child>,
-    /// Scheduled by what is at hand, which may not be in the store yet.
+    /// Children that the events at hand schedule. These events may not be in the store yet.
     scheduled: HashMap<Child, Arc<str>>,
 }
 
@@ -95,7 +96,7 @@ impl Needs {
     }
 }
 
-/// What is remembered of them.
+/// The ids that are remembered.
 pub(crate) struct Memory {
     ids: Mutex<LruCache<InstanceKey, Arc<str>>>,
     children: Mutex<LruCache<Child, Arc<str>>>,
@@ -118,13 +119,13 @@ impl Memory {
         }
     }
 
-    /// Forgets everything: a store that lost its last commits gives keys and events a second time.
+    /// Forgets everything. A store that lost its last commits gives out keys and event ids a second time.
     pub(crate) fn clear(&self) {
         self.ids.lock().clear();
         self.children.lock().clear();
     }
 
-    /// The children that events schedule.
+    /// Remembers the children that events schedule.
     pub(crate) fn note_events(&self, key: InstanceKey, execution: ExecutionId, events: &[EventRecord]) {
         for event in events {
             if let Some(id) = child_of(event) {
@@ -138,7 +139,8 @@ impl Memory {
         }
     }
 
-    /// What a write has come to. What was fenced off says nothing: another worker may have scheduled other children.
+    /// Remembers the ids that the outcome of a write confirms. A write that was fenced off confirms none: another
+    /// worker may have scheduled other children.
     pub(crate) fn note_outcome(&self, write: &Write, outcome: &Outcome) {
         match (write, outcome) {
             (Write::Start(start), Outcome::Started { key, .. }) => self.note(*key, &start.id),
@@ -150,11 +152,11 @@ impl Memory {
         }
     }
 
-    /// The names that are needed.
+    /// Returns the ids that are needed.
     ///
     /// # Errors
     ///
-    /// Those of the store that is asked for what is not remembered.
+    /// Those of the store, which is asked for the ids that are not remembered.
     pub(crate) async fn names(&self, needs: Needs, store: &dyn Provider) -> Result<Names, ProviderError> {
         let mut names = Names::default();
         let mut unknown = Vec::new();
@@ -168,7 +170,7 @@ impl Memory {
         if !unknown.is_empty() {
             let ids = store.ids_of(unknown.clone()).await?;
             for (key, id) in unknown.into_iter().zip(ids) {
-                // One that is gone fences off whatever is written for it.
+                // No id is needed for an instance that is gone: each write for it is fenced off.
                 let Some(id) = id else { continue };
                 self.note(key, &id);
                 names.ids.insert(key, id.into());
@@ -186,7 +188,8 @@ impl Memory {
         Ok(names)
     }
 
-    /// Asks for the event that scheduled a child. Of an execution whose history is gone there is none, and nobody reads what its children say.
+    /// Asks the store for the event that scheduled a child, and returns the id of the child. If the history of the
+    /// execution is gone, the id is empty: nothing reads the results of its children then.
     async fn scheduled(&self, child: Child, store: &dyn Provider) -> Result<Arc<str>, ProviderError> {
         let Child {
             key,
@@ -211,8 +214,8 @@ impl Memory {
 mod tests {
     use super::*;
 
-    /// A store that lost its last commits gives keys a second time. A process that remembered whose they were encoded values of the later instance as
-    /// those of the lost one, and nobody else could read them.
+    /// A store that lost its last commits gives out keys a second time. A process that remembered the former instance
+    /// of a key encoded values of the later instance as values of the lost one, and no other process could read them.
     #[test]
     fn a_key_that_is_given_again_is_the_later_instance_s() {
         let memory = Memory::default();

@@ -1,24 +1,25 @@
-//! Whose value a text is: as `js/values/codec-context.ts` and `js/client/event-places.ts` say it.
+//! The place of a value: the instance that a text belongs to, and its name there. `js/values/codec-context.ts` and
+//! `js/client/event-places.ts` name places in the same way.
 
 use std::sync::Arc;
 
 use perdure_engine::{ChildFailure, EventId, ExecutionId, Mailbox};
 
-/// Whose value a text is, and which one of it.
+/// The instance that a value belongs to, and the name of the value there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     /// Id of the instance that the value belongs to.
     pub instance: Arc<str>,
-    /// Its execution; `None`: the instance as a whole.
+    /// Execution that the value belongs to. `None`: the value belongs to the instance as a whole.
     pub execution: Option<u64>,
-    /// Which value it is, such as `input` or `activity:2:output`.
+    /// Name of the value, such as `input` or `activity:2:output`.
     pub what: String,
 }
 
 /// A text with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacedText {
-    /// Whose it is.
+    /// The place of the text.
     pub place: Place,
     /// The text.
     pub text: String,
@@ -69,12 +70,12 @@ impl Place {
         Self::new(receiver, None, what)
     }
 
-    /// Of an activity: `part` is `input`, `output`, `error` or `heartbeat`.
+    /// Returns the place of a value of an activity. `part` is `input`, `output`, `error` or `heartbeat`.
     pub(crate) fn activity(instance: &Arc<str>, execution: ExecutionId, scheduled: EventId, part: &str) -> Self {
         Self::new(instance, Some(execution), format!("activity:{}:{part}", scheduled.0))
     }
 
-    /// How a child has ended that did not complete.
+    /// Returns the place of the result of a child that did not complete.
     pub(crate) fn of_failure(child: &Arc<str>, failure: ChildFailure) -> Self {
         match failure {
             ChildFailure::Terminated => Self::termination(child),
@@ -82,7 +83,7 @@ impl Place {
         }
     }
 
-    /// Whether it is an error, of which something is always stored.
+    /// Returns true if the value is an error. Something is always stored for an error, even if it cannot be encoded.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.what == "error" || (self.what.starts_with("activity:") && self.what.ends_with(":error"))

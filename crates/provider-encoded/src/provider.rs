@@ -1,4 +1,4 @@
-//! `Encoded`: a provider in front of another one.
+//! `Encoded`: a provider that puts a codec in front of another provider.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub struct Encoded {
     inner: Arc<Inner>,
     order: Mutex<Order>,
     at_work: TaskTracker,
-    /// `None` only while it is dropped.
+    /// `None` only while the provider is dropped.
     runtime: Option<Runtime>,
 }
 
@@ -37,7 +37,8 @@ struct Inner {
     memory: Memory,
 }
 
-/// What the next batch has to wait for (C2): each is told, or dropped, when the one before is that far.
+/// The progress of the last batch, for which the next one has to wait (C2). The sender of each receiver is dropped when
+/// the last batch has come that far.
 #[derive(Default)]
 struct Order {
     handed_over: Option<oneshot::Receiver<()>>,
@@ -46,17 +47,17 @@ struct Order {
 
 async fn wait_for(before: Option<oneshot::Receiver<()>>) {
     if let Some(before) = before {
-        // Dropped: it is over, however it came.
+        // An error means that the sender was dropped: the batch before has come that far, with any result.
         drop(before.await);
     }
 }
 
 impl Encoded {
-    /// Put a codec in front of a store.
+    /// Puts a codec in front of a store.
     ///
     /// # Errors
     ///
-    /// `Busy`: there is no thread for it.
+    /// `Busy`: no thread can be started for the codec.
     pub fn new(store: Arc<dyn Provider>, codec: Arc<dyn TextCodec>) -> Result<Self, ProviderError> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
@@ -80,7 +81,7 @@ impl Encoded {
             .expect("it is there until the provider is dropped")
     }
 
-    /// Do something on the thread of the codec's timers: whoever calls may have none.
+    /// Runs work on the thread that has the timers of the codec. The caller's thread may have none.
     async fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, ProviderError>> + Send + 'static,
@@ -98,7 +99,7 @@ impl Encoded {
 }
 
 impl Inner {
-    /// C1.
+    /// Encodes all values of a batch (C1).
     async fn encoded(&self, store: &dyn Provider, batch: &[Write]) -> Result<Vec<Write>, ProviderError> {
         let mut needs = Needs::default();
         for write in batch {
@@ -114,7 +115,7 @@ impl Inner {
         Ok(batch)
     }
 
-    /// The statuses in what a batch came to.
+    /// Decodes the statuses in the outcomes of a batch.
     async fn decode_outcomes(&self, outcomes: &mut [Outcome]) -> Result<(), ProviderError> {
         let mut values = Values::new();
         for outcome in outcomes {
@@ -144,7 +145,7 @@ impl Inner {
         codec::decode(&*self.codec, values).await
     }
 
-    /// Events of one execution, and whom they schedule.
+    /// Decodes the events of one execution, and remembers the children that they schedule.
     async fn decode_events(
         &self,
         store: &dyn Provider,
@@ -256,7 +257,7 @@ impl Provider for Encoded {
             wait_for(before.handed_over).await;
             let tell = move |result: Result<Vec<Outcome>, ProviderError>| async move {
                 wait_for(before.answered).await;
-                // Dropped also where `done` panics.
+                // Dropped even if `done` panics.
                 let _answered = answered;
                 done(result);
             };
@@ -273,7 +274,7 @@ impl Provider for Encoded {
                                 for (write, outcome) in batch.iter().zip(&*outcomes) {
                                     inner.memory.note_outcome(write, outcome);
                                 }
-                                // It is written: a status that cannot be shown now is left as it is kept.
+                                // The batch is written. A status that cannot be decoded now stays as it is stored.
                                 drop(inner.decode_outcomes(outcomes).await);
                             }
                             tell(result).await;
@@ -395,7 +396,7 @@ impl Provider for Encoded {
         self.store.resume_unfit(request).await
     }
 
-    /// The page ends by the bytes of what it gives, which are others than those in the store.
+    /// Ends the page by the bytes of the decoded events, which differ from those in the store.
     async fn read_history(
         &self,
         key: InstanceKey,
@@ -494,7 +495,7 @@ impl Provider for Encoded {
         self.store.sweep(limit).await
     }
 
-    /// As they are kept: whoever encodes them anew reads and writes them itself.
+    /// Returns the texts as they are stored. A caller that encodes them anew decodes and encodes them itself.
     async fn stored_texts(&self, request: TextRequest) -> Result<TextPage, ProviderError> {
         self.store.stored_texts(request).await
     }
@@ -533,7 +534,7 @@ impl Provider for Encoded {
 impl Drop for Encoded {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // It may be dropped anywhere, also where nobody may wait.
+            // The provider may be dropped on any thread, also on one that must not block.
             runtime.shutdown_background();
         }
     }

@@ -1,4 +1,4 @@
-//! Waiting. What waits here waits for the codec, in real time.
+//! Waiting in real time. This crate waits for nothing but the codec.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Where the values are in what is written and read, and whose they are.
+//! The values in the records that are written and read, and the place of each.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 use crate::names::{Child, Names};
 use crate::place::{Place, PlacedText};
 
-/// A value in something.
+/// A value inside a record.
 pub(crate) struct Value<'a> {
     pub(crate) place: Place,
     slot: Slot<'a>,
@@ -21,7 +21,7 @@ pub(crate) struct Value<'a> {
 
 enum Slot<'a> {
     Text(&'a mut String),
-    /// A string in a text that is JSON.
+    /// A string inside a text that is JSON.
     Inner {
         holder: &'a mut String,
         json: Json,
@@ -51,7 +51,7 @@ impl<'a> Value<'a> {
                 if let Some(inner) = json.pointer_mut(pointer) {
                     *inner = Json::from(to.as_str());
                 }
-                // What is beside it stays as it stands, where that can be done.
+                // The text beside the field stays as it is, if the field occurs in it exactly once.
                 let former = field(text);
                 **holder = if holder.matches(&former).count() == 1 {
                     holder.replacen(&former, &field(&to), 1)
@@ -71,10 +71,10 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Values as they are found.
+/// The values found so far.
 pub(crate) type Values<'a> = Vec<Value<'a>>;
 
-/// The value that a payload is, unless it is none.
+/// Returns the value that a payload is, or `None` if there is no payload.
 pub(crate) fn of_text(place: Place, payload: &mut Payload) -> Option<Value<'_>> {
     let slot = Slot::Text(payload.as_mut()?);
     Some(Value { place, slot })
@@ -88,13 +88,13 @@ fn name_in(pointer: &'static str) -> &'static str {
     pointer.rsplit('/').next().unwrap_or_default()
 }
 
-/// A string in JSON, if it is there.
+/// Adds a string inside a JSON text, if it is there.
 fn add_inner<'a>(to: &mut Values<'a>, place: Place, holder: &'a mut String, pointer: &'static str) {
     if !holder.contains(name_in(pointer)) {
         return;
     }
     let Ok(json) = serde_json::from_str::<Json>(holder) else {
-        // A report of the store's own is a text.
+        // A report that the store itself wrote is plain text.
         return;
     };
     if let Some(text) = json.pointer(pointer).and_then(Json::as_str).map(str::to_owned) {
@@ -108,13 +108,13 @@ fn add_inner<'a>(to: &mut Values<'a>, place: Place, holder: &'a mut String, poin
     }
 }
 
-/// Where the reason of a suspension is in its report.
+/// Path of the reason in the report of a suspension.
 const REASON: &str = "/details/reason";
 
-/// Where the custom status is in the meta of a first event.
+/// Path of the custom status in the meta of a first event.
 const CUSTOM_STATUS: &str = "/customStatus";
 
-/// Whose events or messages they are. An instance that is being started has no key yet.
+/// The instance and execution that events or messages belong to. An instance that is being started has no key yet.
 #[derive(Clone, Copy)]
 pub(crate) struct Owner<'o> {
     pub(crate) key: InstanceKey,
@@ -128,19 +128,19 @@ fn meta_text(meta: Option<&str>, field: &str) -> Arc<str> {
     text.unwrap_or_default().into()
 }
 
-/// Whom an event schedules, if it is a child.
+/// Returns the id of the child that an event schedules, if it schedules one.
 pub(crate) fn child_of(event: &EventRecord) -> Option<Arc<str>> {
     (event.kind == EventKind::ChildScheduled).then(|| meta_text(event.meta.as_deref(), "id"))
 }
 
-/// The event that scheduled the child whose end an event tells.
+/// Returns the event that scheduled a child, if the given event records the end of that child.
 pub(crate) fn tells_end_of(event: &EventRecord) -> Option<EventId> {
     matches!(event.kind, EventKind::ChildCompleted | EventKind::ChildFailed)
         .then_some(event.ref_id)
         .flatten()
 }
 
-/// The same of a message.
+/// Like [`tells_end_of`], for a message. Returns the execution of the parent, too.
 pub(crate) fn message_tells_end_of(message: &MessageBody) -> Option<(ExecutionId, EventId)> {
     match message {
         MessageBody::Settled {
@@ -152,7 +152,7 @@ pub(crate) fn message_tells_end_of(message: &MessageBody) -> Option<(ExecutionId
     }
 }
 
-/// Whose value the payload of an event is; `None`: it has none.
+/// Returns the place of an event's payload, or `None` if events of this kind have no payload.
 fn place_of(owner: Owner<'_>, event: &EventRecord, names: &Names) -> Option<Place> {
     let Owner { key, id, execution } = owner;
     let (ref_id, meta) = (event.ref_id.unwrap_or(event.event_id), event.meta.as_deref());
@@ -212,7 +212,7 @@ pub(crate) fn of_events<'a>(owner: Owner<'_>, events: &'a mut [EventRecord], nam
     }
 }
 
-/// Of a message for an instance.
+/// Adds the values of a message for an instance.
 pub(crate) fn of_body<'a>(
     key: InstanceKey,
     id: &Arc<str>,
@@ -271,7 +271,7 @@ pub(crate) fn of_messages<'a>(
     }
 }
 
-/// Of what was read of an instance.
+/// Adds the values of a loaded instance.
 pub(crate) fn of_loaded<'a>(owner: Owner<'_>, loaded: &'a mut Loaded, names: &Names, to: &mut Values<'a>) {
     let Loaded {
         history,
@@ -355,7 +355,7 @@ fn of_start<'a>(start: &'a mut NewInstance, names: &Names, to: &mut Values<'a>) 
     }
 }
 
-/// Of a message that is sent: the end of a child is told by the store itself, and never sent.
+/// Adds the values of a message that is sent. The end of a child is never sent: the store itself tells it.
 fn of_message<'a>(message: &'a mut NewMessage, names: &Names, to: &mut Values<'a>) {
     let id: Arc<str> = message.instance.as_str().into();
     of_body(names.unborn(), &id, &mut message.body, names, to);

@@ -1,4 +1,4 @@
-//! The contract of all providers, through a codec that answers later and knows for each text whose it is.
+//! The contract of all providers, through an asynchronous codec that checks the place of each text.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use perdure_provider_contract::Fixture;
 use perdure_provider_encoded::{CodecFailure, ENCODED, Encoded, PlacedText, TextCodec};
 use perdure_provider_memory::{MemoryProvider, MemoryStore};
 
-/// Writes the place into each text, and reads it in that place alone.
+/// Writes the place into each text, and decodes the text only in that place.
 #[derive(Default)]
 struct Sealing {
     decoded: AtomicUsize,
@@ -37,7 +37,8 @@ impl TextCodec for Sealing {
         self.decoded.fetch_add(texts.len(), Ordering::Relaxed);
         let answer = |text: &PlacedText| match text.text.strip_prefix(&seal(text)) {
             Some(plain) => Ok(plain.to_owned()),
-            // Some checks of the store alone have the end of a child told whom no event has scheduled: nobody can say whose it is.
+            // Some checks of the bare store tell the end of a child that no event has scheduled, so the id of the child
+            // is not known.
             None if text.place.instance.is_empty() => {
                 Ok(text.text.splitn(4, '|').last().unwrap_or_default().to_owned())
             }
