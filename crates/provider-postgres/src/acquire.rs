@@ -1,9 +1,10 @@
-//! The request for work: what is due, taken in order (P3, P4).
+//! Acquisition of the instances that are due, in order (P3, P4).
 //!
-//! The partial index on `(name, version, priority, wake_at, key)` holds the active, unowned instances alone. For each registered
-//! orchestration and each priority in use it is read from the longest due on and no further than the limit. Rows that another worker is
-//! about to take are skipped, so that workers share what is due without waiting for each other. The transaction measures histories and reads
-//! none: they are read after it.
+//! The partial index on `(name, version, priority, wake_at, key)` holds only active instances without an owner. For
+//! each registered orchestration and each priority in use, the index is read from the instance that has been due
+//! longest, and no further than the limit. Rows that another worker is about to take are skipped, so that workers share
+//! the due instances without waiting for each other. The transaction measures histories and reads none: they are read
+//! after it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -41,7 +42,8 @@ macro_rules! classes {
     };
 }
 
-/// A worker that takes instances is locked against its removal; one that is not registered any more gets nothing.
+/// Takes due instances for a worker, which is locked against its removal. A worker that is no longer registered gets
+/// none.
 const TAKE: &str = concat!(
     "WITH ",
     classes!(),
@@ -74,7 +76,7 @@ RETURNING ranked.place, i.key, i.id, i.name, i.version, i.parent_id, i.execution
   i.suspicion, ranked.size"
 );
 
-/// When the next one is due that is not taken; never, for a worker that is not registered.
+/// Selects the time at which the next instance that is not taken is due. A worker that is not registered gets none.
 const NEXT: &str = concat!(
     "WITH ",
     classes!(),
@@ -105,7 +107,7 @@ const HEARTBEATS: &str =
 const TASKS: &str = "SELECT t.instance_key, t.event_id FROM unnest($1::bigint[], $2::bigint[]) AS a (key, execution)
   JOIN {schema}.tasks t ON t.instance_key = a.key AND t.execution = a.execution ORDER BY 1, 2";
 
-/// Names and versions as columns.
+/// Registered names and versions as columns.
 struct Registered<'r> {
     names: Vec<Cow<'r, str>>,
     versions: Vec<Cow<'r, str>>,
@@ -121,7 +123,7 @@ impl<'r> Registered<'r> {
         Self { names, versions }
     }
 
-    /// The first parameters of both statements.
+    /// Returns the first parameters of both statements.
     fn params<'p>(&'p self, now: P<'static>, request: &'p Acquire) -> [P<'p>; 4] {
         [
             now,
@@ -132,7 +134,7 @@ impl<'r> Registered<'r> {
     }
 }
 
-/// Whether a request would find anything now; the answer to it if not.
+/// Returns the answer to a request that would find nothing now, or `None` if the request may find something.
 pub(crate) async fn look(connection: &Connection, request: &Acquire) -> Result<Option<Acquired>, Failure> {
     let registered = Registered::of(request);
     let now = P::MaybeInt(connection.from.clock_ms());
@@ -185,7 +187,8 @@ pub(crate) async fn acquire(session: &Session<'_>, request: &Acquire) -> Result<
     })
 }
 
-/// An instance whose row cannot be read is held with the reason, because it must not keep all the others from being acquired.
+/// Suspends an instance whose row cannot be read, with the reason, so that it does not keep all others from being
+/// acquired.
 async fn hold(session: &Session<'_>, key: InstanceKey, why: &Failure) -> Result<(), Failure> {
     let report = format!("Rows of this instance in the store cannot be read: {why}");
     session
@@ -197,12 +200,13 @@ async fn hold(session: &Session<'_>, key: InstanceKey, why: &Failure) -> Result<
     Ok(())
 }
 
-/// What was settled of instances whose version was open (P17). What is not the worker's is given back in the same transaction.
+/// Stores the settled versions of instances whose version was open (P17). An instance that is not the worker's own is
+/// given back in the same transaction.
 const SETTLE: &str = "UPDATE {schema}.instances i SET version = s.version, owner = CASE WHEN s.is_own THEN i.owner END,
   wake_at = CASE WHEN s.is_own THEN i.wake_at ELSE coalesce($1, {now}) END
 FROM unnest($2::bigint[], $3::text[], $4::boolean[]) AS s (key, version, is_own) WHERE i.key = s.key";
 
-/// Settle the versions of those that are open, and forget those that are left to others.
+/// Settles the versions that are open, and drops the instances that are left to other workers.
 async fn settle(
     session: &Session<'_>,
     request: &Acquire,
@@ -250,7 +254,7 @@ fn taken(row: &Row) -> Result<AcquiredInstance, Failure> {
     })
 }
 
-/// What is stored of instances. On a connection that shows one moment.
+/// Loads what is stored of instances. The connection reads from one snapshot.
 pub(crate) async fn load(connection: &Connection, request: &Load) -> Result<Vec<Result<Loaded, Failure>>, Failure> {
     if request.instances.is_empty() {
         return Ok(Vec::new());
@@ -313,7 +317,7 @@ pub(crate) async fn load(connection: &Connection, request: &Load) -> Result<Vec<
         if let Ok(loaded) = &mut read {
             let messages = &loaded.messages.messages;
             let bytes: usize = messages.iter().map(|message| message.body.bytes()).sum();
-            // More than a page: what is no mail among the rest belongs to it.
+            // The messages fill a page. Messages beyond it that are no mail belong to the page, too.
             if messages.len() > message_page.rows || bytes >= message_page.bytes {
                 match inbox::of_instance(connection, one.key, None, message_page).await {
                     Ok(page) => loaded.messages = page,

@@ -1,9 +1,11 @@
-//! `require_auth`: which ways of authentication a server may ask for, as libpq has it
+//! `require_auth`: the methods of authentication that a server may ask for, as in libpq
 //! (<https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNECT-REQUIRE-AUTH>).
 //!
-//! - **A1** The first message of the server is judged before the client gets to read any of it. When it asks for a method that is not allowed, or for none
-//!   where one is required, the connection ends there: no password, and nothing made of one, was sent.
-//! - **A2** What follows a request for SCRAM is left to the client, which takes no server that does not prove that it knows the password, too.
+//! - **A1** The first message of the server is judged before the client reads any of it. If it asks for a method that
+//!   is not allowed, or for none where one is required, the connection ends there: neither the password nor anything
+//!   made of it was sent.
+//! - **A2** The exchange after a request for SCRAM is left to the client. The client also refuses a server that does
+//!   not prove that it knows the password.
 
 use std::error::Error;
 use std::fmt::{self, Display};
@@ -13,13 +15,14 @@ use perdure_provider::ProviderErrorKind as Kind;
 
 use crate::error::Failure;
 
-/// Bytes that tell the method: the type of the message, its length, and a code (each four bytes, big-endian).
+/// The number of bytes that tell the method: the type of the message, its length and a code (the last two are four
+/// bytes each, big-endian).
 pub(crate) const HEAD_BYTES: usize = 9;
 
-/// A way of authentication.
+/// A method of authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
-    /// The server asks for nothing: it trusts, or has seen a certificate.
+    /// The server asks for nothing: it trusts the client, or has seen a certificate.
     None,
     Password,
     Md5,
@@ -29,7 +32,7 @@ enum Method {
     OAuth,
 }
 
-/// All of them, as they are written.
+/// All methods, by their names in `require_auth`.
 const METHODS: [(&str, Method); 7] = [
     ("none", Method::None),
     ("password", Method::Password),
@@ -40,7 +43,7 @@ const METHODS: [(&str, Method); 7] = [
     ("oauth", Method::OAuth),
 ];
 
-/// Those that this client has.
+/// The methods that this client supports.
 const SUPPORTED: [Method; 4] = [Method::None, Method::Password, Method::Md5, Method::Scram];
 
 impl Method {
@@ -48,7 +51,7 @@ impl Method {
         1 << self as u8
     }
 
-    /// What the first message of a server asks for. `None`: it is not known.
+    /// Returns the method that a server asks for with a code. `None`: the code is not known.
     fn of_code(code: u32) -> Option<Self> {
         Some(match code {
             0 => Self::None,
@@ -56,7 +59,7 @@ impl Method {
             5 => Self::Md5,
             7 => Self::Gss,
             9 => Self::Sspi,
-            // The client answers to no other mechanism of SASL.
+            // The client supports no other mechanism of SASL.
             10 => Self::Scram,
             _ => return None,
         })
@@ -82,26 +85,26 @@ pub(crate) struct RequireAuth {
     allowed: u8,
 }
 
-/// What is known of the first message by its first bytes.
+/// The verdict on the first message by its first bytes.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// More of them are needed, up to [`HEAD_BYTES`].
+    /// More bytes are needed, up to [`HEAD_BYTES`].
     More,
-    /// The client may read it.
+    /// The client may read the message.
     Allowed,
     /// The connection ends here.
     Refused(io::Error),
 }
 
 impl RequireAuth {
-    /// Read the value of the parameter. `None`: it is empty, which requires nothing. The error shows nothing of the value: it may be a part of a password
-    /// that is not quoted.
+    /// Parses the value of the parameter. `None`: the value is empty, which requires nothing. The error shows nothing
+    /// of the value, which may be a part of a password that is not escaped.
     pub(crate) fn parse(value: &str) -> Result<Option<Self>, Failure> {
         let refuse = |what: &str| Err(Failure::Found(Kind::CannotOpen, format!("require_auth {what}")));
         if value.is_empty() {
             return Ok(None);
         }
-        // It is a list of those that are allowed, or of those that are not.
+        // The value lists the methods that are allowed, or those that are not.
         let is_negative = value.starts_with('!');
         let mut named = 0;
         for item in value.split(',') {
@@ -134,11 +137,11 @@ impl RequireAuth {
         self.allowed & method.bit() != 0
     }
 
-    /// Judge the first message of a server by its first bytes, of which there are [`HEAD_BYTES`] at most.
+    /// Judges the first message of a server by its first bytes, which are at most [`HEAD_BYTES`].
     pub(crate) fn judge(self, head: &[u8]) -> Verdict {
         match *head {
             [] => Verdict::More,
-            // An error, which ends the connection: the server refuses it itself.
+            // An error ends the connection: the server itself refuses it.
             [b'E', ..] => Verdict::Allowed,
             [b'R', _, _, _, _, a, b, c, d] => {
                 let code = u32::from_be_bytes([a, b, c, d]);
@@ -148,7 +151,7 @@ impl RequireAuth {
                 }
             }
             [b'R', ..] => Verdict::More,
-            // No Postgres begins like this.
+            // No Postgres server begins with another message.
             _ => Verdict::Refused(io::Error::other("unexpected message from server")),
         }
     }
@@ -162,11 +165,11 @@ impl Display for RequireAuth {
     }
 }
 
-/// A server asked for what is not allowed.
+/// The server asked for a method that is not allowed.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     rule: RequireAuth,
-    /// `None`: it is not known.
+    /// `None`: the method is not known.
     asked: Option<Method>,
 }
 
@@ -192,7 +195,7 @@ mod tests {
         parsed.unwrap_or_else(|| panic!("{value:?} requires something"))
     }
 
-    /// The first message of a server that asks for a method.
+    /// Returns the first message of a server that asks for the method with this code.
     fn asks(code: u8) -> [u8; HEAD_BYTES] {
         [b'R', 0, 0, 0, 8, 0, 0, 0, code]
     }
@@ -235,7 +238,7 @@ mod tests {
     #[test]
     fn an_unknown_code_is_refused_by_every_rule() {
         for value in ["none,password,md5,gss,sspi,scram-sha-256,oauth", "!password"] {
-            // Kerberos 5, SCM credentials, and what comes later in an exchange.
+            // Kerberos 5, SCM credentials, and codes that come later in an exchange.
             for code in [1, 2, 4, 6, 8, 11, 12, 13, 255] {
                 assert!(!is_allowed(value, code), "{value} {code}");
             }
@@ -284,7 +287,7 @@ mod tests {
         }
         assert!(matches!(rule.judge(&asks(10)), Verdict::Allowed));
         assert!(matches!(rule.judge(b"E"), Verdict::Allowed));
-        // A notice, the state of a parameter, no Postgres at all.
+        // A notice, the state of a parameter, and a server that is not Postgres.
         for other in [b"N", b"S", b"H"] {
             assert!(matches!(rule.judge(other), Verdict::Refused(_)), "{other:?}");
         }

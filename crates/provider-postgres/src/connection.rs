@@ -1,7 +1,8 @@
-//! Connections: how they are made, kept in a pool, and asked.
+//! The connections of a store: how they are made, pooled and used.
 //!
-//! A statement is written once, with `{schema}` before each table, `{now}` for the server's clock and `{keys}` for the sequence of
-//! instances, and is prepared on each connection that uses it. Behind a pooler that gives a connection to each transaction it is sent unprepared.
+//! A statement is written once, with `{schema}` before each table, `{now}` for the server's clock and `{keys}` for the
+//! sequence of instance keys. It is prepared on each connection that uses it. Behind a pooler that gives a connection
+//! to each transaction, it is sent unprepared unless the pooler keeps track of prepared statements.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -31,11 +32,12 @@ use crate::params::P;
 use crate::pooler::{self, Habits};
 use crate::{drive, schema, tls, url};
 
-/// The server's clock, ms since 1970, at the beginning of the statement.
+/// The server's clock at the beginning of the statement, in ms since 1970.
 pub(crate) const NOW: &str = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
 
-/// Statements look their rows up one by one, by the index that they were written for. A plan is made once for a connection: the table may
-/// be empty then and have a million rows a minute later, so that a plan which walks over all of it must not look cheap.
+/// Settings that make statements look up their rows one by one, by the index that they were written for. A plan is made
+/// once for a connection. The table may be empty then and have a million rows a minute later, so a plan that scans the
+/// whole table must not look cheap.
 const SETTINGS: &[(&str, &str)] = &[
     ("enable_seqscan", "off"),
     ("enable_hashjoin", "off"),
@@ -45,14 +47,14 @@ const SETTINGS: &[(&str, &str)] = &[
     ("jit", "off"),
 ];
 
-/// Where connections come from.
+/// The pool of connections, and the state that all of them share.
 pub(crate) struct Connections {
     pool: Pool<Door>,
     pub(crate) hosts: Arc<Hosts>,
     pub(crate) lineage: Arc<Lineage>,
-    /// Statements that the server has not answered for a while.
+    /// The number of statements that the server has not answered for a while.
     slow: AtomicUsize,
-    /// The server has told that a commit waits for a synchronous standby.
+    /// True while the server reports that a commit waits for a synchronous standby.
     awaits_standby: AtomicBool,
     pub(crate) location: String,
     pooler_of_url: Option<Pooler>,
@@ -64,14 +66,14 @@ pub(crate) struct Connections {
     own_transactions: AtomicU64,
     keys: Mutex<Keys>,
     keep_keys: bool,
-    /// Texts of statements, by the address of what they were written as.
+    /// Texts of statements, by the address of the text that they were written as.
     texts: RwLock<HashMap<usize, Arc<str>>>,
 }
 
-/// Keys for instances that are not given yet.
+/// Keys for instances that are not given out yet.
 #[derive(Default)]
 struct Keys {
-    /// Changes of the lineage that had come when they were asked for.
+    /// The number of lineage changes at the time when the keys were requested.
     of: u64,
     left: Range<i64>,
 }
@@ -106,7 +108,8 @@ impl Connections {
         };
         let pool = Pool::builder(door)
             .max_size(options.pool_size)
-            // The one that was used last: the caches of its backend, and of the processor that it ran on, are warm.
+            // The connection that was used last comes first: the caches of its backend, and of the processor that it
+            // ran on, are warm.
             .queue_mode(QueueMode::Lifo)
             .wait_timeout(Some(POOL_WAIT_MAX))
             .runtime(Runtime::Tokio1)
@@ -133,7 +136,8 @@ impl Connections {
     }
 
     pub(crate) async fn get(self: &Arc<Self>) -> Result<Connection, Failure> {
-        // First: what is counted too early is taken to lead to a former server, which is told nothing.
+        // Counted before the connection is taken. A count that is too old makes the connection look like one to a
+        // former server, which gets no cancellation.
         let moves = self.hosts.moves();
         let client = self.pool.get().await?;
         Ok(Connection {
@@ -152,7 +156,8 @@ impl Connections {
         self.pool.is_closed()
     }
 
-    /// Find out what stands between. Before anything else is asked of the store.
+    /// Finds out whether a pooler stands between this process and the server. Called before anything else is asked of
+    /// the store.
     pub(crate) async fn look_around(&self, options: &PostgresOptions) -> Result<(), Failure> {
         let habits = pooler::habits(&self.hosts, options, self.pooler_of_url).await?;
         self.habits
@@ -160,22 +165,23 @@ impl Connections {
             .map_err(|_| Failure::internal("it is known already"))
     }
 
-    /// What is done on connections.
+    /// Returns the habits that [`look_around`](Self::look_around) found.
     pub(crate) fn habits(&self) -> Habits {
         *self.habits.get().expect("it was looked around first")
     }
 
-    /// Whether statements wait for the server longer than they should.
+    /// Returns true while a statement waits for the server longer than it should.
     pub(crate) fn has_slow(&self) -> bool {
         self.slow.load(Ordering::Acquire) > 0
     }
 
-    /// What the server has told: while it waits for a standby, nobody may give up a commit, whose connection would be there for as long all the same.
+    /// Notes whether the server waits for a standby. While it does, no commit may be given up: its connection would
+    /// stay on the server for as long all the same.
     pub(crate) fn set_awaits_standby(&self, is_so: bool) {
         self.awaits_standby.store(is_so, Ordering::Release);
     }
 
-    /// Fail instead of waiting for a server that never answers.
+    /// Runs work that the server has to answer in time, and fails instead of waiting for a server that never answers.
     pub(crate) async fn in_time<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         tokio::pin!(work);
         if let Ok(answer) = timeout(SLOW_AFTER, &mut work).await {
@@ -192,22 +198,22 @@ impl Connections {
         }
     }
 
-    /// What the store's clock shows where that is not the server's.
+    /// Returns the time of the store's clock, if that is not the server's clock.
     pub(crate) fn clock_ms(&self) -> Option<i64> {
         self.clock.as_ref().map(|clock| clock.now_ms())
     }
 
-    /// A transaction of this process that had a number has ended.
+    /// Counts a transaction of this process that had a number and has ended.
     pub(crate) fn count_transaction(&self) {
         self.own_transactions.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// How many have.
+    /// Returns the number of counted transactions.
     pub(crate) fn own_transactions(&self) -> u64 {
         self.own_transactions.load(Ordering::Acquire)
     }
 
-    /// Give a key out of those that are left.
+    /// Takes a key from the rest of the block. `None`: no key is left.
     fn next_key(&self) -> Option<i64> {
         let mut keys = self.keys.lock();
         if keys.of != self.lineage.changes() {
@@ -216,12 +222,12 @@ impl Connections {
         keys.left.next()
     }
 
-    /// Drop those that are left: others may have got them, too.
+    /// Drops the rest of the block: other processes may have got the same keys.
     fn forget_keys(&self) {
         self.keys.lock().left = 0..0;
     }
 
-    /// The statement as the server gets it.
+    /// Returns the text of a statement as the server gets it.
     pub(crate) fn text(&self, written: &'static str) -> Arc<str> {
         let key = written.as_ptr() as usize;
         if let Some(text) = self.texts.read().get(&key) {
@@ -232,7 +238,7 @@ impl Connections {
         text
     }
 
-    /// How a transaction begins.
+    /// Returns the SQL that begins a transaction.
     pub(crate) fn begin(&self) -> String {
         let mut begin = "BEGIN ISOLATION LEVEL READ COMMITTED; ".to_owned();
         if !self.habits().keeps_sessions {
@@ -246,7 +252,7 @@ impl Connections {
     }
 }
 
-/// While it is there, a statement waits.
+/// Counts a statement as slow until it is dropped.
 struct Slow<'c>(&'c AtomicUsize);
 
 impl<'c> Slow<'c> {
@@ -262,7 +268,7 @@ impl Drop for Slow<'_> {
     }
 }
 
-/// Makes connections of the pool.
+/// Makes the connections of the pool.
 struct Door {
     hosts: Arc<Hosts>,
     herald: Arc<Herald>,
@@ -277,7 +283,7 @@ impl Manager for Door {
         let keeps_sessions = self.habits.get().is_some_and(|habits| habits.keeps_sessions);
         let carry: Carry<'_> = &|carrier| {
             let herald = Arc::clone(&self.herald);
-            // How it ended is told to whoever asks it for something.
+            // Its result is dropped: each request on the connection learns how the connection ended.
             let carried = async move { drop(carrier.await) };
             drive::spawn_heralded(&Handle::current(), Box::new(move || herald.something_came()), carried)
         };
@@ -304,7 +310,8 @@ fn settings_of_sessions() -> impl Iterator<Item = (&'static str, String)> {
         .chain([idle])
 }
 
-/// The statement that sets the limits of a session, or of a transaction, unless the URL, the role or the server sets some.
+/// Returns the statement that sets the limits of a session or of a transaction. A limit that the URL, the role or the
+/// server sets is kept.
 fn limits(is_local: bool) -> String {
     format!(
         "SELECT pg_catalog.set_config(name, value, {is_local})
@@ -315,21 +322,22 @@ fn limits(is_local: bool) -> String {
     )
 }
 
-/// What is said on a new connection. Not when it is made: poolers take few settings then.
+/// Returns the SQL that is run first on a new connection. The settings are not sent when the connection is made,
+/// because poolers accept few settings then.
 fn settings(are_kept: bool) -> String {
     let mut sql = String::new();
     if are_kept {
         for (name, value) in settings_of_sessions() {
             sql.push_str(&format!("SET {name} = {value}; "));
         }
-        // What is one statement runs under it, too.
+        // A single statement without a transaction runs under this level, too.
         sql.push_str("SET default_transaction_isolation = 'read committed'; ");
         sql.push_str(&limits(false));
     }
     sql
 }
 
-/// What is left of a connection that was given up: the server may still be at its last statement.
+/// A connection that was given up. The server may still run its last statement.
 #[must_use = "the server holds locks for nobody until it is cancelled, or its own limits are over"]
 pub(crate) struct GivenUp {
     hosts: Arc<Hosts>,
@@ -338,27 +346,28 @@ pub(crate) struct GivenUp {
 }
 
 impl GivenUp {
-    /// Tell the server that nobody waits for the answer any more. Nobody waits for this either. A former server is told nothing: a commit that waits there
-    /// for the standby which was promoted would be shown to whoever still reads there, and no other server has it.
+    /// Tells the server to cancel the statement, because its answer is no longer awaited. Does not wait for that. A
+    /// former server is told nothing: a commit that waits there for the standby that was promoted would become visible
+    /// to clients that still read there, and no other server has it.
     pub(crate) fn cancel(self) {
         let Self { hosts, moves, client } = self;
         if hosts.moves() != moves {
             return;
         }
         if let (Some(client), Ok(runtime)) = (client, Handle::try_current()) {
-            // Behind a pooler it means this connection, for as long as that is there.
+            // Behind a pooler the token stands for this connection, for as long as the connection exists.
             runtime.spawn(async move { hosts.cancel(client.cancel_token()).await });
         }
     }
 }
 
-/// A connection of the pool, which it goes back to.
+/// A connection of the pool, to which it returns.
 pub(crate) struct Connection {
     client: Option<Object<Door>>,
-    /// How often the connections had moved to another server before it was handed out.
+    /// The number of times that the connections had moved to another server before this one was handed out.
     moves: u64,
     pub(crate) from: Arc<Connections>,
-    /// A statement was not answered in time, or is refused where nothing can be written.
+    /// True after a statement that was not answered in time, or that was refused because the server takes no writes.
     is_spent: AtomicBool,
 }
 
@@ -366,7 +375,8 @@ impl Drop for Connection {
     fn drop(&mut self) {
         if self.is_spent.load(Ordering::Relaxed) {
             self.give_up();
-            // The way to the server is cut without an end of the connection: those that wait in the pool share it.
+            // The network may be cut without an end of the connection. The connections that wait in the pool use the
+            // same network, so they are dropped, too.
             self.from.pool.retain(|_, _| false);
         }
     }
@@ -377,13 +387,15 @@ impl Connection {
         self.client.as_ref().expect("it is there until it is given up")
     }
 
-    /// It may be in the middle of something that can be cancelled: nobody is to get it again. The server is told that nobody waits for the answer any more.
+    /// Takes the connection out of the pool for good, because it may be in the middle of something that can be
+    /// cancelled. Tells the server that the answer is no longer awaited.
     pub(crate) fn give_up(&mut self) {
         self.give_up_commit().cancel();
     }
 
-    /// As [`give_up`](Self::give_up), in the middle of a commit. It is not cancelled yet: one that waits for a synchronous standby would be shown to everybody
-    /// then, and be gone after a failover. Whoever finds out that it does not commit any more cancels what it still waits for.
+    /// Like [`give_up`](Self::give_up), in the middle of a commit. The commit is not cancelled yet: a commit that waits
+    /// for a synchronous standby would become visible by that, and be gone after a failover. The caller cancels the
+    /// statement once it knows that it will not commit any more.
     pub(crate) fn give_up_commit(&mut self) -> GivenUp {
         GivenUp {
             hosts: Arc::clone(&self.from.hosts),
@@ -392,7 +404,7 @@ impl Connection {
         }
     }
 
-    /// Prepare statements that are sent together later on: preparing one takes a way to the server and back.
+    /// Prepares statements that are sent together later, because preparing a statement takes a round trip.
     pub(crate) async fn prepare(&self, asks: &[&Ask<'_>]) -> Result<(), Failure> {
         if self.from.habits().prepares {
             for ask in asks {
@@ -409,7 +421,7 @@ impl Connection {
         Ok(client.prepare_typed_cached(&text, &types).await?)
     }
 
-    /// Run one statement.
+    /// Runs one statement.
     pub(crate) async fn query(&self, written: &'static str, params: &[P<'_>]) -> Result<Vec<Row>, Failure> {
         let asked = async {
             if self.from.habits().prepares {
@@ -427,7 +439,8 @@ impl Connection {
         };
         let answer = self.from.in_time(asked).await;
         match &answer {
-            // A store that was put back to an earlier state, or a server that lost its last commits, gives blocks of keys a second time.
+            // A store that was restored to an earlier state, or a server that lost its last commits, gives out blocks
+            // of keys a second time.
             Err(failure) if failure.is_key_in_use() => self.from.forget_keys(),
             Err(failure) if failure.is_stale_statement() => self.client().statement_cache.clear(),
             Err(Failure::Found(Kind::Io, _)) => self.is_spent.store(true, Ordering::Relaxed),
@@ -438,7 +451,8 @@ impl Connection {
         answer
     }
 
-    /// Keys for new instances, rising. The sequence hands them out in blocks, so that an instance has its key before its row is there.
+    /// Returns keys for new instances, in rising order. The sequence gives them out in blocks, so that an instance has
+    /// its key before its row exists.
     pub(crate) async fn keys(&self, count: usize) -> Result<Vec<i64>, Failure> {
         let mut keys = Vec::with_capacity(count);
         while keys.len() < count {
@@ -458,12 +472,12 @@ impl Connection {
         Ok(keys)
     }
 
-    /// Run a statement with its parameters.
+    /// Runs a statement with its parameters.
     pub(crate) async fn ask(&self, ask: &Ask<'_>) -> Result<Vec<Row>, Failure> {
         self.query(ask.written, &ask.params).await
     }
 
-    /// The one row of a statement that has one.
+    /// Runs a statement that gives one row, and returns the row.
     pub(crate) async fn query_one(&self, written: &'static str, params: &[P<'_>]) -> Result<Row, Failure> {
         let row = self.query(written, params).await?.into_iter().next();
         row.ok_or_else(|| Failure::internal("a statement gave no row"))

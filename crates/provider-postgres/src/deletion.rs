@@ -1,5 +1,6 @@
-//! Ended instances go (P13): one by its id, or those of a filter; and their histories after them. Histories of former executions go, too.
-//! A history goes from its last event on: whoever reads it meanwhile finds no gap.
+//! Deletion of ended instances (P13): one by its id, or all that match a filter. Their histories are deleted after
+//! them. Histories of former executions are deleted here, too. A history is deleted from its last event on, so that a
+//! concurrent reader finds no gap.
 
 use perdure_provider::{InstanceKey, Outcome, Place, PruneExecutions, PruneRequest, Pruned, PrunedExecutions};
 
@@ -30,7 +31,8 @@ pub(crate) async fn delete(session: &Session<'_>, id: &str) -> Result<Outcome, F
     Ok(Outcome::Deleted)
 }
 
-/// All but the histories, which may be long and are left to be swept. Returns how many were there.
+/// Deletes everything of ended instances except their histories, which may be long and are left to be swept. Returns
+/// the number of deleted instances.
 pub(crate) async fn remove(session: &Session<'_>, keys: &[i64]) -> Result<usize, Failure> {
     if keys.is_empty() {
         return Ok(0);
@@ -63,7 +65,8 @@ const WALK: &str = concat!(
   ORDER BY i.completed_at, i.key"
 );
 
-/// The index of what has ended is read from the longest ended on, and no further than the walk may go.
+/// Deletes ended instances that match a filter. The index of ended instances is read from the one that ended longest
+/// ago, and no further than the walk may go.
 pub(crate) async fn prune(session: &Session<'_>, request: &PruneRequest) -> Result<Pruned, Failure> {
     let conditions = Conditions::of(&request.filter);
     let mut last = request.after.unwrap_or(Place {
@@ -106,11 +109,12 @@ const WALK_CONTINUED: &str = concat!(
   ORDER BY i.key"
 );
 
-/// Deletes former executions, the oldest of each instance first and each from its last event on. Parameters: 1 the instances in order of
-/// their keys, 2 the first execution of each that stays, 3 how many events may go.
+/// Deletes former executions, the oldest of each instance first, and each from its last event on. Parameters: 1 the
+/// instances in the order of their keys, 2 the first execution of each that stays, 3 the most events to delete.
 ///
-/// Ids of events have no gap, so that the last one of an execution says how many it has, and nothing is walked over that stays. An execution
-/// is gone with its first event. The answer: how many are gone, and the instance that the limit was reached at, if it was.
+/// Ids of events have no gap. So the last id of an execution is the number of its events, and no event that stays is
+/// read. An execution is gone with its first event. The answer: the number of deleted executions, and the instance at
+/// which the limit was reached, if it was.
 const DELETE_FORMER: &str = "WITH instance AS MATERIALIZED (
   SELECT a.key, o.execution AS oldest, a.first,
     coalesce(sum(a.first - o.execution) OVER (ORDER BY a.key ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)::bigint AS before
@@ -132,7 +136,9 @@ const DELETE_FORMER: &str = "WITH instance AS MATERIALIZED (
 SELECT (SELECT count(*) FROM gone WHERE event_id = 1), (SELECT max(key) FROM former WHERE before < $3
   AND ((SELECT sum(first - oldest) FROM instance) > $3 OR (SELECT sum(last) FROM former) > $3))";
 
-/// The index of what has continued as new is read in order of the keys, and no further than the walk may go; what matches goes in one statement.
+/// Deletes former executions of instances that match a filter. The index of instances that have continued as new is
+/// read in the order of the keys, and no further than the walk may go. One statement deletes the executions of all
+/// matching instances.
 pub(crate) async fn prune_executions(
     session: &Session<'_>,
     request: &PruneExecutions,
@@ -155,7 +161,7 @@ pub(crate) async fn prune_executions(
         if conditions.hold(row, 2, 3)? {
             let execution = number(row, 1)?;
             keys.push(key);
-            // The first that stays.
+            // The first execution that stays.
             firsts.push(integer((execution + 1).saturating_sub(request.keep).min(execution)));
         }
     }
@@ -173,7 +179,7 @@ pub(crate) async fn prune_executions(
     })
 }
 
-/// Whether anything is left to be swept.
+/// Returns true if any deleted instance is left to be swept.
 pub(crate) async fn any_left(connection: &Connection) -> Result<bool, Failure> {
     let row = connection
         .query_one("SELECT EXISTS (SELECT FROM {schema}.deleted_instances)", &[])
@@ -181,8 +187,9 @@ pub(crate) async fn any_left(connection: &Connection) -> Result<bool, Failure> {
     Ok(row.try_get(0)?)
 }
 
-/// Sweeps some deleted instances in order of their keys. Parameters: 1 how many instances, 2 how many events. Of each instance no more
-/// events are looked at than may go. The answer: how many instances were found, and how many of them are swept.
+/// Sweeps some deleted instances in the order of their keys. Parameters: 1 the most instances, 2 the most events. Of
+/// each instance, no more events are read than may be deleted. The answer: how many instances were found, how many of
+/// them are swept, and how many events may still be deleted.
 const SWEEP: &str = "WITH RECURSIVE found AS MATERIALIZED (
   SELECT key, row_number() OVER (ORDER BY key) AS place FROM (
     SELECT key FROM {schema}.deleted_instances ORDER BY key LIMIT $1 FOR UPDATE SKIP LOCKED) f
@@ -204,7 +211,8 @@ const SWEEP: &str = "WITH RECURSIVE found AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM found), (SELECT count(*) FROM swept), (SELECT min(after) FROM step)";
 
-/// `true`: some of it may be left. What another process sweeps is left to that.
+/// Sweeps deleted instances. Returns true if some of them may be left. Instances that another process sweeps are left
+/// to that process.
 pub(crate) async fn sweep(session: &Session<'_>, limit: usize) -> Result<bool, Failure> {
     let mut left = integer(limit as u64);
     loop {

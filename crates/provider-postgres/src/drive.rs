@@ -1,14 +1,17 @@
-//! Futures that a task drives on the provider's thread, and that another thread may drive on at once.
+//! Futures that a task drives on the provider's thread, and that another thread may drive at once.
 //!
-//! To wake a thread takes longer than to send a statement. So what a batch needs up to the first wait for the server is done by the thread that
-//! hands it over, if nobody is at it: [`at_once`] does some work, and then drives whatever that work woke. The answer comes to the
-//! provider's thread as ever, and what it wakes there is the task's.
+//! Waking a thread takes longer than sending a statement. So the thread that hands a batch over does the work for it up
+//! to the first wait for the server, if no other thread is at work: [`at_once`] does some work, and then drives the
+//! futures that the work woke. The answer comes to the provider's thread as usual, and the futures that it wakes there
+//! are driven by their tasks.
 //!
-//! - **D1** A driven future is polled by one thread at a time, and always with its own waker: wherever a wake comes from, it is known whose it is.
-//! - **D2** What is woken by the thread that is in [`at_once`] is driven by it; what is woken by others is driven by the task. No wake is
-//!   lost: a future that somebody else is polling then is left to the task, which polls it again after that.
-//! - **D3** Who hands something over waits for no other thread.
-//! - **D4** With its task ends what it drives, whoever holds a waker of it.
+//! - **D1** A driven future is polled by one thread at a time, and always with its own waker. So each wake tells which
+//!   future it is for.
+//! - **D2** Futures woken by the thread that is in [`at_once`] are driven by that thread. Futures woken by other
+//!   threads are driven by their tasks. No wake is lost: a future that another thread is polling at that moment is left
+//!   to the task, which polls it again after that.
+//! - **D3** A thread that hands something over waits for no other thread.
+//! - **D4** A driven future is dropped when its task ends, even if a waker of it is still held.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -25,30 +28,32 @@ use crate::options::AT_ONCE_MAX;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Told that a future is about to be driven because of something that no driven future did: its socket has something.
+/// Called when a future is about to be driven because of something that no driven future did: its socket has something
+/// to read.
 type Herald = Box<dyn Fn() + Send + Sync>;
 
-/// A future that a task drives, and whoever is [at it](at_once).
+/// A future that is driven by a task, or by a thread that is in [`at_once`].
 struct Driven {
-    /// `None`: it has ended.
+    /// `None`: the future has ended.
     future: Mutex<Option<Work>>,
     task: Mutex<Option<Waker>>,
     herald: Option<Herald>,
 }
 
 thread_local! {
-    /// What was woken by this thread since it began to do something at once.
+    /// The futures that this thread has woken since it entered [`at_once`].
     static WOKEN: RefCell<Option<Vec<Arc<Driven>>>> = const { RefCell::new(None) };
-    /// Whether this thread drives a future: what is woken meanwhile is woken by that.
+    /// True while this thread drives a future. That future does all wakes of this time.
     static DRIVING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Have a future driven by a task of the runtime.
+/// Spawns a task of the runtime that drives a future.
 pub(crate) fn spawn(runtime: &Handle, future: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
     spawn_with(runtime, future, None)
 }
 
-/// As [`spawn`]. When the future is woken by something else than a driven one, most often by its socket, `herald` is told first.
+/// Like [`spawn`]. Calls `herald` first when the future is woken by something else than a driven future, most often by
+/// its socket.
 pub(crate) fn spawn_heralded(
     runtime: &Handle,
     herald: Herald,
@@ -63,7 +68,7 @@ fn spawn_with(
     herald: Option<Herald>,
 ) -> JoinHandle<()> {
     let ends = Ends(Arc::new(Driven {
-        // Whoever hands something over may be a task of another runtime, whose budget is not for this.
+        // The thread that hands something over may run a task of another runtime, whose budget is not for this.
         future: Mutex::new(Some(Box::pin(unconstrained(future)))),
         task: Mutex::default(),
         herald,
@@ -71,7 +76,8 @@ fn spawn_with(
     runtime.spawn(async move { poll_fn(|context| ends.0.drive_as_task(context)).await })
 }
 
-/// Do some work on this thread, and all that it woke of what is driven, up to where that waits.
+/// Does some work on this thread, and drives the futures that the work woke until they wait. After [`AT_ONCE_MAX`]
+/// polls the rest is left to their tasks.
 pub(crate) fn at_once(runtime: &Handle, work: impl FnOnce()) {
     if WOKEN.with_borrow(Option::is_some) {
         return work();
@@ -90,12 +96,12 @@ pub(crate) fn at_once(runtime: &Handle, work: impl FnOnce()) {
     }
 }
 
-/// Whether this thread does something [`at_once`].
+/// Returns true while this thread is in [`at_once`].
 pub(crate) fn is_at_once() -> bool {
     WOKEN.with_borrow(Option::is_some)
 }
 
-/// While it is there, this thread drives a future.
+/// Marks this thread as one that drives a future, until it is dropped.
 struct AtIt(bool);
 
 impl AtIt {
@@ -118,13 +124,13 @@ impl Driven {
                 *task = Some(context.waker().clone());
             }
         }
-        // Another thread has it for as long as it takes to send something.
+        // Another thread holds the future only for as long as it takes to send something.
         self.drive(self.future.lock())
     }
 
     fn drive_here(self: &Arc<Self>) {
         let is_for_task = match self.future.try_lock() {
-            // The task has to hear of its end. What panics has ended.
+            // The task has to learn that the future has ended. A future that panics has ended.
             Some(future) => !matches!(catch_unwind(AssertUnwindSafe(|| self.drive(future))), Ok(Poll::Pending)),
             None => true,
         };
@@ -148,7 +154,7 @@ impl Driven {
 
     fn wake_task(&self) {
         let task = self.task.lock().clone();
-        // Without one, its task has yet to poll it first.
+        // Without a waker, the task has yet to poll the future for the first time.
         if let Some(task) = task {
             task.wake();
         }
@@ -172,13 +178,13 @@ impl Wake for Driven {
     }
 }
 
-/// The future ends with the task that drives it.
+/// Drops the future with the task that drives it.
 struct Ends(Arc<Driven>);
 
 impl Drop for Ends {
     fn drop(&mut self) {
         let ended = self.0.future.lock().take();
-        // With no lock held: it may wake itself.
+        // Dropped with no lock held: the future may wake itself.
         drop(ended);
     }
 }
@@ -204,7 +210,7 @@ mod tests {
             .expect("threads can be made")
     }
 
-    /// A driven future that passes on what it is sent, with the thread that did so.
+    /// Spawns a driven future that passes on what it is sent, with the thread that did so.
     fn echo(
         runtime: &Runtime,
     ) -> (
@@ -222,7 +228,7 @@ mod tests {
                 let _ = pass.send((what, thread::current().id()));
             }
         });
-        // Its task has polled it: until then it is the task's.
+        // The task has polled the future by then. Until that it belongs to the task.
         runtime.block_on(waits.notified());
         (send, passed, task)
     }
@@ -311,7 +317,7 @@ mod tests {
                 scope.spawn(move || {
                     for n in 0..EACH {
                         let send = || send.send(thread * EACH + n).expect("it listens");
-                        // Some come without, as from the provider's own thread.
+                        // Some values are sent without `at_once`, as from the provider's own thread.
                         if n % 3 == 0 { send() } else { at_once(handle, send) }
                     }
                 });
@@ -360,7 +366,7 @@ mod tests {
             panic!("planned");
         });
         at_once(runtime.handle(), || send.send(()).expect("it listens"));
-        // In whichever thread that was.
+        // The panic may have happened on either thread.
         let _ = runtime.block_on(task);
         assert!(send.is_closed());
     }

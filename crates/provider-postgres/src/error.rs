@@ -1,4 +1,4 @@
-//! What Postgres says, as sorts of failure that a caller can act on.
+//! Errors of Postgres, as kinds of failure that a caller can act on.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -10,20 +10,20 @@ use tokio_postgres::error::{Severity, SqlState};
 
 use crate::auth::Refusal;
 
-/// So much of what a server, a name or a file says is shown, bytes.
+/// The most bytes shown of a text from a server, a name or a file.
 const DETAIL_MAX: usize = 1_000;
 
-/// SQLSTATEs of a server that met a defect of its own.
+/// The class of SQLSTATEs of a server that met a defect of its own.
 const INTERNAL_ERROR: &str = "XX";
 
-/// A failure inside this crate; it gets the name of the store when it leaves it.
+/// A failure inside this crate. It gets the name of the store when it leaves the crate.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The server, or the way to it.
+    /// An error of the server, or of the way to it.
     Postgres(tokio_postgres::Error),
-    /// Found here.
+    /// A failure that this crate found.
     Found(Kind, String),
-    /// One of these, of a write that may have taken effect.
+    /// One of these failures, of a write that may have taken effect.
     OfUnknownOutcome(Box<Failure>),
 }
 
@@ -36,7 +36,7 @@ impl From<tokio_postgres::Error> for Failure {
     }
 }
 
-/// Whether it is `require_auth` that the server does not comply with.
+/// Returns the refusal if the error is that the server does not comply with `require_auth`.
 fn refusal_of(error: &tokio_postgres::Error) -> Option<&Refusal> {
     let source = error.source()?.downcast_ref::<std::io::Error>()?;
     source.get_ref()?.downcast_ref()
@@ -60,22 +60,22 @@ impl From<PoolError<Failure>> for Failure {
 }
 
 impl Failure {
-    /// A defect of the caller, refused before anything is written.
+    /// Returns the failure for a defect of Perdure: of the caller, or of this crate.
     pub(crate) fn internal(what: impl Display) -> Self {
         Failure::Found(Kind::Internal, what.to_string())
     }
 
-    /// A server, or what is in its place, that does not answer.
+    /// Returns the failure of a server, or of a program in its place, that does not answer.
     pub(crate) fn silent() -> Self {
         Failure::Found(Kind::Io, "the server did not answer in time".into())
     }
 
-    /// No server was found.
+    /// Returns the failure for a server that was not found.
     pub(crate) fn unreachable(why: impl Display) -> Self {
         Failure::Found(Kind::Io, why.to_string())
     }
 
-    /// Rows that are not what this crate wrote.
+    /// Returns the failure for rows that are not as this crate wrote them.
     pub(crate) fn corrupt(what: impl Display) -> Self {
         Failure::Found(Kind::Corrupt, what.to_string())
     }
@@ -88,7 +88,7 @@ impl Failure {
         }
     }
 
-    /// The same of a write that may have taken effect: what became of it could not be found out.
+    /// Returns the same failure, of a write that may have taken effect and whose outcome could not be found out.
     pub(crate) fn of_unknown_outcome(self) -> Self {
         match self {
             Failure::OfUnknownOutcome(_) => self,
@@ -96,7 +96,7 @@ impl Failure {
         }
     }
 
-    /// Whether single rows cannot be read although the server can.
+    /// Returns true if single rows cannot be read although the server can be.
     pub(crate) fn is_undecodable(&self) -> bool {
         matches!(self, Failure::Found(Kind::Corrupt, _))
     }
@@ -108,18 +108,20 @@ impl Failure {
         }
     }
 
-    /// Whether the server took a transaction back because of another one: the same again may pass at once.
+    /// Returns true if the server rolled a transaction back because of another one. The same transaction may succeed at
+    /// once.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self.state(), Some(state) if *state == SqlState::T_R_SERIALIZATION_FAILURE || *state == SqlState::T_R_DEADLOCK_DETECTED)
     }
 
-    /// Whether the server takes no writes: a standby, or one whose settings say so.
+    /// Returns true if the server takes no writes: it is a standby, or its settings say so.
     pub(crate) fn is_read_only(&self) -> bool {
         self.state() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
     }
 
-    /// Whether the answer to a statement was lost (a *lost acknowledgement*): it may have passed, and it may pass later. What the server refuses with an
-    /// ERROR is taken back. An end of the connection is told in the middle of a commit, too.
+    /// Returns true if the answer to a statement was lost (a *lost acknowledgement*): the statement may have taken
+    /// effect, and may still take effect later. A statement that the server refuses with an ERROR is rolled back. The
+    /// end of a connection may be reported in the middle of a commit, too.
     pub(crate) fn is_unknown(&self) -> bool {
         let Failure::Postgres(error) = self else {
             return self.kind() == Kind::Io;
@@ -128,31 +130,32 @@ impl Failure {
             return self.kind() == Kind::Io;
         };
         let state = told.code();
-        // Poolers and proxies tell the end of a connection as an ERROR, too.
+        // Poolers and proxies report the end of a connection as an ERROR, too.
         told.parsed_severity() != Some(Severity::Error)
             || *state == SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN
             || ["08", "57P", "58"].iter().any(|of| state.code().starts_with(of))
     }
 
-    /// Whether a prepared statement is not what the server has by now: another connection behind a pooler, or other tables.
+    /// Returns true if a prepared statement does not fit the server any more: the pooler gave another connection, or
+    /// the tables have changed.
     pub(crate) fn is_stale_statement(&self) -> bool {
         matches!(self.state(), Some(state) if *state == SqlState::INVALID_SQL_STATEMENT_NAME || *state == SqlState::FEATURE_NOT_SUPPORTED)
     }
 
-    /// Whether a new instance got the key of another one.
+    /// Returns true if a new instance got the key of another one.
     pub(crate) fn is_key_in_use(&self) -> bool {
         let Failure::Postgres(error) = self else { return false };
         let constraint = error.as_db_error().and_then(|told| told.constraint());
         self.state() == Some(&SqlState::UNIQUE_VIOLATION) && constraint == Some("instances_pkey")
     }
 
-    /// Whether the same on another connection, or with other keys, may pass at once.
+    /// Returns true if the same work may succeed at once on another connection, or with other keys.
     pub(crate) fn is_to_be_tried_again(&self) -> bool {
         self.is_conflict() || self.is_stale_statement() || self.is_key_in_use()
     }
 
-    /// The same of the first words with a server. What it refuses there without a word about its own state is what was asked for: a database that
-    /// takes no connections, settings that it does not know.
+    /// Converts a failure of the first exchange with a server. A refusal there that says nothing about the server's own
+    /// state is about the request: a database that takes no connections, settings that the server does not know.
     pub(crate) fn of_start_up(self) -> Self {
         let is_refusal = self.kind() == Kind::Unavailable
             && self
@@ -165,8 +168,9 @@ impl Failure {
         }
     }
 
-    /// [`named`](Self::named) of a store that is open: what would have kept it from being opened keeps it from being used for now, and may
-    /// pass (a role that may not log in, a database that is being restored).
+    /// Like [`named`](Self::named), for a store that is open. A failure that would have kept the store from being
+    /// opened keeps it from being used for now, and may pass (a role that may not log in, a database that is being
+    /// restored).
     pub(crate) fn named_of_open(self, location: &str) -> ProviderError {
         let failure = match self.kind() {
             Kind::CannotOpen | Kind::NotADatabase => {
@@ -182,13 +186,13 @@ impl Failure {
         failure.named(location)
     }
 
-    /// The error as callers see it: it names the store and says what to do. Only the server's own words are in it, never the row that it
-    /// shows as their detail.
+    /// Returns the error as callers see it: it names the store and says what to do. The error contains only the
+    /// server's own words, never the row that the server shows as their detail.
     pub(crate) fn named(self, location: &str) -> ProviderError {
         let kind = self.kind();
         let is_unknown = matches!(self, Failure::OfUnknownOutcome(_));
         let detail = shortened(&self.to_string(), DETAIL_MAX).into_owned();
-        // A URL that cannot be read tells no location.
+        // A URL that cannot be parsed tells no location.
         let store = if location.is_empty() {
             "Postgres store".to_owned()
         } else {
@@ -237,7 +241,7 @@ impl Display for Failure {
     }
 }
 
-/// As much of a text as a reader needs.
+/// Returns as much of a text as a reader needs: about `max` bytes.
 pub(crate) fn shortened(text: &str, max: usize) -> Cow<'_, str> {
     match text.char_indices().find(|(place, _)| *place >= max) {
         Some((place, _)) => format!("{}…", &text[..place]).into(),
@@ -249,22 +253,23 @@ fn kind_of(error: &tokio_postgres::Error) -> Kind {
     error.code().map_or_else(|| kind_without_state(error), kind_of_state)
 }
 
-/// What blames a row is a list; what is not on it says nothing about what was asked, and may pass.
+/// Returns the kind of failure for a SQLSTATE. The states that blame a row are a list. A state that is not on it says
+/// nothing about the request, and may pass.
 fn kind_of_state(state: &SqlState) -> Kind {
     match *state {
         SqlState::DISK_FULL => Kind::Full,
-        // A damaged index, which is not here, is of all rows: it is rebuilt, and no row is to blame.
+        // A damaged index has another state. It concerns all rows: it is rebuilt, and no row is to blame.
         SqlState::DATA_CORRUPTED => Kind::Corrupt,
-        // Of a row: what callers hand over is brought into range before.
+        // The number is in a stored row: numbers from callers are brought into range before.
         SqlState::NUMERIC_VALUE_OUT_OF_RANGE => Kind::Corrupt,
         SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED => Kind::Busy,
         SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => Kind::Busy,
-        // A server that became a standby: its successor takes writes.
+        // The server became a standby. Its successor takes writes.
         SqlState::READ_ONLY_SQL_TRANSACTION => Kind::Io,
         SqlState::INVALID_CATALOG_NAME | SqlState::INSUFFICIENT_PRIVILEGE => Kind::CannotOpen,
         SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => Kind::Io,
         SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN => Kind::Io,
-        // A transaction that lasted too long for the server's settings (`transaction_timeout`, PostgreSQL 17).
+        // The transaction lasted too long for the server's settings (`transaction_timeout`, PostgreSQL 17).
         _ if state.code() == "25P04" => Kind::Io,
         _ => match &state.code()[..2] {
             // Connection, operator intervention, system error.
@@ -280,7 +285,7 @@ fn kind_of_state(state: &SqlState) -> Kind {
     }
 }
 
-/// It never came to an answer of the server.
+/// Returns the kind of failure for an error without an answer of the server.
 fn kind_without_state(error: &tokio_postgres::Error) -> Kind {
     let source = error.source();
     if source.is_some_and(|source| source.is::<rustls::Error>() || is_invalid_data(source) || is_without_tls(source)) {
@@ -301,15 +306,15 @@ fn kind_without_state(error: &tokio_postgres::Error) -> Kind {
     }
 }
 
-/// The words of the client for it.
+/// The words of the client for a server without TLS.
 pub(crate) const WITHOUT_TLS: &str = "server does not support TLS";
 
-/// How the client says that it was told to use TLS and the server has none, which no other try changes.
+/// Returns true if the client was told to use TLS and the server has none. Another try does not change that.
 fn is_without_tls(source: &(dyn Error + 'static)) -> bool {
     source.to_string() == WITHOUT_TLS
 }
 
-/// How TLS says that it cannot know whether a certificate was revoked.
+/// Returns true if TLS cannot know whether a certificate was revoked.
 fn is_without_list(source: &(dyn Error + 'static)) -> bool {
     let inner = source
         .downcast_ref::<std::io::Error>()
@@ -322,7 +327,7 @@ fn is_without_list(source: &(dyn Error + 'static)) -> bool {
     )
 }
 
-/// How TLS says that it does not believe a certificate.
+/// Returns true if TLS does not accept a certificate.
 fn is_invalid_data(source: &(dyn Error + 'static)) -> bool {
     source.downcast_ref::<std::io::Error>().is_some_and(|error| {
         error.kind() == std::io::ErrorKind::InvalidData
@@ -334,8 +339,8 @@ fn is_invalid_data(source: &(dyn Error + 'static)) -> bool {
 mod tests {
     use super::*;
 
-    /// A server that refused logins or writes for two seconds had every turn taken for one that cannot be stored, and every instance for
-    /// good from its worker.
+    /// A server that refused logins or writes for two seconds made each turn look like one that cannot be stored, and
+    /// its worker lost each such instance for good.
     #[test]
     fn only_what_blames_a_row_is_a_verdict_on_a_write() {
         let passes = [

@@ -1,19 +1,20 @@
-//! Tells that the answer to a batch is there before it is read: to wake the thread that waits for it takes about as long as that.
+//! Announces the answer to a batch before it is read. Waking the thread that waits for the answer takes about as long
+//! as reading it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
 use perdure_provider::AnswerListener;
 
-/// Whom to tell, and whether there is anything to tell.
+/// The listeners, and whether there is an answer to announce.
 #[derive(Default)]
 pub(crate) struct Herald {
     listeners: RwLock<Vec<AnswerListener>>,
-    /// A batch that is one statement is written.
+    /// True while a batch that is one statement is written.
     is_awaited: AtomicBool,
 }
 
-/// While it is there, an answer is awaited.
+/// Marks an answer as awaited, until it is dropped.
 struct Awaited<'h>(&'h Herald);
 
 impl Herald {
@@ -21,14 +22,14 @@ impl Herald {
         self.listeners.write().push(listener);
     }
 
-    /// Write a batch, of which there is one at a time.
+    /// Writes a batch, of which there is one at a time.
     pub(crate) async fn awaiting<T>(&self, written: impl Future<Output = T>) -> T {
         self.is_awaited.store(true, Ordering::Release);
         let _awaited = Awaited(self);
         written.await
     }
 
-    /// A connection has something to be read.
+    /// Tells the listeners that a connection has something to read, if an answer is awaited.
     pub(crate) fn something_came(&self) {
         if self.is_awaited.load(Ordering::Acquire) {
             for listener in &*self.listeners.read() {

@@ -1,4 +1,4 @@
-//! Histories as their readers find them (P8).
+//! Histories, as their readers get them (P8).
 
 use perdure_engine::{EventId, EventRecord, ExecutionId};
 use perdure_provider::{InstanceKey, PageLimit};
@@ -9,7 +9,8 @@ use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{event, integer, unreadable};
 
-/// As many events as a page takes, by their rows and then by their bytes: how long a value is the server knows without reading it.
+/// Selects as many events as a page takes, by their rows and then by their bytes. The server knows the length of a
+/// value without reading it.
 macro_rules! page_of_events {
     ($from:literal, $rows:literal, $bytes:literal) => {
         concat!(
@@ -36,7 +37,7 @@ const PAGE: &str = concat!(
     " ORDER BY event_id"
 );
 
-/// A page of the events of an execution from event `from` on. The ids are checked to be without gap (P8).
+/// Reads a page of the events of an execution from event `from` on. Checks that the ids have no gap (P8).
 pub(crate) async fn read(
     connection: &Connection,
     key: InstanceKey,
@@ -63,7 +64,7 @@ pub(crate) async fn read(
     Ok(events)
 }
 
-/// Read the next event of an instance, in columns from `first` on.
+/// Reads the next event of an instance, from the columns that begin with `first`.
 pub(crate) fn push_event(
     row: &Row,
     first: usize,

@@ -1,12 +1,17 @@
-//! The hosts of a URL: which of them the connections of a store lead to, and how they are made.
+//! The hosts of a URL: the choice of the host that the connections of a store lead to, and the making of connections.
 //!
-//! - **H1** Each address has a limit of its own for all that comes before the first statement: name, socket, TLS, password, the check whether it takes
-//!   writes. An address that accepts connections and stays silent is skipped like one that refuses them.
-//! - **H2** Addresses are tried in turn: the one that let us in last comes first, one that was found silent comes last.
-//! - **H3** All connections lead to one server. When a new connection finds another one (the time at which a server was started tells them apart), or
-//!   another way round an address that is silent, those to the former are cut: what is under way there fails at once, and not when its limit ends.
-//! - **H4** A connection is handed out when its server was found to go on with the same commits ([`Lineage`]).
-//! - **H5** A connection whose making began before such a move, and that leads elsewhere, is dropped: a former primary that wakes up gets nobody back.
+//! - **H1** Each address has a time limit of its own for everything before the first statement: socket, TLS, password,
+//!   and the check whether it takes writes. So has each name that is resolved. An address that accepts connections and
+//!   stays silent is skipped like one that refuses them.
+//! - **H2** Addresses are tried in turn. The one that accepted the last connection comes first; one that was found
+//!   silent comes last.
+//! - **H3** All connections lead to one server. Two servers are told apart by the times at which they were started.
+//!   When a new connection finds another server, or another way around a silent address, the connections to the former
+//!   one are cut: work under way there fails at once, not when its time limit ends.
+//! - **H4** A connection is handed out only after its server was asked whether it continues the same commits
+//!   ([`Lineage`]).
+//! - **H5** A connection whose making began before such a move, and that leads elsewhere, is dropped: a former primary
+//!   that wakes up gets no connection back.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -41,16 +46,16 @@ use crate::tls::TellingOnce;
 use crate::tls::{Guard, Telling};
 use crate::watched::Watched;
 
-/// What carries a connection; somebody has to poll it.
+/// The future that drives a connection. A task has to poll it.
 pub(crate) enum Carrier {
     Made(Connection<Socket, Watched<Socket>>),
-    /// Over a Unix socket that this crate has opened.
+    /// A connection over a Unix socket that this crate has opened.
     #[cfg(unix)]
     MadeHere(Connection<UnixStream, Watched<UnixStream>>),
 }
 
 impl Carrier {
-    /// The next notification or notice that comes.
+    /// Polls for the next notification or notice.
     pub(crate) fn poll_message(
         &mut self,
         context: &mut Context<'_>,
@@ -75,35 +80,35 @@ impl Future for Carrier {
     }
 }
 
-/// Has a connection carried by a task.
+/// Spawns the task that drives a connection.
 pub(crate) type Carry<'c> = &'c (dyn Fn(Carrier) -> JoinHandle<()> + Send + Sync);
 
-/// What a connection is asked first: when its server was started, which no two servers have in common.
+/// The first question on a connection: when its server was started, which no two servers have in common.
 const SERVER: &str = "SELECT pg_catalog.pg_postmaster_start_time()";
 
 pub(crate) struct Hosts {
-    /// Of the URL, with all its hosts.
+    /// The configuration of the URL, with all its hosts.
     config: Config,
     tls: MakeRustlsConnect,
-    /// Of `require_auth`.
+    /// Set if the URL has `require_auth`.
     guard: Option<Guard>,
     password: Option<Arc<dyn PasswordSource>>,
     lineage: Arc<Lineage>,
     state: Mutex<State>,
-    /// How often the connections have moved.
+    /// The number of times that the connections have moved.
     moves: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct State {
     current: Option<Server>,
-    /// Found silent, and not heard of since.
+    /// The address that was found silent and has not answered since.
     silent: Option<Address>,
-    /// The tasks of connections that are there.
+    /// The tasks of the connections that exist.
     links: Vec<AbortHandle>,
 }
 
-/// Where a connection leads.
+/// The server that a connection leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Server {
     address: Address,
@@ -111,10 +116,10 @@ struct Server {
     is_encrypted: bool,
 }
 
-/// One place in which a server may listen.
+/// An address at which a server may listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Address {
-    /// The name is what a certificate is compared with.
+    /// `name` is compared with the certificate.
     Tcp {
         name: Option<String>,
         ip: IpAddr,
@@ -137,11 +142,11 @@ impl fmt::Display for Address {
     }
 }
 
-/// A task that ends with its holder.
+/// A task that is aborted when its holder is dropped.
 pub(crate) struct Aborted(Option<JoinHandle<()>>);
 
 impl Aborted {
-    /// It goes on without a holder.
+    /// Lets the task go on without a holder.
     pub(crate) fn kept(mut self) -> JoinHandle<()> {
         self.0.take().expect("it is there until it is kept")
     }
@@ -175,14 +180,14 @@ impl Hosts {
         }
     }
 
-    /// Make a connection to the first server that lets us in. `settings` are said on it first.
+    /// Makes a connection to the first server that accepts it. `settings` are run on it first.
     pub(crate) async fn connect(&self, carry: Carry<'_>, settings: &str) -> Result<(Client, Aborted), Failure> {
         let mut moves = self.moves.subscribe();
         loop {
             let begun = *moves.borrow_and_update();
             let connected = tokio::select! {
                 biased;
-                // The others have found a server meanwhile.
+                // Other connections have found a server meanwhile.
                 _ = moves.changed() => continue,
                 connected = self.try_all(carry, settings, None) => connected?,
             };
@@ -194,7 +199,7 @@ impl Hosts {
         }
     }
 
-    /// Try every address but the one that connections lead to now. Where a server there takes writes, they move.
+    /// Tries each address except the current one. If a server there takes writes, the connections move to it.
     pub(crate) async fn look_elsewhere(&self, carry: Carry<'_>) {
         let begun = *self.moves.borrow();
         let Some(current) = self.state.lock().current.clone() else {
@@ -205,7 +210,7 @@ impl Hosts {
         }
     }
 
-    /// Whether what is said goes over a network as it is.
+    /// Returns true if the connections go over a network without encryption.
     pub(crate) fn is_open_to_all(&self) -> bool {
         let state = self.state.lock();
         state.current.as_ref().is_some_and(|server| match &server.address {
@@ -215,18 +220,19 @@ impl Hosts {
         })
     }
 
-    /// The address that connections lead to now does not answer.
+    /// Notes that the current address does not answer.
     pub(crate) fn found_silent(&self) {
         let mut state = self.state.lock();
         state.silent = state.current.as_ref().map(|server| server.address.clone());
     }
 
-    /// How often the connections have moved to another server.
+    /// Returns the number of times that the connections have moved to another server.
     pub(crate) fn moves(&self) -> u64 {
         *self.moves.borrow()
     }
 
-    /// Tells the server to cancel the statement of a connection, which it may have ended by then. Fails in silence, after [`CONNECT_TIMEOUT`] at the latest.
+    /// Tells the server to cancel the statement of a connection, which may have ended by then. Ignores failures, and
+    /// gives up after [`CONNECT_TIMEOUT`].
     pub(crate) async fn cancel(&self, token: CancelToken) {
         let tls = Telling::of(&self.tls, self.guard);
         drop(timeout(CONNECT_TIMEOUT, self.tell_to_cancel(&token, tls)).await);
@@ -241,7 +247,7 @@ impl Hosts {
         Ok(token.cancel_query(tls).await?)
     }
 
-    /// The socket that this crate opens itself for the connections that are there.
+    /// Returns the socket of the current connections, if this crate opens it itself.
     #[cfg(unix)]
     fn socket_opened_here(&self) -> Option<(PathBuf, u16)> {
         self.guard?;
@@ -323,7 +329,8 @@ impl Hosts {
         Ok((client, carrier, server))
     }
 
-    /// Take a new connection in, unless it leads where connections have moved away from since it was begun.
+    /// Takes in a new connection. Returns `None` if the connections have moved since it was begun and it leads
+    /// elsewhere.
     fn settle(&self, (client, carrier, server): (Client, Aborted, Server), begun: u64) -> Option<(Client, Aborted)> {
         let mut state = self.state.lock();
         let State { current, silent, links } = &mut *state;
@@ -350,7 +357,7 @@ impl Hosts {
         Some((client, carrier))
     }
 
-    /// All addresses of all hosts, in the order in which they are tried.
+    /// Returns the addresses of all hosts in the order in which they are tried, at most [`ADDRESSES_MAX`].
     async fn addresses(&self) -> Result<Vec<Address>, Failure> {
         let (hosts, numbers) = (self.config.get_hosts(), self.config.get_hostaddrs());
         let mut found = Vec::new();
@@ -390,7 +397,7 @@ impl Hosts {
             _ => {}
         }
         if self.config.get_load_balance_hosts() == LoadBalanceHosts::Random {
-            // Any order will do that differs from one process to the next.
+            // Any order will do if it differs from one process to the next.
             let by_chance = usize::try_from(uuid::Uuid::new_v4().as_u128() % 64).unwrap_or(0);
             let first = by_chance % found.len().max(1);
             found.rotate_left(first);
@@ -407,7 +414,8 @@ impl Hosts {
     }
 }
 
-/// What each address may take: what the URL says, else its share.
+/// Returns the time limit of each address: the limit in the URL, or else its share of [`CONNECT_TIMEOUT`], at least
+/// [`CONNECT_TIMEOUT_MIN`].
 fn limit_of_each(config: &Config, addresses: usize) -> Duration {
     let share = CONNECT_TIMEOUT / u32::try_from(addresses.max(1)).unwrap_or(u32::MAX);
     config
@@ -416,7 +424,8 @@ fn limit_of_each(config: &Config, addresses: usize) -> Duration {
         .unwrap_or(share.max(CONNECT_TIMEOUT_MIN))
 }
 
-/// Open a Unix socket, which takes what encrypts it, too: the client does not hand one over.
+/// Opens a Unix socket, and makes the connector that guards and encrypts it. The client itself does not hand a Unix
+/// socket to a connector.
 #[cfg(unix)]
 async fn opened_here(
     path: &Path,
@@ -436,7 +445,8 @@ async fn connect_here(config: &Config, path: &Path, port: u16, tls: Telling) -> 
     Ok((client, Carrier::MadeHere(connection)))
 }
 
-/// See whether a server takes writes, or takes none, where one of both is asked for: [`Config::connect`] does so, and [`Config::connect_raw`] does not.
+/// Checks that a server takes writes, or that it takes none, if one of both is asked for. [`Config::connect`] does so,
+/// and [`Config::connect_raw`] does not.
 #[cfg(unix)]
 async fn check_session(client: &Client, wanted: TargetSessionAttrs) -> Result<(), Failure> {
     let refused = match wanted {
@@ -471,12 +481,12 @@ async fn resolved(name: &str, port: u16) -> Result<Vec<IpAddr>, Failure> {
     Ok(ips)
 }
 
-/// The same settings, for one address.
+/// Returns the same settings for one address.
 fn only(config: &Config, address: &Address) -> Config {
     let mut one = Config::new();
     match address {
         Address::Tcp { name, ip, port } => {
-            // Without a name it is the address that a certificate has to show.
+            // Without a name, a certificate has to show the address.
             one.host(name.clone().unwrap_or_else(|| ip.to_string()));
             one.hostaddr(*ip).port(*port);
         }
@@ -518,7 +528,8 @@ fn only(config: &Config, address: &Address) -> Config {
     one
 }
 
-/// What is told when no address let us in: the failure itself where there is one, else each with its address.
+/// Returns the failure for the case that no address accepted a connection: a single failure as it is, several with
+/// their addresses.
 fn all_failed(mut failures: Vec<(Address, Failure)>) -> Failure {
     if failures.len() <= 1 {
         return failures.pop().map_or_else(
@@ -526,7 +537,7 @@ fn all_failed(mut failures: Vec<(Address, Failure)>) -> Failure {
             |(_, failure)| failure,
         );
     }
-    // One that may pass makes the whole worth another try.
+    // One failure that may pass makes another try of them all worthwhile.
     let kinds = || failures.iter().map(|(_, failure)| failure.kind());
     let kind = kinds().find(|kind| kind.retryable()).or_else(|| kinds().next());
     let told: Vec<String> = failures
@@ -552,7 +563,7 @@ mod tests {
         assert_eq!(each("postgres://a,b/db?connect_timeout=7", 2), 7_000);
     }
 
-    /// Where the server of the tests is, and its Unix socket where that lets us in.
+    /// Returns the URL of the tests' server, and the URL of its Unix socket if that accepts connections.
     async fn ways(query: &str) -> Vec<String> {
         let url = std::env::var("PERDURE_TEST_POSTGRES_URL")
             .unwrap_or_else(|_| "postgres://postgres@127.0.0.1:5432/postgres".to_owned());
@@ -584,7 +595,7 @@ mod tests {
                 let carry: Carry<'_> = &|carrier| tokio::spawn(async move { drop(carrier.await) });
                 let connected = hosts.try_all(carry, "", None).await.expect("it connects");
                 let (client, _carried) = hosts.settle(connected, 0).expect("it is the first one");
-                // One that comes before the statement does nothing.
+                // A cancellation that comes before the statement does nothing.
                 let waiting = client.batch_execute("SELECT pg_catalog.pg_sleep(60)");
                 let cancelling = async {
                     loop {

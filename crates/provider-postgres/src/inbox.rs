@@ -1,14 +1,16 @@
-//! Messages as their readers find them (P5).
+//! Messages, as their readers get them (P5).
 //!
-//! A worker reads what became visible since it last read: the messages of transactions that its last snapshot did not see, whatever
-//! their numbers. A position is that snapshot; within a sweep of several pages also the snapshot of its first page, at which the sweep
-//! ends, and the place of the last message that was read. It holds for the server that gave it, until that is started again: numbers of
-//! transactions that were lost with a server are given to others after it. (Snapshots as values:
+//! A worker reads the messages that became visible since its last read: those of transactions that its last snapshot
+//! did not see, in any order of their numbers. A position is that snapshot. Within a sweep of several pages, it is also
+//! the snapshot of the first page, at which the sweep ends, and the place of the last message that was read. A position
+//! holds for the server that gave it, until that server is restarted. After a restart, numbers of transactions that
+//! were lost with the server are given to others. (Snapshots as values:
 //! <https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-PG-SNAPSHOT>.)
 //!
-//! Messages come in the order of their transactions' numbers, along an index. A transaction has its number before it waits for the row of
-//! an instance, so one with a higher number may write first: then the second message of the instance overtakes the first. A message whose
-//! predecessor comes behind it is not handed over. Its reader is told to read all messages of the instance instead, which are in order.
+//! Messages come in the order of their transactions' numbers, along an index. A transaction has its number before it
+//! waits for the row of an instance, so a transaction with a higher number may write first. Then the second message of
+//! the instance overtakes the first. A message whose predecessor comes behind it is not handed over. Its reader is told
+//! to read all messages of the instance instead, which are in order.
 
 use perdure_engine::{Mailbox, Message, MessageBody, MessageSeq};
 use perdure_provider::{Inbox, InboxPosition, InstanceKey, MessagePage, PageLimit, WorkerId, kept_mailbox};
@@ -30,8 +32,8 @@ macro_rules! messages_where {
     };
 }
 
-/// What wakes an instance is told besides what waits in its mailboxes: requests to cancel, then the rest, until there are so many bytes; and
-/// how many they all are. Each range of the index is read for itself.
+/// Selects the messages that wake an instance besides those in its mailboxes: requests to cancel, then the rest, up to
+/// a number of bytes. Also tells how many there are in all. Each range of the index is read by itself.
 const NO_MAIL: &str = concat!(
     "SELECT * FROM (SELECT m.*, count(*) OVER () AS found,
        sum(size) OVER (ORDER BY kind <> 'Cancel', seq) - size AS before FROM (
@@ -44,7 +46,7 @@ const NO_MAIL: &str = concat!(
     ") m) m) w WHERE before < $2::bigint"
 );
 
-/// The oldest messages, as many as there may be rows and bytes of them.
+/// Selects the oldest messages, up to a number of rows and of bytes.
 macro_rules! oldest_where {
     ($which:literal, $rows:literal, $bytes:literal) => {
         concat!(
@@ -93,13 +95,13 @@ macro_rules! inbox_where {
     };
 }
 
-/// The whole inbox, of a worker that has read nothing.
+/// Selects the whole inbox of a worker that has read nothing.
 const ALL: &str = inbox_where!(
     "{schema}.instances i JOIN {schema}.messages m ON m.instance_key = i.key",
     "i.owner = $1"
 );
 
-/// Walks over the messages of late, whoever they are for: there are few, because a worker is told when it gets some.
+/// Walks over the recent messages of all instances. They are few, because a worker is told when it gets some.
 const SINCE: &str = inbox_where!(
     "{schema}.messages m JOIN {schema}.instances i ON i.key = m.instance_key AND (i.owner = $1) IS TRUE",
     "m.xid >= pg_snapshot_xmin($4::text::pg_snapshot) AND NOT pg_visible_in_snapshot(m.xid, $4::text::pg_snapshot)"
@@ -119,7 +121,7 @@ const NOTHING: &str = "1:1:";
 struct Sweep<'p> {
     started: &'p str,
     since: &'p str,
-    /// Where it ends, and the last message that was read.
+    /// The snapshot at which the sweep ends, and the last message that was read.
     rest: Option<(&'p str, &'p str, i64, i64)>,
 }
 
@@ -140,7 +142,7 @@ impl<'p> Sweep<'p> {
     }
 }
 
-/// A page of the messages for instances that the worker owns.
+/// Reads a page of the messages for instances that the worker owns.
 pub(crate) async fn of_worker(
     connection: &Connection,
     worker: &WorkerId,
@@ -156,12 +158,12 @@ pub(crate) async fn of_worker(
     }
     let (mut messages, mut bytes) = (Vec::new(), 0);
     let mut last = None;
-    // Without a message there is one row, which tells the snapshot.
+    // If there is no message, there is one row, which tells the snapshot.
     for row in &rows {
         if let Some(seq) = row.try_get::<_, Option<i64>>(0)? {
             let (key, xid): (i64, &str) = (row.try_get(6)?, row.try_get(7)?);
             last = Some(format!("{xid} {key} {seq}"));
-            // Also of one that is not handed over: a page that is full of these is full.
+            // Messages that are not handed over are counted, too: a page that is full of them is full.
             bytes += usize::try_from(number(row, 8)?).unwrap_or(usize::MAX);
             messages.push((InstanceKey(key), read(row)?));
         }
@@ -224,7 +226,7 @@ async fn read_rows(
     }
 }
 
-/// When the server was started that answered.
+/// Returns the time at which the server that answered was started.
 fn started(rows: &[Row]) -> Result<String, Failure> {
     let row = rows
         .first()
@@ -242,8 +244,8 @@ fn read(row: &Row) -> Result<Result<Message, MessageSeq>, Failure> {
     }
 }
 
-/// A page of the messages that wait for an instance, of these mailboxes or of any, and of those that are no mail. On a connection that
-/// shows one moment.
+/// Reads a page of the messages that wait for an instance: those of these mailboxes or of any, and those that are no
+/// mail. The connection reads from one snapshot.
 pub(crate) async fn of_instance(
     connection: &Connection,
     key: InstanceKey,
@@ -272,7 +274,7 @@ pub(crate) async fn of_instance(
                     .query(OF_MAILBOX, &[key, P::Text(kind), P::Text(&name), some, bytes])
                     .await?;
                 add(&rows, messages)?;
-                // The oldest of all of them, and no more in memory than that.
+                // The page is the oldest messages of all mailboxes, and no more than that is kept in memory.
                 messages.sort_unstable_by_key(|message| message.seq);
                 limit.cut(messages);
             }

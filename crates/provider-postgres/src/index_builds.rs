@@ -1,9 +1,10 @@
 //! The indexes of a migration, built while workers of the version before go on writing.
 //!
-//! `CREATE INDEX` keeps all writers off a table until it is done, so a store that has rows gets its indexes by
-//! `CREATE INDEX CONCURRENTLY`, outside of a transaction and before the one that does the rest of the migration. A build that fails leaves an index
-//! that is invalid, which the next one drops and builds again. One process builds, under a lock of its session; the others look now and then
-//! whether it is done. They must not wait in the lock: a build waits for each statement that began before.
+//! `CREATE INDEX` keeps all writers off a table until it is done. So a store that has rows gets its indexes by
+//! `CREATE INDEX CONCURRENTLY`, outside of a transaction and before the transaction that does the rest of the
+//! migration. A build that fails leaves an invalid index, which the next build drops and builds again. One process
+//! builds, under a lock of its session. The others check now and then whether it is done. They must not wait for the
+//! lock: a build waits for each statement that began before it.
 
 use std::time::Duration;
 
@@ -14,14 +15,15 @@ use crate::error::Failure;
 use crate::schema::{fill_in, version};
 use crate::time::sleep;
 
-/// How such a statement begins in a migration, at the beginning of a line. It ends with the next semicolon. The columns are those of
-/// an earlier migration.
+/// The beginning of an index statement in a migration, at the beginning of a line. The statement ends with the next
+/// semicolon. Its columns are those of an earlier migration.
 const BEGIN: &str = "CREATE INDEX IF NOT EXISTS ";
 
-/// How often a process looks whether another one is done.
+/// The time between two checks whether another process is done.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Build what the migration from `found` on asks for. `false`: another process has done that migration meanwhile.
+/// Builds the indexes of the migration that begins with version `found`. Returns false if another process has done that
+/// migration meanwhile.
 pub(crate) async fn build(client: &Client, schema: &str, found: u32, migration: &str) -> Result<bool, Failure> {
     let indexes: Vec<&str> = statements(migration).collect();
     if indexes.is_empty() {
@@ -48,11 +50,11 @@ async fn is_locked(client: &Client, name: &str) -> Result<bool, Failure> {
     Ok(row.first().is_some_and(|row| row.get(0)))
 }
 
-/// How long statements of this session may take, and wait for locks.
+/// Selects the time limits of statements and of lock waits in this session.
 const LIMITS: &str = "SELECT name, pg_catalog.current_setting(name) FROM (VALUES ('statement_timeout'), ('lock_timeout')) AS limits (name)";
 
 async fn build_locked(client: &Client, schema: &str, indexes: &[&str]) -> Result<(), Failure> {
-    // It takes as long as it takes. What follows on this connection has the limits that it had.
+    // A build has no time limit. The former limits hold for the statements that follow on this connection.
     let limits = client.query_typed(LIMITS, &[]).await?;
     client
         .batch_execute("SET statement_timeout = 0; SET lock_timeout = 0")
@@ -87,7 +89,8 @@ async fn build_one(client: &Client, schema: &str, statement: &str) -> Result<(),
     Ok(client.batch_execute(&fill_in(&concurrently, schema)).await?)
 }
 
-/// Within the transaction of a migration: drop what a failed build has left, so that the migration builds it.
+/// Drops the indexes that failed builds have left, within the transaction of a migration, so that the migration builds
+/// them.
 pub(crate) async fn drop_invalid(client: &Client, schema: &str, migration: &str) -> Result<(), Failure> {
     for name in statements(migration).map(name_of) {
         if is_invalid(client, schema, name).await? {
@@ -101,7 +104,7 @@ fn name_of(statement: &str) -> &str {
     statement[BEGIN.len()..].split_whitespace().next().unwrap_or_default()
 }
 
-/// Whether a build of that index has failed before.
+/// Returns true if an earlier build of that index has failed.
 async fn is_invalid(client: &Client, schema: &str, name: &str) -> Result<bool, Failure> {
     let sql = "SELECT FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class c ON c.oid = x.indexrelid
       JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace

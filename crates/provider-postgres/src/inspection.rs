@@ -1,4 +1,4 @@
-//! How a store is set up, and who works on it.
+//! The setup of a store, and its workers.
 
 use perdure_provider::Inspection;
 
@@ -8,7 +8,8 @@ use crate::params::P;
 use crate::rows::number;
 use crate::{schema, worker};
 
-/// What the server says a commit survives, and what it does on its own account; its names in the order of the columns.
+/// Settings of the server, in the order of the columns. They tell what a commit survives, and what the server does on
+/// its own.
 const SETTINGS: [&str; 6] = [
     "server_version",
     "synchronous_commit",

@@ -1,5 +1,5 @@
-//! The rows of a step of a check, for the rules of `perdure_provider`. One statement gives them all, so that they are of one moment without
-//! a transaction that lasts.
+//! The rows for one step of a check, for the rules of `perdure_provider`. One statement reads them all, so that they
+//! are of one moment without a long transaction.
 
 use perdure_provider::{
     AttemptFacts, CHECK_EVENTS_MAX, CHECK_FINDINGS_MAX, CHECK_INSTANCES_MAX, CheckRequest, Checked, EventFacts,
@@ -12,7 +12,8 @@ use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{integer, optional_text, text};
 
-/// Keys between two instances under which a table has rows, found one after the other through its index.
+/// Selects keys without an instance under which a table has rows, between two instances. The keys of the table are
+/// found one after the other through its index.
 macro_rules! orphans {
     ($table:literal $(, $known:literal)?) => {
         concat!(
@@ -30,7 +31,8 @@ macro_rules! orphans {
     };
 }
 
-/// Rows of any kind, the kind first: an instance (0) is followed by its events (1) in order, then by the rest of it (2 to 5).
+/// Selects rows of all kinds, the kind first. The row of an instance (0) is followed by its events (1) in order, and
+/// then by its other rows (2 to 5).
 const STEP: &str = concat!(
     "WITH page AS MATERIALIZED (
   SELECT * FROM (
@@ -70,7 +72,7 @@ UNION ALL ",
 ORDER BY key, what, a, b"
 );
 
-/// Rows that say something of what is not there, or of what should not be there.
+/// Selects rows that refer to something that does not exist, or to something that should not exist.
 const OF_NOTHING: &str = "(SELECT DISTINCT 'worker ' || worker || ' is to hear what it has lost, and is not registered' FROM {schema}.revocations
   WHERE worker NOT IN (SELECT id FROM {schema}.workers) LIMIT $1)
 UNION ALL (SELECT 'instance ''' || i.id || ''' is there, and its history is to be swept away'
